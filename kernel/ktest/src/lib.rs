@@ -1,0 +1,2 @@
+//! Tests in a linker section, reported as KTAP.
+#![no_std]

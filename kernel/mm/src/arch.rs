@@ -1,0 +1,179 @@
+//! The seam to a machine: four small traits. `arch/x86_64`, `arch/aarch64` and `arch/sim` implement them;
+//! nothing else in this crate knows which machine it runs on.
+
+use crate::addr::{Order, PAGE_SHIFT, Pfn, PhysAddr, VirtAddr, VirtRange};
+use bitflags::bitflags;
+
+/// Entries in one table of any level (4 KiB of 8-byte entries).
+pub const TABLE_ENTRIES: usize = 512;
+
+/// A level of the four-level page table, named as in Linux; the number counts from the leaf.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Level {
+    /// Entries map 4 KiB.
+    Pte = 0,
+    /// Entries map 2 MiB or point to a table of PTEs.
+    Pmd = 1,
+    /// Entries map 1 GiB or point to a table of PMDs.
+    Pud = 2,
+    /// The root: entries point to tables of PUDs.
+    Pgd = 3,
+}
+
+impl Level {
+    /// The next level towards the leaf; `None` from [`Level::Pte`].
+    pub const fn lower(self) -> Option<Level> {
+        match self {
+            Level::Pte => None,
+            Level::Pmd => Some(Level::Pte),
+            Level::Pud => Some(Level::Pmd),
+            Level::Pgd => Some(Level::Pud),
+        }
+    }
+    /// log2 of the bytes that one entry of this level covers: 12, 21, 30, 39.
+    pub const fn shift(self) -> u32 {
+        PAGE_SHIFT + 9 * self as u32
+    }
+    /// Bytes that one entry of this level covers.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+    /// The order of a leaf at this level: 0, 9, 18 (and 27 for the root, which has no leaves).
+    pub const fn order(self) -> Order {
+        Order(9 * self as u8)
+    }
+    /// The index of the entry that covers `va` in its table of this level.
+    pub const fn index(self, va: VirtAddr) -> usize {
+        (va.0 >> self.shift()) as usize & (TABLE_ENTRIES - 1)
+    }
+}
+
+bitflags! {
+    /// What a leaf entry says, in words common to all machines. Reading is always allowed.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub struct Attrs: u16 {
+        /// Writing is allowed (on arm64: once the entry is dirty, or the hardware may make it so).
+        const WRITE = 1 << 0;
+        /// Instructions may be fetched.
+        const EXEC = 1 << 1;
+        /// User mode may use it.
+        const USER = 1 << 2;
+        /// The same in every address space: survives a switch of ASID.
+        const GLOBAL = 1 << 3;
+        /// Was used since the bit was cleared. Without it arm64 faults on use when the hardware does not set it.
+        const ACCESSED = 1 << 4;
+        /// Was written since the bit was cleared.
+        const DIRTY = 1 << 5;
+        /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored where there is none.
+        const CONTIG = 1 << 6;
+        /// Device memory: uncached, no speculation.
+        const DEVICE = 1 << 7;
+        /// Valid for the kernel's bookkeeping but refuses every access from user mode (PROT_NONE): the hardware
+        /// sees an absent entry or one that user mode cannot use.
+        const NO_ACCESS = 1 << 8;
+    }
+}
+
+/// The meaning of a raw entry. The raw bits never leave `table/`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Nothing is mapped here.
+    Absent,
+    /// Points to a table of the next lower level.
+    Table(Pfn),
+    /// Maps a folio part of the level's size.
+    Leaf {
+        /// The first frame that is mapped, naturally aligned to the level.
+        pfn: Pfn,
+        /// How it may be used and how it was used.
+        attrs: Attrs,
+    },
+}
+
+/// A page-table entry format: pure bits, no state, testable on any host.
+pub trait PteFormat: Send + Sync + 'static {
+    /// One past the last user address.
+    const USER_END: VirtAddr;
+    /// The highest level that can hold a leaf.
+    const LARGEST_LEAF: Level;
+    /// log2 of the entries in a contiguous block (4 on arm64), `None` where there is no such bit.
+    const CONTIG_ORDER: Option<Order>;
+    /// Whether a live entry may change size, frame or contiguity only through an absent entry and a flush (arm64).
+    const BREAK_BEFORE_MAKE: bool;
+    /// Reads the bits of an entry that stands in a table of `level`.
+    fn decode(raw: u64, level: Level) -> Entry;
+    /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
+    fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64;
+    /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
+    fn table(pfn: Pfn) -> u64;
+}
+
+/// Access to physical memory that the memory manager owns: page tables and folios. Everything goes by frame, so
+/// nothing here can touch memory the kernel lives in. Ordering: see each function.
+pub trait PhysMem: Send + Sync + 'static {
+    /// Reads entry `index` of a table (acquire: pairs with [`Self::store`]).
+    fn load(&self, table: Pfn, index: usize) -> u64;
+    /// Writes entry `index` of a table (release, and visible to the walker before the next user instruction).
+    fn store(&self, table: Pfn, index: usize, raw: u64);
+    /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not lost.
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
+    /// Replaces `old` by `new` in one step; `Err` carries what was there instead.
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64>;
+    /// Fills 2^order frames with zeros.
+    fn zero(&self, first: Pfn, order: Order);
+    /// Copies 2^order frames.
+    fn copy(&self, from: Pfn, to: Pfn, order: Order);
+    /// Copies bytes out; the range may cross frames that lie side by side.
+    fn read(&self, from: PhysAddr, into: &mut [u8]);
+    /// Copies bytes in; the range may cross frames that lie side by side.
+    fn write(&self, to: PhysAddr, from: &[u8]);
+}
+
+/// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Asid(pub u16);
+
+/// TLB maintenance on every CPU that may hold the translation. Each call returns when it is complete everywhere.
+pub trait Tlb: Send + Sync + 'static {
+    /// Drops leaf entries of `asid` that translate `range`; `stride` is the level of the leaves that were there.
+    /// With `tables`, also drops cached pointers to tables that covered the range.
+    fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool);
+    /// Drops everything of `asid`.
+    fn flush_asid(&self, asid: Asid);
+    /// Drops kernel (global) entries of `range`.
+    fn flush_kernel(&self, range: VirtRange);
+}
+
+/// The CPUs.
+pub trait Cpu: Send + Sync + 'static {
+    /// The CPU that runs this code, from 0.
+    fn id(&self) -> usize;
+    /// How many CPUs there are.
+    fn count(&self) -> usize;
+    /// How many ASIDs the hardware has, 0 included; 1 means that it has none.
+    fn asids(&self) -> usize;
+    /// Makes `root` the user half of this CPU's address space.
+    fn activate(&self, root: Pfn, asid: Asid);
+}
+
+/// A machine is the four together, as a value: tests own many small ones.
+pub trait Machine: Send + Sync + 'static {
+    /// Its entry format.
+    type Pte: PteFormat;
+    /// Its memory.
+    type Mem: PhysMem;
+    /// Its TLBs.
+    type Tlb: Tlb;
+    /// Its CPUs.
+    type Cpu: Cpu;
+    /// The memory.
+    fn mem(&self) -> &Self::Mem;
+    /// The TLBs.
+    fn tlb(&self) -> &Self::Tlb;
+    /// The CPUs.
+    fn cpu(&self) -> &Self::Cpu;
+    /// Prepares a new root table (zeroed) for a user address space: a machine with one root for both halves copies
+    /// its kernel half into it.
+    fn prepare_root(&self, root: Pfn);
+}

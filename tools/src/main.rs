@@ -1,0 +1,2 @@
+//! The program behind `run.sh`.
+fn main() {}

@@ -1,0 +1,120 @@
+//! Which tests to run: the words on the kernel's command line.
+use crate::{Test, glob};
+use core::fmt::{self, Write};
+
+/// What the command line asks for. Names and patterns are dotted, as tests print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan<'a> {
+    /// `quire.test=GLOB`: tests to run; `*` for all.
+    pub filter: &'a str,
+    /// `quire.test.skip=GLOB,GLOB`: tests to leave out.
+    pub skip: &'a str,
+    /// `quire.test.after=NAME`: leave out everything up to and including NAME: how a run goes on after a test that
+    /// took the machine with it.
+    pub after: Option<&'a str>,
+    /// `quire.test.list`: print the names instead of running.
+    pub list: bool,
+}
+
+impl Plan<'static> {
+    /// Everything.
+    pub const ALL: Self = Plan {
+        filter: "*",
+        skip: "",
+        after: None,
+        list: false,
+    };
+}
+
+impl<'a> Plan<'a> {
+    /// The plan in a kernel command line, or `None` when it does not ask for tests. What follows ` -- ` is init's.
+    pub fn from_command_line(line: &'a str) -> Option<Self> {
+        let mut plan = Plan::ALL;
+        let mut asked = false;
+        for word in line
+            .split_ascii_whitespace()
+            .take_while(|word| *word != "--")
+        {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("quire.test", filter) => {
+                    asked = true;
+                    plan.filter = if filter.is_empty() { "*" } else { filter };
+                }
+                ("quire.test.list", _) => {
+                    asked = true;
+                    plan.list = true;
+                }
+                ("quire.test.skip", skip) => plan.skip = skip,
+                ("quire.test.after", name) => plan.after = Some(name),
+                _ => {}
+            }
+        }
+        asked.then_some(plan)
+    }
+
+    /// Whether a test that prints as `name` is wanted (`after` aside, which depends on the order).
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        glob::matches(self.filter, name) && !glob::matches(self.skip, name)
+    }
+}
+
+/// A test's printed name in a buffer of its own: matching needs text, and there may be no heap.
+pub(crate) struct Name {
+    bytes: [u8; 160],
+    len: usize,
+}
+
+impl Name {
+    pub(crate) fn of(test: &Test) -> Self {
+        let mut name = Name {
+            bytes: [0; 160],
+            len: 0,
+        };
+        // Fails only for a name that is too long: matched by its beginning then.
+        let _ = write!(name, "{test}");
+        name
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self
+            .bytes
+            .get_mut(self.len..self.len + text.len())
+            .ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+
+    #[test]
+    fn command_line() {
+        assert_eq!(
+            Plan::from_command_line("quiet init=/bin/sh -- quire.test"),
+            None
+        );
+        assert_eq!(Plan::from_command_line("quiet quire.test"), Some(Plan::ALL));
+        assert_eq!(
+            Plan::from_command_line("quire.test=mm.* quire.test.skip=a,b quire.test.after=mm.x"),
+            Some(Plan {
+                filter: "mm.*",
+                skip: "a,b",
+                after: Some("mm.x"),
+                list: false
+            })
+        );
+        assert!(
+            Plan::from_command_line("quire.test.list")
+                .is_some_and(|plan| plan.list && plan.filter == "*")
+        );
+    }
+}

@@ -1,6 +1,10 @@
-//! Quire's kernel.
+//! Quire's kernel: everything around the memory manager, as thin as it can be while real programs run.
+//!
+//! Start-up order: [`start`] below. The way of a page fault: ARCHITECTURE.md.
+
 #![no_std]
 #![no_main]
+
 extern crate alloc;
 
 #[cfg(target_arch = "aarch64")]
@@ -8,7 +12,95 @@ use arch_aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use arch_x86_64 as arch;
 
-#[panic_handler]
-fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
-    arch::cpu::exit(101)
+mod boot;
+mod cmdline;
+mod errno;
+mod exec;
+mod fs;
+mod futex;
+mod heap;
+mod klog;
+mod kstack;
+mod machine;
+mod panic;
+mod payload;
+mod random;
+mod ranks;
+mod sched;
+mod signal;
+mod symbols;
+mod syscall;
+mod task;
+mod tests;
+mod timers;
+mod trap;
+mod uaccess;
+mod wait;
+
+use arch::boot::BootInfo;
+use core::fmt::Write;
+use mm::addr::PhysRange;
+
+/// From the boot protocol to the first program; the architecture's `_start` comes here on the boot stack.
+fn start(info: BootInfo) -> ! {
+    klog::init();
+    let cmdline = cmdline::init(info.cmdline);
+    klog::set_console_level(cmdline.loglevel);
+    boot::take_over(&info);
+    let emergency = [boot::emergency_stack(), boot::emergency_stack()];
+    arch::boot::init_cpu(&info, emergency);
+    payload::init(&info);
+    greet(&info);
+    for word in &cmdline.unknown {
+        log::warn!("unknown command-line word \"{word}\" ignored (passed to init)");
+    }
+    if let Some(how) = &cmdline.crash {
+        tests::crash(how);
+    }
+    let loaded = info
+        .initramfs
+        .map_or(&[][..], |range: PhysRange| boot::physical_bytes(range));
+    // An initramfs from the loader replaces the built-in one.
+    let archive = if loaded.is_empty() {
+        payload::get().initramfs
+    } else {
+        loaded
+    };
+    if let Err(error) = fs::init(&[archive]) {
+        give_up(format_args!("cannot unpack the initramfs: {error}"));
+    }
+    if let Some(glob) = &cmdline.test {
+        tests::run(glob, &cmdline.test_skip);
+    }
+    if let Err(error) = task::spawn_init(cmdline) {
+        give_up(format_args!("cannot start {}: {error}", cmdline.init));
+    }
+    sched::start()
+}
+
+/// The boot lines that every user sees.
+fn greet(info: &BootInfo) {
+    let counts = machine::mm().counts();
+    let mut features = alloc::string::String::new();
+    // Writing to a String cannot fail.
+    let _ = arch::cpu::features(&mut features);
+    log::info!(
+        "Quire {} on {} by {}",
+        env!("CARGO_PKG_VERSION"),
+        arch::cpu::NAME,
+        info.protocol
+    );
+    log::info!("CPU features in use: {features}");
+    log::info!(
+        "memory: {} MiB, {} MiB free",
+        counts.total >> 8,
+        counts.free >> 8
+    );
+    log::info!("command line: {}", info.cmdline);
+}
+
+/// There is nothing to run: says why and ends the machine as a panic does, without a backtrace that would say nothing.
+fn give_up(why: core::fmt::Arguments<'_>) -> ! {
+    let _ = writeln!(klog::Console, "quire: {why}");
+    arch::cpu::exit(panic::STATUS)
 }

@@ -1,0 +1,210 @@
+//! From what the boot protocol told to the kernel's own tables: the frame table, the memory manager, the direct map,
+//! the image with its permissions, the first guarded stacks.
+
+#![allow(unsafe_code)]
+
+use crate::arch;
+use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root};
+use crate::kstack::KernelStack;
+use crate::machine::{self, KernelSpace, Mm};
+use alloc::vec::Vec;
+use core::mem::{ManuallyDrop, size_of};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, PhysRange, VirtAddr, VirtRange};
+use mm::arch::Attrs;
+use mm::manager::FrameMeta;
+
+unsafe extern "C" {
+    static __image_start: u8;
+    static __text_end: u8;
+    static __rodata_end: u8;
+    static __image_end: u8;
+}
+
+/// A linker symbol's address.
+fn symbol(s: &'static u8) -> VirtAddr {
+    VirtAddr(&raw const *s as u64)
+}
+
+/// The image's sections in virtual memory: text, read-only data, data.
+fn sections() -> [(VirtRange, Attrs); 3] {
+    // SAFETY: linker.ld defines the symbols; only their addresses are used.
+    let [start, text, rodata, end] =
+        unsafe { [&__image_start, &__text_end, &__rodata_end, &__image_end] }.map(symbol);
+    [
+        (VirtRange::new(start, text), Attrs::EXEC),
+        (VirtRange::new(text, rodata), Attrs::empty()),
+        (VirtRange::new(rodata, end), Attrs::WRITE),
+    ]
+}
+
+/// Builds the memory manager and the kernel's tables, and moves onto them.
+pub fn take_over(info: &BootInfo) {
+    let mut free = free_ranges(info);
+    let (first, frames) = frame_table(info, &mut free);
+    let free: Vec<PfnRange> = free
+        .iter()
+        .map(PhysRange::whole_frames)
+        .filter(|r| !r.is_empty())
+        .collect();
+    let mm = Mm::new(arch::tlb::Hardware, first, frames, &free);
+    let root = zeroed_frame(&mm);
+    let space = machine::set_kernel_space(KernelSpace::new(mm, root));
+    map_everything(space, info);
+    adopt_kernel_root(root);
+}
+
+/// The root table's frame.
+fn zeroed_frame(mm: &Mm) -> Pfn {
+    use mm::arch::{Machine, PhysMem};
+    let root = mm
+        .alloc_kernel(Order(0))
+        .expect("memory for the first table");
+    mm.machine().mem().zero(root, Order(0));
+    root
+}
+
+/// RAM less what is in use.
+fn free_ranges(info: &BootInfo) -> Vec<PhysRange> {
+    let mut free: Vec<PhysRange> = info.ram.iter().copied().collect();
+    for used in &info.reserved {
+        free = free
+            .iter()
+            .flat_map(|range| without(*range, *used))
+            .filter(|r| !r.is_empty())
+            .collect();
+    }
+    free
+}
+
+/// `range` without `hole`: what is before and after it.
+fn without(range: PhysRange, hole: PhysRange) -> [PhysRange; 2] {
+    let before = PhysRange::new(range.start, hole.start.clamp(range.start, range.end));
+    let after = PhysRange::new(hole.end.clamp(range.start, range.end), range.end);
+    if range.overlaps(&hole) {
+        [before, after]
+    } else {
+        [range, PhysRange::new(range.end, range.end)]
+    }
+}
+
+/// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each frame from the lowest
+/// RAM to the highest, holes included.
+fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [FrameMeta]) {
+    let first = info
+        .ram
+        .first()
+        .expect("the boot protocol named some RAM")
+        .whole_frames()
+        .start;
+    let last = info
+        .ram
+        .last()
+        .expect("the boot protocol named some RAM")
+        .whole_frames()
+        .end;
+    let count = (last - first) as usize;
+    let bytes = (count * size_of::<FrameMeta>()).next_multiple_of(PAGE_SIZE as usize) as u64;
+    let home = free
+        .iter_mut()
+        .find(|range| range.len() >= bytes + PAGE_SIZE)
+        .unwrap_or_else(|| panic!("no {bytes} bytes of RAM side by side for the frame table"));
+    let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
+    home.start = start + bytes;
+    let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
+    // SAFETY: the range is free RAM, now taken off the list; zeros are a valid FrameMeta; the early direct map covers it.
+    let frames = unsafe {
+        core::ptr::write_bytes(table, 0, count);
+        core::slice::from_raw_parts_mut(table, count)
+    };
+    (first, frames)
+}
+
+/// The direct map, without a writable alias of the kernel's text and read-only data; devices; the image.
+fn map_everything(space: &KernelSpace, info: &BootInfo) {
+    let sections = sections();
+    let image_base = sections[0].0.start;
+    let physical = |va: VirtAddr| info.image + (va - image_base);
+    let map = |va: VirtRange, pa: PhysAddr, attrs: Attrs| {
+        let attrs = attrs | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
+        if !va.is_empty() {
+            space
+                .map(va, pa, attrs)
+                .expect("memory for the kernel's tables");
+        }
+    };
+    let direct = |range: PhysRange| {
+        VirtRange::new(
+            VirtAddr(DIRECT_MAP + range.start.0),
+            VirtAddr(DIRECT_MAP + range.end.0),
+        )
+    };
+    let read_only = PhysRange::new(physical(image_base), physical(sections[1].0.end));
+    for ram in &info.ram {
+        for part in without(*ram, read_only) {
+            map(direct(part), part.start, Attrs::WRITE);
+        }
+    }
+    map(direct(read_only), read_only.start, Attrs::empty());
+    for window in &info.devices {
+        map(direct(*window), window.start, Attrs::WRITE | Attrs::DEVICE);
+    }
+    for (range, attrs) in sections {
+        map(range, physical(range.start), attrs);
+    }
+}
+
+/// Bytes of physical memory that nobody writes any more: the payload, the loader's initramfs.
+pub fn physical_bytes(range: PhysRange) -> &'static [u8] {
+    // SAFETY: the callers' ranges are RAM that boot reserved for good and that is mapped in the direct map.
+    unsafe {
+        core::slice::from_raw_parts(
+            (DIRECT_MAP + range.start.0) as *const u8,
+            range.len() as usize,
+        )
+    }
+}
+
+/// Where the payload starts: right behind the image.
+pub fn payload_start(info: &BootInfo) -> PhysAddr {
+    let [(text, _), _, (data, _)] = sections();
+    info.image + (data.end - text.start)
+}
+
+/// The top of a stack that is never given back, for traps that cannot trust the running one.
+pub fn emergency_stack() -> u64 {
+    let stack = KernelStack::new().expect("memory for the emergency stacks");
+    ManuallyDrop::new(stack).top()
+}
+
+/// The three functions that the architecture crates declare and call.
+mod entry {
+    use super::{BootInfo, VirtAddr};
+    use mm::fault::Access;
+
+    #[unsafe(no_mangle)]
+    fn kernel_main(info: BootInfo) -> ! {
+        crate::start(info)
+    }
+
+    #[unsafe(no_mangle)]
+    fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
+        crate::trap::kernel_fault(addr, access)
+    }
+
+    #[unsafe(no_mangle)]
+    fn kernel_trap(
+        what: &str,
+        addr: u64,
+        pc: u64,
+        fp: u64,
+        registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
+    ) -> ! {
+        crate::panic::kernel_trap(what, addr, pc, fp, registers)
+    }
+}
+
+/// Reads address 16, where nothing is mapped: a kernel fault on purpose.
+pub fn read_null() {
+    // SAFETY: not sound, and meant so: the fault ends the machine (`quire.crash=null`).
+    unsafe { core::ptr::read_volatile(core::ptr::without_provenance::<u8>(16)) };
+}

@@ -1,0 +1,98 @@
+//! The kernel command line: our own words, and what is passed on to init as in Linux (words that nobody knows go to
+//! its environment when they are `NAME=value`, to its arguments otherwise; all after `--` are arguments).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use spin::Once;
+
+/// What the command line said.
+#[derive(Debug)]
+pub struct CommandLine {
+    /// As it was given, for /proc/cmdline.
+    pub text: String,
+    /// `init=PATH`: the first program, `/init` by default.
+    pub init: String,
+    /// Arguments of init, without its own name.
+    pub init_args: Vec<String>,
+    /// Environment of init.
+    pub init_env: Vec<String>,
+    /// `norandmaps`: no address space randomisation.
+    pub norandmaps: bool,
+    /// `loglevel=N` (0 to 8), or 4 with `quiet`.
+    pub loglevel: u8,
+    /// `quire.test` or `quire.test=GLOB`: run the in-kernel tests that match and end.
+    pub test: Option<String>,
+    /// `quire.test.skip=NAME,NAME`: tests that are not to be run.
+    pub test_skip: Vec<String>,
+    /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
+    pub crash: Option<String>,
+    /// Words that nobody knows; boot reports them.
+    pub unknown: Vec<String>,
+}
+
+static COMMAND_LINE: Once<CommandLine> = Once::new();
+
+/// Reads the command line; called once by boot.
+pub fn init(text: &str) -> &'static CommandLine {
+    COMMAND_LINE.call_once(|| parse(text))
+}
+
+/// The command line.
+pub fn get() -> &'static CommandLine {
+    COMMAND_LINE
+        .get()
+        .expect("the command line is read at boot")
+}
+
+fn parse(text: &str) -> CommandLine {
+    let mut line = CommandLine {
+        text: text.into(),
+        init: "/init".into(),
+        init_args: Vec::new(),
+        init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
+        norandmaps: false,
+        loglevel: 7,
+        test: None,
+        test_skip: Vec::new(),
+        crash: None,
+        unknown: Vec::new(),
+    };
+    let mut words = text.split_ascii_whitespace();
+    for word in words.by_ref().take_while(|word| *word != "--") {
+        line.take(word);
+    }
+    line.init_args.extend(words.map(String::from));
+    line
+}
+
+impl CommandLine {
+    fn take(&mut self, word: &str) {
+        match word
+            .split_once('=')
+            .map_or((word, None), |(name, value)| (name, Some(value)))
+        {
+            ("init", Some(path)) => self.init = path.into(),
+            ("norandmaps", None) => self.norandmaps = true,
+            ("quiet", None) => self.loglevel = 4,
+            ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
+                self.loglevel = n.parse().unwrap_or(7)
+            }
+            ("quire.test", glob) => self.test = Some(glob.unwrap_or("*").into()),
+            ("quire.test.skip", Some(names)) => {
+                self.test_skip = names.split(',').map(String::from).collect()
+            }
+            ("quire.crash", Some(how)) => self.crash = Some(how.into()),
+            // Loaders add these; they say nothing to us.
+            ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
+            (name, value) => {
+                self.unknown.push(word.into());
+                // As in Linux: a word with a dot belongs to a module, not to init.
+                match value {
+                    _ if name.contains('.') => {}
+                    Some(_) => self.init_env.push(word.into()),
+                    None => self.init_args.push(word.into()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Kernel stacks: 32 KiB each, with an unmapped guard of the same size below, in their own area of the kernel half.
+//! A stack that is given back is kept mapped for the next thread, up to a point.
+
+use crate::arch::boot::STACK_AREA;
+use crate::errno::{Errno, Result};
+use crate::machine::{kernel_space, mm};
+use crate::ranks;
+use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
+use mm::addr::{Order, Pfn, VirtAddr, VirtRange};
+use mm::arch::Attrs;
+use mm::sync::Lock;
+
+const ORDER: Order = Order(3);
+/// A stack and the guard below it.
+const STRIDE: u64 = 2 * ORDER.bytes();
+/// Stacks kept mapped for the next thread: fork and exit in a loop map nothing.
+const KEPT: usize = 32;
+const MAX_SLOTS: u32 = 1 << 19;
+
+struct Pool {
+    ready: Vec<(u32, Pfn)>,
+    free_slots: Vec<u32>,
+    next_slot: u32,
+}
+
+static POOL: Lock<Pool, { ranks::KERNEL_STACKS }> = Lock::new(Pool {
+    ready: Vec::new(),
+    free_slots: Vec::new(),
+    next_slot: 0,
+});
+
+/// A mapped kernel stack; dropping it gives it back.
+pub struct KernelStack {
+    slot: u32,
+    first: Pfn,
+}
+
+impl KernelStack {
+    /// A stack with undefined contents. ENOMEM without frames or address space.
+    pub fn new() -> Result<Self> {
+        let mut pool = POOL.lock();
+        if let Some((slot, first)) = pool.ready.pop() {
+            return Ok(Self { slot, first });
+        }
+        let slot = pool.take_slot().ok_or(Errno::ENOMEM)?;
+        let Some(first) = mm().alloc_kernel(ORDER) else {
+            pool.free_slots.push(slot);
+            return Err(Errno::ENOMEM);
+        };
+        let stack = Self { slot, first };
+        let attrs = Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
+        if kernel_space()
+            .map(stack.range(), first.start(), attrs)
+            .is_err()
+        {
+            mm().free_kernel(first, ORDER);
+            pool.free_slots.push(ManuallyDrop::new(stack).slot);
+            return Err(Errno::ENOMEM);
+        }
+        Ok(stack)
+    }
+
+    /// One past the highest address: where the first frame is pushed.
+    pub fn top(&self) -> u64 {
+        self.range().end.0
+    }
+
+    fn range(&self) -> VirtRange {
+        let end = VirtAddr(STACK_AREA + (u64::from(self.slot) + 1) * STRIDE);
+        VirtRange::new(VirtAddr(end.0 - ORDER.bytes()), end)
+    }
+}
+
+impl Drop for KernelStack {
+    fn drop(&mut self) {
+        let mut pool = POOL.lock();
+        if pool.ready.len() < KEPT {
+            pool.ready.push((self.slot, self.first));
+            return;
+        }
+        kernel_space().unmap(self.range());
+        mm().free_kernel(self.first, ORDER);
+        pool.free_slots.push(self.slot);
+    }
+}
+
+impl Pool {
+    fn take_slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.free_slots.pop() {
+            return Some(slot);
+        }
+        let slot = self.next_slot;
+        (slot < MAX_SLOTS).then(|| {
+            self.next_slot += 1;
+            slot
+        })
+    }
+}

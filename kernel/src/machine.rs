@@ -1,0 +1,41 @@
+//! The memory manager on this machine: the types with their parameter filled in, and the one instance.
+
+use alloc::sync::Arc;
+use spin::Once;
+
+/// The machine under the memory manager.
+pub type Hw = crate::arch::tlb::Hardware;
+/// The memory manager.
+pub type Mm = mm::manager::Mm<Hw>;
+/// A user address space.
+pub type AddressSpace = mm::space::AddressSpace<Hw>;
+/// A memory object: the pages of a file or of shared anonymous memory.
+pub type Object = mm::object::Object<Hw>;
+/// A virtual memory area.
+pub type Vma = mm::vma::Vma<Hw>;
+/// The kernel's own half.
+pub type KernelSpace = mm::manager::KernelSpace<Hw>;
+
+static KERNEL_SPACE: Once<KernelSpace> = Once::new();
+
+/// Called once by boot, before the kernel's tables are filled.
+pub fn set_kernel_space(space: KernelSpace) -> &'static KernelSpace {
+    KERNEL_SPACE.call_once(|| space)
+}
+
+/// The kernel's own half.
+pub fn kernel_space() -> &'static KernelSpace {
+    KERNEL_SPACE
+        .get()
+        .expect("the kernel space exists since boot")
+}
+
+/// The memory manager.
+pub fn mm() -> &'static Arc<Mm> {
+    kernel_space().mm()
+}
+
+/// The memory manager, or `None` while it is being made.
+pub fn try_mm() -> Option<&'static Arc<Mm>> {
+    KERNEL_SPACE.get().map(KernelSpace::mm)
+}

@@ -1,0 +1,99 @@
+//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then power off with
+//! status 101.
+
+use crate::klog::{self, Console};
+use crate::{arch, symbols};
+use core::fmt::Write;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// The status of a machine that panicked.
+pub const STATUS: u8 = 101;
+const LOG_BYTES: usize = 1024;
+
+/// Set by the first panic; acquire and release pair with each other, so a panic inside the report ends it.
+static PANICKING: AtomicBool = AtomicBool::new(false);
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    enter();
+    let _ = match info.location() {
+        Some(at) => writeln!(
+            Console,
+            "\nquire: kernel panic: {} at {}:{}",
+            info.message(),
+            at.file(),
+            at.line()
+        ),
+        None => writeln!(Console, "\nquire: kernel panic: {}", info.message()),
+    };
+    report(None)
+}
+
+/// A trap in kernel mode that nothing can mend.
+pub fn kernel_trap(
+    what: &str,
+    addr: u64,
+    pc: u64,
+    fp: u64,
+    registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
+) -> ! {
+    enter();
+    let _ = writeln!(
+        Console,
+        "\nquire: kernel panic: {what} at address {addr:#x}, pc {pc:#x}"
+    );
+    let mut column = 0;
+    registers(&mut |name, value| {
+        column += 1;
+        let end = if column % 4 == 0 { "\n" } else { " " };
+        let _ = write!(Console, " {name:>6} {value:016x}{end}");
+    });
+    let _ = writeln!(Console);
+    report(Some((pc, fp)))
+}
+
+fn enter() {
+    if PANICKING.swap(true, Ordering::AcqRel) {
+        arch::serial::write(b"\r\nquire: panic inside the panic report\r\n");
+        arch::cpu::exit(STATUS);
+    }
+}
+
+fn report(from: Option<(u64, u64)>) -> ! {
+    let _ = writeln!(
+        Console,
+        "on CPU 0, task {}",
+        crate::task::describe_current()
+    );
+    let _ = writeln!(Console, "backtrace, innermost first:");
+    let mut depth = 0;
+    if let Some((pc, _)) = from {
+        frame(&mut depth, pc);
+    }
+    // A return address may be the first byte of the next function: look up the call before it.
+    arch::cpu::backtrace(from, &mut |address| {
+        frame(&mut depth, address.wrapping_sub(1))
+    });
+    let _ = writeln!(Console, "last log lines:");
+    klog::read_newest(LOG_BYTES, &mut |bytes| {
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            let _ = Console.write_str(core::str::from_utf8(line).unwrap_or("?\n"));
+        }
+    });
+    arch::cpu::exit(STATUS)
+}
+
+fn frame(depth: &mut u32, address: u64) {
+    let _ = match symbols::lookup(address) {
+        Some((name, offset)) => {
+            writeln!(
+                Console,
+                "  {depth:2} {address:016x} {:#}+{offset:#x}",
+                rustc_demangle::demangle(name)
+            )
+        }
+        None => writeln!(Console, "  {depth:2} {address:016x}"),
+    };
+    *depth += 1;
+}

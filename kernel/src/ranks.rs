@@ -1,0 +1,25 @@
+//! Lock ranks of the kernel crate: a lock may be taken only while every held lock has a lower rank; the memory
+//! manager's ranks (200 and up, see its `sync`) come after all of these.
+
+#![allow(missing_docs)]
+
+pub const PROCESS_TABLE: u8 = 100;
+pub const PROCESS: u8 = 110;
+pub const TASK: u8 = 115;
+pub const SIGNAL: u8 = 120;
+pub const FILES: u8 = 130;
+pub const FS_CONTEXT: u8 = 135;
+pub const MOUNTS: u8 = 140;
+pub const INODE_DIR: u8 = 145;
+pub const INODE: u8 = 150;
+pub const OPEN_FILE: u8 = 155;
+pub const PIPE: u8 = 160;
+pub const TTY: u8 = 165;
+pub const FUTEX: u8 = 170;
+pub const TIMERS: u8 = 175;
+pub const WAIT_QUEUE: u8 = 180;
+pub const SCHEDULER: u8 = 185;
+pub const RANDOM: u8 = 190;
+pub const KERNEL_STACKS: u8 = 192;
+/// Above the memory manager's: anybody may log.
+pub const LOG: u8 = 255;

@@ -20,10 +20,6 @@ pub struct CommandLine {
     pub norandmaps: bool,
     /// `loglevel=N` (0 to 8), or 4 with `quiet`.
     pub loglevel: u8,
-    /// `quire.test` or `quire.test=GLOB`: run the in-kernel tests that match and end.
-    pub test: Option<String>,
-    /// `quire.test.skip=NAME,NAME`: tests that are not to be run.
-    pub test_skip: Vec<String>,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
     /// Words that nobody knows; boot reports them.
@@ -52,8 +48,6 @@ fn parse(text: &str) -> CommandLine {
         init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
         norandmaps: false,
         loglevel: 7,
-        test: None,
-        test_skip: Vec::new(),
         crash: None,
         unknown: Vec::new(),
     };
@@ -77,10 +71,8 @@ impl CommandLine {
             ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
                 self.loglevel = n.parse().unwrap_or(7)
             }
-            ("quire.test", glob) => self.test = Some(glob.unwrap_or("*").into()),
-            ("quire.test.skip", Some(names)) => {
-                self.test_skip = names.split(',').map(String::from).collect()
-            }
+            // Read by ktest::Plan.
+            ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
             // Loaders add these; they say nothing to us.
             ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}

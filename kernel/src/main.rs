@@ -69,8 +69,8 @@ fn start(info: BootInfo) -> ! {
     if let Err(error) = fs::init(&[archive]) {
         give_up(format_args!("cannot unpack the initramfs: {error}"));
     }
-    if let Some(glob) = &cmdline.test {
-        tests::run(glob, &cmdline.test_skip);
+    if let Some(plan) = ktest::Plan::from_command_line(&cmdline.text) {
+        tests::run(&plan);
     }
     if let Err(error) = task::spawn_init(cmdline) {
         give_up(format_args!("cannot start {}: {error}", cmdline.init));

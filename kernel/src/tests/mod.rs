@@ -1,13 +1,17 @@
 //! Tests that need the real machine, and failures on purpose.
 
+use crate::machine::mm;
 use crate::{arch, klog::Console};
-use alloc::string::String;
-use core::fmt::Write;
 
-/// Runs the registered tests whose names match `glob` and are not in `skip`, and ends the machine: 0 when all passed, else 1.
-pub fn run(glob: &str, skip: &[String]) -> ! {
-    let _ = writeln!(Console, "{glob} {skip:?}");
-    arch::cpu::exit(1)
+/// Runs the registered tests that `plan` wants, prints KTAP on the console and ends the machine: 0 when all passed, else 1.
+pub fn run(plan: &ktest::Plan<'_>) -> ! {
+    let hooks = ktest::Hooks {
+        clock: &arch::timer::now,
+        free_frames: &|| mm().counts().free,
+        machine: None,
+    };
+    let summary = ktest::run(plan, &hooks, &mut Console);
+    arch::cpu::exit(summary.status())
 }
 
 /// Fails on purpose, to see the report: `panic`, `null` (a kernel access to nothing) or `stack` (an overflow into the guard).

@@ -1,0 +1,226 @@
+//! A guided tour of the memory manager that fits one screen: touch, fork, write, exit, with the kernel's counters
+//! before and after each step. Figures are counts and clock differences only, so two runs under QEMU's -icount print
+//! the same. On Linux, which lacks some of the counters, those columns show `-`.
+use userland::counters::{QUIRE, figure, on_quire, smaps_of, table};
+use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mprotect, munmap, store};
+use userland::sys::{Result, file, mem, proc, time};
+
+/// Pages of the mapping: 1 MiB.
+const PAGES: usize = 256;
+/// Pages the child writes.
+const CHILD: usize = 64;
+
+/// Event counters in the order of the columns: title and name.
+const EVENTS: [(&str, &str); 5] = [
+    ("faults", "pgfault"),
+    ("zeropg", "zero_page_mapped"),
+    ("zeroed", "pages_zeroed"),
+    ("copied", "cow_copied"),
+    ("reused", "cow_reused"),
+];
+
+/// The figures at one moment.
+struct Figures {
+    events: [Option<u64>; EVENTS.len()],
+    free: Option<u64>,
+    clock: u64,
+}
+
+impl Figures {
+    fn now(before_step: bool) -> Self {
+        let clock = time::now();
+        let vmstat = table("/proc/vmstat");
+        let mut events = EVENTS.map(|(_, name)| {
+            let own = vmstat.get(name).copied();
+            own.or_else(|| {
+                std::fs::read_to_string(format!("{QUIRE}/{name}"))
+                    .ok()?
+                    .trim()
+                    .parse()
+                    .ok()
+            })
+            .or_else(|| figure(&format!("{QUIRE}/stat"), name))
+        });
+        if !on_quire() {
+            // The whole machine's count says little there; this family's is what the steps cause.
+            let of = |who| proc::rusage(who).map_or(0, |u| u.minor_faults);
+            events[0] = Some(of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN));
+        }
+        let free = if on_quire() {
+            vmstat.get("nr_free_pages").copied()
+        } else {
+            None
+        };
+        // The clock is read next to the step, so that reading the counters is no part of it.
+        Figures {
+            events,
+            free,
+            clock: if before_step { time::now() } else { clock },
+        }
+    }
+}
+
+/// One line of the table and what it means.
+fn show(step: &str, why: &str, before: &Figures, after: &Figures, at: usize) {
+    let number = |n: Option<i64>| n.map_or("-".into(), |n| n.to_string());
+    let mut line = format!("{step:<22}");
+    for (old, new) in before.events.iter().zip(&after.events) {
+        let change = old.zip(*new).map(|(o, n)| n as i64 - o as i64);
+        line += &format!("{:>7}", number(change));
+    }
+    let frames = before
+        .free
+        .zip(after.free)
+        .map(|(b, a)| b as i64 - a as i64);
+    let rss = smaps_of(at)
+        .and_then(|s| s.get("Rss").copied())
+        .unwrap_or(0);
+    line += &format!(
+        "{:>7}{rss:>7}{:>8}",
+        number(frames),
+        after.clock - before.clock
+    );
+    println!("{line}\n    {why}");
+}
+
+/// Runs a step between two readings of the counters.
+fn step(name: &str, why: &str, at: usize, act: impl FnOnce() -> Result<()>) -> Result<()> {
+    let before = Figures::now(true);
+    act()?;
+    let after = Figures::now(false);
+    show(name, why, &before, &after, at);
+    Ok(())
+}
+
+fn read_all(at: usize) -> u64 {
+    (0..PAGES).map(|n| load(at + n * PAGE)).sum()
+}
+
+fn write(at: usize, pages: usize) {
+    (0..pages).for_each(|n| store(at + n * PAGE, n as u64 + 1));
+}
+
+/// A child that writes when told and ends when told: (its number, tell it here, hear it there).
+fn child(at: usize) -> Result<(i32, i32, i32)> {
+    let (go_read, go_write) = file::pipe(0)?;
+    let (done_read, done_write) = file::pipe(0)?;
+    match proc::fork()? {
+        proc::Fork::Child => {
+            let mut word = [0u8; 1];
+            let _ = file::close(go_write);
+            let _ = file::read(go_read, &mut word);
+            write(at, CHILD);
+            let _ = file::write(done_write, b"w");
+            let _ = file::read(go_read, &mut word);
+            proc::exit_now(0)
+        }
+        proc::Fork::Parent(pid) => {
+            let _ = (file::close(go_read), file::close(done_write));
+            Ok((pid, go_write, done_read))
+        }
+    }
+}
+
+fn tour() -> Result<()> {
+    let kernel = if on_quire() { "Quire" } else { "Linux" };
+    println!(
+        "The memory manager at work: {kernel} on {}, 1 MiB = {PAGES} pages",
+        std::env::consts::ARCH
+    );
+    let titles: String = EVENTS.iter().map(|e| format!("{:>7}", e.0)).collect();
+    println!(
+        "{:<22}{titles}{:>7}{:>6}{:>9}",
+        "step", "frames", "rss kB", " ns"
+    );
+    // The readings themselves need memory the first times.
+    for _ in 0..3 {
+        Figures::now(true);
+        smaps_of(0);
+    }
+    // A page without rights on either side keeps the mapping apart from its neighbours.
+    let at = mmap(0, (PAGES + 2) * PAGE, libc::PROT_NONE, ANON, -1, 0)? + PAGE;
+    step(
+        "map",
+        "a promise: no frame is used until a page is touched",
+        at,
+        || {
+            mprotect(at, PAGES * PAGE, RW)?;
+            // Small pages only; a kernel that has no others may refuse.
+            let _ = mem::madvise(at, PAGES * PAGE, libc::MADV_NOHUGEPAGE);
+            Ok(())
+        },
+    )?;
+    step(
+        "read each page",
+        "every fault maps the one page of zeros, read-only; frames go to tables",
+        at,
+        || {
+            std::hint::black_box(read_all(at));
+            Ok(())
+        },
+    )?;
+    step(
+        "write each page",
+        "now each page gets a zeroed frame of its own",
+        at,
+        || {
+            write(at, PAGES);
+            Ok(())
+        },
+    )?;
+    let mut family = (0, 0, 0);
+    step(
+        "fork",
+        "the child shares every frame; both lose the right to write",
+        at,
+        || {
+            family = child(at)?;
+            Ok(())
+        },
+    )?;
+    let (pid, tell, hear) = family;
+    step(
+        "child writes 64 pages",
+        "a write to a shared page copies it: the parent keeps the old one",
+        at,
+        || {
+            file::write(tell, b"g")?;
+            file::read(hear, &mut [0])?;
+            Ok(())
+        },
+    )?;
+    step(
+        "child exits",
+        "its copies are free again, the rest is the parent's alone",
+        at,
+        || {
+            file::close(tell)?;
+            proc::wait_for(pid).map(|_| ())
+        },
+    )?;
+    step(
+        "parent writes all",
+        "nobody shares them any more: each write reuses the frame, no copy",
+        at,
+        || {
+            write(at, PAGES);
+            Ok(())
+        },
+    )?;
+    step(
+        "unmap",
+        "all frames go back, after the TLB was told",
+        at,
+        || munmap(at, PAGES * PAGE),
+    )?;
+    println!("frames: taken (or given back, -) from the free ones, page tables included.");
+    println!("ns: by the clock; with --icount one is one guest instruction.");
+    Ok(())
+}
+
+fn main() {
+    if let Err(e) = tour() {
+        eprintln!("memtour: {e}");
+        std::process::exit(1);
+    }
+}

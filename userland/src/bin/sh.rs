@@ -1,0 +1,25 @@
+//! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`.
+use userland::sh::run::{Shell, complain};
+
+fn main() {
+    let mut args: Vec<String> = std::env::args().collect();
+    if args.get(1).is_some_and(|a| a == "-c") {
+        let Some(text) = args.get(2).cloned() else {
+            complain("-c needs a command");
+            std::process::exit(2);
+        };
+        args.drain(1..3);
+        std::process::exit(Shell::new(args).run_text(&text));
+    }
+    if args.len() > 1 {
+        args.remove(0);
+        match std::fs::read_to_string(&args[0]) {
+            Ok(text) => std::process::exit(Shell::new(args).run_text(&text)),
+            Err(e) => {
+                complain(&format!("{}: {}", args[0], userland::sys::Errno::from(e)));
+                std::process::exit(127);
+            }
+        }
+    }
+    std::process::exit(Shell::new(args).run_input());
+}

@@ -1,0 +1,172 @@
+//! Touching any address and running any bad instruction, with the answer as a value: the handler of the fault signals
+//! continues behind the instruction that trapped, as a kernel's own user access does.
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+/// Where to continue after a trap; 0 when none is expected.
+static RECOVER: AtomicUsize = AtomicUsize::new(0);
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static CODE: AtomicI32 = AtomicI32::new(0);
+static ADDR: AtomicUsize = AtomicUsize::new(0);
+
+/// What a trap said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGTRAP.
+    pub signal: i32,
+    /// SEGV_MAPERR, SEGV_ACCERR, ...
+    pub code: i32,
+    /// si_addr.
+    pub addr: usize,
+}
+
+/// The answer of a probe.
+pub type Probe<T> = Result<T, Trap>;
+
+#[cfg(target_arch = "x86_64")]
+fn program_counter(c: &mut libc::ucontext_t) -> &mut i64 {
+    &mut c.uc_mcontext.gregs[libc::REG_RIP as usize]
+}
+
+#[cfg(target_arch = "aarch64")]
+fn program_counter(c: &mut libc::ucontext_t) -> &mut u64 {
+    &mut c.uc_mcontext.pc
+}
+
+extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: installed with SA_SIGINFO: the kernel passes a whole siginfo and ucontext.
+    let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
+    let recover = RECOVER.swap(0, SeqCst);
+    if recover == 0 {
+        // Not a probe: fault again with the default action, which ends the process.
+        let _ = super::sig::default(sig);
+        return;
+    }
+    SIGNAL.store(sig, SeqCst);
+    CODE.store(info.si_code, SeqCst);
+    // SAFETY: the fault signals carry an address.
+    ADDR.store(unsafe { info.si_addr() } as usize, SeqCst);
+    *program_counter(context) = recover as _;
+}
+
+/// Handles the fault signals of this process by the probes; on the alternate stack where one is set.
+pub fn arm() {
+    for sig in [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+    ] {
+        let _ = super::sig::handle(sig, on_trap, libc::SA_ONSTACK);
+    }
+}
+
+fn outcome<T>(value: T) -> Probe<T> {
+    RECOVER.store(0, SeqCst);
+    match SIGNAL.swap(0, SeqCst) {
+        0 => Ok(value),
+        signal => Err(Trap {
+            signal,
+            code: CODE.load(SeqCst),
+            addr: ADDR.load(SeqCst),
+        }),
+    }
+}
+
+/// One instruction between storing the address of label 2 to RECOVER and label 2 itself.
+macro_rules! probe {
+    ($x86:literal, $arm:literal $(, $operand:tt($reg:tt) $value:expr)* $(; $($rest:tt)*)?) => {{
+        // SAFETY: a trap in the instruction continues at label 2 with all registers as they were; what it writes
+        // when it does not trap is what the caller asked for.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(
+                "lea {t}, [rip + 2f]", "mov qword ptr [{r}], {t}", $x86, "2:",
+                r = in(reg) RECOVER.as_ptr(), t = out(reg) _, $($($rest)*)?
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(
+                "adr {t}, 2f", "str {t}, [{r}]", $arm, "2:",
+                r = in(reg) RECOVER.as_ptr(), t = out(reg) _, $($($rest)*)?
+            );
+        }
+    }};
+}
+
+/// Reads the byte at `at`.
+pub fn read(at: usize) -> Probe<u8> {
+    let mut value = 0usize;
+    probe!("movzx {v:e}, byte ptr [{p}]", "ldrb {v:w}, [{p}]"; p = in(reg) at, v = inout(reg) value,);
+    outcome(value as u8)
+}
+
+/// Writes the byte at `at`: for memory that holds no Rust object, or none at all.
+pub fn write(at: usize, value: u8) -> Probe<()> {
+    probe!("mov byte ptr [{p}], {v:l}", "strb {v:w}, [{p}]"; p = in(reg) at, v = in(reg) value as usize,);
+    outcome(())
+}
+
+/// Calls the code at `at`, which keeps the C rules if it is code at all.
+pub fn execute(at: usize) -> Probe<()> {
+    // A call may have pushed its return address before the trap: the stack pointer is put back either way.
+    // SAFETY: as in `probe!`; caller-saved registers are named by the C clobbers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "mov r12, rsp", "and rsp, -16",
+            "lea r13, [rip + 2f]", "mov qword ptr [{r}], r13", "call {p}", "2:", "mov rsp, r12",
+            r = in(reg) RECOVER.as_ptr(), p = in(reg) at, out("r12") _, out("r13") _, clobber_abi("C"),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "adr x9, 2f", "str x9, [{r}]", "blr {p}", "2:",
+            r = in(reg) RECOVER.as_ptr(), p = in(reg) at, clobber_abi("C"),
+        );
+    }
+    outcome(())
+}
+
+/// An instruction that no processor of this kind has.
+pub fn undefined() -> Probe<()> {
+    probe!("ud2", "udf #0");
+    outcome(())
+}
+
+/// An instruction only the kernel may run: SIGSEGV on x86_64 (general protection), SIGILL on aarch64.
+pub fn privileged() -> Probe<()> {
+    probe!("cli", "msr vbar_el1, xzr");
+    outcome(())
+}
+
+/// The debugger's breakpoint.
+pub fn breakpoint() -> Probe<()> {
+    probe!("int3", "brk #0");
+    outcome(())
+}
+
+/// Divides by zero: SIGFPE on x86_64; aarch64 answers 0 without a trap.
+pub fn divide_by_zero() -> Probe<()> {
+    probe!(
+        "xor edx, edx\n mov eax, 1\n div {z:e}", "udiv {z}, {z}, {z}";
+        z = in(reg) 0usize,
+        #[cfg(target_arch = "x86_64")] out("rax") _, #[cfg(target_arch = "x86_64")] out("rdx") _,
+    );
+    outcome(())
+}
+
+/// Uses stack without end. Never returns in a kernel that guards it.
+#[inline(never)]
+pub fn overflow_stack(depth: u64) -> u64 {
+    let frame = std::hint::black_box([depth; 64]);
+    if depth == u64::MAX {
+        frame[0]
+    } else {
+        overflow_stack(std::hint::black_box(depth + 1)) + frame[1]
+    }
+}

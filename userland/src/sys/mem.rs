@@ -1,0 +1,126 @@
+//! Memory: the calls on mappings, with addresses as numbers, as tests speak of them.
+use super::{Result, call};
+
+/// The page size of both machines.
+pub const PAGE: usize = 4096;
+
+/// Readable and writable.
+pub const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Private anonymous memory.
+pub const ANON: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+/// mmap(2): the address. Arguments are not judged here: the kernel is to do that.
+pub fn mmap(
+    addr: usize,
+    len: usize,
+    prot: i32,
+    flags: i32,
+    fd: i32,
+    offset: usize,
+) -> Result<usize> {
+    call(
+        libc::SYS_mmap,
+        [
+            addr,
+            len,
+            prot as usize,
+            flags as usize,
+            fd as isize as usize,
+            offset,
+        ],
+    )
+}
+
+/// Private anonymous readable and writable memory of `pages` pages, anywhere, in small pages only.
+pub fn anon(pages: usize) -> Result<usize> {
+    let at = mmap(0, pages * PAGE, RW, ANON, -1, 0)?;
+    // A Linux with huge pages would otherwise fault whole blocks; a kernel without them refuses, and that is as good.
+    let _ = madvise(at, pages * PAGE, libc::MADV_NOHUGEPAGE);
+    Ok(at)
+}
+
+/// munmap(2).
+pub fn munmap(addr: usize, len: usize) -> Result<()> {
+    call(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]).map(|_| ())
+}
+
+/// mprotect(2).
+pub fn mprotect(addr: usize, len: usize, prot: i32) -> Result<()> {
+    call(libc::SYS_mprotect, [addr, len, prot as usize, 0, 0, 0]).map(|_| ())
+}
+
+/// mremap(2): the new address.
+pub fn mremap(old: usize, old_len: usize, new_len: usize, flags: i32, new: usize) -> Result<usize> {
+    call(
+        libc::SYS_mremap,
+        [old, old_len, new_len, flags as usize, new, 0],
+    )
+}
+
+/// madvise(2).
+pub fn madvise(addr: usize, len: usize, advice: i32) -> Result<()> {
+    call(libc::SYS_madvise, [addr, len, advice as usize, 0, 0, 0]).map(|_| ())
+}
+
+/// msync(2).
+pub fn msync(addr: usize, len: usize, flags: i32) -> Result<()> {
+    call(libc::SYS_msync, [addr, len, flags as usize, 0, 0, 0]).map(|_| ())
+}
+
+/// mincore(2): one byte a page, bit 0 says resident.
+pub fn mincore(addr: usize, pages: usize) -> Result<Vec<u8>> {
+    let mut out = vec![0u8; pages];
+    call(
+        libc::SYS_mincore,
+        [addr, pages * PAGE, out.as_mut_ptr() as usize, 0, 0, 0],
+    )?;
+    Ok(out)
+}
+
+/// mlock(2).
+pub fn mlock(addr: usize, len: usize) -> Result<()> {
+    call(libc::SYS_mlock, [addr, len, 0, 0, 0, 0]).map(|_| ())
+}
+
+/// munlock(2).
+pub fn munlock(addr: usize, len: usize) -> Result<()> {
+    call(libc::SYS_munlock, [addr, len, 0, 0, 0, 0]).map(|_| ())
+}
+
+/// brk(2) as the kernel answers: the break after the call, which is the old one when it refused.
+pub fn brk(to: usize) -> usize {
+    super::call_bare(libc::SYS_brk as usize, [to, 0, 0, 0, 0, 0]) as usize
+}
+
+/// The pagemap entries (8 bytes a page) of `pages` pages from `addr`.
+pub fn pagemap(addr: usize, pages: usize) -> Result<Vec<u64>> {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::open("/proc/self/pagemap")?;
+    let mut bytes = vec![0u8; pages * 8];
+    file.read_exact_at(&mut bytes, (addr / PAGE * 8) as u64)?;
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default()))
+        .collect())
+}
+
+/// A 64-bit word at `at`, which the caller has mapped: for memory shared between processes.
+pub fn load(at: usize) -> u64 {
+    // SAFETY: the caller mapped the word; 8-byte aligned by the mask; atomics allow other processes.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
+        .load(std::sync::atomic::Ordering::SeqCst)
+}
+
+/// Stores a 64-bit word at `at`, as [`load`] reads it.
+pub fn store(at: usize, value: u64) {
+    // SAFETY: as in `load`.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
+        .store(value, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Copies `bytes` to `at`, which the caller has mapped writable.
+pub fn copy_to(at: usize, bytes: &[u8]) {
+    // SAFETY: the caller mapped `bytes.len()` writable bytes at `at`, outside any Rust object.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+}

@@ -1,0 +1,146 @@
+//! The one room of the user programs where `unsafe` is written: system calls as values and `Result`s.
+//!
+//! The wrappers are safe to call in the sense the programs need: they check lengths and formats, own what they map,
+//! and never hand out references into memory that another call could take away. [`call`] is the exception on
+//! purpose: tests and the fuzzer must be able to ask the kernel for anything.
+#![allow(unsafe_code)]
+
+pub mod fault;
+pub mod file;
+pub mod mem;
+pub mod proc;
+pub mod sig;
+pub mod time;
+pub mod tty;
+
+use std::fmt;
+
+/// An error number of Linux's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// What a system call gives back.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+impl Errno {
+    /// The error of the last failed C library call.
+    pub fn last() -> Self {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    /// The symbolic name, when it is one programs here look for.
+    pub fn name(self) -> Option<&'static str> {
+        const NAMES: &[(i32, &str)] = &[
+            (libc::EPERM, "EPERM"),
+            (libc::ENOENT, "ENOENT"),
+            (libc::ESRCH, "ESRCH"),
+            (libc::EINTR, "EINTR"),
+            (libc::EIO, "EIO"),
+            (libc::E2BIG, "E2BIG"),
+            (libc::ENOEXEC, "ENOEXEC"),
+            (libc::EBADF, "EBADF"),
+            (libc::ECHILD, "ECHILD"),
+            (libc::EAGAIN, "EAGAIN"),
+            (libc::ENOMEM, "ENOMEM"),
+            (libc::EACCES, "EACCES"),
+            (libc::EFAULT, "EFAULT"),
+            (libc::EBUSY, "EBUSY"),
+            (libc::EEXIST, "EEXIST"),
+            (libc::EXDEV, "EXDEV"),
+            (libc::ENODEV, "ENODEV"),
+            (libc::ENOTDIR, "ENOTDIR"),
+            (libc::EISDIR, "EISDIR"),
+            (libc::EINVAL, "EINVAL"),
+            (libc::EMFILE, "EMFILE"),
+            (libc::ENOTTY, "ENOTTY"),
+            (libc::EFBIG, "EFBIG"),
+            (libc::ENOSPC, "ENOSPC"),
+            (libc::ESPIPE, "ESPIPE"),
+            (libc::EROFS, "EROFS"),
+            (libc::EPIPE, "EPIPE"),
+            (libc::ERANGE, "ERANGE"),
+            (libc::ENAMETOOLONG, "ENAMETOOLONG"),
+            (libc::ENOSYS, "ENOSYS"),
+            (libc::ENOTEMPTY, "ENOTEMPTY"),
+            (libc::ELOOP, "ELOOP"),
+            (libc::EOVERFLOW, "EOVERFLOW"),
+            (libc::ETIMEDOUT, "ETIMEDOUT"),
+        ];
+        NAMES.iter().find(|n| n.0 == self.0).map(|n| n.1)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        f.write_str(text.split(" (os error").next().unwrap_or(&text))
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(e: std::io::Error) -> Self {
+        Errno(e.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Turns the C library's -1 into the error number.
+fn check(ret: impl Into<i64>) -> Result<usize> {
+    match ret.into() {
+        -1 => Err(Errno::last()),
+        n => Ok(n as usize),
+    }
+}
+
+/// A C string from a path or word; a NUL inside is EINVAL.
+fn cstr(text: &str) -> Result<std::ffi::CString> {
+    std::ffi::CString::new(text).map_err(|_| Errno(libc::EINVAL))
+}
+
+/// The bare system call `nr`, without the C library: the kernel's answer as it stands (-4095..0 are errors).
+///
+/// The caller answers for what the kernel does to this process; tests that pass wild arguments do so in a child.
+#[inline(always)]
+pub fn call_bare(nr: usize, a: [usize; 6]) -> isize {
+    let ret: isize;
+    // SAFETY: the instruction follows the kernel's convention and names every register the kernel may change;
+    // what the call itself does to the process is the caller's choice, as said above.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") nr as isize => ret,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") nr,
+            inlateout("x0") a[0] as isize => ret,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    ret
+}
+
+/// [`call_bare`] with the answer as a `Result`.
+pub fn call(nr: i64, a: [usize; 6]) -> Result<usize> {
+    match call_bare(nr as usize, a) {
+        e @ -4095..0 => Err(Errno(-e as i32)),
+        n => Ok(n as usize),
+    }
+}

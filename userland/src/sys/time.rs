@@ -1,0 +1,50 @@
+//! Clocks and waiting.
+use super::{Errno, Result, check};
+
+/// clock_gettime in nanoseconds.
+pub fn clock(id: i32) -> Result<u64> {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `t` is ours and lives through the call.
+    check(unsafe { libc::clock_gettime(id as _, &mut t) })?;
+    Ok(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Nanoseconds of the monotonic clock; under QEMU's -icount shift=0 they are guest instructions.
+pub fn now() -> u64 {
+    clock(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+/// nanosleep: `Err((EINTR, nanoseconds left))` when a signal came first.
+pub fn sleep(ns: u64) -> std::result::Result<(), (Errno, u64)> {
+    let spec = |ns: u64| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as _,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    };
+    let (want, mut left) = (spec(ns), spec(0));
+    // SAFETY: both structures are ours and live through the call.
+    match check(unsafe { libc::nanosleep(&want, &mut left) }) {
+        Ok(_) => Ok(()),
+        Err(e) => Err((e, left.tv_sec as u64 * 1_000_000_000 + left.tv_nsec as u64)),
+    }
+}
+
+/// SIGALRM in `seconds` (0: none); the seconds left of an earlier one.
+pub fn alarm(seconds: u32) -> u32 {
+    // SAFETY: only a number goes over; cannot fail.
+    unsafe { libc::alarm(seconds) }
+}
+
+/// setitimer(ITIMER_REAL): SIGALRM after `first` microseconds, then every `every` (0: once).
+pub fn itimer(first: u64, every: u64) -> Result<()> {
+    let tv = |us: u64| [us / 1_000_000, us % 1_000_000];
+    let value = [tv(every), tv(first)];
+    // The kernel's own layout: struct itimerval is two timevals of two 64-bit words.
+    super::call(
+        libc::SYS_setitimer,
+        [0, value.as_ptr() as usize, 0, 0, 0, 0],
+    )
+    .map(|_| ())
+}

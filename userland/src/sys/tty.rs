@@ -1,0 +1,37 @@
+//! The terminal: is it one, its modes, its size, whose it is.
+use super::{Result, check};
+
+/// Whether `fd` is a terminal.
+pub fn is_tty(fd: i32) -> bool {
+    get_modes(fd).is_ok()
+}
+
+/// TCGETS.
+pub fn get_modes(fd: i32) -> Result<libc::termios> {
+    // SAFETY: an all-zero termios is a valid value.
+    let mut t: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: `t` is ours and lives through the call.
+    check(unsafe { libc::tcgetattr(fd, &mut t) })?;
+    Ok(t)
+}
+
+/// TCSETS, at once.
+pub fn set_modes(fd: i32, modes: &libc::termios) -> Result<()> {
+    // SAFETY: `modes` is a whole termios.
+    check(unsafe { libc::tcsetattr(fd, libc::TCSANOW, modes) }).map(|_| ())
+}
+
+/// TIOCGWINSZ: (rows, columns).
+pub fn size(fd: i32) -> Result<(u16, u16)> {
+    // SAFETY: an all-zero winsize is a valid value.
+    let mut w: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: `w` is ours and lives through the call.
+    check(unsafe { libc::ioctl(fd, libc::TIOCGWINSZ as _, &mut w) })?;
+    Ok((w.ws_row, w.ws_col))
+}
+
+/// Makes the terminal on `fd` this session's own.
+pub fn take(fd: i32) -> Result<()> {
+    // SAFETY: only numbers go over.
+    check(unsafe { libc::ioctl(fd, libc::TIOCSCTTY as _, 0) }).map(|_| ())
+}

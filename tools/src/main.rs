@@ -1,2 +1,17 @@
 //! The program behind `run.sh`.
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = tools::args::parse();
+    match tools::dispatch(cli) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("run.sh: {error:#}");
+            ExitCode::from(if error.is::<tools::UsageError>() {
+                2
+            } else {
+                1
+            })
+        }
+    }
+}

@@ -1,5 +1,4 @@
 //! The harness run on tests that pass, fail, leak, panic and skip.
-#![cfg(feature = "std")]
 use ktest::{Hooks, Plan, Summary, check, check_eq, diag, ktest, skip};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The one entrance: makes sure that cargo and the pinned toolchain are there, then hands over to the program in tools/.
+set -eu
+here=$PWD
+cd "$(dirname "$0")"
+
+install=yes
+for word in "$@"; do
+    case $word in
+    --no-install) install=no ;;
+    --) break ;;
+    esac
+done
+
+# Prints a command and, unless --no-install, runs it. Words go to standard error: standard output is the guest's.
+ensure() {
+    echo "run.sh: $*" >&2
+    if [ "$install" = no ]; then
+        echo "run.sh: not run, because of --no-install" >&2
+        exit 1
+    fi
+    "$@" >&2
+}
+
+PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+if ! command -v rustup >/dev/null; then
+    echo "run.sh: rustup is missing; see https://rustup.rs, or your distribution's package rustup" >&2
+    exit 1
+fi
+channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+targets=$(sed -n 's/^ *"\(.*\)",$/\1/p' rust-toolchain.toml)
+if ! rustup toolchain list | grep -q "^$channel"; then
+    ensure rustup toolchain install "$channel" --profile minimal --component rustfmt --component clippy
+fi
+installed=$(rustup target list --installed --toolchain "$channel")
+for target in $targets; do
+    if ! grep -qx "$target" <<<"$installed"; then
+        ensure rustup target add --toolchain "$channel" "$target"
+    fi
+done
+
+export QUIRE_CWD=$here
+exec cargo run --quiet --profile tools --package tools -- "$@"

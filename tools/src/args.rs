@@ -1,0 +1,134 @@
+//! The command line of `run.sh`.
+use crate::arch::Arch;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Boots Quire in QEMU, tests it, and checks what this machine needs for that.
+#[derive(Parser, Debug)]
+#[command(name = "run.sh", bin_name = "./run.sh", args_conflicts_with_subcommands = true, after_help = EXIT)]
+pub struct Cli {
+    /// `run` when absent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What `run` takes, when no command is named.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+const EXIT: &str = "Exit status of run: that of PID 1 (power off: 0; ended by signal N: 128+N), 101 after a kernel panic,
+124 after --timeout, 2 for a usage error.
+With a terminal, every key goes to the guest, ^C too; ctrl-a x ends QEMU.";
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Boots Quire (the default)
+    #[command(after_help = EXIT)]
+    Run(RunArgs),
+}
+
+/// Options of `run`.
+#[derive(Args, Debug, Clone)]
+pub struct RunArgs {
+    /// Machine architecture
+    #[arg(long, value_enum, default_value = "x86_64")]
+    pub arch: Arch,
+    /// QEMU machine: q35 or microvm for x86_64, virt for aarch64; QEMU's options may follow ("virt,gic-version=3")
+    #[arg(long, value_name = "q35|microvm|virt")]
+    pub machine: Option<String>,
+    /// Guest memory
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
+    pub mem: String,
+    /// Boot this newc archive (plain, gzip or zstd) and run its /init instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub initramfs: Option<PathBuf>,
+    /// More words for the kernel's command line; after " -- " they are init's arguments
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Option<String>,
+    /// Count instructions instead of time: two runs print the same figures
+    #[arg(long)]
+    pub icount: bool,
+    /// Wait for a debugger and print the command that attaches one
+    #[arg(long)]
+    pub gdb: bool,
+    /// End the machine after this long, with exit status 124
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+    /// Build the kernel optimised (the default)
+    #[arg(long, conflicts_with = "debug")]
+    pub release: bool,
+    /// Build the kernel with all checks
+    #[arg(long)]
+    pub debug: bool,
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+    /// More arguments for QEMU
+    #[arg(last = true, value_name = "QEMU ARGUMENTS")]
+    pub qemu: Vec<String>,
+}
+
+/// QEMU's way to write a size: digits and K, M or G (none means MiB).
+fn memory(text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if number && text.len() - digits.len() <= 1 && digits.bytes().any(|byte| byte != b'0') {
+        Ok(text.to_owned())
+    } else {
+        Err("a size is a number with K, M or G behind it, like 512M".to_owned())
+    }
+}
+
+/// Parses the process's command line; wrong ones end the process with status 2 and a short text.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
+        let cli = Cli::try_parse_from(line.split(' '))?;
+        Ok(match cli.command {
+            Some(Command::Run(args)) => args,
+            _ => cli.run,
+        })
+    }
+
+    #[test]
+    fn run_is_the_default_command() {
+        for line in [
+            "run.sh --arch aarch64 --mem 512M",
+            "run.sh run --arch aarch64 --mem 512M",
+        ] {
+            let args = run_args(line).unwrap();
+            assert_eq!(
+                (args.arch, args.mem.as_str(), args.debug),
+                (Arch::Aarch64, "512M", false)
+            );
+        }
+        let args = run_args("run.sh --append --x --icount -- -d int").unwrap();
+        assert_eq!(args.append.as_deref(), Some("--x"));
+        assert_eq!(args.qemu, ["-d", "int"]);
+    }
+
+    #[test]
+    fn wrong_ones_are_usage_errors() {
+        for line in [
+            "run.sh --mem 0",
+            "run.sh --mem x",
+            "run.sh --arch vax",
+            "run.sh --nope",
+            "run.sh --timeout 0",
+        ] {
+            assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        assert_eq!(
+            run_args("run.sh --release --debug")
+                .unwrap_err()
+                .exit_code(),
+            2
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! cargo builds the kernel and the user programs; the result is one bootable file.
+use crate::arch::Arch;
+use crate::{image, initramfs, progress, symbols, workspace};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The files that a run needs.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// What QEMU's `-kernel` gets: kernel, symbols and default initramfs in one.
+    pub image: PathBuf,
+    /// The kernel with debug information, for gdb.
+    pub elf: PathBuf,
+}
+
+/// Builds everything for one architecture.
+pub fn build(arch: Arch, debug: bool) -> Result<Built> {
+    let programs = cargo(arch.user_target(), "userland", false, arch)?;
+    let kernel = cargo(arch.kernel_target(), "kernel", debug, arch)?;
+    let elf = kernel
+        .into_iter()
+        .find(|path| path.file_name().is_some_and(|name| name == "quire"));
+    let elf = elf.context("cargo built no program called quire")?;
+
+    let archive = initramfs::default_archive(&programs)?;
+    let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    let payload = image::payload(&symbols::table(&bytes)?, &archive);
+    let file = image::compose(arch, &bytes, &payload)?;
+
+    let folder = workspace::images(arch);
+    fs::create_dir_all(&folder)?;
+    let suffix = if debug { "-debug" } else { "" };
+    let image = folder.join(match arch {
+        Arch::X86_64 => format!("quire{suffix}.elf"),
+        Arch::Aarch64 => format!("Image{suffix}"),
+    });
+    replace(&image, &file)?;
+    replace(&folder.join("initramfs.cpio"), &archive)?;
+    Ok(Built { image, elf })
+}
+
+/// One package for one target; returns the programs that cargo says it made.
+fn cargo(target: &str, package: &str, debug: bool, arch: Arch) -> Result<Vec<PathBuf>> {
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace::root());
+    command.args([
+        "build",
+        "--message-format=json-render-diagnostics",
+        "--package",
+        package,
+        "--target",
+        target,
+    ]);
+    if package != "kernel" {
+        command.arg("--bins");
+    }
+    if !debug {
+        command.arg("--release");
+    }
+    let output = progress::step(&format!("building {package} for {arch}"), &mut command)?;
+    Ok(executables(&output))
+}
+
+/// The programs named in cargo's JSON messages.
+fn executables(messages: &[u8]) -> Vec<PathBuf> {
+    let messages = messages
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    messages
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .collect()
+}
+
+/// Writes a file only when its content changes, and never half: another run may be reading it.
+fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(());
+    }
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    fs::write(&new, content).with_context(|| format!("cannot write {}", new.display()))?;
+    fs::rename(&new, path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_in_cargo_messages() {
+        let messages = br#"{"reason":"compiler-artifact","executable":null}
+{"reason":"compiler-artifact","executable":"/t/quire"}
+not json
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executables(messages), [Path::new("/t/quire")]);
+    }
+
+    #[test]
+    fn replace_keeps_equal_files() {
+        let path = std::env::temp_dir().join(format!("quire-replace-{}", std::process::id()));
+        replace(&path, b"one").unwrap();
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        replace(&path, b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        fs::remove_file(&path).unwrap();
+    }
+}

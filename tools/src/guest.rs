@@ -1,0 +1,239 @@
+//! A machine that runs: its console, its time limit and how it ends.
+use crate::arch::Arch;
+use crate::qemu::{Console, Machine};
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How a machine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The guest said so, with this status.
+    Status(u8),
+    /// It stopped without a status: a reset, or a triple fault.
+    Reset,
+    /// It was stopped because its time was up.
+    Timeout,
+    /// QEMU could not run it, or was ended from outside.
+    Failed,
+}
+
+impl End {
+    /// The exit status of `run.sh`.
+    pub fn status(self) -> u8 {
+        match self {
+            End::Status(status) => status,
+            End::Reset => 101,
+            End::Timeout => 124,
+            End::Failed => 1,
+        }
+    }
+}
+
+/// What happens next on a machine.
+#[derive(Debug)]
+pub enum Event {
+    /// The console printed this.
+    Output(Vec<u8>),
+    /// It is over.
+    Ended(End),
+    /// Nothing happened until the given instant.
+    Nothing,
+}
+
+enum Raw {
+    Output(Vec<u8>),
+    Ended(Option<ExitStatus>),
+}
+
+/// QEMU, running.
+pub struct Guest {
+    arch: Arch,
+    pid: Pid,
+    status: PathBuf,
+    events: Receiver<Raw>,
+    keys: Option<ChildStdin>,
+    errors: Option<std::thread::JoinHandle<String>>,
+    ended: bool,
+}
+
+impl Guest {
+    /// Starts a machine. With pipes, its console arrives as events, and QEMU's own words are kept for [`Guest::errors`]
+    /// when `quiet`.
+    pub fn start(machine: &Machine, console: Console, quiet: bool) -> Result<Guest> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let status =
+            std::env::temp_dir().join(format!("quire-{}-{number}.status", std::process::id()));
+        let path = status
+            .to_str()
+            .context("the folder for temporary files has a name that is not text")?;
+        let mut command = Command::new(machine.arch.qemu());
+        command.args(machine.arguments(console, path));
+        if console == Console::Pipes {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        if quiet {
+            command.stderr(Stdio::piped());
+        }
+        end_with_us();
+        let mut child = command.spawn().with_context(|| {
+            format!(
+                "cannot start {}; ./run.sh doctor says what is missing",
+                machine.arch.qemu()
+            )
+        })?;
+        let pid = Pid::from_child(&child);
+        running().push(pid);
+        let keys = child.stdin.take();
+        let errors = child.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                // What was read until an error is all there is to show.
+                let _ = stderr.read_to_end(&mut text);
+                String::from_utf8_lossy(&text).into_owned()
+            })
+        });
+        let (send, events) = channel();
+        std::thread::spawn(move || pump(child, &send));
+        Ok(Guest {
+            arch: machine.arch,
+            pid,
+            status,
+            events,
+            keys,
+            errors,
+            ended: false,
+        })
+    }
+
+    /// The way to the guest's keyboard; the first caller owns it.
+    pub fn take_keys(&mut self) -> Option<ChildStdin> {
+        self.keys.take()
+    }
+
+    /// Types.
+    pub fn send(&mut self, keys: &[u8]) -> Result<()> {
+        let pipe = self.keys.as_mut().context("the guest has no keyboard")?;
+        pipe.write_all(keys)?;
+        Ok(pipe.flush()?)
+    }
+
+    /// The next event, at latest at `until`.
+    pub fn next(&mut self, until: Option<Instant>) -> Event {
+        let raw = match until {
+            Some(until) => self
+                .events
+                .recv_timeout(until.saturating_duration_since(Instant::now())),
+            None => self
+                .events
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match raw {
+            Ok(Raw::Output(bytes)) => Event::Output(bytes),
+            Ok(Raw::Ended(status)) => Event::Ended(self.end(status)),
+            Err(RecvTimeoutError::Timeout) => Event::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Event::Ended(End::Failed),
+        }
+    }
+
+    fn end(&mut self, status: Option<ExitStatus>) -> End {
+        self.forget();
+        let Some(code) = status.and_then(|status| status.code()) else {
+            return End::Failed;
+        };
+        match self.arch {
+            Arch::X86_64 => match fs::read(&self.status)
+                .ok()
+                .and_then(|bytes| bytes.last().copied())
+            {
+                Some(byte) => End::Status(byte),
+                None if code == 0 => End::Reset,
+                None => End::Failed,
+            },
+            Arch::Aarch64 => u8::try_from(code).map_or(End::Failed, End::Status),
+        }
+    }
+
+    /// Ends QEMU, politely first: it has a terminal to put back in order.
+    pub fn stop(&mut self) {
+        if self.ended {
+            return;
+        }
+        for signal in [Signal::TERM, Signal::KILL] {
+            // It may have ended by itself in this moment.
+            let _ = kill_process(self.pid, signal);
+            let until = Instant::now() + Duration::from_secs(2);
+            loop {
+                match self.next(Some(until)) {
+                    Event::Output(_) => {}
+                    Event::Ended(_) => return,
+                    Event::Nothing => break,
+                }
+            }
+        }
+    }
+
+    /// What QEMU itself said, when started quietly. Only after the end.
+    pub fn errors(&mut self) -> String {
+        self.errors
+            .take()
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    }
+
+    fn forget(&mut self) {
+        self.ended = true;
+        running().retain(|pid| *pid != self.pid);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.stop();
+        self.forget();
+        // An aarch64 guest never makes one.
+        let _ = fs::remove_file(&self.status);
+    }
+}
+
+/// Passes the console on until it closes, then waits for QEMU.
+fn pump(mut child: Child, events: &Sender<Raw>) {
+    if let Some(mut stdout) = child.stdout.take() {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+            // Nobody listens any more when the guest is being dropped; QEMU must be read and reaped all the same.
+            let _ = events.send(Raw::Output(buffer[..length].to_vec()));
+        }
+    }
+    let _ = events.send(Raw::Ended(child.wait().ok()));
+}
+
+/// The QEMUs to end when this program is told to end.
+fn running() -> std::sync::MutexGuard<'static, Vec<Pid>> {
+    static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn end_with_us() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let handler = || {
+            for pid in running().iter() {
+                let _ = kill_process(*pid, Signal::TERM);
+            }
+            std::process::exit(130);
+        };
+        if let Err(error) = ctrlc::set_handler(handler) {
+            eprintln!("run.sh: cannot catch signals: {error}");
+        }
+    });
+}

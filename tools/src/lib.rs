@@ -1,0 +1,38 @@
+//! What `run.sh` does: builds the kernel and the user programs, makes one bootable file, runs it in QEMU, tests it.
+//!
+//! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's own words go to
+//! standard error.
+pub mod arch;
+pub mod args;
+pub mod build;
+pub mod gdb;
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod progress;
+pub mod qemu;
+pub mod run;
+pub mod symbols;
+pub mod workspace;
+
+use args::{Cli, Command};
+
+/// Something about the command line that only shows when it is looked at closely: exit status 2.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (see ./run.sh --help)", self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Does what the command line says and returns the exit status.
+pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+    match cli.command {
+        None => run::run(&cli.run),
+        Some(Command::Run(args)) => run::run(&args),
+    }
+}

@@ -1,0 +1,123 @@
+//! Commands that take a while: quiet when they are quick, a sign of life when not, everything when they fail.
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Nothing is printed for steps that end sooner.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs a command to its end and returns its standard output. Its standard error is shown only when it fails.
+pub fn step(label: &str, command: &mut Command) -> Result<Vec<u8>> {
+    let (status, output, errors) = watch(label, command)?;
+    if !status.success() {
+        eprint!("{errors}");
+        bail!("{label} failed ({status})");
+    }
+    Ok(output)
+}
+
+fn watch(
+    label: &str,
+    command: &mut Command,
+) -> Result<(std::process::ExitStatus, Vec<u8>, String)> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{label}: cannot start {program}"))?;
+    let mut stdout = child.stdout.take().context("piped above")?;
+    let stderr = child.stderr.take().context("piped above")?;
+    let output = std::thread::spawn(move || {
+        let mut output = Vec::new();
+        stdout.read_to_end(&mut output).map(|_| output)
+    });
+    let (send, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            if send
+                .send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    let mut errors = String::new();
+    let mut said = Said::new(label);
+    loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                said.line(&line);
+                errors.push_str(&line);
+                errors.push('\n');
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => said.late(),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let status = child.wait()?;
+    let output = output
+        .join()
+        .map_err(|_| anyhow::anyhow!("{label}: the reader of its output died"))??;
+    Ok((status, output, errors))
+}
+
+/// What is shown of one step: a spinner on a terminal, one line elsewhere.
+struct Said {
+    label: String,
+    spinner: Option<ProgressBar>,
+    printed: bool,
+    started: std::time::Instant,
+}
+
+impl Said {
+    fn new(label: &str) -> Self {
+        let spinner = std::io::stderr().is_terminal().then(|| spinner(label));
+        Said {
+            label: label.to_owned(),
+            spinner,
+            printed: false,
+            started: std::time::Instant::now(),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(spinner) = &self.spinner {
+            let line: String = line.trim().chars().take(70).collect();
+            spinner.set_message(format!("{}  {line}", self.label));
+        } else if self.started.elapsed() > PATIENCE {
+            self.late();
+        }
+    }
+
+    fn late(&mut self) {
+        if self.spinner.is_none() && !self.printed {
+            eprintln!("run.sh: {} ...", self.label);
+            self.printed = true;
+        }
+    }
+}
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if let Some(spinner) = &self.spinner {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+/// A spinner on standard error with elapsed time.
+pub fn spinner(label: &str) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
+        spinner.set_style(style);
+    }
+    spinner.set_message(label.to_owned());
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    spinner
+}

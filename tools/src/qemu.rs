@@ -1,0 +1,209 @@
+//! QEMU's command line for one run.
+use crate::UsageError;
+use crate::arch::Arch;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where the guest's console goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// A person's terminal: keys go to the guest, ctrl-a is QEMU's.
+    Terminal,
+    /// Pipes: what comes in is the guest's, byte for byte.
+    Pipes,
+}
+
+/// One machine to start.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Which QEMU.
+    pub arch: Arch,
+    /// `-machine`; the architecture's default when `None`.
+    pub machine: Option<String>,
+    /// `-m`.
+    pub mem: String,
+    /// The bootable file.
+    pub image: PathBuf,
+    /// `-initrd`.
+    pub initramfs: Option<PathBuf>,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Virtual time counts instructions.
+    pub icount: bool,
+    /// Wait for gdb on this port of the loopback.
+    pub gdb: Option<u16>,
+    /// At the end of the command line.
+    pub extra: Vec<String>,
+}
+
+impl Machine {
+    /// The default machine with 1 GiB.
+    pub fn new(arch: Arch, image: PathBuf) -> Self {
+        Machine {
+            arch,
+            machine: None,
+            mem: "1G".to_owned(),
+            image,
+            initramfs: None,
+            command_line: String::new(),
+            icount: false,
+            gdb: None,
+            extra: Vec::new(),
+        }
+    }
+
+    /// Arguments for the emulator. `status` is where an x86_64 guest leaves its exit status.
+    pub fn arguments(&self, console: Console, status: &str) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
+        let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
+        add(&[
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-accel",
+            "tcg,thread=single",
+        ]);
+        add(&[
+            "-machine",
+            &self.machine_option(),
+            "-cpu",
+            self.cpu(),
+            "-m",
+            &self.mem,
+        ]);
+        match console {
+            // signal=off: ^C is the guest's.
+            Console::Terminal => add(&[
+                "-chardev",
+                "stdio,id=console,mux=on,signal=off",
+                "-mon",
+                "chardev=console,mode=readline",
+            ]),
+            Console::Pipes => add(&["-chardev", "stdio,id=console,signal=off"]),
+        }
+        add(&["-serial", "chardev:console"]);
+        match self.arch {
+            // The exit device carries seven bits, so the whole status goes through the debug console first.
+            Arch::X86_64 => add(&[
+                "-chardev",
+                &format!("file,id=status,path={status}"),
+                "-device",
+                "isa-debugcon,iobase=0xe9,chardev=status",
+                "-device",
+                "isa-debug-exit,iobase=0xf4,iosize=0x04",
+            ]),
+            Arch::Aarch64 => add(&["-semihosting-config", "enable=on,target=native"]),
+        }
+        if self.icount {
+            add(&[
+                "-icount",
+                "shift=0,sleep=off",
+                "-rtc",
+                "base=2026-01-01T00:00:00,clock=vm",
+                "-seed",
+                "1",
+            ]);
+        }
+        if let Some(port) = self.gdb {
+            add(&["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
+        }
+        add(&["-kernel"]);
+        args.push(self.image.clone().into());
+        if let Some(initramfs) = &self.initramfs {
+            args.push("-initrd".into());
+            args.push(initramfs.into());
+        }
+        if !self.command_line.is_empty() {
+            args.extend(["-append".into(), OsString::from(&self.command_line)]);
+        }
+        args.extend(self.extra.iter().map(OsString::from));
+        args
+    }
+
+    fn machine_option(&self) -> String {
+        let machine = self.machine.as_deref().unwrap_or(self.arch.machines()[0]);
+        match machine.split_once(',').map_or(machine, |(name, _)| name) {
+            // QEMU would otherwise describe devices that are not there on the kernel's command line.
+            "microvm" => format!("{machine},rtc=on,auto-kernel-cmdline=off"),
+            _ => machine.to_owned(),
+        }
+    }
+
+    fn cpu(&self) -> &'static str {
+        match self.arch {
+            Arch::X86_64 => "max",
+            // The architected pointer authentication is very slow to emulate.
+            Arch::Aarch64 => "max,pauth-impdef=on",
+        }
+    }
+}
+
+/// Checks that `machine` is one that Quire runs on.
+pub fn check_machine(arch: Arch, machine: &str) -> Result<(), UsageError> {
+    let name = machine.split(',').next().unwrap_or_default();
+    if arch.machines().contains(&name) {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "--machine {name} is not a machine for {arch}: {}",
+        arch.machines().join(" or ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(machine: &Machine, console: Console) -> String {
+        let arguments = machine.arguments(console, "/t/status");
+        arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn command_lines() {
+        let mut machine = Machine::new(Arch::X86_64, "quire.elf".into());
+        machine.command_line = "quiet".to_owned();
+        let plain = line(&machine, Console::Pipes);
+        assert!(plain.contains("-machine q35 -cpu max -m 1G"), "{plain}");
+        assert!(
+            plain.ends_with("-kernel quire.elf -append quiet"),
+            "{plain}"
+        );
+        assert!(
+            plain.contains("path=/t/status")
+                && !plain.contains("icount")
+                && !plain.contains("-mon"),
+            "{plain}"
+        );
+        machine.machine = Some("microvm".to_owned());
+        machine.icount = true;
+        machine.extra = vec!["-d".to_owned(), "int".to_owned()];
+        let counted = line(&machine, Console::Terminal);
+        assert!(
+            counted.contains("-icount shift=0,sleep=off") && counted.contains("microvm,rtc=on"),
+            "{counted}"
+        );
+        assert!(
+            counted.ends_with("-d int") && counted.contains("signal=off"),
+            "{counted}"
+        );
+        let arm = line(&Machine::new(Arch::Aarch64, "Image".into()), Console::Pipes);
+        assert!(
+            arm.contains("-semihosting-config") && !arm.contains("isa-"),
+            "{arm}"
+        );
+    }
+
+    #[test]
+    fn machines() {
+        assert!(check_machine(Arch::Aarch64, "virt,gic-version=3").is_ok());
+        assert!(check_machine(Arch::Aarch64, "q35").is_err());
+        assert!(check_machine(Arch::X86_64, "virt").is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! `./run.sh run`: the guest's console on standard output, the tool's words on standard error.
+use crate::args::RunArgs;
+use crate::guest::{End, Event, Guest};
+use crate::qemu::{self, Console, Machine};
+use crate::{UsageError, build, gdb, workspace};
+use anyhow::Result;
+use rustix::fs::FileType;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::process::ChildStdin;
+use std::time::{Duration, Instant};
+
+/// How often a guest that still reads is told again that there is no more input.
+const END_OF_INPUT_EVERY: Duration = Duration::from_millis(200);
+/// ^D, what a terminal takes as end of input.
+const END_OF_INPUT: u8 = 4;
+
+/// Builds, boots, and returns the exit status.
+pub fn run(args: &RunArgs) -> Result<u8> {
+    let machine = machine(args)?;
+    let mut machine = Machine { ..machine };
+    let built = build::build(args.arch, args.debug)?;
+    machine.image = built.image;
+    if args.gdb {
+        let port = gdb::free_port()?;
+        machine.gdb = Some(port);
+        eprintln!(
+            "run.sh: the machine waits for a debugger:\n{}",
+            gdb::attach_command(args.arch, &built.elf, port)
+        );
+    }
+    let deadline = args
+        .timeout
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let end = if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        on_terminal(&machine, deadline)?
+    } else {
+        through_pipes(&machine, deadline)?
+    };
+    match end {
+        End::Timeout => eprintln!(
+            "run.sh: time is up after {} seconds",
+            args.timeout.unwrap_or_default()
+        ),
+        End::Reset => {
+            eprintln!("run.sh: the machine reset itself without a status (triple fault?)")
+        }
+        End::Failed => eprintln!("run.sh: QEMU ended without the guest's status"),
+        End::Status(_) => {}
+    }
+    Ok(end.status())
+}
+
+/// The machine that the arguments describe; checked before anything is built.
+fn machine(args: &RunArgs) -> Result<Machine> {
+    if let Some(name) = &args.machine {
+        qemu::check_machine(args.arch, name)?;
+    }
+    let mut machine = Machine::new(args.arch, Default::default());
+    if let Some(path) = &args.initramfs {
+        let path = workspace::user_path(path);
+        // Opening tells what QEMU would otherwise say less clearly.
+        File::open(&path)
+            .map_err(|error| UsageError(format!("--initramfs {}: {error}", path.display())))?;
+        if path.is_dir() {
+            return Err(UsageError(format!("--initramfs {} is a folder", path.display())).into());
+        }
+        machine.initramfs = Some(path);
+    }
+    let mut words = args.append.clone().unwrap_or_default();
+    if args.icount && !has_input()? {
+        // Even "end of input" would arrive at a moment of the host's choosing.
+        words = format!("quire.noinput {words}").trim_end().to_owned();
+    }
+    machine.machine.clone_from(&args.machine);
+    machine.mem.clone_from(&args.mem);
+    machine.command_line = words;
+    machine.icount = args.icount;
+    machine.extra.clone_from(&args.qemu);
+    Ok(machine)
+}
+
+/// Whether anything may come from standard input: a terminal, a pipe or a file, but not /dev/null.
+fn has_input() -> Result<bool> {
+    let stdin = io::stdin();
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&stdin)?.st_mode);
+    Ok(stdin.is_terminal() || kind != FileType::CharacterDevice)
+}
+
+/// QEMU gets the terminal itself; afterwards the terminal is as it was.
+fn on_terminal(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
+    let before = tcgetattr(io::stdin())?;
+    let restore = Restore(before);
+    let mut guest = Guest::start(machine, Console::Terminal, false)?;
+    let end = match guest.next(deadline) {
+        Event::Ended(end) => end,
+        _ => End::Timeout,
+    };
+    drop(guest);
+    drop(restore);
+    Ok(end)
+}
+
+struct Restore(Termios);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        // The terminal may be gone.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
+    let mut guest = Guest::start(machine, Console::Pipes, false)?;
+    // Without a terminal and under --icount the guest knows that nothing comes; the pipe only stays open.
+    let keys = guest.take_keys();
+    let silent = machine.icount && !has_input()?;
+    let _open = match keys {
+        Some(keys) if !silent => {
+            std::thread::spawn(move || feed(keys));
+            None
+        }
+        keys => keys,
+    };
+    let mut stdout = io::stdout().lock();
+    loop {
+        match guest.next(deadline) {
+            Event::Output(bytes) => {
+                stdout.write_all(&bytes)?;
+                stdout.flush()?;
+            }
+            Event::Ended(end) => return Ok(end),
+            Event::Nothing => return Ok(End::Timeout),
+        }
+    }
+}
+
+/// Passes standard input on; at its end every further read in the guest finds the end, too.
+fn feed(mut keys: ChildStdin) {
+    let mut stdin = io::stdin().lock();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stdin.read(&mut buffer) {
+        if keys.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+    while keys.write_all(&[END_OF_INPUT]).is_ok() {
+        std::thread::sleep(END_OF_INPUT_EVERY);
+    }
+}

@@ -18,8 +18,13 @@ pub struct Built {
 
 /// Builds everything for one architecture.
 pub fn build(arch: Arch, debug: bool) -> Result<Built> {
-    let programs = cargo(arch.user_target(), "userland", false, arch)?;
-    let kernel = cargo(arch.kernel_target(), "kernel", debug, arch)?;
+    let programs = cargo(arch.user_target(), "userland", "user", arch)?;
+    let kernel = cargo(
+        arch.kernel_target(),
+        "kernel",
+        if debug { "dev" } else { "release" },
+        arch,
+    )?;
     let elf = kernel
         .into_iter()
         .find(|path| path.file_name().is_some_and(|name| name == "quire"));
@@ -43,7 +48,7 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
 }
 
 /// One package for one target; returns the programs that cargo says it made.
-fn cargo(target: &str, package: &str, debug: bool, arch: Arch) -> Result<Vec<PathBuf>> {
+fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
     command.args([
@@ -53,12 +58,11 @@ fn cargo(target: &str, package: &str, debug: bool, arch: Arch) -> Result<Vec<Pat
         package,
         "--target",
         target,
+        "--profile",
+        profile,
     ]);
     if package != "kernel" {
         command.arg("--bins");
-    }
-    if !debug {
-        command.arg("--release");
     }
     let output = progress::step(&format!("building {package} for {arch}"), &mut command)?;
     Ok(executables(&output))

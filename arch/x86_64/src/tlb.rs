@@ -1,34 +1,166 @@
-//! SKELETON: the machine behind `mm::arch::Machine`.
-use mm::addr::*;
-use mm::arch::*;
+//! The machine behind `mm::arch::Machine`: memory through the direct map, TLB maintenance of this CPU, CR3.
+
+use crate::boot::physical;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb};
+use x86_64::instructions::tlb::flush as invlpg;
+use x86_64::registers::control::{Cr4, Cr4Flags};
+
 /// This machine. A unit value: the state is in hardware.
 pub struct Hardware;
+
+/// Above this many entries one reload of CR3 is cheaper than an INVLPG for each.
+const SINGLE_FLUSHES: u64 = 32;
+
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn set_kernel_root(root: Pfn) {
+    KERNEL_ROOT.store(root.0, Ordering::Relaxed);
+}
+
+/// # Safety
+/// `root` maps the kernel half as the kernel needs it.
+pub(crate) unsafe fn write_cr3(root: Pfn) {
+    // SAFETY: the caller's promise. Also drops every entry that is not global (SDM Vol 3, 4.10.4.1).
+    unsafe { asm!("mov cr3, {}", in(reg) root.start().0, options(nostack, preserves_flags)) }
+}
+
+fn reload_cr3() {
+    // SAFETY: writes back what is there.
+    unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack, preserves_flags)) }
+}
+
+fn entry(table: Pfn, index: usize) -> &'static AtomicU64 {
+    debug_assert!(index < TABLE_ENTRIES);
+    // SAFETY: a frame that the memory manager owns as a table, through the direct map; the index stays inside it.
+    unsafe { AtomicU64::from_ptr(physical(table.start().0 + index as u64 * 8)) }
+}
+
 impl Machine for Hardware {
-    type Pte = super::pte::Format;
-    type Mem = Self; type Tlb = Self; type Cpu = Self;
-    fn mem(&self) -> &Self { self }
-    fn tlb(&self) -> &Self { self }
-    fn cpu(&self) -> &Self { self }
-    fn prepare_root(&self, _root: Pfn) { todo!() }
+    type Pte = crate::pte::Format;
+    type Mem = Self;
+    type Tlb = Self;
+    type Cpu = Self;
+
+    fn mem(&self) -> &Self {
+        self
+    }
+    fn tlb(&self) -> &Self {
+        self
+    }
+    fn cpu(&self) -> &Self {
+        self
+    }
+    fn prepare_root(&self, root: Pfn) {
+        let kernel = Pfn(KERNEL_ROOT.load(Ordering::Relaxed));
+        for index in TABLE_ENTRIES / 2..TABLE_ENTRIES {
+            self.store(root, index, self.load(kernel, index));
+        }
+    }
 }
+
 impl PhysMem for Hardware {
-    fn load(&self, _table: Pfn, _index: usize) -> u64 { todo!() }
-    fn store(&self, _table: Pfn, _index: usize, _raw: u64) { todo!() }
-    fn swap(&self, _table: Pfn, _index: usize, _raw: u64) -> u64 { todo!() }
-    fn compare_exchange(&self, _table: Pfn, _index: usize, _old: u64, _new: u64) -> Result<(), u64> { todo!() }
-    fn zero(&self, _first: Pfn, _order: Order) { todo!() }
-    fn copy(&self, _from: Pfn, _to: Pfn, _order: Order) { todo!() }
-    fn read(&self, _from: PhysAddr, _into: &mut [u8]) { todo!() }
-    fn write(&self, _to: PhysAddr, _from: &[u8]) { todo!() }
+    #[inline]
+    fn load(&self, table: Pfn, index: usize) -> u64 {
+        entry(table, index).load(Ordering::Acquire)
+    }
+    #[inline]
+    fn store(&self, table: Pfn, index: usize, raw: u64) {
+        // Release pairs with `load`; the walker is coherent, and the way to user mode serialises.
+        entry(table, index).store(raw, Ordering::Release);
+    }
+    #[inline]
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        entry(table, index).swap(raw, Ordering::AcqRel)
+    }
+    #[inline]
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        entry(table, index)
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+    }
+    fn zero(&self, first: Pfn, order: Order) {
+        // SAFETY: the caller owns these frames.
+        unsafe {
+            asm!("rep stosq", inout("rcx") order.bytes() / 8 => _, inout("rdi") physical::<u64>(first.start().0) => _,
+                in("rax") 0, options(nostack, preserves_flags))
+        }
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        // SAFETY: the caller owns the target, may read the source, and they are different folios.
+        unsafe {
+            asm!("rep movsq", inout("rcx") order.bytes() / 8 => _, inout("rsi") physical::<u64>(from.start().0) => _,
+                inout("rdi") physical::<u64>(to.start().0) => _, options(nostack, preserves_flags))
+        }
+    }
+    fn read(&self, from: PhysAddr, into: &mut [u8]) {
+        // SAFETY: the caller owns the frames; user mode may write them meanwhile, so the bytes are copied without a reference.
+        unsafe { copy_bytes(into.as_mut_ptr(), physical(from.0), into.len()) }
+    }
+    fn write(&self, to: PhysAddr, from: &[u8]) {
+        // SAFETY: the caller owns the frames.
+        unsafe { copy_bytes(physical(to.0), from.as_ptr(), from.len()) }
+    }
 }
+
+/// # Safety
+/// `len` bytes may be read at `from` and written at `to`, without overlap.
+unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: the caller's promise; whole words first.
+    unsafe {
+        asm!("rep movsq", "mov rcx, {rest}", "rep movsb", rest = in(reg) len & 7, inout("rcx") len / 8 => _,
+            inout("rsi") from => _, inout("rdi") to => _, options(nostack, preserves_flags))
+    }
+}
+
 impl Tlb for Hardware {
-    fn flush_range(&self, _asid: Asid, _range: VirtRange, _stride: Level, _tables: bool) { todo!() }
-    fn flush_asid(&self, _asid: Asid) { todo!() }
-    fn flush_kernel(&self, _range: VirtRange) { todo!() }
+    // Without PCID every space has ASID 0, which is flushed whenever it is switched to: only what is active now can be stale.
+    // INVLPG and a CR3 write both drop all cached pointers to tables (SDM Vol 3, 4.10.4.1), so `tables` needs nothing more.
+    fn flush_range(&self, _asid: Asid, range: VirtRange, stride: Level, _tables: bool) {
+        if range.len() >> stride.shift() > SINGLE_FLUSHES {
+            return reload_cr3();
+        }
+        let mut at = range.start.0;
+        while at < range.end.0 {
+            invlpg(x86_64::VirtAddr::new_truncate(at));
+            at += stride.bytes();
+        }
+    }
+    fn flush_asid(&self, _asid: Asid) {
+        reload_cr3();
+    }
+    fn flush_kernel(&self, range: VirtRange) {
+        if range.len() / PAGE_SIZE > SINGLE_FLUSHES {
+            // Clearing CR4.PGE drops everything, global entries too.
+            // SAFETY: only the bit that says whether entries may be global.
+            unsafe {
+                Cr4::update(|f| f.remove(Cr4Flags::PAGE_GLOBAL));
+                Cr4::update(|f| f.insert(Cr4Flags::PAGE_GLOBAL));
+            }
+            return;
+        }
+        for page in 0..range.len().div_ceil(PAGE_SIZE) {
+            invlpg(x86_64::VirtAddr::new_truncate(
+                range.start.0 + page * PAGE_SIZE,
+            ));
+        }
+    }
 }
+
 impl Cpu for Hardware {
-    fn id(&self) -> usize { 0 }
-    fn count(&self) -> usize { 1 }
-    fn asids(&self) -> usize { 1 }
-    fn activate(&self, _root: Pfn, _asid: Asid) { todo!() }
+    fn id(&self) -> usize {
+        0
+    }
+    fn count(&self) -> usize {
+        1
+    }
+    fn asids(&self) -> usize {
+        1
+    }
+    fn activate(&self, root: Pfn, _asid: Asid) {
+        // SAFETY: `prepare_root` gave the root the kernel half.
+        unsafe { write_cr3(root) }
+    }
 }

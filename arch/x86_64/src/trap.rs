@@ -1,18 +1,49 @@
-//! SKELETON: traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came back.
+//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came back.
+
+pub use crate::context::UserContext;
+pub use crate::signal::SignalFrame;
+
+use crate::boot::STACK_AREA;
+use crate::context::Frame;
+use crate::pte::Format;
+use crate::{descriptors, entry, features, percpu, uaccess};
 use mm::addr::VirtAddr;
+use mm::arch::PteFormat;
 use mm::fault::Access;
+use x86_64::registers::control::{Cr2, Cr4, Cr4Flags, Efer, EferFlags};
+use x86_64::registers::debug::Dr7;
+use x86_64::registers::model_specific::{LStar, Msr};
+use x86_64::registers::rflags::RFlags;
 
 /// An interrupt, already acknowledged at the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Irq { Timer, Serial, Spurious, Other(u32) }
+pub enum Irq {
+    /// The deadline of `timer::set_deadline` is reached.
+    Timer,
+    /// The console has received: read until `None`.
+    Serial,
+    /// Nothing to do.
+    Spurious,
+    /// Another interrupt, by its vector.
+    Other(u32),
+}
 
 /// Why user mode came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
+    /// A system call.
     Syscall,
+    /// An interrupt.
     Interrupt(Irq),
-    PageFault { addr: VirtAddr, access: Access, /// The entry was there but forbade the access.
-        present: bool },
+    /// A page fault.
+    PageFault {
+        /// The address that was used.
+        addr: VirtAddr,
+        /// How.
+        access: Access,
+        /// The entry was there but forbade the access.
+        present: bool,
+    },
     /// SIGILL ILL_ILLOPN at pc (undefined or privileged on aarch64).
     IllegalInstruction,
     /// SIGSEGV SI_KERNEL addr 0 (x86 #GP, also privileged instructions; non-canonical).
@@ -26,65 +57,144 @@ pub enum Trap {
     /// SIGTRAP TRAP_TRACE.
     SingleStep,
     /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
-    Alignment { addr: VirtAddr },
+    Alignment {
+        /// The address that was used, 0 when the CPU does not tell.
+        addr: VirtAddr,
+    },
     /// x86 #OF/#BR/#NM..., bounds: SIGSEGV.
     Other(u32),
 }
 
-/// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
-#[derive(Clone)]
-pub struct UserContext { _private: () }
-
-impl UserContext {
-    /// Fresh registers for execve: everything zero but pc and sp; FP state reset.
-    pub fn new(pc: u64, sp: u64) -> Self { let _ = (pc, sp); todo!() }
-    /// Enters user mode and comes back with the reason. Interrupts are off before and after.
-    pub fn run(&mut self) -> Trap { todo!() }
-    pub fn pc(&self) -> u64 { todo!() }
-    pub fn set_pc(&mut self, pc: u64) { let _ = pc; todo!() }
-    pub fn sp(&self) -> u64 { todo!() }
-    pub fn set_sp(&mut self, sp: u64) { let _ = sp; todo!() }
-    pub fn tls(&self) -> u64 { todo!() }
-    pub fn set_tls(&mut self, tls: u64) { let _ = tls; todo!() }
-    pub fn syscall_number(&self) -> u64 { todo!() }
-    pub fn syscall_args(&self) -> [u64; 6] { todo!() }
-    /// Result of the system call: rax / x0; negative errno as Linux does.
-    pub fn set_return(&mut self, value: u64) { let _ = value; todo!() }
-    pub fn return_value(&self) -> u64 { todo!() }
-    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc back to the instruction, number and
-    /// first argument restored as they were on entry.
-    pub fn restart_syscall(&mut self) { todo!() }
-    /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state) below `stack`, and makes the
-    /// context enter `handler(signo, &siginfo, &ucontext)`; returns to `restorer` (x86_64: SA_RESTORER, required; aarch64: the
-    /// restorer, or the sigreturn trampoline page when it is 0). `Err(())` when the frame cannot be written (SIGSEGV then).
-    pub fn push_signal_frame(&mut self, frame: &SignalFrame<'_>) -> Result<(), ()> { let _ = frame; todo!() }
-    /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged bits; returns the saved mask and the saved altstack (sp, flags, size).
-    pub fn pop_signal_frame(&mut self) -> Result<(u64, [u64; 3]), ()> { todo!() }
-    /// Registers, for a fatal-signal report and /proc: name and value.
-    pub fn for_each_register(&self, f: &mut dyn FnMut(&'static str, u64)) { let _ = f; todo!() }
-}
-
-/// What `push_signal_frame` needs.
-pub struct SignalFrame<'a> {
-    pub signo: i32,
-    /// struct siginfo, 128 bytes, as the user will see it.
-    pub siginfo: &'a [u8; 128],
-    pub handler: u64,
-    pub restorer: u64,
-    /// sa_mask to be restored (uc_sigmask).
-    pub mask: u64,
-    /// uc_stack: sp, flags, size.
-    pub altstack: [u64; 3],
-    /// Where the frame goes: below this address (the interrupted sp less the red zone is taken when `None`).
-    pub stack: Option<u64>,
-    /// Fault address for the mcontext (cr2 / fault_address), 0 otherwise.
-    pub fault_addr: u64,
-}
-
-/// A page fault taken in kernel mode inside a uaccess routine. Defined in the kernel; `true`: resolved, try again;
-/// `false`: the uaccess routine returns an error.
+// Defined in the kernel.
 unsafe extern "Rust" {
+    /// A page fault taken in kernel mode inside a uaccess routine. Defined in the kernel; `true`: resolved, try again;
+    /// `false`: the uaccess routine returns an error.
     pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
     /// Any other trap in kernel mode: our own mistake. `what` names it; pc, sp (frame pointer) for the backtrace; registers by the callback.
-    pub safe fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &dyn Fn(&mut dyn FnMut(&'static str, u64))) -> !;
+    pub safe fn kernel_trap(
+        what: &str,
+        addr: u64,
+        pc: u64,
+        fp: u64,
+        registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
+    ) -> !;
+}
+
+/// Vector of #PF.
+pub(crate) const PAGE_FAULT: u64 = 14;
+
+/// SYSCALL's registers (APM Vol 2, 6.1.1): the entry, the segments, and which flags are cleared on the way in. SYSENTER stays off: its
+/// code segment register is 0, so the instruction raises #GP.
+pub(crate) fn init_syscalls() {
+    const STAR: u32 = 0xc000_0081;
+    const SFMASK: u32 = 0xc000_0084;
+    const SYSENTER_CS: u32 = 0x174;
+    let mask = RFlags::TRAP_FLAG
+        | RFlags::INTERRUPT_FLAG
+        | RFlags::DIRECTION_FLAG
+        | RFlags::IOPL_LOW
+        | RFlags::IOPL_HIGH
+        | RFlags::NESTED_TASK
+        | RFlags::RESUME_FLAG
+        | RFlags::ALIGNMENT_CHECK;
+    // SAFETY: the selectors are those of `descriptors`, the entry follows SYSCALL's conventions.
+    unsafe {
+        Msr::new(STAR).write(
+            u64::from(descriptors::SYSRET_BASE) << 48 | u64::from(descriptors::KERNEL_CODE) << 32,
+        );
+        LStar::write(x86_64::VirtAddr::new(entry::syscall_address()));
+        Msr::new(SFMASK).write(mask.bits());
+        Msr::new(SYSENTER_CS).write(0);
+        Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS));
+        if features::get().fsgsbase {
+            Cr4::update(|f| f.insert(Cr4Flags::FSGSBASE));
+        }
+    }
+}
+
+/// What the instruction did, from a page fault's error code (SDM Vol 3, 4.7): W bit 1, I/D bit 4.
+pub(crate) fn access_of(error: u64) -> Access {
+    if error & 1 << 4 != 0 {
+        Access::Exec
+    } else if error & 1 << 1 != 0 {
+        Access::Write
+    } else {
+        Access::Read
+    }
+}
+
+/// A trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a routine that may fault, or our mistake.
+pub(crate) extern "C" fn from_kernel(frame: &mut Frame) {
+    if frame.vector >= 32 {
+        // Interrupts are on only inside the wait, which takes one: the next stays pending.
+        // SAFETY: this CPU's own field.
+        unsafe { (*percpu::this()).irq = frame.vector };
+        frame.rflags &= !RFlags::INTERRUPT_FLAG.bits();
+        return;
+    }
+    let addr = if frame.vector == PAGE_FAULT {
+        Cr2::read_raw()
+    } else {
+        0
+    };
+    if let Some(fixup) = uaccess::fixup(frame.rip) {
+        let user = addr < Format::USER_END.0;
+        if frame.vector == PAGE_FAULT
+            && user
+            && kernel_fault(VirtAddr(addr), access_of(frame.error))
+        {
+            return;
+        }
+        frame.rip = fixup;
+        return;
+    }
+    let what = match frame.vector {
+        0 => "divide error",
+        3 => "breakpoint",
+        6 => "invalid opcode",
+        13 => "general protection fault",
+        PAGE_FAULT => page_fault_name(addr, frame.error),
+        _ => "unexpected exception",
+    };
+    kernel_trap(what, addr, frame.rip, frame.rbp, &|f| {
+        frame.for_each_register(f)
+    });
+}
+
+fn page_fault_name(addr: u64, error: u64) -> &'static str {
+    match (addr, access_of(error), error & 1 != 0) {
+        (0..=0xffff, ..) => "null pointer use in the kernel",
+        (a, Access::Exec, _) if a < Format::USER_END.0 => "jump to user memory from the kernel",
+        (a, _, true) if a < Format::USER_END.0 => "use of user memory outside uaccess (SMAP)",
+        (_, Access::Write, true) => "write to read-only kernel memory",
+        (_, Access::Exec, _) => "jump to kernel memory that is not executable",
+        _ => "page fault in the kernel",
+    }
+}
+
+/// Traps that may hit between any two instructions; on their own stacks, with GS already the kernel's.
+pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
+    match frame.vector {
+        // A debug trap in the kernel is not ours: no breakpoints are ever set. Drop them and the trap flag, and go on.
+        1 => {
+            Dr7::write(x86_64::registers::debug::Dr7Value::from(
+                x86_64::registers::debug::Dr7Flags::empty(),
+            ));
+            frame.rflags &= !RFlags::TRAP_FLAG.bits();
+        }
+        // SAFETY: this CPU's own field; NMIs do not nest.
+        2 => unsafe { (*percpu::this()).nmis += 1 },
+        vector => {
+            let addr = Cr2::read_raw();
+            let stack = (STACK_AREA..STACK_AREA + (64 << 30)).contains(&addr);
+            let what = match vector {
+                8 if stack => "kernel stack overflow (double fault at the stack guard)",
+                8 => "double fault",
+                _ => "machine check",
+            };
+            kernel_trap(what, addr, frame.rip, frame.rbp, &|f| {
+                frame.for_each_register(f)
+            })
+        }
+    }
 }

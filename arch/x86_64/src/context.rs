@@ -1,0 +1,267 @@
+//! The user half of a thread and the way there and back.
+
+use crate::entry::{self, CHANGED, SYSCALL};
+use crate::fpu::FpArea;
+use crate::trap::{PAGE_FAULT, Trap, access_of};
+use crate::{apic, descriptors};
+use core::arch::asm;
+use mm::addr::VirtAddr;
+use x86_64::registers::control::Cr2;
+use x86_64::registers::rflags::RFlags;
+
+/// Registers in the order in which the CPU and the stubs push them (from the end).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(16))]
+#[allow(missing_docs)]
+pub struct Frame {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    /// The vector, [`SYSCALL`] or [`CHANGED`].
+    pub vector: u64,
+    /// The error code of an exception; the number of a system call.
+    pub error: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+impl Frame {
+    /// Name and value of each register.
+    pub fn for_each_register(&self, f: &mut dyn FnMut(&'static str, u64)) {
+        let pairs = [
+            ("rip", self.rip),
+            ("rsp", self.rsp),
+            ("rflags", self.rflags),
+            ("rax", self.rax),
+            ("rbx", self.rbx),
+            ("rcx", self.rcx),
+            ("rdx", self.rdx),
+            ("rsi", self.rsi),
+            ("rdi", self.rdi),
+            ("rbp", self.rbp),
+            ("r8", self.r8),
+            ("r9", self.r9),
+            ("r10", self.r10),
+            ("r11", self.r11),
+            ("r12", self.r12),
+            ("r13", self.r13),
+            ("r14", self.r14),
+            ("r15", self.r15),
+            ("cs", self.cs),
+            ("ss", self.ss),
+            ("vector", self.vector),
+            ("error", self.error),
+        ];
+        for (name, value) in pairs {
+            f(name, value);
+        }
+    }
+}
+
+/// Flags that user mode starts with: interrupts on, and bit 1, which is always set.
+const USER_FLAGS: u64 = 0x202;
+
+/// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
+///
+/// FP registers and the FS and GS bases stay in the CPU while other kernel code runs; [`FpArea`] holds them otherwise.
+#[derive(Clone)]
+#[repr(C)]
+pub struct UserContext {
+    pub(crate) frame: Frame,
+    pub(crate) fp: FpArea,
+}
+
+impl UserContext {
+    /// Fresh registers for execve: everything zero but pc and sp; FP state reset.
+    pub fn new(pc: u64, sp: u64) -> Self {
+        let frame = Frame {
+            vector: CHANGED,
+            rip: pc,
+            rsp: sp,
+            rflags: USER_FLAGS,
+            cs: u64::from(descriptors::USER_CODE),
+            ss: u64::from(descriptors::USER_DATA),
+            ..Frame::default()
+        };
+        UserContext {
+            frame,
+            fp: FpArea::new(),
+        }
+    }
+
+    /// Enters user mode and comes back with the reason. Interrupts are off before and after.
+    #[inline]
+    pub fn run(&mut self) -> Trap {
+        self.fp.make_live();
+        let frame = &raw mut self.frame;
+        let f = &self.frame;
+        // SYSRET leaves rcx = rip and r11 = rflags, faults in kernel mode for a rip that is not canonical (SDM Vol 2, "SYSRET"),
+        // and single-steps differently: whatever is unusual goes by IRET.
+        let unusual = RFlags::TRAP_FLAG.bits() | RFlags::RESUME_FLAG.bits();
+        if f.vector == SYSCALL && f.rip >> 47 == 0 && f.rflags & unusual == 0 {
+            // SAFETY: the frame is ours alone until the call returns, and holds user segments and flags (every setter keeps it so).
+            unsafe { enter::<true>(frame) }
+        } else {
+            if self.frame.rip >> 47 != 0 && self.frame.rip >> 47 != 0x1_ffff {
+                return Trap::GeneralProtection;
+            }
+            // SAFETY: as above, and rip is canonical, so IRET does not fault.
+            unsafe { enter::<false>(frame) }
+        }
+        if self.frame.vector == SYSCALL {
+            Trap::Syscall
+        } else {
+            self.exception()
+        }
+    }
+
+    /// Names what came back other than a system call.
+    #[inline(never)]
+    fn exception(&mut self) -> Trap {
+        match self.frame.vector {
+            0 => Trap::DivideError,
+            1 => {
+                // SAFETY: clears the sticky status bits; 0xffff_0ff0 is the register's idle value (SDM Vol 3, 18.2.3).
+                unsafe {
+                    asm!("mov dr6, {}", in(reg) 0xffff_0ff0_u64, options(nostack, preserves_flags))
+                };
+                Trap::SingleStep
+            }
+            3 => Trap::Breakpoint,
+            6 => Trap::IllegalInstruction,
+            13 => Trap::GeneralProtection,
+            PAGE_FAULT => {
+                let error = self.frame.error;
+                Trap::PageFault {
+                    addr: VirtAddr(Cr2::read_raw()),
+                    access: access_of(error),
+                    present: error & 1 != 0,
+                }
+            }
+            16 => Trap::FloatingPoint(crate::fpu::x87_code()),
+            17 => Trap::Alignment { addr: VirtAddr(0) },
+            19 => Trap::FloatingPoint(crate::fpu::simd_code()),
+            vector @ 32..256 => Trap::Interrupt(apic::acknowledge(vector as u8)),
+            vector => Trap::Other(vector as u32),
+        }
+    }
+
+    /// After this the registers are plain values: rcx and r11 filled in, the way back is IRET.
+    pub(crate) fn changed(&mut self) {
+        if self.frame.vector == SYSCALL {
+            self.frame.rcx = self.frame.rip;
+            self.frame.r11 = self.frame.rflags;
+        }
+        self.frame.vector = CHANGED;
+    }
+
+    /// Program counter.
+    pub fn pc(&self) -> u64 {
+        self.frame.rip
+    }
+    /// Sets the program counter.
+    pub fn set_pc(&mut self, pc: u64) {
+        self.changed();
+        self.frame.rip = pc;
+    }
+    /// Stack pointer.
+    pub fn sp(&self) -> u64 {
+        self.frame.rsp
+    }
+    /// Sets the stack pointer.
+    pub fn set_sp(&mut self, sp: u64) {
+        self.frame.rsp = sp;
+    }
+    /// The thread pointer: FS base.
+    pub fn tls(&self) -> u64 {
+        self.fp.bases().0
+    }
+    /// Sets the thread pointer; a canonical user address.
+    pub fn set_tls(&mut self, tls: u64) {
+        self.fp.set_fs(tls);
+    }
+    /// GS base (arch_prctl ARCH_GET_GS).
+    pub fn gs(&self) -> u64 {
+        self.fp.bases().1
+    }
+    /// Sets GS base (arch_prctl ARCH_SET_GS); a canonical user address.
+    pub fn set_gs(&mut self, gs: u64) {
+        self.fp.set_gs(gs);
+    }
+    /// The number of the system call that came last.
+    #[inline]
+    pub fn syscall_number(&self) -> u64 {
+        self.frame.error
+    }
+    /// Its arguments.
+    #[inline]
+    pub fn syscall_args(&self) -> [u64; 6] {
+        let f = &self.frame;
+        [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]
+    }
+    /// Result of the system call: rax / x0; negative errno as Linux does.
+    #[inline]
+    pub fn set_return(&mut self, value: u64) {
+        self.frame.rax = value;
+    }
+    /// What `set_return` set.
+    pub fn return_value(&self) -> u64 {
+        self.frame.rax
+    }
+    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc back to the instruction, number and
+    /// first argument restored as they were on entry.
+    pub fn restart_syscall(&mut self) {
+        self.frame.rip -= 2; // SYSCALL is 0f 05
+        self.frame.rax = self.frame.error;
+    }
+    /// Registers, for a fatal-signal report and /proc: name and value.
+    pub fn for_each_register(&self, f: &mut dyn FnMut(&'static str, u64)) {
+        let mut copy = self.frame;
+        if copy.vector == SYSCALL {
+            (copy.rcx, copy.r11) = (copy.rip, copy.rflags);
+        }
+        copy.for_each_register(f);
+        let (fs, gs) = self.fp.bases();
+        f("fs_base", fs);
+        f("gs_base", gs);
+    }
+}
+
+/// To user mode and back.
+///
+/// # Safety
+/// `frame` is valid and used by nobody else; it holds user segments, flags with IF set and IOPL 0, and a canonical rip
+/// (SYSRET: one in the lower half).
+#[inline(always)]
+unsafe fn enter<const SYSRET: bool>(frame: *mut Frame) {
+    // SAFETY: the caller's promise; every register that the call changes is named, rbx and rbp are kept on the stack.
+    unsafe {
+        macro_rules! through {
+            ($target:path) => {
+                asm!("push rbp", "push rbx", "call {target}", "pop rbx", "pop rbp", target = sym $target,
+                    inout("rdi") frame => _, out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("r8") _, out("r9") _,
+                    out("r10") _, out("r11") _, out("r12") _, out("r13") _, out("r14") _, out("r15") _)
+            };
+        }
+        if SYSRET {
+            through!(entry::enter_by_sysret)
+        } else {
+            through!(entry::enter_by_iret)
+        }
+    }
+}

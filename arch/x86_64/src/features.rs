@@ -1,0 +1,90 @@
+//! What this CPU can do, asked once at boot (CPUID; SDM Vol 2 "CPUID", APM Vol 3 appendix E).
+
+use core::cell::UnsafeCell;
+use raw_cpuid::CpuId;
+
+/// The features the kernel uses or reports.
+#[derive(Clone, Copy, Default)]
+pub struct Features {
+    /// 1 GiB pages.
+    pub pages_1g: bool,
+    /// Supervisor mode execution prevention.
+    pub smep: bool,
+    /// Supervisor mode access prevention; STAC and CLAC exist.
+    pub smap: bool,
+    /// User mode instruction prevention.
+    pub umip: bool,
+    /// RDFSBASE and its kin.
+    pub fsgsbase: bool,
+    /// XSAVE and XRSTOR.
+    pub xsave: bool,
+    /// XSAVEOPT.
+    pub xsaveopt: bool,
+    /// Process-context identifiers.
+    pub pcid: bool,
+    /// The local APIC can be driven by model-specific registers.
+    pub x2apic: bool,
+    /// The local APIC timer takes a TSC value.
+    pub tsc_deadline: bool,
+    /// RDRAND.
+    pub rdrand: bool,
+    /// RDSEED.
+    pub rdseed: bool,
+    /// CPUID.1:EDX, Linux's AT_HWCAP.
+    pub hwcap: u32,
+}
+
+struct Holder(UnsafeCell<Features>);
+// SAFETY: written once by `detect` before anything else runs, read-only afterwards.
+unsafe impl Sync for Holder {}
+static FEATURES: Holder = Holder(UnsafeCell::new(Features {
+    pages_1g: false,
+    smep: false,
+    smap: false,
+    umip: false,
+    fsgsbase: false,
+    xsave: false,
+    xsaveopt: false,
+    pcid: false,
+    x2apic: false,
+    tsc_deadline: false,
+    rdrand: false,
+    rdseed: false,
+    hwcap: 0,
+}));
+
+/// What was found.
+#[inline]
+pub fn get() -> &'static Features {
+    // SAFETY: see `Holder`.
+    unsafe { &*FEATURES.0.get() }
+}
+
+/// Asks the CPU. Called once, first thing.
+pub fn detect() {
+    let id = CpuId::new();
+    let mut f = Features::default();
+    if let Some(basic) = id.get_feature_info() {
+        f.xsave = basic.has_xsave();
+        f.pcid = basic.has_pcid();
+        f.x2apic = basic.has_x2apic();
+        f.tsc_deadline = basic.has_tsc_deadline();
+        f.rdrand = basic.has_rdrand();
+    }
+    if let Some(more) = id.get_extended_feature_info() {
+        f.smep = more.has_smep();
+        f.smap = more.has_smap();
+        f.umip = more.has_umip();
+        f.fsgsbase = more.has_fsgsbase();
+        f.rdseed = more.has_rdseed();
+    }
+    if let Some(state) = id.get_extended_state_info() {
+        f.xsaveopt = f.xsave && state.has_xsaveopt();
+    }
+    if let Some(extended) = id.get_extended_processor_and_feature_identifiers() {
+        f.pages_1g = extended.has_1gib_pages();
+    }
+    f.hwcap = core::arch::x86_64::__cpuid(1).edx;
+    // SAFETY: called once on the boot CPU before any reader.
+    unsafe { *FEATURES.0.get() = f };
+}

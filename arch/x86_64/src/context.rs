@@ -191,7 +191,7 @@ impl UserContext {
     pub fn tls(&self) -> u64 {
         self.fp.bases().0
     }
-    /// Sets the thread pointer; a canonical user address.
+    /// Sets the thread pointer; addresses outside user space are ignored (the caller answers EPERM).
     pub fn set_tls(&mut self, tls: u64) {
         self.fp.set_fs(tls);
     }
@@ -199,7 +199,7 @@ impl UserContext {
     pub fn gs(&self) -> u64 {
         self.fp.bases().1
     }
-    /// Sets GS base (arch_prctl ARCH_SET_GS); a canonical user address.
+    /// Sets GS base (arch_prctl ARCH_SET_GS); as `set_tls`.
     pub fn set_gs(&mut self, gs: u64) {
         self.fp.set_gs(gs);
     }

@@ -161,6 +161,7 @@ trap_from_kernel:
 
     // #DB from user mode: the frame is on the emergency stack, so it is copied into the context.
     .balign 16
+    .globl stub_debug
 stub_debug:
     push 0
     push 1
@@ -177,15 +178,18 @@ stub_debug:
     jmp trap_to_run
 
     .balign 16
+    .globl stub_nmi
 stub_nmi:
     push 0
     push 2
     jmp paranoid
     .balign 16
+    .globl stub_double_fault
 stub_double_fault:
     push 8
     jmp paranoid
     .balign 16
+    .globl stub_machine_check
 stub_machine_check:
     push 0
     push 18

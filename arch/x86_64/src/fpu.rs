@@ -1,11 +1,13 @@
 //! FP and SIMD state, and the FS and GS bases: all that stays in the CPU between `run`s of the same thread.
 //! XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
 
+use crate::pte::Format;
 use crate::{features, percpu};
 use alloc::boxed::Box;
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use mm::arch::PteFormat;
 use x86_64::VirtAddr;
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
@@ -184,8 +186,11 @@ impl FpArea {
         unsafe { *self.saved_bases() }.into()
     }
 
-    /// Sets the FS base.
+    /// Sets the FS base; what is not a user address is ignored, because loading a non-canonical one would fault in the kernel.
     pub fn set_fs(&self, fs: u64) {
+        if fs >= Format::USER_END.0 {
+            return;
+        }
         if self.is_live() {
             write_fs(fs);
         } else {
@@ -194,8 +199,11 @@ impl FpArea {
         }
     }
 
-    /// Sets the GS base.
+    /// Sets the GS base; as `set_fs`.
     pub fn set_gs(&self, gs: u64) {
+        if gs >= Format::USER_END.0 {
+            return;
+        }
         if self.is_live() {
             // SAFETY: the caller checked that it is a user address, hence canonical.
             KernelGsBase::write(unsafe { VirtAddr::new_unsafe(gs) });

@@ -1,0 +1,39 @@
+//! System registers: one macro to read, one to write.
+
+/// Reads a system register by name (or by its `S3_...` encoding).
+macro_rules! read {
+    ($name:literal) => {{
+        let value: u64;
+        // SAFETY: reading a system register that exists at EL1 changes no memory; names are literals in this crate.
+        unsafe { core::arch::asm!(concat!("mrs {}, ", $name), out(reg) value, options(nomem, nostack, preserves_flags)) };
+        value
+    }};
+}
+pub(crate) use read;
+
+/// Writes a system register. The caller says in its comment why the new value is right.
+macro_rules! write {
+    ($name:literal, $value:expr) => {{
+        let value: u64 = $value;
+        // SAFETY: the register and the value are this crate's own choice, made where the macro is used.
+        unsafe { core::arch::asm!(concat!("msr ", $name, ", {}"), in(reg) value, options(nostack, preserves_flags)) };
+    }};
+}
+pub(crate) use write;
+
+/// A 4-bit field of an ID register.
+pub(crate) const fn field(register: u64, shift: u32) -> u64 {
+    register >> shift & 0xf
+}
+
+/// Waits until the effects of earlier register writes are seen by later instructions.
+pub(crate) fn isb() {
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("isb", options(nostack, preserves_flags)) }
+}
+
+/// Waits until earlier memory accesses and maintenance are complete for the inner shareable domain.
+pub(crate) fn dsb_ish() {
+    // SAFETY: a barrier.
+    unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) }
+}

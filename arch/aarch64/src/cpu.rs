@@ -1,35 +1,279 @@
-//! SKELETON: the CPU: context switch, idle, power.
+//! The CPU: context switch, idle, power.
+
+use super::mmio::Mmio;
+use super::trap::Irq;
+use super::{fp, gic, idregs, regs};
+use core::arch::{asm, global_asm};
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use mm::addr::PhysRange;
+use smccc::psci;
+use smccc::{Hvc, Smc};
+
 /// A kernel thread that is not running: its stack pointer; the rest is on its stack.
-pub struct KernelContext { sp: u64 }
+#[repr(C)]
+pub struct KernelContext {
+    sp: u64,
+}
+
 impl KernelContext {
     /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry` never returns.
-    pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self { let _ = (stack_top, entry, argument); todo!() }
+    pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
+        // What `__switch` pops: x29, x30, x19 to x28.
+        let mut frame = [0u64; 12];
+        frame[1] = __thread_start as *const () as u64;
+        frame[2] = entry as usize as u64;
+        frame[3] = argument as u64;
+        let sp = (stack_top & !15) - size_of_val(&frame) as u64;
+        // SAFETY: the caller gives a new stack that ends at `stack_top`.
+        unsafe { (sp as *mut [u64; 12]).write(frame) };
+        Self { sp }
+    }
     /// The context of the thread that runs now, to be filled by the first switch.
-    pub const fn running() -> Self { Self { sp: 0 } }
+    pub const fn running() -> Self {
+        Self { sp: 0 }
+    }
 }
+
+global_asm!(
+    r#"
+    .section .text.switch, "ax"
+    // __switch(x0 = from, x1 = to)
+    .global __switch
+__switch:
+    stp     x29, x30, [sp, #-96]!
+    stp     x19, x20, [sp, #16]
+    stp     x21, x22, [sp, #32]
+    stp     x23, x24, [sp, #48]
+    stp     x25, x26, [sp, #64]
+    stp     x27, x28, [sp, #80]
+    mov     x2, sp
+    str     x2, [x0]
+    ldr     x2, [x1]
+    mov     sp, x2
+    ldp     x19, x20, [sp, #16]
+    ldp     x21, x22, [sp, #32]
+    ldp     x23, x24, [sp, #48]
+    ldp     x25, x26, [sp, #64]
+    ldp     x27, x28, [sp, #80]
+    ldp     x29, x30, [sp], #96
+    ret
+    // The first thing a thread does: x19(x20), with the end of the chain of frames above it.
+    .global __thread_start
+__thread_start:
+    mov     x0, x20
+    mov     x29, xzr
+    mov     x30, xzr
+    br      x19
+    .previous
+    "#
+);
+
+unsafe extern "C" {
+    fn __switch(from: *mut KernelContext, to: *const KernelContext);
+    fn __thread_start();
+}
+
 /// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is `to_stack_top` (for traps from user mode).
 /// SAFETY contract: `to` was made by `new` or saved by `switch`, and both outlive the switch.
 #[allow(clippy::missing_safety_doc)]
-pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stack_top: u64) { let _ = (from, to, to_stack_top, 0); todo!() }
+pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, _to_stack_top: u64) {
+    fp::release();
+    // SAFETY: the caller's contract. Traps from user mode find the stack in the context, so its top is not needed.
+    unsafe { __switch(from, to) }
+}
+
 /// Sleeps until an interrupt comes and returns what it was; interrupts are off before and after.
-pub fn wait_for_interrupt() -> super::trap::Irq { todo!() }
+pub fn wait_for_interrupt() -> Irq {
+    loop {
+        if let Some(irq) = poll_interrupt() {
+            return irq;
+        }
+        // SAFETY: wakes for a pending interrupt although it is masked.
+        unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
+    }
+}
+
 /// Takes an interrupt that is already pending, without waiting.
-pub fn poll_interrupt() -> Option<super::trap::Irq> { todo!() }
+pub fn poll_interrupt() -> Option<Irq> {
+    match gic::acknowledge() {
+        Irq::Spurious => None,
+        irq => Some(irq),
+    }
+}
+
+/// How PSCI is called: 0 not at all, 1 hvc, 2 smc.
+static PSCI: AtomicU8 = AtomicU8::new(0);
+/// Physical address of the PL031, 0 for none.
+static RTC: AtomicU64 = AtomicU64::new(0);
+
+/// What the device tree says about PSCI.
+pub(crate) fn set_psci(smc: Option<bool>) {
+    PSCI.store(smc.map_or(0, |smc| 1 + u8::from(smc)), Ordering::Relaxed);
+}
+
+/// What the device tree says about the clock.
+pub(crate) fn set_rtc(window: Option<PhysRange>) {
+    RTC.store(window.map_or(0, |w| w.start.0), Ordering::Relaxed);
+}
+
+/// Semihosting's SYS_EXIT_EXTENDED and its reason ADP_Stopped_ApplicationExit (Arm's semihosting specification).
+const SYS_EXIT_EXTENDED: u64 = 0x20;
+const APPLICATION_EXIT: u64 = 0x20026;
+
 /// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
-pub fn exit(status: u8) -> ! { let _ = status; todo!() }
+pub fn exit(status: u8) -> ! {
+    let block = [APPLICATION_EXIT, u64::from(status)];
+    // SAFETY: with semihosting the machine ends here; without it the instruction is undefined, which its entry in
+    // `__ex_table` turns into going on.
+    unsafe {
+        asm!(
+            "2: hlt #0xf000", "3:",
+            ".pushsection __ex_table, \"a\"", ".balign 8", ".quad 2b, 3b", ".popsection",
+            inout("x0") SYS_EXIT_EXTENDED => _, in("x1") &raw const block, options(nostack),
+        );
+    }
+    let _ = match PSCI.load(Ordering::Relaxed) {
+        1 => psci::system_off::<Hvc>(),
+        2 => psci::system_off::<Smc>(),
+        _ => Ok(()),
+    };
+    halt()
+}
+
 /// Restarts the machine.
-pub fn reboot() -> ! { todo!() }
+pub fn reboot() -> ! {
+    let _ = match PSCI.load(Ordering::Relaxed) {
+        1 => psci::system_reset::<Hvc>(),
+        2 => psci::system_reset::<Smc>(),
+        _ => Ok(()),
+    };
+    halt()
+}
+
+fn halt() -> ! {
+    loop {
+        // SAFETY: nothing is left to do; interrupts are off.
+        unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+    }
+}
+
 /// 64 bits from the CPU's generator, if it has one.
-pub fn random() -> Option<u64> { None }
+pub fn random() -> Option<u64> {
+    if !idregs::has_rng() {
+        return None;
+    }
+    let (value, good): (u64, u64);
+    // SAFETY: RNDR exists; it sets Z when it has nothing to give.
+    unsafe { asm!("mrs {0}, S3_3_C2_C4_0", "cset {1}, ne", out(reg) value, out(reg) good, options(nomem, nostack)) };
+    (good != 0).then_some(value)
+}
+
 /// Seconds since 1970 by the machine's clock at this moment, 0 if there is none.
-pub fn wall_clock() -> u64 { 0 }
-/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded, never faults).
-pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) { let _ = (from, f); todo!() }
+pub fn wall_clock() -> u64 {
+    match RTC.load(Ordering::Relaxed) {
+        0 => 0,
+        // RTCDR, the PL031's first register.
+        base => Mmio::new(base).read(0).into(),
+    }
+}
+
+/// Most frames that [`backtrace`] follows.
+const BACKTRACE_MAX: usize = 64;
+
+/// Whether the kernel can read the frame record at `at`, asked of the MMU.
+fn readable(at: u64) -> bool {
+    let par: u64;
+    // SAFETY: AT only translates; PAR_EL1 has no other user outside the vectors.
+    unsafe { asm!("at s1e1r, {1}", "isb", "mrs {0}, par_el1", out(reg) par, in(reg) at, options(nostack, preserves_flags)) };
+    at >> 63 == 1 && at.is_multiple_of(16) && par & 1 == 0
+}
+
+/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded, never faults). `from`: pc and
+/// frame pointer to start with instead.
+pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
+    let mut fp = match from {
+        Some((pc, fp)) => {
+            f(pc);
+            fp
+        }
+        None => {
+            let fp: u64;
+            // SAFETY: reads a register.
+            unsafe { asm!("mov {}, x29", out(reg) fp, options(nomem, nostack, preserves_flags)) };
+            fp
+        }
+    };
+    for _ in 0..BACKTRACE_MAX {
+        if !readable(fp) {
+            return;
+        }
+        // SAFETY: just found readable; a record is 16 bytes, aligned, so it does not cross a page.
+        let [next, pc] = unsafe { (fp as *const [u64; 2]).read_volatile() };
+        if pc == 0 {
+            return;
+        }
+        f(pc);
+        if next <= fp {
+            return;
+        }
+        fp = next;
+    }
+}
+
 /// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
-pub fn describe(out: &mut dyn core::fmt::Write) -> core::fmt::Result { let _ = out; Ok(()) }
+pub fn describe(out: &mut dyn Write) -> fmt::Result {
+    let midr = regs::read!("midr_el1");
+    let frequency = regs::read!("cntfrq_el0");
+    writeln!(out, "processor\t: 0")?;
+    writeln!(out, "BogoMIPS\t: {}.{:02}", frequency / 500_000, frequency / 5_000 % 100)?;
+    write!(out, "Features\t:")?;
+    for name in idregs::names() {
+        write!(out, " {name}")?;
+    }
+    writeln!(out)?;
+    writeln!(out, "CPU implementer\t: {:#04x}", midr >> 24 & 0xff)?;
+    writeln!(out, "CPU architecture: 8")?;
+    writeln!(out, "CPU variant\t: {:#x}", midr >> 20 & 0xf)?;
+    writeln!(out, "CPU part\t: {:#05x}", midr >> 4 & 0xfff)?;
+    writeln!(out, "CPU revision\t: {}\n", midr & 0xf)
+}
+
 /// Turns on what the boot line says: a short list of features in use ("nx smep smap umip xsave pcid").
-pub fn features(out: &mut dyn core::fmt::Write) -> core::fmt::Result { let _ = out; Ok(()) }
+pub fn features(out: &mut dyn Write) -> fmt::Result {
+    write!(out, "uxn pxn asid{}", if idregs::has_asid16() { 16 } else { 8 })?;
+    for (name, on) in [
+        ("pan", has_pan()),
+        ("haf", idregs::hafdbs() >= 1),
+        ("dbm", idregs::hafdbs() >= 2),
+        ("rndr", idregs::has_rng()),
+    ] {
+        if on {
+            write!(out, " {name}")?;
+        }
+    }
+    write!(out, " gicv{}", gic::version())
+}
+
 /// AT_HWCAP, AT_HWCAP2.
-pub fn hwcap() -> (u64, u64) { (0, 0) }
+pub fn hwcap() -> (u64, u64) {
+    idregs::hwcap()
+}
+
+pub(crate) use idregs::has_pan;
+
+/// Runs `f` with user memory open to ordinary accesses.
+pub(crate) fn without_pan<R>(f: impl FnOnce() -> R) -> R {
+    if !has_pan() {
+        return f();
+    }
+    // SAFETY: PSTATE.PAN exists: msr pan, #0 and below msr pan, #1.
+    unsafe { asm!(".inst 0xd500409f", options(nostack, preserves_flags)) };
+    let result = f();
+    // SAFETY: as above.
+    unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
+    result
+}
+
 /// uname -m and AT_PLATFORM.
 pub const NAME: &str = "aarch64";

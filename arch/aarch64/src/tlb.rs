@@ -1,34 +1,206 @@
-//! SKELETON: the machine behind `mm::arch::Machine`.
+//! The machine behind `mm::arch::Machine`: physical memory through the direct map, TLB maintenance by broadcast, TTBR0.
+
+use super::boot::DIRECT_MAP;
+use super::pte::bits;
+use super::{icache, idregs, regs};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 use mm::addr::*;
 use mm::arch::*;
+
 /// This machine. A unit value: the state is in hardware.
 pub struct Hardware;
+
 impl Machine for Hardware {
     type Pte = super::pte::Format;
-    type Mem = Self; type Tlb = Self; type Cpu = Self;
-    fn mem(&self) -> &Self { self }
-    fn tlb(&self) -> &Self { self }
-    fn cpu(&self) -> &Self { self }
-    fn prepare_root(&self, _root: Pfn) { todo!() }
+    type Mem = Self;
+    type Tlb = Self;
+    type Cpu = Self;
+    fn mem(&self) -> &Self {
+        self
+    }
+    fn tlb(&self) -> &Self {
+        self
+    }
+    fn cpu(&self) -> &Self {
+        self
+    }
+    /// Nothing: the kernel half has a root of its own, TTBR1.
+    fn prepare_root(&self, _root: Pfn) {}
 }
+
+/// Where the direct map has a frame.
+fn mapped(frame: Pfn) -> *mut u8 {
+    (DIRECT_MAP + frame.start().0) as *mut u8
+}
+
+fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
+    assert!(index < TABLE_ENTRIES);
+    // SAFETY: the memory manager owns the frame as a table; all its entries are only used through atomics.
+    unsafe { &*mapped(table).cast::<AtomicU64>().add(index) }
+}
+
+/// After an entry was written: the walker sees it. Kernel entries and tables may be used by the very next instruction; for
+/// user entries the return to user mode synchronises.
+fn written(raw: u64) {
+    // SAFETY: barriers.
+    unsafe {
+        asm!("dsb ishst", options(nostack, preserves_flags));
+        if raw & bits::NOT_GLOBAL == 0 {
+            asm!("isb", options(nostack, preserves_flags));
+        }
+    }
+}
+
 impl PhysMem for Hardware {
-    fn load(&self, _table: Pfn, _index: usize) -> u64 { todo!() }
-    fn store(&self, _table: Pfn, _index: usize, _raw: u64) { todo!() }
-    fn swap(&self, _table: Pfn, _index: usize, _raw: u64) -> u64 { todo!() }
-    fn compare_exchange(&self, _table: Pfn, _index: usize, _old: u64, _new: u64) -> Result<(), u64> { todo!() }
-    fn zero(&self, _first: Pfn, _order: Order) { todo!() }
-    fn copy(&self, _from: Pfn, _to: Pfn, _order: Order) { todo!() }
-    fn read(&self, _from: PhysAddr, _into: &mut [u8]) { todo!() }
-    fn write(&self, _to: PhysAddr, _from: &[u8]) { todo!() }
+    fn load(&self, table: Pfn, index: usize) -> u64 {
+        // Pairs with the release in `store`, `swap` and `compare_exchange`.
+        slot(table, index).load(Ordering::Acquire)
+    }
+    fn store(&self, table: Pfn, index: usize, raw: u64) {
+        icache::before_mapping(raw);
+        // Pairs with `load`: who sees the entry sees the contents of what it points to.
+        slot(table, index).store(raw, Ordering::Release);
+        written(raw);
+    }
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        icache::before_mapping(raw);
+        // Both sides of the pair with `load`.
+        let old = slot(table, index).swap(raw, Ordering::AcqRel);
+        written(raw);
+        old
+    }
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        icache::before_mapping(new);
+        // As in `swap`.
+        slot(table, index).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)?;
+        written(new);
+        Ok(())
+    }
+    fn zero(&self, first: Pfn, order: Order) {
+        // DC ZVA zeroes 4 << BS bytes unless DZP forbids it.
+        let id = regs::read!("dczid_el0");
+        let (start, end) = (mapped(first) as u64, mapped(first) as u64 + order.bytes());
+        if id & 1 << 4 == 0 {
+            // SAFETY: the frames are the caller's, and blocks are at most 2 KiB, so whole frames are whole blocks.
+            unsafe {
+                asm!(
+                    "2: dc zva, {at}", "add {at}, {at}, {block}", "dc zva, {at}", "add {at}, {at}, {block}",
+                    "cmp {at}, {end}", "b.lo 2b",
+                    at = inout(reg) start => _, block = in(reg) 4u64 << (id & 0xf), end = in(reg) end, options(nostack),
+                );
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    "2: stp xzr, xzr, [{at}], #16", "stp xzr, xzr, [{at}], #16", "stp xzr, xzr, [{at}], #16",
+                    "stp xzr, xzr, [{at}], #16", "cmp {at}, {end}", "b.lo 2b",
+                    at = inout(reg) start => _, end = in(reg) end, options(nostack),
+                );
+            }
+        }
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let end = mapped(from) as u64 + order.bytes();
+        // SAFETY: both ranges of frames are the caller's.
+        unsafe {
+            asm!(
+                "2: ldp {a}, {b}, [{from}]", "ldp {c}, {d}, [{from}, #16]", "ldp {e}, {f}, [{from}, #32]", "ldp {g}, {h}, [{from}, #48]",
+                "stp {a}, {b}, [{to}]", "stp {c}, {d}, [{to}, #16]", "stp {e}, {f}, [{to}, #32]", "stp {g}, {h}, [{to}, #48]",
+                "add {from}, {from}, #64", "add {to}, {to}, #64", "cmp {from}, {end}", "b.lo 2b",
+                from = inout(reg) mapped(from) => _, to = inout(reg) mapped(to) => _, end = in(reg) end,
+                a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
+                e = out(reg) _, f = out(reg) _, g = out(reg) _, h = out(reg) _, options(nostack),
+            );
+        }
+    }
+    fn read(&self, from: PhysAddr, into: &mut [u8]) {
+        // SAFETY: the range is the caller's memory, in the direct map.
+        unsafe { core::ptr::copy_nonoverlapping((DIRECT_MAP + from.0) as *const u8, into.as_mut_ptr(), into.len()) };
+    }
+    fn write(&self, to: PhysAddr, from: &[u8]) {
+        // SAFETY: as in `read`.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), (DIRECT_MAP + to.0) as *mut u8, from.len()) };
+    }
 }
+
+/// Above this many entries one flush of the whole address space costs less.
+const RANGE_MAX: u64 = 512;
+
+/// Runs `tlbi <op>` for an operand; the barriers around a series are the caller's.
+macro_rules! tlbi {
+    ($op:literal, $operand:expr) => {{
+        let operand: u64 = $operand;
+        // SAFETY: dropping cached translations is always allowed.
+        unsafe { asm!(concat!("tlbi ", $op, ", {}"), in(reg) operand, options(nostack, preserves_flags)) };
+    }};
+}
+
+/// Entries written before are seen by walks after it.
+fn before_flush() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+}
+
+/// The operand: ASID in bits 63..48, page number in bits 43..0.
+fn operand(asid: Asid, va: u64) -> u64 {
+    u64::from(asid.0) << 48 | (va >> PAGE_SHIFT & 0xfff_ffff_ffff)
+}
+
 impl Tlb for Hardware {
-    fn flush_range(&self, _asid: Asid, _range: VirtRange, _stride: Level, _tables: bool) { todo!() }
-    fn flush_asid(&self, _asid: Asid) { todo!() }
-    fn flush_kernel(&self, _range: VirtRange) { todo!() }
+    fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
+        let (first, step) = (range.start.align_down(stride.bytes()).0, stride.bytes());
+        if (range.end.0 - first).div_ceil(step) > RANGE_MAX {
+            return self.flush_asid(asid);
+        }
+        before_flush();
+        for va in (first..range.end.0).step_by(step as usize) {
+            if tables {
+                tlbi!("vae1is", operand(asid, va));
+            } else {
+                tlbi!("vale1is", operand(asid, va));
+            }
+        }
+        regs::dsb_ish();
+    }
+    fn flush_asid(&self, asid: Asid) {
+        before_flush();
+        tlbi!("aside1is", operand(asid, 0));
+        regs::dsb_ish();
+    }
+    fn flush_kernel(&self, range: VirtRange) {
+        before_flush();
+        if range.len() >> PAGE_SHIFT > RANGE_MAX {
+            // SAFETY: as in `tlbi!`.
+            unsafe { asm!("tlbi vmalle1is", options(nostack, preserves_flags)) };
+        } else {
+            for va in (range.start.0..range.end.0).step_by(PAGE_SIZE as usize) {
+                tlbi!("vaae1is", operand(Asid(0), va));
+            }
+        }
+        regs::dsb_ish();
+        regs::isb();
+    }
 }
+
 impl Cpu for Hardware {
-    fn id(&self) -> usize { 0 }
-    fn count(&self) -> usize { 1 }
-    fn asids(&self) -> usize { 1 }
-    fn activate(&self, _root: Pfn, _asid: Asid) { todo!() }
+    fn id(&self) -> usize {
+        0
+    }
+    fn count(&self) -> usize {
+        1
+    }
+    fn asids(&self) -> usize {
+        if idregs::has_asid16() { 1 << 16 } else { 1 << 8 }
+    }
+    fn activate(&self, root: Pfn, asid: Asid) {
+        // TCR_EL1.A1 = 0: the ASID comes with TTBR0, in one write.
+        regs::write!("ttbr0_el1", u64::from(asid.0) << 48 | root.start().0);
+        regs::isb();
+        if asid.0 == 0 {
+            self.flush_asid(asid);
+            regs::isb();
+        }
+    }
 }

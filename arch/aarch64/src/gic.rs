@@ -1,0 +1,226 @@
+//! The interrupt controller: GICv2 by memory (Arm IHI 0048), GICv3 by system registers (IHI 0069). One priority, one CPU,
+//! every interrupt level-sensitive as the device tree of QEMU's `virt` says; end of interrupt comes right after acknowledge,
+//! because the kernel runs with interrupts off until it has served the device.
+
+use super::fdt::Gic;
+use super::mmio::Mmio;
+use super::trap::Irq;
+use super::{regs, serial, timer};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use mm::addr::PhysRange;
+
+/// The virtual timer's private interrupt on every machine so far (PPI 11).
+pub(crate) const VIRTUAL_TIMER: u32 = 27;
+
+/// Distributor registers (bytes).
+const GICD_CTLR: u64 = 0x000;
+const GICD_TYPER: u64 = 0x004;
+const GICD_IGROUPR: u64 = 0x080;
+const GICD_ISENABLER: u64 = 0x100;
+const GICD_ICENABLER: u64 = 0x180;
+const GICD_IPRIORITYR: u64 = 0x400;
+const GICD_ITARGETSR: u64 = 0x800;
+const GICD_IROUTER: u64 = 0x6000;
+/// GICv3: ARE, both groups on; a write takes effect when RWP is clear.
+const CTLR_V3: u32 = 1 << 4 | 1 << 1 | 1;
+const CTLR_RWP: u32 = 1 << 31;
+
+/// GICv2 CPU interface registers.
+const GICC_CTLR: u64 = 0x00;
+const GICC_PMR: u64 = 0x04;
+const GICC_IAR: u64 = 0x0c;
+const GICC_EOIR: u64 = 0x10;
+
+/// GICv3 redistributor: a frame of 64 KiB for control, the next for private interrupts.
+const GICR_TYPER: u64 = 0x008;
+const GICR_WAKER: u64 = 0x014;
+const GICR_SGI: u64 = 0x1_0000;
+const TYPER_VLPIS: u32 = 1 << 1;
+const TYPER_LAST: u32 = 1 << 4;
+const WAKER_SLEEP: u32 = 1 << 1;
+const WAKER_ASLEEP: u32 = 1 << 2;
+
+/// Lets every priority through; ours is in the middle.
+const PRIORITY_MASK: u32 = 0xf0;
+const PRIORITY: u32 = 0xa0a0_a0a0;
+/// Interrupt numbers from here on are special: none pending.
+const SPURIOUS: u32 = 1020;
+
+/// 0 (not yet), 2 or 3.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+static DISTRIBUTOR: AtomicU64 = AtomicU64::new(0);
+/// The CPU interface (v2), this CPU's redistributor (v3).
+static LOCAL: AtomicU64 = AtomicU64::new(0);
+static TIMER: AtomicU32 = AtomicU32::new(u32::MAX);
+static SERIAL: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// What an interrupt is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The virtual timer.
+    Timer,
+    /// The console.
+    Serial,
+}
+
+/// 2 or 3; 0 before [`init`] or without a controller.
+pub(crate) fn version() -> u32 {
+    VERSION.load(Ordering::Relaxed)
+}
+
+fn distributor() -> Mmio {
+    Mmio::new(DISTRIBUTOR.load(Ordering::Relaxed))
+}
+
+fn local() -> Mmio {
+    Mmio::new(LOCAL.load(Ordering::Relaxed))
+}
+
+/// Turns the controller on with every interrupt disabled.
+pub(crate) fn init(gic: Gic) {
+    match gic {
+        Gic::V2(distributor, cpu) => init_v2(distributor, cpu),
+        Gic::V3(distributor, redistributors) => init_v3(distributor, redistributors),
+    }
+}
+
+/// Registers of 32 interrupts each that the distributor has.
+fn words(distributor: Mmio) -> u64 {
+    u64::from(distributor.read(GICD_TYPER) & 0x1f) + 1
+}
+
+fn init_v2(window: PhysRange, cpu: PhysRange) {
+    DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
+    LOCAL.store(cpu.start.0, Ordering::Relaxed);
+    let (gicd, gicc) = (distributor(), local());
+    gicd.write(GICD_CTLR, 0);
+    // Banked: reads as this CPU's bit.
+    let target = gicd.read(GICD_ITARGETSR);
+    for word in 0..words(gicd) {
+        gicd.write(GICD_ICENABLER + word * 4, u32::MAX);
+        for byte in 0..8 {
+            gicd.write(GICD_IPRIORITYR + word * 32 + byte * 4, PRIORITY);
+            if word > 0 {
+                gicd.write(GICD_ITARGETSR + word * 32 + byte * 4, target);
+            }
+        }
+    }
+    gicd.write(GICD_CTLR, 1);
+    gicc.write(GICC_PMR, PRIORITY_MASK);
+    gicc.write(GICC_CTLR, 1);
+    VERSION.store(2, Ordering::Relaxed);
+}
+
+fn init_v3(window: PhysRange, redistributors: PhysRange) {
+    DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
+    let gicd = distributor();
+    gicd.write(GICD_CTLR, 0);
+    wait_for_writes(gicd);
+    for word in 1..words(gicd) {
+        gicd.write(GICD_ICENABLER + word * 4, u32::MAX);
+        gicd.write(GICD_IGROUPR + word * 4, u32::MAX);
+        for byte in 0..8 {
+            gicd.write(GICD_IPRIORITYR + word * 32 + byte * 4, PRIORITY);
+        }
+    }
+    gicd.write(GICD_CTLR, CTLR_V3);
+    wait_for_writes(gicd);
+
+    let affinity = affinity();
+    LOCAL.store(find_redistributor(redistributors, affinity), Ordering::Relaxed);
+    let gicr = local();
+    gicr.write(GICR_WAKER, gicr.read(GICR_WAKER) & !WAKER_SLEEP);
+    while gicr.read(GICR_WAKER) & WAKER_ASLEEP != 0 {
+        core::hint::spin_loop();
+    }
+    gicr.write(GICR_SGI + GICD_ICENABLER, u32::MAX);
+    gicr.write(GICR_SGI + GICD_IGROUPR, u32::MAX);
+    for byte in 0..8 {
+        gicr.write(GICR_SGI + GICD_IPRIORITYR + byte * 4, PRIORITY);
+    }
+    // ICC_SRE_EL1.SRE: the system registers; then the mask, and group 1 on.
+    regs::write!("S3_0_C12_C12_5", regs::read!("S3_0_C12_C12_5") | 1);
+    regs::isb();
+    regs::write!("S3_0_C4_C6_0", u64::from(PRIORITY_MASK));
+    regs::write!("S3_0_C12_C12_4", 0);
+    regs::write!("S3_0_C12_C12_7", 1);
+    regs::isb();
+    VERSION.store(3, Ordering::Relaxed);
+}
+
+fn wait_for_writes(gicd: Mmio) {
+    while gicd.read(GICD_CTLR) & CTLR_RWP != 0 {
+        core::hint::spin_loop();
+    }
+}
+
+/// This CPU's affinity as GICD_IROUTER takes it: Aff3 in bits 39..32, Aff2 to Aff0 in bits 23..0.
+fn affinity() -> u64 {
+    regs::read!("mpidr_el1") & 0xff_00ff_ffff
+}
+
+/// The redistributor whose affinity is ours.
+fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
+    let packed = (affinity & 0xff_ffff | (affinity >> 32 & 0xff) << 24) as u32;
+    let mut at = window.start.0;
+    while at < window.end.0 {
+        let frame = Mmio::new(at);
+        let kind = frame.read(GICR_TYPER);
+        if frame.read(GICR_TYPER + 4) == packed {
+            return at;
+        }
+        if kind & TYPER_LAST != 0 {
+            break;
+        }
+        // Two frames; with virtual LPIs four.
+        at += if kind & TYPER_VLPIS != 0 { 0x4_0000 } else { 0x2_0000 };
+    }
+    panic!("no GIC redistributor for CPU affinity {packed:#x}");
+}
+
+/// Lets an interrupt come to this CPU.
+pub(crate) fn enable(interrupt: u32, role: Role) {
+    match role {
+        Role::Timer => TIMER.store(interrupt, Ordering::Relaxed),
+        Role::Serial => SERIAL.store(interrupt, Ordering::Relaxed),
+    }
+    let (word, bit) = (u64::from(interrupt / 32) * 4, 1 << (interrupt % 32));
+    if VERSION.load(Ordering::Relaxed) == 2 {
+        distributor().write(GICD_ISENABLER + word, bit);
+    } else if interrupt < 32 {
+        local().write(GICR_SGI + GICD_ISENABLER, bit);
+    } else {
+        distributor().write64(GICD_IROUTER + u64::from(interrupt) * 8, affinity());
+        distributor().write(GICD_ISENABLER + word, bit);
+    }
+}
+
+/// Takes the interrupt that is pending, if any, quietens its device and ends it at the controller.
+pub(crate) fn acknowledge() -> Irq {
+    let version = VERSION.load(Ordering::Relaxed);
+    let raw = match version {
+        2 => local().read(GICC_IAR),
+        3 => regs::read!("S3_0_C12_C12_0") as u32,
+        _ => return Irq::Spurious,
+    };
+    let number = if version == 2 { raw & 0x3ff } else { raw };
+    if (SPURIOUS..SPURIOUS + 4).contains(&number) {
+        return Irq::Spurious;
+    }
+    let irq = if number == TIMER.load(Ordering::Relaxed) {
+        timer::stop();
+        Irq::Timer
+    } else if number == SERIAL.load(Ordering::Relaxed) {
+        serial::acknowledge();
+        Irq::Serial
+    } else {
+        Irq::Other(number)
+    };
+    if version == 2 {
+        local().write(GICC_EOIR, raw);
+    } else {
+        regs::write!("S3_0_C12_C12_1", u64::from(raw));
+        regs::isb();
+    }
+    irq
+}

@@ -94,7 +94,11 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
         initramfs,
         image,
         firmware: Some(dtb),
-        protocol: if devices.psci_smc == Some(true) { "arm64 Image (EL2)" } else { "arm64 Image" },
+        protocol: if devices.psci_smc == Some(true) {
+            "arm64 Image (EL2)"
+        } else {
+            "arm64 Image"
+        },
     })
 }
 
@@ -122,13 +126,19 @@ fn device_windows(devices: &Devices) -> ArrayVec<PhysRange, 16> {
 
 /// The image and what the image tool put behind it.
 fn image_with_payload(image: PhysAddr) -> PhysRange {
-    let (start, end) = (&raw const __image_start as u64, &raw const __image_end as u64);
+    let (start, end) = (
+        &raw const __image_start as u64,
+        &raw const __image_end as u64,
+    );
     let payload = image + (end - start);
     // SAFETY: the boot protocol keeps the memory behind the image readable RAM, and RAM is mapped by now; a header is
     // only looked at when its magic is there.
     let header = unsafe { &*((DIRECT_MAP + payload.0) as *const [u8; PAYLOAD_TOTAL + 8]) };
     let total = if &header[..8] == PAYLOAD_MAGIC {
-        header[PAYLOAD_TOTAL..].iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
+        header[PAYLOAD_TOTAL..]
+            .iter()
+            .rev()
+            .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
     } else {
         0
     };
@@ -169,7 +179,14 @@ pub fn adopt_kernel_root(root: Pfn) {
     regs::write!("ttbr0_el1", empty);
     regs::isb();
     // SAFETY: drops every translation of the early tables; those in use are found again.
-    unsafe { core::arch::asm!("tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!(
+            "tlbi vmalle1",
+            "dsb nsh",
+            "isb",
+            options(nostack, preserves_flags)
+        )
+    };
     if cpu::has_pan() {
         // SAFETY: PSTATE.PAN exists; the kernel touches user memory only by unprivileged accesses or with PAN cleared.
         unsafe { core::arch::asm!(".inst 0xd500419f", options(nostack, preserves_flags)) }; // msr pan, #1
@@ -191,7 +208,10 @@ pub fn init_cpu(info: &BootInfo, emergency_stacks: [u64; 2]) {
         return;
     };
     gic::init(controller);
-    gic::enable(devices.timer.unwrap_or(gic::VIRTUAL_TIMER), gic::Role::Timer);
+    gic::enable(
+        devices.timer.unwrap_or(gic::VIRTUAL_TIMER),
+        gic::Role::Timer,
+    );
     if let Some((_, interrupt)) = devices.uart {
         gic::enable(interrupt, gic::Role::Serial);
         serial::enable_interrupt();

@@ -165,7 +165,9 @@ pub fn random() -> Option<u64> {
     }
     let (value, good): (u64, u64);
     // SAFETY: RNDR exists; it sets Z when it has nothing to give.
-    unsafe { asm!("mrs {0}, S3_3_C2_C4_0", "cset {1}, ne", out(reg) value, out(reg) good, options(nomem, nostack)) };
+    unsafe {
+        asm!("mrs {0}, S3_3_C2_C4_0", "cset {1}, ne", out(reg) value, out(reg) good, options(nomem, nostack))
+    };
     (good != 0).then_some(value)
 }
 
@@ -185,7 +187,9 @@ const BACKTRACE_MAX: usize = 64;
 fn readable(at: u64) -> bool {
     let par: u64;
     // SAFETY: AT only translates; PAR_EL1 has no other user outside the vectors.
-    unsafe { asm!("at s1e1r, {1}", "isb", "mrs {0}, par_el1", out(reg) par, in(reg) at, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("at s1e1r, {1}", "isb", "mrs {0}, par_el1", out(reg) par, in(reg) at, options(nostack, preserves_flags))
+    };
     at >> 63 == 1 && at.is_multiple_of(16) && par & 1 == 0
 }
 
@@ -226,7 +230,12 @@ pub fn describe(out: &mut dyn Write) -> fmt::Result {
     let midr = regs::read!("midr_el1");
     let frequency = regs::read!("cntfrq_el0");
     writeln!(out, "processor\t: 0")?;
-    writeln!(out, "BogoMIPS\t: {}.{:02}", frequency / 500_000, frequency / 5_000 % 100)?;
+    writeln!(
+        out,
+        "BogoMIPS\t: {}.{:02}",
+        frequency / 500_000,
+        frequency / 5_000 % 100
+    )?;
     write!(out, "Features\t:")?;
     for name in idregs::names() {
         write!(out, " {name}")?;
@@ -241,7 +250,11 @@ pub fn describe(out: &mut dyn Write) -> fmt::Result {
 
 /// Turns on what the boot line says: a short list of features in use ("nx smep smap umip xsave pcid").
 pub fn features(out: &mut dyn Write) -> fmt::Result {
-    write!(out, "uxn pxn asid{}", if idregs::has_asid16() { 16 } else { 8 })?;
+    write!(
+        out,
+        "uxn pxn asid{}",
+        if idregs::has_asid16() { 16 } else { 8 }
+    )?;
     for (name, on) in [
         ("pan", has_pan()),
         ("haf", idregs::hafdbs() >= 1),

@@ -38,7 +38,9 @@ fn table(at: PhysAddr) -> &'static Table {
 
 fn new_table() -> PhysAddr {
     let index = USED.fetch_add(1, Ordering::Relaxed);
-    let table = POOL.get(index).expect("too many separate ranges of RAM and devices for the first tables");
+    let table = POOL
+        .get(index)
+        .expect("too many separate ranges of RAM and devices for the first tables");
     physical(table)
 }
 
@@ -64,18 +66,33 @@ fn entry(va: VirtAddr, level: Level) -> Option<&'static AtomicU64> {
     }
 }
 
+/// Maps the block of `level` at physical address `at`, if nothing is there.
+fn map_block(at: u64, attrs: Attrs, level: Level) -> bool {
+    let Some(slot) = entry(VirtAddr(DIRECT_MAP + at), level) else {
+        return false;
+    };
+    let free = Format::decode(slot.load(Ordering::Relaxed), level) == Entry::Absent;
+    if free {
+        slot.store(
+            Format::leaf(PhysAddr(at).frame(), attrs, level),
+            Ordering::Relaxed,
+        );
+    }
+    free
+}
+
 /// Maps `range` in the direct map by whole blocks (2 MiB at least); what is mapped already stays as it is.
 pub(crate) fn map(range: PhysRange, device: bool) {
     let mut attrs = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::GLOBAL;
     attrs.set(Attrs::DEVICE, device);
     let mut at = range.start.0 & !(Level::Pmd.bytes() - 1);
     while at < range.end.0 {
-        let whole = |l: Level| at.is_multiple_of(l.bytes()) && range.end.0 - at >= l.bytes();
-        let level = if whole(Level::Pud) { Level::Pud } else { Level::Pmd };
-        if let Some(slot) = entry(VirtAddr(DIRECT_MAP + at), level)
-            && Format::decode(slot.load(Ordering::Relaxed), level) == Entry::Absent
-        {
-            slot.store(Format::leaf(PhysAddr(at).frame(), attrs, level), Ordering::Relaxed);
+        let whole = at.is_multiple_of(Level::Pud.bytes()) && range.end.0 - at >= Level::Pud.bytes();
+        // A gigabyte that has a table already goes on by 2 MiB.
+        let done = whole && map_block(at, attrs, Level::Pud);
+        let level = if done { Level::Pud } else { Level::Pmd };
+        if !done {
+            map_block(at, attrs, Level::Pmd);
         }
         at += level.bytes();
     }

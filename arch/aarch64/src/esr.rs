@@ -48,7 +48,10 @@ fn kind(esr: u64) -> Kind {
 
 /// What the instruction did.
 pub(crate) fn access(esr: u64) -> Access {
-    if matches!(esr >> 26, Class::FETCH_ABORT_USER | Class::FETCH_ABORT_KERNEL) {
+    if matches!(
+        esr >> 26,
+        Class::FETCH_ABORT_USER | Class::FETCH_ABORT_KERNEL
+    ) {
         Access::Exec
     } else if esr & WNR != 0 && esr & CM == 0 {
         Access::Write
@@ -60,8 +63,16 @@ pub(crate) fn access(esr: u64) -> Access {
 /// An abort from user mode.
 pub(crate) fn abort(esr: u64, addr: VirtAddr) -> Trap {
     match kind(esr) {
-        Kind::Translation => Trap::PageFault { addr, access: access(esr), present: false },
-        Kind::Present => Trap::PageFault { addr, access: access(esr), present: true },
+        Kind::Translation => Trap::PageFault {
+            addr,
+            access: access(esr),
+            present: false,
+        },
+        Kind::Present => Trap::PageFault {
+            addr,
+            access: access(esr),
+            present: true,
+        },
         Kind::Alignment => Trap::Alignment { addr },
         Kind::Other(code) => Trap::Other(code),
     }
@@ -74,23 +85,40 @@ pub(crate) fn may_resolve(esr: u64) -> bool {
 
 /// A user address without its tag byte (TBI0); others as they are.
 pub(crate) fn untag(addr: u64) -> u64 {
-    if addr >> 55 & 1 == 0 { addr & 0x00ff_ffff_ffff_ffff } else { addr }
+    if addr >> 55 & 1 == 0 {
+        addr & 0x00ff_ffff_ffff_ffff
+    } else {
+        addr
+    }
 }
 
 /// `si_code` of a trapped floating-point exception: FPE_FLTINV, DIV, OVF, UND, RES by the ISS bits IOF, DZF, OFF, UFF, IXF.
 pub(crate) fn fpe_code(esr: u64) -> i32 {
     const CODES: [(u64, i32); 5] = [(1, 7), (2, 3), (4, 4), (8, 5), (16, 6)];
     // FPE_FLTUNK when TFV says that the bits are not valid.
-    if esr & 1 << 23 == 0 { 14 } else { CODES.iter().find(|(bit, _)| esr & bit != 0).map_or(14, |(_, code)| *code) }
+    if esr & 1 << 23 == 0 {
+        14
+    } else {
+        CODES
+            .iter()
+            .find(|(bit, _)| esr & bit != 0)
+            .map_or(14, |(_, code)| *code)
+    }
 }
 
 /// A name for what happened in kernel mode.
 pub(crate) fn name(esr: u64) -> &'static str {
     match (esr >> 26, kind(esr)) {
         (Class::UNKNOWN, _) => "undefined instruction",
-        (Class::DATA_ABORT_KERNEL, Kind::Translation) if esr & WNR != 0 => "kernel write to an address that is not mapped",
-        (Class::DATA_ABORT_KERNEL, Kind::Translation) => "kernel read of an address that is not mapped",
-        (Class::DATA_ABORT_KERNEL, Kind::Present) if esr & WNR != 0 => "kernel write that the mapping forbids",
+        (Class::DATA_ABORT_KERNEL, Kind::Translation) if esr & WNR != 0 => {
+            "kernel write to an address that is not mapped"
+        }
+        (Class::DATA_ABORT_KERNEL, Kind::Translation) => {
+            "kernel read of an address that is not mapped"
+        }
+        (Class::DATA_ABORT_KERNEL, Kind::Present) if esr & WNR != 0 => {
+            "kernel write that the mapping forbids"
+        }
         (Class::DATA_ABORT_KERNEL, Kind::Present) => "kernel read that the mapping forbids",
         (Class::DATA_ABORT_KERNEL, Kind::Alignment) => "unaligned kernel access",
         (Class::DATA_ABORT_KERNEL, Kind::Other(_)) => "external abort in kernel mode",

@@ -59,7 +59,12 @@ fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
 /// The interrupt number of entry `index` of `interrupts`, three cells each: kind (0 shared, 1 private), number, flags.
 fn interrupt(node: &FdtNode<'_>, index: usize) -> Option<u32> {
     let property = node.property("interrupts")?;
-    let cell = |i: usize| property.value().get(i * 4..i * 4 + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let cell = |i: usize| {
+        property
+            .value()
+            .get(i * 4..i * 4 + 4)
+            .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    };
     match (cell(index * 3)?, cell(index * 3 + 1)?) {
         (0, number) => Some(32 + number),
         (1, number) => Some(16 + number),
@@ -70,7 +75,11 @@ fn interrupt(node: &FdtNode<'_>, index: usize) -> Option<u32> {
 /// RAM and reserved memory.
 pub fn memory(fdt: Fdt<'_>) -> Memory {
     let mut out = Memory::default();
-    for node in fdt.root().children().filter(|n| n.name_without_address() == "memory") {
+    for node in fdt
+        .root()
+        .children()
+        .filter(|n| n.name_without_address() == "memory")
+    {
         for range in windows(node) {
             if out.ram.try_push(range).is_err() {
                 break;
@@ -92,13 +101,21 @@ pub fn memory(fdt: Fdt<'_>) -> Memory {
 }
 
 fn reserve(out: &mut Memory, range: PhysRange) {
-    assert!(out.reserved.try_push(range).is_ok(), "more than 32 reserved ranges in the device tree");
+    assert!(
+        out.reserved.try_push(range).is_ok(),
+        "more than 32 reserved ranges in the device tree"
+    );
 }
 
 /// The command line; empty when there is none.
 pub fn command_line<'a>(fdt: Fdt<'a>) -> &'a str {
-    let Some(chosen) = fdt.find_node("/chosen") else { return "" };
-    let text = chosen.properties().find(|p| p.name() == "bootargs").and_then(|p| p.value_as::<&str>().ok());
+    let Some(chosen) = fdt.find_node("/chosen") else {
+        return "";
+    };
+    let text = chosen
+        .properties()
+        .find(|p| p.name() == "bootargs")
+        .and_then(|p| p.value_as::<&str>().ok());
     text.unwrap_or("")
 }
 
@@ -108,7 +125,12 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     let address = |name: &str| {
         let value = chosen.property(name)?;
         // One cell or two, as the loader likes.
-        Some(value.value().iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)))
+        Some(
+            value
+                .value()
+                .iter()
+                .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)),
+        )
     };
     let (start, end) = (address("linux,initrd-start")?, address("linux,initrd-end")?);
     (start < end).then(|| PhysRange::new(PhysAddr(start), PhysAddr(end)))
@@ -120,7 +142,10 @@ pub fn devices(fdt: Fdt<'_>) -> Devices {
     collect(fdt.root(), &mut out, 0);
     // The console that /chosen names goes before the first one.
     let chosen = fdt.find_node("/chosen");
-    let path = chosen.and_then(|c| c.property("stdout-path").and_then(|p| p.value_as::<&str>().ok()));
+    let path = chosen.and_then(|c| {
+        c.property("stdout-path")
+            .and_then(|p| p.value_as::<&str>().ok())
+    });
     if let Some(node) = path.and_then(|p| fdt.find_node(p.split(':').next().unwrap_or(p)))
         && node.is_compatible("arm,pl011")
     {
@@ -137,7 +162,10 @@ fn uart(node: FdtNode<'_>, out: &mut Devices) {
 
 fn collect(parent: FdtNode<'_>, out: &mut Devices, depth: u32) {
     for node in parent.children() {
-        if node.property("status").is_some_and(|s| s.value().starts_with(b"disabled")) {
+        if node
+            .property("status")
+            .is_some_and(|s| s.value().starts_with(b"disabled"))
+        {
             continue;
         }
         let is = |name: &str| node.is_compatible(name);
@@ -155,7 +183,9 @@ fn collect(parent: FdtNode<'_>, out: &mut Devices, depth: u32) {
             // Secure, non-secure, virtual, hypervisor.
             out.timer = interrupt(&node, 2);
         } else if is("arm,psci") || is("arm,psci-0.2") || is("arm,psci-1.0") {
-            out.psci_smc = node.property("method").map(|m| m.value().starts_with(b"smc"));
+            out.psci_smc = node
+                .property("method")
+                .map(|m| m.value().starts_with(b"smc"));
         }
         if depth < 4 {
             collect(node, out, depth + 1);

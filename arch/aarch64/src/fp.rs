@@ -23,7 +23,12 @@ pub(crate) struct State {
 impl State {
     /// As execve leaves them: all zero.
     pub(crate) const fn new() -> Self {
-        Self { v: [0; 32], fpsr: 0, fpcr: 0, tls: 0 }
+        Self {
+            v: [0; 32],
+            fpsr: 0,
+            fpcr: 0,
+            tls: 0,
+        }
     }
     fn owned(&self) -> bool {
         // SAFETY: this CPU's own data.
@@ -75,7 +80,11 @@ impl State {
     }
     /// TPIDR_EL0.
     pub(crate) fn tls(&self) -> u64 {
-        if self.owned() { regs::read!("tpidr_el0") } else { self.tls }
+        if self.owned() {
+            regs::read!("tpidr_el0")
+        } else {
+            self.tls
+        }
     }
     /// Sets TPIDR_EL0.
     pub(crate) fn set_tls(&mut self, tls: u64) {
@@ -119,7 +128,12 @@ pub(crate) fn release() {
 
 impl Clone for State {
     fn clone(&self) -> Self {
-        let mut copy = Self { v: self.v, fpsr: self.fpsr, fpcr: self.fpcr, tls: self.tls };
+        let mut copy = Self {
+            v: self.v,
+            fpsr: self.fpsr,
+            fpcr: self.fpcr,
+            tls: self.tls,
+        };
         if self.owned() {
             // The registers are newer than the memory: save them into the copy by making it the owner for a moment.
             // SAFETY: this CPU's own data; interrupts are off.

@@ -127,7 +127,10 @@ fn init_v3(window: PhysRange, redistributors: PhysRange) {
     wait_for_writes(gicd);
 
     let affinity = affinity();
-    LOCAL.store(find_redistributor(redistributors, affinity), Ordering::Relaxed);
+    LOCAL.store(
+        find_redistributor(redistributors, affinity),
+        Ordering::Relaxed,
+    );
     let gicr = local();
     gicr.write(GICR_WAKER, gicr.read(GICR_WAKER) & !WAKER_SLEEP);
     while gicr.read(GICR_WAKER) & WAKER_ASLEEP != 0 {
@@ -173,7 +176,11 @@ fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
             break;
         }
         // Two frames; with virtual LPIs four.
-        at += if kind & TYPER_VLPIS != 0 { 0x4_0000 } else { 0x2_0000 };
+        at += if kind & TYPER_VLPIS != 0 {
+            0x4_0000
+        } else {
+            0x2_0000
+        };
     }
     panic!("no GIC redistributor for CPU affinity {packed:#x}");
 }

@@ -16,7 +16,17 @@ const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
 const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
 /// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that an exception sets PAN.
 /// WXN stays off: it would take user mode's writable and executable mappings away as well.
-const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23)) | 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 12 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 18 | 1 << 26;
+const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23))
+    | 1
+    | 1 << 2
+    | 1 << 3
+    | 1 << 4
+    | 1 << 12
+    | 1 << 14
+    | 1 << 15
+    | 1 << 16
+    | 1 << 18
+    | 1 << 26;
 
 /// A first-tables block: valid, normal memory, inner shareable, accessed, not executable at EL0.
 const BLOCK: u64 = 1 | 3 << 8 | 1 << 10 | 1 << 54;
@@ -82,7 +92,8 @@ _start:
     ubfx    x0, x0, #24, #4         // GIC system registers
     cbz     x0, 22f
     mrs     x0, S3_4_C12_C9_5       // ICC_SRE_EL2: SRE, Enable
-    orr     x0, x0, #9
+    mov     x1, #9
+    orr     x0, x0, x1
     msr     S3_4_C12_C9_5, x0
     isb
     mrs     x0, S3_4_C12_C9_5

@@ -13,7 +13,8 @@ const DIC: u64 = 1 << 29;
 
 /// A leaf that user mode may execute: valid, EL0, not UXN. Tables have no shareability.
 fn executable(raw: u64) -> bool {
-    raw & (bits::VALID | bits::AP_USER | bits::SH_INNER | bits::UXN) == bits::VALID | bits::AP_USER | bits::SH_INNER
+    raw & (bits::VALID | bits::AP_USER | bits::SH_INNER | bits::UXN)
+        == bits::VALID | bits::AP_USER | bits::SH_INNER
 }
 
 /// Called with an entry that is about to be written.
@@ -30,7 +31,11 @@ fn synchronise(raw: u64) {
     if ctr & (IDC | DIC) == IDC | DIC {
         return;
     }
-    let level = if raw & bits::TABLE_OR_PAGE != 0 { Level::Pte } else { Level::Pmd };
+    let level = if raw & bits::TABLE_OR_PAGE != 0 {
+        Level::Pte
+    } else {
+        Level::Pmd
+    };
     let start = DIRECT_MAP + (raw & bits::ADDRESS);
     let end = start + level.bytes();
     if ctr & IDC == 0 {

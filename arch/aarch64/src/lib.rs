@@ -8,31 +8,42 @@
 
 pub mod pte;
 
-/// Modules that need the machine.
-macro_rules! on_the_machine {
-    ($($(#[$doc:meta])* $vis:vis mod $name:ident;)*) => {
-        $(#[cfg(all(target_arch = "aarch64", target_os = "none"))] $(#[$doc])* $vis mod $name;)*
-    };
-}
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod boot;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod cpu;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod serial;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod timer;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod tlb;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod trap;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+pub mod uaccess;
 
-on_the_machine! {
-    pub mod boot;
-    pub mod cpu;
-    pub mod serial;
-    pub mod timer;
-    pub mod tlb;
-    pub mod trap;
-    pub mod uaccess;
-    mod early;
-    mod esr;
-    mod fdt;
-    mod fp;
-    mod gic;
-    mod head;
-    mod icache;
-    mod idregs;
-    mod mmio;
-    mod regs;
-    mod sigframe;
-    mod vectors;
-}
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod early;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod esr;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod fdt;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod fp;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod gic;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod head;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod icache;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod idregs;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod mmio;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod regs;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod sigframe;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod vectors;

@@ -79,7 +79,10 @@ impl PteFormat for Format {
             // 0b01 is reserved at the last level and faults as an invalid entry does.
             return Entry::Absent;
         }
-        Entry::Leaf { pfn: Pfn((raw & ADDRESS) >> 12), attrs: attrs(raw) }
+        Entry::Leaf {
+            pfn: Pfn((raw & ADDRESS) >> 12),
+            attrs: attrs(raw),
+        }
     }
 
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
@@ -98,10 +101,14 @@ impl PteFormat for Format {
         set(!has(Attrs::GLOBAL), NOT_GLOBAL);
         set(has(Attrs::CONTIG), CONTIG);
         // Each side executes only its own pages.
-        set(!(has(Attrs::EXEC) && has(Attrs::USER)), UXN);
-        set(!(has(Attrs::EXEC) && !has(Attrs::USER)), PXN);
+        set(!has(Attrs::EXEC) || !has(Attrs::USER), UXN);
+        set(!has(Attrs::EXEC) || has(Attrs::USER), PXN);
         // Device memory is outer shareable whatever SH says.
-        raw | if has(Attrs::DEVICE) { ATTR_DEVICE } else { SH_INNER }
+        raw | if has(Attrs::DEVICE) {
+            ATTR_DEVICE
+        } else {
+            SH_INNER
+        }
     }
 
     fn table(pfn: Pfn) -> u64 {
@@ -114,7 +121,10 @@ fn attrs(raw: u64) -> Attrs {
     let user = has(AP_USER);
     let mut attrs = Attrs::empty();
     attrs.set(Attrs::WRITE, has(DBM));
-    attrs.set(Attrs::DIRTY, has(SW_DIRTY) || (has(DBM) && !has(AP_READ_ONLY)));
+    attrs.set(
+        Attrs::DIRTY,
+        has(SW_DIRTY) || (has(DBM) && !has(AP_READ_ONLY)),
+    );
     attrs.set(Attrs::EXEC, if user { !has(UXN) } else { !has(PXN) });
     attrs.set(Attrs::USER, user);
     attrs.set(Attrs::GLOBAL, !has(NOT_GLOBAL));
@@ -135,10 +145,21 @@ mod tests {
 
     #[test]
     fn every_leaf_reads_back() {
-        for (level, pfn) in [(Level::Pte, 0xf_ffff_fff1), (Level::Pmd, 0x1200), (Level::Pud, 0x40_0000)] {
+        for (level, pfn) in [
+            (Level::Pte, 0xf_ffff_fff1),
+            (Level::Pmd, 0x1200),
+            (Level::Pud, 0x40_0000),
+        ] {
             for a in every() {
                 let raw = Format::leaf(Pfn(pfn), a, level);
-                assert_eq!(Format::decode(raw, level), Entry::Leaf { pfn: Pfn(pfn), attrs: a }, "{a:?} {raw:#x}");
+                assert_eq!(
+                    Format::decode(raw, level),
+                    Entry::Leaf {
+                        pfn: Pfn(pfn),
+                        attrs: a
+                    },
+                    "{a:?} {raw:#x}"
+                );
             }
         }
     }
@@ -151,15 +172,24 @@ mod tests {
         }
         assert_eq!(Format::decode(0, Level::Pte), Entry::Absent);
         // Bits of an invalid entry that are not ours mean nothing.
-        assert_eq!(Format::decode(!1 & !SW_INVALID_LEAF, Level::Pmd), Entry::Absent);
+        assert_eq!(
+            Format::decode(!1 & !SW_INVALID_LEAF, Level::Pmd),
+            Entry::Absent
+        );
     }
 
     /// DDI 0487, D8.3.1, figure "VMSAv8-64 Table descriptor formats", 4 KiB granule: bits[1:0] = 0b11, address in [47:12].
     #[test]
     fn table_descriptor_as_in_the_manual() {
         assert_eq!(Format::table(Pfn(0x4_2000)), 0x4200_0003);
-        assert_eq!(Format::decode(0x4200_0003, Level::Pgd), Entry::Table(Pfn(0x4_2000)));
-        assert_eq!(Format::decode(0x4200_0003, Level::Pmd), Entry::Table(Pfn(0x4_2000)));
+        assert_eq!(
+            Format::decode(0x4200_0003, Level::Pgd),
+            Entry::Table(Pfn(0x4_2000))
+        );
+        assert_eq!(
+            Format::decode(0x4200_0003, Level::Pmd),
+            Entry::Table(Pfn(0x4_2000))
+        );
     }
 
     /// DDI 0487, D8.3.2, "VMSAv8-64 Block and Page descriptor formats" and D8.4 (AP, UXN, PXN): patterns put together by
@@ -168,33 +198,66 @@ mod tests {
     fn leaf_descriptors_as_in_the_manual() {
         let user_rw = Attrs::USER | Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED;
         // AP = 0b01 (EL1 and EL0 read/write), nG, AF, SH = 0b11, page; UXN, PXN, DBM.
-        assert_eq!(Format::leaf(Pfn(0x4_2345), user_rw, Level::Pte), 0x0068_0000_4234_5f43);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_2345), user_rw, Level::Pte),
+            0x0068_0000_4234_5f43
+        );
         // Clean: AP = 0b11 (read-only at both) until DBM lets hardware clear AP[2] (D8.5.2).
         let clean = user_rw - Attrs::DIRTY;
-        assert_eq!(Format::leaf(Pfn(0x4_2345), clean, Level::Pte), 0x0068_0000_4234_5fc3);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_2345), clean, Level::Pte),
+            0x0068_0000_4234_5fc3
+        );
         // User text: AP = 0b11, UXN = 0, PXN = 1.
         let text = Attrs::USER | Attrs::EXEC | Attrs::ACCESSED;
-        assert_eq!(Format::leaf(Pfn(0x4_2345), text, Level::Pte), 0x0020_0000_4234_5fc3);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_2345), text, Level::Pte),
+            0x0020_0000_4234_5fc3
+        );
         // Kernel text, a 2 MiB block: AP = 0b10, global, UXN = 1, PXN = 0, bits[1:0] = 0b01.
         let ktext = Attrs::EXEC | Attrs::GLOBAL | Attrs::ACCESSED;
-        assert_eq!(Format::leaf(Pfn(0x4_0200), ktext, Level::Pmd), 0x0040_0000_4020_0781);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_0200), ktext, Level::Pmd),
+            0x0040_0000_4020_0781
+        );
         // Kernel data, a 1 GiB block: AP = 0b00.
         let kdata = Attrs::WRITE | Attrs::DIRTY | Attrs::GLOBAL | Attrs::ACCESSED;
-        assert_eq!(Format::leaf(Pfn(0x4_0000), kdata, Level::Pud), 0x0068_0000_4000_0701);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_0000), kdata, Level::Pud),
+            0x0068_0000_4000_0701
+        );
         // A device page: AttrIndx = 1, never executable.
-        assert_eq!(Format::leaf(Pfn(0x9000), kdata | Attrs::DEVICE, Level::Pte), 0x0068_0000_0900_0407);
+        assert_eq!(
+            Format::leaf(Pfn(0x9000), kdata | Attrs::DEVICE, Level::Pte),
+            0x0068_0000_0900_0407
+        );
         // Contiguous is bit 52.
-        assert_eq!(Format::leaf(Pfn(0x4_2340), user_rw | Attrs::CONTIG, Level::Pte), 0x0078_0000_4234_0f43);
+        assert_eq!(
+            Format::leaf(Pfn(0x4_2340), user_rw | Attrs::CONTIG, Level::Pte),
+            0x0078_0000_4234_0f43
+        );
     }
 
     /// D8.5.2: with DBM, hardware marks a page dirty by clearing AP[2] and nothing else.
     #[test]
     fn a_hardware_write_reads_as_dirty() {
-        let clean = Format::leaf(Pfn(7), Attrs::USER | Attrs::WRITE | Attrs::ACCESSED, Level::Pte);
-        let Entry::Leaf { attrs, .. } = Format::decode(clean & !(1 << 7), Level::Pte) else { panic!("a leaf") };
-        assert_eq!(attrs, Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
+        let clean = Format::leaf(
+            Pfn(7),
+            Attrs::USER | Attrs::WRITE | Attrs::ACCESSED,
+            Level::Pte,
+        );
+        let Entry::Leaf { attrs, .. } = Format::decode(clean & !(1 << 7), Level::Pte) else {
+            panic!("a leaf")
+        };
+        assert_eq!(
+            attrs,
+            Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY
+        );
         // A read-only page has no DBM: hardware never writes it.
-        assert_eq!(Format::leaf(Pfn(7), Attrs::USER | Attrs::DIRTY, Level::Pte) & (1 << 51 | 1 << 7), 1 << 7);
+        assert_eq!(
+            Format::leaf(Pfn(7), Attrs::USER | Attrs::DIRTY, Level::Pte) & (1 << 51 | 1 << 7),
+            1 << 7
+        );
     }
 
     /// The last level has no blocks: 0b01 there is reserved and faults (table "Descriptor type").

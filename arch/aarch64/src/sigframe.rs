@@ -89,7 +89,11 @@ impl UserContext {
         self.x[1] = at;
         self.x[2] = at + 128;
         self.x[29] = record;
-        self.x[30] = if frame.restorer == 0 { SIGRETURN_PAGE } else { frame.restorer };
+        self.x[30] = if frame.restorer == 0 {
+            SIGRETURN_PAGE
+        } else {
+            frame.restorer
+        };
         self.sp = at;
         self.pc = frame.handler;
         // The handler starts without a pending branch type and without tag checks off.
@@ -132,7 +136,10 @@ impl UserContext {
         self.fp.set_registers(fpsr, fpcr, v);
         self.x.copy_from_slice(&words[X0..SP]);
         (self.sp, self.pc, self.pstate) = (sp, pc, pstate & PSTATE_USER);
-        Ok((words[UC_SIGMASK], [words[UC_STACK], words[UC_STACK + 1], words[UC_STACK + 2]]))
+        Ok((
+            words[UC_SIGMASK],
+            [words[UC_STACK], words[UC_STACK + 1], words[UC_STACK + 2]],
+        ))
     }
 }
 

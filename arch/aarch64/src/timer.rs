@@ -21,8 +21,14 @@ fn counter() -> u64 {
 /// Reads the frequency and starts the clock at 0.
 pub(crate) fn init() {
     let frequency = regs::read!("cntfrq_el0").max(1);
-    NS_PER_TICK.store((u128::from(1_000_000_000u64) << 32).div_ceil(u128::from(frequency)) as u64, Ordering::Relaxed);
-    TICKS_PER_NS.store(((u128::from(frequency) << 32) / 1_000_000_000) as u64, Ordering::Relaxed);
+    NS_PER_TICK.store(
+        (u128::from(1_000_000_000u64) << 32).div_ceil(u128::from(frequency)) as u64,
+        Ordering::Relaxed,
+    );
+    TICKS_PER_NS.store(
+        ((u128::from(frequency) << 32) / 1_000_000_000) as u64,
+        Ordering::Relaxed,
+    );
     START.store(counter(), Ordering::Relaxed);
     regs::write!("cntv_ctl_el0", 0);
     // EL0 reads the virtual counter (EL0VCTEN), as on Linux; no event stream, no other access.
@@ -37,7 +43,10 @@ fn scale(value: u64, factor: u64) -> u64 {
 /// Nanoseconds since boot; never goes back. Under -icount shift=0: one per guest instruction, in steps of the counter (1 ns
 /// with `-cpu max`, 16 ns with the 62.5 MHz counter of the older models).
 pub fn now() -> u64 {
-    scale(counter() - START.load(Ordering::Relaxed), NS_PER_TICK.load(Ordering::Relaxed))
+    scale(
+        counter() - START.load(Ordering::Relaxed),
+        NS_PER_TICK.load(Ordering::Relaxed),
+    )
 }
 
 /// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last call counts.
@@ -46,9 +55,14 @@ pub fn set_deadline(at: Option<u64>) {
         stop();
         return;
     };
-    let delta = scale(at.saturating_sub(now()), TICKS_PER_NS.load(Ordering::Relaxed));
+    let delta = scale(
+        at.saturating_sub(now()),
+        TICKS_PER_NS.load(Ordering::Relaxed),
+    );
     // One more tick, so that rounding does not wake early.
-    let value = regs::read!("cntvct_el0").saturating_add(delta).saturating_add(1);
+    let value = regs::read!("cntvct_el0")
+        .saturating_add(delta)
+        .saturating_add(1);
     regs::write!("cntv_cval_el0", value);
     regs::write!("cntv_ctl_el0", ENABLE);
     regs::isb();

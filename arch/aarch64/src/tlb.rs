@@ -117,11 +117,23 @@ impl PhysMem for Hardware {
     }
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
         // SAFETY: the range is the caller's memory, in the direct map.
-        unsafe { core::ptr::copy_nonoverlapping((DIRECT_MAP + from.0) as *const u8, into.as_mut_ptr(), into.len()) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                (DIRECT_MAP + from.0) as *const u8,
+                into.as_mut_ptr(),
+                into.len(),
+            )
+        };
     }
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: as in `read`.
-        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), (DIRECT_MAP + to.0) as *mut u8, from.len()) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                from.as_ptr(),
+                (DIRECT_MAP + to.0) as *mut u8,
+                from.len(),
+            )
+        };
     }
 }
 
@@ -192,7 +204,11 @@ impl Cpu for Hardware {
         1
     }
     fn asids(&self) -> usize {
-        if idregs::has_asid16() { 1 << 16 } else { 1 << 8 }
+        if idregs::has_asid16() {
+            1 << 16
+        } else {
+            1 << 8
+        }
     }
     fn activate(&self, root: Pfn, asid: Asid) {
         // TCR_EL1.A1 = 0: the ASID comes with TTBR0, in one write.

@@ -84,7 +84,15 @@ pub(crate) const PSTATE_PRIVILEGED: u64 = 0x1f | 0xf << 6;
 impl UserContext {
     /// Fresh registers for execve: everything zero but pc and sp; FP state reset.
     pub fn new(pc: u64, sp: u64) -> Self {
-        Self { x: [0; 31], sp, pc, pstate: 0, kernel_sp: 0, first_argument: 0, fp: fp::State::new() }
+        Self {
+            x: [0; 31],
+            sp,
+            pc,
+            pstate: 0,
+            kernel_sp: 0,
+            first_argument: 0,
+            fp: fp::State::new(),
+        }
     }
     /// Enters user mode and comes back with the reason. Interrupts are off before and after.
     pub fn run(&mut self) -> Trap {
@@ -104,7 +112,11 @@ impl UserContext {
     #[inline(never)]
     fn decode(&mut self, reason: u64) -> Option<Trap> {
         if reason >= vectors::FROM_SERROR {
-            return Some(if reason == FROM_IRQ { Trap::Interrupt(gic::acknowledge()) } else { self.fatal(reason) });
+            return Some(if reason == FROM_IRQ {
+                Trap::Interrupt(gic::acknowledge())
+            } else {
+                self.fatal(reason)
+            });
         }
         let far = || VirtAddr(esr::untag(regs::read!("far_el1")));
         Some(match reason >> 26 {
@@ -118,8 +130,12 @@ impl UserContext {
                 }
                 Trap::IllegalInstruction
             }
-            Class::PC_ALIGNMENT => Trap::Alignment { addr: VirtAddr(self.pc) },
-            Class::SP_ALIGNMENT => Trap::Alignment { addr: VirtAddr(self.sp) },
+            Class::PC_ALIGNMENT => Trap::Alignment {
+                addr: VirtAddr(self.pc),
+            },
+            Class::SP_ALIGNMENT => Trap::Alignment {
+                addr: VirtAddr(self.sp),
+            },
             Class::FLOATING_POINT => Trap::FloatingPoint(esr::fpe_code(reason)),
             Class::BRK | Class::HW_BREAKPOINT_USER => Trap::Breakpoint,
             Class::STEP_USER => Trap::SingleStep,
@@ -129,8 +145,14 @@ impl UserContext {
     }
     /// User mode was stopped by something that is the machine's fault.
     fn fatal(&self, reason: u64) -> ! {
-        let what = if reason == vectors::FROM_SERROR { "system error in user mode" } else { "fast interrupt in user mode" };
-        kernel_trap(what, regs::read!("esr_el1"), self.pc, 0, &|f| self.for_each_register(f))
+        let what = if reason == vectors::FROM_SERROR {
+            "system error in user mode"
+        } else {
+            "fast interrupt in user mode"
+        };
+        kernel_trap(what, regs::read!("esr_el1"), self.pc, 0, &|f| {
+            self.for_each_register(f)
+        })
     }
     /// Where user mode goes on.
     pub fn pc(&self) -> u64 {
@@ -162,7 +184,9 @@ impl UserContext {
     }
     /// The system call's arguments, x0 to x5.
     pub fn syscall_args(&self) -> [u64; 6] {
-        [self.x[0], self.x[1], self.x[2], self.x[3], self.x[4], self.x[5]]
+        [
+            self.x[0], self.x[1], self.x[2], self.x[3], self.x[4], self.x[5],
+        ]
     }
     /// Result of the system call: rax / x0; negative errno as Linux does.
     pub fn set_return(&mut self, value: u64) {
@@ -192,13 +216,17 @@ impl UserContext {
 
 impl Clone for UserContext {
     fn clone(&self) -> Self {
-        Self { fp: self.fp.clone(), ..*self }
+        Self {
+            fp: self.fp.clone(),
+            ..*self
+        }
     }
 }
 
 const NAMES: [&str; 31] = [
-    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
-    "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30",
+    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",
+    "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27",
+    "x28", "x29", "x30",
 ];
 
 /// What TPIDR_EL1 points at, for the vectors and the owner of the FP registers. One for each CPU.
@@ -215,7 +243,11 @@ pub(crate) struct PerCpu {
 #[repr(C, align(16))]
 struct BootEmergency([u8; 8192]);
 static mut BOOT_EMERGENCY: BootEmergency = BootEmergency([0; 8192]);
-static mut BOOT_CPU: PerCpu = PerCpu { emergency: 0, scratch: 0, fp_owner: core::ptr::null_mut() };
+static mut BOOT_CPU: PerCpu = PerCpu {
+    emergency: 0,
+    scratch: 0,
+    fp_owner: core::ptr::null_mut(),
+};
 
 /// This CPU's data.
 pub(crate) fn per_cpu() -> *mut PerCpu {

@@ -136,7 +136,10 @@ pub(crate) fn fixup(pc: u64) -> Option<u64> {
         let (start, end) = (&raw const __ex_table_start, &raw const __ex_table_end);
         core::slice::from_raw_parts(start, end.offset_from_unsigned(start))
     };
-    table.iter().find(|entry| entry[0] == pc).map(|entry| entry[1])
+    table
+        .iter()
+        .find(|entry| entry[0] == pc)
+        .map(|entry| entry[1])
 }
 
 fn done(left: usize) -> Result<(), usize> {

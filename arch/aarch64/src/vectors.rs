@@ -14,7 +14,12 @@ pub(crate) const FROM_FIQ: u64 = 1 << 61;
 pub(crate) const FROM_SERROR: u64 = 1 << 60;
 
 /// What a stray exception in kernel mode was, for [`super::trap::el1_stray`].
-pub(crate) const KINDS: [&str; 4] = ["exception on SP_EL0", "interrupt in kernel mode", "fast interrupt", "system error"];
+pub(crate) const KINDS: [&str; 4] = [
+    "exception on SP_EL0",
+    "interrupt in kernel mode",
+    "fast interrupt",
+    "system error",
+];
 
 core::arch::global_asm!(
     r#"

@@ -220,6 +220,9 @@ impl PhysRange {
     pub fn whole_frames(&self) -> PfnRange {
         let start = Pfn(self.start.0.div_ceil(PAGE_SIZE));
         let end = Pfn(self.end.0 >> PAGE_SHIFT);
-        PfnRange { start, end: end.max(start) }
+        PfnRange {
+            start,
+            end: end.max(start),
+        }
     }
 }

@@ -1,14 +1,66 @@
 //! Quire's memory manager: `no_std`, no assembly, no `cfg(target_arch)`.
+//!
+//! # Rooms, in import order
+//! A room imports only rooms above it in this list (`tests/rooms.rs` reads the `use` lines and fails on an upward import).
+//!
+//! | room | purpose |
+//! |---|---|
+//! | [`addr`] | addresses, frame and page numbers, orders, ranges |
+//! | [`arch`] | the seam to a machine: four small traits |
+//! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
+//! | [`sync`] | atomics and the ranked spin lock |
+//! | [`asid`] | address-space tags |
+//! | [`frame`] | the frame table, the buddy allocator, the reserve, and [`frame::Mm`] that owns them |
+//! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
+//! | [`object`] | pages by index: files, shared anonymous memory |
+//! | [`vma`] | what the user asked for |
+//! | [`tlb`] | the gather: a freed frame travels with its flush |
+//! | [`table`] | the only place that writes page-table entries |
+//! | [`space`] | [`space::AddressSpace`]; one user verb per file |
+//! | [`fault`] | what starts from hardware, and what touches memory as hardware would |
+//! | [`check`] | verifies everything against everything |
+//!
+//! # The lock order
+//! A lock may be taken only while every held lock has a lower rank; debug builds check it at run time ([`sync`]). Ranks
+//! below 100 are free, 100..200 belong to the kernel, from 200 on to the memory manager and what it stands on:
+//!
+//! | rank | lock | covers |
+//! |---|---|---|
+//! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures |
+//! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
+//! | 220 [`sync::rank::ASID`] | one | the pool of tags |
+//! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
+//! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
+//! | 240 [`sync::rank::ZONE`] | one | the free lists and the counts of frames |
+//! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |
+//!
+//! Two locks of one rank are never held together: fork locks the parent only, because nobody else can see the child yet.
+//! What leaves an address space (files, objects) is dropped after its lock, because a file's end takes kernel locks.
 
 #![no_std]
 
 extern crate alloc;
+// The host's thread-local storage and panic state, for tests: on the machines there is no std.
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 pub mod addr;
 pub mod arch;
-pub mod sync;
-pub mod vma;
-pub mod manager;
+pub mod asid;
+pub mod check;
+pub mod fault;
+pub mod folio;
+pub mod frame;
 pub mod object;
 pub mod space;
-pub mod fault;
+pub mod stat;
+pub mod sync;
+pub mod table;
+pub mod tlb;
+pub mod vma;
+
+/// One memory manager as a value, and the kernel's own half.
+pub mod manager {
+    pub use crate::frame::{FrameCounts, FrameMeta, Mm, OutOfMemory};
+    pub use crate::table::kernel::KernelSpace;
+}

@@ -1,26 +1,224 @@
-#![allow(missing_docs)]
-//! SKELETON: a memory object: pages by index that files, shared anonymous memory and memfds are made of (Linux: address_space).
-use crate::arch::Machine;
-use crate::manager::{Mm, OutOfMemory};
+//! A memory object: pages by index that files, shared anonymous memory and memfds are made of (Linux: address_space).
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
+use crate::arch::{Machine, PhysMem};
+use crate::folio::Folio;
+use crate::frame::{Mm, OutOfMemory};
+use crate::sync::{Lock, rank};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::marker::PhantomData;
+
+struct Inner {
+    /// Bytes.
+    len: u64,
+    /// Each frame here carries one reference.
+    pages: BTreeMap<u64, Pfn>,
+}
 
 /// Sparse pages by index; a hole reads as zeroes.
-pub struct Object<M: Machine>(PhantomData<M>);
+pub struct Object<M: Machine> {
+    mm: Arc<Mm<M>>,
+    inner: Lock<Inner, { rank::OBJECT }>,
+}
+
+/// `offset..offset + len` cut into (page index, offset in page, bytes).
+fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let end = offset.saturating_add(len);
+    let mut at = offset;
+    core::iter::from_fn(move || {
+        let inside = at & (PAGE_SIZE - 1);
+        let n = (PAGE_SIZE - inside).min(end - at);
+        let piece = (at >> PAGE_SHIFT, inside, n);
+        at += n;
+        (n != 0).then_some(piece)
+    })
+}
+
 impl<M: Machine> Object<M> {
-    pub fn new(mm: &Arc<Mm<M>>) -> Arc<Self> { let _ = mm; todo!() }
+    /// An empty object of length 0.
+    pub fn new(mm: &Arc<Mm<M>>) -> Arc<Self> {
+        Arc::new(Object {
+            mm: mm.clone(),
+            inner: Lock::new(Inner {
+                len: 0,
+                pages: BTreeMap::new(),
+            }),
+        })
+    }
+
     /// Size in bytes; a fault at or past the page that holds its end is SIGBUS.
-    pub fn len(&self) -> u64 { todo!() }
-    /// Changes the size; pages past it are dropped (the caller zaps mappings with AddressSpace::zap_object), the tail of the last page is zeroed.
-    pub fn set_len(&self, len: u64) { let _ = len; todo!() }
+    pub fn len(&self) -> u64 {
+        self.inner.lock().len
+    }
+    /// Whether the size is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Changes the size; pages past it are dropped (the caller zaps mappings with `AddressSpace::zap_object`), the tail of
+    /// the last page is zeroed.
+    pub fn set_len(&self, len: u64) {
+        let mut inner = self.inner.lock();
+        if len < inner.len {
+            let first_gone = len.div_ceil(PAGE_SIZE);
+            for (_, pfn) in inner.pages.split_off(&first_gone) {
+                Folio::from_pfn(pfn).free(&self.mm);
+            }
+            self.clear(&inner, len, (first_gone << PAGE_SHIFT) - len);
+        }
+        inner.len = len;
+    }
+
     /// Copies out what is there from `offset`, up to the end; returns how many bytes.
-    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize { let _ = (offset, into); todo!() }
-    /// Copies in, growing the object as needed.
-    pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), OutOfMemory> { let _ = (offset, from); todo!() }
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
+        let inner = self.inner.lock();
+        let n = (into.len() as u64).min(inner.len.saturating_sub(offset));
+        let mut done = 0;
+        for (index, inside, len) in pieces(offset, n) {
+            let part = &mut into[done..done + len as usize];
+            match inner.pages.get(&index) {
+                Some(pfn) => self.mm.machine().mem().read(pfn.start() + inside, part),
+                None => part.fill(0),
+            }
+            done += len as usize;
+        }
+        done
+    }
+
+    /// Copies in, growing the object as needed. When memory runs out, what was written before stays and the length covers it.
+    pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), OutOfMemory> {
+        let mut inner = self.inner.lock();
+        let mut done = 0;
+        for (index, inside, len) in pieces(offset, from.len() as u64) {
+            // A page that is written whole need not be zeroed first.
+            let pfn = self.page_in(&mut inner, index, len == PAGE_SIZE)?;
+            self.mm
+                .machine()
+                .mem()
+                .write(pfn.start() + inside, &from[done..done + len as usize]);
+            done += len as usize;
+            inner.len = inner.len.max(offset + done as u64);
+        }
+        Ok(())
+    }
+
     /// Frames that it holds (st_blocks, RSS of tmpfs).
-    pub fn pages(&self) -> u64 { todo!() }
+    pub fn pages(&self) -> u64 {
+        self.inner.lock().pages.len() as u64
+    }
+
     /// Drops the pages wholly inside the byte range and zeroes the partial ones (FALLOC_FL_PUNCH_HOLE).
-    pub fn punch(&self, offset: u64, len: u64) { let _ = (offset, len); todo!() }
-    /// Allocates the pages of the byte range (fallocate).
-    pub fn reserve(&self, offset: u64, len: u64) -> Result<(), OutOfMemory> { let _ = (offset, len); todo!() }
+    pub fn punch(&self, offset: u64, len: u64) {
+        let mut inner = self.inner.lock();
+        let end = offset.saturating_add(len);
+        let whole = offset.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
+        if whole.start >= whole.end {
+            for (index, inside, n) in pieces(offset, len.min(2 * PAGE_SIZE)) {
+                self.clear(&inner, (index << PAGE_SHIFT) + inside, n);
+            }
+            return;
+        }
+        self.clear(&inner, offset, (whole.start << PAGE_SHIFT) - offset);
+        self.clear(
+            &inner,
+            whole.end << PAGE_SHIFT,
+            end - (whole.end << PAGE_SHIFT),
+        );
+        let mut tail = inner.pages.split_off(&whole.start);
+        let mut kept = tail.split_off(&whole.end);
+        inner.pages.append(&mut kept);
+        for (_, pfn) in tail {
+            Folio::from_pfn(pfn).free(&self.mm);
+        }
+    }
+
+    /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated is dropped again.
+    pub fn reserve(&self, offset: u64, len: u64) -> Result<(), OutOfMemory> {
+        if len == 0 {
+            return Ok(());
+        }
+        let mut inner = self.inner.lock();
+        let (first, end) = (
+            offset >> PAGE_SHIFT,
+            offset.saturating_add(len).div_ceil(PAGE_SIZE),
+        );
+        let mut fresh = alloc::vec::Vec::new();
+        for index in first..end {
+            if inner.pages.contains_key(&index) {
+                continue;
+            }
+            if fresh.try_reserve(1).is_err() || self.page_in(&mut inner, index, false).is_err() {
+                for pfn in fresh.iter().filter_map(|index| inner.pages.remove(index)) {
+                    Folio::from_pfn(pfn).free(&self.mm);
+                }
+                return Err(OutOfMemory);
+            }
+            fresh.push(index);
+        }
+        Ok(())
+    }
+
+    /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end of the object.
+    pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
+        let mut inner = self.inner.lock();
+        if index >= inner.len.div_ceil(PAGE_SIZE) {
+            return Ok(None);
+        }
+        let pfn = self.page_in(&mut inner, index, false)?;
+        Ok(Some(Folio::share(&self.mm, pfn)))
+    }
+
+    /// Calls `f` with each page that is there in `first..end` (and before the object's end), in order; `f` says whether to
+    /// go on. References that `f` wants it takes itself, while the object holds the page.
+    pub(crate) fn for_each_page(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, Pfn) -> bool) {
+        let inner = self.inner.lock();
+        let end = end.min(inner.len.div_ceil(PAGE_SIZE));
+        if first < end {
+            for (index, pfn) in inner.pages.range(first..end) {
+                if !f(*index, *pfn) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Every page with its frame, for [`crate::check`].
+    pub fn for_each(&self, f: &mut dyn FnMut(u64, Pfn)) {
+        for (index, pfn) in &self.inner.lock().pages {
+            f(*index, *pfn);
+        }
+    }
+
+    fn page_in(&self, inner: &mut Inner, index: u64, unfilled: bool) -> Result<Pfn, OutOfMemory> {
+        if let Some(pfn) = inner.pages.get(&index) {
+            return Ok(*pfn);
+        }
+        let folio = if unfilled {
+            Folio::object_unfilled(&self.mm)?
+        } else {
+            Folio::object(&self.mm)?
+        };
+        let pfn = folio.into_pfn();
+        inner.pages.insert(index, pfn);
+        Ok(pfn)
+    }
+
+    /// Zeroes bytes that lie in one page; a hole is zero already.
+    fn clear(&self, inner: &Inner, offset: u64, len: u64) {
+        static ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
+        if let (true, Some(pfn)) = (len != 0, inner.pages.get(&(offset >> PAGE_SHIFT))) {
+            self.mm.machine().mem().write(
+                pfn.start() + (offset & (PAGE_SIZE - 1)),
+                &ZEROS[..len as usize],
+            );
+        }
+    }
+}
+
+impl<M: Machine> Drop for Object<M> {
+    fn drop(&mut self) {
+        for (_, pfn) in core::mem::take(&mut self.inner.get_mut().pages) {
+            Folio::from_pfn(pfn).free(&self.mm);
+        }
+    }
 }

@@ -1,18 +1,262 @@
-#![allow(missing_docs)]
-//! SKELETON: the only file that names atomics; `Lock<T, RANK>` checks the lock order.
+//! The only file that names atomics, and the ranked spin lock.
+//!
+//! The kernel runs with interrupts off and is never preempted, so a holder always makes progress and the lock needs
+//! neither to disable interrupts nor to be fair.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-/// A spin lock; RANK orders nesting (a lock may be taken only while every held lock has a lower rank).
-pub struct Lock<T, const RANK: u8>(core::cell::UnsafeCell<T>);
-/// Unlocks on drop.
-pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
-impl<T, const RANK: u8> Lock<T, RANK> {
-    pub const fn new(value: T) -> Self { Self(core::cell::UnsafeCell::new(value)) }
-    pub fn lock(&self) -> Guard<'_, T, RANK> { todo!() }
+
+/// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for what each covers.
+pub mod rank {
+    /// The lowest rank the kernel may use for its own locks.
+    pub const KERNEL_FIRST: u8 = 100;
+    /// The highest rank the kernel may use for its own locks (but for the heap and the console below).
+    pub const KERNEL_LAST: u8 = 199;
+    /// An address space.
+    pub const SPACE: u8 = 200;
+    /// An object's pages.
+    pub const OBJECT: u8 = 210;
+    /// The pool of address-space tags.
+    pub const ASID: u8 = 220;
+    /// The kernel's heap.
+    pub const HEAP: u8 = 230;
+    /// The kernel's half of the page tables.
+    pub const KERNEL_SPACE: u8 = 235;
+    /// Free lists and counts of frames.
+    pub const ZONE: u8 = 240;
+    /// The console and the log.
+    pub const CONSOLE: u8 = 250;
 }
-impl<T, const RANK: u8> Deref for Guard<'_, T, RANK> { type Target = T; fn deref(&self) -> &T { todo!() } }
-impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> { fn deref_mut(&mut self) -> &mut T { todo!() } }
+
+/// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank (debug builds panic).
+#[derive(Debug, Default)]
+pub struct Lock<T, const RANK: u8> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+/// Holds a [`Lock`]; unlocks on drop.
+#[must_use]
+#[derive(Debug)]
+pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
+
+// SAFETY: the lock hands out one guard at a time, so sharing the lock only ever moves the value between threads.
 #[allow(unsafe_code)]
-// SAFETY: skeleton.
 unsafe impl<T: Send, const RANK: u8> Sync for Lock<T, RANK> {}
-/// How many ranked locks this CPU holds (debug builds; 0 otherwise): the scheduler asserts 0.
-pub fn held() -> usize { 0 }
+
+impl<T, const RANK: u8> Lock<T, RANK> {
+    /// An open lock.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+    /// An open lock (loom's atomics have no constant constructor).
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Waits until the lock is open and takes it.
+    #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
+    pub fn lock(&self) -> Guard<'_, T, RANK> {
+        order::taking(RANK);
+        // Acquire pairs with the release in `Guard::drop`: what the last holder wrote is seen by this one.
+        while self.taken.swap(true, Ordering::Acquire) {
+            pause();
+        }
+        Guard(self)
+    }
+
+    /// Takes the lock if it is open.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
+        // Acquire pairs with the release in `Guard::drop`.
+        if self.taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        order::taking(RANK);
+        Some(Guard(self))
+    }
+
+    /// The value, without locking: nobody else can hold the lock while it is borrowed mutably.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T, const RANK: u8> Deref for Guard<'_, T, RANK> {
+    type Target = T;
+    #[inline]
+    #[allow(unsafe_code)]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one, so no one else has a reference to the value.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
+    #[inline]
+    #[allow(unsafe_code)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one and is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
+    #[inline]
+    fn drop(&mut self) {
+        order::left(RANK);
+        // Release pairs with the acquire in `Lock::lock`.
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+/// How many ranked locks this CPU (on the host: this thread) holds, in debug builds; 0 otherwise. The scheduler asserts 0.
+pub fn held() -> usize {
+    order::held()
+}
+
+/// Tells the rank checks which CPU runs; before that, and on a machine with one CPU, it is 0. Bare metal only.
+#[cfg(target_os = "none")]
+pub fn set_cpu_id(id: fn() -> usize) {
+    order::set_cpu_id(id);
+}
+
+/// Whether a panic is under way; then obligations may be dropped, the first message is the one that counts.
+pub fn panicking() -> bool {
+    #[cfg(not(target_os = "none"))]
+    return std::thread::panicking();
+    #[cfg(target_os = "none")]
+    false
+}
+
+fn pause() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+}
+
+/// A set of ranks, one bit each.
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy)]
+struct Ranks([u64; 4]);
+
+#[cfg(debug_assertions)]
+impl Ranks {
+    fn highest(&self) -> Option<u8> {
+        (0..4)
+            .rev()
+            .find(|&i| self.0[i] != 0)
+            .map(|i| (i as u32 * 64 + 63 - self.0[i].leading_zeros()) as u8)
+    }
+    #[cfg_attr(debug_assertions, track_caller)]
+    fn take(&mut self, rank: u8) {
+        if let Some(top) = self.highest() {
+            assert!(
+                top < rank,
+                "lock order: taking rank {rank} while holding rank {top}"
+            );
+        }
+        self.0[rank as usize / 64] |= 1 << (rank % 64);
+    }
+    fn leave(&mut self, rank: u8) {
+        self.0[rank as usize / 64] &= !(1 << (rank % 64));
+    }
+    fn count(&self) -> usize {
+        self.0.iter().map(|w| w.count_ones() as usize).sum()
+    }
+}
+
+#[cfg(all(debug_assertions, not(target_os = "none")))]
+mod order {
+    use super::Ranks;
+    std::thread_local! {
+        static HELD: core::cell::RefCell<Ranks> = const { core::cell::RefCell::new(Ranks([0; 4])) };
+    }
+    #[track_caller]
+    pub fn taking(rank: u8) {
+        HELD.with_borrow_mut(|h| h.take(rank));
+    }
+    pub fn left(rank: u8) {
+        HELD.with_borrow_mut(|h| h.leave(rank));
+    }
+    pub fn held() -> usize {
+        HELD.with_borrow(Ranks::count)
+    }
+}
+
+#[cfg(all(debug_assertions, target_os = "none"))]
+mod order {
+    use super::{AtomicU64, AtomicUsize, Ordering, Ranks};
+
+    /// CPUs whose held ranks are recorded; a CPU past that checks nothing.
+    const CPUS: usize = 64;
+    static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
+    static CPU_ID: AtomicUsize = AtomicUsize::new(0);
+
+    pub fn set_cpu_id(id: fn() -> usize) {
+        CPU_ID.store(id as usize, Ordering::Relaxed);
+    }
+    fn cpu() -> usize {
+        match CPU_ID.load(Ordering::Relaxed) {
+            0 => 0,
+            // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu_id`.
+            #[allow(unsafe_code)]
+            id => unsafe { core::mem::transmute::<usize, fn() -> usize>(id)() },
+        }
+    }
+    #[track_caller]
+    fn change(f: impl FnOnce(&mut Ranks)) {
+        // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain loads and stores do.
+        let Some(words) = HELD.get(cpu()) else { return };
+        let mut ranks = Ranks(core::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
+        f(&mut ranks);
+        for (word, value) in words.iter().zip(ranks.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+    #[track_caller]
+    pub fn taking(rank: u8) {
+        change(|r| r.take(rank));
+    }
+    pub fn left(rank: u8) {
+        change(|r| r.leave(rank));
+    }
+    pub fn held() -> usize {
+        let mut n = 0;
+        change(|r| n = r.count());
+        n
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod order {
+    #[inline]
+    pub fn taking(_rank: u8) {}
+    #[inline]
+    pub fn left(_rank: u8) {}
+    pub fn held() -> usize {
+        0
+    }
+    #[cfg(target_os = "none")]
+    pub fn set_cpu_id(_id: fn() -> usize) {}
+}

@@ -1,0 +1,76 @@
+//! The first touch of a page that an object backs.
+
+use super::resolve::Fault;
+use super::{Access, Resolution};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::arch::{Attrs, Machine};
+use crate::folio::Folio;
+use crate::object::Object;
+use crate::stat::Event;
+use crate::table::Cursor;
+use alloc::sync::Arc;
+
+/// A read fault maps what the object already has in the aligned window of this many pages (Linux: fault_around_bytes).
+const AROUND: u64 = 16;
+
+impl<M: Machine> Fault<'_, M> {
+    /// The object's page; a private write gets a copy at once.
+    pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
+        let (object, index) = self
+            .vma
+            .object_page(self.va)
+            .map(|(o, i)| (o.clone(), i))
+            .ok_or(Resolution::NotMapped)?;
+        let page = object.page(index)?.ok_or(Resolution::Bus)?;
+        let private_write = self.access == Access::Write && !self.vma.shared();
+        let folio = if private_write {
+            let copy = Folio::copy_of(self.mm, page.pfn());
+            page.free(self.mm);
+            copy?
+        } else {
+            page
+        };
+        if let Err(error) = cursor.prepare() {
+            folio.free(self.mm);
+            return Err(error.into());
+        }
+        let pfn = folio.pfn();
+        cursor.install(folio, self.attrs());
+        if private_write {
+            self.mm.count(Event::CowCopied, 1);
+            self.vma.has_anon = true;
+            self.rss.add(self.vma, 1, 0);
+        } else {
+            self.rss.add(self.vma, 0, 1);
+            if self.access != Access::Write {
+                self.map_around(cursor, &object, index);
+            }
+        }
+        Ok(pfn)
+    }
+
+    /// Maps the object's other pages in the window, where nothing is mapped yet. The PTE table is there, so no memory is
+    /// needed; entries are read-only where private.
+    fn map_around(&mut self, cursor: &mut Cursor<'_, M>, object: &Arc<Object<M>>, index: u64) {
+        let window = self.va.align_down(AROUND * PAGE_SIZE);
+        let start = window.max(self.vma.range.start);
+        let end = VirtAddr(window.0 + AROUND * PAGE_SIZE).min(self.vma.range.end);
+        let first = index - (self.va - start) / PAGE_SIZE;
+        let attrs = self.attrs() - Attrs::DIRTY;
+        let mut mapped = 0;
+        object.for_each_page(
+            first,
+            first + (end - start) / PAGE_SIZE,
+            &mut |page, pfn| {
+                cursor.move_in_table(start + (page - first) * PAGE_SIZE);
+                if cursor.leaf().is_none() {
+                    cursor.install(Folio::share(self.mm, pfn), attrs);
+                    mapped += 1;
+                }
+                true
+            },
+        );
+        self.rss.add(self.vma, 0, mapped);
+        self.mm.count(Event::FaultAround, mapped);
+    }
+}

@@ -1,0 +1,50 @@
+//! What starts from hardware: page faults; and what touches user memory as hardware would.
+
+mod access;
+mod anon;
+mod cow;
+mod file;
+mod populate;
+mod resolve;
+mod stack;
+
+/// What the instruction did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Loaded.
+    Read,
+    /// Stored.
+    Write,
+    /// Fetched an instruction.
+    Exec,
+}
+
+/// Who did it: user mode, or the kernel in user memory (uaccess).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// User mode.
+    User,
+    /// The kernel in user memory.
+    Kernel,
+}
+
+/// What became of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Go on: repeat the instruction.
+    Done,
+    /// SIGSEGV, SEGV_MAPERR.
+    NotMapped,
+    /// SIGSEGV, SEGV_ACCERR.
+    Denied,
+    /// SIGBUS, BUS_ADRERR: past the end of the object.
+    Bus,
+    /// No memory: the OOM killer's business.
+    NoMem,
+}
+
+impl From<crate::frame::OutOfMemory> for Resolution {
+    fn from(_: crate::frame::OutOfMemory) -> Resolution {
+        Resolution::NoMem
+    }
+}

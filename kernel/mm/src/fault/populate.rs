@@ -1,0 +1,65 @@
+//! Faulting in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*.
+
+use super::resolve::resolve;
+use super::{Access, Resolution};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Machine};
+use crate::space::AddressSpace;
+use crate::table::Cursor;
+use crate::vma::{Prot, Vma};
+
+impl<M: Machine> AddressSpace<M> {
+    /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the first page that cannot be
+    /// had and leaves what is there; returns what stopped it. Memory without access is passed over.
+    pub(crate) fn populate(&self, range: VirtRange) -> Resolution {
+        self.populate_as(range, |vma| match vma.prot {
+            prot if prot.is_empty() => None,
+            prot if prot.contains(Prot::WRITE) && !vma.shared() => Some(Access::Write),
+            prot if prot == Prot::EXEC => Some(Access::Exec),
+            _ => Some(Access::Read),
+        })
+    }
+
+    /// The same with the access chosen by VMA; `None` passes it over.
+    pub(crate) fn populate_as(
+        &self,
+        range: VirtRange,
+        access: impl Fn(&Vma<M>) -> Option<Access>,
+    ) -> Resolution {
+        let mut inner = self.inner.lock();
+        let mut at = range.start;
+        while at < range.end {
+            let Some(index) = inner.vmas.find(at) else {
+                return Resolution::NotMapped;
+            };
+            let vma = inner.vmas.get(index);
+            let (end, wanted) = (vma.range.end.min(range.end), access(vma));
+            let Some(wanted) = wanted else {
+                at = end;
+                continue;
+            };
+            while at < end {
+                if !is_ready(&self.mm, &mut inner.table, at, wanted)
+                    && let Err(why) =
+                        resolve(&self.mm, self.asid, &mut inner, at, (wanted, false), false)
+                {
+                    return why;
+                }
+                at += PAGE_SIZE;
+            }
+        }
+        Resolution::Done
+    }
+}
+
+/// Whether the page is there already, writable if it has to be.
+fn is_ready<M: Machine>(
+    mm: &crate::frame::Mm<M>,
+    table: &mut crate::table::PageTable,
+    va: VirtAddr,
+    access: Access,
+) -> bool {
+    Cursor::new(mm, table, va)
+        .leaf()
+        .is_some_and(|(_, attrs)| access != Access::Write || attrs.contains(Attrs::WRITE))
+}

@@ -1,0 +1,142 @@
+//! The way of a page fault: VMA, permission, entry, page.
+
+use super::{Access, Mode, Resolution};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::arch::{Asid, Attrs, Machine, PteFormat};
+use crate::frame::{Kind, Mm};
+use crate::space::{AddressSpace, Inner, Rss};
+use crate::stat::Event;
+use crate::table::{Cursor, PageTable};
+use crate::tlb::Gather;
+use crate::vma::{Prot, Vma};
+
+/// What the steps of one fault share: the page, who wants what, and the space's parts.
+pub(super) struct Fault<'a, M: Machine> {
+    pub mm: &'a Mm<M>,
+    pub asid: Asid,
+    pub va: VirtAddr,
+    pub access: Access,
+    /// The access was tried and failed, so even an entry that allows it must be made anew.
+    pub tried: bool,
+    pub vma: &'a mut Vma<M>,
+    pub rss: &'a mut Rss,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// Resolves a fault at `addr`: makes the access possible or says why it is not.
+    pub fn fault(&self, addr: VirtAddr, access: Access, mode: Mode) -> Resolution {
+        let _ = mode;
+        self.mm.count(Event::Fault, 1);
+        let mut inner = self.inner.lock();
+        match resolve(&self.mm, self.asid, &mut inner, addr, (access, true), false) {
+            Ok(_) => Resolution::Done,
+            Err(why) => why,
+        }
+    }
+}
+
+/// Makes `access` to the page of `addr` possible and returns its frame. With `force`, a private page that may not be
+/// written is copied all the same and stays read-only (exec's set-up).
+pub(super) fn resolve<M: Machine>(
+    mm: &Mm<M>,
+    asid: Asid,
+    inner: &mut Inner<M>,
+    addr: VirtAddr,
+    (access, tried): (Access, bool),
+    force: bool,
+) -> Result<Pfn, Resolution> {
+    if addr >= M::Pte::USER_END {
+        return Err(Resolution::NotMapped);
+    }
+    let index = match inner.vmas.find(addr) {
+        Some(index) => index,
+        None => super::stack::grow(mm, inner, addr).ok_or(Resolution::NotMapped)?,
+    };
+    let Inner {
+        vmas, table, rss, ..
+    } = inner;
+    let vma = vmas.get_mut(index);
+    if !allowed(vma, access, force) {
+        return Err(Resolution::Denied);
+    }
+    Fault {
+        mm,
+        asid,
+        va: addr.align_down(PAGE_SIZE),
+        access,
+        tried,
+        vma,
+        rss,
+    }
+    .run(table)
+}
+
+/// Whether the VMA permits the access. Every machine reads where it writes or fetches.
+fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
+    match access {
+        Access::Read => !vma.prot.is_empty() || force,
+        Access::Write => vma.prot.contains(Prot::WRITE) || force && !vma.shared(),
+        Access::Exec => vma.prot.contains(Prot::EXEC),
+    }
+}
+
+impl<M: Machine> Fault<'_, M> {
+    fn run(self, table: &mut PageTable) -> Result<Pfn, Resolution> {
+        let mut cursor = Cursor::new(self.mm, table, self.va);
+        match cursor.leaf() {
+            None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
+            None => self.anon_page(&mut cursor),
+            Some((pfn, attrs)) => self.present(&mut cursor, pfn, attrs),
+        }
+    }
+
+    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
+    fn present(
+        mut self,
+        cursor: &mut Cursor<'_, M>,
+        pfn: Pfn,
+        attrs: Attrs,
+    ) -> Result<Pfn, Resolution> {
+        let needed = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
+        let private_write = self.access == Access::Write && !self.vma.shared();
+        if !self.tried && attrs.contains(needed) && (!private_write || attrs.contains(Attrs::WRITE))
+        {
+            return Ok(pfn);
+        }
+        if private_write && !attrs.contains(Attrs::WRITE) {
+            let page = self.mm.frames().get(pfn);
+            if page.kind() != Kind::Anon || page.refs() != 1 {
+                return self.copy(cursor, pfn);
+            }
+            self.mm.count(Event::CowReused, 1);
+        } else {
+            self.mm.count(Event::Minor, 1);
+        }
+        self.touch(cursor);
+        Ok(pfn)
+    }
+
+    /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
+    /// flushes: a TLB may hold the entry as it was, or the fault would come again.
+    fn touch(&mut self, cursor: &mut Cursor<'_, M>) {
+        let bits = self.attrs() - Attrs::USER;
+        let mut gather = Gather::new(self.mm, self.asid);
+        cursor.update(&mut gather, |_, attrs| {
+            attrs | bits & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY)
+        });
+        gather.finish();
+    }
+
+    /// What a fresh entry for this access says: used, and when written dirty and writable.
+    pub(super) fn attrs(&self) -> Attrs {
+        let used = self.vma.attrs() | Attrs::ACCESSED;
+        let writable = self.vma.prot.contains(Prot::WRITE);
+        match self.access {
+            Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
+            Access::Write => used | Attrs::DIRTY,
+            // Writes to a shared mapping reach the object whenever they come.
+            _ if writable && self.vma.shared() => used | Attrs::WRITE,
+            _ => used,
+        }
+    }
+}

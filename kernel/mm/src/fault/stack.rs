@@ -1,0 +1,36 @@
+//! A stack grows when it is touched below its start.
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use crate::arch::Machine;
+use crate::frame::Mm;
+use crate::space::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
+use crate::stat::Event;
+use crate::vma::VmaFlags;
+
+/// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS, and leaving the guard gap
+/// to what lies below. Returns the place of its VMA.
+pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr) -> Option<usize> {
+    let index = inner.vmas.position(addr);
+    let vma = inner.vmas.as_slice().get(index)?;
+    let start = addr.align_down(PAGE_SIZE);
+    if !vma.flags.contains(VmaFlags::GROWSDOWN) || start.0 < MMAP_MIN_ADDR {
+        return None;
+    }
+    let more = (vma.range.start - start) >> PAGE_SHIFT;
+    if vma.range.end - start > inner.limits.stack
+        || (inner.vmas.pages() + more) << PAGE_SHIFT > inner.limits.address_space
+    {
+        return None;
+    }
+    if let Some(below) = index.checked_sub(1).map(|i| inner.vmas.get(i)) {
+        // A mapping without access is a guard itself, and two stacks may touch.
+        let guards = below.prot.is_empty() || below.flags.contains(VmaFlags::GROWSDOWN);
+        if !guards && start - below.range.end < STACK_GUARD_GAP {
+            return None;
+        }
+    }
+    inner.vmas.extend_down(index, start);
+    inner.note_total();
+    mm.count(Event::StackGrown, 1);
+    Some(index)
+}

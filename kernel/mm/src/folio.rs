@@ -1,0 +1,80 @@
+//! The handle of a folio: one counted reference, as a value that cannot be forgotten.
+//!
+//! ```text
+//!  Folio (not mapped) --into_pfn, table::Cursor::install--> mapped --Cursor::take--> table::Removed (still in TLBs)
+//!     |                                                                                    |
+//!     +--free--> the reference is dropped <-------------- tlb::Gather::finish -------------+
+//! ```
+//! So a mapped folio cannot be freed: the only way back from an entry leads through the flush.
+
+use crate::addr::Pfn;
+use crate::arch::{Machine, PhysMem};
+use crate::frame::zone::For;
+use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::stat::Event;
+use crate::sync;
+
+/// One reference to a folio that no page table holds yet. Dropping it without [`Folio::free`] or [`Folio::into_pfn`] is a
+/// leak: debug builds panic.
+#[must_use]
+#[derive(Debug)]
+pub struct Folio(Pfn);
+
+impl Folio {
+    /// A zeroed page of private memory.
+    pub fn anon<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
+        mm.alloc_zeroed(Kind::Anon).map(Folio)
+    }
+    /// A zeroed page for an object.
+    pub fn object<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
+        mm.alloc_zeroed(Kind::Object).map(Folio)
+    }
+    /// A page for an object whose every byte the caller writes before anyone sees it.
+    pub(crate) fn object_unfilled<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
+        mm.alloc(crate::addr::Order(0), Kind::Object, For::User)
+            .map(Folio)
+    }
+    /// A page of private memory with the contents of `from`.
+    pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
+        let pfn = mm.alloc(crate::addr::Order(0), Kind::Anon, For::User)?;
+        mm.count(Event::Copied, 1);
+        mm.machine().mem().copy(from, pfn, crate::addr::Order(0));
+        Ok(Folio(pfn))
+    }
+    /// One more reference to a page that the caller holds in place (by a lock or a reference of its own).
+    pub fn share<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> Folio {
+        mm.frames().get(pfn).get_ref();
+        Folio(pfn)
+    }
+    /// Its frame.
+    pub fn pfn(&self) -> Pfn {
+        self.0
+    }
+    /// Gives the reference to whoever stores the frame number: a page-table entry or an object.
+    pub fn into_pfn(self) -> Pfn {
+        let pfn = self.0;
+        core::mem::forget(self);
+        pfn
+    }
+    /// Takes over the reference that came with a stored frame number.
+    pub(crate) fn from_pfn(pfn: Pfn) -> Folio {
+        Folio(pfn)
+    }
+    /// Drops the reference, and the page with the last one.
+    pub fn free<M: Machine>(self, mm: &Mm<M>) {
+        let pfn = self.into_pfn();
+        if mm.frames().get(pfn).put_ref() {
+            mm.free(&[pfn]);
+        }
+    }
+}
+
+impl Drop for Folio {
+    fn drop(&mut self) {
+        debug_assert!(
+            sync::panicking(),
+            "a reference to {:?} was forgotten",
+            self.0
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! One memory manager as a value: machine, frame table, allocator, zero page, tags and counters. Tests own many.
+
+use super::meta::{FrameMeta, FrameTable, Kind};
+use super::zone::{For, Zone};
+use crate::addr::{Order, PAGE_SIZE, Pfn, PfnRange};
+use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
+use crate::asid::AsidPool;
+use crate::stat::{Event, Stats};
+use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// No frame could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// What freed frames are filled with in debug builds.
+const POISON: u8 = 0x6b;
+static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
+
+/// The memory manager: machine, frame table, allocator, zero page, counters.
+pub struct Mm<M: Machine> {
+    machine: M,
+    frames: FrameTable,
+    zone: Zone,
+    stats: Stats,
+    asids: Lock<AsidPool, { rank::ASID }>,
+    zero_page: Pfn,
+    /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
+    idle_root: Pfn,
+    idle_root_ready: AtomicBool,
+    /// The root that each CPU has loaded, 0 before the first.
+    active: Box<[AtomicU64]>,
+}
+
+/// Frames by use (for /proc/meminfo, leak checks).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCounts {
+    /// Frames the allocator was given at boot.
+    pub total: u64,
+    /// Free frames.
+    pub free: u64,
+    /// Private memory.
+    pub anon: u64,
+    /// Pages of objects: files and shared anonymous memory.
+    pub object: u64,
+    /// Page tables, the kernel's own included.
+    pub page_tables: u64,
+    /// The kernel's heap, stacks, zero page.
+    pub kernel: u64,
+}
+
+impl<M: Machine> Mm<M> {
+    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`]); `free` lists what the allocator may hand out.
+    /// Panics when there is not even room for the zero page.
+    pub fn new(
+        machine: M,
+        first: Pfn,
+        frames: &'static mut [FrameMeta],
+        free: &[PfnRange],
+    ) -> Arc<Self> {
+        let frames = FrameTable::new(first, frames);
+        let zone = Zone::new(&frames, free);
+        let take = |kind| {
+            zone.alloc(&frames, Order(0), kind, For::Kernel)
+                .expect("no memory for the memory manager itself")
+        };
+        let (zero_page, idle_root) = (take(Kind::Kernel), take(Kind::Table));
+        machine.mem().zero(zero_page, Order(0));
+        machine.mem().zero(idle_root, Order(0));
+        frames.get(idle_root).set_live(0);
+        let cpus = machine.cpu().count().max(1);
+        Arc::new(Mm {
+            stats: Stats::new(cpus),
+            asids: Lock::new(AsidPool::new(machine.cpu().asids())),
+            active: (0..cpus).map(|_| AtomicU64::new(0)).collect(),
+            idle_root_ready: AtomicBool::new(false),
+            machine,
+            frames,
+            zone,
+            zero_page,
+            idle_root,
+        })
+    }
+
+    /// The machine it runs on.
+    #[inline]
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+    /// The frame table.
+    #[inline]
+    pub fn frames(&self) -> &FrameTable {
+        &self.frames
+    }
+    /// The allocator's counts and test hooks.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+    /// The page of zeros that read faults share.
+    #[inline]
+    pub fn zero_page(&self) -> Pfn {
+        self.zero_page
+    }
+
+    /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that user allocations may not.
+    pub fn alloc_kernel(&self, order: Order) -> Option<Pfn> {
+        self.alloc(order, Kind::Kernel, For::Kernel).ok()
+    }
+    /// Gives back what [`Self::alloc_kernel`] handed out, with the same order.
+    pub fn free_kernel(&self, pfn: Pfn, order: Order) {
+        let meta = self.frames.get(pfn);
+        assert!(
+            meta.kind() == Kind::Kernel && meta.order() == order,
+            "{pfn:?} is not a kernel block of order {}",
+            order.0
+        );
+        assert!(meta.put_ref(), "a kernel block has one owner");
+        self.free(&[pfn]);
+    }
+
+    /// 2^order frames with one reference, not zeroed.
+    pub(crate) fn alloc(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+        let pfn = self
+            .zone
+            .alloc(&self.frames, order, kind, who)
+            .ok_or(OutOfMemory)?;
+        self.count(Event::Alloc, order.pages());
+        if cfg!(debug_assertions) {
+            self.check_poison(pfn, order);
+        }
+        Ok(pfn)
+    }
+    /// One zeroed frame for a page table or for user memory.
+    pub(crate) fn alloc_zeroed(&self, kind: Kind) -> Result<Pfn, OutOfMemory> {
+        let pfn = self.alloc(Order(0), kind, For::User)?;
+        self.zero(pfn);
+        Ok(pfn)
+    }
+    /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
+    pub(crate) fn free(&self, blocks: &[Pfn]) {
+        for &pfn in blocks {
+            let order = self.frames.get(pfn).order();
+            self.count(Event::Free, order.pages());
+            if cfg!(debug_assertions) {
+                self.poison(pfn, order);
+            }
+        }
+        self.zone.free(&self.frames, blocks);
+    }
+    /// Fills a frame with zeros.
+    pub(crate) fn zero(&self, pfn: Pfn) {
+        self.count(Event::Zeroed, 1);
+        self.machine.mem().zero(pfn, Order(0));
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        for pfn in (0..order.pages()).map(|i| pfn + i) {
+            self.machine.mem().write(pfn.start(), &POISON_PAGE);
+            self.frames.get(pfn).set_poisoned(true);
+        }
+    }
+    fn check_poison(&self, pfn: Pfn, order: Order) {
+        for pfn in (0..order.pages()).map(|i| pfn + i) {
+            let meta = self.frames.get(pfn);
+            if meta.poisoned() {
+                let clean = (0..TABLE_ENTRIES)
+                    .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));
+                assert!(clean, "free frame {pfn:?} was written to");
+                meta.set_poisoned(false);
+            }
+        }
+    }
+
+    /// Counts an event.
+    #[inline]
+    pub(crate) fn count(&self, event: Event, n: u64) {
+        self.stats.add(&self.machine, event, n);
+    }
+    /// Frames by use.
+    pub fn counts(&self) -> FrameCounts {
+        let (total, free, used) = self.zone.counts();
+        let of = |kind: Kind| used[kind as usize];
+        FrameCounts {
+            total,
+            free,
+            anon: of(Kind::Anon),
+            object: of(Kind::Object),
+            page_tables: of(Kind::Table),
+            kernel: of(Kind::Kernel),
+        }
+    }
+    /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for each.
+    pub fn for_each_event(&self, f: &mut dyn FnMut(&'static str, u64)) {
+        self.stats.for_each(f);
+    }
+    /// One event counter by its /proc/vmstat name.
+    pub fn event(&self, name: &str) -> Option<u64> {
+        self.stats.by_name(name)
+    }
+
+    /// A tag for a new address space.
+    pub(crate) fn take_asid(&self) -> Asid {
+        self.asids.lock().take()
+    }
+    /// Empties the TLBs of a tag and gives it back.
+    pub(crate) fn retire_asid(&self, asid: Asid) {
+        if asid.0 != 0 {
+            self.count(Event::FlushSpace, 1);
+            self.machine.tlb().flush_asid(asid);
+            self.asids.lock().give(asid);
+        }
+    }
+
+    /// Makes `root` the user half of this CPU, unless it is already.
+    pub(crate) fn activate(&self, root: Pfn, asid: Asid) {
+        let active = &self.active[self.machine.cpu().id()];
+        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be using the root.
+        if active.load(Ordering::Relaxed) != root.0 {
+            active.store(root.0, Ordering::Relaxed);
+            self.count(Event::Switch, 1);
+            self.machine.cpu().activate(root, asid);
+        }
+    }
+    /// Prepares the idle root once the kernel half is complete, which it is when the first address space is made.
+    pub(crate) fn prepare_idle_root(&self) {
+        if !self.idle_root_ready.swap(true, Ordering::Relaxed) {
+            self.machine.prepare_root(self.idle_root);
+        }
+    }
+    /// Makes sure that no CPU has `root` loaded; another CPU that still has it is our own mistake.
+    pub(crate) fn deactivate(&self, root: Pfn) {
+        let here = self.machine.cpu().id();
+        for (cpu, active) in self.active.iter().enumerate() {
+            if active.load(Ordering::Relaxed) == root.0 {
+                assert!(
+                    cpu == here,
+                    "an address space ends while CPU {cpu} runs in it"
+                );
+                self.activate(self.idle_root, Asid(0));
+            }
+        }
+    }
+}

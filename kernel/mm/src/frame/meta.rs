@@ -1,0 +1,199 @@
+//! The frame table: 16 bytes for each 4 KiB frame, handed in by the caller.
+//!
+//! ```text
+//!                 buddy::add_range              buddy::alloc                     put_ref to 0, buddy::free
+//!  Reserved (0) ------------------> Free ------------------> Kernel/Table/Anon/Object ------------------> Free
+//!       ^                            |  (head of a block; the other frames of a free block are Reserved)
+//!       +----------------------------+  buddy::free, when the block becomes the tail of a larger one
+//! ```
+
+use crate::addr::{Order, Pfn};
+use crate::sync::{AtomicU32, Ordering};
+
+/// What a frame is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not the allocator's (firmware, image), or inside a block whose head says more.
+    Reserved = 0,
+    /// Head of a free block.
+    Free = 1,
+    /// The kernel's heap, stacks and tables of its own.
+    Kernel = 2,
+    /// A page table.
+    Table = 3,
+    /// Private memory of one or, after fork, several address spaces.
+    Anon = 4,
+    /// A page of an object.
+    Object = 5,
+}
+
+impl Kind {
+    /// How many kinds there are.
+    pub const COUNT: usize = 6;
+
+    fn from_bits(bits: u32) -> Kind {
+        match bits as u8 {
+            1 => Kind::Free,
+            2 => Kind::Kernel,
+            3 => Kind::Table,
+            4 => Kind::Anon,
+            5 => Kind::Object,
+            _ => Kind::Reserved,
+        }
+    }
+}
+
+/// `state` has this bit while the frame is free and holds the poison pattern (debug builds).
+const POISONED: u32 = 1 << 31;
+
+/// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
+#[derive(Default)]
+#[repr(C)]
+pub struct FrameMeta {
+    /// References: mappings, plus one for an object that holds the page, one for any other owner. 0 when free.
+    refs: AtomicU32,
+    /// Bits 0..8 the kind, 8..16 the order, 31 [`POISONED`].
+    state: AtomicU32,
+    /// Free: the next block in its list. Page table: how many entries are not absent.
+    next: AtomicU32,
+    /// Free: the previous block in its list.
+    prev: AtomicU32,
+}
+
+impl FrameMeta {
+    /// What the frame is used for.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        Kind::from_bits(self.state.load(Ordering::Relaxed))
+    }
+    /// log2 of the frames in the block that this frame is the head of.
+    #[inline]
+    pub fn order(&self) -> Order {
+        Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
+    }
+    /// Writes kind and order. Only the owner of the frame (for free frames: the holder of the zone's lock) does.
+    #[inline]
+    pub(super) fn set(&self, kind: Kind, order: Order) {
+        let poisoned = self.state.load(Ordering::Relaxed) & POISONED;
+        self.state.store(
+            kind as u32 | u32::from(order.0) << 8 | poisoned,
+            Ordering::Relaxed,
+        );
+    }
+    /// Whether the frame holds the poison pattern.
+    pub(super) fn poisoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & POISONED != 0
+    }
+    /// Notes whether the frame holds the poison pattern.
+    pub(super) fn set_poisoned(&self, on: bool) {
+        let rest = self.state.load(Ordering::Relaxed) & !POISONED;
+        self.state
+            .store(if on { rest | POISONED } else { rest }, Ordering::Relaxed);
+    }
+
+    /// How many references there are. Acquire pairs with the release in [`Self::put_ref`]: who sees 1 also sees what the
+    /// other owners did to the page before they let go.
+    #[inline]
+    pub fn refs(&self) -> u32 {
+        self.refs.load(Ordering::Acquire)
+    }
+    /// One more reference; the caller has one already or holds the lock of one that does.
+    #[inline]
+    pub(crate) fn get_ref(&self) {
+        let old = self.refs.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(
+            old != 0 && old != u32::MAX,
+            "a reference to a frame that has {old}"
+        );
+    }
+    /// One reference less; returns whether it was the last. Release pairs with the acquire in [`Self::refs`] and with the
+    /// acquire here of whoever drops the last one and frees the page.
+    #[inline]
+    pub(crate) fn put_ref(&self) -> bool {
+        let old = self.refs.fetch_sub(1, Ordering::AcqRel);
+        assert!(old != 0, "a reference too many was dropped");
+        old == 1
+    }
+    pub(super) fn set_refs(&self, n: u32) {
+        self.refs.store(n, Ordering::Relaxed);
+    }
+
+    /// A page table's count of entries that are not absent; under the lock of the address space.
+    #[inline]
+    pub(crate) fn live(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+    /// Sets the count of entries that are not absent.
+    #[inline]
+    pub(crate) fn set_live(&self, n: u32) {
+        self.next.store(n, Ordering::Relaxed);
+    }
+
+    pub(super) fn links(&self) -> (u32, u32) {
+        (
+            self.next.load(Ordering::Relaxed),
+            self.prev.load(Ordering::Relaxed),
+        )
+    }
+    pub(super) fn set_next(&self, index: u32) {
+        self.next.store(index, Ordering::Relaxed);
+    }
+    pub(super) fn set_prev(&self, index: u32) {
+        self.prev.store(index, Ordering::Relaxed);
+    }
+}
+
+/// The metadata of frames `first ..`.
+pub struct FrameTable {
+    first: Pfn,
+    metas: &'static [FrameMeta],
+}
+
+impl FrameTable {
+    /// Takes over the array; costs nothing per frame.
+    pub fn new(first: Pfn, metas: &'static mut [FrameMeta]) -> Self {
+        assert!(metas.len() < u32::MAX as usize, "links are 32 bits wide");
+        FrameTable { first, metas }
+    }
+    /// The metadata of a frame in the table.
+    #[inline]
+    pub fn get(&self, pfn: Pfn) -> &FrameMeta {
+        &self.metas[pfn.0.wrapping_sub(self.first.0) as usize]
+    }
+    /// The metadata of a frame, `None` when the table does not reach there.
+    #[inline]
+    pub fn try_get(&self, pfn: Pfn) -> Option<&FrameMeta> {
+        self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
+    }
+    /// A frame's place in the table.
+    #[inline]
+    pub(super) fn index(&self, pfn: Pfn) -> u32 {
+        (pfn - self.first) as u32
+    }
+    /// The frame at a place in the table.
+    #[inline]
+    pub(super) fn pfn(&self, index: u32) -> Pfn {
+        self.first + u64::from(index)
+    }
+    /// All frames in the table with their metadata.
+    pub fn iter(&self) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
+        self.metas
+            .iter()
+            .enumerate()
+            .map(|(i, m)| (self.first + i as u64, m))
+    }
+    /// How many frames the table describes.
+    pub fn len(&self) -> usize {
+        self.metas.len()
+    }
+    /// Whether the table describes no frame.
+    pub fn is_empty(&self) -> bool {
+        self.metas.is_empty()
+    }
+}
+
+const _: () = assert!(
+    size_of::<FrameMeta>() <= 32,
+    "the frame table's budget is 32 bytes a frame"
+);

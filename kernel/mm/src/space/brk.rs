@@ -1,0 +1,83 @@
+//! brk(2).
+
+use super::{AddressSpace, Inner, user_pages};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Asid, Machine};
+use crate::frame::Mm;
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use alloc::vec::Vec;
+
+impl<M: Machine> AddressSpace<M> {
+    /// Where the heap starts, empty; exec sets it behind the program's data.
+    pub fn set_brk(&self, start: VirtAddr) {
+        let mut inner = self.inner.lock();
+        (inner.brk_start, inner.brk) = (start, start);
+    }
+
+    /// brk(2): returns the break after the call (unchanged when refused).
+    pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
+        let mut inner = self.inner.lock();
+        let before = inner.brk;
+        let removed = inner.move_brk(&self.mm, self.asid, wanted);
+        let (after, future) = (inner.brk, inner.future);
+        drop(inner);
+        drop(removed);
+        if let (true, Some(from), Some(to)) = (
+            future.contains(VmaFlags::LOCKED),
+            before.align_up(PAGE_SIZE),
+            after.align_up(PAGE_SIZE),
+        ) && from < to
+        {
+            self.populate(VirtRange::new(from, to));
+        }
+        after
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    /// Moves the break if it may; `None` when it may not, else the VMAs to drop after the lock.
+    fn move_brk(&mut self, mm: &Mm<M>, asid: Asid, wanted: VirtAddr) -> Option<Vec<Vma<M>>> {
+        if wanted < self.brk_start {
+            return None;
+        }
+        let (old_end, new_end) = (
+            self.brk.align_up(PAGE_SIZE)?,
+            user_pages::<M>(wanted, 0)?.end,
+        );
+        let mut removed = None;
+        if new_end < old_end {
+            removed = Some(
+                self.remove(mm, asid, VirtRange::new(new_end, old_end))
+                    .ok()?,
+            );
+        } else if new_end > old_end {
+            self.grow_heap(mm, VirtRange::new(old_end, new_end), wanted)?;
+        }
+        self.brk = wanted;
+        Some(removed.unwrap_or_default())
+    }
+
+    fn grow_heap(&mut self, mm: &Mm<M>, range: VirtRange, wanted: VirtAddr) -> Option<()> {
+        // One page stays free between the heap and what follows it (and a stack's whole guard gap).
+        let with_gap = user_pages::<M>(range.start, range.len() + PAGE_SIZE)?;
+        if wanted - self.brk_start > self.limits.data || !self.is_free(with_gap) {
+            return None;
+        }
+        let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::HEAP | self.future);
+        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
+            return None;
+        }
+        self.may_expand(mm, range.pages(), prot, flags, &Backing::Anon)
+            .ok()?;
+        self.vmas.reserve(1).ok()?;
+        self.vmas.insert(Vma {
+            range,
+            prot,
+            flags,
+            backing: Backing::Anon,
+            has_anon: false,
+        });
+        self.note_total();
+        Some(())
+    }
+}

@@ -1,0 +1,55 @@
+//! fork(2): a copy for a child.
+
+use super::{AddressSpace, Inner};
+use crate::arch::Machine;
+use crate::frame::OutOfMemory;
+use crate::stat::Event;
+use crate::table::copy_range;
+use crate::tlb::Gather;
+use crate::vma::VmaFlags;
+
+impl<M: Machine> AddressSpace<M> {
+    /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds are not copied, the
+    /// child faults them in. On failure nothing is left of the child and the parent's counts are as before.
+    pub fn fork(&self) -> Result<Self, OutOfMemory> {
+        let mut child = AddressSpace::new(&self.mm)?;
+        let parent = self.inner.lock();
+        let mut gather = Gather::new(&self.mm, self.asid);
+        let result = copy(&self.mm, &parent, child.inner.get_mut(), &mut gather);
+        // The parent's writable translations must be gone before either side may rely on copy-on-write.
+        gather.finish();
+        drop(parent);
+        self.mm.count(Event::Fork, 1);
+        // A child that is not complete is dropped here, and its references with it.
+        result.map(|()| child)
+    }
+}
+
+fn copy<M: Machine>(
+    mm: &crate::frame::Mm<M>,
+    parent: &Inner<M>,
+    child: &mut Inner<M>,
+    gather: &mut Gather<'_, M>,
+) -> Result<(), OutOfMemory> {
+    child.limits = parent.limits;
+    (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
+    child.vmas = parent.vmas.copy(|vma| {
+        // mlock(2): locks are not inherited.
+        vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+        if vma.flags.contains(VmaFlags::WIPEONFORK) {
+            vma.has_anon = false;
+        }
+        !vma.flags.contains(VmaFlags::DONTFORK)
+    })?;
+    child.note_total();
+    for index in 0..child.vmas.as_slice().len() {
+        let vma = child.vmas.get(index);
+        if vma.has_anon && !vma.shared() {
+            let (anon, object) =
+                copy_range(mm, &parent.table, &mut child.table, vma.range, gather)?;
+            let vma = child.vmas.get(index);
+            child.rss.add(vma, anon, object);
+        }
+    }
+    Ok(())
+}

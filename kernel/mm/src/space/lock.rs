@@ -1,0 +1,133 @@
+//! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted, shown.
+
+use super::{AddressSpace, Error, Inner, user_pages};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::fault::Resolution;
+use crate::vma::VmaFlags;
+
+impl<M: Machine> AddressSpace<M> {
+    /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over RLIMIT_MEMLOCK; EPERM when that limit
+    /// is 0; EAGAIN when a page could not be had.
+    pub fn lock(&self, start: VirtAddr, len: u64, lock: bool, on_fault: bool) -> Result<(), Error> {
+        let first = start.align_down(PAGE_SIZE);
+        let range = len
+            .checked_add(start.page_offset())
+            .and_then(|len| user_pages::<M>(first, len));
+        let range = range.ok_or(if start.checked_add(len).is_none() {
+            Error::Inval
+        } else {
+            Error::NoMem
+        })?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut inner = self.inner.lock();
+        if lock {
+            let new: u64 = range.pages() - inner.locked_in(range);
+            if inner.limits.memlock == 0 {
+                return Err(Error::Perm);
+            }
+            if !inner.may_lock(new) {
+                return Err(Error::NoMem);
+            }
+        }
+        let mapped = inner.set_locked(range, lock_flags(lock, on_fault))?;
+        drop(inner);
+        if !mapped {
+            return Err(Error::NoMem);
+        }
+        if lock && !on_fault {
+            return populated(self.populate(range));
+        }
+        Ok(())
+    }
+
+    /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both. Errors as [`Self::lock`].
+    pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
+            return Err(if inner.limits.memlock == 0 {
+                Error::Perm
+            } else {
+                Error::NoMem
+            });
+        }
+        inner.future = lock_flags(future, on_fault);
+        let flags = lock_flags(current, on_fault);
+        let all = VirtRange::new(
+            VirtAddr(0),
+            inner
+                .vmas
+                .as_slice()
+                .last()
+                .map_or(VirtAddr(0), |v| v.range.end),
+        );
+        if current || !future {
+            inner.set_locked(all, flags)?;
+        }
+        drop(inner);
+        if current && !on_fault {
+            let mut ranges = alloc::vec::Vec::new();
+            self.for_each_vma(&mut |v| ranges.push(v.range));
+            // mlockall(2) reports nothing about pages that cannot be had.
+            for range in ranges {
+                let _ = self.populate(range);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
+    match (lock, on_fault) {
+        (false, _) => VmaFlags::empty(),
+        (true, false) => VmaFlags::LOCKED,
+        (true, true) => VmaFlags::LOCKED | VmaFlags::LOCKONFAULT,
+    }
+}
+
+fn populated(what: Resolution) -> Result<(), Error> {
+    match what {
+        Resolution::Done => Ok(()),
+        Resolution::NoMem => Err(Error::Again),
+        _ => Err(Error::NoMem),
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    fn locked_in(&self, range: VirtRange) -> u64 {
+        let locked = self.vmas.as_slice()[self.vmas.overlapping(range)]
+            .iter()
+            .filter(|v| v.flags.contains(VmaFlags::LOCKED));
+        locked
+            .filter_map(|v| v.range.intersection(&range))
+            .map(|r| r.pages())
+            .sum()
+    }
+
+    /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
+    fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
+        self.vmas.reserve(2)?;
+        let mut end = range.start;
+        for vma in &self.vmas.as_slice()[self.vmas.overlapping(range)] {
+            // mlockall's range has holes, which are not the caller's mistake: it starts at 0, where nothing ever is.
+            if vma.range.start > end && range.start.0 != 0 {
+                break;
+            }
+            end = vma.range.end.min(range.end);
+        }
+        if range.start < end {
+            self.vmas.update(
+                VirtRange {
+                    start: range.start,
+                    end,
+                },
+                |v| {
+                    v.flags = v.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT) | flags;
+                },
+            );
+        }
+        Ok(end == range.end)
+    }
+}

@@ -1,0 +1,80 @@
+//! mmap(2).
+
+use super::{AddressSpace, Error, Inner, MapRequest, Place, user_pages};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::frame::Mm;
+use crate::vma::{Vma, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does not fit, over a limit, or
+    /// more than all memory; EEXIST: MAP_FIXED_NOREPLACE where something is; EAGAIN: locking over the limit.
+    pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
+        if request.len == 0 {
+            return Err(Error::Inval);
+        }
+        let len = VirtAddr(request.len)
+            .align_up(PAGE_SIZE)
+            .ok_or(Error::NoMem)?
+            .0;
+        let mut inner = self.inner.lock();
+        let range = inner.choose(request.place, len)?;
+        let flags = request.flags | inner.future;
+        inner.check_new(&self.mm, &request, flags, range)?;
+        inner.vmas.reserve(3)?;
+        // Dropped after the lock: a file's last reference takes kernel locks.
+        let replaced = inner.remove(&self.mm, self.asid, range)?;
+        inner.vmas.insert(Vma {
+            range,
+            prot: request.prot,
+            flags,
+            backing: request.backing,
+            has_anon: false,
+        });
+        inner.note_total();
+        drop(inner);
+        drop(replaced);
+        let locked = flags.contains(VmaFlags::LOCKED) && !flags.contains(VmaFlags::LOCKONFAULT);
+        if request.populate || locked {
+            self.populate(range);
+        }
+        Ok(range.start)
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    fn choose(&self, place: Place, len: u64) -> Result<VirtRange, Error> {
+        let start = match place {
+            Place::Hint(_) if len > M::Pte::USER_END.0 => return Err(Error::NoMem),
+            Place::Hint(hint) => self.find_place(hint, len).ok_or(Error::NoMem)?,
+            Place::Fixed(at) | Place::FixedNoReplace(at) if !at.is_aligned(PAGE_SIZE) => {
+                return Err(Error::Inval);
+            }
+            Place::Fixed(at) | Place::FixedNoReplace(at) => at,
+        };
+        let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
+        if matches!(place, Place::FixedNoReplace(_)) && !self.vmas.overlapping(range).is_empty() {
+            return Err(Error::Exist);
+        }
+        Ok(range)
+    }
+
+    fn check_new(
+        &self,
+        mm: &Mm<M>,
+        request: &MapRequest<M>,
+        flags: VmaFlags,
+        range: VirtRange,
+    ) -> Result<(), Error> {
+        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
+            return Err(Error::Again);
+        }
+        // What is replaced does not count against the limits.
+        let more = range.pages() - self.pages_in(range);
+        self.may_expand(mm, more, request.prot, flags, &request.backing)?;
+        if more < range.pages() && range.pages() > mm.counts().total {
+            self.may_expand(mm, 0, request.prot, flags, &request.backing)?;
+        }
+        Ok(())
+    }
+}

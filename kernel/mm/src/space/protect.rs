@@ -1,0 +1,94 @@
+//! mprotect(2).
+
+use super::{AddressSpace, Error, Inner, user_pages};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::frame::Mm;
+use crate::table::protect_range;
+use crate::tlb::Gather;
+use crate::vma::{Prot, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// mprotect(2): EINVAL unless aligned; ENOMEM where something is not mapped (what lies before the hole is changed, as in
+    /// Linux) or there would be too many VMAs; EACCES to make a read-only file's shared mapping writable.
+    pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
+        let mut inner = self.inner.lock();
+        let mut gather = Gather::new(&self.mm, self.asid);
+        let result = inner.protect(&self.mm, range, prot, &mut gather);
+        gather.finish();
+        result
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    fn protect(
+        &mut self,
+        mm: &Mm<M>,
+        range: VirtRange,
+        prot: Prot,
+        gather: &mut Gather<'_, M>,
+    ) -> Result<(), Error> {
+        let mut at = range.start;
+        while at < range.end {
+            let index = self.vmas.find(at).ok_or(Error::NoMem)?;
+            let vma = self.vmas.get(index);
+            let part = VirtRange {
+                start: at,
+                end: range.end.min(vma.range.end),
+            };
+            at = part.end;
+            if vma.prot == prot {
+                continue;
+            }
+            if prot.contains(Prot::WRITE) {
+                if vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE) {
+                    return Err(Error::Acces);
+                }
+                if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
+                    // What was only readable may now need memory of its own; the pages themselves are counted already.
+                    self.may_become_data(mm, part.pages(), vma.flags, &vma.backing)?;
+                }
+            }
+            let mut changed = vma.clone();
+            changed.prot = prot;
+            self.vmas.reserve(2)?;
+            let kind = (
+                changed.attrs(),
+                prot.contains(Prot::WRITE),
+                changed.shared(),
+            );
+            self.vmas.update(part, |v| v.prot = prot);
+            protect_range(mm, &mut self.table, part, kind, gather);
+        }
+        Ok(())
+    }
+
+    fn may_become_data(
+        &self,
+        mm: &Mm<M>,
+        pages: u64,
+        flags: VmaFlags,
+        backing: &crate::vma::Backing<M>,
+    ) -> Result<(), Error> {
+        let limits = self.limits.data;
+        if limits != u64::MAX
+            && !flags.contains(VmaFlags::GROWSDOWN)
+            && (self.data_pages() + pages) * PAGE_SIZE > limits
+        {
+            return Err(Error::NoMem);
+        }
+        let _ = backing;
+        if !flags.contains(VmaFlags::NORESERVE) && pages > mm.counts().total {
+            Err(Error::NoMem)
+        } else {
+            Ok(())
+        }
+    }
+}

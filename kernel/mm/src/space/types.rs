@@ -1,0 +1,187 @@
+//! What the verbs take and answer.
+
+use crate::addr::VirtAddr;
+use crate::arch::Machine;
+use crate::frame::OutOfMemory;
+use crate::vma::{Backing, Prot, VmaFlags};
+
+/// Why a verb refused; the name is the errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// EINVAL
+    Inval,
+    /// ENOMEM
+    NoMem,
+    /// EEXIST
+    Exist,
+    /// EACCES
+    Acces,
+    /// EAGAIN
+    Again,
+    /// EFAULT
+    Fault,
+    /// EPERM
+    Perm,
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(_: OutOfMemory) -> Error {
+        Error::NoMem
+    }
+}
+
+/// Where to map.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// Anywhere; the hint is honoured when it is free.
+    Hint(VirtAddr),
+    /// MAP_FIXED: replaces what is there.
+    Fixed(VirtAddr),
+    /// MAP_FIXED_NOREPLACE.
+    FixedNoReplace(VirtAddr),
+}
+
+/// One mmap.
+pub struct MapRequest<M: Machine> {
+    /// Where.
+    pub place: Place,
+    /// Bytes, rounded up to pages.
+    pub len: u64,
+    /// PROT_*.
+    pub prot: Prot,
+    /// MAP_* as far as they stay with the VMA.
+    pub flags: VmaFlags,
+    /// What.
+    pub backing: Backing<M>,
+    /// MAP_POPULATE or MAP_LOCKED.
+    pub populate: bool,
+}
+
+/// madvise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "each is MADV_ and its name; madvise(2) says what it does"
+)]
+pub enum Advice {
+    Normal,
+    Random,
+    Sequential,
+    WillNeed,
+    DontNeed,
+    Free,
+    Cold,
+    PageOut,
+    PopulateRead,
+    PopulateWrite,
+    DontFork,
+    DoFork,
+    WipeOnFork,
+    KeepOnFork,
+    DontDump,
+    DoDump,
+    HugePage,
+    NoHugePage,
+    Collapse,
+    Remove,
+    Mergeable,
+    Unmergeable,
+}
+
+/// Limits that map/brk/stack growth respect; bytes, u64::MAX for none.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// RLIMIT_AS
+    pub address_space: u64,
+    /// RLIMIT_DATA
+    pub data: u64,
+    /// RLIMIT_STACK
+    pub stack: u64,
+    /// RLIMIT_MEMLOCK
+    pub memlock: u64,
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Limits = Limits {
+        address_space: u64::MAX,
+        data: u64::MAX,
+        stack: u64::MAX,
+        memlock: u64::MAX,
+    };
+}
+
+/// Figures of one space in pages (/proc/PID/status, stat, statm).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Mapped (VmSize).
+    pub total: u64,
+    /// The most that was ever mapped (VmPeak).
+    pub peak_total: u64,
+    /// Resident private pages (RssAnon).
+    pub rss_anon: u64,
+    /// Resident file pages (RssFile).
+    pub rss_file: u64,
+    /// Resident shared anonymous pages (RssShmem).
+    pub rss_shmem: u64,
+    /// The most that was ever resident (VmHWM).
+    pub peak_rss: u64,
+    /// Private writable (VmData).
+    pub data: u64,
+    /// Stacks (VmStk).
+    pub stack: u64,
+    /// Executable files (VmExe and VmLib).
+    pub exec: u64,
+    /// Locked (VmLck).
+    pub locked: u64,
+    /// Page tables (VmPTE).
+    pub page_tables: u64,
+}
+
+/// What /proc/PID/smaps shows of one VMA, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Smaps {
+    /// Resident.
+    pub rss: u64,
+    /// Resident, each page divided by how often it is mapped.
+    pub pss: u64,
+    /// The dirty part of it.
+    pub pss_dirty: u64,
+    /// Mapped more than once, not written.
+    pub shared_clean: u64,
+    /// Mapped more than once, written.
+    pub shared_dirty: u64,
+    /// Mapped once, not written.
+    pub private_clean: u64,
+    /// Mapped once, written.
+    pub private_dirty: u64,
+    /// Used since the accessed bit was cleared.
+    pub referenced: u64,
+    /// Private pages.
+    pub anonymous: u64,
+    /// MADV_FREE, not yet freed (always 0: it frees at once).
+    pub lazy_free: u64,
+    /// In folios of PMD size.
+    pub anon_huge: u64,
+    /// Locked.
+    pub locked: u64,
+}
+
+/// What one page of an address space is (pagemap, mincore).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageInfo {
+    /// An entry maps it.
+    pub present: bool,
+    /// To this frame.
+    pub pfn: u64,
+    /// The frame is an object's.
+    pub file_or_shared: bool,
+    /// Nobody else maps the frame.
+    pub exclusive: bool,
+    /// The entry allows writing.
+    pub writable: bool,
+    /// It was written.
+    pub dirty: bool,
+    /// It is the shared page of zeros.
+    pub zero_page: bool,
+}

@@ -1,0 +1,115 @@
+//! Event counters: what the memory manager did, counted per CPU.
+
+use crate::arch::{Cpu, Machine};
+use crate::sync::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// What is counted.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum Event { $($(#[$doc])* $name,)* }
+        const NAMES: &[&str] = &[$($text),*];
+    };
+}
+
+events! {
+    /// Frames handed out (Linux's name for the one zone).
+    Alloc = "pgalloc_normal",
+    /// Frames given back.
+    Free = "pgfree",
+    /// Page faults, of user mode and of the kernel in user memory.
+    Fault = "pgfault",
+    /// Faults that waited for a device: none, all files are in memory.
+    MajorFault = "pgmajfault",
+    /// Pages filled with zeros: new anonymous pages, object pages and page tables.
+    Zeroed = "pages_zeroed",
+    /// Pages copied, for whatever reason.
+    Copied = "pages_copied",
+    /// Page-table entries written.
+    EntryWrites = "entry_writes",
+    /// Page tables allocated.
+    TableAlloc = "page_tables_allocated",
+    /// Page tables freed.
+    TableFree = "page_tables_freed",
+    /// Flushes of a range of user addresses.
+    FlushRange = "tlb_flush_range",
+    /// Flushes of a whole address space.
+    FlushSpace = "tlb_flush_space",
+    /// Flushes of kernel addresses.
+    FlushKernel = "tlb_flush_kernel",
+    /// Switches to another address space.
+    Switch = "space_switches",
+    /// Read faults answered with the shared zero page.
+    ZeroPage = "zero_page_mapped",
+    /// Write faults that copied a shared page.
+    CowCopied = "cow_copied",
+    /// Write faults that took over a page nobody else references any more.
+    CowReused = "cow_reused",
+    /// Faults that only set an accessed or dirty bit, or found nothing left to do.
+    Minor = "fault_entry_only",
+    /// Pages mapped around a read fault because the object already had them.
+    FaultAround = "fault_around_mapped",
+    /// Address spaces copied.
+    Fork = "forks",
+    /// Entries copied into a child.
+    ForkEntries = "fork_entries_copied",
+    /// Entries moved by mremap.
+    Moved = "remap_entries_moved",
+    /// Stacks that grew.
+    StackGrown = "stack_expansions",
+}
+
+const COUNT: usize = NAMES.len();
+
+/// One CPU's counters, on cache lines of their own.
+#[repr(align(64))]
+struct PerCpu([AtomicU64; COUNT]);
+
+/// The counters of all CPUs.
+pub struct Stats(Box<[PerCpu]>);
+
+impl Stats {
+    /// All zero.
+    pub fn new(cpus: usize) -> Self {
+        Stats(
+            (0..cpus.max(1))
+                .map(|_| PerCpu(core::array::from_fn(|_| AtomicU64::new(0))))
+                .collect(),
+        )
+    }
+
+    /// Adds `n` on the CPU that runs. Only that CPU writes its counters and nothing interrupts it, so no
+    /// read-modify-write is needed.
+    #[inline]
+    pub fn add<M: Machine>(&self, machine: &M, event: Event, n: u64) {
+        if let Some(cpu) = self.0.get(machine.cpu().id()) {
+            let counter = &cpu.0[event as usize];
+            counter.store(
+                counter.load(Ordering::Relaxed).wrapping_add(n),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// The sum over all CPUs.
+    pub fn get(&self, event: usize) -> u64 {
+        self.0
+            .iter()
+            .map(|cpu| cpu.0[event].load(Ordering::Relaxed))
+            .fold(0, u64::wrapping_add)
+    }
+
+    /// Calls `f(name, value)` for each counter.
+    pub fn for_each(&self, f: &mut dyn FnMut(&'static str, u64)) {
+        for (i, name) in NAMES.iter().enumerate() {
+            f(name, self.get(i));
+        }
+    }
+
+    /// A counter by name.
+    pub fn by_name(&self, name: &str) -> Option<u64> {
+        NAMES.iter().position(|n| *n == name).map(|i| self.get(i))
+    }
+}

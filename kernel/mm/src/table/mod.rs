@@ -1,0 +1,85 @@
+//! Page tables: the only room that writes entries. Raw bits never leave it; others see `Entry`.
+//!
+//! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
+//! all and an empty table is found without looking.
+
+mod copy;
+mod cursor;
+mod entry;
+pub mod kernel;
+mod moving;
+mod protect;
+mod walk;
+mod zap;
+
+pub use copy::copy_range;
+pub use cursor::Cursor;
+pub use moving::move_range;
+pub use protect::protect_range;
+pub use walk::{clear_accessed, for_each_leaf, lookup};
+pub use zap::{Zap, zap_range};
+
+use crate::addr::{Order, Pfn};
+use crate::arch::{Level, Machine, PteFormat};
+use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::stat::Event;
+
+/// The page tables of one user address space; whoever holds it mutably holds the space's lock.
+pub struct PageTable {
+    root: Pfn,
+    /// Tables, the root included.
+    pages: u64,
+}
+
+impl PageTable {
+    /// An empty user half under a fresh root.
+    pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
+        let root = alloc_table(mm)?;
+        mm.machine().prepare_root(root);
+        Ok(PageTable { root, pages: 1 })
+    }
+    /// The frame of the root.
+    pub fn root(&self) -> Pfn {
+        self.root
+    }
+    /// Tables that there are, the root included.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+    /// Frees the root; everything under it has been zapped and no CPU has it loaded.
+    pub(crate) fn free_root<M: Machine>(&mut self, mm: &Mm<M>) {
+        assert!(
+            self.pages == 1,
+            "{} page tables are left under a root that is freed",
+            self.pages - 1
+        );
+        let meta = mm.frames().get(self.root);
+        assert!(
+            meta.live() == 0 && meta.put_ref(),
+            "a root is freed with entries in it"
+        );
+        mm.count(Event::TableFree, 1);
+        mm.free(&[self.root]);
+    }
+}
+
+/// A zeroed frame for a table.
+fn alloc_table<M: Machine>(mm: &Mm<M>) -> Result<Pfn, OutOfMemory> {
+    let pfn = mm.alloc_zeroed(Kind::Table)?;
+    mm.frames().get(pfn).set_live(0);
+    mm.count(Event::TableAlloc, 1);
+    Ok(pfn)
+}
+
+/// Frees a table that was never hooked in.
+fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
+    debug_assert!(mm.frames().get(pfn).order() == Order(0));
+    mm.frames().get(pfn).put_ref();
+    mm.count(Event::TableFree, 1);
+    mm.free(&[pfn]);
+}
+
+/// One past the last index of a root that belongs to the user half: the machine's own half is not ours to look at.
+fn user_root_end<M: Machine>() -> usize {
+    Level::Pgd.index(crate::addr::VirtAddr(M::Pte::USER_END.0 - 1)) + 1
+}

@@ -1,0 +1,45 @@
+//! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and pages that go on where
+//! the lower one stops.
+
+use super::types::{Backing, Vma};
+use crate::arch::Machine;
+use alloc::sync::Arc;
+
+/// Whether `high` may be joined to `low`.
+pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
+    low.range.end == high.range.start
+        && low.prot == high.prot
+        && low.flags == high.flags
+        && continues(low, high)
+}
+
+fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
+    match (&low.backing, &high.backing) {
+        (Backing::Anon, Backing::Anon) => true,
+        (
+            Backing::Object {
+                object: a,
+                offset: oa,
+                file: fa,
+            },
+            Backing::Object {
+                object: b,
+                offset: ob,
+                file: fb,
+            },
+        ) => Arc::ptr_eq(a, b) && oa + low.range.pages() == *ob && same_file(fa, fb),
+        _ => false,
+    }
+}
+
+fn same_file(
+    a: &Option<Arc<dyn super::MappedFile>>,
+    b: &Option<Arc<dyn super::MappedFile>>,
+) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        // The same open file, as in Linux: then the join drops no last reference under the lock of the space.
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! The VMAs of an address space, by address.
+//!
+//! A sorted vector: a program has tens of VMAs, a lookup is a binary search over one piece of memory, and a copy for fork
+//! is one pass. Growing is a value that can fail, and happens before anything is changed.
+
+use super::merge::joinable;
+use super::types::Vma;
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::frame::OutOfMemory;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// How many VMAs an address space may have (Linux's default of vm.max_map_count).
+pub const MAX_VMAS: usize = 65530;
+
+/// VMAs that do not overlap, sorted; neighbours that may be one are one.
+pub struct VmaTree<M: Machine> {
+    items: Vec<Vma<M>>,
+    pages: u64,
+}
+
+impl<M: Machine> Default for VmaTree<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Machine> VmaTree<M> {
+    /// No VMAs.
+    pub const fn new() -> Self {
+        VmaTree {
+            items: Vec::new(),
+            pages: 0,
+        }
+    }
+    /// Pages that the VMAs cover.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+    /// All VMAs in address order.
+    pub fn as_slice(&self) -> &[Vma<M>] {
+        &self.items
+    }
+    /// The VMA at a place in the order.
+    pub fn get(&self, index: usize) -> &Vma<M> {
+        &self.items[index]
+    }
+    /// The same for its `has_anon` note and the like; ranges and everything that merges stay as they are.
+    pub fn get_mut(&mut self, index: usize) -> &mut Vma<M> {
+        &mut self.items[index]
+    }
+
+    /// The place of the first VMA that ends above `addr`.
+    pub fn position(&self, addr: VirtAddr) -> usize {
+        self.items.partition_point(|v| v.range.end <= addr)
+    }
+    /// The place of the VMA that contains `addr`.
+    pub fn find(&self, addr: VirtAddr) -> Option<usize> {
+        let at = self.position(addr);
+        (at < self.items.len() && self.items[at].range.start <= addr).then_some(at)
+    }
+    /// The places of the VMAs that share a page with `range`.
+    pub fn overlapping(&self, range: VirtRange) -> Range<usize> {
+        let start = self.position(range.start);
+        let n = self.items[start..].partition_point(|v| v.range.start < range.end);
+        start..start + n
+    }
+    /// Pages of `range` that are covered.
+    pub fn pages_in(&self, range: VirtRange) -> u64 {
+        self.items[self.overlapping(range)]
+            .iter()
+            .filter_map(|v| v.range.intersection(&range))
+            .map(|r| r.pages())
+            .sum()
+    }
+    /// Whether every page of `range` is covered.
+    pub fn covers(&self, range: VirtRange) -> bool {
+        self.pages_in(range) == range.pages()
+    }
+
+    /// Makes room for `n` more VMAs, so that what follows cannot fail.
+    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
+        if self.items.len() + n > MAX_VMAS {
+            return Err(OutOfMemory);
+        }
+        self.items.try_reserve(n).map_err(|_| OutOfMemory)
+    }
+
+    /// Adds a VMA where nothing is, joining it with its neighbours. Room was reserved.
+    pub fn insert(&mut self, vma: Vma<M>) {
+        let at = self.position(vma.range.start);
+        debug_assert!(
+            self.items
+                .get(at)
+                .is_none_or(|next| next.range.start >= vma.range.end),
+            "VMAs overlap"
+        );
+        self.pages += vma.range.pages();
+        self.items.insert(at, vma);
+        self.join(at + 1);
+        self.join(at);
+    }
+
+    /// Takes out everything in `range`, cutting VMAs at its ends. Room for two was reserved; `Err` when the list of what is
+    /// taken cannot be had, and then nothing has changed but where VMAs are cut.
+    pub fn take(&mut self, range: VirtRange) -> Result<Vec<Vma<M>>, OutOfMemory> {
+        let touched = self.overlapping(range);
+        let mut taken = Vec::new();
+        taken
+            .try_reserve_exact(touched.len())
+            .map_err(|_| OutOfMemory)?;
+        let places = self.cut(range);
+        taken.extend(self.items.drain(places));
+        self.pages -= taken.iter().map(|v| v.range.pages()).sum::<u64>();
+        Ok(taken)
+    }
+
+    /// Changes every VMA inside `range`, cutting at its ends and joining again. Room for two was reserved.
+    pub fn update(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
+        let places = self.cut(range);
+        self.items[places.clone()].iter_mut().for_each(&mut f);
+        for at in (places.start..=places.end).rev() {
+            self.join(at);
+        }
+    }
+
+    /// Moves the start of the VMA at `index` down to `start`, where nothing is (a stack grows).
+    pub fn extend_down(&mut self, index: usize, start: VirtAddr) {
+        let vma = &mut self.items[index];
+        self.pages += (vma.range.start - start) >> crate::addr::PAGE_SHIFT;
+        vma.range.start = start;
+    }
+
+    /// A copy of the VMAs that `keep` wants, changed by it.
+    pub fn copy(
+        &self,
+        mut keep: impl FnMut(&mut Vma<M>) -> bool,
+    ) -> Result<VmaTree<M>, OutOfMemory> {
+        let mut items = Vec::new();
+        items
+            .try_reserve_exact(self.items.len())
+            .map_err(|_| OutOfMemory)?;
+        items.extend(
+            self.items
+                .iter()
+                .cloned()
+                .filter_map(|mut v| keep(&mut v).then_some(v)),
+        );
+        let pages = items.iter().map(|v: &Vma<M>| v.range.pages()).sum();
+        Ok(VmaTree { items, pages })
+    }
+
+    /// Cuts VMAs so that none crosses an end of `range`; returns the places of those inside.
+    fn cut(&mut self, range: VirtRange) -> Range<usize> {
+        for at in [range.start, range.end] {
+            if let Some(i) = self.find(at).filter(|&i| self.items[i].range.start < at) {
+                let upper = self.items[i].split_off(at);
+                self.items.insert(i + 1, upper);
+            }
+        }
+        self.overlapping(range)
+    }
+
+    /// Joins the VMA at `at` to the one before it, if they may be one.
+    fn join(&mut self, at: usize) {
+        if at == 0 || at >= self.items.len() || !joinable(&self.items[at - 1], &self.items[at]) {
+            return;
+        }
+        let high = self.items.remove(at);
+        let low = &mut self.items[at - 1];
+        low.range.end = high.range.end;
+        low.has_anon |= high.has_anon;
+    }
+
+    /// Sorted, not empty, page-aligned, not overlapping, joined where possible, counted. Panics with what is wrong.
+    pub fn validate(&self) {
+        for vma in &self.items {
+            assert!(
+                !vma.range.is_empty()
+                    && (vma.range.start.0 | vma.range.end.0) & (crate::addr::PAGE_SIZE - 1) == 0,
+                "{:?}",
+                vma.range
+            );
+        }
+        for pair in self.items.windows(2) {
+            assert!(
+                pair[0].range.end <= pair[1].range.start,
+                "{:?} and {:?} overlap",
+                pair[0].range,
+                pair[1].range
+            );
+            assert!(
+                !joinable(&pair[0], &pair[1]),
+                "{:?} and {:?} should be one",
+                pair[0].range,
+                pair[1].range
+            );
+        }
+        assert!(
+            self.pages == self.items.iter().map(|v| v.range.pages()).sum::<u64>(),
+            "pages are miscounted"
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! A virtual memory area and its properties.
+
+use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Machine};
+use crate::object::Object;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+bitflags::bitflags! {
+    /// PROT_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub struct Prot: u8 {
+        /// PROT_READ.
+        const READ = 1;
+        /// PROT_WRITE; the machines cannot write without reading.
+        const WRITE = 2;
+        /// PROT_EXEC.
+        const EXEC = 4;
+    }
+}
+bitflags::bitflags! {
+    /// Properties of a VMA (Linux: VM_*).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+    pub struct VmaFlags: u32 {
+        /// MAP_SHARED: writes reach the object.
+        const SHARED = 1 << 0;
+        /// MAP_GROWSDOWN and the main stack.
+        const GROWSDOWN = 1 << 1;
+        /// mlock: pages stay (they always do) and are counted against RLIMIT_MEMLOCK.
+        const LOCKED = 1 << 2;
+        /// MAP_NORESERVE: not refused for its size.
+        const NORESERVE = 1 << 3;
+        /// MADV_DONTFORK.
+        const DONTFORK = 1 << 4;
+        /// MADV_WIPEONFORK: a child sees zeros.
+        const WIPEONFORK = 1 << 5;
+        /// MADV_DONTDUMP.
+        const DONTDUMP = 1 << 6;
+        /// MADV_HUGEPAGE.
+        const HUGEPAGE = 1 << 7;
+        /// MADV_NOHUGEPAGE.
+        const NOHUGEPAGE = 1 << 8;
+        /// The brk area, shown as [heap].
+        const HEAP = 1 << 9;
+        /// The main stack, shown as [stack].
+        const STACK = 1 << 10;
+        /// The object may not be mapped writable and shared (opened read-only): mprotect(PROT_WRITE) gives EACCES.
+        const NO_MAYWRITE = 1 << 11;
+        /// MLOCK_ONFAULT: locked, but not populated.
+        const LOCKONFAULT = 1 << 12;
+        /// MADV_RANDOM.
+        const RANDOM = 1 << 13;
+        /// MADV_SEQUENTIAL.
+        const SEQUENTIAL = 1 << 14;
+    }
+}
+
+/// What /proc/PID/maps says about a mapped file.
+pub trait MappedFile: Send + Sync {
+    /// Path as it is now, with " (deleted)" when it has no name any more.
+    fn path(&self) -> String;
+    /// (device, inode).
+    fn id(&self) -> (u64, u64);
+}
+
+/// Where a VMA's pages come from.
+pub enum Backing<M: Machine> {
+    /// Zeroes; private to the address space and its copies.
+    Anon,
+    /// An object from page `offset` on: shared (VmaFlags::SHARED) or private (copy on write).
+    Object {
+        /// The pages.
+        object: Arc<Object<M>>,
+        /// The object's page at the VMA's start.
+        offset: u64,
+        /// The file, `None` for shared anonymous memory.
+        file: Option<Arc<dyn MappedFile>>,
+    },
+}
+
+impl<M: Machine> Clone for Backing<M> {
+    fn clone(&self) -> Self {
+        match self {
+            Backing::Anon => Backing::Anon,
+            Backing::Object {
+                object,
+                offset,
+                file,
+            } => Backing::Object {
+                object: object.clone(),
+                offset: *offset,
+                file: file.clone(),
+            },
+        }
+    }
+}
+
+/// A virtual memory area.
+pub struct Vma<M: Machine> {
+    /// Where: page-aligned, not empty.
+    pub range: VirtRange,
+    /// What the user may do there.
+    pub prot: Prot,
+    /// How it behaves.
+    pub flags: VmaFlags,
+    /// Where its pages come from.
+    pub backing: Backing<M>,
+    /// Whether it has, or had, pages of its own (not the object's): fork must copy entries (Linux: anon_vma).
+    pub has_anon: bool,
+}
+
+impl<M: Machine> Clone for Vma<M> {
+    fn clone(&self) -> Self {
+        Vma {
+            range: self.range,
+            prot: self.prot,
+            flags: self.flags,
+            backing: self.backing.clone(),
+            has_anon: self.has_anon,
+        }
+    }
+}
+
+impl<M: Machine> Vma<M> {
+    /// Whether writes reach the object.
+    pub fn shared(&self) -> bool {
+        self.flags.contains(VmaFlags::SHARED)
+    }
+    /// Whether it counts as data (RLIMIT_DATA, VmData): private, writable, not a stack.
+    pub fn is_data(&self) -> bool {
+        self.prot.contains(Prot::WRITE)
+            && !self
+                .flags
+                .intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
+    }
+    /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    pub fn attrs(&self) -> Attrs {
+        let mut attrs = Attrs::USER;
+        if self.prot.is_empty() {
+            attrs |= Attrs::NO_ACCESS;
+        }
+        if self.prot.contains(Prot::EXEC) {
+            attrs |= Attrs::EXEC;
+        }
+        attrs
+    }
+    /// The page of the object that backs `va`, for an object-backed VMA.
+    pub fn object_page(&self, va: VirtAddr) -> Option<(&Arc<Object<M>>, u64)> {
+        match &self.backing {
+            Backing::Anon => None,
+            Backing::Object { object, offset, .. } => {
+                Some((object, offset + ((va - self.range.start) >> PAGE_SHIFT)))
+            }
+        }
+    }
+    /// Cuts off the part from `at` (strictly inside) on and returns it.
+    pub fn split_off(&mut self, at: VirtAddr) -> Vma<M> {
+        debug_assert!(
+            self.range.start < at && at < self.range.end && at.is_aligned(crate::addr::PAGE_SIZE)
+        );
+        let mut upper = self.clone();
+        upper.range.start = at;
+        upper.move_offset(at - self.range.start);
+        self.range.end = at;
+        upper
+    }
+    /// Drops the part below `at` (inside).
+    pub fn cut_below(&mut self, at: VirtAddr) {
+        let by = at - self.range.start;
+        self.range.start = at;
+        self.move_offset(by);
+    }
+    fn move_offset(&mut self, bytes: u64) {
+        if let Backing::Object { offset, .. } = &mut self.backing {
+            *offset += bytes >> PAGE_SHIFT;
+        }
+    }
+}

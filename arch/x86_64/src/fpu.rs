@@ -67,11 +67,18 @@ pub fn init() {
             Relaxed,
         );
     }
-    let area = FpArea::new();
-    // SAFETY: a fresh area of the right size and alignment.
-    unsafe { asm!("fxsave64 [{}]", in(reg) area.bytes(), options(nostack, preserves_flags)) };
-    // SAFETY: inside the area just written.
-    let valid = unsafe { area.bytes().add(MXCSR_MASK).cast::<u32>().read() };
+    // 0 in the mask field means the default (SDM Vol 1, 11.6.6).
+    let legacy: [Block; LEGACY_SIZE / 64] = [const { Block(UnsafeCell::new([0; 64])) }; 8];
+    // SAFETY: 512 bytes, aligned; the mask lies inside them.
+    let valid = unsafe {
+        asm!("fxsave64 [{}]", in(reg) legacy.as_ptr(), options(nostack, preserves_flags));
+        legacy
+            .as_ptr()
+            .cast::<u8>()
+            .add(MXCSR_MASK)
+            .cast::<u32>()
+            .read()
+    };
     if valid != 0 {
         VALID_MXCSR.store(u64::from(valid), Relaxed);
     }

@@ -1,6 +1,6 @@
 //! The command line of `run.sh`.
 use crate::arch::Arch;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Boots Quire in QEMU, tests it, and checks what this machine needs for that.
@@ -25,13 +25,92 @@ pub enum Command {
     /// Boots Quire (the default)
     #[command(after_help = EXIT)]
     Run(RunArgs),
+    /// Tests on the host, in the kernel and in user mode
+    Test(TestArgs),
+    /// Checks what this machine has and says how to get the rest
+    Doctor,
+}
+
+/// Options of `test`.
+#[derive(Args, Debug, Clone)]
+pub struct TestArgs {
+    /// Machines to test
+    #[arg(
+        long,
+        value_enum,
+        default_value = "all",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64|all"
+    )]
+    pub arch: Arches,
+    /// One level only
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "host|kernel|user"
+    )]
+    pub only: Option<Level>,
+    /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas separate alternatives
+    #[arg(long, value_name = "GLOB")]
+    pub filter: Option<String>,
+    /// Print the names instead
+    #[arg(long)]
+    pub list: bool,
+    /// Write the results as JUnit XML, too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// One machine or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Arches {
+    /// x86_64 only.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// aarch64 only.
+    #[value(name = "aarch64")]
+    Aarch64,
+    /// Both.
+    All,
+}
+
+impl Arches {
+    /// As a list.
+    pub const fn arches(self) -> &'static [Arch] {
+        match self {
+            Arches::X86_64 => &[Arch::X86_64],
+            Arches::Aarch64 => &[Arch::Aarch64],
+            Arches::All => &Arch::ALL,
+        }
+    }
+}
+
+/// Where a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Level {
+    /// `cargo test`.
+    Host,
+    /// The suite inside the kernel.
+    Kernel,
+    /// Programs on the kernel.
+    User,
 }
 
 /// Options of `run`.
 #[derive(Args, Debug, Clone)]
 pub struct RunArgs {
     /// Machine architecture
-    #[arg(long, value_enum, default_value = "x86_64")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "x86_64",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64"
+    )]
     pub arch: Arch,
     /// QEMU machine: q35 or microvm for x86_64, virt for aarch64; QEMU's options may follow ("virt,gic-version=3")
     #[arg(long, value_name = "q35|microvm|virt")]

@@ -5,14 +5,19 @@
 pub mod arch;
 pub mod args;
 pub mod build;
+pub mod doctor;
 pub mod gdb;
 pub mod guest;
 pub mod image;
 pub mod initramfs;
+pub mod install;
+pub mod ktap;
 pub mod progress;
 pub mod qemu;
+pub mod report;
 pub mod run;
 pub mod symbols;
+pub mod test;
 pub mod workspace;
 
 use args::{Cli, Command};
@@ -34,5 +39,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         None => run::run(&cli.run),
         Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Test(args)) => test::test(&args),
+        Some(Command::Doctor) => doctor::doctor(),
     }
 }

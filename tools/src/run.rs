@@ -2,7 +2,7 @@
 use crate::args::RunArgs;
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{self, Console, Machine};
-use crate::{UsageError, build, gdb, workspace};
+use crate::{UsageError, build, gdb, install, workspace};
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -18,8 +18,8 @@ const END_OF_INPUT: u8 = 4;
 
 /// Builds, boots, and returns the exit status.
 pub fn run(args: &RunArgs) -> Result<u8> {
-    let machine = machine(args)?;
-    let mut machine = Machine { ..machine };
+    let mut machine = machine(args)?;
+    install::ensure_qemu(&[args.arch], args.no_install)?;
     let built = build::build(args.arch, args.debug)?;
     machine.image = built.image;
     if args.gdb {

@@ -1,0 +1,223 @@
+//! What tests said: progress while they run, failures in full, one line at the end, and JUnit for other programs.
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How a test ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Passed,
+    /// Not; with everything that helps to see why.
+    Failed(String),
+    /// It does not apply here, for this reason.
+    Skipped(String),
+}
+
+/// A test and its end.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// `level.architecture.name`.
+    pub name: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, where that is known.
+    pub duration: Option<Duration>,
+}
+
+/// Collects cases from several threads.
+#[derive(Debug, Default)]
+pub struct Report {
+    cases: Mutex<Vec<Case>>,
+}
+
+impl Report {
+    /// Takes a case and prints it.
+    pub fn add(&self, name: impl Into<String>, outcome: Outcome, duration: Option<Duration>) {
+        let case = Case {
+            name: name.into(),
+            outcome,
+            duration,
+        };
+        let mut cases = self.lock();
+        let mut out = std::io::stdout().lock();
+        // Whoever reads this may have gone; the exit status still tells.
+        let _ = writeln!(out, "{}", describe(&case)).and_then(|()| out.flush());
+        cases.push(case);
+    }
+
+    /// Prints the names of what failed and the last line; returns the exit status.
+    pub fn finish(&self) -> u8 {
+        let cases = self.lock();
+        let count = |wanted: fn(&Outcome) -> bool| {
+            cases.iter().filter(|case| wanted(&case.outcome)).count()
+        };
+        let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+        let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+        let passed = cases.len() - failed - skipped;
+        let mut text = String::new();
+        for case in cases
+            .iter()
+            .filter(|case| matches!(case.outcome, Outcome::Failed(_)))
+        {
+            let _ = writeln!(text, "failed: {}", case.name);
+        }
+        println!("{text}{passed} passed, {failed} failed, {skipped} skipped");
+        // Nothing run is no success: a filter that matches nothing is a mistake.
+        u8::from(failed > 0 || passed + skipped == 0)
+    }
+
+    /// All cases as JUnit XML.
+    pub fn junit(&self) -> String {
+        junit(&self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Case>> {
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn describe(case: &Case) -> String {
+    let time = case
+        .duration
+        .map(|duration| format!("  ({})", human(duration)))
+        .unwrap_or_default();
+    match &case.outcome {
+        Outcome::Passed => format!("ok    {}{time}", case.name),
+        Outcome::Skipped(reason) => format!("skip  {}: {reason}", case.name),
+        Outcome::Failed(why) => {
+            let indented: String = why
+                .lines()
+                .map(|line| format!("      | {line}\n"))
+                .collect();
+            format!(
+                "FAIL  {}{time}\n{}",
+                case.name,
+                indented.trim_end_matches('\n')
+            )
+        }
+    }
+}
+
+fn human(duration: Duration) -> String {
+    match duration.as_micros() {
+        micros @ 0..10_000 => format!("{micros} us"),
+        micros @ 10_000..10_000_000 => format!("{} ms", micros / 1000),
+        micros => format!("{} s", micros / 1_000_000),
+    }
+}
+
+fn junit(cases: &[Case]) -> String {
+    let failed = cases
+        .iter()
+        .filter(|case| matches!(case.outcome, Outcome::Failed(_)))
+        .count();
+    let skipped = cases
+        .iter()
+        .filter(|case| matches!(case.outcome, Outcome::Skipped(_)))
+        .count();
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let head = format!(
+        "tests=\"{}\" failures=\"{failed}\" skipped=\"{skipped}\"",
+        cases.len()
+    );
+    let _ = writeln!(xml, "<testsuites>\n<testsuite name=\"quire\" {head}>");
+    for case in cases {
+        let (class, name) = case.name.rsplit_once('.').unwrap_or(("", &case.name));
+        let seconds = case.duration.unwrap_or_default().as_secs_f64();
+        let _ = write!(
+            xml,
+            "<testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.6}\"",
+            escape(class),
+            escape(name)
+        );
+        let _ = match &case.outcome {
+            Outcome::Passed => writeln!(xml, "/>"),
+            Outcome::Skipped(reason) => {
+                writeln!(xml, "><skipped message=\"{}\"/></testcase>", escape(reason))
+            }
+            Outcome::Failed(why) => {
+                let message = escape(why.lines().next().unwrap_or_default());
+                writeln!(
+                    xml,
+                    "><failure message=\"{message}\">{}</failure></testcase>",
+                    escape(why)
+                )
+            }
+        };
+    }
+    xml.push_str("</testsuite>\n</testsuites>\n");
+    xml
+}
+
+/// XML's five characters; control characters, which XML cannot carry, become question marks.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            '\n' | '\t' => escaped.push(character),
+            character if character.is_control() => escaped.push('?'),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases() -> [Case; 3] {
+        let case = |name: &str, outcome| Case {
+            name: name.to_owned(),
+            outcome,
+            duration: Some(Duration::from_millis(15)),
+        };
+        [
+            case("host.mm.a", Outcome::Passed),
+            case(
+                "kernel.x86_64.b",
+                Outcome::Failed("1 < 2\nand \u{1b}more".to_owned()),
+            ),
+            case("user.aarch64.c", Outcome::Skipped("no \"gcc\"".to_owned())),
+        ]
+    }
+
+    #[test]
+    fn xml() {
+        let xml = junit(&cases());
+        for part in [
+            "tests=\"3\" failures=\"1\" skipped=\"1\"",
+            "<testcase classname=\"host.mm\" name=\"a\" time=\"0.015000\"/>",
+            "<failure message=\"1 &lt; 2\">1 &lt; 2\nand ?more</failure>",
+            "<skipped message=\"no &quot;gcc&quot;\"/>",
+        ] {
+            assert!(xml.contains(part), "{part} is not in {xml}");
+        }
+    }
+
+    #[test]
+    fn lines() {
+        let [a, b, c] = cases();
+        assert_eq!(describe(&a), "ok    host.mm.a  (15 ms)");
+        assert_eq!(
+            describe(&b),
+            "FAIL  kernel.x86_64.b  (15 ms)\n      | 1 < 2\n      | and \u{1b}more"
+        );
+        assert_eq!(describe(&c), "skip  user.aarch64.c: no \"gcc\"");
+    }
+
+    #[test]
+    fn nothing_run_is_a_failure() {
+        let report = Report::default();
+        assert_eq!(report.finish(), 1);
+        report.add("host.x", Outcome::Passed, None);
+        assert_eq!(report.finish(), 0);
+    }
+}

@@ -1,0 +1,47 @@
+//! Boots a machine for a test and keeps everything that its console says.
+use crate::guest::{End, Event, Guest};
+use crate::qemu::{Console, Machine};
+use anyhow::Result;
+use std::time::{Duration, Instant};
+
+/// A boot that prints nothing for this long hangs. Emulated on a busy host, a quiet stretch of a sound boot takes a tenth
+/// of it.
+pub const SILENCE: Duration = Duration::from_secs(60);
+
+/// What a boot left behind.
+#[derive(Debug)]
+pub struct Boot {
+    /// How it ended.
+    pub end: End,
+    /// The console without carriage returns, QEMU's own words (if any) at the end.
+    pub text: String,
+}
+
+/// Boots and waits for the end; `each` sees every piece of output. Ends the machine after `limit`, or after
+/// [`SILENCE`] without output.
+pub fn watch(machine: &Machine, limit: Duration, mut each: impl FnMut(&[u8])) -> Result<Boot> {
+    let mut guest = Guest::start(machine, Console::Pipes, true)?;
+    let deadline = Instant::now() + limit;
+    let mut bytes = Vec::new();
+    let end = loop {
+        match guest.next(Some(deadline.min(Instant::now() + SILENCE))) {
+            Event::Output(piece) => {
+                each(&piece);
+                bytes.extend(piece);
+            }
+            Event::Ended(end) => break end,
+            Event::Nothing => break End::Timeout,
+        }
+    };
+    guest.stop();
+    let text = String::from_utf8_lossy(&bytes).replace('\r', "");
+    Ok(Boot {
+        end,
+        text: text + &guest.errors(),
+    })
+}
+
+/// Boots and waits for the end, at most `limit`.
+pub fn boot(machine: &Machine, limit: Duration) -> Result<Boot> {
+    watch(machine, limit, |_| {})
+}

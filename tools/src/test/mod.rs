@@ -1,0 +1,147 @@
+//! `./run.sh test`: three levels, each of which only assumes that the one before works.
+//!
+//! - `host.CRATE.TEST`: `cargo test` of what builds on the host;
+//! - `kernel.ARCH.TEST`: the suite inside the kernel;
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs, bad input, and what nobody
+//!   here wrote.
+use crate::arch::Arch;
+use crate::args::{Level, TestArgs};
+use crate::build::{self, Built};
+use crate::report::{Outcome, Report};
+use anyhow::{Context, Result};
+use std::time::Instant;
+
+mod boot;
+mod console;
+mod host;
+mod inputs;
+mod kernel;
+mod programs;
+mod session;
+mod suite;
+mod tinyelf;
+
+/// What every level needs to know.
+pub struct Job<'a> {
+    /// Which tests; a name that does not match is not run.
+    pub filter: &'a str,
+    /// Print names instead of running.
+    pub list: bool,
+    /// Where results go.
+    pub report: &'a Report,
+}
+
+impl Job<'_> {
+    /// Whether a test of this full name is asked for.
+    pub fn wants(&self, name: &str) -> bool {
+        ktest::glob::matches(self.filter, name)
+    }
+
+    /// Runs (or lists) one test of the tool's own.
+    fn case(&self, name: String, body: impl FnOnce() -> Result<Outcome>) {
+        if !self.wants(&name) {
+        } else if self.list {
+            println!("{name}");
+        } else {
+            let started = Instant::now();
+            let outcome = body().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
+            self.report.add(name, outcome, Some(started.elapsed()));
+        }
+    }
+
+    /// Whether any name that begins with `prefix` can match the filter: the part of each pattern before its first wildcard
+    /// decides. Saves whole levels when the filter names another one.
+    fn may_want(&self, prefix: &str) -> bool {
+        self.filter.split(',').any(|pattern| {
+            let fixed = pattern.split(['*', '?']).next().unwrap_or_default();
+            fixed.starts_with(prefix) || prefix.starts_with(fixed)
+        })
+    }
+}
+
+/// Runs what the arguments ask for and returns the exit status.
+pub fn test(args: &TestArgs) -> Result<u8> {
+    let report = Report::default();
+    let job = Job {
+        filter: args.filter.as_deref().unwrap_or("*"),
+        list: args.list,
+        report: &report,
+    };
+    let wants = |level| args.only.is_none_or(|only| only == level);
+    if wants(Level::Host) && job.may_want("host.") {
+        host::run(&job)?;
+    }
+    let arches = args.arch.arches();
+    let arches: Vec<Arch> = arches
+        .iter()
+        .copied()
+        .filter(|arch| {
+            (wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")))
+                || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
+        })
+        .collect();
+    crate::install::ensure_qemu(&arches, args.no_install)?;
+    let built = arches
+        .iter()
+        .map(|arch| Ok((*arch, build::build(*arch, false)?)))
+        .collect::<Result<Vec<_>>>()?;
+    // Each architecture has one QEMU at a time, so two cores are enough for both.
+    std::thread::scope(|scope| {
+        let job = &job;
+        let threads: Vec<_> = built
+            .iter()
+            .map(|(arch, built)| scope.spawn(move || machine(job, *arch, built, args)))
+            .collect();
+        for thread in threads {
+            thread.join().ok().context("a test thread died")??;
+        }
+        anyhow::Ok(())
+    })?;
+    if let Some(path) = &args.junit {
+        let path = crate::workspace::user_path(path);
+        std::fs::write(&path, report.junit())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if args.list { 0 } else { report.finish() })
+}
+
+/// Everything that runs on one machine.
+fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<()> {
+    let wants = |level| args.only.is_none_or(|only| only == level);
+    if wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")) {
+        kernel::run(job, arch, built)?;
+    }
+    if wants(Level::User) {
+        if job.may_want(&format!("user.{arch}.selftests.")) {
+            suite::run(job, arch, built)?;
+        }
+        if job.may_want(&format!("user.{arch}.boot.")) {
+            boot::run(job, arch, built);
+        }
+        if job.may_want(&format!("user.{arch}.programs.")) {
+            programs::run(job, arch, built);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_a_filter_can_mean() {
+        let report = Report::default();
+        let job = |filter| Job {
+            filter,
+            list: false,
+            report: &report,
+        };
+        assert!(job("*").may_want("host."));
+        assert!(job("*.buddy*").may_want("kernel.x86_64."));
+        assert!(job("kernel.*").may_want("kernel.aarch64."));
+        assert!(!job("kernel.*").may_want("host."));
+        assert!(job("kernel.x86_64.mm.a,host.*").may_want("host."));
+        assert!(!job("user.x86_64.boot.no_init").may_want("user.x86_64.programs."));
+    }
+}

@@ -1,0 +1,81 @@
+//! A person at the console, played from a script: types, waits for what must appear.
+use crate::guest::{End, Event, Guest};
+use crate::qemu::{Console, Machine};
+use anyhow::{Result, bail};
+use std::time::{Duration, Instant};
+
+/// How long an answer may take on a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A conversation with a guest.
+pub struct Session {
+    guest: Guest,
+    text: String,
+    /// How much of `text` was waited for already.
+    seen: usize,
+}
+
+impl Session {
+    /// Boots.
+    pub fn start(machine: &Machine) -> Result<Self> {
+        Ok(Session {
+            guest: Guest::start(machine, Console::Pipes, true)?,
+            text: String::new(),
+            seen: 0,
+        })
+    }
+
+    /// Types.
+    pub fn send(&mut self, keys: &str) -> Result<()> {
+        self.guest.send(keys.as_bytes())
+    }
+
+    /// Waits until `words` appear behind everything that was waited for before; returns what came up to them.
+    pub fn expect(&mut self, words: &str) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.text[self.seen..].find(words) {
+                let before = self.text[self.seen..self.seen + at].to_owned();
+                self.seen += at + words.len();
+                return Ok(before);
+            }
+            match self.guest.next(Some(deadline)) {
+                Event::Output(bytes) => self
+                    .text
+                    .push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),
+                Event::Ended(end) => bail!(
+                    "the machine ended ({end:?}) before {words:?} appeared\n{}",
+                    self.text
+                ),
+                Event::Nothing => bail!("{words:?} does not appear\n{}", self.text),
+            }
+        }
+    }
+
+    /// Types a command line and returns what it prints, once its status is known to be 0. The marker is written so that
+    /// its echo does not look like it.
+    pub fn command(&mut self, line: &str) -> Result<String> {
+        self.send(&format!("{line}; echo sta''tus $?.\n"))?;
+        self.expect("sta''tus $?.\n")?;
+        let output = self.expect("status ")?;
+        let status = self.expect(".\n")?;
+        if status != "0" {
+            bail!("{line}: status {status}\n{output}");
+        }
+        Ok(output)
+    }
+
+    /// Waits for the end of the machine.
+    pub fn end(&mut self) -> Result<End> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.guest.next(Some(deadline)) {
+                Event::Output(bytes) => self
+                    .text
+                    .push_str(&String::from_utf8_lossy(&bytes).replace('\r', "")),
+                Event::Ended(end) => return Ok(end),
+                Event::Nothing => bail!("the machine does not end\n{}", self.text),
+            }
+        }
+    }
+}

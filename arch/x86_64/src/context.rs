@@ -6,7 +6,7 @@ use crate::pte::Format;
 use crate::trap::{PAGE_FAULT, Trap, access_of};
 use crate::{apic, descriptors};
 use core::arch::asm;
-use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
 use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
@@ -150,7 +150,7 @@ impl UserContext {
             PAGE_FAULT => {
                 let addr = Cr2::read_raw();
                 // User mode shall not learn what of the kernel half is mapped: there, every fault looks like a protection fault.
-                self.frame.error |= u64::from(addr >= Format::USER_END.0 + PAGE_SIZE);
+                self.frame.error |= u64::from(addr >= Format::USER_END.0);
                 let error = self.frame.error;
                 Trap::PageFault {
                     addr: VirtAddr(addr),

@@ -39,6 +39,9 @@ impl Errno {
     /// as the signal's action says (SA_RESTART).
     pub const ERESTARTSYS: Errno = Errno(512);
 
+    /// As [`Errno::ERESTARTSYS`], but a handler ends the call with EINTR whatever SA_RESTART says (poll, sleep).
+    pub const ERESTARTNOHAND: Errno = Errno(514);
+
     /// The value a system call returns: the negated number.
     pub const fn to_return(self) -> u64 {
         -(self.0 as i64) as u64

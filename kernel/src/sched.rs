@@ -1,4 +1,237 @@
-//! STUB of proc.
+//! Round robin on one CPU. The state is one structure per CPU behind a lock, so that more can follow.
+//!
+//! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel stack, in
+//! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
+
+use crate::arch::cpu;
+use crate::machine::AddressSpace;
+use crate::ranks;
+use crate::task::{Switch, Task, TaskState, Work};
+use crate::{timers, trap};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::sync::Lock;
+
+/// How long a thread runs while others wait, in ns.
+pub const SLICE: u64 = 4_000_000;
+
+struct Cpu {
+    current: Option<Arc<Task>>,
+    /// The thread that ran before, until the new one has left its stack; a dead one is freed then.
+    previous: Option<Arc<Task>>,
+    queue: VecDeque<Arc<Task>>,
+    /// Which address space is in the hardware, by address; 0 for none.
+    active_space: usize,
+    /// Nobody is runnable and the CPU sleeps.
+    idle: bool,
+}
+
+static CPU: Lock<Cpu, { ranks::SCHEDULER }> = Lock::new(Cpu {
+    current: None,
+    previous: None,
+    queue: VecDeque::new(),
+    active_space: 0,
+    idle: false,
+});
+static SWITCHES: AtomicU64 = AtomicU64::new(0);
+static IDLE_NS: AtomicU64 = AtomicU64::new(0);
+
+/// The thread that runs now; `None` before the first.
+pub fn current() -> Option<Arc<Task>> {
+    CPU.lock().current.clone()
+}
+
+/// Context switches since boot.
+pub fn switches() -> u64 {
+    SWITCHES.load(Relaxed)
+}
+
+/// Nanoseconds in which nobody was runnable.
+pub fn idle_ns() -> u64 {
+    IDLE_NS.load(Relaxed)
+}
+
+/// Threads that have the CPU or wait for it.
+pub fn runnable() -> usize {
+    let cpu = CPU.lock();
+    cpu.queue.len() + usize::from(!cpu.idle)
+}
+
+/// A new thread takes its place in the queue.
+pub fn start_task(task: Arc<Task>) {
+    push(task);
+}
+
+/// Makes a sleeping thread runnable. `false` when it was not asleep.
+pub fn wake(task: &Arc<Task>) -> bool {
+    wake_from(task, |state| {
+        matches!(
+            state,
+            TaskState::Interruptible | TaskState::Killable | TaskState::Uninterruptible
+        )
+    })
+}
+
+/// Makes a thread runnable when its state is one that `may` accepts. `false` when it is not.
+pub fn wake_from(task: &Arc<Task>, may: impl Fn(TaskState) -> bool) -> bool {
+    if task.state() == TaskState::Dead || !may(task.state()) {
+        return false;
+    }
+    task.set_state(TaskState::Runnable);
+    push(task.clone());
+    true
+}
+
+/// The running thread was about to sleep and does not: if somebody has woken it meanwhile, its place in the queue is
+/// given up.
+pub fn stay_awake(current: &Arc<Task>) {
+    if current.state() == TaskState::Runnable {
+        CPU.lock().queue.retain(|task| !Arc::ptr_eq(task, current));
+    } else {
+        current.set_state(TaskState::Runnable);
+    }
+}
+
+fn push(task: Arc<Task>) {
+    let mut cpu = CPU.lock();
+    cpu.queue.push_back(task);
+    // The one that ran alone has no slice yet.
+    let alone = cpu.queue.len() == 1 && !cpu.idle && cpu.current.is_some();
+    drop(cpu);
+    if alone {
+        timers::start_slice(timers::now() + SLICE);
+    }
+}
+
+/// Lets others run first, if there are any.
+pub fn yield_now() {
+    let mut cpu = CPU.lock();
+    if cpu.queue.is_empty() {
+        return;
+    }
+    let current = cpu.current.clone();
+    cpu.queue.extend(current);
+    drop(cpu);
+    schedule();
+}
+
+/// The slice is over: the running thread goes to the back when it returns to user mode.
+pub fn slice_over() {
+    let cpu = CPU.lock();
+    if let (Some(current), false) = (&cpu.current, cpu.queue.is_empty()) {
+        current.add_work(Work::RESCHEDULE);
+    }
+}
+
+/// Gives up the CPU. The caller has set its state (and is in a wait queue, if it wants to be woken) or has queued
+/// itself; returns when it has the CPU again.
+pub fn schedule() {
+    assert!(
+        mm::sync::held() == 0,
+        "a thread gives up the CPU with a lock held"
+    );
+    let next = next_task();
+    let now = timers::now();
+    let mut cpu = CPU.lock();
+    let current = cpu
+        .current
+        .as_ref()
+        .expect("schedule is called by a thread");
+    if Arc::ptr_eq(current, &next) {
+        next.times.resume(now);
+        return;
+    }
+    timers::start_slice(if cpu.queue.is_empty() {
+        u64::MAX
+    } else {
+        now + SLICE
+    });
+    next.times.resume(now);
+    SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
+    let switch = Switch::new(current, &next);
+    activate_for(&mut cpu, &next);
+    cpu.previous = cpu.current.replace(next);
+    drop(cpu);
+    switch.go();
+    finish_switch();
+}
+
+/// Takes the next thread from the queue, sleeping until there is one.
+fn next_task() -> Arc<Task> {
+    let mut cpu = CPU.lock();
+    if let Some(current) = &cpu.current {
+        current.times.leave_kernel(timers::now());
+    }
+    if let Some(next) = cpu.queue.pop_front() {
+        return next;
+    }
+    cpu.idle = true;
+    drop(cpu);
+    timers::start_slice(u64::MAX);
+    loop {
+        let before = timers::now();
+        let irq = cpu::wait_for_interrupt();
+        IDLE_NS.store(IDLE_NS.load(Relaxed) + timers::now() - before, Relaxed);
+        trap::interrupt(irq);
+        let mut cpu = CPU.lock();
+        if let Some(next) = cpu.queue.pop_front() {
+            cpu.idle = false;
+            return next;
+        }
+    }
+}
+
+/// On the new thread's stack: lets go of the one before.
+pub fn finish_switch() {
+    let previous = CPU.lock().previous.take();
+    drop(previous);
+}
+
+/// Makes the thread's address space the hardware's, unless it is already.
+fn activate_for(cpu: &mut Cpu, task: &Task) {
+    task.process().with_space(|space| {
+        let id = Arc::as_ptr(space).addr();
+        if cpu.active_space != id {
+            space.activate();
+            cpu.active_space = id;
+        }
+    });
+}
+
+/// Makes `space` the hardware's: the running thread's process has changed to it.
+pub fn activate(space: &Arc<AddressSpace>) {
+    let mut cpu = CPU.lock();
+    space.activate();
+    cpu.active_space = Arc::as_ptr(space).addr();
+}
+
+/// The running thread is no more. Nothing may be left on its stack that has to be dropped.
+pub fn exit() -> ! {
+    crate::task::with_current(|task| task.set_state(TaskState::Dead));
+    schedule();
+    unreachable!("a dead thread got the CPU");
+}
+
+/// Leaves the boot stack for the first thread.
 pub fn start() -> ! {
-    crate::arch::cpu::exit(0)
+    let first = next_task();
+    let mut cpu = CPU.lock();
+    activate_for(&mut cpu, &first);
+    let switch = Switch::first(&first);
+    first.times.resume(timers::now());
+    cpu.current = Some(first);
+    drop(cpu);
+    switch.go();
+    unreachable!("nobody goes back to the boot stack");
+}
+
+/// Leaves the running process's address space, which is about to go: the hardware gets an empty one.
+pub fn activate_none() {
+    static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
+    let empty = EMPTY.call_once(|| {
+        let space = AddressSpace::new(crate::machine::mm());
+        Arc::new(space.expect("memory for an empty address space"))
+    });
+    activate(empty);
 }

@@ -1,4 +1,151 @@
-//! STUB of proc.
-pub fn kernel_fault(_addr: mm::addr::VirtAddr, _access: mm::fault::Access) -> bool {
-    false
+//! The life of a thread: into user mode, back with a reason, what that asks for, and into user mode again.
+
+use crate::arch::trap::{Irq, Trap, UserContext};
+use crate::errno::Errno;
+use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SigInfo};
+use crate::task::{self, Task, Work};
+use crate::{fs, sched, syscall, timers};
+use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
+use mm::addr::VirtAddr;
+use mm::fault::{Access, Mode, Resolution};
+
+/// Where every thread starts, on its own kernel stack.
+pub extern "C" fn thread_main(_: usize) -> ! {
+    sched::finish_switch();
+    {
+        let task = task::current();
+        let mut user = task.take_start();
+        run(&task, &mut user);
+        task::finish(&task);
+    }
+    sched::exit()
+}
+
+/// User mode, over and over, until the thread ends.
+fn run(task: &Arc<Task>, user: &mut UserContext) {
+    while !task.work().contains(Work::EXIT) {
+        let trap = user.run();
+        if let Trap::Syscall = trap
+            && let Some(value) = syscall::quick(task, user.syscall_number())
+        {
+            user.set_return(value);
+            continue;
+        }
+        task.times.leave_user(timers::now());
+        let mut interrupted = handle(task, user, trap);
+        while interrupted.is_some() || !task.work().is_empty() {
+            if task.work().contains(Work::EXIT) {
+                break;
+            }
+            before_user_mode(task, user, interrupted.take());
+        }
+        task.times.leave_kernel(timers::now());
+    }
+}
+
+/// Does what the trap asks for. Returns the restart error of a system call that a signal interrupted.
+fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno> {
+    match trap {
+        Trap::Syscall => return syscall::enter(task, user),
+        Trap::Interrupt(irq) => interrupt(irq),
+        Trap::PageFault { addr, access, .. } => page_fault(task, user, addr, access),
+        other => signal::force(task, fault_info(other, user)),
+    }
+    None
+}
+
+/// What is left to do: making room for others, signals.
+fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, interrupted: Option<Errno>) {
+    let work = task.work();
+    if work.contains(Work::RESCHEDULE) {
+        task.clear_work(Work::RESCHEDULE);
+        task.count_involuntary_switch();
+        sched::yield_now();
+    }
+    if interrupted.is_some() || work.intersects(Work::SIGNAL | Work::RESTORE_MASK) {
+        signal::deliver(task, user, interrupted);
+    }
+}
+
+/// A page fault in user mode: resolved, or a signal.
+fn page_fault(task: &Arc<Task>, user: &UserContext, addr: VirtAddr, access: Access) {
+    let resolution = task
+        .process()
+        .space()
+        .map_or(Resolution::NotMapped, |space| {
+            space.fault(addr, access, Mode::User)
+        });
+    let info = match resolution {
+        Resolution::Done => return,
+        Resolution::NotMapped => SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
+        Resolution::Denied => SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
+        Resolution::Bus => SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
+        Resolution::NoMem => {
+            log::warn!(
+                "out of memory: killed {} at {:x}, ip {:x}",
+                task::describe_current(),
+                addr.0,
+                user.pc()
+            );
+            SigInfo::kernel(SIGKILL)
+        }
+    };
+    signal::force(task, info);
+}
+
+/// The signal of a trap that is always the program's mistake.
+fn fault_info(trap: Trap, user: &UserContext) -> SigInfo {
+    let pc = user.pc();
+    match trap {
+        Trap::IllegalInstruction => SigInfo::fault(SIGILL, abi::ILL_ILLOPN, pc),
+        Trap::DivideError => SigInfo::fault(SIGFPE, abi::FPE_INTDIV, pc),
+        Trap::FloatingPoint(code) => SigInfo::fault(SIGFPE, code as u32, pc),
+        Trap::Breakpoint => breakpoint(pc),
+        Trap::SingleStep => SigInfo::fault(SIGTRAP, abi::TRAP_TRACE, pc),
+        Trap::Alignment { addr } => SigInfo::fault(SIGBUS, abi::BUS_ADRALN, addr.0),
+        _ => SigInfo::fault(SIGSEGV, abi::SI_KERNEL, 0),
+    }
+}
+
+/// Linux says SI_KERNEL without an address for int3, TRAP_BRKPT at the instruction for brk.
+fn breakpoint(pc: u64) -> SigInfo {
+    if cfg!(target_arch = "x86_64") {
+        SigInfo::kernel(SIGTRAP)
+    } else {
+        SigInfo::fault(SIGTRAP, abi::TRAP_BRKPT, pc)
+    }
+}
+
+/// An interrupt, from user mode or from the idle CPU.
+pub fn interrupt(irq: Irq) {
+    match irq {
+        Irq::Timer => timers::interrupt(),
+        Irq::Serial => fs::tty::receive_pending(),
+        Irq::Spurious => {}
+        Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
+    }
+}
+
+/// A page fault in the kernel's user access routines: `true` when the access can be repeated.
+pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
+    let Some(task) = sched::current() else {
+        return false;
+    };
+    match task
+        .process()
+        .space()
+        .map(|space| space.fault(addr, access, Mode::Kernel))
+    {
+        Some(Resolution::Done) => true,
+        Some(Resolution::NoMem) => {
+            log::warn!(
+                "out of memory: killed {} in a system call",
+                task::describe_current()
+            );
+            signal::kill_current(&task);
+            false
+        }
+        _ => false,
+    }
 }

@@ -1,1 +1,170 @@
-//! STUB of proc.
+//! Waiting for something to become true.
+//!
+//! The pattern is always the same: a queue beside the state it is about; the waiter looks, queues itself, looks again
+//! and sleeps; whoever changes the state wakes the queue. A wake-up is a hint: the waiter looks again.
+
+use crate::errno::{Errno, Result};
+use crate::ranks;
+use crate::sched;
+use crate::signal;
+use crate::task::{self, Task, TaskState};
+use crate::timers::{self, Action};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use mm::sync::Lock;
+
+/// Threads that wait for one thing, in the order they came.
+pub struct WaitQueue(Lock<VecDeque<Arc<Task>>, { ranks::WAIT_QUEUE }>);
+
+impl Default for WaitQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WaitQueue {
+    /// Nobody waits.
+    pub const fn new() -> Self {
+        Self(Lock::new(VecDeque::new()))
+    }
+
+    /// Wakes all who wait.
+    pub fn wake_all(&self) {
+        let mut queue = self.0.lock();
+        while let Some(task) = queue.pop_front() {
+            sched::wake(&task);
+        }
+    }
+
+    /// Wakes the one who has waited longest and still sleeps.
+    pub fn wake_one(&self) {
+        let mut queue = self.0.lock();
+        while let Some(task) = queue.pop_front() {
+            if sched::wake(&task) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until `ready` gives a value: it is asked first, and again after each wake-up. `deadline` is in ns of
+    /// [`timers::now`]. `Ok(None)`: it has passed. ERESTARTSYS: a signal is to be handled.
+    pub fn wait<T>(
+        &self,
+        deadline: Option<u64>,
+        ready: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>> {
+        wait_any(&[self], deadline, ready)
+    }
+
+    /// As [`WaitQueue::wait`], without deadline, and neither signals nor SIGKILL end it: for short waits that another
+    /// thread is sure to end.
+    pub fn wait_uninterruptible<T>(&self, ready: impl FnMut() -> Option<T>) -> T {
+        match wait_on(&[self], None, TaskState::Uninterruptible, ready) {
+            Ok(Some(value)) => value,
+            Ok(None) | Err(_) => unreachable!("nothing but the value ends this wait"),
+        }
+    }
+
+    /// As [`WaitQueue::wait`], without deadline; only a fatal signal ends it.
+    pub fn wait_killable<T>(&self, ready: impl FnMut() -> Option<T>) -> Result<T> {
+        wait_on(&[self], None, TaskState::Killable, ready)
+            .map(|value| value.expect("a wait without deadline has no time-out"))
+    }
+
+    fn add(&self, task: &Arc<Task>) {
+        self.0.lock().push_back(task.clone());
+    }
+
+    fn remove(&self, task: &Arc<Task>) {
+        self.0.lock().retain(|t| !Arc::ptr_eq(t, task));
+    }
+}
+
+/// Waits on several queues at once, as [`WaitQueue::wait`] does on one.
+pub fn wait_any<T>(
+    queues: &[&WaitQueue],
+    deadline: Option<u64>,
+    ready: impl FnMut() -> Option<T>,
+) -> Result<Option<T>> {
+    wait_on(queues, deadline, TaskState::Interruptible, ready)
+}
+
+/// Sleeps until `deadline` (`None`: for ever) or a signal (ERESTARTSYS).
+pub fn sleep_until(deadline: Option<u64>) -> Result {
+    wait_any(&[], deadline, || None::<()>).map(|_| ())
+}
+
+fn wait_on<T>(
+    queues: &[&WaitQueue],
+    deadline: Option<u64>,
+    how: TaskState,
+    mut ready: impl FnMut() -> Option<T>,
+) -> Result<Option<T>> {
+    if let Some(value) = ready() {
+        return Ok(Some(value));
+    }
+    let task = task::current();
+    let mut timer = None;
+    let result = loop {
+        for queue in queues {
+            queue.add(&task);
+        }
+        task.set_state(how);
+        // Asked again now that a wake-up cannot be missed.
+        let result = match ready() {
+            Some(value) => Some(Ok(Some(value))),
+            None if signal::interrupts(&task, how) => Some(Err(Errno::ERESTARTSYS)),
+            None if deadline.is_some_and(|at| at <= timers::now()) => Some(Ok(None)),
+            None => None,
+        };
+        if result.is_some() {
+            sched::stay_awake(&task);
+        } else {
+            if let (Some(at), None) = (deadline, timer) {
+                timer = Some(timers::set(at, Action::Wake(task.clone())));
+            }
+            task.count_voluntary_switch();
+            sched::schedule();
+        }
+        for queue in queues {
+            queue.remove(&task);
+        }
+        if let Some(result) = result {
+            break result;
+        }
+    };
+    if let Some(timer) = timer {
+        timers::cancel(timer);
+    }
+    result
+}
+
+/// Something that happens once.
+pub struct Completion {
+    done: AtomicBool,
+    queue: WaitQueue,
+}
+
+impl Completion {
+    /// Not yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            done: AtomicBool::new(false),
+            queue: WaitQueue::new(),
+        })
+    }
+
+    /// It has happened.
+    pub fn complete(&self) {
+        // Pairs with the load in `wait_killable`.
+        self.done.store(true, Ordering::Release);
+        self.queue.wake_all();
+    }
+
+    /// Waits until it has happened, or until the thread is killed.
+    pub fn wait_killable(&self) -> Result {
+        self.queue
+            .wait_killable(|| self.done.load(Ordering::Acquire).then_some(()))
+    }
+}

@@ -54,6 +54,12 @@ const ESR_MAGIC: u32 = 0x4553_5201;
 const FPSIMD_BYTES: u32 = 8 + 8 + 512;
 const FPSIMD_WORDS: usize = FPSIMD_BYTES as usize / 8;
 
+/// The least room that a signal frame and a small handler need (AT_MINSIGSTKSZ).
+pub fn min_signal_stack() -> u64 {
+    // The frame, the frame record and its alignment.
+    SIZE + 16 + 15
+}
+
 type Words = [u64; WORDS];
 
 fn bytes(words: &Words) -> &[u8] {

@@ -6,7 +6,7 @@ use super::{fp, gic, idregs, regs, uaccess};
 use mm::addr::VirtAddr;
 use mm::fault::Access;
 
-pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, SignalFrame};
+pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, SignalFrame, min_signal_stack};
 
 /// An interrupt, already acknowledged at the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

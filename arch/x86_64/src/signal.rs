@@ -122,6 +122,12 @@ fn check(at: u64, len: usize) -> Result<(), ()> {
         .ok_or(())
 }
 
+/// The least room that a signal frame and a small handler need (AT_MINSIGSTKSZ).
+pub fn min_signal_stack() -> u64 {
+    // The frame, its alignments and the red zone.
+    (size_of::<RtFrame>() + fp_room()) as u64 + 63 + 15 + RED_ZONE
+}
+
 impl UserContext {
     /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state) below `stack`, and makes the
     /// context enter `handler(signo, &siginfo, &ucontext)`; returns to `restorer` (x86_64: SA_RESTORER, required; aarch64: the

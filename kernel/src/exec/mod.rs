@@ -1,1 +1,204 @@
-//! STUB of proc.
+//! execve: from a file to a program that is ready to run.
+//!
+//! The new address space is built in full beside the old one; only then does the process change over, so a failure at
+//! any step before leaves the old program running.
+//!
+//! What boot says when PID 1 cannot be started, after `quire: cannot start PATH: ` (the machine then ends with the
+//! status of a panic, 101):
+//!
+//! | cause | text |
+//! |---|---|
+//! | no such file | `no PATH in the initramfs: put a static program there, or name another with init=PATH` |
+//! | directory, or not executable | `it is not an executable file: chmod +x it before packing` |
+//! | neither ELF nor script | `it is not an ELF program and not a #! script` |
+//! | wrong architecture | `it is a program for aarch64, this machine is x86_64: build it for x86_64, or run with --arch aarch64` |
+//! | needs an interpreter | `it is a dynamic program and its interpreter /lib64/ld-linux-x86-64.so.2 is missing: link it with -static` |
+//! | shorter than its headers say | `it is truncated: segment N ends at byte N of N` |
+//! | two segments at one address | `its segments N and N overlap` |
+//! | an address outside user space | `its segment N lies outside user space, at ADDRESS` |
+//! | no segments, bad headers | `its ELF headers make no sense: ...` |
+//! | no memory | `out of memory; give the machine more (--mem)` |
+
+mod aslr;
+mod elf_file;
+mod layout;
+mod refusal;
+mod script;
+mod stack;
+
+pub use refusal::Refusal;
+pub use stack::{MAX_STRING, MAX_STRINGS};
+
+use crate::arch::trap::UserContext;
+use crate::cmdline;
+use crate::errno::{Errno, Result};
+use crate::fs::{self, ExecFile, FsContext};
+use crate::machine::{AddressSpace, mm};
+use crate::sched;
+use crate::signal;
+use crate::task::{self, AltStack, Image, Limits, Process, Task};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Arguments and environment, without the NULs.
+#[derive(Clone, Debug, Default)]
+pub struct Strings {
+    /// argv
+    pub args: Vec<Vec<u8>>,
+    /// envp
+    pub env: Vec<Vec<u8>>,
+}
+
+/// A program that is ready: its address space and where it starts.
+struct Ready {
+    space: Arc<AddressSpace>,
+    image: Image,
+    pc: u64,
+    sp: u64,
+}
+
+/// Interpreters of interpreters of scripts: as many as Linux follows.
+const MAX_SCRIPTS: usize = 5;
+
+/// Follows `#!` lines to an ELF file and builds its address space.
+fn prepare(
+    context: &FsContext,
+    path: &[u8],
+    file: ExecFile,
+    mut strings: Strings,
+    process: &Process,
+) -> core::result::Result<Ready, Refusal> {
+    let limits = process.limits();
+    let mut file = file;
+    let name = path.to_vec();
+    let mut path = path.to_vec();
+    for _ in 0..=MAX_SCRIPTS {
+        let Some(script) = script::parse(&file)? else {
+            return build(file, &name, &strings, &limits, process);
+        };
+        script.rewrite(&mut strings, &path);
+        path = script.interpreter;
+        file = fs::open_exec(context, &path)?;
+    }
+    Err(Refusal::Errno(Errno::ELOOP))
+}
+
+/// Builds the address space of an ELF file.
+fn build(
+    file: ExecFile,
+    name: &[u8],
+    strings: &Strings,
+    limits: &Limits,
+    process: &Process,
+) -> core::result::Result<Ready, Refusal> {
+    let program = elf_file::Program::read(&file)?;
+    stack::check_size(strings, limits)?;
+    let space = AddressSpace::new(mm())?;
+    space.set_limits(limits.for_space());
+    let aslr = aslr::Offsets::new(limits, process);
+    let loaded = layout::load(&space, &program, &file, &aslr)?;
+    let stack = stack::build(
+        &space, &program, &loaded, strings, name, limits, &aslr, process,
+    )?;
+    let image = Image {
+        exe: Some(file),
+        args: stack.args,
+        env: stack.env,
+        auxv: stack.auxv,
+        code: loaded.code,
+        data: loaded.data,
+        brk: loaded.brk,
+        stack: stack.pointer,
+    };
+    Ok(Ready {
+        space: Arc::new(space),
+        image,
+        pc: loaded.entry.0,
+        sp: stack.pointer.0,
+    })
+}
+
+/// execve(2) and execveat(2) by the running thread: `file` is open already, `path` is what the program will be told.
+pub fn execve(
+    task: &Arc<Task>,
+    user: &mut UserContext,
+    file: ExecFile,
+    path: &[u8],
+    strings: Strings,
+) -> Result<u64> {
+    let process = task.process();
+    let context = task.fs();
+    let ready = prepare(&context, path, file, strings, process).map_err(|why| {
+        if !matches!(why, Refusal::Errno(_) | Refusal::NotElf) {
+            log::info!(
+                "{}: cannot execute {}: {why}",
+                task::describe_current(),
+                String::from_utf8_lossy(path)
+            );
+        }
+        why.errno()
+    })?;
+    task::kill_other_threads(task)?;
+    *user = UserContext::new(ready.pc, ready.sp);
+    change_over(task, ready, path);
+    Ok(0)
+}
+
+/// The point of no return: the running thread's process becomes the new program.
+fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
+    let process = task.process();
+    sched::activate(&ready.space);
+    let old = process.replace_space(Some(ready.space));
+    drop(old);
+    process.set_image(ready.image);
+    process.set_handlers(process.handlers().copy_for_exec());
+    process.did_exec.store(true, Relaxed);
+    process.dumpable.store(1, Relaxed);
+    *task.alt_stack.lock() = AltStack::NONE;
+    task.clear_child_tid.store(0, Relaxed);
+    task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
+    // Descriptors that were shared with another process (CLONE_FILES) stay as they are there.
+    let mut files = task.files();
+    if Arc::get_mut(&mut files).is_none() && Arc::strong_count(&files) > 2 {
+        task.set_files(Arc::new(files.fork()));
+    }
+    task.files().close_on_exec();
+    signal::recalculate(task);
+    if let Some(done) = task.vfork_done.lock().take() {
+        done.complete();
+    }
+}
+
+/// PID 1's program, before there is a thread; the error is for the console.
+pub fn first(
+    process: &Arc<Process>,
+    context: &FsContext,
+    path: &[u8],
+    strings: Strings,
+) -> core::result::Result<UserContext, String> {
+    let name = String::from_utf8_lossy(path).into_owned();
+    let ready = fs::open_exec(context, path)
+        .map_err(Refusal::Errno)
+        .and_then(|file| prepare(context, path, file, strings, process))
+        .map_err(|why| match why {
+            Refusal::Errno(Errno::ENOENT) => {
+                format!("no {name} in the initramfs: put a static program there, or name another with init=PATH")
+            }
+            Refusal::Errno(Errno::EACCES) => {
+                String::from("it is not an executable file: chmod +x it before packing")
+            }
+            why => format!("{why}"),
+        })?;
+    process.replace_space(Some(ready.space));
+    process.set_image(ready.image);
+    Ok(UserContext::new(ready.pc, ready.sp))
+}
+
+/// Whether addresses are to be random for this process.
+fn randomised(process: &Process) -> bool {
+    const ADDR_NO_RANDOMIZE: u32 = 0x004_0000;
+    !cmdline::get().norandmaps && process.personality.load(Relaxed) & ADDR_NO_RANDOMIZE == 0
+}

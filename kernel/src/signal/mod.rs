@@ -1,1 +1,105 @@
-//! STUB of proc.
+//! Signals: what is pending, what is to be done about it, and the way into a handler and back.
+
+mod action;
+mod deliver;
+mod info;
+mod pending;
+mod send;
+mod stop;
+
+pub use action::{Action, Default, Disposition, Handlers};
+pub use deliver::{deliver, restore_saved_mask, sigreturn};
+pub use info::{Fields, SigInfo};
+pub use pending::Pending;
+pub use send::{force, kill_current, send_group, send_process, send_session, send_task};
+pub use stop::{StopState, continue_process, stop_process};
+
+use crate::errno::{Errno, Result};
+use crate::task::{Task, TaskState, Work};
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::general as abi;
+
+/// A set of signals: bit n-1 is signal n.
+pub type SigSet = u64;
+
+macro_rules! signals {
+    ($($name:ident)*) => {
+        $(#[doc = concat!("signal(7): ", stringify!($name))]
+        pub const $name: i32 = abi::$name as i32;)*
+    };
+}
+
+signals! {
+    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE SIGALRM SIGTERM
+    SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF SIGWINCH SIGIO
+    SIGPWR SIGSYS
+}
+
+/// The highest signal number.
+pub const LAST: i32 = 64;
+/// The first real-time signal as the kernel counts.
+pub const FIRST_REALTIME: i32 = 32;
+/// Signals that cannot be blocked, caught or ignored.
+pub const UNBLOCKABLE: SigSet = bit(SIGKILL) | bit(SIGSTOP);
+/// Signals that stop a process by default.
+pub const STOPPING: SigSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+
+/// The set with this one signal (1 to 64).
+pub const fn bit(signo: i32) -> SigSet {
+    1 << (signo - 1)
+}
+
+/// EINVAL unless `signo` is 1 to 64.
+pub fn check(signo: u64) -> Result<i32> {
+    match signo as i32 {
+        n @ 1..=LAST => Ok(n),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Whether the running thread has to go back to user mode to handle a signal, stop or end.
+pub fn pending() -> bool {
+    crate::task::with_current(|task| interrupts(task, TaskState::Interruptible))
+}
+
+/// Whether a sleep of this kind ends now because of a signal.
+pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
+    let work = task.work();
+    match how {
+        TaskState::Interruptible => work.intersects(Work::SIGNAL | Work::EXIT),
+        TaskState::Killable => work.intersects(Work::SIGNAL) && is_killed(task),
+        _ => false,
+    }
+}
+
+/// Whether the thread is to end as soon as it can.
+fn is_killed(task: &Task) -> bool {
+    task.process().is_ending_for(task)
+        || (task.pending.lock().set() | task.process().pending.lock().set()) & bit(SIGKILL) != 0
+}
+
+/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending signal is free now.
+pub fn set_blocked(task: &Task, set: SigSet) {
+    task.store_blocked(set & !UNBLOCKABLE);
+    recalculate(task);
+}
+
+/// For sigsuspend, ppoll and pselect: `set` is the mask until the system call has ended; a handler that interrupts it
+/// runs with it, and the old one comes back afterwards.
+pub fn set_temporary_mask(set: SigSet) {
+    crate::task::with_current(|task| {
+        task.saved_mask.store(task.blocked(), Relaxed);
+        task.add_work(Work::RESTORE_MASK);
+        set_blocked(task, set);
+    });
+}
+
+/// Notes in the thread's work whether something that it does not block is pending.
+pub(crate) fn recalculate(task: &Task) {
+    let set = task.pending.lock().set() | task.process().pending.lock().set();
+    if set & !task.blocked() != 0 || task.process().wants_attention(task) {
+        task.add_work(Work::SIGNAL);
+    } else {
+        task.clear_work(Work::SIGNAL);
+    }
+}

@@ -1,1 +1,214 @@
-//! STUB of proc.
+//! System calls: from number and arguments to a result.
+//!
+//! The three ways in, by cost: [`quick`] answers calls that only read a number of the caller's; [`dispatch`] is one
+//! `match` per family, each a jump table; x86_64's numbers that newer machines do without come last, in `legacy`.
+
+mod files;
+mod identity;
+#[cfg(target_arch = "x86_64")]
+mod legacy;
+mod memory;
+mod process;
+mod sched;
+mod signal;
+mod system;
+mod time;
+mod unknown;
+
+pub use unknown::{CallSet, unknown};
+
+use crate::arch::trap::UserContext;
+use crate::errno::{Errno, Result};
+use crate::task::Task;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Relaxed;
+use syscalls::Sysno;
+
+/// A system call on its way: who calls, and the caller's registers.
+pub struct Call<'a> {
+    /// The calling thread.
+    pub task: &'a Arc<Task>,
+    /// Its registers, for calls that change them (clone, execve, rt_sigreturn).
+    pub user: &'a mut UserContext,
+    /// The arguments as they are in registers.
+    pub args: [u64; 6],
+}
+
+/// Calls that read a number of the caller's and nothing else: no clock is read for them and nothing is locked.
+#[inline]
+pub fn quick(task: &Task, number: u64) -> Option<u64> {
+    const GETPID: u64 = Sysno::getpid as u64;
+    const GETTID: u64 = Sysno::gettid as u64;
+    const GETPPID: u64 = Sysno::getppid as u64;
+    match number {
+        GETPID => Some(task.process().pid() as u64),
+        GETTID => Some(task.tid() as u64),
+        GETPPID => Some(task.process().ppid() as u64),
+        _ => None,
+    }
+}
+
+/// Does the call that `user` has made. Returns the error when it is to be repeated or ended once signals are handled.
+pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
+    let number = user.syscall_number();
+    let args = user.syscall_args();
+    let result = match Sysno::new(number as usize) {
+        Some(sysno) => dispatch(sysno, Call { task, user, args }),
+        None => unknown::report(task, number, None),
+    };
+    match result {
+        Ok(value) => user.set_return(value),
+        Err(Errno::ERESTARTSYS) => return Some(after_signal(number)),
+        Err(errno) => user.set_return(errno.to_return()),
+    }
+    task.restart_deadline.store(0, Relaxed);
+    None
+}
+
+/// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART says, signal(7).
+fn after_signal(number: u64) -> Errno {
+    let never_restarted = match Sysno::new(number as usize) {
+        #[cfg(target_arch = "x86_64")]
+        Some(Sysno::poll | Sysno::select | Sysno::pause | Sysno::epoll_wait) => true,
+        Some(
+            Sysno::ppoll
+            | Sysno::pselect6
+            | Sysno::nanosleep
+            | Sysno::clock_nanosleep
+            | Sysno::rt_sigsuspend
+            | Sysno::rt_sigtimedwait
+            | Sysno::epoll_pwait,
+        ) => true,
+        _ => false,
+    };
+    if never_restarted {
+        Errno::ERESTARTNOHAND
+    } else {
+        Errno::ERESTARTSYS
+    }
+}
+
+/// One family after the other: first those of processes and memory, then those of files.
+fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
+    if let Some(result) = files::call(call.task, sysno, &call.args) {
+        return result;
+    }
+    let [a, b, c, d, e, f] = call.args;
+    match sysno {
+        Sysno::mmap => memory::mmap(call.task, a, b, c, d, e, f),
+        Sysno::munmap => memory::munmap(call.task, a, b),
+        Sysno::mprotect => memory::mprotect(call.task, a, b, c),
+        Sysno::mremap => memory::mremap(call.task, a, b, c, d, e),
+        Sysno::brk => memory::brk(call.task, a),
+        Sysno::madvise => memory::madvise(call.task, a, b, c),
+        Sysno::mincore => memory::mincore(call.task, a, b, c),
+        Sysno::msync => memory::msync(call.task, a, b, c),
+        Sysno::mlock => memory::mlock(call.task, a, b, 0),
+        Sysno::mlock2 => memory::mlock(call.task, a, b, c),
+        Sysno::munlock => memory::munlock(call.task, a, b),
+        Sysno::mlockall => memory::mlockall(call.task, a),
+        Sysno::munlockall => memory::munlockall(call.task),
+
+        Sysno::clone => process::clone(&mut call),
+        Sysno::clone3 => process::clone3(&mut call, a, b),
+        Sysno::execve => process::execve(&mut call, a, b, c),
+        Sysno::execveat => process::execveat(&mut call, a as i32, b, c, d, e),
+        Sysno::exit => process::exit(call.task, a),
+        Sysno::exit_group => process::exit_group(call.task, a),
+        Sysno::wait4 => process::wait4(call.task, a, b, c, d),
+        Sysno::waitid => process::waitid(call.task, a, b, c, d, e),
+        Sysno::pidfd_open => process::pidfd_open(call.task, a, b),
+        Sysno::pidfd_send_signal => signal::pidfd_send_signal(call.task, a, b, c, d),
+        Sysno::set_tid_address => process::set_tid_address(call.task, a),
+        Sysno::futex => process::futex(call.task, a, b, c, d, e, f),
+
+        Sysno::setpgid => identity::setpgid(call.task, a, b),
+        Sysno::getpgid => identity::getpgid(call.task, a),
+        Sysno::setsid => identity::setsid(call.task),
+        Sysno::getsid => identity::getsid(call.task, a),
+        Sysno::getuid => identity::user(call.task, 0),
+        Sysno::geteuid => identity::user(call.task, 1),
+        Sysno::getgid => identity::group(call.task, 0),
+        Sysno::getegid => identity::group(call.task, 1),
+        Sysno::setuid => identity::setuid(call.task, a),
+        Sysno::setgid => identity::setgid(call.task, a),
+        Sysno::setreuid => identity::setresuid(call.task, a, b, b),
+        Sysno::setregid => identity::setresgid(call.task, a, b, b),
+        Sysno::setresuid => identity::setresuid(call.task, a, b, c),
+        Sysno::setresgid => identity::setresgid(call.task, a, b, c),
+        Sysno::getresuid => identity::getres(call.task, true, a, b, c),
+        Sysno::getresgid => identity::getres(call.task, false, a, b, c),
+        Sysno::setfsuid => identity::user(call.task, 1),
+        Sysno::setfsgid => identity::group(call.task, 1),
+        Sysno::getgroups => identity::getgroups(call.task, a, b),
+        Sysno::setgroups => identity::setgroups(call.task, a, b),
+
+        Sysno::kill => signal::kill(call.task, a, b),
+        Sysno::tkill => signal::tgkill(call.task, None, a, b),
+        Sysno::tgkill => signal::tgkill(call.task, Some(a), b, c),
+        Sysno::rt_sigqueueinfo => signal::sigqueueinfo(call.task, a, None, b, c),
+        Sysno::rt_tgsigqueueinfo => signal::sigqueueinfo(call.task, a, Some(b), c, d),
+        Sysno::rt_sigaction => signal::sigaction(call.task, a, b, c, d),
+        Sysno::rt_sigprocmask => signal::sigprocmask(call.task, a, b, c, d),
+        Sysno::rt_sigpending => signal::sigpending(call.task, a, b),
+        Sysno::rt_sigsuspend => signal::sigsuspend(a, b),
+        Sysno::rt_sigtimedwait => signal::sigtimedwait(call.task, a, b, c, d),
+        Sysno::rt_sigreturn => Ok(crate::signal::sigreturn(call.task, call.user)),
+        Sysno::sigaltstack => signal::sigaltstack(call.task, call.user, a, b),
+
+        Sysno::nanosleep => time::nanosleep(call.task, a, b),
+        Sysno::clock_nanosleep => time::clock_nanosleep(call.task, a, b, c, d),
+        Sysno::clock_gettime => time::clock_gettime(call.task, a, b),
+        Sysno::clock_getres => time::clock_getres(a, b),
+        Sysno::clock_settime => time::clock_settime(a, b),
+        Sysno::gettimeofday => time::gettimeofday(a, b),
+        Sysno::settimeofday => time::settimeofday(a, b),
+        Sysno::setitimer => time::setitimer(call.task, a, b, c),
+        Sysno::getitimer => time::getitimer(call.task, a, b),
+        Sysno::times => time::times(call.task, a),
+        Sysno::getrusage => time::getrusage(call.task, a, b),
+
+        Sysno::sched_yield => sched::sched_yield(),
+        Sysno::sched_getaffinity => sched::getaffinity(a, b, c),
+        Sysno::sched_setaffinity => sched::setaffinity(a, b, c),
+        Sysno::sched_getscheduler => sched::getscheduler(a),
+        Sysno::sched_setscheduler => sched::setscheduler(a, b, c),
+        Sysno::sched_getparam => sched::getparam(a, b),
+        Sysno::sched_setparam => sched::setparam(a, b),
+        Sysno::sched_get_priority_max | Sysno::sched_get_priority_min => {
+            sched::priority_range(sysno, a)
+        }
+        Sysno::sched_rr_get_interval => sched::rr_get_interval(a, b),
+        Sysno::getpriority => sched::getpriority(call.task, a, b),
+        Sysno::setpriority => sched::setpriority(call.task, a, b, c),
+        Sysno::getcpu => sched::getcpu(a, b),
+
+        Sysno::uname => system::uname(a),
+        Sysno::sysinfo => system::sysinfo(a),
+        Sysno::getrandom => system::getrandom(a, b, c),
+        Sysno::prctl => system::prctl(call.task, a, b, c, d, e),
+        Sysno::personality => system::personality(call.task, a),
+        Sysno::reboot => system::reboot(a, b, c),
+        Sysno::getrlimit => system::getrlimit(call.task, a, b),
+        Sysno::setrlimit => system::setrlimit(call.task, a, b),
+        Sysno::prlimit64 => system::prlimit(call.task, a, b, c, d),
+        Sysno::sethostname => system::sethostname(a, b),
+        Sysno::setdomainname => Ok(0),
+        // Answered as a kernel without them does: programs ask, and do without.
+        Sysno::rseq | Sysno::set_robust_list | Sysno::get_robust_list | Sysno::membarrier => {
+            Err(Errno::ENOSYS)
+        }
+        _ => other(sysno, call),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn other(sysno: Sysno, call: Call<'_>) -> Result<u64> {
+    let task = call.task;
+    legacy::call(sysno, call).unwrap_or_else(|| unknown::report(task, sysno as u64, Some(sysno)))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn other(sysno: Sysno, call: Call<'_>) -> Result<u64> {
+    unknown::report(call.task, sysno as u64, Some(sysno))
+}

@@ -1,8 +1,60 @@
-//! STUB of proc.
+//! Threads and processes.
+//!
+//! A [`Task`] is a thread: what the scheduler switches between. A [`Process`] is a thread group: what has a PID, an
+//! address space, signal handlers and children. The [`table`] knows them all; a thread is there until it has exited,
+//! a process until its parent has waited for it.
+
+mod clone;
+mod credentials;
+mod exit;
+mod limits;
+mod pidfd;
+mod process;
+mod start;
+mod switch;
+mod table;
+mod thread;
+mod times;
+mod wait;
+
+pub use clone::{CloneRequest, clone};
+pub use credentials::Credentials;
+pub use exit::{exit_group, exit_thread, finish, kill_other_threads};
+pub use limits::{Limits, Resource};
+pub use pidfd::{open_pidfd, pidfd_process};
+pub use process::{Image, Process};
+pub use start::spawn_init;
+pub use switch::{Context, Switch};
+pub use table::{
+    Counts, counts, find, find_task, for_each_space, init_process, processes, session_of,
+};
+pub use thread::{AltStack, Task, TaskState, Work};
+pub use times::{ProcessTimes, Times};
+pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
+
+pub(crate) use table::{group_members, move_to_group, new_session, rename_leader};
+
+use alloc::format;
 use alloc::string::String;
-pub fn describe_current() -> String {
-    String::from("none")
+use alloc::sync::Arc;
+
+/// A process or thread number, from 1.
+pub type Pid = i32;
+
+/// The thread that runs now. Panics before the first thread runs.
+pub fn current() -> Arc<Task> {
+    crate::sched::current().expect("a thread runs")
 }
-pub fn spawn_init(_cmdline: &crate::cmdline::CommandLine) -> Result<(), String> {
-    Err(String::from("not built yet"))
+
+/// Calls `f` with the thread that runs now.
+pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
+    f(&current())
+}
+
+/// Name and number of the running thread for reports: "sh[17]", "boot" before the first one.
+pub fn describe_current() -> String {
+    match crate::sched::current() {
+        Some(task) => format!("{}[{}]", task.comm(), task.tid()),
+        None => String::from("boot"),
+    }
 }

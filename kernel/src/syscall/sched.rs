@@ -1,0 +1,152 @@
+//! Scheduling calls: one CPU, one class; what programs set they may set, as far as it makes sense.
+
+use crate::errno::{Errno, Result};
+use crate::sched;
+use crate::syscall::time;
+use crate::task::{self, Pid, Process, Task};
+use crate::uaccess;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use linux_raw_sys::general as abi;
+use syscalls::Sysno;
+
+/// sched_yield(2).
+pub fn sched_yield() -> Result<u64> {
+    sched::yield_now();
+    Ok(0)
+}
+
+/// A thread by number, 0 for the caller. ESRCH, EINVAL.
+fn thread(tid: u64) -> Result<Arc<Task>> {
+    match tid as Pid {
+        0 => Ok(task::current()),
+        tid @ 1.. => task::find_task(tid).ok_or(Errno::ESRCH),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_getaffinity(2): the one CPU. Returns how many bytes of the mask were written.
+pub fn getaffinity(tid: u64, size: u64, mask: u64) -> Result<u64> {
+    thread(tid)?;
+    if size < 8 || !size.is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    uaccess::write(mask, &1u64)?;
+    Ok(8)
+}
+
+/// sched_setaffinity(2). EINVAL: the mask leaves no CPU that is there.
+pub fn setaffinity(tid: u64, size: u64, mask: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    let len = size.min(8) as usize;
+    uaccess::read_bytes(mask, &mut bytes[..len])?;
+    thread(tid)?;
+    if bytes[0] & 1 == 0 {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(0)
+    }
+}
+
+/// sched_getscheduler(2).
+pub fn getscheduler(tid: u64) -> Result<u64> {
+    thread(tid)?;
+    Ok(u64::from(abi::SCHED_NORMAL))
+}
+
+/// sched_setscheduler(2): classes that share the CPU fairly. EPERM for the others: they would starve the rest.
+pub fn setscheduler(tid: u64, policy: u64, param: u64) -> Result<u64> {
+    const RESET_ON_FORK: u32 = 0x4000_0000;
+    let priority: i32 = uaccess::read(param)?;
+    thread(tid)?;
+    match policy as u32 & !RESET_ON_FORK {
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => Ok(0),
+        abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_getparam(2).
+pub fn getparam(tid: u64, param: u64) -> Result<u64> {
+    thread(tid)?;
+    uaccess::write(param, &0i32)?;
+    Ok(0)
+}
+
+/// sched_setparam(2).
+pub fn setparam(tid: u64, param: u64) -> Result<u64> {
+    setscheduler(tid, u64::from(abi::SCHED_NORMAL), param)
+}
+
+/// sched_get_priority_max(2) and sched_get_priority_min(2).
+pub fn priority_range(sysno: Sysno, policy: u64) -> Result<u64> {
+    match policy as u32 {
+        abi::SCHED_FIFO | abi::SCHED_RR if sysno == Sysno::sched_get_priority_max => Ok(99),
+        abi::SCHED_FIFO | abi::SCHED_RR => Ok(1),
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// sched_rr_get_interval(2).
+pub fn rr_get_interval(tid: u64, address: u64) -> Result<u64> {
+    thread(tid)?;
+    time::write_timespec(address, sched::SLICE)?;
+    Ok(0)
+}
+
+/// Whom getpriority(2) means: a process, a group, a user (root: all). ESRCH.
+fn chosen(task: &Task, which: u64, who: u64) -> Result<Vec<Arc<Process>>> {
+    let who = who as Pid;
+    let found = match which as u32 {
+        abi::PRIO_PROCESS if who == 0 => Vec::from([task.process().clone()]),
+        abi::PRIO_PROCESS => {
+            let by_thread = || task::find_task(who).map(|task| task.process().clone());
+            Vec::from_iter(task::find(who).or_else(by_thread))
+        }
+        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()),
+        abi::PRIO_PGRP => task::group_members(who),
+        abi::PRIO_USER => {
+            let uid = if who == 0 {
+                task.process().credentials(|c| c.uid[0])
+            } else {
+                who as u32
+            };
+            let of_user = |process: &Arc<Process>| process.credentials(|c| c.uid[0]) == uid;
+            task::processes().into_iter().filter(of_user).collect()
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    if found.is_empty() {
+        Err(Errno::ESRCH)
+    } else {
+        Ok(found)
+    }
+}
+
+/// getpriority(2): 20 less the lowest nice value, so that it is never negative.
+pub fn getpriority(task: &Task, which: u64, who: u64) -> Result<u64> {
+    let lowest = chosen(task, which, who)?
+        .iter()
+        .map(|process| process.nice())
+        .min();
+    Ok((20 - lowest.unwrap_or(0)) as u64)
+}
+
+/// setpriority(2).
+pub fn setpriority(task: &Task, which: u64, who: u64, nice: u64) -> Result<u64> {
+    for process in chosen(task, which, who)? {
+        process.set_nice(nice as i32);
+    }
+    Ok(0)
+}
+
+/// getcpu(2): CPU 0, node 0.
+pub fn getcpu(cpu: u64, node: u64) -> Result<u64> {
+    for address in [cpu, node] {
+        if address != 0 {
+            uaccess::write(address, &0u32)?;
+        }
+    }
+    Ok(0)
+}

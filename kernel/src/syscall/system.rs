@@ -1,0 +1,215 @@
+//! The machine as a whole, and a process's settings.
+
+use crate::arch::cpu;
+use crate::errno::{Errno, Result};
+use crate::machine::mm;
+use crate::random;
+use crate::ranks;
+use crate::task::{self, Pid, Process, Task};
+use crate::timers;
+use crate::uaccess;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Relaxed;
+use linux_raw_sys::{general as abi, prctl as pr};
+use mm::sync::Lock;
+
+/// uname -r: the Linux whose interface this is.
+pub const RELEASE: &str = "6.12.0-quire";
+/// uname -v
+pub const VERSION: &str = concat!("#1 Quire ", env!("CARGO_PKG_VERSION"));
+
+static HOSTNAME: Lock<([u8; 64], usize), { ranks::LOG }> = Lock::new(([0; 64], 0));
+
+/// The host's name; "quire" until somebody sets another.
+pub fn hostname() -> alloc::vec::Vec<u8> {
+    match *HOSTNAME.lock() {
+        (_, 0) => b"quire".to_vec(),
+        (name, len) => name[..len].to_vec(),
+    }
+}
+
+/// uname(2): six strings of 65 bytes.
+pub fn uname(address: u64) -> Result<u64> {
+    let host = hostname();
+    let fields: [&[u8]; 6] = [
+        b"Linux",
+        &host,
+        RELEASE.as_bytes(),
+        VERSION.as_bytes(),
+        cpu::NAME.as_bytes(),
+        b"(none)",
+    ];
+    let mut bytes = [0; 6 * 65];
+    for (field, slot) in fields.iter().zip(bytes.chunks_exact_mut(65)) {
+        slot[..field.len()].copy_from_slice(field);
+    }
+    uaccess::write_bytes(address, &bytes)?;
+    Ok(0)
+}
+
+/// sethostname(2).
+pub fn sethostname(address: u64, len: u64) -> Result<u64> {
+    if len > 64 {
+        return Err(Errno::EINVAL);
+    }
+    let mut name = [0; 64];
+    uaccess::read_bytes(address, &mut name[..len as usize])?;
+    *HOSTNAME.lock() = (name, len as usize);
+    Ok(0)
+}
+
+/// sysinfo(2): uptime, three loads, total, free, shared, buffers, total and free swap (8 bytes each), processes
+/// (2 bytes, padded), total and free high memory, the unit: 112 bytes.
+pub fn sysinfo(address: u64) -> Result<u64> {
+    let frames = mm().counts();
+    let unit = 4096u64;
+    let words: [u64; 14] = [
+        timers::now() / 1_000_000_000,
+        0,
+        0,
+        0,
+        frames.total * unit,
+        frames.free * unit,
+        frames.object * unit,
+        0,
+        0,
+        0,
+        task::counts().total as u64 & 0xffff,
+        0,
+        0,
+        1,
+    ];
+    uaccess::write(address, &words)?;
+    Ok(0)
+}
+
+/// getrandom(2).
+pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
+    let (random, insecure) = (u64::from(abi::GRND_RANDOM), u64::from(abi::GRND_INSECURE));
+    if flags & !u64::from(abi::GRND_NONBLOCK | abi::GRND_RANDOM | abi::GRND_INSECURE) != 0
+        || flags & (random | insecure) == random | insecure
+    {
+        return Err(Errno::EINVAL);
+    }
+    let len = len.min(i32::MAX as u64 & !4095);
+    let mut done = 0;
+    let mut bytes = [0; 256];
+    while done < len {
+        let chunk = &mut bytes[..(len - done).min(256) as usize];
+        random::fill(chunk);
+        match uaccess::write_bytes(address.wrapping_add(done), chunk) {
+            Ok(()) => done += chunk.len() as u64,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        if crate::signal::pending() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// prctl(2): what concerns names, death and dumps; EINVAL for the rest, as for an option that a kernel does not know.
+pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
+    let process = task.process();
+    match option as u32 {
+        pr::PR_SET_NAME => {
+            let mut name = [0; 16];
+            for (i, byte) in name[..15].iter_mut().enumerate() {
+                *byte = uaccess::read(a.wrapping_add(i as u64))?;
+                if *byte == 0 {
+                    break;
+                }
+            }
+            task.set_comm(&name);
+        }
+        pr::PR_GET_NAME => uaccess::write(a, &task.comm_bytes())?,
+        pr::PR_SET_PDEATHSIG if a <= 64 => process.parent_death_signal.store(a as i32, Relaxed),
+        pr::PR_GET_PDEATHSIG => uaccess::write(a, &process.parent_death_signal.load(Relaxed))?,
+        pr::PR_SET_DUMPABLE if a <= 1 => process.dumpable.store(a as u32, Relaxed),
+        pr::PR_GET_DUMPABLE => return Ok(u64::from(process.dumpable.load(Relaxed))),
+        pr::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
+            process.no_new_privs.store(true, Relaxed)
+        }
+        pr::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
+            return Ok(u64::from(process.no_new_privs.load(Relaxed)));
+        }
+        pr::PR_GET_KEEPCAPS | pr::PR_GET_SECCOMP | pr::PR_GET_TIMING => return Ok(0),
+        pr::PR_SET_TIMERSLACK => {}
+        pr::PR_GET_TIMERSLACK => return Ok(50_000),
+        pr::PR_SET_THP_DISABLE if a <= 1 && b | c | d == 0 => {
+            process.thp_disabled.store(a == 1, Relaxed)
+        }
+        pr::PR_GET_THP_DISABLE if a | b | c | d == 0 => {
+            return Ok(u64::from(process.thp_disabled.load(Relaxed)));
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+/// personality(2): only ADDR_NO_RANDOMIZE has an effect.
+pub fn personality(task: &Task, persona: u64) -> Result<u64> {
+    const ASK: u32 = u32::MAX;
+    let personality = &task.process().personality;
+    let before = personality.load(Relaxed);
+    if persona as u32 != ASK {
+        personality.store(persona as u32, Relaxed);
+    }
+    Ok(u64::from(before))
+}
+
+/// reboot(2): off and halt end the machine with status 0.
+pub fn reboot(magic1: u64, magic2: u64, command: u64) -> Result<u64> {
+    let second = [
+        abi::LINUX_REBOOT_MAGIC2,
+        abi::LINUX_REBOOT_MAGIC2A,
+        abi::LINUX_REBOOT_MAGIC2B,
+        abi::LINUX_REBOOT_MAGIC2C,
+    ];
+    if magic1 as u32 != abi::LINUX_REBOOT_MAGIC1 || !second.contains(&(magic2 as u32)) {
+        return Err(Errno::EINVAL);
+    }
+    match command as u32 {
+        abi::LINUX_REBOOT_CMD_POWER_OFF | abi::LINUX_REBOOT_CMD_HALT => {
+            log::info!("reboot: power off");
+            cpu::exit(0)
+        }
+        abi::LINUX_REBOOT_CMD_RESTART | abi::LINUX_REBOOT_CMD_RESTART2 => {
+            log::info!("reboot: restart");
+            cpu::reboot()
+        }
+        abi::LINUX_REBOOT_CMD_CAD_ON | abi::LINUX_REBOOT_CMD_CAD_OFF => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// getrlimit(2).
+pub fn getrlimit(task: &Task, resource: u64, address: u64) -> Result<u64> {
+    prlimit(task, 0, resource, 0, address)
+}
+
+/// setrlimit(2).
+pub fn setrlimit(task: &Task, resource: u64, address: u64) -> Result<u64> {
+    let [soft, hard] = uaccess::read::<[u64; 2]>(address)?;
+    task.process()
+        .change_limits(|limits| limits.set(resource as usize, soft, hard))?;
+    Ok(0)
+}
+
+/// prlimit(2).
+pub fn prlimit(task: &Task, pid: u64, resource: u64, new: u64, old: u64) -> Result<u64> {
+    let process: Arc<Process> = match pid as Pid {
+        0 => task.process().clone(),
+        pid => task::find(pid).ok_or(Errno::ESRCH)?,
+    };
+    let before = process.limits().get(resource as usize)?;
+    if new != 0 {
+        let [soft, hard] = uaccess::read::<[u64; 2]>(new)?;
+        process.change_limits(|limits| limits.set(resource as usize, soft, hard))?;
+    }
+    if old != 0 {
+        uaccess::write(old, &[before.0, before.1])?;
+    }
+    Ok(0)
+}

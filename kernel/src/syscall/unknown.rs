@@ -1,0 +1,61 @@
+//! System calls that are not there: ENOSYS, a line in the log once per number and process, and a list for procfs.
+
+use crate::errno::{Errno, Result};
+use crate::ranks;
+use crate::task::{self, Task};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use mm::sync::Lock;
+use syscalls::Sysno;
+
+/// The numbers that a process was told about: a bit each; all above the last share it.
+pub struct CallSet([u64; 8]);
+
+impl CallSet {
+    /// None.
+    pub const fn new() -> Self {
+        Self([0; 8])
+    }
+
+    /// `true`: it was not in the set before.
+    fn insert(&mut self, number: u64) -> bool {
+        let bit = number.min(511);
+        let word = &mut self.0[(bit / 64) as usize];
+        let new = *word & 1 << (bit % 64) == 0;
+        *word |= 1 << (bit % 64);
+        new
+    }
+}
+
+/// How often each was called. A program that tries all numbers must not fill memory: those above fall together.
+static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::LOG }> = Lock::new(BTreeMap::new());
+const HIGHEST: u64 = 1023;
+
+fn name(number: u64) -> String {
+    Sysno::new(number as usize)
+        .map_or_else(|| String::from("?"), |sysno| String::from(sysno.name()))
+}
+
+/// Counts the call; ENOSYS.
+pub fn report(task: &Task, number: u64, sysno: Option<Sysno>) -> Result<u64> {
+    *COUNTS.lock().entry(number.min(HIGHEST)).or_insert(0) += 1;
+    let new = task.process().unknown_calls.lock().insert(number);
+    if new {
+        let name = sysno.map_or("?", |sysno| sysno.name());
+        log::info!(
+            "{}: system call {number} ({name}) is not there",
+            task::describe_current()
+        );
+    }
+    Err(Errno::ENOSYS)
+}
+
+/// Number, name and count of each call that was asked for and is not there (/proc/sys/quire/unknown_syscalls).
+pub fn unknown() -> Vec<(u64, String, u64)> {
+    let counts = COUNTS.lock().clone();
+    counts
+        .into_iter()
+        .map(|(number, count)| (number, name(number), count))
+        .collect()
+}

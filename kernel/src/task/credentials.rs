@@ -1,0 +1,38 @@
+//! User and group numbers: all is root's, but what programs set they read back.
+
+use alloc::vec::Vec;
+
+/// Who a process says it is.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// Real, effective and saved user.
+    pub uid: [u32; 3],
+    /// Real, effective and saved group.
+    pub gid: [u32; 3],
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// "Leave this one as it is" in setreuid(2) and its like.
+pub const KEEP: u32 = u32::MAX;
+
+impl Credentials {
+    /// setresuid, setresgid: each of real, effective and saved, or [`KEEP`].
+    pub fn set(ids: &mut [u32; 3], wanted: [u32; 3]) {
+        for (id, wanted) in ids.iter_mut().zip(wanted) {
+            if wanted != KEEP {
+                *id = wanted;
+            }
+        }
+    }
+
+    /// Effective user.
+    pub fn euid(&self) -> u32 {
+        self.uid[1]
+    }
+
+    /// Effective group.
+    pub fn egid(&self) -> u32 {
+        self.gid[1]
+    }
+}

@@ -1,0 +1,430 @@
+//! A process: a thread group and what its threads share.
+
+use super::credentials::Credentials;
+use super::limits::Limits;
+use super::times::ProcessTimes;
+use super::{Pid, Task, table};
+use crate::fs::{ExecFile, FdTable};
+use crate::machine::AddressSpace;
+use crate::ranks;
+use crate::signal::{Fields, Handlers, Pending, SIGCHLD, SigInfo, SigSet, StopState};
+use crate::timers;
+use crate::wait::WaitQueue;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use mm::addr::{VirtAddr, VirtRange};
+use mm::sync::Lock;
+
+/// What execve left behind, for /proc.
+#[derive(Clone)]
+pub struct Image {
+    /// The program.
+    pub exe: Option<ExecFile>,
+    /// Where the argument strings lie in user memory.
+    pub args: VirtRange,
+    /// Where the environment strings lie.
+    pub env: VirtRange,
+    /// Where the auxiliary vector lies.
+    pub auxv: VirtRange,
+    /// Text (lowest executable segment).
+    pub code: VirtRange,
+    /// Initialised data and bss.
+    pub data: VirtRange,
+    /// Where the heap starts.
+    pub brk: VirtAddr,
+    /// The stack pointer the program started with.
+    pub stack: VirtAddr,
+}
+
+impl Image {
+    const NOTHING: VirtRange = VirtRange {
+        start: VirtAddr(0),
+        end: VirtAddr(0),
+    };
+    /// Before the first execve.
+    pub const NONE: Image = Image {
+        exe: None,
+        args: Self::NOTHING,
+        env: Self::NOTHING,
+        auxv: Self::NOTHING,
+        code: Self::NOTHING,
+        data: Self::NOTHING,
+        brk: VirtAddr(0),
+        stack: VirtAddr(0),
+    };
+}
+
+/// No group exit yet: not a wait status.
+const NO_STATUS: i32 = -1;
+
+/// A thread group.
+pub struct Process {
+    pid: Pid,
+    ppid: AtomicI32,
+    pgid: AtomicI32,
+    sid: AtomicI32,
+    space: Lock<Option<Arc<AddressSpace>>, { ranks::PROCESS }>,
+    image: Lock<Image, { ranks::PROCESS }>,
+    pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
+    pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
+    limits: Lock<Limits, { ranks::PROCESS }>,
+    credentials: Lock<Credentials, { ranks::PROCESS }>,
+    /// CPU time of threads that ended, and of children that were waited for.
+    pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
+    pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
+    handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
+    pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
+    pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
+    /// Sent to the parent at the end; 0 for none.
+    pub(super) exit_signal: AtomicI32,
+    /// Wait status of exit_group or of the signal that ends all threads.
+    group_exit: AtomicI32,
+    /// Wait status of the leader, then of the process.
+    pub(super) status: AtomicI32,
+    ended: AtomicBool,
+    /// The thread that does execve while the others end; 0 for none.
+    pub(super) exec_thread: AtomicI32,
+    nice: AtomicI32,
+    start_ns: u64,
+    /// Asked for by prctl(PR_SET_PDEATHSIG); 0 for none.
+    pub(crate) parent_death_signal: AtomicI32,
+    /// prctl(PR_SET_DUMPABLE).
+    pub(crate) dumpable: AtomicU32,
+    /// personality(2).
+    pub(crate) personality: AtomicU32,
+    pub(crate) did_exec: AtomicBool,
+    /// prctl(PR_SET_NO_NEW_PRIVS).
+    pub(crate) no_new_privs: AtomicBool,
+    /// prctl(PR_SET_THP_DISABLE).
+    pub(crate) thp_disabled: AtomicBool,
+    /// A child has ended, stopped or gone on.
+    pub child_events: WaitQueue,
+    /// The process has ended (pidfd).
+    pub exit_events: WaitQueue,
+    /// A blocked signal has arrived (sigtimedwait).
+    pub(crate) signal_queue: WaitQueue,
+    /// A thread has ended (execve waits for the others).
+    pub(super) thread_events: WaitQueue,
+    /// Largest resident set so far of children that were waited for, in pages.
+    pub(super) children_peak_rss: AtomicU64,
+    pub(super) last_peak_rss: AtomicU64,
+    pub(crate) unknown_calls: Lock<crate::syscall::CallSet, { ranks::PROCESS }>,
+}
+
+impl Process {
+    /// PID 1, before its first execve.
+    pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: Limits) -> Self {
+        Self {
+            pid,
+            ppid: AtomicI32::new(0),
+            pgid: AtomicI32::new(pid),
+            sid: AtomicI32::new(pid),
+            space: Lock::new(Some(space)),
+            image: Lock::new(Image::NONE),
+            threads: Lock::new(Vec::new()),
+            children: Lock::new(Vec::new()),
+            limits: Lock::new(limits),
+            credentials: Lock::new(Credentials::default()),
+            past_times: Lock::new(ProcessTimes::default()),
+            pending: Lock::new(Pending::new()),
+            handlers: Lock::new(Handlers::new()),
+            stop: Lock::new(StopState::RUNNING),
+            real_timer: Lock::new(super::times::RealTimer::default()),
+            exit_signal: AtomicI32::new(SIGCHLD),
+            group_exit: AtomicI32::new(NO_STATUS),
+            status: AtomicI32::new(0),
+            ended: AtomicBool::new(false),
+            exec_thread: AtomicI32::new(0),
+            nice: AtomicI32::new(0),
+            start_ns: timers::now(),
+            parent_death_signal: AtomicI32::new(0),
+            dumpable: AtomicU32::new(1),
+            personality: AtomicU32::new(0),
+            did_exec: AtomicBool::new(false),
+            no_new_privs: AtomicBool::new(false),
+            thp_disabled: AtomicBool::new(false),
+            child_events: WaitQueue::new(),
+            exit_events: WaitQueue::new(),
+            signal_queue: WaitQueue::new(),
+            thread_events: WaitQueue::new(),
+            children_peak_rss: AtomicU64::new(0),
+            last_peak_rss: AtomicU64::new(0),
+            unknown_calls: Lock::new(crate::syscall::CallSet::new()),
+        }
+    }
+
+    /// A child of this process with number `pid`, which starts with `space`, `handlers` and `exit_signal`.
+    pub(super) fn child(
+        &self,
+        pid: Pid,
+        space: Arc<AddressSpace>,
+        handlers: Arc<Handlers>,
+        exit_signal: i32,
+    ) -> Self {
+        let child = Self::first(pid, space, self.limits());
+        child.ppid.store(self.pid, Relaxed);
+        child.pgid.store(self.pgid(), Relaxed);
+        child.sid.store(self.sid(), Relaxed);
+        child.exit_signal.store(exit_signal, Relaxed);
+        child.set_nice(self.nice());
+        child.dumpable.store(self.dumpable.load(Relaxed), Relaxed);
+        child
+            .personality
+            .store(self.personality.load(Relaxed), Relaxed);
+        child
+            .no_new_privs
+            .store(self.no_new_privs.load(Relaxed), Relaxed);
+        child
+            .thp_disabled
+            .store(self.thp_disabled.load(Relaxed), Relaxed);
+        *child.image.lock() = self.image();
+        *child.credentials.lock() = self.credentials(Credentials::clone);
+        *child.handlers.lock() = handlers;
+        child
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its parent's number; 0 for PID 1.
+    pub fn ppid(&self) -> Pid {
+        self.ppid.load(Relaxed)
+    }
+
+    pub(super) fn set_ppid(&self, pid: Pid) {
+        self.ppid.store(pid, Relaxed);
+    }
+
+    /// Its parent.
+    pub fn parent(&self) -> Option<Arc<Process>> {
+        table::find(self.ppid())
+    }
+
+    /// Its process group.
+    pub fn pgid(&self) -> Pid {
+        self.pgid.load(Relaxed)
+    }
+
+    /// Its session.
+    pub fn sid(&self) -> Pid {
+        self.sid.load(Relaxed)
+    }
+
+    pub(super) fn set_group(&self, pgid: Pid, sid: Pid) {
+        self.pgid.store(pgid, Relaxed);
+        self.sid.store(sid, Relaxed);
+    }
+
+    /// The leader's name; that of the last thread when the leader has ended.
+    pub fn comm(&self) -> String {
+        self.leader()
+            .map_or_else(|| self.last_comm(), |task| task.comm())
+    }
+
+    fn last_comm(&self) -> String {
+        self.image().exe.map_or_else(String::new, |exe| {
+            let path = exe.path();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.chars().take(15).collect()
+        })
+    }
+
+    /// The first thread that is still there, the leader if it is.
+    pub fn leader(&self) -> Option<Arc<Task>> {
+        self.threads.lock().first().cloned()
+    }
+
+    /// The state letter of /proc/PID/stat.
+    pub fn state(&self) -> char {
+        self.leader().map_or('Z', |task| task.state_letter())
+    }
+
+    /// Its threads, the leader first.
+    pub fn threads(&self) -> Vec<Arc<Task>> {
+        self.threads.lock().clone()
+    }
+
+    /// Calls `f` with its threads, under a lock: `f` may send and wake, not sleep.
+    pub fn with_threads<R>(&self, f: impl FnOnce(&[Arc<Task>]) -> R) -> R {
+        f(&self.threads.lock())
+    }
+
+    /// Its address space; `None` once it has ended.
+    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.lock().clone()
+    }
+
+    /// Calls `f` with the address space, if there is one, without taking a reference.
+    pub fn with_space<R>(&self, f: impl FnOnce(&Arc<AddressSpace>) -> R) -> Option<R> {
+        self.space.lock().as_ref().map(f)
+    }
+
+    /// Gives it another address space (execve) or none (exit); the caller drops the old one without locks.
+    pub(crate) fn replace_space(
+        &self,
+        space: Option<Arc<AddressSpace>>,
+    ) -> Option<Arc<AddressSpace>> {
+        core::mem::replace(&mut *self.space.lock(), space)
+    }
+
+    /// What execve left behind.
+    pub fn image(&self) -> Image {
+        self.image.lock().clone()
+    }
+
+    pub(crate) fn set_image(&self, image: Image) {
+        let old = core::mem::replace(&mut *self.image.lock(), image);
+        drop(old);
+    }
+
+    /// The program it runs.
+    pub fn exe(&self) -> Option<ExecFile> {
+        self.image.lock().exe.clone()
+    }
+
+    /// Where argument and environment strings lie.
+    pub fn args(&self) -> (VirtRange, VirtRange) {
+        let image = self.image.lock();
+        (image.args, image.env)
+    }
+
+    /// Open files of the leader.
+    pub fn files(&self) -> Option<Arc<FdTable>> {
+        self.leader().and_then(|task| task.try_files())
+    }
+
+    /// When it was made, in ns since boot.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// CPU time of all its threads and of children that were waited for.
+    pub fn times(&self) -> ProcessTimes {
+        let mut times = *self.past_times.lock();
+        for task in self.threads.lock().iter() {
+            times.user += task.times.user();
+            times.system += task.times.system();
+        }
+        times
+    }
+
+    /// Pending for the leader, pending for the process, blocked by the leader, ignored, caught.
+    pub fn signal_sets(&self) -> [SigSet; 5] {
+        let leader = self.leader();
+        let (ignored, caught) = self.handlers().sets();
+        [
+            leader.as_ref().map_or(0, |task| task.pending.lock().set()),
+            self.pending.lock().set(),
+            leader.as_ref().map_or(0, |task| task.blocked()),
+            ignored,
+            caught,
+        ]
+    }
+
+    /// Its signal actions.
+    pub fn handlers(&self) -> Arc<Handlers> {
+        self.handlers.lock().clone()
+    }
+
+    pub(crate) fn set_handlers(&self, handlers: Arc<Handlers>) {
+        let old = core::mem::replace(&mut *self.handlers.lock(), handlers);
+        drop(old);
+    }
+
+    /// Its resource limits.
+    pub fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+
+    /// Changes the limits; the address space learns of it.
+    pub fn change_limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+        let result = change(&mut self.limits.lock());
+        let limits = self.limits().for_space();
+        self.with_space(|space| space.set_limits(limits));
+        result
+    }
+
+    /// Reads the credentials.
+    pub fn credentials<R>(&self, f: impl FnOnce(&Credentials) -> R) -> R {
+        f(&self.credentials.lock())
+    }
+
+    /// Changes the credentials.
+    pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
+        f(&mut self.credentials.lock())
+    }
+
+    /// Largest resident set of children that were waited for, in pages.
+    pub fn children_peak_rss(&self) -> u64 {
+        self.children_peak_rss.load(Relaxed)
+    }
+
+    /// -20 to 19.
+    pub fn nice(&self) -> i32 {
+        self.nice.load(Relaxed)
+    }
+
+    /// Sets it, within -20 to 19.
+    pub fn set_nice(&self, nice: i32) {
+        self.nice.store(nice.clamp(-20, 19), Relaxed);
+    }
+
+    /// Whether all threads have ended; it waits for its parent then (a zombie).
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    pub(super) fn set_ended(&self, status: i32) {
+        self.status.store(status, Relaxed);
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Its wait status, once it has ended.
+    pub fn exit_status(&self) -> i32 {
+        self.status.load(Relaxed)
+    }
+
+    /// The status with which all threads are to end, if they are.
+    pub fn group_exit(&self) -> Option<i32> {
+        Some(self.group_exit.load(Relaxed)).filter(|status| *status != NO_STATUS)
+    }
+
+    /// The first status counts. `false`: there was one already.
+    pub(super) fn set_group_exit(&self, status: i32) -> bool {
+        self.group_exit
+            .compare_exchange(NO_STATUS, status, Relaxed, Relaxed)
+            .is_ok()
+    }
+
+    /// Whether this thread is to end because the process does, or because another thread does execve.
+    pub(crate) fn is_ending_for(&self, task: &Task) -> bool {
+        let exec = self.exec_thread.load(Relaxed);
+        self.group_exit.load(Relaxed) != NO_STATUS || (exec != 0 && exec != task.tid())
+    }
+
+    /// Whether this thread has to look at the state of the process before it goes back to user mode.
+    pub(crate) fn wants_attention(&self, task: &Task) -> bool {
+        self.is_ending_for(task) || self.stop.lock().is_stopped()
+    }
+
+    /// SIGCHLD's siginfo about this process.
+    pub(crate) fn child_info(&self, code: u32, status: i32) -> SigInfo {
+        let times = self.times();
+        let fields = Fields::Child {
+            pid: self.pid,
+            uid: self.credentials(|c| c.uid[0]),
+            status,
+            utime: times.user / 10_000_000,
+            stime: times.system / 10_000_000,
+        };
+        SigInfo {
+            signo: SIGCHLD,
+            code: code as i32,
+            fields,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The first process.
+
+use super::thread::NewTask;
+use super::{AltStack, Limits, Process, Task, table};
+use crate::arch::trap::UserContext;
+use crate::cmdline::CommandLine;
+use crate::exec::{self, Strings};
+use crate::fs::{self, FsContext};
+use crate::kstack::KernelStack;
+use crate::machine::{AddressSpace, mm};
+use crate::sched;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Makes PID 1 from the program that the command line names and puts it in the queue. The error says in one sentence
+/// why it cannot run and what to do about it.
+pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
+    let out_of_memory = |_| String::from("out of memory; give the machine more (--mem)");
+    let context = Arc::new(FsContext::new());
+    let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
+    let space = Arc::new(AddressSpace::new(mm()).map_err(|_| out_of_memory(()))?);
+    let limits = Limits::initial(mm().counts().total);
+    let pid = table::reserve_pid(u64::MAX).expect("the first number is free");
+    let process = Arc::new(Process::first(pid, space, limits));
+    let name = cmdline.init.rsplit('/').next().unwrap_or_default();
+    let new = NewTask {
+        tid: pid,
+        process: process.clone(),
+        files: Arc::new(files),
+        fs: context.clone(),
+        comm: [0; 16],
+        blocked: 0,
+        alt_stack: AltStack::NONE,
+        user: Box::new(UserContext::new(0, 0)),
+    };
+    let task = Task::new(new, KernelStack::new().map_err(|_| out_of_memory(()))?);
+    task.set_comm(name.as_bytes());
+    let arguments = core::iter::once(&cmdline.init).chain(&cmdline.init_args);
+    let strings = Strings {
+        args: arguments.map(|word| word.clone().into_bytes()).collect(),
+        env: cmdline
+            .init_env
+            .iter()
+            .map(|word| word.clone().into_bytes())
+            .collect::<Vec<_>>(),
+    };
+    let user = exec::first(&process, &context, cmdline.init.as_bytes(), strings)?;
+    *task.start.lock() = Some(Box::new(user));
+    process.threads.lock().push(task.clone());
+    table::add_process(process, task.clone());
+    sched::start_task(task);
+    Ok(())
+}

@@ -5,9 +5,10 @@
 
 use crate::arch;
 use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root};
+use crate::arch::cpu::{KernelContext, switch};
 use crate::kstack::KernelStack;
 use crate::machine::{self, KernelSpace, Mm};
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::mem::{ManuallyDrop, size_of};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, PhysRange, VirtAddr, VirtRange};
 use mm::arch::Attrs;
@@ -174,6 +175,23 @@ pub fn payload_start(info: &BootInfo) -> PhysAddr {
 pub fn emergency_stack() -> u64 {
     let stack = KernelStack::new().expect("memory for the emergency stacks");
     ManuallyDrop::new(stack).top()
+}
+
+/// Goes on with `next` on a stack with a guard page; the running one is left for good.
+pub fn on_guarded_stack(info: BootInfo, next: fn(&BootInfo) -> !) -> ! {
+    extern "C" fn entry(argument: usize) -> ! {
+        // SAFETY: the pointer below, given once.
+        let (info, next) =
+            *unsafe { Box::from_raw(argument as *mut (BootInfo, fn(&BootInfo) -> !)) };
+        next(&info)
+    }
+    let stack = ManuallyDrop::new(KernelStack::new().expect("memory for the first stack"));
+    let argument = Box::into_raw(Box::new((info, next))) as usize;
+    let to = KernelContext::new(stack.top(), entry, argument);
+    let mut from = KernelContext::running();
+    // SAFETY: `to` is new; nobody switches back to `from`, whose stack stays.
+    unsafe { switch(&raw mut from, &raw const to, stack.top()) };
+    unreachable!("nobody switches back to the boot stack")
 }
 
 /// The three functions that the architecture crates declare and call.

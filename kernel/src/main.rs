@@ -41,7 +41,7 @@ use arch::boot::BootInfo;
 use core::fmt::Write;
 use mm::addr::PhysRange;
 
-/// From the boot protocol to the first program; the architecture's `_start` comes here on the boot stack.
+/// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the boot stack.
 fn start(info: BootInfo) -> ! {
     klog::init();
     let cmdline = cmdline::init(info.cmdline);
@@ -49,8 +49,15 @@ fn start(info: BootInfo) -> ! {
     boot::take_over(&info);
     let emergency = [boot::emergency_stack(), boot::emergency_stack()];
     arch::boot::init_cpu(&info, emergency);
-    payload::init(&info);
-    greet(&info);
+    // The boot stack has no guard page.
+    boot::on_guarded_stack(info, run)
+}
+
+/// The rest of the way to the first program.
+fn run(info: &BootInfo) -> ! {
+    let cmdline = cmdline::get();
+    payload::init(info);
+    greet(info);
     for word in &cmdline.unknown {
         log::warn!("unknown command-line word \"{word}\" ignored (passed to init)");
     }

@@ -67,14 +67,13 @@ fn report(from: Option<(u64, u64)>) -> ! {
         crate::task::describe_current()
     );
     let _ = writeln!(Console, "backtrace, innermost first:");
-    let mut depth = 0;
+    let mut trace = Trace::default();
     if let Some((pc, _)) = from {
-        frame(&mut depth, pc);
+        trace.frame(pc);
     }
     // A return address may be the first byte of the next function: look up the call before it.
-    arch::cpu::backtrace(from, &mut |address| {
-        frame(&mut depth, address.wrapping_sub(1))
-    });
+    arch::cpu::backtrace(from, &mut |address| trace.frame(address.wrapping_sub(1)));
+    trace.end_repeats();
     let _ = writeln!(Console, "last log lines:");
     klog::read_newest(LOG_BYTES, &mut |bytes| {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
@@ -84,16 +83,41 @@ fn report(from: Option<(u64, u64)>) -> ! {
     arch::cpu::exit(STATUS)
 }
 
-fn frame(depth: &mut u32, address: u64) {
-    let _ = match symbols::lookup(address) {
-        Some((name, offset)) => {
-            writeln!(
-                Console,
-                "  {depth:2} {address:016x} {:#}+{offset:#x}",
-                rustc_demangle::demangle(name)
-            )
+/// Prints frames; a run of the same address (a recursion) takes two lines.
+#[derive(Default)]
+struct Trace {
+    depth: u32,
+    last: u64,
+    repeats: u32,
+}
+
+impl Trace {
+    fn frame(&mut self, address: u64) {
+        if self.depth > 0 && address == self.last {
+            self.depth += 1;
+            self.repeats += 1;
+            return;
         }
-        None => writeln!(Console, "  {depth:2} {address:016x}"),
-    };
-    *depth += 1;
+        self.end_repeats();
+        let _ = match symbols::lookup(address) {
+            Some((name, offset)) => {
+                writeln!(
+                    Console,
+                    "  {:2} {address:016x} {:#}+{offset:#x}",
+                    self.depth,
+                    rustc_demangle::demangle(name)
+                )
+            }
+            None => writeln!(Console, "  {:2} {address:016x}", self.depth),
+        };
+        self.depth += 1;
+        self.last = address;
+    }
+
+    fn end_repeats(&mut self) {
+        if self.repeats > 0 {
+            let _ = writeln!(Console, "     ... and {} more times", self.repeats);
+            self.repeats = 0;
+        }
+    }
 }

@@ -24,10 +24,23 @@ pub fn attach_command(arch: Arch, elf: &Path, port: u16) -> String {
     )
 }
 
-/// A gdb that knows the machine: gdb-multiarch, or the plain one on a host of the same kind.
+/// A gdb that knows the machine: some systems' plain one knows all, Debian's only the host's.
 fn debugger(arch: Arch) -> &'static str {
-    let there = |name| Command::new(name).arg("--version").output().is_ok();
-    if !there("gdb-multiarch") && (arch.name() == std::env::consts::ARCH || there("gdb")) {
+    let set = format!(
+        "set architecture {}",
+        if arch == Arch::X86_64 {
+            "i386:x86-64"
+        } else {
+            "aarch64"
+        }
+    );
+    let knows = |name: &str| {
+        let output = Command::new(name)
+            .args(["-batch", "-nx", "-ex", &set])
+            .output();
+        output.is_ok_and(|output| output.status.success() && output.stderr.is_empty())
+    };
+    if !knows("gdb-multiarch") && knows("gdb") {
         "gdb"
     } else {
         "gdb-multiarch"

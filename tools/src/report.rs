@@ -68,6 +68,11 @@ impl Report {
         u8::from(failed > 0 || passed + skipped == 0)
     }
 
+    /// What was added so far.
+    pub fn cases(&self) -> Vec<Case> {
+        self.lock().clone()
+    }
+
     /// All cases as JUnit XML.
     pub fn junit(&self) -> String {
         junit(&self.lock())

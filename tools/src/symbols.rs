@@ -23,10 +23,13 @@ fn functions(elf: &[u8]) -> Result<BTreeMap<u64, String>> {
         let in_text = text.is_some_and(|section| section.kind() == SectionKind::Text);
         let name = symbol.name().unwrap_or_default();
         // `$x`, `$d`: where the assembler switches between code and data.
-        if !in_text || name.is_empty() || name.starts_with('$') || name.starts_with(".L") {
+        // `__image_start` and the like are the linker script's.
+        let function = symbol.kind() == SymbolKind::Text;
+        let noise = name.starts_with(['$', '.']) || (name.starts_with("__") && !function);
+        if !in_text || name.is_empty() || noise {
             continue;
         }
-        if symbol.kind() == SymbolKind::Text {
+        if function {
             found.insert(symbol.address(), name.to_owned());
         } else {
             found

@@ -2,5 +2,6 @@
 //! harness ([`ktap`]) and the shell's language ([`sh`]). Everything here runs on Linux as well as on Quire.
 
 pub mod counters;
+pub mod ktap;
 pub mod sh;
 pub mod sys;

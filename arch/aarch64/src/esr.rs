@@ -1,7 +1,9 @@
 //! What ESR_EL1 says (Arm ARM, D24.2.40).
 
+use super::pte::Format;
 use super::trap::Trap;
 use mm::addr::VirtAddr;
+use mm::arch::PteFormat;
 use mm::fault::Access;
 
 /// Exception classes, ESR_EL1.EC.
@@ -60,18 +62,13 @@ pub(crate) fn access(esr: u64) -> Access {
     }
 }
 
-/// An abort from user mode.
+/// An abort from user mode. Of kernel addresses it does not learn which are mapped.
 pub(crate) fn abort(esr: u64, addr: VirtAddr) -> Trap {
     match kind(esr) {
-        Kind::Translation => Trap::PageFault {
+        kind @ (Kind::Translation | Kind::Present) => Trap::PageFault {
             addr,
             access: access(esr),
-            present: false,
-        },
-        Kind::Present => Trap::PageFault {
-            addr,
-            access: access(esr),
-            present: true,
+            present: kind == Kind::Present && addr < Format::USER_END,
         },
         Kind::Alignment => Trap::Alignment { addr },
         Kind::Other(code) => Trap::Other(code),

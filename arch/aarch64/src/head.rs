@@ -109,6 +109,15 @@ _start:
 31: isb
     mov     x0, #(3 << 20)          // FP and SIMD are not trapped
     msr     cpacr_el1, x0
+    msr     mdscr_el1, xzr          // no single step, no debug exceptions
+    msr     tpidrro_el0, xzr
+    mrs     x0, id_aa64dfr0_el1
+    ubfx    x0, x0, #8, #4          // PMUVer
+    cbz     x0, 32f
+    cmp     x0, #0xf
+    b.eq    32f
+    msr     pmuserenr_el0, xzr      // the counters are not for EL0
+32:
 
     // The first tables: TTBR0 maps the image's first 2 MiB where they are, TTBR1 maps the image high.
     adrp    x0, __early_tables

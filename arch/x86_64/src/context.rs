@@ -2,10 +2,12 @@
 
 use crate::entry::{self, CHANGED, SYSCALL};
 use crate::fpu::FpArea;
+use crate::pte::Format;
 use crate::trap::{PAGE_FAULT, Trap, access_of};
 use crate::{apic, descriptors};
 use core::arch::asm;
 use mm::addr::VirtAddr;
+use mm::arch::PteFormat;
 use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
 
@@ -146,9 +148,12 @@ impl UserContext {
             6 => Trap::IllegalInstruction,
             13 => Trap::GeneralProtection,
             PAGE_FAULT => {
+                let addr = Cr2::read_raw();
+                // User mode shall not learn what of the kernel half is mapped: there, every fault looks like a protection fault.
+                self.frame.error |= u64::from(addr >= Format::USER_END.0);
                 let error = self.frame.error;
                 Trap::PageFault {
-                    addr: VirtAddr(Cr2::read_raw()),
+                    addr: VirtAddr(addr),
                     access: access_of(error),
                     present: error & 1 != 0,
                 }

@@ -5,6 +5,7 @@
 //! With 1 GiB pages the direct map covers 512 GiB, without them [`SMALL_LIMIT`]; all tables are static.
 
 use core::arch::global_asm;
+use mm::addr::PAGE_SIZE;
 
 /// Bytes of physical memory that the early direct map covers when the CPU has no 1 GiB pages.
 pub const SMALL_LIMIT: u64 = (PD_TABLES as u64) << 30;
@@ -15,6 +16,16 @@ pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 
 const PD_TABLES: usize = 16;
 const BOOT_STACK: usize = 64 << 10;
+
+unsafe extern "C" {
+    static boot_stack_bottom: u8;
+}
+
+/// Whether a fault at `at` means that the boot stack has overflowed into the page below it.
+pub fn below_boot_stack(at: u64) -> bool {
+    let bottom = (&raw const boot_stack_bottom).addr() as u64;
+    (bottom - PAGE_SIZE..bottom).contains(&at)
+}
 
 global_asm!(
     r#"
@@ -151,6 +162,11 @@ early_pml4:       .skip 4096
 early_pdpt:       .skip 4096
 early_image_pdpt: .skip 4096
 early_pd:         .skip 4096 * {pds}
+    .popsection
+
+    // Right above read-only data: linker.ld.
+    .pushsection .data.bootstack, "aw"
+    .balign 4096
     .globl boot_stack_bottom
 boot_stack_bottom: .skip {stack}
     .globl boot_stack_top

@@ -6,7 +6,7 @@ pub use crate::signal::{SignalFrame, min_signal_stack};
 use crate::boot::STACK_AREA;
 use crate::context::Frame;
 use crate::pte::Format;
-use crate::{descriptors, entry, features, percpu, uaccess};
+use crate::{descriptors, entry, features, percpu, start, uaccess};
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
 use mm::fault::Access;
@@ -186,7 +186,8 @@ pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
         2 => unsafe { (*percpu::this()).nmis += 1 },
         vector => {
             let addr = Cr2::read_raw();
-            let stack = (STACK_AREA..STACK_AREA + (64 << 30)).contains(&addr);
+            let stack = (STACK_AREA..STACK_AREA + (64 << 30)).contains(&addr)
+                || start::below_boot_stack(addr);
             let what = match vector {
                 8 if stack => "kernel stack overflow (double fault at the stack guard)",
                 8 => "double fault",

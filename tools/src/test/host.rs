@@ -98,7 +98,7 @@ fn tests_of(job: &Job<'_>, program: &Program) -> Result<()> {
         .current_dir(&program.folder)
         .arg("--exact")
         .args(&wanted);
-    let (output, took) = run_to_end(&mut command)?;
+    let output = run_to_end(&mut command)?.0;
     let results = libtest(&output);
     for test in wanted {
         let outcome = match results.iter().find(|(name, _)| name == test) {
@@ -108,8 +108,8 @@ fn tests_of(job: &Job<'_>, program: &Program) -> Result<()> {
             // The program ended before this test did.
             None => Outcome::Failed(output.clone()),
         };
-        // The time is the whole program's: libtest does not tell more.
-        job.report.add(full(test), outcome, Some(took));
+        // Without a time: libtest tells only the whole program's.
+        job.report.add(full(test), outcome, None);
     }
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! The kernel level: boots the suite, and boots it again behind every test that takes the machine with it.
-use super::{Job, console};
+use super::Job;
+use super::console::{self, Boot};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
 use crate::ktap::Parser;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::report::{Outcome, Report};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -31,12 +32,24 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
         }
         globs = wanted.join(",");
     }
+    suite(job.report, &full, |after, each| {
+        machine.command_line = format!("quire.test={globs}{after}");
+        console::watch(&machine, LIMIT, each)
+    })
+}
+
+/// Boots (by `boot`, with words for the command line) until every test has been run, and reports each. A test that was
+/// running when its machine ended has failed; the next boot begins behind it.
+fn suite(
+    report: &Report,
+    full: &dyn Fn(&str) -> String,
+    mut boot: impl FnMut(&str, &mut dyn FnMut(&[u8])) -> Result<Boot>,
+) -> Result<()> {
     let mut after = String::new();
     loop {
-        machine.command_line = format!("quire.test={globs}{after}");
         let mut parser = Parser::default();
         let mut reported = 0;
-        let boot = console::watch(&machine, LIMIT, |piece| {
+        let boot = boot(&after, &mut |piece| {
             parser.feed(piece);
             for line in &parser.done[reported..] {
                 let outcome = match (&line.skip, line.ok) {
@@ -44,19 +57,19 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
                     (None, true) => Outcome::Passed,
                     (None, false) => Outcome::Failed(line.output.clone()),
                 };
-                job.report.add(full(&line.name), outcome, line.duration);
+                report.add(full(&line.name), outcome, line.duration);
             }
             reported = parser.done.len();
         })?;
         let Some(culprit) = parser.running.clone() else {
             if !parser.complete() || !matches!(boot.end, End::Status(0 | 1)) {
                 let why = format!("the suite ended early: {:?}\n{}", boot.end, boot.text);
-                job.report.add(full("boot"), Outcome::Failed(why), None);
+                report.add(full("boot"), Outcome::Failed(why), None);
             }
             return Ok(());
         };
         let why = format!("{}\n{}", describe(boot.end), parser.pending());
-        job.report.add(full(&culprit), Outcome::Failed(why), None);
+        report.add(full(&culprit), Outcome::Failed(why), None);
         after = format!(" quire.test.after={culprit}");
     }
 }
@@ -77,4 +90,76 @@ fn list(machine: &mut Machine) -> Result<Vec<String>> {
     let mut parser = Parser::default();
     console::watch(machine, LIMIT, |piece| parser.feed(piece))?;
     Ok(parser.listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Consoles of three boots: a test panics in the first, another hangs in the second.
+    #[test]
+    fn goes_on_behind_what_takes_the_machine_with_it() {
+        let boots = [
+            (
+                "",
+                "KTAP version 1\n1..4\n# start a\nok 1 a # 5 us\n# start b\nkernel panic: boom\n",
+                End::Status(101),
+            ),
+            (
+                " quire.test.after=b",
+                "KTAP version 1\n1..2\n# start c\n",
+                End::Timeout,
+            ),
+            (
+                " quire.test.after=c",
+                "KTAP version 1\n1..1\n# start d\n# no\nnot ok 1 d # 1 us\n",
+                End::Status(1),
+            ),
+        ];
+        let mut boots = boots.iter();
+        let report = Report::default();
+        let full = |name: &str| format!("kernel.x.{name}");
+        suite(&report, &full, |words, each| {
+            let (expected, console, end) = boots.next().expect("three boots are enough");
+            assert_eq!(words, *expected);
+            each(console.as_bytes());
+            Ok(Boot {
+                end: *end,
+                text: (*console).to_owned(),
+            })
+        })
+        .unwrap();
+        assert!(boots.next().is_none());
+        let cases = report.cases();
+        let failure = |name: &str| match &cases
+            .iter()
+            .find(|case| case.name == full(name))
+            .unwrap()
+            .outcome
+        {
+            Outcome::Failed(why) => why.clone(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(cases.len(), 4);
+        assert_eq!(failure("a"), "Passed");
+        assert_eq!(failure("b"), "panics\nkernel panic: boom\n");
+        assert!(failure("c").starts_with("hangs"));
+        assert_eq!(failure("d"), "# no\n");
+    }
+
+    /// A kernel that says nothing of a suite is a failure of its own.
+    #[test]
+    fn no_suite_at_all() {
+        let report = Report::default();
+        let boot = |_: &str, _: &mut dyn FnMut(&[u8])| {
+            Ok(Boot {
+                end: End::Status(101),
+                text: "dead".to_owned(),
+            })
+        };
+        suite(&report, &|name| name.to_owned(), boot).unwrap();
+        assert!(
+            matches!(&report.cases()[..], [case] if case.name == "boot" && case.outcome != Outcome::Passed)
+        );
+    }
 }

@@ -129,8 +129,8 @@ fn tour() -> Result<()> {
     );
     let titles: String = EVENTS.iter().map(|e| format!("{:>7}", e.0)).collect();
     println!(
-        "{:<22}{titles}{:>7}{:>6}{:>9}",
-        "step", "frames", "rss kB", " ns"
+        "{:<22}{titles}{:>7}{:>7}{:>8}",
+        "step", "frames", "kB rss", "ns"
     );
     // The readings themselves need memory the first times.
     for _ in 0..3 {

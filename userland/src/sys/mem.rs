@@ -124,3 +124,19 @@ pub fn copy_to(at: usize, bytes: &[u8]) {
     // SAFETY: the caller mapped `bytes.len()` writable bytes at `at`, outside any Rust object.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }
+
+/// Makes code written at `at` (one cache line of at least 16 bytes) visible to instruction fetches.
+pub fn sync_code(at: usize) {
+    // SAFETY: cache maintenance changes no values; the caller has mapped `at`.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("dc cvau, {a}", "dsb ish", "ic ivau, {a}", "dsb ish", "isb", a = in(reg) at);
+    }
+    // x86_64 keeps its caches in step by itself.
+    let _ = at;
+}
+
+/// The byte at `at`, which the caller has mapped.
+pub fn byte(at: usize) -> u8 {
+    (load(at) >> (at % 8 * 8)) as u8
+}

@@ -144,3 +144,50 @@ pub fn call(nr: i64, a: [usize; 6]) -> Result<usize> {
         n => Ok(n as usize),
     }
 }
+
+/// An entry of the auxiliary vector the kernel started this program with; 0 when absent.
+pub fn aux(key: u64) -> u64 {
+    // SAFETY: only a number goes over.
+    unsafe { libc::getauxval(key as _) as u64 }
+}
+
+/// Fills vector registers with `value`, as a handler that computes would.
+pub fn fill_vectors(value: u64) {
+    // SAFETY: only registers named as clobbered change.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("movq xmm0, {v}", "movq xmm5, {v}", "movq xmm15, {v}", v = in(reg) value,
+            out("xmm0") _, out("xmm5") _, out("xmm15") _);
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("fmov d0, {v}", "fmov d5, {v}", "fmov d31, {v}", v = in(reg) value,
+            out("v0") _, out("v5") _, out("v31") _);
+    }
+}
+
+/// Puts `value` into two vector registers, makes the system call `nr`, and tells what they hold then.
+pub fn vectors_across(value: u64, nr: usize, a: [usize; 3]) -> [u64; 2] {
+    let (first, second): (u64, u64);
+    // SAFETY: the call takes numbers only, by the callers here; all registers the block changes are named.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "movq xmm5, {v}", "movq xmm15, {v}", "syscall", "movq {v}, xmm5", "movq {w}, xmm15",
+            v = inout(reg) value => first, w = out(reg) second,
+            inout("rax") nr => _, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], out("rcx") _, out("r11") _,
+            out("xmm5") _, out("xmm15") _,
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "fmov d5, {v}", "fmov d31, {v}", "svc 0", "fmov {v}, d5", "fmov {w}, d31",
+            v = inout(reg) value => first, w = out(reg) second,
+            in("x8") nr, inout("x0") a[0] => _, in("x1") a[1], in("x2") a[2], out("v5") _, out("v31") _,
+        );
+    }
+    [first, second]
+}

@@ -228,17 +228,23 @@ impl<M: Machine> Mm<M> {
             self.machine.prepare_root(self.idle_root);
         }
     }
+    /// If this CPU has `root` loaded, loads the idle root instead.
+    pub(crate) fn leave(&self, root: Pfn) {
+        // Relaxed: a CPU's own word.
+        if self.active[self.machine.cpu().id()].load(Ordering::Relaxed) == root.0 {
+            self.activate(self.idle_root, Asid(0));
+        }
+    }
     /// Makes sure that no CPU has `root` loaded; another CPU that still has it is our own mistake.
     pub(crate) fn deactivate(&self, root: Pfn) {
-        let here = self.machine.cpu().id();
-        for (cpu, active) in self.active.iter().enumerate() {
-            if active.load(Ordering::Relaxed) == root.0 {
-                assert!(
-                    cpu == here,
-                    "an address space ends while CPU {cpu} runs in it"
-                );
-                self.activate(self.idle_root, Asid(0));
-            }
-        }
+        self.leave(root);
+        let elsewhere = self
+            .active
+            .iter()
+            .position(|a| a.load(Ordering::Relaxed) == root.0);
+        assert!(
+            elsewhere.is_none(),
+            "an address space ends while CPU {elsewhere:?} runs in it"
+        );
     }
 }

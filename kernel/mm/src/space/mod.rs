@@ -82,6 +82,10 @@ impl<M: Machine> AddressSpace<M> {
     pub fn asid(&self) -> Asid {
         self.asid
     }
+    /// The frame of its root table.
+    pub fn root(&self) -> crate::addr::Pfn {
+        self.inner.lock().table.root()
+    }
     /// Sets the limits that later calls respect; what exceeds them already stays.
     pub fn set_limits(&self, limits: Limits) {
         self.inner.lock().limits = limits;
@@ -94,6 +98,11 @@ impl<M: Machine> AddressSpace<M> {
     pub fn activate(&self) {
         let root = self.inner.lock().table.root();
         self.mm.activate(root, self.asid);
+    }
+    /// If this CPU is in this space, leaves it for one with an empty user half.
+    pub fn leave(&self) {
+        let root = self.inner.lock().table.root();
+        self.mm.leave(root);
     }
 }
 

@@ -16,6 +16,7 @@ pub use copy::copy_range;
 pub use cursor::Cursor;
 pub use moving::move_range;
 pub use protect::protect_range;
+pub(crate) use walk::for_each_table;
 pub use walk::{clear_accessed, for_each_leaf, lookup};
 pub use zap::{Zap, zap_range};
 

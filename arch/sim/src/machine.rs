@@ -1,0 +1,226 @@
+//! The machine as a value behind the memory manager's four traits.
+
+use crate::ram::Ram;
+use crate::rng::Rng;
+use crate::tlb::{Cached, CpuCaches};
+use mm::addr::{Order, Pfn, PhysAddr, VirtAddr, VirtRange};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, PteFormat, Tlb};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What machine it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Frames of RAM.
+    pub frames: usize,
+    /// CPUs.
+    pub cpus: usize,
+    /// Tags in the TLB, 0 included; 1 means none.
+    pub asids: usize,
+    /// The walker sets accessed and dirty bits (always on x86; FEAT_HAFDBS on arm64).
+    pub hardware_ad: bool,
+    /// A prefetch happens around one in so many table writes; 0 for never.
+    pub prefetch: u64,
+    /// Of the prefetches.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            frames: 1024,
+            cpus: 2,
+            asids: 8,
+            hardware_ad: true,
+            prefetch: 4,
+            seed: 1,
+        }
+    }
+}
+
+/// The first frame of RAM: not 0, so that a forgotten offset shows.
+pub const FIRST: Pfn = Pfn(0x80000);
+
+/// State that the memory manager's copy of the machine and the test's share.
+pub(crate) struct State {
+    pub ram: Ram,
+    pub cpus: Vec<Mutex<CpuCaches>>,
+    pub rng: Rng,
+    pub options: Options,
+    current: AtomicUsize,
+    /// Addresses that were used lately: what a CPU would prefetch.
+    recent: Vec<AtomicU64>,
+    used: AtomicUsize,
+    drop_flushes: AtomicBool,
+}
+
+/// A simulated machine whose page-table entries have format `F`.
+pub struct Sim<F: PteFormat>(pub(crate) Arc<State>, PhantomData<F>);
+
+impl<F: PteFormat> Clone for Sim<F> {
+    fn clone(&self) -> Self {
+        Sim(self.0.clone(), PhantomData)
+    }
+}
+
+impl<F: PteFormat> Sim<F> {
+    /// A machine that nothing runs on.
+    pub fn new(options: Options) -> Self {
+        let state = State {
+            ram: Ram::new(FIRST, options.frames),
+            cpus: (0..options.cpus)
+                .map(|_| Mutex::new(CpuCaches::default()))
+                .collect(),
+            rng: Rng::new(options.seed),
+            options,
+            current: AtomicUsize::new(0),
+            recent: (0..32).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            used: AtomicUsize::new(0),
+            drop_flushes: AtomicBool::new(false),
+        };
+        Sim(Arc::new(state), PhantomData)
+    }
+
+    /// What machine it is.
+    pub fn options(&self) -> Options {
+        self.0.options
+    }
+    /// Makes `cpu` the one that runs the code from here on.
+    pub fn run_on(&self, cpu: usize) {
+        assert!(cpu < self.0.options.cpus);
+        self.0.current.store(cpu, Ordering::Relaxed);
+    }
+    /// Breaks the machine: flushes do nothing. A test of the tests.
+    pub fn drop_flushes(&self, on: bool) {
+        self.0.drop_flushes.store(on, Ordering::Relaxed);
+    }
+    /// Everything that all TLBs hold, with the CPU.
+    pub fn cached(&self) -> Vec<(usize, Cached)> {
+        let of = |(cpu, c): (usize, &Mutex<CpuCaches>)| {
+            let leaves = c
+                .lock()
+                .expect("no test panics with a TLB locked")
+                .leaves()
+                .to_vec();
+            leaves.into_iter().map(move |leaf| (cpu, leaf))
+        };
+        self.0.cpus.iter().enumerate().flat_map(of).collect()
+    }
+    /// The root that a CPU has loaded.
+    pub fn root(&self, cpu: usize) -> Option<(Pfn, Asid)> {
+        self.caches(cpu).root
+    }
+    pub(crate) fn caches(&self, cpu: usize) -> MutexGuard<'_, CpuCaches> {
+        self.0.cpus[cpu]
+            .lock()
+            .expect("no test panics with a TLB locked")
+    }
+    /// Notes an address for the prefetcher.
+    pub(crate) fn note(&self, va: VirtAddr) {
+        let at = self.0.used.fetch_add(1, Ordering::Relaxed) % self.0.recent.len();
+        self.0.recent[at].store(va.0, Ordering::Relaxed);
+    }
+    /// A CPU may cache any valid entry at any time: around table writes it hurts most.
+    fn maybe_prefetch(&self) {
+        if !self.0.rng.one_in(self.0.options.prefetch) {
+            return;
+        }
+        let va = self.0.recent[self.0.rng.below(self.0.recent.len())].load(Ordering::Relaxed);
+        let cpu = self.0.rng.below(self.0.options.cpus);
+        if va != u64::MAX {
+            self.prefetch(cpu, VirtAddr(va));
+        }
+        if self.0.rng.one_in(16) {
+            let which = self.0.rng.below(1 << 20);
+            self.caches(cpu).evict(which);
+        }
+    }
+    fn flush(&self, f: impl Fn(&mut CpuCaches)) {
+        if !self.0.drop_flushes.load(Ordering::Relaxed) {
+            (0..self.0.options.cpus).for_each(|cpu| f(&mut self.caches(cpu)));
+        }
+    }
+}
+
+impl<F: PteFormat> Machine for Sim<F> {
+    type Pte = F;
+    type Mem = Self;
+    type Tlb = Self;
+    type Cpu = Self;
+    fn mem(&self) -> &Self {
+        self
+    }
+    fn tlb(&self) -> &Self {
+        self
+    }
+    fn cpu(&self) -> &Self {
+        self
+    }
+    fn prepare_root(&self, _root: Pfn) {}
+}
+
+impl<F: PteFormat> PhysMem for Sim<F> {
+    fn load(&self, table: Pfn, index: usize) -> u64 {
+        self.0.ram.word(table, index).load(Ordering::Acquire)
+    }
+    fn store(&self, table: Pfn, index: usize, raw: u64) {
+        self.maybe_prefetch();
+        self.0.ram.word(table, index).store(raw, Ordering::Release);
+        self.maybe_prefetch();
+    }
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        self.maybe_prefetch();
+        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
+        self.maybe_prefetch();
+        old
+    }
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        self.maybe_prefetch();
+        let word = self.0.ram.word(table, index);
+        let result = word
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop);
+        self.maybe_prefetch();
+        result
+    }
+    fn zero(&self, first: Pfn, order: Order) {
+        self.0.ram.zero(first, order);
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        self.0.ram.copy(from, to, order);
+    }
+    fn read(&self, from: PhysAddr, into: &mut [u8]) {
+        self.0.ram.read(from, into);
+    }
+    fn write(&self, to: PhysAddr, from: &[u8]) {
+        self.0.ram.write(to, from);
+    }
+}
+
+impl<F: PteFormat> Tlb for Sim<F> {
+    fn flush_range(&self, asid: Asid, range: VirtRange, _stride: Level, tables: bool) {
+        self.flush(|c| c.flush_range(asid, range, tables));
+    }
+    fn flush_asid(&self, asid: Asid) {
+        self.flush(|c| c.flush_asid(asid));
+    }
+    fn flush_kernel(&self, range: VirtRange) {
+        self.flush(|c| c.flush_kernel(range));
+    }
+}
+
+impl<F: PteFormat> Cpu for Sim<F> {
+    fn id(&self) -> usize {
+        self.0.current.load(Ordering::Relaxed)
+    }
+    fn count(&self) -> usize {
+        self.0.options.cpus
+    }
+    fn asids(&self) -> usize {
+        self.0.options.asids
+    }
+    fn activate(&self, root: Pfn, asid: Asid) {
+        self.caches(self.id()).activate(root, asid);
+    }
+}

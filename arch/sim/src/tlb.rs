@@ -1,0 +1,103 @@
+//! One CPU's translation caches.
+
+use mm::addr::{Pfn, VirtAddr, VirtRange};
+use mm::arch::{Asid, Attrs, Level};
+
+/// A translation that a TLB holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Whose.
+    pub asid: Asid,
+    /// Start of what it translates.
+    pub va: VirtAddr,
+    /// The level of the leaf it was made from.
+    pub level: Level,
+    /// What it translates to.
+    pub pfn: Pfn,
+    /// What it allows.
+    pub attrs: Attrs,
+}
+
+/// A pointer to a PTE table that the walker remembers (paging-structure cache; intermediate TLB entry).
+#[derive(Clone, Copy)]
+struct Pointer {
+    asid: Asid,
+    va: VirtAddr,
+    table: Pfn,
+}
+
+/// What one CPU remembers and runs.
+#[derive(Default)]
+pub struct CpuCaches {
+    pub root: Option<(Pfn, Asid)>,
+    leaves: Vec<Cached>,
+    pointers: Vec<Pointer>,
+}
+
+impl CpuCaches {
+    /// Loads a root. Translations without a tag do not survive it.
+    pub fn activate(&mut self, root: Pfn, asid: Asid) {
+        self.leaves
+            .retain(|c| c.asid.0 != 0 || c.attrs.contains(Attrs::GLOBAL));
+        self.pointers.retain(|p| p.asid.0 != 0);
+        self.root = Some((root, asid));
+    }
+    pub fn leaves(&self) -> &[Cached] {
+        &self.leaves
+    }
+    pub fn find(&self, asid: Asid, va: VirtAddr) -> Option<Cached> {
+        let hit = |c: &&Cached| {
+            (c.asid == asid || c.attrs.contains(Attrs::GLOBAL))
+                && va.align_down(c.level.bytes()) == c.va
+        };
+        self.leaves.iter().find(hit).copied()
+    }
+    /// Remembers a translation in place of an older one.
+    pub fn insert(&mut self, cached: Cached) {
+        self.remove(cached.asid, cached.va);
+        self.leaves.push(cached);
+    }
+    pub fn remove(&mut self, asid: Asid, va: VirtAddr) {
+        self.leaves
+            .retain(|c| c.asid != asid || va.align_down(c.level.bytes()) != c.va);
+    }
+    pub fn evict(&mut self, which: usize) {
+        if !self.leaves.is_empty() {
+            let at = which % self.leaves.len();
+            self.leaves.swap_remove(at);
+        }
+    }
+    pub fn pointer(&self, asid: Asid, va: VirtAddr) -> Option<Pfn> {
+        let va = va.align_down(Level::Pmd.bytes());
+        self.pointers
+            .iter()
+            .find(|p| p.asid == asid && p.va == va)
+            .map(|p| p.table)
+    }
+    pub fn insert_pointer(&mut self, asid: Asid, va: VirtAddr, table: Pfn) {
+        let va = va.align_down(Level::Pmd.bytes());
+        self.pointers.retain(|p| p.asid != asid || p.va != va);
+        self.pointers.push(Pointer { asid, va, table });
+    }
+
+    pub fn flush_range(&mut self, asid: Asid, range: VirtRange, tables: bool) {
+        let hit = |va: VirtAddr, bytes: u64| va < range.end && va.0 + bytes > range.start.0;
+        self.leaves
+            .retain(|c| c.asid != asid || !hit(c.va, c.level.bytes()));
+        if tables {
+            self.pointers
+                .retain(|p| p.asid != asid || !hit(p.va, Level::Pmd.bytes()));
+        }
+    }
+    pub fn flush_asid(&mut self, asid: Asid) {
+        self.leaves.retain(|c| c.asid != asid);
+        self.pointers.retain(|p| p.asid != asid);
+    }
+    pub fn flush_kernel(&mut self, range: VirtRange) {
+        self.leaves.retain(|c| {
+            !(c.attrs.contains(Attrs::GLOBAL)
+                && c.va < range.end
+                && c.va + c.level.bytes() > range.start)
+        });
+    }
+}

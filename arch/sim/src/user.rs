@@ -1,0 +1,147 @@
+//! A memory manager on a simulated machine, and user code on it.
+
+use crate::machine::{FIRST, Options, Sim};
+use mm::addr::{PfnRange, VirtAddr};
+use mm::arch::PteFormat;
+use mm::check;
+use mm::fault::{Access, Mode, Resolution};
+use mm::manager::{FrameMeta, Mm};
+use mm::object::Object;
+use mm::space::AddressSpace;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A machine, a memory manager on it, and what a user's instructions do there.
+pub struct World<F: PteFormat> {
+    /// The machine.
+    pub sim: Sim<F>,
+    /// Its memory manager.
+    pub mm: Arc<Mm<Sim<F>>>,
+}
+
+/// An address space that every CPU leaves before it ends, as a kernel makes sure of.
+pub struct Process<F: PteFormat> {
+    sim: Sim<F>,
+    space: AddressSpace<Sim<F>>,
+}
+
+impl<F: PteFormat> Deref for Process<F> {
+    type Target = AddressSpace<Sim<F>>;
+    fn deref(&self) -> &AddressSpace<Sim<F>> {
+        &self.space
+    }
+}
+
+impl<F: PteFormat> Drop for Process<F> {
+    fn drop(&mut self) {
+        for cpu in 0..self.sim.options().cpus {
+            self.sim.run_on(cpu);
+            self.space.leave();
+        }
+    }
+}
+
+impl<F: PteFormat> World<F> {
+    /// Boots: all of RAM belongs to the allocator.
+    pub fn new(options: Options) -> Self {
+        let sim = Sim::new(options);
+        let metas: Vec<FrameMeta> = (0..options.frames).map(|_| FrameMeta::default()).collect();
+        let all = PfnRange::new(FIRST, FIRST + options.frames as u64);
+        let mm = Mm::new(
+            sim.clone(),
+            FIRST,
+            Box::leak(metas.into_boxed_slice()),
+            &[all],
+        );
+        World { sim, mm }
+    }
+
+    /// A process with nothing mapped.
+    pub fn process(&self) -> Process<F> {
+        self.adopt(AddressSpace::new(&self.mm).expect("a fresh machine has memory"))
+    }
+    /// Makes a process of an address space.
+    pub fn adopt(&self, space: AddressSpace<Sim<F>>) -> Process<F> {
+        Process {
+            sim: self.sim.clone(),
+            space,
+        }
+    }
+
+    /// A user's load of one byte, on `cpu`.
+    pub fn load(
+        &self,
+        cpu: usize,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+    ) -> Result<u8, Resolution> {
+        self.access(cpu, space, va, Access::Read)
+            .map(|at| self.sim.0.ram.byte(at))
+    }
+    /// A user's store of one byte, on `cpu`.
+    pub fn store(
+        &self,
+        cpu: usize,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+        byte: u8,
+    ) -> Result<(), Resolution> {
+        self.access(cpu, space, va, Access::Write)
+            .map(|at| self.sim.0.ram.set_byte(at, byte))
+    }
+    /// A user's instruction fetch, on `cpu`.
+    pub fn fetch(
+        &self,
+        cpu: usize,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+    ) -> Result<u8, Resolution> {
+        self.access(cpu, space, va, Access::Exec)
+            .map(|at| self.sim.0.ram.byte(at))
+    }
+
+    fn access(
+        &self,
+        cpu: usize,
+        space: &AddressSpace<Sim<F>>,
+        va: VirtAddr,
+        access: Access,
+    ) -> Result<mm::addr::PhysAddr, Resolution> {
+        self.sim.run_on(cpu);
+        space.activate();
+        // One fault maps the page, one more sets a bit, another may meet a stale entry: ten in a row is a fault loop.
+        for _ in 0..10 {
+            if let Ok(at) = self.sim.translate(cpu, va, access) {
+                return Ok(at);
+            }
+            match space.fault(va, access, Mode::User) {
+                Resolution::Done => {}
+                refused => return Err(refused),
+            }
+        }
+        panic!("{access:?} of {va:?} faults for ever");
+    }
+
+    /// [`check::all`], and every TLB against the tables. `spaces` are all there are, `objects` those that no VMA maps.
+    pub fn check(&self, spaces: &[&AddressSpace<Sim<F>>], objects: &[&Arc<Object<Sim<F>>>]) {
+        check::all(&self.mm, spaces, objects, 0);
+        self.check_tlbs(spaces);
+    }
+
+    /// Every TLB against the tables of the space it is for. What a tag without an owner left behind is harmless until the
+    /// tag is used again; `retire_asid` has flushed it, so there must be nothing.
+    pub fn check_tlbs(&self, spaces: &[&AddressSpace<Sim<F>>]) {
+        for (cpu, cached) in self.sim.cached() {
+            let space = if cached.asid.0 == 0 {
+                let root = self.sim.root(cpu).map(|(root, _)| root);
+                spaces.iter().find(|s| Some(s.root()) == root)
+            } else {
+                spaces.iter().find(|s| s.asid() == cached.asid)
+            };
+            let space = space.unwrap_or_else(|| {
+                panic!("missed flush: CPU {cpu} holds {cached:?} of a space that is gone")
+            });
+            check::translation(space, cached.va, cached.pfn, cached.attrs);
+        }
+    }
+}

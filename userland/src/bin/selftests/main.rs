@@ -1,0 +1,81 @@
+//! `selftests [--list] [--timeout SECONDS] [GLOB ...]`: what programs may expect of the kernel, as KTAP 1.
+//!
+//! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without rights or in an
+//! emulator some are skipped.
+use userland::ktap::{Options, Test, Totals, run};
+use userland::sh::expand::glob;
+
+mod advise;
+mod clock;
+mod cow;
+mod exec;
+mod files;
+mod futex;
+mod helper;
+mod map;
+mod pipes;
+mod pointers;
+mod process;
+mod procfs;
+mod protect;
+mod shared;
+mod signal;
+mod stack;
+mod system;
+mod trap;
+
+const FAMILIES: &[&[Test]] = &[
+    map::TESTS,
+    protect::TESTS,
+    cow::TESTS,
+    shared::TESTS,
+    advise::TESTS,
+    stack::TESTS,
+    process::TESTS,
+    exec::TESTS,
+    signal::TESTS,
+    trap::TESTS,
+    files::TESTS,
+    pipes::TESTS,
+    clock::TESTS,
+    futex::TESTS,
+    procfs::TESTS,
+    pointers::TESTS,
+    system::TESTS,
+];
+
+fn usage() -> ! {
+    eprintln!("usage: selftests [--list] [--timeout SECONDS] [GLOB ...]");
+    std::process::exit(2);
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let (mut list, mut patterns, mut options) = (false, Vec::new(), Options { timeout: 60 });
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            // What tests of exec start.
+            "--as" => std::process::exit(helper::run(args.collect())),
+            "--list" => list = true,
+            "--timeout" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) => options.timeout = n,
+                None => usage(),
+            },
+            a if a.starts_with('-') => usage(),
+            _ => patterns.push(arg),
+        }
+    }
+    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
+    let tests: Vec<&Test> = FAMILIES
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|t| wanted(t.name))
+        .collect();
+    if list {
+        tests.iter().for_each(|t| println!("{}", t.name));
+        return;
+    }
+    let Totals(_, failed, _) = run(&tests, &options);
+    std::process::exit((failed > 0 || tests.is_empty()) as i32);
+}

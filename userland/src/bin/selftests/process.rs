@@ -1,0 +1,438 @@
+//! fork, vfork, threads, wait, groups, limits, usage.
+use userland::ktap::{Outcome, Stop, in_child, need, skip};
+use userland::sys::mem::{PAGE, RW, anon, load, mmap, store};
+use userland::sys::proc::{self, Fork, Status, WaitInfo};
+use userland::sys::{Errno, call, file, sig};
+use userland::{check, check_eq, check_err};
+
+userland::tests![
+    fork_gives_two,
+    fork_exit_statuses,
+    fork_a_hundred,
+    fork_bomb_ends_in_eagain,
+    vfork_shares_until_exit,
+    spawn_a_program,
+    threads_share_and_join,
+    threads_have_their_own_ids,
+    thread_exit_group_ends_all,
+    wait_nothing_is_echild,
+    wait_nohang,
+    wait_signal_status,
+    wait_stop_and_continue,
+    waitid_leaves_and_takes,
+    wait_by_group,
+    orphan_gets_a_new_parent,
+    groups_and_sessions,
+    kill_a_group,
+    kill_refuses,
+    rusage_counts_faults,
+    times_advance,
+    limits_are_kept,
+    limit_of_descriptors,
+];
+
+fn fork_gives_two() -> Outcome {
+    let me = proc::getpid();
+    let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    match proc::fork()? {
+        Fork::Child => {
+            // The C library asks the kernel each time: nothing is remembered from the parent.
+            let pid = call(libc::SYS_getpid, [0; 6]).unwrap_or(0);
+            store(at, pid as u64);
+            store(at + 8, proc::getppid() as u64);
+            proc::exit_now(0)
+        }
+        Fork::Parent(pid) => {
+            check_eq!(proc::wait_for(pid)?, Status::Exited(0));
+            check_eq!([load(at), load(at + 8)], [pid as u64, me as u64]);
+        }
+    }
+    Ok(())
+}
+
+fn fork_exit_statuses() -> Outcome {
+    for status in [0, 1, 42, 127, 128, 255] {
+        check_eq!(in_child(|| Ok(status))?, Status::Exited(status));
+    }
+    // Only the low byte counts.
+    check_eq!(in_child(|| Ok(0x1234))?, Status::Exited(0x34));
+    Ok(())
+}
+
+fn fork_a_hundred() -> Outcome {
+    for _ in 0..100 {
+        check_eq!(in_child(|| Ok(7))?, Status::Exited(7));
+    }
+    let mut pids = Vec::new();
+    for n in 0..50 {
+        match proc::fork()? {
+            Fork::Child => proc::exit_now(n),
+            Fork::Parent(pid) => pids.push(pid),
+        }
+    }
+    for (n, pid) in pids.into_iter().enumerate() {
+        check_eq!(proc::wait_for(pid)?, Status::Exited(n as i32));
+    }
+    Ok(())
+}
+
+fn fork_bomb_ends_in_eagain() -> Outcome {
+    // Root is above the limit on Linux; nobody is not.
+    if proc::geteuid() == 0 {
+        need(proc::setuid(65534), "setuid")?;
+    }
+    proc::setrlimit(libc::RLIMIT_NPROC as i32, 30, 30)?;
+    let (hear, tell) = file::pipe(0)?;
+    let mut pids = Vec::new();
+    let refused = loop {
+        match proc::fork() {
+            Ok(Fork::Child) => {
+                let _ = file::close(tell);
+                let _ = file::read(hear, &mut [0]);
+                proc::exit_now(0)
+            }
+            Ok(Fork::Parent(pid)) => pids.push(pid),
+            Err(e) => break e,
+        }
+        check!(
+            pids.len() <= 30,
+            "{} children under a limit of 30",
+            pids.len()
+        );
+    };
+    check_eq!(refused, Errno(libc::EAGAIN));
+    // The end of the pipe ends them all.
+    file::close(tell)?;
+    for pid in pids {
+        check_eq!(proc::wait_for(pid)?, Status::Exited(0));
+    }
+    Ok(())
+}
+
+fn vfork_shares_until_exit() -> Outcome {
+    let at = anon(1)?;
+    store(at, 1);
+    let pid = need(proc::vfork_store_and_exit(at, 5, 3), "vfork")?;
+    // The parent ran on only after the child had written and ended.
+    check_eq!(load(at), 5);
+    check_eq!(proc::wait_for(pid)?, Status::Exited(3));
+    Ok(())
+}
+
+fn spawn_a_program() -> Outcome {
+    // std starts programs by posix_spawn: a vfork with a stack of its own, and a pipe for the error.
+    let me = std::env::current_exe()?;
+    let out = std::process::Command::new(me)
+        .args(["--as", "args", "one", "two words", ""])
+        .output()?;
+    check_eq!(out.status.code(), Some(3));
+    check_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "[one]\n[two words]\n[]\n"
+    );
+    let missing = std::process::Command::new("/nowhere/at/all").status();
+    check_eq!(
+        missing.map(|_| ()).map_err(|e| e.raw_os_error()),
+        Err(Some(libc::ENOENT))
+    );
+    Ok(())
+}
+
+fn threads_share_and_join() -> Outcome {
+    let sum = std::sync::Arc::new(std::sync::Mutex::new(0u64));
+    let threads: Vec<_> = (0..8u64)
+        .map(|n| {
+            let sum = sum.clone();
+            std::thread::spawn(move || {
+                for _ in 0..1000 {
+                    *sum.lock().unwrap_or_else(|e| e.into_inner()) += n;
+                }
+                vec![n; 1000].iter().sum::<u64>()
+            })
+        })
+        .collect();
+    let own: Vec<u64> = threads.into_iter().filter_map(|t| t.join().ok()).collect();
+    check_eq!(own, [0, 1000, 2000, 3000, 4000, 5000, 6000, 7000]);
+    check_eq!(*sum.lock().unwrap_or_else(|e| e.into_inner()), 28_000);
+    Ok(())
+}
+
+fn threads_have_their_own_ids() -> Outcome {
+    thread_local!(static OWN: std::cell::Cell<u64> = const { std::cell::Cell::new(1) });
+    OWN.set(2);
+    let id = || {
+        (
+            call(libc::SYS_getpid, [0; 6]),
+            call(libc::SYS_gettid, [0; 6]),
+        )
+    };
+    let mine = id();
+    check_eq!(mine.0, mine.1);
+    let theirs = std::thread::spawn(move || (id(), OWN.get())).join();
+    let Ok((theirs, own)) = theirs else {
+        return Err(Stop::Fail("the thread panicked".into()));
+    };
+    check_eq!(theirs.0, mine.0);
+    check!(theirs.1 != mine.1);
+    check_eq!((own, OWN.get()), (1, 2));
+    Ok(())
+}
+
+fn thread_exit_group_ends_all() -> Outcome {
+    let status = in_child(|| {
+        let (hear, _tell) = file::pipe(0)?;
+        for _ in 0..4 {
+            std::thread::spawn(move || file::read(hear, &mut [0]));
+        }
+        std::thread::spawn(|| proc::exit_now(9));
+        file::read(hear, &mut [0])?;
+        Ok(1)
+    })?;
+    check_eq!(status, Status::Exited(9));
+    Ok(())
+}
+
+fn wait_nothing_is_echild() -> Outcome {
+    check_err!(proc::wait(-1, 0), ECHILD);
+    check_err!(proc::wait(1, libc::WNOHANG), ECHILD);
+    check_err!(proc::wait(-1, 0x4000), EINVAL);
+    let status = in_child(|| Ok(0))?;
+    check_eq!(status, Status::Exited(0));
+    check_err!(proc::wait(-1, libc::WNOHANG), ECHILD);
+    Ok(())
+}
+
+/// A child that ends when the pipe does: (its number, the end to close).
+fn lingering() -> Result<(i32, i32), Stop> {
+    let (hear, tell) = file::pipe(0)?;
+    match proc::fork()? {
+        Fork::Child => {
+            let _ = file::close(tell);
+            let _ = file::read(hear, &mut [0]);
+            proc::exit_now(5)
+        }
+        Fork::Parent(pid) => {
+            file::close(hear)?;
+            Ok((pid, tell))
+        }
+    }
+}
+
+fn wait_nohang() -> Outcome {
+    let (pid, tell) = lingering()?;
+    check_eq!(proc::wait(pid, libc::WNOHANG)?, None);
+    check_eq!(proc::wait(-1, libc::WNOHANG)?, None);
+    file::close(tell)?;
+    check_eq!(proc::wait(pid, 0)?, Some((pid, Status::Exited(5))));
+    Ok(())
+}
+
+fn wait_signal_status() -> Outcome {
+    for s in [libc::SIGKILL, libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM] {
+        let (pid, tell) = lingering()?;
+        proc::kill(pid, s)?;
+        check_eq!(proc::wait_for(pid)?, Status::Killed(s));
+        file::close(tell)?;
+    }
+    Ok(())
+}
+
+fn wait_stop_and_continue() -> Outcome {
+    let (pid, tell) = lingering()?;
+    proc::kill(pid, libc::SIGSTOP)?;
+    check_eq!(
+        proc::wait(pid, libc::WUNTRACED)?,
+        Some((pid, Status::Stopped(libc::SIGSTOP)))
+    );
+    check_eq!(proc::wait(pid, libc::WUNTRACED | libc::WNOHANG)?, None);
+    file::close(tell)?;
+    proc::kill(pid, libc::SIGCONT)?;
+    check_eq!(
+        proc::wait(pid, libc::WCONTINUED)?,
+        Some((pid, Status::Continued))
+    );
+    check_eq!(proc::wait_for(pid)?, Status::Exited(5));
+    Ok(())
+}
+
+fn waitid_leaves_and_takes() -> Outcome {
+    let (pid, tell) = lingering()?;
+    let none = proc::waitid(libc::P_PID, pid as u32, libc::WEXITED | libc::WNOHANG)?;
+    check_eq!(none.pid, 0);
+    file::close(tell)?;
+    let want = WaitInfo {
+        pid,
+        code: libc::CLD_EXITED,
+        status: 5,
+    };
+    check_eq!(
+        proc::waitid(libc::P_PID, pid as u32, libc::WEXITED | libc::WNOWAIT)?,
+        want
+    );
+    check_eq!(proc::waitid(libc::P_ALL, 0, libc::WEXITED)?, want);
+    check_err!(proc::waitid(libc::P_ALL, 0, libc::WEXITED), ECHILD);
+    check_err!(proc::waitid(libc::P_ALL, 0, 0), EINVAL);
+    let (pid, tell) = lingering()?;
+    proc::kill(pid, libc::SIGKILL)?;
+    let want = WaitInfo {
+        pid,
+        code: libc::CLD_KILLED,
+        status: libc::SIGKILL,
+    };
+    check_eq!(proc::waitid(libc::P_PID, pid as u32, libc::WEXITED)?, want);
+    Ok(file::close(tell)?)
+}
+
+fn wait_by_group() -> Outcome {
+    let (pid, tell) = lingering()?;
+    proc::setpgid(pid, pid)?;
+    // None of the children is in this process's own group now.
+    check_err!(proc::wait(0, libc::WNOHANG), ECHILD);
+    check_eq!(proc::wait(-pid, libc::WNOHANG)?, None);
+    file::close(tell)?;
+    check_eq!(proc::wait(-pid, 0)?, Some((pid, Status::Exited(5))));
+    Ok(())
+}
+
+fn orphan_gets_a_new_parent() -> Outcome {
+    let (hear, tell) = file::pipe(0)?;
+    let (gone_read, gone_write) = file::pipe(0)?;
+    match proc::fork()? {
+        Fork::Child => {
+            let middle = proc::getpid();
+            if let Ok(Fork::Child) = proc::fork() {
+                let _ = file::close(gone_write);
+                // The middle process holds the other end: its end is the sign.
+                let _ = file::read(gone_read, &mut [0]);
+                // The end of its files comes before its children move: ask until they did.
+                while proc::getppid() == middle {
+                    let _ = call(libc::SYS_sched_yield, [0; 6]);
+                }
+                let _ = file::write(tell, b"moved");
+            }
+            proc::exit_now(0)
+        }
+        Fork::Parent(pid) => {
+            let _ = (file::close(gone_write), file::close(tell));
+            proc::wait_for(pid)?;
+            let mut buf = [0u8; 8];
+            check_eq!(file::read(hear, &mut buf)?, 5);
+            // It is not ours.
+            check_err!(proc::wait(-1, 0), ECHILD);
+        }
+    }
+    Ok(())
+}
+
+fn groups_and_sessions() -> Outcome {
+    let me = proc::getpid();
+    check_eq!(proc::getpgid(0)?, me);
+    check_err!(proc::setsid(), EPERM);
+    check_err!(proc::getpgid(0x3f_fff0), ESRCH);
+    check_err!(proc::setpgid(0, -1), EINVAL);
+    let status = in_child(|| {
+        let own = proc::getpid();
+        check_eq!(proc::getpgid(0)?, me);
+        check_eq!(proc::setsid()?, own);
+        check_eq!((proc::getpgid(0)?, proc::getsid(0)?), (own, own));
+        // A session's leader keeps its group.
+        check_err!(proc::setpgid(0, 0), EPERM);
+        Ok(0)
+    })?;
+    check_eq!(status, Status::Exited(0));
+    Ok(())
+}
+
+fn kill_a_group() -> Outcome {
+    let (first, a) = lingering()?;
+    proc::setpgid(first, first)?;
+    let (second, b) = lingering()?;
+    proc::setpgid(second, first)?;
+    proc::kill(-first, libc::SIGTERM)?;
+    check_eq!(proc::wait_for(first)?, Status::Killed(libc::SIGTERM));
+    check_eq!(proc::wait_for(second)?, Status::Killed(libc::SIGTERM));
+    check_err!(proc::kill(-first, 0), ESRCH);
+    let _ = (file::close(a), file::close(b));
+    Ok(())
+}
+
+fn kill_refuses() -> Outcome {
+    check_err!(proc::kill(0x3f_fff0, 0), ESRCH);
+    check_err!(proc::kill(proc::getpid(), 65), EINVAL);
+    check_err!(proc::kill(proc::getpid(), -1), EINVAL);
+    proc::kill(proc::getpid(), 0)?;
+    let me = proc::getpid() as usize;
+    check_err!(call(libc::SYS_tgkill, [me, 0x3f_fff0, 0, 0, 0, 0]), ESRCH);
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    call(libc::SYS_tgkill, [me, me, libc::SIGUSR1 as usize, 0, 0, 0])?;
+    check_eq!(sig::seen(libc::SIGUSR1), 1);
+    Ok(())
+}
+
+fn rusage_counts_faults() -> Outcome {
+    let at = anon(100)?;
+    let before = proc::rusage(libc::RUSAGE_SELF)?;
+    (0..100).for_each(|n| store(at + n * PAGE, 1));
+    let after = proc::rusage(libc::RUSAGE_SELF)?;
+    let faults = after.minor_faults - before.minor_faults;
+    check!(
+        (100..200).contains(&faults),
+        "{faults} faults for 100 pages"
+    );
+    check!(after.max_rss_kb >= 400);
+    let before = proc::rusage(libc::RUSAGE_CHILDREN)?.minor_faults;
+    in_child(|| {
+        (0..100).for_each(|n| store(at + n * PAGE, 2));
+        Ok(0)
+    })?;
+    check!(proc::rusage(libc::RUSAGE_CHILDREN)?.minor_faults >= before + 100);
+    check_err!(proc::rusage(77), EINVAL);
+    Ok(())
+}
+
+fn times_advance() -> Outcome {
+    let mut t = [0u64; 4];
+    let first = call(libc::SYS_times, [t.as_mut_ptr() as usize, 0, 0, 0, 0, 0])?;
+    // Some clock tick must pass, and be charged to this process, which does nothing but look.
+    let start = userland::sys::time::now();
+    while userland::sys::time::now() - start < 100_000_000 {}
+    let second = call(libc::SYS_times, [t.as_mut_ptr() as usize, 0, 0, 0, 0, 0])?;
+    check!(second >= first + 5, "{first} to {second} in 0.1 s");
+    let usage = proc::rusage(libc::RUSAGE_SELF)?;
+    check!(usage.user_us + usage.system_us > 0);
+    Ok(())
+}
+
+fn limits_are_kept() -> Outcome {
+    let files = libc::RLIMIT_NOFILE as i32;
+    let (soft, hard) = proc::getrlimit(files)?;
+    check!(soft <= hard);
+    proc::setrlimit(files, soft.min(300), hard)?;
+    check_eq!(proc::getrlimit(files)?, (soft.min(300), hard));
+    check_eq!(
+        in_child(|| Ok((proc::getrlimit(files)?.0 == soft.min(300)) as i32))?,
+        Status::Exited(1)
+    );
+    check_err!(proc::setrlimit(files, 10, 9), EINVAL);
+    check_err!(proc::setrlimit(99, 1, 1), EINVAL);
+    Ok(())
+}
+
+fn limit_of_descriptors() -> Outcome {
+    proc::setrlimit(libc::RLIMIT_NOFILE as i32, 20, 20)?;
+    let mut count = 0;
+    let refused = loop {
+        match file::dup(1) {
+            Ok(fd) if fd < 20 => count += 1,
+            Ok(fd) => return Err(Stop::Fail(format!("descriptor {fd} above the limit of 20"))),
+            Err(e) => break e,
+        }
+    };
+    check_eq!(refused, Errno(libc::EMFILE));
+    if count == 0 {
+        return skip("all descriptors below 20 are in use");
+    }
+    check_err!(file::pipe(0), EMFILE);
+    check_err!(file::open("/dev/null", 0, 0), EMFILE);
+    Ok(())
+}

@@ -1,0 +1,424 @@
+//! The formats of /proc and /sys, as programs parse them.
+use std::fs;
+use userland::ktap::{Outcome, Stop, in_child, skip};
+use userland::sys::mem::{ANON, PAGE, RW, anon, mmap, store};
+use userland::sys::{file, proc};
+use userland::{check, check_eq, check_err, counters};
+
+userland::tests![
+    proc_maps_format,
+    proc_maps_of_a_mapping,
+    proc_smaps_fields,
+    proc_smaps_counts,
+    proc_status,
+    proc_stat_has_52_fields,
+    proc_statm,
+    proc_cmdline_and_exe,
+    proc_fd,
+    proc_meminfo,
+    proc_vmstat,
+    proc_of_another_process,
+    proc_whole_system,
+    proc_small_reads,
+    proc_refuses,
+    sys_transparent_hugepage,
+    sys_cpus,
+];
+
+fn proc_maps_format() -> Outcome {
+    let text = fs::read_to_string("/proc/self/maps")?;
+    let mut last = 0;
+    for line in text.lines() {
+        let f: Vec<&str> = line.split_whitespace().collect();
+        check!(f.len() == 5 || f.len() >= 6, "{line}");
+        let (start, end) = f[0].split_once('-').unwrap_or_default();
+        check!(start.len() >= 8 && end.len() >= 8, "{line}");
+        let hex = |s| usize::from_str_radix(s, 16).map_err(|_| Stop::Fail(line.to_string()));
+        let (start, end) = (hex(start)?, hex(end)?);
+        check!(
+            last <= start && start < end && start % PAGE == 0 && end % PAGE == 0,
+            "{line}"
+        );
+        last = end;
+        let rights = f[1].as_bytes();
+        check!(
+            rights.len() == 4
+                && "r-".contains(rights[0] as char)
+                && "ps".contains(rights[3] as char),
+            "{line}"
+        );
+        check!(
+            f[2].len() == 8 && f[3].contains(':') && f[4].parse::<u64>().is_ok(),
+            "{line}"
+        );
+        if let Some(name) = f.get(5) {
+            // Names start in column 73.
+            check_eq!(line.find(name), Some(73));
+        }
+    }
+    check!(text.lines().any(|l| l.ends_with("[stack]")), "no [stack]");
+    Ok(())
+}
+
+fn proc_maps_of_a_mapping() -> Outcome {
+    fs::write("mapped", vec![0u8; 3 * PAGE])?;
+    let fd = file::open("mapped", libc::O_RDONLY, 0)?;
+    let at = mmap(0, 2 * PAGE, libc::PROT_READ, libc::MAP_SHARED, fd, PAGE)?;
+    let text = fs::read_to_string("/proc/self/maps")?;
+    let want = format!("{at:08x}-{:08x} r--s 00001000 ", at + 2 * PAGE);
+    let Some(line) = text.lines().find(|l| l.starts_with(&want)) else {
+        return Err(Stop::Fail(format!("no line {want} in\n{text}")));
+    };
+    let path = std::env::current_dir()?.join("mapped");
+    check!(line.ends_with(&format!(" {}", path.display())), "{line}");
+    use std::os::unix::fs::MetadataExt;
+    check_eq!(
+        line.split_whitespace().nth(4).and_then(|n| n.parse().ok()),
+        Some(fs::metadata("mapped")?.ino())
+    );
+    Ok(())
+}
+
+/// Fields of smaps every Linux of today has, in order.
+const SMAPS: [&str; 23] = [
+    "Size",
+    "KernelPageSize",
+    "MMUPageSize",
+    "Rss",
+    "Pss",
+    "Pss_Dirty",
+    "Shared_Clean",
+    "Shared_Dirty",
+    "Private_Clean",
+    "Private_Dirty",
+    "Referenced",
+    "Anonymous",
+    "LazyFree",
+    "AnonHugePages",
+    "ShmemPmdMapped",
+    "FilePmdMapped",
+    "Shared_Hugetlb",
+    "Private_Hugetlb",
+    "Swap",
+    "SwapPss",
+    "Locked",
+    "THPeligible",
+    "VmFlags",
+];
+
+fn proc_smaps_fields() -> Outcome {
+    let text = fs::read_to_string("/proc/self/smaps")?;
+    let mut entries = 0;
+    let mut fields: Vec<&str> = Vec::new();
+    for line in text.lines().chain(["0-0 end"]) {
+        if counters::is_header(line) {
+            if entries > 0 {
+                // Kernels add fields (KSM, our own): the known ones keep their order.
+                let known: Vec<&str> = fields
+                    .iter()
+                    .copied()
+                    .filter(|f| SMAPS.contains(f))
+                    .collect();
+                check_eq!(known, SMAPS);
+            }
+            entries += 1;
+            fields.clear();
+        } else {
+            let (name, value) = line.split_once(':').unwrap_or_default();
+            if !["VmFlags", "THPeligible", "ProtectionKey"].contains(&name) {
+                check!(value.trim_start().ends_with(" kB"), "{line}");
+            }
+            fields.push(name);
+        }
+    }
+    check_eq!(
+        entries - 1,
+        fs::read_to_string("/proc/self/maps")?.lines().count()
+    );
+    Ok(())
+}
+
+fn proc_smaps_counts() -> Outcome {
+    // Unlike its neighbours, so that it stays a mapping of its own.
+    let at = mmap(0, 18 * PAGE, libc::PROT_NONE, ANON, -1, 0)? + PAGE;
+    userland::sys::mem::mprotect(at, 16 * PAGE, RW)?;
+    (0..4).for_each(|n| store(at + n * PAGE, 1));
+    // Reads map the page of zeros, which is nobody's memory.
+    userland::sys::mem::load(at + 5 * PAGE);
+    let figure = |name: &str| counters::smaps_of(at).and_then(|s| s.get(name).copied());
+    let figures = [
+        "Size",
+        "Rss",
+        "Anonymous",
+        "Private_Dirty",
+        "Shared_Dirty",
+        "Pss",
+    ]
+    .map(figure);
+    if figures[1] > Some(16) {
+        return skip("this kernel maps more than was touched");
+    }
+    check_eq!(figures, [64, 16, 16, 16, 0, 16].map(Some));
+    let status = in_child(|| {
+        let shared = ["Rss", "Private_Dirty", "Shared_Dirty", "Pss"].map(figure);
+        check_eq!(shared, [16, 0, 16, 8].map(Some));
+        store(at, 2);
+        let after = ["Rss", "Private_Dirty", "Shared_Dirty"].map(figure);
+        check_eq!(after, [16, 4, 12].map(Some));
+        Ok(1)
+    })?;
+    check_eq!(status, proc::Status::Exited(1));
+    Ok(())
+}
+
+fn proc_status() -> Outcome {
+    let at = anon(256)?;
+    (0..256).for_each(|n| store(at + n * PAGE, 1));
+    let text = fs::read_to_string("/proc/self/status")?;
+    let value = |name: &str| {
+        text.lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(":\t"))
+            .map(|v| v.trim().to_string())
+    };
+    let kb = |name: &str| value(name).and_then(|v| v.strip_suffix(" kB")?.parse::<u64>().ok());
+    check_eq!(value("Pid"), Some(proc::getpid().to_string()));
+    check_eq!(value("Tgid"), Some(proc::getpid().to_string()));
+    check_eq!(value("PPid"), Some(proc::getppid().to_string()));
+    check!(value("Name").is_some_and(|n| !n.is_empty()));
+    check!(value("State").is_some_and(|s| s.starts_with("R (running)")));
+    check_eq!(value("Threads").as_deref(), Some("1"));
+    check_eq!(value("Uid").map(|u| u.split('\t').count()), Some(4));
+    check!(
+        kb("VmSize").is_some_and(|n| n > 1024) && kb("VmRSS").is_some_and(|n| n >= 1024),
+        "{text}"
+    );
+    check!(
+        kb("RssAnon") >= Some(900) && kb("VmHWM") >= kb("VmRSS"),
+        "{text}"
+    );
+    for name in ["SigPnd", "SigBlk", "SigIgn", "SigCgt"] {
+        check!(value(name).is_some_and(|v| v.len() == 16), "{name}");
+    }
+    Ok(())
+}
+
+fn proc_stat_has_52_fields() -> Outcome {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    let (head, tail) = text.trim_end().rsplit_once(") ").unwrap_or_default();
+    let f: Vec<&str> = tail.split(' ').collect();
+    check_eq!(f.len() + 2, 52);
+    check_eq!(
+        head.split_once(" (").map(|h| h.0),
+        Some(proc::getpid().to_string().as_str())
+    );
+    check_eq!((f[0], f[1]), ("R", proc::getppid().to_string().as_str()));
+    // Group 5, threads 20, vsize 23, rss 24.
+    check_eq!((f[2].parse().ok(), f[17]), (Some(proc::getpgid(0)?), "1"));
+    let number = |n: usize| f[n - 3].parse::<u64>().unwrap_or(0);
+    check!(number(23) > 1 << 20 && number(24) > 10, "{text}");
+    Ok(())
+}
+
+fn proc_statm() -> Outcome {
+    let text = fs::read_to_string("/proc/self/statm")?;
+    let f: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    check_eq!(f.len(), 7);
+    check!(f[0] > f[1] && f[1] > 0 && f[4] == 0 && f[6] == 0, "{text}");
+    Ok(())
+}
+
+fn proc_cmdline_and_exe() -> Outcome {
+    let words = fs::read("/proc/self/cmdline")?;
+    let want: Vec<u8> = std::env::args()
+        .flat_map(|a| [a.into_bytes(), vec![0]].concat())
+        .collect();
+    check_eq!(words, want);
+    let exe = fs::read_link("/proc/self/exe")?;
+    check!(exe.is_absolute() && fs::metadata(&exe).is_ok(), "{exe:?}");
+    check_eq!(
+        fs::read_link("/proc/self")?.to_str(),
+        Some(proc::getpid().to_string().as_str())
+    );
+    check_eq!(fs::read_link("/proc/self/cwd")?, std::env::current_dir()?);
+    Ok(())
+}
+
+fn proc_fd() -> Outcome {
+    fs::write("f", "x")?;
+    let fd = file::open("f", libc::O_RDONLY, 0)?;
+    check_eq!(
+        fs::read_link(format!("/proc/self/fd/{fd}"))?,
+        std::env::current_dir()?.join("f")
+    );
+    let (hear, _tell) = file::pipe(0)?;
+    let pipe = fs::read_link(format!("/proc/self/fd/{hear}"))?;
+    check!(pipe.to_string_lossy().starts_with("pipe:["), "{pipe:?}");
+    check!(fs::read_dir("/proc/self/fd")?.count() >= 5);
+    check_err!(fs::read_link("/proc/self/fd/999"), ENOENT);
+    Ok(())
+}
+
+fn proc_meminfo() -> Outcome {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    check!(text.starts_with("MemTotal:"), "{text}");
+    check!(
+        text.lines()
+            .filter(|l| !l.starts_with("HugePages"))
+            .all(|l| l.ends_with(" kB")),
+        "{text}"
+    );
+    let m = counters::parse(&text);
+    let get = |name: &str| m.get(name).copied().unwrap_or(0);
+    check!(get("MemTotal") > get("MemFree") && get("MemFree") > 0);
+    for name in [
+        "MemAvailable",
+        "Buffers",
+        "Cached",
+        "SwapTotal",
+        "AnonPages",
+        "Mapped",
+        "Shmem",
+        "PageTables",
+    ] {
+        check!(m.contains_key(name), "no {name}");
+    }
+    // Memory taken is missing from the free.
+    let at = anon(4096)?;
+    let before = get("AnonPages");
+    (0..4096).for_each(|n| store(at + n * PAGE, 1));
+    let after = counters::figure("/proc/meminfo", "AnonPages").unwrap_or(0);
+    check!(
+        after >= before + 8192,
+        "AnonPages {before} and {after} kB around 16 MiB"
+    );
+    Ok(())
+}
+
+fn proc_vmstat() -> Outcome {
+    let before = counters::table("/proc/vmstat");
+    check!(before.contains_key("nr_free_pages"));
+    let at = anon(100)?;
+    (0..100).for_each(|n| store(at + n * PAGE, 1));
+    let after = counters::table("/proc/vmstat");
+    let change = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
+    if counters::on_quire() {
+        check!(
+            change("pgfault") >= 100,
+            "pgfault moved by {}",
+            change("pgfault")
+        );
+    }
+    check!(after.contains_key("pgfault") && after.contains_key("pgmajfault"));
+    Ok(())
+}
+
+fn proc_of_another_process() -> Outcome {
+    let (hear, tell) = file::pipe(0)?;
+    let proc::Fork::Parent(pid) = proc::fork()? else {
+        let _ = file::close(tell);
+        let _ = file::read(hear, &mut [0]);
+        proc::exit_now(0)
+    };
+    check!(!fs::read_to_string(format!("/proc/{pid}/maps"))?.is_empty());
+    check!(fs::read_dir("/proc")?.any(|e| e.is_ok_and(|e| e.file_name() == *pid.to_string())));
+    file::close(tell)?;
+    proc::waitid(libc::P_PID, pid as u32, libc::WEXITED | libc::WNOWAIT)?;
+    // Ended and not waited for: a name without memory.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    check!(stat.contains(") Z "), "{stat}");
+    check_eq!(fs::read(format!("/proc/{pid}/cmdline"))?, b"");
+    proc::wait_for(pid)?;
+    check_err!(fs::metadata(format!("/proc/{pid}")), ENOENT);
+    Ok(())
+}
+
+fn proc_whole_system() -> Outcome {
+    for name in [
+        "cpuinfo",
+        "stat",
+        "uptime",
+        "version",
+        "filesystems",
+        "mounts",
+        "loadavg",
+    ] {
+        check!(
+            !fs::read_to_string(format!("/proc/{name}"))?.is_empty(),
+            "{name}"
+        );
+    }
+    check!(fs::read_to_string("/proc/version")?.contains(' '));
+    let uptime = fs::read_to_string("/proc/uptime")?;
+    check_eq!(
+        uptime
+            .split_whitespace()
+            .filter(|f| f.parse::<f64>().is_ok())
+            .count(),
+        2
+    );
+    check!(
+        fs::read_to_string("/proc/mounts")?
+            .lines()
+            .all(|l| l.split(' ').count() == 6)
+    );
+    let stat = fs::read_to_string("/proc/stat")?;
+    check!(
+        stat.starts_with("cpu  ") && stat.contains("\nbtime ") && stat.contains("\nctxt "),
+        "{stat}"
+    );
+    let overcommit = fs::read_to_string("/proc/sys/vm/overcommit_memory")?;
+    check!(["0", "1", "2"].contains(&overcommit.trim()), "{overcommit}");
+    Ok(())
+}
+
+fn proc_small_reads() -> Outcome {
+    // In pieces of a few bytes the text is the same.
+    let fd = file::open("/proc/self/status", libc::O_RDONLY, 0)?;
+    let mut all = Vec::new();
+    let mut buf = [0u8; 7];
+    loop {
+        match file::read(fd, &mut buf)? {
+            0 => break,
+            n => all.extend_from_slice(&buf[..n]),
+        }
+    }
+    let text = String::from_utf8_lossy(&all).into_owned();
+    check!(
+        text.starts_with("Name:\t") && text.contains(&format!("\nPid:\t{}\n", proc::getpid())),
+        "{text}"
+    );
+    Ok(())
+}
+
+fn proc_refuses() -> Outcome {
+    check_err!(fs::read("/proc/999999/maps"), ENOENT);
+    check_err!(fs::read("/proc/self/nothing"), ENOENT);
+    check_err!(fs::read("/proc/self/maps/x"), ENOTDIR);
+    check!(fs::write("/proc/version", "x").is_err());
+    check!(fs::create_dir("/proc/dir").is_err());
+    Ok(())
+}
+
+fn sys_transparent_hugepage() -> Outcome {
+    let dir = "/sys/kernel/mm/transparent_hugepage";
+    let Ok(enabled) = fs::read_to_string(format!("{dir}/enabled")) else {
+        return skip("no huge pages here");
+    };
+    check_eq!(enabled.replace(['[', ']'], ""), "always madvise never\n");
+    check!(enabled.contains('[') && enabled.contains(']'));
+    Ok(())
+}
+
+fn sys_cpus() -> Outcome {
+    let Ok(online) = fs::read_to_string("/sys/devices/system/cpu/online") else {
+        return skip("no /sys here");
+    };
+    check!(
+        online.starts_with('0') && online.ends_with('\n'),
+        "{online}"
+    );
+    Ok(())
+}

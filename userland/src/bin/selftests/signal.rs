@@ -1,0 +1,419 @@
+//! Signals: handlers, masks, stacks, restarts, timers.
+use userland::ktap::{Outcome, in_child, need};
+use userland::sys::mem::{PAGE, RW, load, mmap, store};
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Errno, call, file, sig, time};
+use userland::{check, check_eq, check_err};
+
+userland::tests![
+    signal_handler_runs,
+    signal_default_actions,
+    signal_ignored,
+    signal_blocked_waits,
+    signal_mask_of_handler,
+    signal_nodefer,
+    signal_resethand,
+    signal_restart,
+    signal_eintr,
+    signal_alternate_stack,
+    signal_child_ends,
+    signal_child_ignored_leaves_none,
+    signal_suspend,
+    signal_timed_wait,
+    signal_sender,
+    signal_kill_and_stop_are_fixed,
+    signal_inherited_by_fork,
+    signal_pending_not_inherited,
+    signal_alarm,
+    signal_interval_timer,
+    signal_keeps_float_registers,
+    signal_to_a_busy_process,
+    signal_many_from_many,
+];
+
+fn signal_handler_runs() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    for n in 1..=100 {
+        sig::raise(libc::SIGUSR1);
+        check_eq!(sig::seen(libc::SIGUSR1), n);
+    }
+    proc::kill(proc::getpid(), libc::SIGUSR1)?;
+    check_eq!(sig::seen(libc::SIGUSR1), 101);
+    Ok(())
+}
+
+fn signal_default_actions() -> Outcome {
+    for s in [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGABRT,
+        libc::SIGUSR1,
+        libc::SIGPIPE,
+        libc::SIGTERM,
+    ] {
+        let status = in_child(|| {
+            proc::setrlimit(libc::RLIMIT_CORE as i32, 0, 0)?;
+            sig::raise(s);
+            Ok(0)
+        })?;
+        check_eq!(status, Status::Killed(s));
+    }
+    for s in [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT] {
+        let status = in_child(|| {
+            sig::raise(s);
+            Ok(0)
+        })?;
+        check_eq!(status, Status::Exited(0));
+    }
+    Ok(())
+}
+
+fn signal_ignored() -> Outcome {
+    sig::ignore(libc::SIGTERM)?;
+    sig::raise(libc::SIGTERM);
+    // Ignored while blocked: forgotten, not kept for later.
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGTERM])?;
+    sig::count(libc::SIGTERM, 0, &[])?;
+    sig::raise(libc::SIGTERM);
+    check!(sig::pending(libc::SIGTERM));
+    sig::ignore(libc::SIGTERM)?;
+    check!(!sig::pending(libc::SIGTERM));
+    Ok(())
+}
+
+fn signal_blocked_waits() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1])?;
+    sig::raise(libc::SIGUSR1);
+    sig::raise(libc::SIGUSR1);
+    check_eq!(sig::seen(libc::SIGUSR1), 0);
+    check!(sig::pending(libc::SIGUSR1) && !sig::pending(libc::SIGUSR2));
+    sig::mask(libc::SIG_UNBLOCK, &[libc::SIGUSR1])?;
+    // A signal of the old kind is remembered once.
+    check_eq!(sig::seen(libc::SIGUSR1), 1);
+    check!(!sig::pending(libc::SIGUSR1));
+    Ok(())
+}
+
+extern "C" fn raises_itself(s: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    use std::sync::atomic::Ordering::SeqCst;
+    let depth = DEPTH.fetch_add(1, SeqCst) + 1;
+    DEEPEST.fetch_max(depth, SeqCst);
+    if RAISES.fetch_add(1, SeqCst) < 3 {
+        sig::raise(s);
+    }
+    DEPTH.fetch_sub(1, SeqCst);
+}
+static DEPTH: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+static DEEPEST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+static RAISES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+fn signal_mask_of_handler() -> Outcome {
+    use std::sync::atomic::Ordering::SeqCst;
+    sig::handle(libc::SIGUSR1, raises_itself, 0)?;
+    sig::raise(libc::SIGUSR1);
+    // Blocked while it is handled: one after the other.
+    check_eq!((RAISES.load(SeqCst), DEEPEST.load(SeqCst)), (4, 1));
+    check!(!sig::blocked(libc::SIGUSR1));
+    Ok(())
+}
+
+fn signal_nodefer() -> Outcome {
+    use std::sync::atomic::Ordering::SeqCst;
+    sig::handle(libc::SIGUSR1, raises_itself, libc::SA_NODEFER)?;
+    sig::raise(libc::SIGUSR1);
+    check_eq!((RAISES.load(SeqCst), DEEPEST.load(SeqCst)), (4, 4));
+    Ok(())
+}
+
+fn signal_resethand() -> Outcome {
+    sig::count(libc::SIGUSR1, libc::SA_RESETHAND, &[])?;
+    sig::raise(libc::SIGUSR1);
+    check_eq!(sig::seen(libc::SIGUSR1), 1);
+    check!(sig::is_default(libc::SIGUSR1)?);
+    Ok(())
+}
+
+/// A child that sends SIGUSR1 to its parent as soon as that sleeps in a call, and then a byte into the pipe.
+fn poker(tell: i32) -> Result<i32, userland::ktap::Stop> {
+    let parent = proc::getpid();
+    match proc::fork()? {
+        Fork::Child => {
+            wait_until_asleep(parent);
+            let _ = proc::kill(parent, libc::SIGUSR1);
+            wait_until_asleep(parent);
+            let _ = file::write(tell, b"x");
+            proc::exit_now(0)
+        }
+        Fork::Parent(pid) => Ok(pid),
+    }
+}
+
+/// Looks at the process's state until it is S; a deadline of 2 s lets a system without /proc go on.
+fn wait_until_asleep(pid: i32) {
+    let end = time::now() + 2_000_000_000;
+    while time::now() < end {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if stat.rsplit_once(") ").is_some_and(|s| s.1.starts_with('S')) {
+            return;
+        }
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+}
+
+fn signal_restart() -> Outcome {
+    sig::count(libc::SIGUSR1, libc::SA_RESTART, &[])?;
+    let (hear, tell) = file::pipe(0)?;
+    let pid = poker(tell)?;
+    let mut buf = [0u8; 4];
+    check_eq!(file::read(hear, &mut buf), Ok(1));
+    check_eq!(sig::seen(libc::SIGUSR1), 1);
+    proc::wait_for(pid)?;
+    // poll is never restarted.
+    let pid = poker(tell)?;
+    check_eq!(
+        file::poll(hear, libc::POLLIN, 20_000),
+        Err(Errno(libc::EINTR))
+    );
+    proc::wait_for(pid)?;
+    Ok(())
+}
+
+fn signal_eintr() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    let (hear, tell) = file::pipe(0)?;
+    let pid = poker(tell)?;
+    check_eq!(file::read(hear, &mut [0; 4]), Err(Errno(libc::EINTR)));
+    check_eq!(file::read(hear, &mut [0; 4]), Ok(1));
+    proc::wait_for(pid)?;
+    let pid = poker(tell)?;
+    check_eq!(proc::wait(pid, 0), Err(Errno(libc::EINTR)));
+    proc::wait_for(pid)?;
+    Ok(())
+}
+
+fn signal_alternate_stack() -> Outcome {
+    let size = 64 * 1024;
+    let at = mmap(0, size, RW, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
+    sig::alt_stack(at, size)?;
+    sig::count(libc::SIGUSR1, libc::SA_ONSTACK, &[])?;
+    sig::count(libc::SIGUSR2, 0, &[])?;
+    sig::raise(libc::SIGUSR1);
+    check!((at..at + size).contains(&sig::last().stack));
+    sig::raise(libc::SIGUSR2);
+    check!(!(at..at + size).contains(&sig::last().stack));
+    check_err!(sig::alt_stack(at, 100), ENOMEM);
+    Ok(())
+}
+
+fn signal_child_ends() -> Outcome {
+    sig::count(libc::SIGCHLD, 0, &[])?;
+    let Fork::Parent(pid) = proc::fork()? else {
+        proc::exit_now(3)
+    };
+    while sig::seen(libc::SIGCHLD) == 0 {
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+    let last = sig::last();
+    check_eq!(
+        (last.signal, last.code, last.pid),
+        (libc::SIGCHLD, libc::CLD_EXITED, pid)
+    );
+    check_eq!(proc::wait_for(pid)?, Status::Exited(3));
+    Ok(())
+}
+
+fn signal_child_ignored_leaves_none() -> Outcome {
+    sig::ignore(libc::SIGCHLD)?;
+    let Fork::Parent(pid) = proc::fork()? else {
+        proc::exit_now(3)
+    };
+    // The wait lasts until the child is gone, and then there is none to report.
+    check_err!(proc::wait(pid, 0), ECHILD);
+    Ok(())
+}
+
+fn signal_suspend() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1])?;
+    proc::kill(proc::getpid(), libc::SIGUSR1)?;
+    check_eq!(sig::suspend(&[]), Errno(libc::EINTR));
+    check_eq!(sig::seen(libc::SIGUSR1), 1);
+    check!(sig::blocked(libc::SIGUSR1));
+    Ok(())
+}
+
+fn signal_timed_wait() -> Outcome {
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1])?;
+    sig::raise(libc::SIGUSR1);
+    check_eq!(
+        need(
+            sig::timed_wait(&[libc::SIGUSR1], 5_000_000_000),
+            "rt_sigtimedwait"
+        )?,
+        libc::SIGUSR1
+    );
+    check!(!sig::pending(libc::SIGUSR1));
+    check_err!(sig::timed_wait(&[libc::SIGUSR1], 10_000_000), EAGAIN);
+    Ok(())
+}
+
+fn signal_sender() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    let parent = proc::getpid();
+    let Fork::Parent(child) = proc::fork()? else {
+        let _ = proc::kill(parent, libc::SIGUSR1);
+        proc::exit_now(0)
+    };
+    while sig::seen(libc::SIGUSR1) == 0 {
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+    // SI_USER is 0.
+    check_eq!((sig::last().code, sig::last().pid), (0, child));
+    proc::wait_for(child)?;
+    Ok(())
+}
+
+fn signal_kill_and_stop_are_fixed() -> Outcome {
+    for s in [libc::SIGKILL, libc::SIGSTOP] {
+        check_err!(sig::ignore(s), EINVAL);
+        check_err!(sig::count(s, 0, &[]), EINVAL);
+    }
+    check_err!(call(libc::SYS_rt_sigaction, [65, 0, 0, 8, 0, 0]), EINVAL);
+    check_err!(
+        call(
+            libc::SYS_rt_sigaction,
+            [libc::SIGUSR1 as usize, 0, 0, 4, 0, 0]
+        ),
+        EINVAL
+    );
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGKILL, libc::SIGSTOP])?;
+    check!(!sig::blocked(libc::SIGKILL) && !sig::blocked(libc::SIGSTOP));
+    Ok(())
+}
+
+fn signal_inherited_by_fork() -> Outcome {
+    sig::count(libc::SIGUSR1, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR2])?;
+    let status = in_child(|| {
+        sig::raise(libc::SIGUSR1);
+        Ok((sig::seen(libc::SIGUSR1) == 1 && sig::blocked(libc::SIGUSR2)) as i32)
+    })?;
+    check_eq!(status, Status::Exited(1));
+    check_eq!(sig::seen(libc::SIGUSR1), 0);
+    Ok(())
+}
+
+fn signal_pending_not_inherited() -> Outcome {
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1])?;
+    sig::raise(libc::SIGUSR1);
+    check_eq!(
+        in_child(|| Ok(sig::pending(libc::SIGUSR1) as i32))?,
+        Status::Exited(0)
+    );
+    check!(sig::pending(libc::SIGUSR1));
+    Ok(())
+}
+
+fn signal_alarm() -> Outcome {
+    sig::count(libc::SIGALRM, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGALRM])?;
+    check_eq!(time::alarm(100), 0);
+    let left = time::alarm(1);
+    check!((99..=100).contains(&left), "{left} s left of 100");
+    let start = time::now();
+    check_eq!(sig::suspend(&[]), Errno(libc::EINTR));
+    let took = (time::now() - start) / 1_000_000;
+    check!(
+        (900..30_000).contains(&took),
+        "an alarm of 1 s after {took} ms"
+    );
+    check_eq!(time::alarm(0), 0);
+    Ok(())
+}
+
+fn signal_interval_timer() -> Outcome {
+    sig::count(libc::SIGALRM, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGALRM])?;
+    time::itimer(20_000, 10_000)?;
+    for _ in 0..5 {
+        check_eq!(sig::suspend(&[]), Errno(libc::EINTR));
+    }
+    time::itimer(0, 0)?;
+    check!(sig::seen(libc::SIGALRM) >= 5);
+    Ok(())
+}
+
+extern "C" fn spoils_floats(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    userland::sys::fill_vectors(0xdead_beef);
+}
+
+fn signal_keeps_float_registers() -> Outcome {
+    sig::handle(libc::SIGUSR1, spoils_floats, 0)?;
+    let tid = call(libc::SYS_gettid, [0; 6])?;
+    for round in 0..50 {
+        // The vector registers hold the value across the call that runs the handler.
+        let kept = userland::sys::vectors_across(
+            round * 7 + 1,
+            libc::SYS_tgkill as usize,
+            [proc::getpid() as usize, tid, libc::SIGUSR1 as usize],
+        );
+        check_eq!(kept, [round * 7 + 1; 2]);
+    }
+    // And across other processes that use them.
+    let Fork::Parent(pid) = proc::fork()? else {
+        for n in 0..2000 {
+            userland::sys::fill_vectors(n);
+            let _ = call(libc::SYS_sched_yield, [0; 6]);
+        }
+        proc::exit_now(0)
+    };
+    for n in 0..2000 {
+        check_eq!(
+            userland::sys::vectors_across(n + 5, libc::SYS_sched_yield as usize, [0; 3]),
+            [n + 5; 2]
+        );
+    }
+    proc::wait_for(pid)?;
+    Ok(())
+}
+
+fn signal_to_a_busy_process() -> Outcome {
+    // A loop without system calls is interrupted by the clock and then sees the signal.
+    let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    let Fork::Parent(pid) = proc::fork()? else {
+        store(at, 1);
+        loop {
+            std::hint::spin_loop();
+        }
+    };
+    while load(at) == 0 {
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+    proc::kill(pid, libc::SIGTERM)?;
+    check_eq!(proc::wait_for(pid)?, Status::Killed(libc::SIGTERM));
+    Ok(())
+}
+
+fn signal_many_from_many() -> Outcome {
+    sig::count(libc::SIGUSR1, libc::SA_RESTART, &[])?;
+    let parent = proc::getpid();
+    let mut pids = Vec::new();
+    for _ in 0..10 {
+        match proc::fork()? {
+            Fork::Child => {
+                for _ in 0..50 {
+                    let _ = proc::kill(parent, libc::SIGUSR1);
+                }
+                proc::exit_now(0)
+            }
+            Fork::Parent(pid) => pids.push(pid),
+        }
+    }
+    for pid in pids {
+        check_eq!(proc::wait_for(pid)?, Status::Exited(0));
+    }
+    check!((1..=500).contains(&sig::seen(libc::SIGUSR1)));
+    Ok(())
+}

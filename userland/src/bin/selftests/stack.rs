@@ -1,0 +1,110 @@
+//! The stack: it grows by itself, and its end is a signal.
+use userland::ktap::{Outcome, in_child};
+use userland::sys::mem::{ANON, PAGE, RW, mmap};
+use userland::sys::proc::{self, Status};
+use userland::sys::{fault, sig};
+use userland::{check, check_eq};
+
+userland::tests![
+    stack_grows,
+    stack_in_maps,
+    stack_overflow_kills,
+    stack_overflow_on_another_stack,
+    stack_limit_is_kept,
+];
+
+/// Uses 1 kB a level and adds up the levels.
+#[inline(never)]
+fn deep(levels: u64) -> u64 {
+    let mut local = [levels; 128];
+    std::hint::black_box(&mut local);
+    if levels == 0 {
+        0
+    } else {
+        deep(levels - 1) + local[7] / levels
+    }
+}
+
+fn stack_grows() -> Outcome {
+    check_eq!(deep(4000), 4000);
+    // And in a child, whose stack is a copy.
+    check_eq!(
+        in_child(|| Ok((deep(4500) == 4500) as i32))?,
+        Status::Exited(1)
+    );
+    Ok(())
+}
+
+fn stack_line() -> std::io::Result<(usize, usize)> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let line = maps
+        .lines()
+        .find(|l| l.ends_with("[stack]"))
+        .unwrap_or_default();
+    let (start, end) = line
+        .split(' ')
+        .next()
+        .and_then(|r| r.split_once('-'))
+        .unwrap_or_default();
+    let hex = |s| usize::from_str_radix(s, 16).unwrap_or(0);
+    Ok((hex(start), hex(end)))
+}
+
+fn stack_in_maps() -> Outcome {
+    let local = 0u8;
+    let here = &raw const local as usize;
+    let (start, end) = stack_line()?;
+    check!(
+        (start..end).contains(&here),
+        "{here:#x} is not in {start:#x}-{end:#x}"
+    );
+    deep(3000);
+    let (deeper, same) = stack_line()?;
+    check!(
+        deeper < start && same == end,
+        "{deeper:#x}-{same:#x} after {start:#x}-{end:#x}"
+    );
+    Ok(())
+}
+
+fn stack_overflow_kills() -> Outcome {
+    let status = in_child(|| {
+        proc::setrlimit(libc::RLIMIT_CORE as i32, 0, 0)?;
+        Ok(fault::overflow_stack(0) as i32)
+    })?;
+    check_eq!(status, Status::Killed(libc::SIGSEGV));
+    Ok(())
+}
+
+extern "C" fn leaves(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    proc::exit_now(if info.is_null() { 1 } else { 17 })
+}
+
+fn stack_overflow_on_another_stack() -> Outcome {
+    let status = in_child(|| {
+        let size = 64 * 1024;
+        sig::alt_stack(mmap(0, size, RW, ANON, -1, 0)?, size)?;
+        sig::handle(libc::SIGSEGV, leaves, libc::SA_ONSTACK)?;
+        Ok(fault::overflow_stack(0) as i32)
+    })?;
+    check_eq!(status, Status::Exited(17));
+    // Without one there is no place to run the handler.
+    let status = in_child(|| {
+        sig::handle(libc::SIGSEGV, leaves, 0)?;
+        Ok(fault::overflow_stack(0) as i32)
+    })?;
+    check_eq!(status, Status::Killed(libc::SIGSEGV));
+    Ok(())
+}
+
+fn stack_limit_is_kept() -> Outcome {
+    let status = in_child(|| {
+        // What is used already plus a little: the next 4 MB are too much.
+        let used = stack_line().map(|s| s.1 - s.0).unwrap_or(0);
+        let limit = (used + 64 * PAGE) as u64;
+        proc::setrlimit(libc::RLIMIT_STACK as i32, limit, limit)?;
+        Ok((deep(4000) == 4000) as i32)
+    })?;
+    check_eq!(status, Status::Killed(libc::SIGSEGV));
+    Ok(())
+}

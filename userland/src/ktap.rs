@@ -1,0 +1,296 @@
+//! Tests that cannot hurt each other: each runs in a child process of its own with a deadline, and its outcome is a
+//! line of KTAP 1. A crash, a hang or frames that do not come back fail that test only.
+use crate::counters::{free_frames, on_quire};
+use crate::sys::{Errno, file, proc, sig, time};
+use std::panic::Location;
+use std::path::PathBuf;
+
+/// Why a test did not pass.
+#[derive(Debug)]
+pub enum Stop {
+    /// This system cannot show what the test wants to see.
+    Skip(String),
+    /// Something is wrong.
+    Fail(String),
+}
+
+/// What a test gives back.
+pub type Outcome = Result<(), Stop>;
+
+/// A test and its name.
+pub struct Test {
+    /// `family_what_it_shows`.
+    pub name: &'static str,
+    /// Runs in a child process, in an empty directory of its own.
+    pub run: fn() -> Outcome,
+}
+
+/// An unexpected error fails the test at the `?` that met it.
+impl From<Errno> for Stop {
+    #[track_caller]
+    fn from(e: Errno) -> Self {
+        Stop::Fail(format!("{}: {e:?}: {e}", Location::caller()))
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    #[track_caller]
+    fn from(e: std::io::Error) -> Self {
+        Stop::Fail(format!("{}: {e}", Location::caller()))
+    }
+}
+
+/// An unexpected trap fails the test at the `?` that met it.
+impl From<crate::sys::fault::Trap> for Stop {
+    #[track_caller]
+    fn from(t: crate::sys::fault::Trap) -> Self {
+        Stop::Fail(format!("{}: {t:x?}", Location::caller()))
+    }
+}
+
+/// Fails the test when the condition does not hold.
+#[macro_export]
+macro_rules! check {
+    ($cond:expr) => { $crate::check!($cond, "{}", stringify!($cond)) };
+    ($cond:expr, $($text:tt)+) => {
+        if !$cond {
+            return Err($crate::ktap::Stop::Fail(format!("{}:{}: {}", file!(), line!(), format_args!($($text)+))));
+        }
+    };
+}
+
+/// Fails the test when the two differ, and prints both.
+#[macro_export]
+macro_rules! check_eq {
+    ($left:expr, $right:expr) => {
+        match (&$left, &$right) {
+            (left, right) => {
+                $crate::check!(
+                    left == right,
+                    "{} is {left:?}, not {right:?}",
+                    stringify!($left)
+                )
+            }
+        }
+    };
+}
+
+/// Fails the test when the call succeeds or gives another error than the one named.
+#[macro_export]
+macro_rules! check_err {
+    ($call:expr, $errno:ident) => {{
+        let got = $call.map(|_| ()).map_err($crate::sys::Errno::from);
+        let want = $crate::sys::Errno(libc::$errno);
+        $crate::check!(
+            got == Err(want),
+            "{}: {got:?}, not {want:?}",
+            stringify!($call)
+        );
+    }};
+}
+
+/// The tests of a file, named after their functions.
+#[macro_export]
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        /// The tests of this family.
+        pub const TESTS: &[$crate::ktap::Test] =
+            &[$($crate::ktap::Test { name: stringify!($name), run: $name }),*];
+    };
+}
+
+/// Ends the test as skipped.
+pub fn skip(why: &str) -> Outcome {
+    Err(Stop::Skip(why.into()))
+}
+
+/// Skips where a call is not there at all.
+pub fn need<T>(result: crate::sys::Result<T>, what: &str) -> Result<T, Stop> {
+    match result {
+        Err(Errno(libc::ENOSYS)) => Err(Stop::Skip(format!("no {what} here"))),
+        other => Ok(other?),
+    }
+}
+
+/// How a run is set up.
+pub struct Options {
+    /// Seconds a test may take.
+    pub timeout: u64,
+}
+
+/// Passed, failed, skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals(pub u32, pub u32, pub u32);
+
+/// Runs the tests in order and prints KTAP.
+pub fn run(tests: &[&Test], options: &Options) -> Totals {
+    let mut totals = Totals::default();
+    say(&format!("KTAP version 1\n1..{}\n", tests.len()));
+    for (n, test) in tests.iter().enumerate() {
+        let start = time::now();
+        let outcome = without_leaks(test, options);
+        let us = (time::now() - start) / 1000;
+        let (n, name) = (n + 1, test.name);
+        match outcome {
+            Ok(()) => {
+                totals.0 += 1;
+                say(&format!("ok {n} {name} # {us} us\n"));
+            }
+            Err(Stop::Fail(why)) => {
+                totals.1 += 1;
+                let why: String = why.lines().map(|l| format!("# {l}\n")).collect();
+                say(&format!("{why}not ok {n} {name} # {us} us\n"));
+            }
+            Err(Stop::Skip(why)) => {
+                totals.2 += 1;
+                say(&format!("ok {n} {name} # SKIP {why}\n"));
+            }
+        }
+    }
+    say(&format!(
+        "# Totals: pass:{} fail:{} skip:{} error:0\n",
+        totals.0, totals.1, totals.2
+    ));
+    totals
+}
+
+fn say(text: &str) {
+    let _ = file::write_all(1, text.as_bytes());
+}
+
+/// Frames a test may keep: per-process pages the kernel frees late.
+const SLACK: u64 = 8;
+
+/// Compares the free frames around a test, on Quire only: elsewhere other processes move them. The kernel's heap and
+/// tables may grow once for a test that needs much of them, so only a loss that repeats in three runs is a leak.
+fn without_leaks(test: &Test, options: &Options) -> Outcome {
+    if !on_quire() {
+        return one(test, options);
+    }
+    let mut lost = Vec::new();
+    for _ in 0..3 {
+        let before = free_frames().unwrap_or(0);
+        one(test, options)?;
+        let after = free_frames().unwrap_or(0);
+        if after + SLACK >= before {
+            return Ok(());
+        }
+        lost.push(before - after);
+    }
+    Err(Stop::Fail(format!(
+        "free frames lost in three runs: {lost:?}"
+    )))
+}
+
+/// A directory for one test, removed when the test is over.
+struct Room(PathBuf);
+
+impl Room {
+    fn new(name: &str) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("selftests-{}-{name}", proc::getpid()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Room(path))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn one(test: &Test, options: &Options) -> Outcome {
+    let room = Room::new(test.name)?;
+    let (hear, tell) = file::pipe(libc::O_CLOEXEC)?;
+    let pid = match proc::fork()? {
+        proc::Fork::Child => {
+            let _ = file::close(hear);
+            child(test, &room, tell)
+        }
+        proc::Fork::Parent(pid) => pid,
+    };
+    let _ = file::close(tell);
+    // Also by the parent, so that the group exists when it is killed.
+    let _ = proc::setpgid(pid, pid);
+    let said = listen(hear, options.timeout);
+    let _ = file::close(hear);
+    if said.is_none() {
+        let _ = proc::kill(pid, libc::SIGKILL);
+    }
+    let status = proc::wait_for(pid);
+    // Whatever the test left running in its group.
+    let _ = proc::kill(-pid, libc::SIGKILL);
+    match (said, status?) {
+        (None, _) => Err(Stop::Fail(format!(
+            "still running after {} s",
+            options.timeout
+        ))),
+        (Some(text), proc::Status::Exited(0)) => match text.split_at_checked(1) {
+            Some(("O", _)) => Ok(()),
+            Some(("S", why)) => Err(Stop::Skip(why.into())),
+            Some((_, why)) => Err(Stop::Fail(why.into())),
+            None => Err(Stop::Fail("ended without a word".into())),
+        },
+        (Some(text), status) => Err(Stop::Fail(format!("ended by {status:?} {text}"))),
+    }
+}
+
+/// What the child says until it closes its end; `None` when the time is over first.
+fn listen(fd: i32, seconds: u64) -> Option<String> {
+    let deadline = time::now() + seconds * 1_000_000_000;
+    let mut said = Vec::new();
+    let mut buf = [0u8; 512];
+    loop {
+        let left = deadline.saturating_sub(time::now()) / 1_000_000;
+        match file::poll(fd, libc::POLLIN, left as i32) {
+            Ok(0) => return None,
+            Ok(_) => match file::read(fd, &mut buf) {
+                Ok(0) => return Some(String::from_utf8_lossy(&said).into_owned()),
+                Ok(n) => said.extend_from_slice(&buf[..n]),
+                Err(Errno(libc::EINTR)) => {}
+                Err(e) => return Some(format!("Fread: {e}")),
+            },
+            Err(Errno(libc::EINTR)) => {}
+            Err(e) => return Some(format!("Fpoll: {e}")),
+        }
+    }
+}
+
+fn child(test: &Test, room: &Room, tell: i32) -> ! {
+    let _ = proc::setpgid(0, 0);
+    for s in 1..32 {
+        let _ = sig::default(s);
+    }
+    let _ = std::env::set_current_dir(&room.0);
+    if let Ok(null) = file::open("/dev/null", libc::O_RDONLY, 0) {
+        let _ = file::dup2(null, 0);
+        let _ = file::close(null);
+    }
+    // A high number, out of the way of tests that count descriptors; closed when a program starts.
+    let high = file::fcntl(tell, libc::F_DUPFD_CLOEXEC, 200).unwrap_or(tell);
+    if high != tell {
+        let _ = file::close(tell);
+    }
+    let text = match (test.run)() {
+        Ok(()) => "O".to_string(),
+        Err(Stop::Skip(why)) => format!("S{why}"),
+        Err(Stop::Fail(why)) => format!("F{why}"),
+    };
+    let _ = file::write_all(high, text.as_bytes());
+    proc::exit_now(0)
+}
+
+/// Runs `act` in a child of the test and gives back how it ended; an error in `act` is exit status 99.
+pub fn in_child(act: impl FnOnce() -> Result<i32, Stop>) -> Result<proc::Status, Stop> {
+    match proc::fork()? {
+        proc::Fork::Child => {
+            let status = act().unwrap_or_else(|stop| {
+                // Reaches the console: a child of a test has no other voice.
+                let _ = file::write_all(2, format!("# in a child: {stop:?}\n").as_bytes());
+                99
+            });
+            proc::exit_now(status)
+        }
+        proc::Fork::Parent(pid) => Ok(proc::wait_for(pid)?),
+    }
+}

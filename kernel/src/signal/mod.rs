@@ -78,7 +78,7 @@ fn is_killed(task: &Task) -> bool {
 }
 
 /// What is pending for the thread or its process. One lock at a time: they have one rank.
-fn pending_set(task: &Task) -> SigSet {
+pub(crate) fn pending_set(task: &Task) -> SigSet {
     let own = task.pending.lock().set();
     let shared = task.process().pending.lock().set();
     own | shared

@@ -3,7 +3,10 @@
 use std::process::{Command, Output};
 
 fn run(program: &str, args: &[&str]) -> Output {
-    Command::new(program).args(args).output().expect("the program starts")
+    Command::new(program)
+        .args(args)
+        .output()
+        .expect("the program starts")
 }
 
 fn text(output: &Output) -> String {
@@ -14,10 +17,19 @@ fn text(output: &Output) -> String {
 fn selftests_pass() {
     let output = run(env!("CARGO_BIN_EXE_selftests"), &[]);
     let said = text(&output);
-    let bad: Vec<&str> = said.lines().filter(|l| l.starts_with("not ok") || l.starts_with("# ")).collect();
+    let bad: Vec<&str> = said
+        .lines()
+        .filter(|l| l.starts_with("not ok") || l.starts_with("# "))
+        .collect();
     assert!(output.status.success(), "{bad:#?}");
-    let plan = said.lines().find_map(|l| l.strip_prefix("1..")).and_then(|n| n.parse::<usize>().ok());
-    assert_eq!(plan, Some(said.lines().filter(|l| l.starts_with("ok ")).count()));
+    let plan = said
+        .lines()
+        .find_map(|l| l.strip_prefix("1.."))
+        .and_then(|n| n.parse::<usize>().ok());
+    assert_eq!(
+        plan,
+        Some(said.lines().filter(|l| l.starts_with("ok ")).count())
+    );
 }
 
 #[test]
@@ -52,7 +64,16 @@ fn tour_shows_eight_steps_on_a_screen() {
     let output = run(env!("CARGO_BIN_EXE_memtour"), &[]);
     let said = text(&output);
     assert!(output.status.success());
-    assert!(said.lines().count() <= 24 && said.lines().all(|l| l.chars().count() < 80), "{said}");
-    let write = said.lines().find(|l| l.starts_with("write each page")).unwrap_or_default();
-    assert!(write.contains(" 256 ") && write.contains(" 1024 "), "{write}");
+    assert!(
+        said.lines().count() <= 24 && said.lines().all(|l| l.chars().count() < 80),
+        "{said}"
+    );
+    let write = said
+        .lines()
+        .find(|l| l.starts_with("write each page"))
+        .unwrap_or_default();
+    assert!(
+        write.contains(" 256 ") && write.contains(" 1024 "),
+        "{write}"
+    );
 }

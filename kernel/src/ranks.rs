@@ -9,6 +9,7 @@ pub const TASK: u8 = 115;
 pub const SIGNAL: u8 = 120;
 pub const FILES: u8 = 130;
 pub const FS_CONTEXT: u8 = 135;
+pub const TREE: u8 = 138;
 pub const MOUNTS: u8 = 140;
 pub const INODE_DIR: u8 = 145;
 pub const INODE: u8 = 150;
@@ -19,8 +20,6 @@ pub const FUTEX: u8 = 170;
 pub const TIMERS: u8 = 175;
 pub const WAIT_QUEUE: u8 = 180;
 pub const SCHEDULER: u8 = 185;
-/// Which address space a process has: looked up by a fault in any user access, whatever lock that is under.
-pub const SPACE: u8 = 187;
 pub const RANDOM: u8 = 190;
 pub const KERNEL_STACKS: u8 = 192;
 /// Above the memory manager's: anybody may log.

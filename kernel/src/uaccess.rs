@@ -7,6 +7,7 @@ use crate::arch::{pte::Format, uaccess as raw};
 use crate::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::mem::{MaybeUninit, size_of};
+use linux_raw_sys::general;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 
@@ -26,6 +27,7 @@ macro_rules! plain {
 
 plain! {
     u8, i8, u16, i16, u32, i32, u64, i64, usize, isize,
+    general::stat, general::statx, general::statfs,
 }
 
 // SAFETY: an array of plain values has no bytes of its own.

@@ -1,101 +1,78 @@
-//! STUB of fs: names that processes need.
-#![allow(missing_docs)]
-use crate::errno::{Errno, Result};
-use crate::machine::{Hw, Object};
+//! Files: the tree and its file systems, open files, pipes, devices, the terminal.
+//!
+//! The way of a read: `syscall::file` finds the [`OpenFile`] in the [`FdTable`], which asks its [`file::FileOps`]; the
+//! bytes go through an [`io::Sink`]. The way of an open: `path` walks from a [`FsContext`], `open` makes or finds the
+//! file. Locks, in the order of `ranks`: fd table, context, tree, mounts, directory, inode, pipe, terminal.
+
+pub mod anonymous;
+pub mod clock;
+mod context;
+pub mod devices;
+mod exec;
+mod fdtable;
+pub mod file;
+mod initramfs;
+pub mod inode;
+pub mod io;
+pub mod mount;
+pub mod names;
+pub mod open;
+pub mod path;
+mod pidfd;
+pub mod pipe;
+pub mod proc;
+mod process;
+pub mod pseudo;
+pub mod ramfile;
+mod ramfs;
+pub mod sys;
+pub mod tty;
+pub mod types;
+
+pub use context::FsContext;
+pub use exec::{ExecFile, exec_of, open_exec, open_exec_at};
+pub use fdtable::FdTable;
+pub use file::OpenFile;
+pub use pidfd::{open_pidfd, pidfd_process};
+
+use crate::errno::Result;
+use crate::fs::mount::Mount;
+use crate::fs::path::{Last, walk};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use mm::vma::{Backing, MappedFile, VmaFlags};
+use linux_raw_sys::general as c;
 
-pub fn init(_archives: &[&[u8]]) -> core::result::Result<(), String> {
-    Ok(())
-}
-
-pub struct FdTable;
-impl FdTable {
-    pub fn fork(&self) -> FdTable {
-        FdTable
+/// Mounts the root and unpacks the archives into it; what is wrong with them is said in words.
+pub fn init(archives: &[&[u8]]) -> core::result::Result<(), String> {
+    let fs = ramfs::new("rootfs", 0o755);
+    let root = fs.root.clone();
+    mount::set_root(Mount::new(fs, root, String::from("none"), 0));
+    for archive in archives {
+        initramfs::unpack(archive)?;
     }
-    pub fn close_on_exec(&self) {}
-    pub fn get(&self, _fd: i32) -> Result<Arc<OpenFile>> {
-        Err(Errno::EBADF)
-    }
+    make_dev().map_err(|error| format!("cannot make /dev: {error:?}"))
 }
 
-#[derive(Clone)]
-pub struct Location;
-pub struct OpenFile {
-    pub place: Location,
-}
-pub struct Mapping {
-    pub backing: Backing<Hw>,
-    pub flags: VmaFlags,
-}
-impl OpenFile {
-    pub fn mmap(&self, _shared: bool, _write: bool, _offset: u64) -> Result<Mapping> {
-        Err(Errno::ENODEV)
-    }
+/// Programs that mount nothing find the devices all the same.
+fn make_dev() -> Result {
+    let context = FsContext::new();
+    let walked = walk(&context, context.root(), b"/dev", Last::Follow)?;
+    let dev = match walked.found.clone() {
+        Some(there) => there,
+        None => names::create(&walked, inode::New::Directory, 0o755)?,
+    };
+    devices::populate(&dev.inode)
 }
 
-pub struct FsContext;
-impl FsContext {
-    pub fn new() -> FsContext {
-        FsContext
-    }
-    pub fn fork(&self) -> FsContext {
-        FsContext
-    }
-    pub fn cwd(&self) -> Location {
-        Location
-    }
-}
-
-#[derive(Clone)]
-pub struct ExecFile(Arc<Object>);
-impl ExecFile {
-    pub fn object(&self) -> &Arc<Object> {
-        &self.0
-    }
-    pub fn len(&self) -> u64 {
-        self.0.len()
-    }
-    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
-        self.0.read_at(offset, into)
-    }
-    pub fn mapped_file(&self) -> Arc<dyn MappedFile> {
-        Arc::new(Nothing)
-    }
-    pub fn path(&self) -> String {
-        String::new()
-    }
-}
-struct Nothing;
-impl MappedFile for Nothing {
-    fn path(&self) -> String {
-        String::new()
-    }
-    fn id(&self) -> (u64, u64) {
-        (0, 0)
-    }
-}
-pub fn open_exec(_context: &FsContext, _path: &[u8]) -> Result<ExecFile> {
-    Err(Errno::ENOENT)
-}
-pub fn open_exec_at(
-    _context: &FsContext,
-    _base: Location,
-    _path: &[u8],
-    _follow: bool,
-) -> Result<ExecFile> {
-    Err(Errno::ENOENT)
-}
-pub fn exec_of(_file: &OpenFile) -> Result<ExecFile> {
-    Err(Errno::EACCES)
-}
+/// The open files that PID 1 starts with: the console as 0, 1 and 2.
 pub fn open_console() -> Result<FdTable> {
-    Ok(FdTable)
-}
-pub mod tty {
-    pub fn receive_pending() {
-        while crate::arch::serial::read().is_some() {}
+    let node = Arc::new(devices::console_node(anonymous::device()));
+    let file = OpenFile::new(anonymous::place(node), tty::open_for_init(1), c::O_RDWR);
+    let files = FdTable::new();
+    for fd in 0..3 {
+        files.install_initial(fd, file.clone());
     }
+    Ok(files)
 }
+

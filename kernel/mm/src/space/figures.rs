@@ -1,0 +1,105 @@
+//! Resident pages by sort, and the checks of a new mapping against limits and memory.
+
+use super::{Error, Inner};
+use crate::addr::{PAGE_SHIFT, VirtRange};
+use crate::arch::Machine;
+use crate::frame::Mm;
+use crate::table::Zap;
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
+
+/// Resident pages of a space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rss {
+    pub anon: u64,
+    pub file: u64,
+    pub shmem: u64,
+    pub peak: u64,
+}
+
+impl Rss {
+    /// Adds pages of a VMA.
+    pub fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
+        self.anon += anon;
+        *self.of_object(vma) += object;
+        self.peak = self.peak.max(self.anon + self.file + self.shmem);
+    }
+    /// Takes off what was zapped in a VMA.
+    pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
+        self.anon -= zap.anon;
+        *self.of_object(vma) -= zap.object;
+    }
+    fn of_object<M: Machine>(&mut self, vma: &Vma<M>) -> &mut u64 {
+        match &vma.backing {
+            Backing::Object { file: Some(_), .. } => &mut self.file,
+            _ => &mut self.shmem,
+        }
+    }
+}
+
+/// Whether memory for the mapping must be there in principle: private and writable, or shared anonymous.
+fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
+    let private = prot.contains(Prot::WRITE) && !flags.contains(VmaFlags::SHARED);
+    let shared_anon =
+        flags.contains(VmaFlags::SHARED) && matches!(backing, Backing::Object { file: None, .. });
+    !flags.contains(VmaFlags::NORESERVE) && (private || shared_anon)
+}
+
+impl<M: Machine> Inner<M> {
+    /// Whether `pages` more with these properties may be mapped: RLIMIT_AS, RLIMIT_DATA, and not more than there is RAM
+    /// at all (vm.overcommit_memory 0, proc(5)).
+    pub(super) fn may_expand(
+        &self,
+        mm: &Mm<M>,
+        pages: u64,
+        prot: Prot,
+        flags: VmaFlags,
+        backing: &Backing<M>,
+    ) -> Result<(), Error> {
+        let bytes = |pages: u64| pages.saturating_mul(1 << PAGE_SHIFT);
+        if bytes(self.vmas.pages() + pages) > self.limits.address_space {
+            return Err(Error::NoMem);
+        }
+        let data =
+            prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN);
+        if data
+            && self.limits.data != u64::MAX
+            && bytes(self.data_pages() + pages) > self.limits.data
+        {
+            return Err(Error::NoMem);
+        }
+        if accountable(prot, flags, backing) && pages > mm.counts().total {
+            return Err(Error::NoMem);
+        }
+        Ok(())
+    }
+    /// Whether `pages` more may be locked.
+    pub(super) fn may_lock(&self, pages: u64) -> bool {
+        self.limits.memlock == u64::MAX
+            || (self.locked_pages() + pages) << PAGE_SHIFT <= self.limits.memlock
+    }
+    /// Private writable pages (VmData).
+    pub(super) fn data_pages(&self) -> u64 {
+        self.pages_where(Vma::is_data)
+    }
+    /// Locked pages (VmLck).
+    pub(super) fn locked_pages(&self) -> u64 {
+        self.pages_where(|v| v.flags.contains(VmaFlags::LOCKED))
+    }
+    /// Pages of the VMAs that `f` wants.
+    pub(super) fn pages_where(&self, f: impl Fn(&Vma<M>) -> bool) -> u64 {
+        self.vmas
+            .as_slice()
+            .iter()
+            .filter(|v| f(v))
+            .map(|v| v.range.pages())
+            .sum()
+    }
+    /// Notes how much is mapped now.
+    pub(crate) fn note_total(&mut self) {
+        self.peak_total = self.peak_total.max(self.vmas.pages());
+    }
+    /// Pages of `range` that are private, writable and would be counted twice if it were replaced.
+    pub(super) fn pages_in(&self, range: VirtRange) -> u64 {
+        self.vmas.pages_in(range)
+    }
+}

@@ -1,0 +1,27 @@
+//! Files that are in no tree: pipes, memfds, pidfds. They hang on a mount of their own that nobody can reach.
+
+use crate::fs::inode::Inode;
+use crate::fs::mount::{Location, Mount};
+use crate::fs::ramfs;
+use alloc::string::String;
+use alloc::sync::Arc;
+use spin::Once;
+
+fn mount() -> &'static Arc<Mount> {
+    static MOUNT: Once<Arc<Mount>> = Once::new();
+    MOUNT.call_once(|| {
+        let fs = ramfs::new("anon_inodefs", 0);
+        let root = fs.root.clone();
+        Mount::new(fs, root, String::from("none"), 0)
+    })
+}
+
+/// st_dev of such files.
+pub fn device() -> u64 {
+    mount().fs.device
+}
+
+/// The place of such a file.
+pub fn place(inode: Arc<dyn Inode>) -> Location {
+    mount().top().beside(inode)
+}

@@ -1,0 +1,125 @@
+//! Character devices, mem(4), random(4), tty(4): which number is which driver, and the nodes of devtmpfs.
+
+mod kmsg;
+mod memory;
+
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Device, Directory, Inode, Kind, New, Node};
+use crate::fs::mount::FileSystem;
+use crate::fs::{ramfs, tty};
+use alloc::sync::Arc;
+use linux_raw_sys::general as c;
+use spin::Once;
+
+/// The serial port's name and number on this machine.
+#[cfg(target_arch = "x86_64")]
+const SERIAL: (&str, Device) = ("ttyS0", Device(4, 64));
+#[cfg(target_arch = "aarch64")]
+const SERIAL: (&str, Device) = ("ttyAMA0", Device(204, 64));
+
+/// The terminal's number: the serial port's.
+pub const TERMINAL: Device = SERIAL.1;
+/// /dev/tty: the process's own terminal.
+const OWN_TERMINAL: Device = Device(5, 0);
+/// /dev/console.
+const CONSOLE: Device = Device(5, 1);
+
+const NODES: [(&str, Device, u32); 10] = [
+    ("null", Device(1, 3), 0o666),
+    ("zero", Device(1, 5), 0o666),
+    ("full", Device(1, 7), 0o666),
+    ("random", Device(1, 8), 0o666),
+    ("urandom", Device(1, 9), 0o666),
+    ("kmsg", Device(1, 11), 0o644),
+    ("tty", OWN_TERMINAL, 0o666),
+    ("console", CONSOLE, 0o600),
+    (SERIAL.0, SERIAL.1, 0o660),
+    // Programs that know only the one name, whatever the machine.
+    ("tty0", Device(4, 0), 0o620),
+];
+
+/// Drivers by major number, for /proc/devices.
+pub const MAJORS: [(u32, &str); 5] = [(1, "mem"), (4, "ttyS"), (5, "/dev/tty"), (5, "/dev/console"), (204, "ttyAMA")];
+
+/// Opens a device by its number; ENXIO when there is none.
+pub fn open(number: Device, flags: u32) -> Result<Arc<dyn FileOps>> {
+    match number {
+        Device(1, 3) => Ok(Arc::new(memory::Null)),
+        Device(1, 5) => Ok(Arc::new(memory::Zero)),
+        Device(1, 7) => Ok(Arc::new(memory::Full)),
+        Device(1, 8 | 9) => Ok(Arc::new(memory::Random)),
+        Device(1, 11) => Ok(Arc::new(kmsg::Kmsg::new())),
+        OWN_TERMINAL => tty::open_own(),
+        CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(flags & c::O_NOCTTY == 0)),
+        _ => Err(Errno::ENXIO),
+    }
+}
+
+/// Makes the nodes that are not there yet in a directory.
+pub fn populate(dir: &Arc<dyn Inode>) -> Result {
+    let directory = dir.directory().ok_or(Errno::ENOTDIR)?;
+    for (name, number, mode) in NODES {
+        if directory.lookup(name.as_bytes()).is_err() {
+            let node = directory.make(New::Special(Kind::Char, number), mode)?;
+            enter(dir, directory, name, &node)?;
+        }
+    }
+    for (name, target) in
+        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
+    {
+        if directory.lookup(name.as_bytes()).is_err() {
+            let link = directory.make(New::Symlink(target.into()), 0o777)?;
+            enter(dir, directory, name, &link)?;
+        }
+    }
+    Ok(())
+}
+
+fn enter(dir: &Arc<dyn Inode>, directory: &dyn Directory, name: &str, inode: &Arc<dyn Inode>) -> Result {
+    directory.insert(name.as_bytes(), inode)?;
+    inode.node().set_home(dir, name.as_bytes());
+    Ok(())
+}
+
+/// devtmpfs: one file system, however often it is mounted.
+pub fn devtmpfs() -> Result<Arc<FileSystem>> {
+    static INSTANCE: Once<Arc<FileSystem>> = Once::new();
+    INSTANCE
+        .try_call_once(|| {
+            let fs = ramfs::new("devtmpfs", 0o755);
+            populate(&fs.root)?;
+            for name in ["shm", "pts"] {
+                let directory = fs.root.directory().ok_or(Errno::ENOTDIR)?;
+                let dir = directory.make(New::Directory, 0o1777)?;
+                dir.node().change(|a| a.links = 2);
+                fs.root.node().change(|a| a.links += 1);
+                enter(&fs.root, directory, name, &dir)?;
+            }
+            Ok(fs)
+        })
+        .cloned()
+}
+
+/// A device without a node in any tree: the console that PID 1 starts with.
+pub fn console_node(device: u64) -> ConsoleNode {
+    ConsoleNode(Node::new(device, Kind::Char, 0o600))
+}
+
+/// See [`console_node`].
+pub struct ConsoleNode(Node);
+
+impl Inode for ConsoleNode {
+    fn node(&self) -> &Node {
+        &self.0
+    }
+    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
+        open(CONSOLE, flags)
+    }
+    fn device(&self) -> Device {
+        CONSOLE
+    }
+    fn label(&self) -> Option<alloc::string::String> {
+        Some("/dev/console".into())
+    }
+}

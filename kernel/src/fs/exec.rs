@@ -1,0 +1,71 @@
+//! Files as programs: what execve needs of them.
+
+use crate::errno::{Errno, Result};
+use crate::fs::context::FsContext;
+use crate::fs::file::OpenFile;
+use crate::fs::inode::Kind;
+use crate::fs::mount::Location;
+use crate::fs::path::{self, Last};
+use crate::machine::Object;
+use alloc::string::String;
+use alloc::sync::Arc;
+use linux_raw_sys::general as c;
+use mm::vma::MappedFile;
+
+/// A regular file that may be run.
+#[derive(Clone)]
+pub struct ExecFile {
+    /// Where it is.
+    pub place: Location,
+}
+
+impl ExecFile {
+    fn new(place: Location) -> Result<ExecFile> {
+        let node = place.inode.node();
+        let noexec = place.mount.flags() & c::MS_NOEXEC != 0;
+        if node.kind != Kind::Regular || !node.permits(0o111) || noexec || place.inode.object().is_none() {
+            return Err(Errno::EACCES);
+        }
+        Ok(ExecFile { place })
+    }
+    /// Its pages.
+    pub fn object(&self) -> &Arc<Object> {
+        self.place.inode.object().expect("checked when it was opened")
+    }
+    /// Its size in bytes.
+    pub fn len(&self) -> u64 {
+        self.object().len()
+    }
+    /// Copies bytes out; how many there were.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
+        self.object().read_at(offset, into)
+    }
+    /// For /proc/PID/maps.
+    pub fn mapped_file(&self) -> Arc<dyn MappedFile> {
+        Arc::new(self.place.clone())
+    }
+    /// Its path as it is now.
+    pub fn path(&self) -> String {
+        MappedFile::path(&self.place)
+    }
+}
+
+/// Opens a program by its path; EACCES when it may not be run.
+pub fn open_exec(context: &FsContext, path: &[u8]) -> Result<ExecFile> {
+    ExecFile::new(path::resolve(context, context.cwd(), path, Last::Follow)?)
+}
+
+/// Opens a program by a path that starts at `base`; without `follow`, ELOOP when it leads to a symbolic link.
+pub fn open_exec_at(context: &FsContext, base: Location, path: &[u8], follow: bool) -> Result<ExecFile> {
+    let last = if follow { Last::Follow } else { Last::Keep };
+    let place = path::resolve(context, base, path, last)?;
+    if place.inode.node().kind == Kind::Symlink {
+        return Err(Errno::ELOOP);
+    }
+    ExecFile::new(place)
+}
+
+/// The program that an open file is (AT_EMPTY_PATH).
+pub fn exec_of(file: &OpenFile) -> Result<ExecFile> {
+    ExecFile::new(file.place.clone())
+}

@@ -1,0 +1,194 @@
+//! Open files: what an fd refers to.
+
+use crate::errno::{Errno, Result};
+use crate::fs::inode::Kind;
+use crate::fs::io::{Sink, Source};
+use crate::fs::mount::Location;
+use crate::machine::Hw;
+use crate::wait::WaitQueue;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+use mm::vma::{Backing, VmaFlags};
+
+bitflags::bitflags! {
+    /// What poll(2) tells.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Ready: u16 {
+        /// POLLIN and POLLRDNORM.
+        const IN = 0x41;
+        /// POLLPRI.
+        const PRI = 0x2;
+        /// POLLOUT and POLLWRNORM.
+        const OUT = 0x104;
+        /// POLLERR.
+        const ERR = 0x8;
+        /// POLLHUP.
+        const HUP = 0x10;
+        /// POLLNVAL.
+        const NVAL = 0x20;
+    }
+}
+
+/// How a call on an open file is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Where in the file; streams ignore it.
+    pub position: u64,
+    /// O_NONBLOCK.
+    pub nonblocking: bool,
+}
+
+/// What mmap maps of a file.
+pub struct Mapping {
+    /// Where the pages come from.
+    pub backing: Backing<Hw>,
+    /// Flags that the file adds: [`VmaFlags::NO_MAYWRITE`].
+    pub flags: VmaFlags,
+}
+
+/// What an open file can do. The defaults refuse.
+pub trait FileOps: Any + Send + Sync {
+    /// Reads; 0 at the end.
+    fn read(&self, _at: At, _sink: &mut Sink<'_>) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// Writes.
+    fn write(&self, _at: At, _source: &mut Source<'_>) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// Whether it has no positions (pipes, terminals): lseek and pread give ESPIPE.
+    fn is_stream(&self) -> bool {
+        false
+    }
+    /// What a call would not wait for.
+    fn poll(&self) -> Ready {
+        Ready::IN | Ready::OUT
+    }
+    /// Where to wait for [`Self::poll`] to change; none when it never does.
+    fn queues<'a>(&'a self, _queues: &mut Vec<&'a WaitQueue>) {}
+    /// ioctl(2).
+    fn ioctl(&self, _command: u32, _argument: u64) -> Result<u64> {
+        Err(Errno::ENOTTY)
+    }
+    /// What mmap maps, for files that are not objects; `shared` is MAP_SHARED.
+    fn mmap(&self, _shared: bool, _offset: u64, _file: &OpenFile) -> Result<Backing<Hw>> {
+        Err(Errno::ENODEV)
+    }
+    /// The lines after the common ones in /proc/PID/fdinfo/N.
+    fn describe(&self, _out: &mut crate::fs::pseudo::Text) {}
+}
+
+/// Flags that fcntl(F_SETFL) may change.
+pub const CHANGEABLE: u32 = c::O_APPEND | c::O_NONBLOCK | c::O_DIRECT | c::O_NOATIME | c::FASYNC;
+/// Flags of open(2) that say what to do once and are not kept.
+const ONCE: u32 = c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC;
+
+/// An open file description, open(2): shared by dup and fork.
+pub struct OpenFile {
+    /// What was opened.
+    pub place: Location,
+    ops: Arc<dyn FileOps>,
+    flags: AtomicU32,
+    /// Relaxed is enough for both: readers and writers of a shared position order themselves, or get what they ask for.
+    position: AtomicU64,
+}
+
+impl OpenFile {
+    /// `flags` are open(2)'s.
+    pub fn new(place: Location, ops: Arc<dyn FileOps>, flags: u32) -> Arc<OpenFile> {
+        Arc::new(OpenFile { place, ops, flags: AtomicU32::new(flags & !ONCE), position: AtomicU64::new(0) })
+    }
+
+    /// What it can do, for calls that need no checks.
+    pub fn ops(&self) -> &dyn FileOps {
+        &*self.ops
+    }
+
+    /// O_RDONLY ... with the status flags, as F_GETFL tells.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// F_SETFL.
+    pub fn set_flags(&self, flags: u32) {
+        let kept = self.flags() & !CHANGEABLE;
+        self.flags.store(kept | flags & CHANGEABLE, Ordering::Relaxed);
+    }
+
+    /// Whether reads are allowed.
+    pub fn readable(&self) -> bool {
+        self.flags() & (c::O_ACCMODE | c::O_PATH) != c::O_WRONLY && self.flags() & c::O_PATH == 0
+    }
+
+    /// Whether writes are allowed.
+    pub fn writable(&self) -> bool {
+        self.flags() & c::O_ACCMODE != c::O_RDONLY && self.flags() & c::O_PATH == 0
+    }
+
+    /// EBADF for a file opened with O_PATH only.
+    pub fn usable(&self) -> Result<&Self> {
+        if self.flags() & c::O_PATH == 0 { Ok(self) } else { Err(Errno::EBADF) }
+    }
+
+    fn at(&self, position: u64) -> At {
+        At { position, nonblocking: self.flags() & c::O_NONBLOCK != 0 }
+    }
+
+    /// read(2) at the file's position.
+    pub fn read(&self, sink: &mut Sink<'_>) -> Result<usize> {
+        let position = self.position();
+        let n = self.read_at(position, sink)?;
+        self.set_position(position + n as u64);
+        Ok(n)
+    }
+
+    /// Reads at a position of the caller's.
+    pub fn read_at(&self, position: u64, sink: &mut Sink<'_>) -> Result<usize> {
+        if !self.readable() {
+            return Err(Errno::EBADF);
+        }
+        if self.place.inode.node().kind == Kind::Directory {
+            return Err(Errno::EISDIR);
+        }
+        self.ops.read(self.at(position), sink)
+    }
+
+    /// write(2) at the file's position, or at the end (O_APPEND).
+    pub fn write(&self, source: &mut Source<'_>) -> Result<usize> {
+        let position = if self.flags() & c::O_APPEND != 0 { self.place.inode.size() } else { self.position() };
+        let n = self.write_at(position, source)?;
+        self.set_position(position + n as u64);
+        Ok(n)
+    }
+
+    /// Writes at a position of the caller's.
+    pub fn write_at(&self, position: u64, source: &mut Source<'_>) -> Result<usize> {
+        if !self.writable() {
+            return Err(Errno::EBADF);
+        }
+        self.ops.write(self.at(position), source)
+    }
+
+    /// The position.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// Sets the position.
+    pub fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// mmap(2): EACCES when the file was opened without what the mapping needs, ENODEV when it cannot be mapped.
+    pub fn mmap(&self, shared: bool, write: bool, offset: u64) -> Result<Mapping> {
+        self.usable()?;
+        if !self.readable() || (shared && write && !self.writable()) {
+            return Err(Errno::EACCES);
+        }
+        let flags = if shared && !self.writable() { VmaFlags::NO_MAYWRITE } else { VmaFlags::empty() };
+        Ok(Mapping { backing: self.ops.mmap(shared, offset, self)?, flags })
+    }
+}

@@ -1,0 +1,275 @@
+//! Mounted file systems, and places in the tree they make.
+
+use crate::errno::{Errno, Result};
+use crate::fs::inode::{Inode, Kind};
+use crate::ranks;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+use mm::sync::Lock;
+use mm::vma::MappedFile;
+use spin::Once;
+
+/// A file system.
+pub struct FileSystem {
+    /// As in /proc/filesystems: "tmpfs".
+    pub name: &'static str,
+    /// f_type of statfs(2).
+    pub magic: u32,
+    /// st_dev of its files.
+    pub device: u64,
+    /// Whether its files take memory that df shows.
+    pub in_memory: bool,
+    /// Its root directory.
+    pub root: Arc<dyn Inode>,
+}
+
+/// A fresh st_dev for a file system without a device: major 0.
+pub fn anonymous_device() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(2);
+    // Relaxed: only uniqueness counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Mount flags that are kept and shown: MS_RDONLY, MS_NOSUID ...
+pub const KEPT_FLAGS: u32 = c::MS_RDONLY | c::MS_NOSUID | c::MS_NODEV | c::MS_NOEXEC | c::MS_NOATIME | c::MS_RELATIME;
+
+/// A file system as it is mounted in one place.
+pub struct Mount {
+    /// Number in /proc/PID/mountinfo.
+    pub id: u32,
+    /// What is mounted.
+    pub fs: Arc<FileSystem>,
+    /// The directory that is seen: the file system's root, or less for a bind mount.
+    pub root: Arc<dyn Inode>,
+    /// First word of a line of /proc/mounts.
+    pub source: String,
+    flags: AtomicU32,
+}
+
+impl Mount {
+    /// A mount that is nowhere yet.
+    pub fn new(fs: Arc<FileSystem>, root: Arc<dyn Inode>, source: String, flags: u32) -> Arc<Mount> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Mount { id, fs, root, source, flags: AtomicU32::new(flags & KEPT_FLAGS) })
+    }
+    /// MS_* flags.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+    /// MS_REMOUNT.
+    pub fn set_flags(&self, flags: u32) {
+        self.flags.store(flags & KEPT_FLAGS, Ordering::Relaxed);
+    }
+    /// Its root as a place.
+    pub fn top(self: &Arc<Self>) -> Location {
+        Location { mount: self.clone(), inode: self.root.clone() }
+    }
+}
+
+/// A file in the tree: which file, seen through which mount.
+#[derive(Clone)]
+pub struct Location {
+    /// Seen through this mount.
+    pub mount: Arc<Mount>,
+    /// The file.
+    pub inode: Arc<dyn Inode>,
+}
+
+/// Whether the two are the same file.
+pub fn same_file(a: &Arc<dyn Inode>, b: &Arc<dyn Inode>) -> bool {
+    core::ptr::eq(a.node(), b.node())
+}
+
+impl Location {
+    /// Whether the two are the same file, seen through the same mount.
+    pub fn same(&self, other: &Location) -> bool {
+        Arc::ptr_eq(&self.mount, &other.mount) && same_file(&self.inode, &other.inode)
+    }
+
+    /// Another file of the same mount.
+    pub fn beside(&self, inode: Arc<dyn Inode>) -> Location {
+        Location { mount: self.mount.clone(), inode }
+    }
+
+    /// What is mounted here, or the place itself.
+    pub fn cross(self) -> Location {
+        let mut here = self;
+        if here.inode.node().kind == Kind::Directory {
+            while let Some(mount) = mounted_at(&here) {
+                here = mount.top();
+            }
+        }
+        here
+    }
+
+    /// ".." as a process whose root is `root` sees it.
+    pub fn parent(&self, root: &Location) -> Location {
+        let mut here = self.clone();
+        while !here.same(root) {
+            if same_file(&here.inode, &here.mount.root) {
+                match point_of(&here.mount) {
+                    Some(point) => here = point,
+                    None => break,
+                }
+            } else {
+                match here.inode.node().home().and_then(|home| home.parent) {
+                    Some(parent) => return here.beside(parent).cross(),
+                    None => break,
+                }
+            }
+        }
+        here
+    }
+
+    /// EROFS when the mount is read-only.
+    pub fn check_writable(&self) -> Result {
+        if self.mount.flags() & c::MS_RDONLY != 0 { Err(Errno::EROFS) } else { Ok(()) }
+    }
+
+    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name.
+    pub fn path(&self) -> Vec<u8> {
+        match self.inode.label() {
+            Some(label) => label.into_bytes(),
+            None => self.climb(None).0,
+        }
+    }
+
+    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed.
+    pub fn path_from(&self, root: &Location) -> Result<Vec<u8>> {
+        match self.climb(Some(root)) {
+            (path, false) => Ok(path),
+            (_, true) => Err(Errno::ENOENT),
+        }
+    }
+
+    /// The path up to `root` (or as far as it goes), and whether a name in it has been removed.
+    fn climb(&self, root: Option<&Location>) -> (Vec<u8>, bool) {
+        let (mut here, mut names, mut deleted) = (self.clone(), Vec::new(), false);
+        while root.is_none_or(|root| !here.same(root)) {
+            if same_file(&here.inode, &here.mount.root) {
+                match point_of(&here.mount) {
+                    Some(point) => here = point,
+                    None => break,
+                }
+                continue;
+            }
+            let Some(home) = here.inode.node().home() else { break };
+            deleted |= home.deleted;
+            names.push(home.name);
+            let Some(parent) = home.parent else { break };
+            here = here.beside(parent);
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        if deleted {
+            path.extend_from_slice(b" (deleted)");
+        }
+        (path, deleted)
+    }
+}
+
+impl MappedFile for Location {
+    fn path(&self) -> String {
+        String::from_utf8_lossy(&Location::path(self)).into_owned()
+    }
+    fn id(&self) -> (u64, u64) {
+        let node = self.inode.node();
+        (node.device, node.number)
+    }
+}
+
+/// A line of the mount table.
+#[derive(Clone)]
+pub struct Mounted {
+    /// What.
+    pub mount: Arc<Mount>,
+    /// Where; `None` for the root.
+    pub point: Option<Location>,
+}
+
+static TABLE: Lock<Vec<Mounted>, { ranks::MOUNTS }> = Lock::new(Vec::new());
+static ROOT: Once<Arc<Mount>> = Once::new();
+
+/// The root file system's mount. Panics before [`set_root`].
+pub fn root() -> &'static Arc<Mount> {
+    ROOT.get().expect("the root is mounted at boot")
+}
+
+/// Called once, by boot.
+pub fn set_root(mount: Arc<Mount>) {
+    ROOT.call_once(|| mount.clone());
+    TABLE.lock().push(Mounted { mount, point: None });
+}
+
+/// The mount table in the order of mounting.
+pub fn table() -> Vec<Mounted> {
+    TABLE.lock().clone()
+}
+
+/// The newest mount on a directory.
+fn mounted_at(place: &Location) -> Option<Arc<Mount>> {
+    let table = TABLE.lock();
+    let on = |entry: &&Mounted| entry.point.as_ref().is_some_and(|point| point.same(place));
+    table.iter().rev().find(on).map(|entry| entry.mount.clone())
+}
+
+/// Where a mount is mounted.
+fn point_of(mount: &Arc<Mount>) -> Option<Location> {
+    let table = TABLE.lock();
+    table.iter().find(|entry| Arc::ptr_eq(&entry.mount, mount))?.point.clone()
+}
+
+/// Mounts on a directory; ENOTDIR when only one of the two is a directory.
+pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
+    let is_dir = |inode: &Arc<dyn Inode>| inode.node().kind == Kind::Directory;
+    if !is_dir(&mount.root) || !is_dir(&point.inode) {
+        return Err(Errno::ENOTDIR);
+    }
+    TABLE.lock().push(Mounted { mount, point: Some(point) });
+    Ok(())
+}
+
+/// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root and for what is not mounted.
+pub fn relocate(mount: &Arc<Mount>, point: Location) -> Result {
+    let mut table = TABLE.lock();
+    let entry = table.iter_mut().find(|e| Arc::ptr_eq(&e.mount, mount) && e.point.is_some());
+    let entry = entry.ok_or(Errno::EINVAL)?;
+    let _old = entry.point.replace(point);
+    Ok(())
+}
+
+/// Unmounts what `place`, the only reference of the caller's, is the root of. EINVAL when that is no mount's root,
+/// EBUSY while files of it are in use, unless `lazily`.
+pub fn detach(place: Location, lazily: bool) -> Result {
+    if !same_file(&place.inode, &place.mount.root) {
+        return Err(Errno::EINVAL);
+    }
+    let mut table = TABLE.lock();
+    let of = |e: &Mounted| Arc::ptr_eq(&e.mount, &place.mount);
+    let index = table.iter().position(of).ok_or(Errno::EINVAL)?;
+    // Every place in it, open file, working directory, mapping and mount below it holds the mount; so do the table
+    // and `place`.
+    if table[index].point.is_none() || (!lazily && Arc::strong_count(&place.mount) > 2) {
+        return Err(Errno::EBUSY);
+    }
+    let gone = table.remove(index);
+    drop(table);
+    drop(gone);
+    Ok(())
+}
+
+/// Whether something is mounted on the directory.
+pub fn is_point(inode: &Arc<dyn Inode>) -> bool {
+    let on = |entry: &Mounted| entry.point.as_ref().is_some_and(|point| same_file(&point.inode, inode));
+    TABLE.lock().iter().any(on)
+}

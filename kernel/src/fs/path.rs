@@ -1,0 +1,193 @@
+//! From a path to a file.
+
+use crate::errno::{Errno, Result};
+use crate::fs::context::FsContext;
+use crate::fs::inode::{Kind, Target};
+use crate::fs::mount::Location;
+use crate::task::Task;
+use alloc::vec::Vec;
+use linux_raw_sys::general::AT_FDCWD;
+
+/// Symbolic links that one walk follows at most, as in Linux.
+const MAX_LINKS: usize = 40;
+/// Longest name of one file.
+pub const NAME_MAX: usize = 255;
+/// Longest path with its NUL.
+pub const PATH_MAX: usize = 4096;
+
+/// Whether a symbolic link at the end of a path is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Last {
+    /// It is.
+    Follow,
+    /// The link itself is meant.
+    Keep,
+}
+
+/// How far a walk came: all but the last name is there.
+pub struct Walked {
+    /// The directory of the last name; for a path without one ("/", "a/..") the place itself.
+    pub dir: Location,
+    /// The last name.
+    pub name: LastName,
+    /// The path ended with a slash: only a directory will do.
+    pub slash: bool,
+    /// What the path leads to, if it is there.
+    pub found: Option<Location>,
+}
+
+/// The last name of a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LastName {
+    /// A name that can be created or removed.
+    Name(Vec<u8>),
+    /// ".": the path ends with it.
+    Dot,
+    /// "..": the path ends with it.
+    DotDot,
+    /// The path is "/" or a link that leads to a place without a path.
+    Root,
+}
+
+impl Walked {
+    /// What is there; ENOENT when nothing is, ENOTDIR when a slash follows something else than a directory.
+    pub fn existing(self) -> Result<Location> {
+        let found = self.found.ok_or(Errno::ENOENT)?;
+        if self.slash && found.inode.node().kind != Kind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(found)
+    }
+}
+
+/// Where a path of the *at calls starts: `dir` is an open directory's number or AT_FDCWD. EBADF.
+pub fn base(task: &Task, dir: i32, path: &[u8]) -> Result<Location> {
+    // An absolute path does not look at the number.
+    if path.first() == Some(&b'/') || dir == AT_FDCWD {
+        return Ok(task.fs().cwd());
+    }
+    Ok(task.files().get(dir)?.place.clone())
+}
+
+/// Walks to what `path` leads to. `base` is where a relative path starts.
+pub fn resolve(context: &FsContext, base: Location, path: &[u8], last: Last) -> Result<Location> {
+    walk(context, base, path, last)?.existing()
+}
+
+/// Walks as far as the last name. ENOENT for an empty path and missing directories, ENOTDIR, ELOOP, ENAMETOOLONG.
+pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Result<Walked> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let root = context.root();
+    let mut walker = Walker { here: base, rest: path.to_vec(), at: 0, links: 0, root };
+    walker.start();
+    loop {
+        let Some(name) = walker.next_name() else {
+            let here = walker.here;
+            return Ok(Walked { found: Some(here.clone()), dir: here, name: LastName::Root, slash: true });
+        };
+        if let Some(walked) = walker.step(name, last)? {
+            return Ok(walked);
+        }
+    }
+}
+
+struct Walker {
+    here: Location,
+    rest: Vec<u8>,
+    at: usize,
+    links: usize,
+    root: Location,
+}
+
+impl Walker {
+    /// An absolute path starts at the root.
+    fn start(&mut self) {
+        if self.rest.first() == Some(&b'/') {
+            self.here = self.root.clone();
+        }
+    }
+
+    fn next_name(&mut self) -> Option<Vec<u8>> {
+        self.skip_slashes();
+        let rest = &self.rest[self.at..];
+        let len = rest.iter().position(|b| *b == b'/').unwrap_or(rest.len());
+        let name = rest[..len].to_vec();
+        self.at += len;
+        (len > 0).then_some(name)
+    }
+
+    /// Whether there was a slash.
+    fn skip_slashes(&mut self) -> bool {
+        let before = self.at;
+        while self.rest.get(self.at) == Some(&b'/') {
+            self.at += 1;
+        }
+        self.at > before
+    }
+
+    /// Goes on by one name; the result when it was the last one.
+    fn step(&mut self, name: Vec<u8>, last: Last) -> Result<Option<Walked>> {
+        let slash = self.skip_slashes();
+        let is_last = self.at == self.rest.len();
+        let directory = self.here.inode.directory().ok_or(Errno::ENOTDIR)?;
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let name = match &name[..] {
+            b"." => LastName::Dot,
+            b".." => LastName::DotDot,
+            _ => LastName::Name(name),
+        };
+        let found = match &name {
+            LastName::Dot | LastName::Root => Some(self.here.clone()),
+            LastName::DotDot => Some(self.here.parent(&self.root)),
+            LastName::Name(name) => match directory.lookup(name) {
+                Ok(inode) => Some(self.here.beside(inode).cross()),
+                Err(Errno::ENOENT) => None,
+                Err(error) => return Err(error),
+            },
+        };
+        let is_link = found.as_ref().is_some_and(|f| f.inode.node().kind == Kind::Symlink);
+        if is_link && (!is_last || slash || last == Last::Follow) {
+            let link = found.ok_or(Errno::ENOENT)?;
+            return self.follow(&link, slash).map(|place| {
+                // A link to a place ends the walk when it was the last name.
+                let place = place.filter(|_| is_last)?;
+                Some(Walked { found: Some(place.clone()), dir: place, name: LastName::Root, slash })
+            });
+        }
+        if is_last {
+            return Ok(Some(Walked { dir: self.here.clone(), name, slash, found }));
+        }
+        self.here = found.ok_or(Errno::ENOENT)?;
+        Ok(None)
+    }
+
+    /// Puts a link's target in front of the rest of the path; the place, when it leads to one directly.
+    fn follow(&mut self, link: &Location, slash: bool) -> Result<Option<Location>> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::ELOOP);
+        }
+        match link.inode.target()? {
+            Target::Place(place) => {
+                self.here = place.clone();
+                Ok(Some(place))
+            }
+            Target::Path(mut path) => {
+                if path.is_empty() {
+                    return Err(Errno::ENOENT);
+                }
+                if slash {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(&self.rest[self.at..]);
+                (self.rest, self.at) = (path, 0);
+                self.start();
+                Ok(None)
+            }
+        }
+    }
+}

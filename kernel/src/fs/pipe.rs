@@ -1,0 +1,278 @@
+//! Pipes and FIFOs, pipe(7).
+
+use crate::errno::{Errno, Result};
+use crate::fs::file::{At, FileOps, Ready};
+use crate::fs::inode::{Inode, Kind, Node};
+use crate::fs::io::{Sink, Source};
+use crate::fs::{anonymous, process};
+use crate::ranks;
+use crate::uaccess;
+use crate::wait::WaitQueue;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use linux_raw_sys::general as c;
+use linux_raw_sys::ioctl::FIONREAD;
+use mm::sync::Lock;
+
+/// A pipe's capacity when it is made.
+const DEFAULT_CAPACITY: usize = 64 << 10;
+/// /proc/sys/fs/pipe-max-size.
+pub const MAX_CAPACITY: usize = 1 << 20;
+/// Writes up to this size are done in one piece or not at all.
+const ATOMIC: usize = c::PIPE_BUF as usize;
+
+/// A pipe: bytes between readers and writers.
+pub struct Pipe {
+    state: Lock<State, { ranks::PIPE }>,
+    /// Bytes have come, or the last writer has gone.
+    readable: WaitQueue,
+    /// There is room, or the last reader has gone.
+    writable: WaitQueue,
+}
+
+struct State {
+    bytes: VecDeque<u8>,
+    capacity: usize,
+    readers: usize,
+    writers: usize,
+    /// How often it was opened for reading and for writing: an opener waits for the other side's next one.
+    opened: [u64; 2],
+}
+
+impl State {
+    fn room(&self) -> usize {
+        self.capacity - self.bytes.len().min(self.capacity)
+    }
+}
+
+impl Pipe {
+    /// An empty pipe that nobody has open.
+    pub fn new() -> Arc<Pipe> {
+        let state =
+            State { bytes: VecDeque::new(), capacity: DEFAULT_CAPACITY, readers: 0, writers: 0, opened: [0; 2] };
+        Arc::new(Pipe { state: Lock::new(state), readable: WaitQueue::new(), writable: WaitQueue::new() })
+    }
+
+    /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any more.
+    fn take(&self, into: &mut [u8]) -> Option<usize> {
+        let mut state = self.state.lock();
+        if state.bytes.is_empty() {
+            return (state.writers == 0).then_some(0);
+        }
+        let n = into.len().min(state.bytes.len());
+        let (first, second) = state.bytes.as_slices();
+        let split = n.min(first.len());
+        into[..split].copy_from_slice(&first[..split]);
+        into[split..n].copy_from_slice(&second[..n - split]);
+        state.bytes.drain(..n);
+        Some(n)
+    }
+
+    /// Puts back what the reader's memory did not take.
+    fn put_back(&self, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        for byte in bytes.iter().rev() {
+            state.bytes.push_front(*byte);
+        }
+    }
+
+    /// Adds all of `bytes`; `None`: wait for room, EPIPE: no readers any more.
+    fn put(&self, bytes: &[u8]) -> Option<Result> {
+        let mut state = self.state.lock();
+        if state.readers == 0 {
+            return Some(Err(Errno::EPIPE));
+        }
+        if state.room() < bytes.len() {
+            return None;
+        }
+        state.bytes.extend(bytes);
+        Some(Ok(()))
+    }
+
+    /// F_SETPIPE_SZ: rounded up to a power of two of pages; EBUSY when more than that is in it, EPERM above the limit.
+    pub fn set_capacity(&self, wanted: u64) -> Result<usize> {
+        if wanted > MAX_CAPACITY as u64 {
+            return Err(Errno::EPERM);
+        }
+        let capacity = (wanted as usize).next_power_of_two().max(4096);
+        let mut state = self.state.lock();
+        if state.bytes.len() > capacity {
+            return Err(Errno::EBUSY);
+        }
+        state.capacity = capacity;
+        drop(state);
+        self.writable.wake_all();
+        Ok(capacity)
+    }
+
+    /// F_GETPIPE_SZ.
+    pub fn capacity(&self) -> usize {
+        self.state.lock().capacity
+    }
+
+    fn open(self: &Arc<Self>, read: bool, write: bool) -> Arc<End> {
+        let mut state = self.state.lock();
+        state.readers += usize::from(read);
+        state.writers += usize::from(write);
+        state.opened[0] += u64::from(read);
+        state.opened[1] += u64::from(write);
+        drop(state);
+        self.wake_both();
+        Arc::new(End { pipe: self.clone(), read, write })
+    }
+
+    fn wake_both(&self) {
+        self.readable.wake_all();
+        self.writable.wake_all();
+    }
+}
+
+/// One side of a pipe, or both (a FIFO opened with O_RDWR).
+pub struct End {
+    /// The pipe.
+    pub pipe: Arc<Pipe>,
+    read: bool,
+    write: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut state = self.pipe.state.lock();
+        state.readers -= usize::from(self.read);
+        state.writers -= usize::from(self.write);
+        if state.readers + state.writers == 0 {
+            state.bytes = VecDeque::new();
+        }
+        drop(state);
+        self.pipe.wake_both();
+    }
+}
+
+impl FileOps for End {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        if sink.left() == 0 {
+            return Ok(0);
+        }
+        let pipe = &self.pipe;
+        let n = sink.receive(|buffer, first| {
+            let taken = match pipe.take(buffer) {
+                Some(n) => n,
+                None if !first => 0,
+                None if at.nonblocking => return Err(Errno::EAGAIN),
+                None => pipe.readable.wait(None, || pipe.take(buffer))?.unwrap_or(0),
+            };
+            if taken > 0 {
+                pipe.writable.wake_all();
+            }
+            Ok(taken)
+        }, |rest| pipe.put_back(rest))?;
+        Ok(n)
+    }
+
+    fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        let pipe = &self.pipe;
+        let result = source.drain_pieces(ATOMIC, |bytes| {
+            match pipe.put(bytes) {
+                Some(result) => result?,
+                None if at.nonblocking => return Err(Errno::EAGAIN),
+                None => pipe.writable.wait(None, || pipe.put(bytes))?.unwrap_or(Ok(()))?,
+            }
+            pipe.readable.wake_all();
+            Ok(())
+        });
+        if result == Err(Errno::EPIPE) {
+            process::broken_pipe();
+        }
+        result
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+
+    fn poll(&self) -> Ready {
+        let state = self.pipe.state.lock();
+        let mut ready = Ready::empty();
+        if self.read {
+            ready.set(Ready::IN, !state.bytes.is_empty());
+            ready.set(Ready::HUP, state.writers == 0 && state.opened[1] > 0);
+        }
+        if self.write {
+            ready.set(Ready::OUT, state.room() >= ATOMIC);
+            ready.set(Ready::ERR, state.readers == 0);
+        }
+        ready
+    }
+
+    fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
+        queues.push(&self.pipe.readable);
+        queues.push(&self.pipe.writable);
+    }
+
+    fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
+        match command {
+            FIONREAD => {
+                let len = self.pipe.state.lock().bytes.len() as i32;
+                uaccess::write(argument, &len)?;
+                Ok(0)
+            }
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+}
+
+/// Opens a FIFO: waits for the other side, fifo(7).
+pub fn open_fifo(pipe: &Arc<Pipe>, flags: u32) -> Result<Arc<dyn FileOps>> {
+    let nonblocking = flags & c::O_NONBLOCK != 0;
+    let (read, write) = match flags & c::O_ACCMODE {
+        c::O_RDONLY => (true, false),
+        c::O_WRONLY => (false, true),
+        _ => (true, true),
+    };
+    if write && !read && nonblocking && pipe.state.lock().readers == 0 {
+        return Err(Errno::ENXIO);
+    }
+    let before = pipe.state.lock().opened;
+    let end = pipe.open(read, write);
+    if read && write || nonblocking {
+        return Ok(end);
+    }
+    // The other side is there, or has been since.
+    let met = || {
+        let state = pipe.state.lock();
+        let (others, side) = if read { (state.writers, 1) } else { (state.readers, 0) };
+        (others > 0 || state.opened[side] != before[side]).then_some(())
+    };
+    let queue = if read { &pipe.readable } else { &pipe.writable };
+    queue.wait(None, met)?;
+    Ok(end)
+}
+
+/// A pipe's inode: what /proc/PID/fd/N shows and reopens.
+struct PipeInode {
+    node: Node,
+    pipe: Arc<Pipe>,
+}
+
+impl Inode for PipeInode {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
+        open_fifo(&self.pipe, flags)
+    }
+    fn label(&self) -> Option<String> {
+        Some(format!("pipe:[{}]", self.node.number))
+    }
+}
+
+/// pipe(2): the inode with the reading and the writing end.
+pub fn pair() -> (Arc<dyn Inode>, Arc<End>, Arc<End>) {
+    let pipe = Pipe::new();
+    let (reader, writer) = (pipe.open(true, false), pipe.open(false, true));
+    let node = Node::new(anonymous::device(), Kind::Fifo, 0o600);
+    (Arc::new(PipeInode { node, pipe }), reader, writer)
+}

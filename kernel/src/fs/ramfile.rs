@@ -1,0 +1,121 @@
+//! A regular file in memory: an object of the memory manager with a name. Also memfd_create(2)'s, which has none.
+
+use crate::errno::{Errno, Result};
+use crate::fs::file::{At, FileOps, OpenFile};
+use crate::fs::inode::{Inode, Kind, Node};
+use crate::fs::io::{Sink, Source};
+use crate::machine::{Hw, Object, mm};
+use crate::task;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
+use linux_raw_sys::general as c;
+use mm::addr::PAGE_SHIFT;
+use mm::vma::Backing;
+
+/// Largest size and position of a file.
+pub const MAX_SIZE: u64 = i64::MAX as u64;
+
+/// A regular file.
+pub struct RamFile {
+    node: Node,
+    object: Arc<Object>,
+    /// memfd_create's name.
+    label: Option<String>,
+    /// F_SEAL_*.
+    seals: AtomicU32,
+}
+
+impl RamFile {
+    /// An empty file. Files of the tree take no seals.
+    pub fn new(node: Node) -> Arc<RamFile> {
+        RamFile::with(node, None, c::F_SEAL_SEAL)
+    }
+
+    /// memfd_create(2): a file without a name in the tree.
+    pub fn memfd(device: u64, name: &[u8], sealable: bool) -> Arc<RamFile> {
+        let node = Node::new(device, Kind::Regular, 0o777);
+        node.change(|a| a.links = 0);
+        let label = format!("/memfd:{} (deleted)", String::from_utf8_lossy(name));
+        RamFile::with(node, Some(label), if sealable { 0 } else { c::F_SEAL_SEAL })
+    }
+
+    fn with(node: Node, label: Option<String>, seals: u32) -> Arc<RamFile> {
+        Arc::new(RamFile { node, object: Object::new(mm()), label, seals: AtomicU32::new(seals) })
+    }
+
+    fn sealed(&self, seals: u32) -> bool {
+        self.seals.load(Ordering::Relaxed) & seals != 0
+    }
+}
+
+impl Inode for RamFile {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(self)
+    }
+    fn object(&self) -> Option<&Arc<Object>> {
+        Some(&self.object)
+    }
+    fn label(&self) -> Option<String> {
+        self.label.clone()
+    }
+    fn seals(&self) -> Option<&AtomicU32> {
+        Some(&self.seals)
+    }
+    fn resize(&self, len: u64) -> Result {
+        if len > MAX_SIZE {
+            return Err(Errno::EFBIG);
+        }
+        let old = self.object.len();
+        if (len < old && self.sealed(c::F_SEAL_SHRINK)) || (len > old && self.sealed(c::F_SEAL_GROW)) {
+            return Err(Errno::EPERM);
+        }
+        self.object.set_len(len);
+        if len < old {
+            let first = len.div_ceil(1 << PAGE_SHIFT);
+            task::for_each_space(|space| space.zap_object(&self.object, first));
+        }
+        self.node.touch_modified();
+        Ok(())
+    }
+}
+
+impl FileOps for RamFile {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        let n = sink.fill(|done, buffer| Ok(self.object.read_at(at.position + done as u64, buffer)))?;
+        self.node.touch_accessed();
+        Ok(n)
+    }
+
+    fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        let end = at.position.checked_add(source.left() as u64).filter(|end| *end <= MAX_SIZE);
+        let end = end.ok_or(Errno::EFBIG)?;
+        if self.sealed(c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)
+            || (end > self.object.len() && self.sealed(c::F_SEAL_GROW))
+        {
+            return Err(Errno::EPERM);
+        }
+        let mut position = at.position;
+        let n = source.drain(|bytes| {
+            self.object.write_at(position, bytes).map_err(|_| Errno::ENOSPC)?;
+            position += bytes.len() as u64;
+            Ok(bytes.len())
+        })?;
+        if n > 0 {
+            self.node.touch_modified();
+        }
+        Ok(n)
+    }
+
+    fn mmap(&self, _shared: bool, offset: u64, file: &OpenFile) -> Result<Backing<Hw>> {
+        Ok(Backing::Object {
+            object: self.object.clone(),
+            offset: offset >> PAGE_SHIFT,
+            file: Some(Arc::new(file.place.clone())),
+        })
+    }
+}

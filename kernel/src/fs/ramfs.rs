@@ -1,0 +1,202 @@
+//! The file system in memory: the root, tmpfs, devtmpfs. Directories are maps, regular files are objects of the
+//! memory manager.
+
+use crate::errno::{Errno, Result};
+use crate::fs::devices;
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Device, Directory, Entry, Inode, Kind, New, Node, Target};
+use crate::fs::mount::{self, FileSystem};
+use crate::fs::pipe::{self, Pipe};
+use crate::fs::ramfile::RamFile;
+use crate::machine::mm;
+use crate::ranks;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use mm::sync::Lock;
+
+/// f_type of tmpfs.
+const TMPFS_MAGIC: u32 = 0x0102_1994;
+/// New files are refused when fewer frames than this are free (4 MiB): inodes live on the kernel's heap, and that
+/// must not run dry.
+const RESERVED_FRAMES: u64 = 1024;
+
+/// A new, empty file system.
+pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
+    let device = mount::anonymous_device();
+    let root = RamDir::new(device, mode);
+    root.node.change(|a| a.links = 2);
+    Arc::new(FileSystem { name, magic: TMPFS_MAGIC, device, in_memory: true, root })
+}
+
+/// ENOSPC when memory is too short for another file.
+pub fn check_room() -> Result {
+    if mm().counts().free < RESERVED_FRAMES { Err(Errno::ENOSPC) } else { Ok(()) }
+}
+
+/// A directory.
+struct RamDir {
+    node: Node,
+    entries: Lock<Entries, { ranks::INODE_DIR }>,
+}
+
+/// Entries by name, and in the order they came: a reader's position stays valid whatever comes and goes.
+#[derive(Default)]
+struct Entries {
+    by_name: BTreeMap<Arc<[u8]>, u64>,
+    by_age: BTreeMap<u64, (Arc<[u8]>, Arc<dyn Inode>)>,
+    newest: u64,
+}
+
+impl RamDir {
+    fn new(device: u64, mode: u32) -> Arc<RamDir> {
+        Arc::new(RamDir { node: Node::new(device, Kind::Directory, mode), entries: Lock::new(Entries::default()) })
+    }
+}
+
+impl Inode for RamDir {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
+    fn directory(&self) -> Option<&dyn Directory> {
+        Some(self)
+    }
+    fn size(&self) -> u64 {
+        // As tmpfs shows it: 20 bytes an entry.
+        20 * (2 + self.entries.lock().by_age.len() as u64)
+    }
+}
+
+/// An open directory has no bytes of its own: only getdents64 reads it.
+pub struct NoBytes;
+
+impl FileOps for NoBytes {}
+
+impl Directory for RamDir {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let entries = self.entries.lock();
+        let age = entries.by_name.get(name).ok_or(Errno::ENOENT)?;
+        Ok(entries.by_age[age].1.clone())
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        let entries = self.entries.lock();
+        for (age, (name, inode)) in entries.by_age.range(after + 1..) {
+            let node = inode.node();
+            if !emit(Entry { next: *age, number: node.number, kind: node.kind, name }) {
+                return;
+            }
+        }
+    }
+
+    fn make(&self, new: New, mode: u32) -> Result<Arc<dyn Inode>> {
+        check_room()?;
+        let device = self.node.device;
+        Ok(match new {
+            New::Regular => RamFile::new(Node::new(device, Kind::Regular, mode)),
+            New::Directory => RamDir::new(device, mode),
+            New::Symlink(target) => {
+                Arc::new(RamLink { node: Node::new(device, Kind::Symlink, 0o777), target: target.into() })
+            }
+            New::Special(kind, number) => Arc::new(RamSpecial {
+                node: Node::new(device, kind, mode),
+                number,
+                pipe: (kind == Kind::Fifo).then(Pipe::new),
+            }),
+        })
+    }
+
+    fn insert(&self, name: &[u8], inode: &Arc<dyn Inode>) -> Result {
+        let mut entries = self.entries.lock();
+        if entries.by_name.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        entries.newest += 1;
+        let (age, name) = (entries.newest, Arc::<[u8]>::from(name));
+        entries.by_name.insert(name.clone(), age);
+        entries.by_age.insert(age, (name, inode.clone()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &[u8]) -> Result {
+        let mut entries = self.entries.lock();
+        let age = entries.by_name.remove(name).ok_or(Errno::ENOENT)?;
+        let gone = entries.by_age.remove(&age);
+        // The file may end here, which frees its pages: not under the lock.
+        drop(entries);
+        drop(gone);
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.lock().by_age.is_empty()
+    }
+
+    fn take_all(&self, into: &mut Vec<Arc<dyn Inode>>) {
+        let entries = core::mem::take(&mut *self.entries.lock());
+        into.extend(entries.by_age.into_values().map(|(_, inode)| inode));
+    }
+}
+
+/// A tree may be deeper than the kernel's stack: it is taken down level by level, not by recursion.
+impl Drop for RamDir {
+    fn drop(&mut self) {
+        let mut doomed = Vec::new();
+        self.take_all(&mut doomed);
+        while let Some(inode) = doomed.pop() {
+            if Arc::strong_count(&inode) == 1
+                && let Some(directory) = inode.directory()
+            {
+                directory.take_all(&mut doomed);
+            }
+        }
+    }
+}
+
+/// A symbolic link.
+struct RamLink {
+    node: Node,
+    target: Box<[u8]>,
+}
+
+impl Inode for RamLink {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Err(Errno::ELOOP)
+    }
+    fn target(&self) -> Result<Target> {
+        Ok(Target::Path(self.target.to_vec()))
+    }
+    fn size(&self) -> u64 {
+        self.target.len() as u64
+    }
+}
+
+/// A device node, a FIFO or a socket's name.
+struct RamSpecial {
+    node: Node,
+    number: Device,
+    pipe: Option<Arc<Pipe>>,
+}
+
+impl Inode for RamSpecial {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
+        match (&self.pipe, self.node.kind) {
+            (Some(pipe), _) => pipe::open_fifo(pipe, flags),
+            (None, Kind::Char) => devices::open(self.number, flags),
+            _ => Err(Errno::ENXIO),
+        }
+    }
+    fn device(&self) -> Device {
+        self.number
+    }
+}

@@ -1,0 +1,64 @@
+//! /sys, sysfs(5): as much as programs look for, and the memory manager's own part.
+
+use crate::arch;
+use crate::fs::mount::FileSystem;
+use crate::fs::pseudo::Tree;
+use crate::machine::mm;
+use alloc::sync::Arc;
+use mm::arch::{Cpu, Machine};
+use spin::Once;
+
+/// f_type of sysfs.
+const SYSFS_MAGIC: u32 = 0x6265_6572;
+
+/// The tree, for those who add to it.
+pub fn tree() -> &'static Tree {
+    static TREE: Once<Tree> = Once::new();
+    TREE.call_once(build)
+}
+
+/// /sys: one, however often it is mounted.
+pub fn file_system() -> Arc<FileSystem> {
+    static INSTANCE: Once<Arc<FileSystem>> = Once::new();
+    INSTANCE.call_once(|| tree().file_system("sysfs", SYSFS_MAGIC)).clone()
+}
+
+fn build() -> Tree {
+    let tree = Tree::new(None);
+    for path in ["block", "bus", "class", "dev", "firmware", "fs", "module", "power", "kernel/debug"] {
+        tree.dir(path);
+    }
+    cpus(&tree);
+    quire(&tree);
+    tree
+}
+
+/// devices/system: which CPUs and memory nodes there are.
+fn cpus(tree: &Tree) {
+    let last = arch::tlb::Hardware.cpu().count() - 1;
+    for name in ["online", "possible", "present"] {
+        tree.show(&alloc::format!("devices/system/cpu/{name}"), move |out| {
+            match last {
+                0 => out.line(0),
+                last => out.line(format_args!("0-{last}")),
+            }
+            Ok(())
+        });
+    }
+    tree.show("devices/system/cpu/offline", |out| Ok(out.line("")));
+    tree.show("devices/system/cpu/kernel_max", move |out| Ok(out.line(last)));
+    for cpu in 0..=last {
+        tree.dir(&alloc::format!("devices/system/cpu/cpu{cpu}"));
+    }
+    for name in ["online", "possible", "has_cpu", "has_memory", "has_normal_memory"] {
+        tree.show(&alloc::format!("devices/system/node/{name}"), |out| Ok(out.line(0)));
+    }
+}
+
+/// kernel/mm/quire: what Linux does not have.
+fn quire(tree: &Tree) {
+    tree.show("kernel/mm/quire/counters", |out| {
+        mm().for_each_event(&mut |name, value| out.line(format_args!("{name} {value}")));
+        Ok(())
+    });
+}

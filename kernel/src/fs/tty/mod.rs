@@ -1,0 +1,265 @@
+//! The terminal: one serial line, called console, tty and ttyS0 or ttyAMA0. The line discipline is `vfs_parts::line`.
+
+mod ioctl;
+
+use crate::arch;
+use crate::errno::{Errno, Result};
+use crate::fs::file::{At, FileOps, Ready};
+use crate::fs::io::{Sink, Source};
+use crate::ranks;
+use crate::signal;
+use crate::task::{self, Pid, Process};
+use crate::timers;
+use crate::wait::WaitQueue;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use mm::sync::Lock;
+use spin::Once;
+use vfs_parts::line::{Line, Signal};
+
+/// Output is processed in pieces of this size.
+const PIECE: usize = 1024;
+
+/// The one terminal.
+struct Terminal {
+    state: Lock<State, { ranks::TTY }>,
+    /// Input has come.
+    readable: WaitQueue,
+    /// ^Q was typed, or the settings have changed.
+    writable: WaitQueue,
+}
+
+struct State {
+    line: Line,
+    /// rows, columns, and two that nobody uses.
+    window: [u16; 4],
+    /// The session whose terminal it is; 0 for none.
+    session: Pid,
+    /// The process group that ^C goes to; 0 for none.
+    foreground: Pid,
+}
+
+/// The terminal.
+fn terminal() -> &'static Terminal {
+    static TERMINAL: Once<Terminal> = Once::new();
+    TERMINAL.call_once(|| Terminal {
+        state: Lock::new(State { line: Line::default(), window: [25, 80, 0, 0], session: 0, foreground: 0 }),
+        readable: WaitQueue::new(),
+        writable: WaitQueue::new(),
+    })
+}
+
+/// An open terminal.
+struct Tty;
+
+/// Opens the terminal; with `acquire`, it becomes that of a session leader who has none.
+pub fn open(acquire: bool) -> Arc<dyn FileOps> {
+    let mut state = terminal().state.lock();
+    if acquire && state.session == 0 {
+        drop(state);
+        let process = task::current().process().clone();
+        state = terminal().state.lock();
+        if process.sid() == process.pid() {
+            (state.session, state.foreground) = (process.sid(), process.pgid());
+        }
+    }
+    Arc::new(Tty)
+}
+
+/// /dev/tty: ENXIO for a process without a terminal.
+pub fn open_own() -> Result<Arc<dyn FileOps>> {
+    let sid = task::current().process().sid();
+    if terminal().state.lock().session == sid { Ok(Arc::new(Tty)) } else { Err(Errno::ENXIO) }
+}
+
+/// PID 1 starts with the terminal as its own.
+pub fn open_for_init(pid: Pid) -> Arc<dyn FileOps> {
+    let mut state = terminal().state.lock();
+    (state.session, state.foreground) = (pid, pid);
+    Arc::new(Tty)
+}
+
+/// The foreground process group as /proc/PID/stat shows it for a process of this session; `None` without a terminal.
+pub fn foreground_of(process: &Process) -> Option<Pid> {
+    let state = terminal().state.lock();
+    (state.session == process.sid()).then_some(state.foreground)
+}
+
+/// A session leader has ended: its terminal is free, and who is in the foreground is told.
+pub fn session_ended(sid: Pid) {
+    let mut state = terminal().state.lock();
+    if state.session != sid {
+        return;
+    }
+    let foreground = core::mem::take(&mut state.foreground);
+    state.session = 0;
+    drop(state);
+    if foreground != 0 {
+        signal::send_group(foreground, signal::SIGHUP);
+        signal::send_group(foreground, signal::SIGCONT);
+    }
+}
+
+/// Takes what has arrived on the serial line: echo, editing, signals, and waking who reads.
+pub fn receive_pending() {
+    let mut echo = Vec::new();
+    let mut arrived = false;
+    while let Some(byte) = arch::serial::read() {
+        arrived = true;
+        let mut state = terminal().state.lock();
+        let signal = state.line.receive(byte, &mut echo);
+        let foreground = state.foreground;
+        drop(state);
+        if let Some(signal) = signal
+            && foreground != 0
+        {
+            signal::send_group(foreground, number_of(signal));
+        }
+    }
+    if arrived {
+        arch::serial::write(&echo);
+        terminal().readable.wake_all();
+        terminal().writable.wake_all();
+    }
+}
+
+fn number_of(signal: Signal) -> i32 {
+    match signal {
+        Signal::Interrupt => signal::SIGINT,
+        Signal::Quit => signal::SIGQUIT,
+        Signal::Suspend => signal::SIGTSTP,
+    }
+}
+
+/// Raw mode: what VMIN and VTIME ask a read for.
+struct RawWait {
+    least: usize,
+    /// ns; 0 for none.
+    time: u64,
+}
+
+impl Terminal {
+    fn take(&self, into: &mut [u8]) -> usize {
+        self.state.lock().line.read(into)
+    }
+
+    fn readable(&self) -> bool {
+        self.state.lock().line.readable()
+    }
+
+    /// Waits until a read of `wanted` bytes has something to return, or its time is over.
+    fn wait_for_input(&self, wanted: usize, nonblocking: bool) -> Result {
+        let raw = self.state.lock().line.raw_wait();
+        let wait = raw.map(|(least, tenths)| RawWait { least: least.min(wanted), time: tenths * 100_000_000 });
+        match wait {
+            _ if nonblocking => {
+                let at_once = wait.is_some_and(|wait| wait.least == 0 && wait.time == 0);
+                if self.readable() || at_once { Ok(()) } else { Err(Errno::EAGAIN) }
+            }
+            None => self.readable.wait(None, || self.readable().then_some(())).map(drop),
+            Some(wait) => self.wait_raw(&wait),
+        }
+    }
+
+    fn wait_raw(&self, wait: &RawWait) -> Result {
+        let enough = |n: usize| move || (self.state.lock().line.available() >= n).then_some(());
+        if wait.least == 0 {
+            let deadline = timers::now() + wait.time;
+            return self.readable.wait(Some(deadline), enough(1)).map(drop);
+        }
+        if wait.time == 0 {
+            return self.readable.wait(None, enough(wait.least)).map(drop);
+        }
+        // VTIME counts anew from each byte after the first.
+        self.readable.wait(None, enough(1))?;
+        loop {
+            let have = self.state.lock().line.available();
+            if have >= wait.least {
+                return Ok(());
+            }
+            let deadline = timers::now() + wait.time;
+            if self.readable.wait(Some(deadline), enough(have + 1))?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Job control: a background process that reads is stopped, or gets EIO when it would not notice.
+    fn check_foreground(&self, signo: i32) -> Result {
+        let process = task::current().process().clone();
+        let state = self.state.lock();
+        let background =
+            state.session == process.sid() && state.foreground != 0 && state.foreground != process.pgid();
+        drop(state);
+        if !background {
+            return Ok(());
+        }
+        if process.handlers().get(signo).ignores(signo) || task::current().blocked() & signal::bit(signo) != 0 {
+            return Err(Errno::EIO);
+        }
+        signal::send_group(process.pgid(), signo);
+        Err(Errno::ERESTARTSYS)
+    }
+}
+
+impl FileOps for Tty {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        if sink.left() == 0 {
+            return Ok(0);
+        }
+        terminal().check_foreground(signal::SIGTTIN)?;
+        terminal().wait_for_input(sink.left(), at.nonblocking)?;
+        let mut buffer = [0; 256];
+        let mut done = 0;
+        // One line, or what is there in raw mode.
+        loop {
+            let room = buffer.len().min(sink.left());
+            let n = terminal().take(&mut buffer[..room]);
+            done += sink.give(&buffer[..n])?;
+            let line_ended = n < room || buffer[..n].last() == Some(&b'\n');
+            if line_ended || sink.left() == 0 {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        let process_out = |bytes: &[u8]| {
+            let mut state = terminal().state.lock();
+            if state.line.stopped() {
+                return None;
+            }
+            let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
+            state.line.write(bytes, &mut out);
+            drop(state);
+            arch::serial::write(&out);
+            Some(())
+        };
+        source.drain_pieces(PIECE, |bytes| match process_out(bytes) {
+            Some(()) => Ok(()),
+            None if at.nonblocking => Err(Errno::EAGAIN),
+            None => terminal().writable.wait(None, || process_out(bytes)).map(drop),
+        })
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+
+    fn poll(&self) -> Ready {
+        let state = terminal().state.lock();
+        let mut ready = Ready::empty();
+        ready.set(Ready::IN, state.line.readable());
+        ready.set(Ready::OUT, !state.line.stopped());
+        ready
+    }
+
+    fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
+        queues.push(&terminal().readable);
+        queues.push(&terminal().writable);
+    }
+
+    fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
+        ioctl::call(command, argument)
+    }
+}

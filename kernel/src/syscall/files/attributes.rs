@@ -1,0 +1,123 @@
+//! Permissions, owners, times.
+
+use super::{check_flags, locate};
+use crate::errno::{Errno, Result};
+use crate::fs::clock::{self, Time};
+use crate::fs::inode::Kind;
+use crate::fs::mount::Location;
+use crate::task::Task;
+use crate::uaccess;
+use linux_raw_sys::general as c;
+
+/// "Leave this one": -1 of chown(2).
+const KEEP: u32 = u32::MAX;
+
+/// fchmod(2).
+pub fn fchmod(task: &Task, fd: i32, mode: u64) -> Result<u64> {
+    chmod(&super::usable(task, fd)?.place, mode as u32)
+}
+
+/// fchmodat(2), without flags as the system call is.
+pub fn fchmodat(task: &Task, dir: i32, path: u64, mode: u64) -> Result<u64> {
+    chmod(&locate(task, dir, path, 0)?, mode as u32)
+}
+
+fn chmod(place: &Location, mode: u32) -> Result<u64> {
+    place.check_writable()?;
+    let node = place.inode.node();
+    if node.kind == Kind::Symlink {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let now = clock::now();
+    node.change(|a| {
+        a.mode = mode & 0o7777;
+        a.changed = now;
+    });
+    Ok(0)
+}
+
+/// fchown(2).
+pub fn fchown(task: &Task, fd: i32, uid: u64, gid: u64) -> Result<u64> {
+    chown(&super::usable(task, fd)?.place, uid as u32, gid as u32)
+}
+
+/// fchownat(2).
+pub fn fchownat(task: &Task, dir: i32, path: u64, uid: u64, gid: u64, flags: u64) -> Result<u64> {
+    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    chown(&locate(task, dir, path, flags)?, uid as u32, gid as u32)
+}
+
+fn chown(place: &Location, uid: u32, gid: u32) -> Result<u64> {
+    place.check_writable()?;
+    let now = clock::now();
+    let node = place.inode.node();
+    let drops_setuid = node.kind != Kind::Directory;
+    node.change(|a| {
+        a.uid = if uid == KEEP { a.uid } else { uid };
+        a.gid = if gid == KEEP { a.gid } else { gid };
+        a.mode &= if drops_setuid { 0o1777 } else { 0o7777 };
+        a.changed = now;
+    });
+    Ok(0)
+}
+
+/// utimensat(2); a null path means `dir` itself (futimens).
+pub fn utimensat(task: &Task, dir: i32, path: u64, times: u64, flags: u64) -> Result<u64> {
+    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    let wanted = if times == 0 {
+        [Some(clock::now()); 2]
+    } else {
+        let [[s0, n0], [s1, n1]]: [[i64; 2]; 2] = uaccess::read(times)?;
+        [wanted(s0, n0)?, wanted(s1, n1)?]
+    };
+    let flags = if path == 0 { flags | u64::from(c::AT_EMPTY_PATH) } else { flags };
+    set_times(&locate(task, dir, path, flags)?, wanted)
+}
+
+/// One time of utimensat; `None` for UTIME_OMIT.
+fn wanted(seconds: i64, nanos: i64) -> Result<Option<Time>> {
+    match nanos as u32 {
+        c::UTIME_NOW => Ok(Some(clock::now())),
+        c::UTIME_OMIT => Ok(None),
+        n if (0..1_000_000_000).contains(&nanos) => Ok(Some(Time { seconds, nanos: n })),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn set_times(place: &Location, [accessed, modified]: [Option<Time>; 2]) -> Result<u64> {
+    place.check_writable()?;
+    let now = clock::now();
+    place.inode.node().change(|a| {
+        a.accessed = accessed.unwrap_or(a.accessed);
+        a.modified = modified.unwrap_or(a.modified);
+        a.changed = now;
+    });
+    Ok(0)
+}
+
+/// utimes(2), futimesat(2): microseconds.
+#[cfg(target_arch = "x86_64")]
+pub fn utimes(task: &Task, dir: i32, path: u64, times: u64) -> Result<u64> {
+    let mut wanted = [Some(clock::now()); 2];
+    if times != 0 {
+        let values: [[i64; 2]; 2] = uaccess::read(times)?;
+        for (time, [seconds, micros]) in wanted.iter_mut().zip(values) {
+            if !(0..1_000_000).contains(&micros) {
+                return Err(Errno::EINVAL);
+            }
+            *time = Some(Time { seconds, nanos: micros as u32 * 1000 });
+        }
+    }
+    set_times(&locate(task, dir, path, 0)?, wanted)
+}
+
+/// utime(2): seconds.
+#[cfg(target_arch = "x86_64")]
+pub fn utime(task: &Task, path: u64, times: u64) -> Result<u64> {
+    let mut wanted = [Some(clock::now()); 2];
+    if times != 0 {
+        let seconds: [i64; 2] = uaccess::read(times)?;
+        wanted = seconds.map(|seconds| Some(Time { seconds, nanos: 0 }));
+    }
+    set_times(&locate(task, c::AT_FDCWD, path, 0)?, wanted)
+}

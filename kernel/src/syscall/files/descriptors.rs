@@ -1,0 +1,154 @@
+//! dup, fcntl, ioctl and the like.
+
+use super::usable;
+use crate::errno::{Errno, Result};
+use crate::fs::OpenFile;
+use crate::fs::inode::Kind;
+use crate::fs::pipe::End;
+use crate::task::Task;
+use crate::uaccess;
+use core::any::Any;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as c;
+use linux_raw_sys::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD};
+
+/// close_range(2)'s flags, which the header crate leaves out.
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+const CLOSE_RANGE_CLOEXEC: u32 = 4;
+
+/// close_range(2).
+pub fn close_range(task: &Task, first: u64, last: u64, flags: u64) -> Result<u64> {
+    let flags = super::check_flags(flags, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)?;
+    let (first, last) = (first as u32, last as u32);
+    if first > last {
+        return Err(Errno::EINVAL);
+    }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        let own = task.files().fork();
+        task.set_files(alloc::sync::Arc::new(own));
+    }
+    if flags & CLOSE_RANGE_CLOEXEC != 0 {
+        task.files().mark_range(first, last);
+    } else {
+        task.files().close_range(first, last);
+    }
+    Ok(0)
+}
+
+/// dup(2).
+pub fn dup(task: &Task, fd: i32) -> Result<u64> {
+    let files = task.files();
+    Ok(files.install(files.get(fd)?, false)? as u64)
+}
+
+/// dup2(2): the same number twice is no error.
+#[cfg(target_arch = "x86_64")]
+pub fn dup2(task: &Task, from: i32, to: i32) -> Result<u64> {
+    if from == to {
+        return task.files().get(from).map(|_| to as u64);
+    }
+    dup3(task, from, to, 0)
+}
+
+/// dup3(2).
+pub fn dup3(task: &Task, from: i32, to: i32, flags: u64) -> Result<u64> {
+    let flags = super::check_flags(flags, c::O_CLOEXEC)?;
+    if from == to {
+        return Err(Errno::EINVAL);
+    }
+    let files = task.files();
+    files.install_at(to, files.get(from)?, flags != 0)?;
+    Ok(to as u64)
+}
+
+/// fcntl(2).
+pub fn fcntl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
+    let files = task.files();
+    let file = files.get(fd)?;
+    match command as u32 {
+        c::F_DUPFD => Ok(files.install_from(file, false, argument as usize)? as u64),
+        c::F_DUPFD_CLOEXEC => Ok(files.install_from(file, true, argument as usize)? as u64),
+        c::F_GETFD => Ok(files.closes_on_exec(fd)?.into()),
+        c::F_SETFD => files.set_close_on_exec(fd, argument as u32 & c::FD_CLOEXEC != 0).map(|()| 0),
+        c::F_GETFL => Ok(u64::from(file.flags() | c::O_LARGEFILE)),
+        _ => on_open_file(file.usable()?, command as u32, argument),
+    }
+}
+
+/// Commands that a file opened with O_PATH does not know.
+fn on_open_file(file: &OpenFile, command: u32, argument: u64) -> Result<u64> {
+    match command {
+        c::F_SETFL => {
+            file.set_flags(argument as u32);
+            Ok(0)
+        }
+        c::F_GETPIPE_SZ => Ok(pipe_of(file)?.pipe.capacity() as u64),
+        c::F_SETPIPE_SZ => Ok(pipe_of(file)?.pipe.set_capacity(argument)? as u64),
+        c::F_ADD_SEALS => add_seals(file, argument as u32),
+        c::F_GET_SEALS => Ok(seals_of(file)?.load(Ordering::Relaxed).into()),
+        c::F_GETLK => get_lock(argument),
+        // One process at a time changes a file here by agreement; nobody is ever made to wait.
+        c::F_SETLK | c::F_SETLKW | c::F_OFD_SETLK | c::F_OFD_SETLKW => Ok(0),
+        c::F_GETOWN | c::F_GETSIG => Ok(0),
+        c::F_SETOWN | c::F_SETSIG => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn pipe_of(file: &OpenFile) -> Result<&End> {
+    let any: &dyn Any = file.ops();
+    any.downcast_ref::<End>().ok_or(Errno::EBADF)
+}
+
+fn seals_of(file: &OpenFile) -> Result<&core::sync::atomic::AtomicU32> {
+    file.place.inode.seals().ok_or(Errno::EINVAL)
+}
+
+fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
+    let known = c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+    let seals = seals_of(file)?;
+    if add & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // Relaxed: the file system's own calls read it, each on its own.
+    if !file.writable() || seals.load(Ordering::Relaxed) & c::F_SEAL_SEAL != 0 {
+        return Err(Errno::EPERM);
+    }
+    seals.fetch_or(add, Ordering::Relaxed);
+    Ok(0)
+}
+
+/// F_GETLK: nobody holds a lock. l_type is the first field.
+fn get_lock(at: u64) -> Result<u64> {
+    uaccess::write(at, &(c::F_UNLCK as u16)).map(|()| 0)
+}
+
+/// flock(2): see the record locks above.
+pub fn flock(task: &Task, fd: i32, operation: u64) -> Result<u64> {
+    usable(task, fd)?;
+    match operation as u32 & !c::LOCK_NB {
+        c::LOCK_SH | c::LOCK_EX | c::LOCK_UN => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// ioctl(2): what all files know, then the file's own.
+pub fn ioctl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
+    let file = usable(task, fd)?;
+    match command as u32 {
+        FIOCLEX => task.files().set_close_on_exec(fd, true)?,
+        FIONCLEX => task.files().set_close_on_exec(fd, false)?,
+        FIONBIO => {
+            let on: i32 = uaccess::read(argument)?;
+            let flags = file.flags() & !c::O_NONBLOCK;
+            file.set_flags(if on != 0 { flags | c::O_NONBLOCK } else { flags });
+        }
+        FIOASYNC => {}
+        FIONREAD if file.place.inode.node().kind == Kind::Regular => {
+            let left = file.place.inode.size().saturating_sub(file.position());
+            uaccess::write(argument, &(left as i32))?;
+        }
+        other => return file.ops().ioctl(other, argument),
+    }
+    Ok(0)
+}

@@ -1,0 +1,121 @@
+//! Reading directories, and being in one.
+
+use super::{locate, place_of, usable};
+use crate::errno::{Errno, Result};
+use crate::fs::inode::{Entry, Kind};
+use crate::fs::io::Sink;
+use crate::task::Task;
+use alloc::vec::Vec;
+use linux_raw_sys::general as c;
+
+/// At most this much is returned at once.
+const MAX_BUFFER: usize = 32 << 10;
+/// "." and ".." come before a directory's own entries: positions 1 and 2.
+const DOTS: u64 = 2;
+
+/// How an entry is written: getdents64's way, or x86_64's older one with the type in the last byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    New,
+    #[cfg(target_arch = "x86_64")]
+    Old,
+}
+
+/// getdents64(2).
+pub fn getdents64(task: &Task, fd: i32, at: u64, size: u64) -> Result<u64> {
+    read_entries(task, fd, at, size, Layout::New)
+}
+
+/// getdents(2).
+#[cfg(target_arch = "x86_64")]
+pub fn getdents(task: &Task, fd: i32, at: u64, size: u64) -> Result<u64> {
+    read_entries(task, fd, at, size, Layout::Old)
+}
+
+fn read_entries(task: &Task, fd: i32, at: u64, size: u64, layout: Layout) -> Result<u64> {
+    let file = usable(task, fd)?;
+    let directory = file.place.inode.directory().ok_or(Errno::ENOTDIR)?;
+    let room = MAX_BUFFER.min(size as usize);
+    let mut out = Vec::new();
+    let mut position = file.position();
+    let mut full = false;
+    let mut emit = |entry: Entry<'_>| {
+        let next = entry.next;
+        full = !append(&mut out, room, entry, layout);
+        if !full {
+            position = next;
+        }
+        !full
+    };
+    let parent = file.place.parent(&task.fs().root());
+    let dots = [(1, &b"."[..], &file.place), (2, b"..", &parent)];
+    let start = file.position();
+    let mut go_on = true;
+    for (next, name, place) in dots.into_iter().filter(|dot| dot.0 > start) {
+        let number = place.inode.node().number;
+        go_on = go_on && emit(Entry { next, number, kind: Kind::Directory, name });
+    }
+    if go_on {
+        directory.entries(start.saturating_sub(DOTS), &mut |entry| {
+            emit(Entry { next: entry.next + DOTS, ..entry })
+        });
+    }
+    if full && out.is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    Sink::user(at, out.len() as u64)?.give(&out)?;
+    file.set_position(position);
+    Ok(out.len() as u64)
+}
+
+/// Adds a record; `false` when there is no room for it.
+fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> bool {
+    // d_ino, d_off, d_reclen; then the type and the name with its NUL, in the one or the other order.
+    let len = (8 + 8 + 2 + 1 + entry.name.len() + 1).next_multiple_of(8);
+    if out.len() + len > room {
+        return false;
+    }
+    let end = out.len() + len;
+    out.extend_from_slice(&entry.number.to_ne_bytes());
+    out.extend_from_slice(&entry.next.to_ne_bytes());
+    out.extend_from_slice(&(len as u16).to_ne_bytes());
+    let kind = entry.kind.dirent_type();
+    if layout == Layout::New {
+        out.push(kind);
+    }
+    out.extend_from_slice(entry.name);
+    out.resize(end, 0);
+    if layout != Layout::New {
+        out[end - 1] = kind;
+    }
+    true
+}
+
+/// getcwd(2): the length with the NUL; ERANGE.
+pub fn getcwd(task: &Task, at: u64, size: u64) -> Result<u64> {
+    let context = task.fs();
+    let mut path = context.cwd().path_from(&context.root())?;
+    path.push(0);
+    if path.len() as u64 > size {
+        return Err(Errno::ERANGE);
+    }
+    Ok(Sink::user(at, path.len() as u64)?.give(&path)? as u64)
+}
+
+/// chdir(2).
+pub fn chdir(task: &Task, path: u64) -> Result<u64> {
+    task.fs().set_cwd(locate(task, c::AT_FDCWD, path, 0)?).map(|()| 0)
+}
+
+/// fchdir(2).
+pub fn fchdir(task: &Task, fd: i32) -> Result<u64> {
+    if fd == c::AT_FDCWD {
+        return Err(Errno::EBADF);
+    }
+    task.fs().set_cwd(place_of(task, fd)?).map(|()| 0)
+}
+
+/// chroot(2).
+pub fn chroot(task: &Task, path: u64) -> Result<u64> {
+    task.fs().set_root(locate(task, c::AT_FDCWD, path, 0)?).map(|()| 0)
+}

@@ -1,0 +1,179 @@
+//! System calls on files, by what they are about: one file per family, one function per call.
+
+mod attributes;
+mod descriptors;
+mod directories;
+mod mounts;
+mod names;
+mod open;
+mod poll;
+mod size;
+mod stat;
+mod transfer;
+
+use crate::errno::{Errno, Result};
+use crate::fs::path::{self, Last, PATH_MAX, Walked};
+use crate::fs::{OpenFile, mount::Location};
+use crate::task::Task;
+use crate::uaccess;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use linux_raw_sys::general as c;
+use syscalls::Sysno;
+
+/// The call, if it is about files.
+pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
+    let [a, b, cc, d, e, f] = *args;
+    let fd = a as i32;
+    Some(match sysno {
+        Sysno::read => transfer::read(task, fd, b, cc),
+        Sysno::write => transfer::write(task, fd, b, cc),
+        Sysno::readv => transfer::readv(task, fd, b, cc),
+        Sysno::writev => transfer::writev(task, fd, b, cc),
+        Sysno::pread64 => transfer::pread(task, fd, b, cc, d),
+        Sysno::pwrite64 => transfer::pwrite(task, fd, b, cc, d),
+        Sysno::preadv => transfer::preadv(task, fd, b, cc, d, 0),
+        Sysno::pwritev => transfer::pwritev(task, fd, b, cc, d, 0),
+        Sysno::preadv2 => transfer::preadv(task, fd, b, cc, d, f),
+        Sysno::pwritev2 => transfer::pwritev(task, fd, b, cc, d, f),
+        Sysno::sendfile => transfer::sendfile(task, fd, b as i32, cc, d),
+        Sysno::copy_file_range => transfer::copy_file_range(task, args),
+        Sysno::splice => transfer::splice(task, args),
+        Sysno::vmsplice => transfer::vmsplice(task, fd, b, cc),
+        Sysno::lseek => transfer::lseek(task, fd, b as i64, cc),
+
+        Sysno::openat => open::openat(task, fd, b, cc, d),
+        Sysno::openat2 => open::openat2(task, fd, b, cc, d),
+        Sysno::memfd_create => open::memfd_create(task, a, b),
+        Sysno::pipe2 => open::pipe(task, a, b),
+        Sysno::close => task.files().close(fd).map(|()| 0),
+        Sysno::close_range => descriptors::close_range(task, a, b, cc),
+        Sysno::dup => descriptors::dup(task, fd),
+        Sysno::dup3 => descriptors::dup3(task, fd, b as i32, cc),
+        Sysno::fcntl => descriptors::fcntl(task, fd, b, cc),
+        Sysno::flock => descriptors::flock(task, fd, b),
+        Sysno::ioctl => descriptors::ioctl(task, fd, b, cc),
+
+        Sysno::fstat => stat::fstat(task, fd, b),
+        Sysno::newfstatat => stat::fstatat(task, fd, b, cc, d),
+        Sysno::statx => stat::statx(task, fd, b, cc, d, e),
+        Sysno::statfs => stat::statfs(task, a, b),
+        Sysno::fstatfs => stat::fstatfs(task, fd, b),
+        Sysno::faccessat => stat::faccessat(task, fd, b, cc, 0),
+        Sysno::faccessat2 => stat::faccessat(task, fd, b, cc, d),
+        Sysno::readlinkat => stat::readlinkat(task, fd, b, cc, d),
+
+        Sysno::fchmod => attributes::fchmod(task, fd, b),
+        Sysno::fchmodat => attributes::fchmodat(task, fd, b, cc),
+        Sysno::fchown => attributes::fchown(task, fd, b, cc),
+        Sysno::fchownat => attributes::fchownat(task, fd, b, cc, d, e),
+        Sysno::utimensat => attributes::utimensat(task, fd, b, cc, d),
+        Sysno::umask => Ok(task.fs().set_umask(a as u32).into()),
+
+        Sysno::truncate => size::truncate(task, a, b as i64),
+        Sysno::ftruncate => size::ftruncate(task, fd, b as i64),
+        Sysno::fallocate => size::fallocate(task, fd, b, cc as i64, d as i64),
+        Sysno::fsync | Sysno::fdatasync | Sysno::syncfs => task.files().get(fd).map(|_| 0),
+        Sysno::sync => Ok(0),
+        Sysno::fadvise64 => task.files().get(fd).map(|_| 0),
+
+        Sysno::mkdirat => names::mkdirat(task, fd, b, cc),
+        Sysno::mknodat => names::mknodat(task, fd, b, cc, d),
+        Sysno::unlinkat => names::unlinkat(task, fd, b, cc),
+        Sysno::linkat => names::linkat(task, fd, b, cc as i32, d, e),
+        Sysno::symlinkat => names::symlinkat(task, a, b as i32, cc),
+        Sysno::renameat2 => names::renameat(task, fd, b, cc as i32, d, e),
+        Sysno::renameat => names::renameat(task, fd, b, cc as i32, d, 0),
+
+        Sysno::getdents64 => directories::getdents64(task, fd, b, cc),
+        Sysno::getcwd => directories::getcwd(task, a, b),
+        Sysno::chdir => directories::chdir(task, a),
+        Sysno::fchdir => directories::fchdir(task, fd),
+        Sysno::chroot => directories::chroot(task, a),
+
+        Sysno::mount => mounts::mount(task, args),
+        Sysno::umount2 => mounts::umount(task, a, b),
+        Sysno::pivot_root => Err(Errno::EINVAL),
+
+        Sysno::ppoll => poll::ppoll(task, a, b, cc, d, e),
+        Sysno::pselect6 => poll::pselect(task, args),
+        _ => return legacy(task, sysno, args),
+    })
+}
+
+/// Calls that only x86_64 has.
+#[cfg(target_arch = "x86_64")]
+fn legacy(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
+    const CWD: i32 = c::AT_FDCWD;
+    let [a, b, cc, d, e, _] = *args;
+    Some(match sysno {
+        Sysno::open => open::openat(task, CWD, a, b, cc),
+        Sysno::creat => open::openat(task, CWD, a, (c::O_CREAT | c::O_WRONLY | c::O_TRUNC).into(), b),
+        Sysno::pipe => open::pipe(task, a, 0),
+        Sysno::dup2 => descriptors::dup2(task, a as i32, b as i32),
+        Sysno::stat => stat::fstatat(task, CWD, a, b, 0),
+        Sysno::lstat => stat::fstatat(task, CWD, a, b, c::AT_SYMLINK_NOFOLLOW.into()),
+        Sysno::access => stat::faccessat(task, CWD, a, b, 0),
+        Sysno::readlink => stat::readlinkat(task, CWD, a, b, cc),
+        Sysno::chmod => attributes::fchmodat(task, CWD, a, b),
+        Sysno::chown => attributes::fchownat(task, CWD, a, b, cc, 0),
+        Sysno::lchown => attributes::fchownat(task, CWD, a, b, cc, c::AT_SYMLINK_NOFOLLOW.into()),
+        Sysno::utime => attributes::utime(task, a, b),
+        Sysno::utimes => attributes::utimes(task, CWD, a, b),
+        Sysno::futimesat => attributes::utimes(task, a as i32, b, cc),
+        Sysno::mkdir => names::mkdirat(task, CWD, a, b),
+        Sysno::mknod => names::mknodat(task, CWD, a, b, cc),
+        Sysno::rmdir => names::unlinkat(task, CWD, a, c::AT_REMOVEDIR.into()),
+        Sysno::unlink => names::unlinkat(task, CWD, a, 0),
+        Sysno::link => names::linkat(task, CWD, a, CWD, b, 0),
+        Sysno::symlink => names::symlinkat(task, a, CWD, b),
+        Sysno::rename => names::renameat(task, CWD, a, CWD, b, 0),
+        Sysno::getdents => directories::getdents(task, a as i32, b, cc),
+        Sysno::poll => poll::poll(task, a, b, cc as i32),
+        Sysno::select => poll::select(task, a, [b, cc, d], e),
+        _ => return None,
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn legacy(_task: &Task, _sysno: Sysno, _args: &[u64; 6]) -> Option<Result<u64>> {
+    None
+}
+
+/// A path argument.
+fn read_path(at: u64) -> Result<Vec<u8>> {
+    uaccess::read_cstr(at, PATH_MAX)
+}
+
+/// Walks a path argument as far as its last name.
+fn walk(task: &Task, dir: i32, path: u64, last: Last) -> Result<Walked> {
+    let path = read_path(path)?;
+    path::walk(&task.fs(), path::base(task, dir, &path)?, &path, last)
+}
+
+/// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir` itself.
+fn locate(task: &Task, dir: i32, path: u64, flags: u64) -> Result<Location> {
+    let flags = flags as u32;
+    let path = if path == 0 && flags & c::AT_EMPTY_PATH != 0 { Vec::new() } else { read_path(path)? };
+    if path.is_empty() && flags & c::AT_EMPTY_PATH != 0 {
+        return place_of(task, dir);
+    }
+    let last = if flags & c::AT_SYMLINK_NOFOLLOW != 0 { Last::Keep } else { Last::Follow };
+    path::resolve(&task.fs(), path::base(task, dir, &path)?, &path, last)
+}
+
+fn place_of(task: &Task, fd: i32) -> Result<Location> {
+    if fd == c::AT_FDCWD { Ok(task.fs().cwd()) } else { Ok(task.files().get(fd)?.place.clone()) }
+}
+
+/// An open file that was not opened with O_PATH; EBADF.
+fn usable(task: &Task, fd: i32) -> Result<Arc<OpenFile>> {
+    let file = task.files().get(fd)?;
+    file.usable()?;
+    Ok(file)
+}
+
+/// EINVAL when `flags` has others than `known`.
+fn check_flags(flags: u64, known: u32) -> Result<u32> {
+    if flags & !u64::from(known) == 0 { Ok(flags as u32) } else { Err(Errno::EINVAL) }
+}

@@ -1,0 +1,76 @@
+//! truncate, fallocate.
+
+use super::{locate, usable};
+use crate::errno::{Errno, Result};
+use crate::fs::inode::{Inode, Kind};
+use crate::task::{self, Task};
+use linux_raw_sys::general as c;
+use mm::addr::PAGE_SIZE;
+
+/// truncate(2).
+pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
+    let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
+    let place = locate(task, c::AT_FDCWD, path, 0)?;
+    if place.inode.node().kind == Kind::Directory {
+        return Err(Errno::EISDIR);
+    }
+    place.check_writable()?;
+    place.inode.resize(len).map(|()| 0)
+}
+
+/// ftruncate(2).
+pub fn ftruncate(task: &Task, fd: i32, len: i64) -> Result<u64> {
+    let file = usable(task, fd)?;
+    let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
+    if !file.writable() {
+        return Err(Errno::EINVAL);
+    }
+    file.place.inode.resize(len).map(|()| 0)
+}
+
+/// fallocate(2): allocating, with or without FALLOC_FL_KEEP_SIZE, zeroing and punching holes.
+pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Result<u64> {
+    let file = usable(task, fd)?;
+    if !file.writable() {
+        return Err(Errno::EBADF);
+    }
+    if offset < 0 || len <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let end = offset.checked_add(len).ok_or(Errno::EFBIG)? as u64;
+    let (offset, len) = (offset as u64, len as u64);
+    let inode = &file.place.inode;
+    let object = inode.object().ok_or(match inode.node().kind {
+        Kind::Fifo => Errno::ESPIPE,
+        Kind::Directory => Errno::EISDIR,
+        _ => Errno::ENODEV,
+    })?;
+    let keep = mode as u32 & c::FALLOC_FL_KEEP_SIZE != 0;
+    match mode as u32 & !c::FALLOC_FL_KEEP_SIZE {
+        0 => {
+            object.reserve(offset, len).map_err(|_| Errno::ENOSPC)?;
+            grow(&**inode, end, keep)?;
+        }
+        c::FALLOC_FL_ZERO_RANGE => {
+            punch(&**inode, offset, end.min(object.len()));
+            grow(&**inode, end, keep)?;
+        }
+        c::FALLOC_FL_PUNCH_HOLE if keep => punch(&**inode, offset, end.min(object.len())),
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    inode.node().touch_modified();
+    Ok(0)
+}
+
+fn grow(inode: &dyn Inode, end: u64, keep: bool) -> Result {
+    if !keep && end > inode.size() { inode.resize(end) } else { Ok(()) }
+}
+
+/// Zeros `from..end`. Whole pages go; mappings of what follows are dropped too and come back by faults.
+fn punch(inode: &dyn Inode, from: u64, end: u64) {
+    let Some(object) = inode.object() else { return };
+    if from < end {
+        task::for_each_space(|space| space.zap_object(object, from.div_ceil(PAGE_SIZE)));
+        object.punch(from, end - from);
+    }
+}

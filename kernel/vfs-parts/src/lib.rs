@@ -1,0 +1,11 @@
+//! The parts of the file layer that are logic alone: unpacking an archive and the terminal's line discipline. They
+//! know no machine, no lock and no file system, so they are compiled and tested on the host.
+
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+pub mod archive;
+pub mod cpio;
+pub mod line;
+pub mod stream;

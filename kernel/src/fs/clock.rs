@@ -16,7 +16,10 @@ pub struct Time {
 pub fn now() -> Time {
     let nanos = arch::timer::now();
     let seconds = boot_seconds() + nanos / 1_000_000_000;
-    Time { seconds: seconds as i64, nanos: (nanos % 1_000_000_000) as u32 }
+    Time {
+        seconds: seconds as i64,
+        nanos: (nanos % 1_000_000_000) as u32,
+    }
 }
 
 /// When the machine was started, in seconds since 1970 (btime of /proc/stat).

@@ -29,14 +29,23 @@ impl FsContext {
     /// At the root of everything, umask 022.
     pub fn new() -> FsContext {
         let top = mount::root().top();
-        let places = Places { root: top.clone(), cwd: top };
-        FsContext { places: Lock::new(places), umask: AtomicU32::new(0o022) }
+        let places = Places {
+            root: top.clone(),
+            cwd: top,
+        };
+        FsContext {
+            places: Lock::new(places),
+            umask: AtomicU32::new(0o022),
+        }
     }
 
     /// A copy for a child.
     pub fn fork(&self) -> FsContext {
         let places = self.places.lock().clone();
-        FsContext { places: Lock::new(places), umask: AtomicU32::new(self.umask()) }
+        FsContext {
+            places: Lock::new(places),
+            umask: AtomicU32::new(self.umask()),
+        }
     }
 
     /// Where "/" is.
@@ -76,5 +85,9 @@ impl FsContext {
 }
 
 fn directory(place: Location) -> Result<Location> {
-    if place.inode.node().kind == Kind::Directory { Ok(place) } else { Err(Errno::ENOTDIR) }
+    if place.inode.node().kind == Kind::Directory {
+        Ok(place)
+    } else {
+        Err(Errno::ENOTDIR)
+    }
 }

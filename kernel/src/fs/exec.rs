@@ -23,14 +23,21 @@ impl ExecFile {
     fn new(place: Location) -> Result<ExecFile> {
         let node = place.inode.node();
         let noexec = place.mount.flags() & c::MS_NOEXEC != 0;
-        if node.kind != Kind::Regular || !node.permits(0o111) || noexec || place.inode.object().is_none() {
+        if node.kind != Kind::Regular
+            || !node.permits(0o111)
+            || noexec
+            || place.inode.object().is_none()
+        {
             return Err(Errno::EACCES);
         }
         Ok(ExecFile { place })
     }
     /// Its pages.
     pub fn object(&self) -> &Arc<Object> {
-        self.place.inode.object().expect("checked when it was opened")
+        self.place
+            .inode
+            .object()
+            .expect("checked when it was opened")
     }
     /// Its size in bytes.
     pub fn len(&self) -> u64 {
@@ -56,7 +63,12 @@ pub fn open_exec(context: &FsContext, path: &[u8]) -> Result<ExecFile> {
 }
 
 /// Opens a program by a path that starts at `base`; without `follow`, ELOOP when it leads to a symbolic link.
-pub fn open_exec_at(context: &FsContext, base: Location, path: &[u8], follow: bool) -> Result<ExecFile> {
+pub fn open_exec_at(
+    context: &FsContext,
+    base: Location,
+    path: &[u8],
+    follow: bool,
+) -> Result<ExecFile> {
     let last = if follow { Last::Follow } else { Last::Keep };
     let place = path::resolve(context, base, path, last)?;
     if place.inode.node().kind == Kind::Symlink {

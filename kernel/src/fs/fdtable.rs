@@ -42,25 +42,37 @@ impl FdTable {
     /// The open file behind `fd`; EBADF.
     pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>> {
         let slots = self.0.lock();
-        let slot = usize::try_from(fd).ok().and_then(|fd| slots.get(fd)?.as_ref());
+        let slot = usize::try_from(fd)
+            .ok()
+            .and_then(|fd| slots.get(fd)?.as_ref());
         slot.map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
     }
 
     /// Enters a file at the lowest free number from `from` on; EMFILE at RLIMIT_NOFILE, EINVAL for a `from` past it.
-    pub fn install_from(&self, file: Arc<OpenFile>, close_on_exec: bool, from: usize) -> Result<i32> {
+    pub fn install_from(
+        &self,
+        file: Arc<OpenFile>,
+        close_on_exec: bool,
+        from: usize,
+    ) -> Result<i32> {
         let limit = process::open_files_limit();
         if from >= limit {
             return Err(Errno::EINVAL);
         }
         let mut slots = self.0.lock();
-        let fd = (from..slots.len()).find(|fd| slots[*fd].is_none()).unwrap_or(slots.len().max(from));
+        let fd = (from..slots.len())
+            .find(|fd| slots[*fd].is_none())
+            .unwrap_or(slots.len().max(from));
         if fd >= limit {
             return Err(Errno::EMFILE);
         }
         if slots.len() <= fd {
             slots.resize(fd + 1, None);
         }
-        slots[fd] = Some(Slot { file, close_on_exec });
+        slots[fd] = Some(Slot {
+            file,
+            close_on_exec,
+        });
         Ok(fd as i32)
     }
 
@@ -75,18 +87,26 @@ impl FdTable {
         if slots.len() <= fd {
             slots.resize(fd + 1, None);
         }
-        slots[fd] = Some(Slot { file, close_on_exec: false });
+        slots[fd] = Some(Slot {
+            file,
+            close_on_exec: false,
+        });
     }
 
     /// dup3(2): enters a file at `fd`, closing what was there; EBADF past RLIMIT_NOFILE.
     pub fn install_at(&self, fd: i32, file: Arc<OpenFile>, close_on_exec: bool) -> Result {
-        let index = usize::try_from(fd).ok().filter(|fd| *fd < process::open_files_limit());
+        let index = usize::try_from(fd)
+            .ok()
+            .filter(|fd| *fd < process::open_files_limit());
         let index = index.ok_or(Errno::EBADF)?;
         let mut slots = self.0.lock();
         if slots.len() <= index {
             slots.resize(index + 1, None);
         }
-        let old = slots[index].replace(Slot { file, close_on_exec });
+        let old = slots[index].replace(Slot {
+            file,
+            close_on_exec,
+        });
         // Closing may do a lot: not under the lock.
         drop(slots);
         drop(old);
@@ -96,7 +116,9 @@ impl FdTable {
     /// close(2).
     pub fn close(&self, fd: i32) -> Result {
         let mut slots = self.0.lock();
-        let slot = usize::try_from(fd).ok().and_then(|fd| slots.get_mut(fd)?.take());
+        let slot = usize::try_from(fd)
+            .ok()
+            .and_then(|fd| slots.get_mut(fd)?.take());
         drop(slots);
         slot.map(drop).ok_or(Errno::EBADF)
     }
@@ -109,7 +131,10 @@ impl FdTable {
     fn close_where(&self, first: u32, last: u32, mut doomed: impl FnMut(&Slot) -> bool) {
         let mut gone = Vec::new();
         let mut slots = self.0.lock();
-        let range = slots.iter_mut().skip(first as usize).take((last - first) as usize + 1);
+        let range = slots
+            .iter_mut()
+            .skip(first as usize)
+            .take((last - first) as usize + 1);
         for slot in range {
             if slot.as_ref().is_some_and(&mut doomed) {
                 gone.extend(slot.take());
@@ -132,7 +157,10 @@ impl FdTable {
     /// Sets FD_CLOEXEC of a range (CLOSE_RANGE_CLOEXEC).
     pub fn mark_range(&self, first: u32, last: u32) {
         let mut slots = self.0.lock();
-        let range = slots.iter_mut().skip(first as usize).take((last - first) as usize + 1);
+        let range = slots
+            .iter_mut()
+            .skip(first as usize)
+            .take((last - first) as usize + 1);
         for slot in range.flatten() {
             slot.close_on_exec = true;
         }
@@ -140,14 +168,19 @@ impl FdTable {
 
     fn with_slot<T>(&self, fd: i32, f: impl FnOnce(&mut Slot) -> T) -> Result<T> {
         let mut slots = self.0.lock();
-        let slot = usize::try_from(fd).ok().and_then(|fd| slots.get_mut(fd)?.as_mut());
+        let slot = usize::try_from(fd)
+            .ok()
+            .and_then(|fd| slots.get_mut(fd)?.as_mut());
         slot.map(f).ok_or(Errno::EBADF)
     }
 
     /// The numbers in use, in order (/proc/PID/fd).
     pub fn numbers(&self) -> Vec<i32> {
         let slots = self.0.lock();
-        (0i32..).zip(slots.iter()).filter_map(|(fd, slot)| slot.as_ref().map(|_| fd)).collect()
+        (0i32..)
+            .zip(slots.iter())
+            .filter_map(|(fd, slot)| slot.as_ref().map(|_| fd))
+            .collect()
     }
 
     /// Length of the table (FDSize of /proc/PID/status).

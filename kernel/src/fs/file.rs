@@ -99,7 +99,12 @@ pub struct OpenFile {
 impl OpenFile {
     /// `flags` are open(2)'s.
     pub fn new(place: Location, ops: Arc<dyn FileOps>, flags: u32) -> Arc<OpenFile> {
-        Arc::new(OpenFile { place, ops, flags: AtomicU32::new(flags & !ONCE), position: AtomicU64::new(0) })
+        Arc::new(OpenFile {
+            place,
+            ops,
+            flags: AtomicU32::new(flags & !ONCE),
+            position: AtomicU64::new(0),
+        })
     }
 
     /// What it can do, for calls that need no checks.
@@ -115,7 +120,8 @@ impl OpenFile {
     /// F_SETFL.
     pub fn set_flags(&self, flags: u32) {
         let kept = self.flags() & !CHANGEABLE;
-        self.flags.store(kept | flags & CHANGEABLE, Ordering::Relaxed);
+        self.flags
+            .store(kept | flags & CHANGEABLE, Ordering::Relaxed);
     }
 
     /// Whether reads are allowed.
@@ -130,11 +136,18 @@ impl OpenFile {
 
     /// EBADF for a file opened with O_PATH only.
     pub fn usable(&self) -> Result<&Self> {
-        if self.flags() & c::O_PATH == 0 { Ok(self) } else { Err(Errno::EBADF) }
+        if self.flags() & c::O_PATH == 0 {
+            Ok(self)
+        } else {
+            Err(Errno::EBADF)
+        }
     }
 
     fn at(&self, position: u64) -> At {
-        At { position, nonblocking: self.flags() & c::O_NONBLOCK != 0 }
+        At {
+            position,
+            nonblocking: self.flags() & c::O_NONBLOCK != 0,
+        }
     }
 
     /// read(2) at the file's position.
@@ -158,7 +171,11 @@ impl OpenFile {
 
     /// write(2) at the file's position, or at the end (O_APPEND).
     pub fn write(&self, source: &mut Source<'_>) -> Result<usize> {
-        let position = if self.flags() & c::O_APPEND != 0 { self.place.inode.size() } else { self.position() };
+        let position = if self.flags() & c::O_APPEND != 0 {
+            self.place.inode.size()
+        } else {
+            self.position()
+        };
         let n = self.write_at(position, source)?;
         self.set_position(position + n as u64);
         Ok(n)
@@ -188,7 +205,14 @@ impl OpenFile {
         if !self.readable() || (shared && write && !self.writable()) {
             return Err(Errno::EACCES);
         }
-        let flags = if shared && !self.writable() { VmaFlags::NO_MAYWRITE } else { VmaFlags::empty() };
-        Ok(Mapping { backing: self.ops.mmap(shared, offset, self)?, flags })
+        let flags = if shared && !self.writable() {
+            VmaFlags::NO_MAYWRITE
+        } else {
+            VmaFlags::empty()
+        };
+        Ok(Mapping {
+            backing: self.ops.mmap(shared, offset, self)?,
+            flags,
+        })
     }
 }

@@ -27,14 +27,20 @@ struct Unpacker {
 
 /// Unpacks the archives; the error says what is wrong and where.
 pub fn unpack(archive: &[u8]) -> Result<(), String> {
-    let mut unpacker = Unpacker { context: FsContext::new(), file: None, link: None, linked: BTreeMap::new() };
+    let mut unpacker = Unpacker {
+        context: FsContext::new(),
+        file: None,
+        link: None,
+        linked: BTreeMap::new(),
+    };
     vfs_parts::archive::unpack(archive, &mut unpacker).map_err(|error| format!("{error}"))
 }
 
 impl Unpack for Unpacker {
     fn member(&mut self, member: &Member) -> Result<(), String> {
         (self.file, self.link) = (None, None);
-        let kind = Kind::from_mode(member.mode).ok_or_else(|| format!("file type {:o}", member.mode))?;
+        let kind =
+            Kind::from_mode(member.mode).ok_or_else(|| format!("file type {:o}", member.mode))?;
         if kind == Kind::Symlink {
             self.link = Some((member.clone(), Vec::new()));
             return Ok(());
@@ -45,11 +51,21 @@ impl Unpack for Unpacker {
     fn data(&mut self, bytes: &[u8]) -> Result<(), String> {
         if let Some((_, target)) = &mut self.link {
             target.extend_from_slice(bytes);
-            return if target.len() < path::PATH_MAX { Ok(()) } else { Err(words(Errno::ENAMETOOLONG)) };
+            return if target.len() < path::PATH_MAX {
+                Ok(())
+            } else {
+                Err(words(Errno::ENAMETOOLONG))
+            };
         }
-        let Some((inode, offset)) = &mut self.file else { return Ok(()) };
-        let Some(object) = inode.object() else { return Ok(()) };
-        object.write_at(*offset, bytes).map_err(|_| words(Errno::ENOMEM))?;
+        let Some((inode, offset)) = &mut self.file else {
+            return Ok(());
+        };
+        let Some(object) = inode.object() else {
+            return Ok(());
+        };
+        object
+            .write_at(*offset, bytes)
+            .map_err(|_| words(Errno::ENOMEM))?;
         *offset += bytes.len() as u64;
         Ok(())
     }
@@ -114,14 +130,20 @@ impl Unpacker {
 
     fn make_link(&self, member: &Member, target: Vec<u8>) -> crate::errno::Result {
         let walked = self.clear(member)?;
-        dress(&names::create(&walked, New::Symlink(target), 0o777)?, member);
+        dress(
+            &names::create(&walked, New::Symlink(target), 0o777)?,
+            member,
+        );
         Ok(())
     }
 }
 
 /// Owner, permissions and time of a member.
 fn dress(place: &Location, member: &Member) {
-    let time = Time { seconds: member.modified.into(), nanos: 0 };
+    let time = Time {
+        seconds: member.modified.into(),
+        nanos: 0,
+    };
     place.inode.node().change(|a| {
         a.mode = member.mode & 0o7777;
         (a.uid, a.gid) = (member.uid, member.gid);

@@ -174,7 +174,11 @@ impl Node {
 
     /// The file can be found as `name` in `parent` from now on.
     pub fn set_home(&self, parent: &Arc<dyn Inode>, name: &[u8]) {
-        let home = Home { parent: Arc::downgrade(parent), name: name.into(), deleted: false };
+        let home = Home {
+            parent: Arc::downgrade(parent),
+            name: name.into(),
+            deleted: false,
+        };
         // The old name is dropped after the lock.
         let _old = self.attributes.lock().home.replace(home);
     }
@@ -183,7 +187,10 @@ impl Node {
     pub fn leave_home(&self, parent: &Node, name: &[u8]) {
         if let Some(home) = &mut self.attributes.lock().home
             && *home.name == *name
-            && home.parent.upgrade().is_some_and(|p| core::ptr::eq(p.node(), parent))
+            && home
+                .parent
+                .upgrade()
+                .is_some_and(|p| core::ptr::eq(p.node(), parent))
         {
             home.deleted = true;
         }
@@ -192,7 +199,11 @@ impl Node {
     /// Where the file was linked last; `None` for a root and for what never had a name.
     pub fn home(&self) -> Option<Name> {
         let home = self.attributes.lock().home.clone()?;
-        Some(Name { parent: home.parent.upgrade(), name: home.name, deleted: home.deleted })
+        Some(Name {
+            parent: home.parent.upgrade(),
+            name: home.name,
+            deleted: home.deleted,
+        })
     }
 }
 

@@ -75,4 +75,3 @@ pub fn open_console() -> Result<FdTable> {
     }
     Ok(files)
 }
-

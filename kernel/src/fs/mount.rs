@@ -34,7 +34,8 @@ pub fn anonymous_device() -> u64 {
 }
 
 /// Mount flags that are kept and shown: MS_RDONLY, MS_NOSUID ...
-pub const KEPT_FLAGS: u32 = c::MS_RDONLY | c::MS_NOSUID | c::MS_NODEV | c::MS_NOEXEC | c::MS_NOATIME | c::MS_RELATIME;
+pub const KEPT_FLAGS: u32 =
+    c::MS_RDONLY | c::MS_NOSUID | c::MS_NODEV | c::MS_NOEXEC | c::MS_NOATIME | c::MS_RELATIME;
 
 /// A file system as it is mounted in one place.
 pub struct Mount {
@@ -51,10 +52,21 @@ pub struct Mount {
 
 impl Mount {
     /// A mount that is nowhere yet.
-    pub fn new(fs: Arc<FileSystem>, root: Arc<dyn Inode>, source: String, flags: u32) -> Arc<Mount> {
+    pub fn new(
+        fs: Arc<FileSystem>,
+        root: Arc<dyn Inode>,
+        source: String,
+        flags: u32,
+    ) -> Arc<Mount> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Mount { id, fs, root, source, flags: AtomicU32::new(flags & KEPT_FLAGS) })
+        Arc::new(Mount {
+            id,
+            fs,
+            root,
+            source,
+            flags: AtomicU32::new(flags & KEPT_FLAGS),
+        })
     }
     /// MS_* flags.
     pub fn flags(&self) -> u32 {
@@ -66,7 +78,10 @@ impl Mount {
     }
     /// Its root as a place.
     pub fn top(self: &Arc<Self>) -> Location {
-        Location { mount: self.clone(), inode: self.root.clone() }
+        Location {
+            mount: self.clone(),
+            inode: self.root.clone(),
+        }
     }
 }
 
@@ -92,7 +107,10 @@ impl Location {
 
     /// Another file of the same mount.
     pub fn beside(&self, inode: Arc<dyn Inode>) -> Location {
-        Location { mount: self.mount.clone(), inode }
+        Location {
+            mount: self.mount.clone(),
+            inode,
+        }
     }
 
     /// What is mounted here, or the place itself.
@@ -127,7 +145,11 @@ impl Location {
 
     /// EROFS when the mount is read-only.
     pub fn check_writable(&self) -> Result {
-        if self.mount.flags() & c::MS_RDONLY != 0 { Err(Errno::EROFS) } else { Ok(()) }
+        if self.mount.flags() & c::MS_RDONLY != 0 {
+            Err(Errno::EROFS)
+        } else {
+            Ok(())
+        }
     }
 
     /// The absolute path as it is now; " (deleted)" follows when the file has lost its name.
@@ -157,7 +179,9 @@ impl Location {
                 }
                 continue;
             }
-            let Some(home) = here.inode.node().home() else { break };
+            let Some(home) = here.inode.node().home() else {
+                break;
+            };
             deleted |= home.deleted;
             names.push(home.name);
             let Some(parent) = home.parent else { break };
@@ -226,7 +250,11 @@ fn mounted_at(place: &Location) -> Option<Arc<Mount>> {
 /// Where a mount is mounted.
 fn point_of(mount: &Arc<Mount>) -> Option<Location> {
     let table = TABLE.lock();
-    table.iter().find(|entry| Arc::ptr_eq(&entry.mount, mount))?.point.clone()
+    table
+        .iter()
+        .find(|entry| Arc::ptr_eq(&entry.mount, mount))?
+        .point
+        .clone()
 }
 
 /// Mounts on a directory; ENOTDIR when only one of the two is a directory.
@@ -235,14 +263,19 @@ pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
     if !is_dir(&mount.root) || !is_dir(&point.inode) {
         return Err(Errno::ENOTDIR);
     }
-    TABLE.lock().push(Mounted { mount, point: Some(point) });
+    TABLE.lock().push(Mounted {
+        mount,
+        point: Some(point),
+    });
     Ok(())
 }
 
 /// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root and for what is not mounted.
 pub fn relocate(mount: &Arc<Mount>, point: Location) -> Result {
     let mut table = TABLE.lock();
-    let entry = table.iter_mut().find(|e| Arc::ptr_eq(&e.mount, mount) && e.point.is_some());
+    let entry = table
+        .iter_mut()
+        .find(|e| Arc::ptr_eq(&e.mount, mount) && e.point.is_some());
     let entry = entry.ok_or(Errno::EINVAL)?;
     let _old = entry.point.replace(point);
     Ok(())
@@ -270,6 +303,11 @@ pub fn detach(place: Location, lazily: bool) -> Result {
 
 /// Whether something is mounted on the directory.
 pub fn is_point(inode: &Arc<dyn Inode>) -> bool {
-    let on = |entry: &Mounted| entry.point.as_ref().is_some_and(|point| same_file(&point.inode, inode));
+    let on = |entry: &Mounted| {
+        entry
+            .point
+            .as_ref()
+            .is_some_and(|point| same_file(&point.inode, inode))
+    };
     TABLE.lock().iter().any(on)
 }

@@ -124,7 +124,9 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
     }
     match (&to.found, how) {
         (Some(_), Rename::NoReplace) => return Err(Errno::EEXIST),
-        (Some(other), Rename::Exchange) => return exchange(from, old, to, new, &file.inode, &other.inode),
+        (Some(other), Rename::Exchange) => {
+            return exchange(from, old, to, new, &file.inode, &other.inode);
+        }
         (None, Rename::Exchange) => return Err(Errno::ENOENT),
         // Two names of one file: nothing happens, says rename(2).
         (Some(other), _) if same_file(&other.inode, &file.inode) => return Ok(()),

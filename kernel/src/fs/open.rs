@@ -15,13 +15,21 @@ use linux_raw_sys::general as c;
 const TMPFILE: u32 = c::O_TMPFILE & !c::O_DIRECTORY;
 
 /// Opens or makes a file. `mode` is for a new one, before the umask.
-pub fn open(context: &FsContext, base: Location, path: &[u8], flags: u32, mode: u32) -> Result<Arc<OpenFile>> {
+pub fn open(
+    context: &FsContext,
+    base: Location,
+    path: &[u8],
+    flags: u32,
+    mode: u32,
+) -> Result<Arc<OpenFile>> {
     // A 32-bit habit without meaning here.
     let flags = flags & !c::O_LARGEFILE;
     if flags & c::O_PATH != 0 {
         return open_path(context, base, path, flags);
     }
-    let last = if flags & c::O_NOFOLLOW != 0 || flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL {
+    let last = if flags & c::O_NOFOLLOW != 0
+        || flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL
+    {
         Last::Keep
     } else {
         Last::Follow
@@ -77,7 +85,9 @@ fn open_unnamed(dir: Location, flags: u32, mode: u32) -> Result<Arc<OpenFile>> {
     }
     dir.check_writable()?;
     let directory = dir.inode.directory().ok_or(Errno::ENOTDIR)?;
-    let inode = directory.make(New::Regular, mode).map_err(|_| Errno::EOPNOTSUPP)?;
+    let inode = directory
+        .make(New::Regular, mode)
+        .map_err(|_| Errno::EOPNOTSUPP)?;
     inode.node().change(|a| a.links = 0);
     let name = alloc::format!("#{}", inode.node().number);
     inode.node().set_home(&dir.inode, name.as_bytes());
@@ -86,8 +96,17 @@ fn open_unnamed(dir: Location, flags: u32, mode: u32) -> Result<Arc<OpenFile>> {
 }
 
 /// O_PATH: a place, not an open file.
-fn open_path(context: &FsContext, base: Location, path: &[u8], flags: u32) -> Result<Arc<OpenFile>> {
-    let last = if flags & c::O_NOFOLLOW != 0 { Last::Keep } else { Last::Follow };
+fn open_path(
+    context: &FsContext,
+    base: Location,
+    path: &[u8],
+    flags: u32,
+) -> Result<Arc<OpenFile>> {
+    let last = if flags & c::O_NOFOLLOW != 0 {
+        Last::Keep
+    } else {
+        Last::Follow
+    };
     let place = path::resolve(context, base, path, last)?;
     if flags & c::O_DIRECTORY != 0 && place.inode.node().kind != Kind::Directory {
         return Err(Errno::ENOTDIR);

@@ -80,12 +80,23 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
         return Err(Errno::ENOENT);
     }
     let root = context.root();
-    let mut walker = Walker { here: base, rest: path.to_vec(), at: 0, links: 0, root };
+    let mut walker = Walker {
+        here: base,
+        rest: path.to_vec(),
+        at: 0,
+        links: 0,
+        root,
+    };
     walker.start();
     loop {
         let Some(name) = walker.next_name() else {
             let here = walker.here;
-            return Ok(Walked { found: Some(here.clone()), dir: here, name: LastName::Root, slash: true });
+            return Ok(Walked {
+                found: Some(here.clone()),
+                dir: here,
+                name: LastName::Root,
+                slash: true,
+            });
         };
         if let Some(walked) = walker.step(name, last)? {
             return Ok(walked);
@@ -149,17 +160,29 @@ impl Walker {
                 Err(error) => return Err(error),
             },
         };
-        let is_link = found.as_ref().is_some_and(|f| f.inode.node().kind == Kind::Symlink);
+        let is_link = found
+            .as_ref()
+            .is_some_and(|f| f.inode.node().kind == Kind::Symlink);
         if is_link && (!is_last || slash || last == Last::Follow) {
             let link = found.ok_or(Errno::ENOENT)?;
             return self.follow(&link, slash).map(|place| {
                 // A link to a place ends the walk when it was the last name.
                 let place = place.filter(|_| is_last)?;
-                Some(Walked { found: Some(place.clone()), dir: place, name: LastName::Root, slash })
+                Some(Walked {
+                    found: Some(place.clone()),
+                    dir: place,
+                    name: LastName::Root,
+                    slash,
+                })
             });
         }
         if is_last {
-            return Ok(Some(Walked { dir: self.here.clone(), name, slash, found }));
+            return Ok(Some(Walked {
+                dir: self.here.clone(),
+                name,
+                slash,
+                found,
+            }));
         }
         self.here = found.ok_or(Errno::ENOENT)?;
         Ok(None)

@@ -17,7 +17,11 @@ struct PidFd(Arc<Process>);
 
 impl FileOps for PidFd {
     fn poll(&self) -> Ready {
-        if self.0.has_ended() { Ready::IN } else { Ready::empty() }
+        if self.0.has_ended() {
+            Ready::IN
+        } else {
+            Ready::empty()
+        }
     }
     fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
         queues.push(&self.0.exit_events);
@@ -45,8 +49,16 @@ impl Inode for PidFdInode {
 
 /// A new fd for a process, closed by execve; `flags` may be PIDFD_NONBLOCK.
 pub fn open_pidfd(task: &Task, process: Arc<Process>, flags: u32) -> Result<i32> {
-    let inode = Arc::new(PidFdInode(Node::new(anonymous::device(), Kind::Regular, 0o600)));
-    let file = OpenFile::new(anonymous::place(inode), Arc::new(PidFd(process)), c::O_RDWR | flags);
+    let inode = Arc::new(PidFdInode(Node::new(
+        anonymous::device(),
+        Kind::Regular,
+        0o600,
+    )));
+    let file = OpenFile::new(
+        anonymous::place(inode),
+        Arc::new(PidFd(process)),
+        c::O_RDWR | flags,
+    );
     task.files().install(file, true)
 }
 
@@ -54,5 +66,7 @@ pub fn open_pidfd(task: &Task, process: Arc<Process>, flags: u32) -> Result<i32>
 pub fn pidfd_process(task: &Task, fd: i32) -> Result<Arc<Process>> {
     let file = task.files().get(fd)?;
     let any: &dyn Any = file.ops();
-    any.downcast_ref::<PidFd>().map(|pidfd| pidfd.0.clone()).ok_or(Errno::EBADF)
+    any.downcast_ref::<PidFd>()
+        .map(|pidfd| pidfd.0.clone())
+        .ok_or(Errno::EBADF)
 }

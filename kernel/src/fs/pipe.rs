@@ -51,9 +51,18 @@ impl State {
 impl Pipe {
     /// An empty pipe that nobody has open.
     pub fn new() -> Arc<Pipe> {
-        let state =
-            State { bytes: VecDeque::new(), capacity: DEFAULT_CAPACITY, readers: 0, writers: 0, opened: [0; 2] };
-        Arc::new(Pipe { state: Lock::new(state), readable: WaitQueue::new(), writable: WaitQueue::new() })
+        let state = State {
+            bytes: VecDeque::new(),
+            capacity: DEFAULT_CAPACITY,
+            readers: 0,
+            writers: 0,
+            opened: [0; 2],
+        };
+        Arc::new(Pipe {
+            state: Lock::new(state),
+            readable: WaitQueue::new(),
+            writable: WaitQueue::new(),
+        })
     }
 
     /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any more.
@@ -121,7 +130,11 @@ impl Pipe {
         state.opened[1] += u64::from(write);
         drop(state);
         self.wake_both();
-        Arc::new(End { pipe: self.clone(), read, write })
+        Arc::new(End {
+            pipe: self.clone(),
+            read,
+            write,
+        })
     }
 
     fn wake_both(&self) {
@@ -157,18 +170,21 @@ impl FileOps for End {
             return Ok(0);
         }
         let pipe = &self.pipe;
-        let n = sink.receive(|buffer, first| {
-            let taken = match pipe.take(buffer) {
-                Some(n) => n,
-                None if !first => 0,
-                None if at.nonblocking => return Err(Errno::EAGAIN),
-                None => pipe.readable.wait(None, || pipe.take(buffer))?.unwrap_or(0),
-            };
-            if taken > 0 {
-                pipe.writable.wake_all();
-            }
-            Ok(taken)
-        }, |rest| pipe.put_back(rest))?;
+        let n = sink.receive(
+            |buffer, first| {
+                let taken = match pipe.take(buffer) {
+                    Some(n) => n,
+                    None if !first => 0,
+                    None if at.nonblocking => return Err(Errno::EAGAIN),
+                    None => pipe.readable.wait(None, || pipe.take(buffer))?.unwrap_or(0),
+                };
+                if taken > 0 {
+                    pipe.writable.wake_all();
+                }
+                Ok(taken)
+            },
+            |rest| pipe.put_back(rest),
+        )?;
         Ok(n)
     }
 
@@ -178,7 +194,10 @@ impl FileOps for End {
             match pipe.put(bytes) {
                 Some(result) => result?,
                 None if at.nonblocking => return Err(Errno::EAGAIN),
-                None => pipe.writable.wait(None, || pipe.put(bytes))?.unwrap_or(Ok(()))?,
+                None => pipe
+                    .writable
+                    .wait(None, || pipe.put(bytes))?
+                    .unwrap_or(Ok(()))?,
             }
             pipe.readable.wake_all();
             Ok(())
@@ -243,7 +262,11 @@ pub fn open_fifo(pipe: &Arc<Pipe>, flags: u32) -> Result<Arc<dyn FileOps>> {
     // The other side is there, or has been since.
     let met = || {
         let state = pipe.state.lock();
-        let (others, side) = if read { (state.writers, 1) } else { (state.readers, 0) };
+        let (others, side) = if read {
+            (state.writers, 1)
+        } else {
+            (state.readers, 0)
+        };
         (others > 0 || state.opened[side] != before[side]).then_some(())
     };
     let queue = if read { &pipe.readable } else { &pipe.writable };

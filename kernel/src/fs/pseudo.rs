@@ -60,7 +60,11 @@ impl PseudoFile {
     /// A file of file system `device`; the permissions follow from what it can do.
     pub fn new(device: u64, show: Option<Show>, store: Option<Store>) -> Arc<PseudoFile> {
         let mode = if show.is_some() { 0o444 } else { 0 } | if store.is_some() { 0o200 } else { 0 };
-        Arc::new(PseudoFile { node: Node::new(device, Kind::Regular, mode), show, store })
+        Arc::new(PseudoFile {
+            node: Node::new(device, Kind::Regular, mode),
+            show,
+            store,
+        })
     }
 }
 
@@ -69,7 +73,10 @@ impl Inode for PseudoFile {
         &self.node
     }
     fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(OpenPseudo { file: self, text: Lock::new(None) }))
+        Ok(Arc::new(OpenPseudo {
+            file: self,
+            text: Lock::new(None),
+        }))
     }
     fn resize(&self, _len: u64) -> Result {
         // O_TRUNC is how shells write.
@@ -158,7 +165,11 @@ impl PseudoDir {
     pub fn new(device: u64, dynamic: Option<Box<dyn Dynamic>>) -> Arc<PseudoDir> {
         let node = Node::new(device, Kind::Directory, 0o555);
         node.change(|a| a.links = 2);
-        Arc::new(PseudoDir { node, entries: Lock::new(BTreeMap::new()), dynamic })
+        Arc::new(PseudoDir {
+            node,
+            entries: Lock::new(BTreeMap::new()),
+            dynamic,
+        })
     }
 
     fn enter(self: &Arc<Self>, name: &str, inode: Arc<dyn Inode>) {
@@ -192,14 +203,22 @@ impl Directory for PseudoDir {
         let entries = self.entries.lock();
         for (next, (name, inode)) in (1..).zip(entries.iter()).skip(after.min(DYNAMIC) as usize) {
             let node = inode.node();
-            if !emit(Entry { next, number: node.number, kind: node.kind, name }) {
+            if !emit(Entry {
+                next,
+                number: node.number,
+                kind: node.kind,
+                name,
+            }) {
                 return;
             }
         }
         drop(entries);
         if let Some(dynamic) = &self.dynamic {
             dynamic.entries(after.saturating_sub(DYNAMIC), &mut |entry| {
-                emit(Entry { next: entry.next + DYNAMIC, ..entry })
+                emit(Entry {
+                    next: entry.next + DYNAMIC,
+                    ..entry
+                })
             });
         }
     }
@@ -216,12 +235,19 @@ impl Tree {
     /// A root directory.
     pub fn new(dynamic: Option<Box<dyn Dynamic>>) -> Tree {
         let device = mount::anonymous_device();
-        Tree { device, root: PseudoDir::new(device, dynamic), dirs: Lock::new(BTreeMap::new()) }
+        Tree {
+            device,
+            root: PseudoDir::new(device, dynamic),
+            dirs: Lock::new(BTreeMap::new()),
+        }
     }
 
     /// A file that can be read.
     pub fn show(&self, path: &str, show: impl Fn(&mut Text) -> Result + Send + Sync + 'static) {
-        self.enter(path, PseudoFile::new(self.device, Some(Box::new(show)), None));
+        self.enter(
+            path,
+            PseudoFile::new(self.device, Some(Box::new(show)), None),
+        );
     }
 
     /// A file that can be read and written.
@@ -231,7 +257,10 @@ impl Tree {
         show: impl Fn(&mut Text) -> Result + Send + Sync + 'static,
         store: impl Fn(&str) -> Result + Send + Sync + 'static,
     ) {
-        self.enter(path, PseudoFile::new(self.device, Some(Box::new(show)), Some(Box::new(store))));
+        self.enter(
+            path,
+            PseudoFile::new(self.device, Some(Box::new(show)), Some(Box::new(store))),
+        );
     }
 
     /// A symbolic link.
@@ -270,6 +299,12 @@ impl Tree {
 
     /// The tree as a file system.
     pub fn file_system(&self, name: &'static str, magic: u32) -> Arc<FileSystem> {
-        Arc::new(FileSystem { name, magic, device: self.device, in_memory: false, root: self.root.clone() })
+        Arc::new(FileSystem {
+            name,
+            magic,
+            device: self.device,
+            in_memory: false,
+            root: self.root.clone(),
+        })
     }
 }

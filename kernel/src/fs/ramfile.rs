@@ -42,7 +42,12 @@ impl RamFile {
     }
 
     fn with(node: Node, label: Option<String>, seals: u32) -> Arc<RamFile> {
-        Arc::new(RamFile { node, object: Object::new(mm()), label, seals: AtomicU32::new(seals) })
+        Arc::new(RamFile {
+            node,
+            object: Object::new(mm()),
+            label,
+            seals: AtomicU32::new(seals),
+        })
     }
 
     fn sealed(&self, seals: u32) -> bool {
@@ -71,7 +76,9 @@ impl Inode for RamFile {
             return Err(Errno::EFBIG);
         }
         let old = self.object.len();
-        if (len < old && self.sealed(c::F_SEAL_SHRINK)) || (len > old && self.sealed(c::F_SEAL_GROW)) {
+        if (len < old && self.sealed(c::F_SEAL_SHRINK))
+            || (len > old && self.sealed(c::F_SEAL_GROW))
+        {
             return Err(Errno::EPERM);
         }
         self.object.set_len(len);
@@ -86,13 +93,17 @@ impl Inode for RamFile {
 
 impl FileOps for RamFile {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        let n = sink.fill(|done, buffer| Ok(self.object.read_at(at.position + done as u64, buffer)))?;
+        let n =
+            sink.fill(|done, buffer| Ok(self.object.read_at(at.position + done as u64, buffer)))?;
         self.node.touch_accessed();
         Ok(n)
     }
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
-        let end = at.position.checked_add(source.left() as u64).filter(|end| *end <= MAX_SIZE);
+        let end = at
+            .position
+            .checked_add(source.left() as u64)
+            .filter(|end| *end <= MAX_SIZE);
         let end = end.ok_or(Errno::EFBIG)?;
         if self.sealed(c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)
             || (end > self.object.len() && self.sealed(c::F_SEAL_GROW))
@@ -101,7 +112,9 @@ impl FileOps for RamFile {
         }
         let mut position = at.position;
         let n = source.drain(|bytes| {
-            self.object.write_at(position, bytes).map_err(|_| Errno::ENOSPC)?;
+            self.object
+                .write_at(position, bytes)
+                .map_err(|_| Errno::ENOSPC)?;
             position += bytes.len() as u64;
             Ok(bytes.len())
         })?;

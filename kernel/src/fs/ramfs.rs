@@ -27,12 +27,22 @@ pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
     let device = mount::anonymous_device();
     let root = RamDir::new(device, mode);
     root.node.change(|a| a.links = 2);
-    Arc::new(FileSystem { name, magic: TMPFS_MAGIC, device, in_memory: true, root })
+    Arc::new(FileSystem {
+        name,
+        magic: TMPFS_MAGIC,
+        device,
+        in_memory: true,
+        root,
+    })
 }
 
 /// ENOSPC when memory is too short for another file.
 pub fn check_room() -> Result {
-    if mm().counts().free < RESERVED_FRAMES { Err(Errno::ENOSPC) } else { Ok(()) }
+    if mm().counts().free < RESERVED_FRAMES {
+        Err(Errno::ENOSPC)
+    } else {
+        Ok(())
+    }
 }
 
 /// A directory.
@@ -51,7 +61,10 @@ struct Entries {
 
 impl RamDir {
     fn new(device: u64, mode: u32) -> Arc<RamDir> {
-        Arc::new(RamDir { node: Node::new(device, Kind::Directory, mode), entries: Lock::new(Entries::default()) })
+        Arc::new(RamDir {
+            node: Node::new(device, Kind::Directory, mode),
+            entries: Lock::new(Entries::default()),
+        })
     }
 }
 
@@ -87,7 +100,12 @@ impl Directory for RamDir {
         let entries = self.entries.lock();
         for (age, (name, inode)) in entries.by_age.range(after + 1..) {
             let node = inode.node();
-            if !emit(Entry { next: *age, number: node.number, kind: node.kind, name }) {
+            if !emit(Entry {
+                next: *age,
+                number: node.number,
+                kind: node.kind,
+                name,
+            }) {
                 return;
             }
         }
@@ -99,9 +117,10 @@ impl Directory for RamDir {
         Ok(match new {
             New::Regular => RamFile::new(Node::new(device, Kind::Regular, mode)),
             New::Directory => RamDir::new(device, mode),
-            New::Symlink(target) => {
-                Arc::new(RamLink { node: Node::new(device, Kind::Symlink, 0o777), target: target.into() })
-            }
+            New::Symlink(target) => Arc::new(RamLink {
+                node: Node::new(device, Kind::Symlink, 0o777),
+                target: target.into(),
+            }),
             New::Special(kind, number) => Arc::new(RamSpecial {
                 node: Node::new(device, kind, mode),
                 number,

@@ -23,7 +23,10 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
 /// "mode=1777" is understood; sizes are accepted, memory itself is the limit.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
     let mut mode = if name == "tmpfs" { 0o1777 } else { 0o755 };
-    for option in options.split(|b| *b == b',').filter(|option| !option.is_empty()) {
+    for option in options
+        .split(|b| *b == b',')
+        .filter(|option| !option.is_empty())
+    {
         let option = core::str::from_utf8(option).map_err(|_| Errno::EINVAL)?;
         if let Some(value) = option.strip_prefix("mode=") {
             mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;

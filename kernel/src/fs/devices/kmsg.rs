@@ -28,18 +28,32 @@ impl Kmsg {
     /// From the oldest line that is still there.
     pub fn new() -> Kmsg {
         let mut text = Vec::with_capacity(usize::from(u16::MAX));
-        klog::read_newest(usize::from(u16::MAX), &mut |bytes| text.extend_from_slice(bytes));
-        Kmsg { rest: Lock::new(Unread { text, at: 0, sequence: 0 }) }
+        klog::read_newest(usize::from(u16::MAX), &mut |bytes| {
+            text.extend_from_slice(bytes)
+        });
+        Kmsg {
+            rest: Lock::new(Unread {
+                text,
+                at: 0,
+                sequence: 0,
+            }),
+        }
     }
 
     fn next_line(&self) -> Option<String> {
         let mut rest = self.rest.lock();
-        let line = rest.text[rest.at..].split(|b| *b == b'\n').next().filter(|line| !line.is_empty())?;
+        let line = rest.text[rest.at..]
+            .split(|b| *b == b'\n')
+            .next()
+            .filter(|line| !line.is_empty())?;
         let (len, line) = (line.len(), String::from_utf8_lossy(line).into_owned());
         rest.at = (rest.at + len + 1).min(rest.text.len());
         rest.sequence += 1;
         // "[    1.234567] text" becomes "priority,sequence,microseconds,-;text".
-        let (time, text) = line.strip_prefix('[').and_then(|l| l.split_once("] ")).unwrap_or(("0.0", &line));
+        let (time, text) = line
+            .strip_prefix('[')
+            .and_then(|l| l.split_once("] "))
+            .unwrap_or(("0.0", &line));
         let (seconds, micros) = time.trim().split_once('.').unwrap_or(("0", "0"));
         let micros = seconds.parse().unwrap_or(0u64) * 1_000_000 + micros.parse().unwrap_or(0);
         Some(format!("6,{},{micros},-;{text}\n", rest.sequence - 1))
@@ -60,7 +74,10 @@ impl FileOps for Kmsg {
     fn write(&self, _: At, source: &mut Source<'_>) -> Result<usize> {
         let bytes = source.take_all(MAX_LINE)?;
         let text = String::from_utf8_lossy(&bytes);
-        let text = text.strip_prefix('<').and_then(|t| t.split_once('>')).map_or(&*text, |(_, text)| text);
+        let text = text
+            .strip_prefix('<')
+            .and_then(|t| t.split_once('>'))
+            .map_or(&*text, |(_, text)| text);
         log::info!("{}", text.trim_end());
         Ok(bytes.len())
     }

@@ -49,7 +49,11 @@ impl FileOps for Zero {
         let object = Object::new(mm());
         // As large as any mapping of it may become.
         object.set_len(i64::MAX as u64 & !0xfff);
-        Ok(Backing::Object { object, offset: 0, file: Some(alloc::sync::Arc::new(file.place.clone())) })
+        Ok(Backing::Object {
+            object,
+            offset: 0,
+            file: Some(alloc::sync::Arc::new(file.place.clone())),
+        })
     }
 }
 

@@ -40,7 +40,13 @@ const NODES: [(&str, Device, u32); 10] = [
 ];
 
 /// Drivers by major number, for /proc/devices.
-pub const MAJORS: [(u32, &str); 5] = [(1, "mem"), (4, "ttyS"), (5, "/dev/tty"), (5, "/dev/console"), (204, "ttyAMA")];
+pub const MAJORS: [(u32, &str); 5] = [
+    (1, "mem"),
+    (4, "ttyS"),
+    (5, "/dev/tty"),
+    (5, "/dev/console"),
+    (204, "ttyAMA"),
+];
 
 /// Opens a device by its number; ENXIO when there is none.
 pub fn open(number: Device, flags: u32) -> Result<Arc<dyn FileOps>> {
@@ -65,9 +71,12 @@ pub fn populate(dir: &Arc<dyn Inode>) -> Result {
             enter(dir, directory, name, &node)?;
         }
     }
-    for (name, target) in
-        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
-    {
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
         if directory.lookup(name.as_bytes()).is_err() {
             let link = directory.make(New::Symlink(target.into()), 0o777)?;
             enter(dir, directory, name, &link)?;
@@ -76,7 +85,12 @@ pub fn populate(dir: &Arc<dyn Inode>) -> Result {
     Ok(())
 }
 
-fn enter(dir: &Arc<dyn Inode>, directory: &dyn Directory, name: &str, inode: &Arc<dyn Inode>) -> Result {
+fn enter(
+    dir: &Arc<dyn Inode>,
+    directory: &dyn Directory,
+    name: &str,
+    inode: &Arc<dyn Inode>,
+) -> Result {
     directory.insert(name.as_bytes(), inode)?;
     inode.node().set_home(dir, name.as_bytes());
     Ok(())

@@ -11,5 +11,7 @@ const PROC_MAGIC: u32 = 0x9fa0;
 /// /proc: one, however often it is mounted.
 pub fn file_system() -> Arc<FileSystem> {
     static INSTANCE: Once<Arc<FileSystem>> = Once::new();
-    INSTANCE.call_once(|| Tree::new(None).file_system("proc", PROC_MAGIC)).clone()
+    INSTANCE
+        .call_once(|| Tree::new(None).file_system("proc", PROC_MAGIC))
+        .clone()
 }

@@ -20,12 +20,24 @@ pub fn tree() -> &'static Tree {
 /// /sys: one, however often it is mounted.
 pub fn file_system() -> Arc<FileSystem> {
     static INSTANCE: Once<Arc<FileSystem>> = Once::new();
-    INSTANCE.call_once(|| tree().file_system("sysfs", SYSFS_MAGIC)).clone()
+    INSTANCE
+        .call_once(|| tree().file_system("sysfs", SYSFS_MAGIC))
+        .clone()
 }
 
 fn build() -> Tree {
     let tree = Tree::new(None);
-    for path in ["block", "bus", "class", "dev", "firmware", "fs", "module", "power", "kernel/debug"] {
+    for path in [
+        "block",
+        "bus",
+        "class",
+        "dev",
+        "firmware",
+        "fs",
+        "module",
+        "power",
+        "kernel/debug",
+    ] {
         tree.dir(path);
     }
     cpus(&tree);
@@ -46,12 +58,22 @@ fn cpus(tree: &Tree) {
         });
     }
     tree.show("devices/system/cpu/offline", |out| Ok(out.line("")));
-    tree.show("devices/system/cpu/kernel_max", move |out| Ok(out.line(last)));
+    tree.show("devices/system/cpu/kernel_max", move |out| {
+        Ok(out.line(last))
+    });
     for cpu in 0..=last {
         tree.dir(&alloc::format!("devices/system/cpu/cpu{cpu}"));
     }
-    for name in ["online", "possible", "has_cpu", "has_memory", "has_normal_memory"] {
-        tree.show(&alloc::format!("devices/system/node/{name}"), |out| Ok(out.line(0)));
+    for name in [
+        "online",
+        "possible",
+        "has_cpu",
+        "has_memory",
+        "has_normal_memory",
+    ] {
+        tree.show(&alloc::format!("devices/system/node/{name}"), |out| {
+            Ok(out.line(0))
+        });
     }
 }
 

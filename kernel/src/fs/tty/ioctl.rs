@@ -37,14 +37,23 @@ fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 /// As [`with`]; ENOTTY unless it is the terminal of the caller's session.
 fn own<T>(f: impl FnOnce(&mut State) -> T) -> Result<T> {
     let sid = task::current().process().sid();
-    with(|state| if state.session == sid { Ok(f(state)) } else { Err(Errno::ENOTTY) })
+    with(|state| {
+        if state.session == sid {
+            Ok(f(state))
+        } else {
+            Err(Errno::ENOTTY)
+        }
+    })
 }
 
 fn to_words(termios: &Termios) -> [u8; 36] {
     let mut bytes = [0; 36];
-    for (into, word) in
-        bytes.chunks_exact_mut(4).zip([termios.input, termios.output, termios.control, termios.local])
-    {
+    for (into, word) in bytes.chunks_exact_mut(4).zip([
+        termios.input,
+        termios.output,
+        termios.control,
+        termios.local,
+    ]) {
         into.copy_from_slice(&word.to_ne_bytes());
     }
     bytes[16] = termios.discipline;
@@ -53,7 +62,14 @@ fn to_words(termios: &Termios) -> [u8; 36] {
 }
 
 fn from_words(bytes: &[u8; 36]) -> Termios {
-    let word = |i: usize| u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]]);
+    let word = |i: usize| {
+        u32::from_ne_bytes([
+            bytes[4 * i],
+            bytes[4 * i + 1],
+            bytes[4 * i + 2],
+            bytes[4 * i + 3],
+        ])
+    };
     let mut characters = [0; 19];
     characters.copy_from_slice(&bytes[17..]);
     Termios {

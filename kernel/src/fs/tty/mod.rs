@@ -43,7 +43,12 @@ struct State {
 fn terminal() -> &'static Terminal {
     static TERMINAL: Once<Terminal> = Once::new();
     TERMINAL.call_once(|| Terminal {
-        state: Lock::new(State { line: Line::default(), window: [25, 80, 0, 0], session: 0, foreground: 0 }),
+        state: Lock::new(State {
+            line: Line::default(),
+            window: [25, 80, 0, 0],
+            session: 0,
+            foreground: 0,
+        }),
         readable: WaitQueue::new(),
         writable: WaitQueue::new(),
     })
@@ -69,7 +74,11 @@ pub fn open(acquire: bool) -> Arc<dyn FileOps> {
 /// /dev/tty: ENXIO for a process without a terminal.
 pub fn open_own() -> Result<Arc<dyn FileOps>> {
     let sid = task::current().process().sid();
-    if terminal().state.lock().session == sid { Ok(Arc::new(Tty)) } else { Err(Errno::ENXIO) }
+    if terminal().state.lock().session == sid {
+        Ok(Arc::new(Tty))
+    } else {
+        Err(Errno::ENXIO)
+    }
 }
 
 /// PID 1 starts with the terminal as its own.
@@ -150,13 +159,23 @@ impl Terminal {
     /// Waits until a read of `wanted` bytes has something to return, or its time is over.
     fn wait_for_input(&self, wanted: usize, nonblocking: bool) -> Result {
         let raw = self.state.lock().line.raw_wait();
-        let wait = raw.map(|(least, tenths)| RawWait { least: least.min(wanted), time: tenths * 100_000_000 });
+        let wait = raw.map(|(least, tenths)| RawWait {
+            least: least.min(wanted),
+            time: tenths * 100_000_000,
+        });
         match wait {
             _ if nonblocking => {
                 let at_once = wait.is_some_and(|wait| wait.least == 0 && wait.time == 0);
-                if self.readable() || at_once { Ok(()) } else { Err(Errno::EAGAIN) }
+                if self.readable() || at_once {
+                    Ok(())
+                } else {
+                    Err(Errno::EAGAIN)
+                }
             }
-            None => self.readable.wait(None, || self.readable().then_some(())).map(drop),
+            None => self
+                .readable
+                .wait(None, || self.readable().then_some(()))
+                .map(drop),
             Some(wait) => self.wait_raw(&wait),
         }
     }
@@ -178,7 +197,11 @@ impl Terminal {
                 return Ok(());
             }
             let deadline = timers::now() + wait.time;
-            if self.readable.wait(Some(deadline), enough(have + 1))?.is_none() {
+            if self
+                .readable
+                .wait(Some(deadline), enough(have + 1))?
+                .is_none()
+            {
                 return Ok(());
             }
         }
@@ -188,13 +211,16 @@ impl Terminal {
     fn check_foreground(&self, signo: i32) -> Result {
         let process = task::current().process().clone();
         let state = self.state.lock();
-        let background =
-            state.session == process.sid() && state.foreground != 0 && state.foreground != process.pgid();
+        let background = state.session == process.sid()
+            && state.foreground != 0
+            && state.foreground != process.pgid();
         drop(state);
         if !background {
             return Ok(());
         }
-        if process.handlers().get(signo).ignores(signo) || task::current().blocked() & signal::bit(signo) != 0 {
+        if process.handlers().get(signo).ignores(signo)
+            || task::current().blocked() & signal::bit(signo) != 0
+        {
             return Err(Errno::EIO);
         }
         signal::send_group(process.pgid(), signo);
@@ -238,7 +264,10 @@ impl FileOps for Tty {
         source.drain_pieces(PIECE, |bytes| match process_out(bytes) {
             Some(()) => Ok(()),
             None if at.nonblocking => Err(Errno::EAGAIN),
-            None => terminal().writable.wait(None, || process_out(bytes)).map(drop),
+            None => terminal()
+                .writable
+                .wait(None, || process_out(bytes))
+                .map(drop),
         })
     }
 

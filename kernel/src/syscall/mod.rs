@@ -11,8 +11,8 @@ mod memory;
 mod process;
 mod sched;
 mod signal;
-mod system;
-mod time;
+pub mod system;
+pub mod time;
 mod unknown;
 
 pub use unknown::{CallSet, unknown};

@@ -3,6 +3,7 @@
 use super::time;
 use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
+use crate::fs;
 use crate::signal::{
     self, Action, Disposition, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
 };
@@ -84,7 +85,7 @@ pub fn pidfd_send_signal(task: &Task, fd: u64, signo: u64, info: u64, flags: u64
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let target = task::pidfd_process(task, fd as i32)?;
+    let target = fs::pidfd_process(task, fd as i32)?;
     let signo = check_signal(signo)?;
     if target.has_ended() {
         return Err(Errno::ESRCH);

@@ -127,6 +127,9 @@ fn end_process(process: &Arc<Process>) {
         end_machine(status);
     }
     process.set_real_timer(0, 0);
+    if process.sid() == process.pid() {
+        crate::fs::tty::session_ended(process.sid());
+    }
     orphan_children(process);
     process.set_ended(status);
     let Some(parent) = process.parent() else {

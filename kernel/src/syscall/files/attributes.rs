@@ -70,7 +70,11 @@ pub fn utimensat(task: &Task, dir: i32, path: u64, times: u64, flags: u64) -> Re
         let [[s0, n0], [s1, n1]]: [[i64; 2]; 2] = uaccess::read(times)?;
         [wanted(s0, n0)?, wanted(s1, n1)?]
     };
-    let flags = if path == 0 { flags | u64::from(c::AT_EMPTY_PATH) } else { flags };
+    let flags = if path == 0 {
+        flags | u64::from(c::AT_EMPTY_PATH)
+    } else {
+        flags
+    };
     set_times(&locate(task, dir, path, flags)?, wanted)
 }
 
@@ -105,7 +109,10 @@ pub fn utimes(task: &Task, dir: i32, path: u64, times: u64) -> Result<u64> {
             if !(0..1_000_000).contains(&micros) {
                 return Err(Errno::EINVAL);
             }
-            *time = Some(Time { seconds, nanos: micros as u32 * 1000 });
+            *time = Some(Time {
+                seconds,
+                nanos: micros as u32 * 1000,
+            });
         }
     }
     set_times(&locate(task, dir, path, 0)?, wanted)

@@ -69,7 +69,9 @@ pub fn fcntl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
         c::F_DUPFD => Ok(files.install_from(file, false, argument as usize)? as u64),
         c::F_DUPFD_CLOEXEC => Ok(files.install_from(file, true, argument as usize)? as u64),
         c::F_GETFD => Ok(files.closes_on_exec(fd)?.into()),
-        c::F_SETFD => files.set_close_on_exec(fd, argument as u32 & c::FD_CLOEXEC != 0).map(|()| 0),
+        c::F_SETFD => files
+            .set_close_on_exec(fd, argument as u32 & c::FD_CLOEXEC != 0)
+            .map(|()| 0),
         c::F_GETFL => Ok(u64::from(file.flags() | c::O_LARGEFILE)),
         _ => on_open_file(file.usable()?, command as u32, argument),
     }
@@ -105,7 +107,11 @@ fn seals_of(file: &OpenFile) -> Result<&core::sync::atomic::AtomicU32> {
 }
 
 fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
-    let known = c::F_SEAL_SEAL | c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+    let known = c::F_SEAL_SEAL
+        | c::F_SEAL_SHRINK
+        | c::F_SEAL_GROW
+        | c::F_SEAL_WRITE
+        | c::F_SEAL_FUTURE_WRITE;
     let seals = seals_of(file)?;
     if add & !known != 0 {
         return Err(Errno::EINVAL);
@@ -141,7 +147,11 @@ pub fn ioctl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
         FIONBIO => {
             let on: i32 = uaccess::read(argument)?;
             let flags = file.flags() & !c::O_NONBLOCK;
-            file.set_flags(if on != 0 { flags | c::O_NONBLOCK } else { flags });
+            file.set_flags(if on != 0 {
+                flags | c::O_NONBLOCK
+            } else {
+                flags
+            });
         }
         FIOASYNC => {}
         FIONREAD if file.place.inode.node().kind == Kind::Regular => {

@@ -53,11 +53,20 @@ fn read_entries(task: &Task, fd: i32, at: u64, size: u64, layout: Layout) -> Res
     let mut go_on = true;
     for (next, name, place) in dots.into_iter().filter(|dot| dot.0 > start) {
         let number = place.inode.node().number;
-        go_on = go_on && emit(Entry { next, number, kind: Kind::Directory, name });
+        go_on = go_on
+            && emit(Entry {
+                next,
+                number,
+                kind: Kind::Directory,
+                name,
+            });
     }
     if go_on {
         directory.entries(start.saturating_sub(DOTS), &mut |entry| {
-            emit(Entry { next: entry.next + DOTS, ..entry })
+            emit(Entry {
+                next: entry.next + DOTS,
+                ..entry
+            })
         });
     }
     if full && out.is_empty() {
@@ -104,7 +113,9 @@ pub fn getcwd(task: &Task, at: u64, size: u64) -> Result<u64> {
 
 /// chdir(2).
 pub fn chdir(task: &Task, path: u64) -> Result<u64> {
-    task.fs().set_cwd(locate(task, c::AT_FDCWD, path, 0)?).map(|()| 0)
+    task.fs()
+        .set_cwd(locate(task, c::AT_FDCWD, path, 0)?)
+        .map(|()| 0)
 }
 
 /// fchdir(2).
@@ -117,5 +128,7 @@ pub fn fchdir(task: &Task, fd: i32) -> Result<u64> {
 
 /// chroot(2).
 pub fn chroot(task: &Task, path: u64) -> Result<u64> {
-    task.fs().set_root(locate(task, c::AT_FDCWD, path, 0)?).map(|()| 0)
+    task.fs()
+        .set_root(locate(task, c::AT_FDCWD, path, 0)?)
+        .map(|()| 0)
 }

@@ -108,7 +108,13 @@ fn legacy(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
     let [a, b, cc, d, e, _] = *args;
     Some(match sysno {
         Sysno::open => open::openat(task, CWD, a, b, cc),
-        Sysno::creat => open::openat(task, CWD, a, (c::O_CREAT | c::O_WRONLY | c::O_TRUNC).into(), b),
+        Sysno::creat => open::openat(
+            task,
+            CWD,
+            a,
+            (c::O_CREAT | c::O_WRONLY | c::O_TRUNC).into(),
+            b,
+        ),
         Sysno::pipe => open::pipe(task, a, 0),
         Sysno::dup2 => descriptors::dup2(task, a as i32, b as i32),
         Sysno::stat => stat::fstatat(task, CWD, a, b, 0),
@@ -154,16 +160,28 @@ fn walk(task: &Task, dir: i32, path: u64, last: Last) -> Result<Walked> {
 /// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir` itself.
 fn locate(task: &Task, dir: i32, path: u64, flags: u64) -> Result<Location> {
     let flags = flags as u32;
-    let path = if path == 0 && flags & c::AT_EMPTY_PATH != 0 { Vec::new() } else { read_path(path)? };
+    let path = if path == 0 && flags & c::AT_EMPTY_PATH != 0 {
+        Vec::new()
+    } else {
+        read_path(path)?
+    };
     if path.is_empty() && flags & c::AT_EMPTY_PATH != 0 {
         return place_of(task, dir);
     }
-    let last = if flags & c::AT_SYMLINK_NOFOLLOW != 0 { Last::Keep } else { Last::Follow };
+    let last = if flags & c::AT_SYMLINK_NOFOLLOW != 0 {
+        Last::Keep
+    } else {
+        Last::Follow
+    };
     path::resolve(&task.fs(), path::base(task, dir, &path)?, &path, last)
 }
 
 fn place_of(task: &Task, fd: i32) -> Result<Location> {
-    if fd == c::AT_FDCWD { Ok(task.fs().cwd()) } else { Ok(task.files().get(fd)?.place.clone()) }
+    if fd == c::AT_FDCWD {
+        Ok(task.fs().cwd())
+    } else {
+        Ok(task.files().get(fd)?.place.clone())
+    }
 }
 
 /// An open file that was not opened with O_PATH; EBADF.
@@ -175,5 +193,9 @@ fn usable(task: &Task, fd: i32) -> Result<Arc<OpenFile>> {
 
 /// EINVAL when `flags` has others than `known`.
 fn check_flags(flags: u64, known: u32) -> Result<u32> {
-    if flags & !u64::from(known) == 0 { Ok(flags as u32) } else { Err(Errno::EINVAL) }
+    if flags & !u64::from(known) == 0 {
+        Ok(flags as u32)
+    } else {
+        Err(Errno::EINVAL)
+    }
 }

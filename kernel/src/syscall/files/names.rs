@@ -38,10 +38,26 @@ pub fn unlinkat(task: &Task, dir: i32, path: u64, flags: u64) -> Result<u64> {
 }
 
 /// linkat(2).
-pub fn linkat(task: &Task, from_dir: i32, from: u64, to_dir: i32, to: u64, flags: u64) -> Result<u64> {
+pub fn linkat(
+    task: &Task,
+    from_dir: i32,
+    from: u64,
+    to_dir: i32,
+    to: u64,
+    flags: u64,
+) -> Result<u64> {
     let flags = check_flags(flags, c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH)?;
-    let follow = if flags & c::AT_SYMLINK_FOLLOW != 0 { 0 } else { c::AT_SYMLINK_NOFOLLOW };
-    let file = locate(task, from_dir, from, u64::from(follow | flags & c::AT_EMPTY_PATH))?;
+    let follow = if flags & c::AT_SYMLINK_FOLLOW != 0 {
+        0
+    } else {
+        c::AT_SYMLINK_NOFOLLOW
+    };
+    let file = locate(
+        task,
+        from_dir,
+        from,
+        u64::from(follow | flags & c::AT_EMPTY_PATH),
+    )?;
     let walked = walk(task, to_dir, to, Last::Keep)?;
     names::link(&walked, &file).map(|()| 0)
 }
@@ -57,7 +73,14 @@ pub fn symlinkat(task: &Task, target: u64, dir: i32, path: u64) -> Result<u64> {
 }
 
 /// renameat2(2).
-pub fn renameat(task: &Task, from_dir: i32, from: u64, to_dir: i32, to: u64, flags: u64) -> Result<u64> {
+pub fn renameat(
+    task: &Task,
+    from_dir: i32,
+    from: u64,
+    to_dir: i32,
+    to: u64,
+    flags: u64,
+) -> Result<u64> {
     let how = match flags as u32 {
         0 => Rename::Replace,
         c::RENAME_NOREPLACE => Rename::NoReplace,

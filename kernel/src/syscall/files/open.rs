@@ -62,18 +62,22 @@ pub fn pipe(task: &Task, at: u64, flags: u64) -> Result<u64> {
     let writer = OpenFile::new(place, writer, c::O_WRONLY | flags);
     let close_on_exec = flags & c::O_CLOEXEC != 0;
     let first = files.install(reader, close_on_exec)?;
-    let second = files.install(writer, close_on_exec).inspect_err(|_| drop(files.close(first)))?;
-    if let Err(error) = uaccess::write(at, &[first, second]) {
-        files.close(first)?;
-        files.close(second)?;
-        return Err(error);
+    let second = match files.install(writer, close_on_exec) {
+        Ok(second) => second,
+        Err(error) => return files.close(first).and(Err(error)),
+    };
+    match uaccess::write(at, &[first, second]) {
+        Ok(()) => Ok(0),
+        Err(error) => files.close(first).and(files.close(second)).and(Err(error)),
     }
-    Ok(0)
 }
 
 /// memfd_create(2).
 pub fn memfd_create(task: &Task, name: u64, flags: u64) -> Result<u64> {
-    let flags = super::check_flags(flags, c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | c::MFD_NOEXEC_SEAL | c::MFD_EXEC)?;
+    let flags = super::check_flags(
+        flags,
+        c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | c::MFD_NOEXEC_SEAL | c::MFD_EXEC,
+    )?;
     let name = uaccess::read_cstr(name, 250).map_err(|error| match error {
         Errno::ENAMETOOLONG => Errno::EINVAL,
         other => other,
@@ -81,5 +85,13 @@ pub fn memfd_create(task: &Task, name: u64, flags: u64) -> Result<u64> {
     let sealable = flags & (c::MFD_ALLOW_SEALING | c::MFD_NOEXEC_SEAL) != 0;
     let file = RamFile::memfd(anonymous::device(), &name, sealable);
     let open = OpenFile::new(anonymous::place(file.clone()), file, c::O_RDWR);
-    install(task, open, if flags & c::MFD_CLOEXEC != 0 { c::O_CLOEXEC } else { 0 })
+    install(
+        task,
+        open,
+        if flags & c::MFD_CLOEXEC != 0 {
+            c::O_CLOEXEC
+        } else {
+            0
+        },
+    )
 }

@@ -22,7 +22,10 @@ struct Watched {
 
 impl Watched {
     fn new(task: &Task, fd: i32, wanted: Ready) -> Watched {
-        Watched { file: task.files().get(fd).ok(), wanted }
+        Watched {
+            file: task.files().get(fd).ok(),
+            wanted,
+        }
     }
     /// What is to be reported; errors always are.
     fn ready(&self) -> Ready {
@@ -40,9 +43,14 @@ fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Re
         file.ops().queues(&mut queues);
     }
     let look = || -> Vec<Ready> {
-        watched.iter().map(|w| w.as_ref().map_or(Ready::empty(), Watched::ready)).collect()
+        watched
+            .iter()
+            .map(|w| w.as_ref().map_or(Ready::empty(), Watched::ready))
+            .collect()
     };
-    let ready = wait::wait_any(&queues, deadline, || Some(look()).filter(|all| all.iter().any(|r| !r.is_empty())))?;
+    let ready = wait::wait_any(&queues, deadline, || {
+        Some(look()).filter(|all| all.iter().any(|r| !r.is_empty()))
+    })?;
     Ok(ready.unwrap_or_else(|| vec![Ready::empty(); watched.len()]))
 }
 
@@ -60,14 +68,19 @@ fn read_poll_fds(task: &Task, at: u64, count: u64) -> Result<Vec<PollFd>> {
     (0..count)
         .map(|i| {
             let word: u64 = uaccess::read(at + 8 * i)?;
-            Ok(PollFd { fd: word as i32, events: (word >> 32) as u16 })
+            Ok(PollFd {
+                fd: word as i32,
+                events: (word >> 32) as u16,
+            })
         })
         .collect()
 }
 
 fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
     let fds = read_poll_fds(task, at, count)?;
-    let watch = |fd: &PollFd| (fd.fd >= 0).then(|| Watched::new(task, fd.fd, Ready::from_bits_truncate(fd.events)));
+    let watch = |fd: &PollFd| {
+        (fd.fd >= 0).then(|| Watched::new(task, fd.fd, Ready::from_bits_truncate(fd.events)))
+    };
     let watched: Vec<_> = fds.iter().map(watch).collect();
     let ready = wait_for(&watched, deadline)?;
     for (i, ready) in (0..).zip(&ready) {
@@ -79,12 +92,21 @@ fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result
 /// poll(2): milliseconds, negative for ever.
 #[cfg(target_arch = "x86_64")]
 pub fn poll(task: &Task, at: u64, count: u64, timeout: i32) -> Result<u64> {
-    let deadline = u64::try_from(timeout).ok().map(|ms| timers::now().saturating_add(ms * 1_000_000));
+    let deadline = u64::try_from(timeout)
+        .ok()
+        .map(|ms| timers::now().saturating_add(ms * 1_000_000));
     poll_until(task, at, count, deadline)
 }
 
 /// ppoll(2).
-pub fn ppoll(task: &Task, at: u64, count: u64, timeout: u64, mask: u64, mask_size: u64) -> Result<u64> {
+pub fn ppoll(
+    task: &Task,
+    at: u64,
+    count: u64,
+    timeout: u64,
+    mask: u64,
+    mask_size: u64,
+) -> Result<u64> {
     let deadline = Deadline::read(timeout, 1)?;
     set_mask(mask, mask_size)?;
     let result = poll_until(task, at, count, deadline.at);
@@ -113,21 +135,34 @@ struct Deadline {
 impl Deadline {
     fn read(pointer: u64, unit: u64) -> Result<Deadline> {
         if pointer == 0 {
-            return Ok(Deadline { at: None, pointer, unit });
+            return Ok(Deadline {
+                at: None,
+                pointer,
+                unit,
+            });
         }
         let [seconds, rest]: [i64; 2] = uaccess::read(pointer)?;
         // timeval's microseconds may be more than a second; timespec's nanoseconds may not.
         if seconds < 0 || rest < 0 || (unit == 1 && rest >= 1_000_000_000) {
             return Err(Errno::EINVAL);
         }
-        let nanos = (seconds as u64).saturating_mul(1_000_000_000).saturating_add((rest as u64).saturating_mul(unit));
-        Ok(Deadline { at: Some(timers::now().saturating_add(nanos)), pointer, unit })
+        let nanos = (seconds as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add((rest as u64).saturating_mul(unit));
+        Ok(Deadline {
+            at: Some(timers::now().saturating_add(nanos)),
+            pointer,
+            unit,
+        })
     }
     /// As in Linux, memory that cannot be written does not make the call fail.
     fn write_left(&self) {
         if let Some(at) = self.at {
             let left = at.saturating_sub(timers::now());
-            let _ = uaccess::write(self.pointer, &[left / 1_000_000_000, left % 1_000_000_000 / self.unit]);
+            let _ = uaccess::write(
+                self.pointer,
+                &[left / 1_000_000_000, left % 1_000_000_000 / self.unit],
+            );
         }
     }
 }
@@ -141,18 +176,26 @@ const SETS: [(Ready, Ready); 3] = [
 
 fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
     let limit = task.process().limits().soft(Resource::OpenFiles);
-    let count = usize::try_from(count as i32).map_err(|_| Errno::EINVAL)?.min(limit as usize);
+    let count = usize::try_from(count as i32)
+        .map_err(|_| Errno::EINVAL)?
+        .min(limit as usize);
     let words = count.div_ceil(64);
     let mut bits = [const { Vec::new() }; 3];
     for (bits, at) in bits.iter_mut().zip(sets) {
         for i in 0..words {
-            bits.push(if at == 0 { 0 } else { uaccess::read::<u64>(at + (i * size_of::<u64>()) as u64)? });
+            bits.push(if at == 0 {
+                0
+            } else {
+                uaccess::read::<u64>(at + (i * size_of::<u64>()) as u64)?
+            });
         }
     }
     let wants = |set: usize, fd: usize| bits[set][fd / 64] >> (fd % 64) & 1 != 0;
     let mut watched = Vec::new();
     for fd in 0..count {
-        let wanted = (0..3).filter(|set| wants(*set, fd)).fold(Ready::empty(), |all, set| all | SETS[set].0);
+        let wanted = (0..3)
+            .filter(|set| wants(*set, fd))
+            .fold(Ready::empty(), |all, set| all | SETS[set].0);
         watched.push((!wanted.is_empty()).then(|| Watched::new(task, fd as i32, wanted)));
     }
     if watched.iter().flatten().any(|w| w.file.is_none()) {

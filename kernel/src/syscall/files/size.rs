@@ -63,7 +63,11 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
 }
 
 fn grow(inode: &dyn Inode, end: u64, keep: bool) -> Result {
-    if !keep && end > inode.size() { inode.resize(end) } else { Ok(()) }
+    if !keep && end > inode.size() {
+        inode.resize(end)
+    } else {
+        Ok(())
+    }
 }
 
 /// Zeros `from..end`. Whole pages go; mappings of what follows are dropped too and come back by faults.

@@ -23,12 +23,17 @@ pub fn fstat(task: &Task, fd: i32, at: u64) -> Result<u64> {
 
 /// fstatat(2).
 pub fn fstatat(task: &Task, dir: i32, path: u64, at: u64, flags: u64) -> Result<u64> {
-    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT)?;
+    check_flags(
+        flags,
+        c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT,
+    )?;
     write_stat(&locate(task, dir, path, flags)?, at)
 }
 
 fn blocks(inode: &dyn Inode) -> u64 {
-    inode.object().map_or(0, |object| object.pages() * (PAGE_SIZE / BLOCK))
+    inode
+        .object()
+        .map_or(0, |object| object.pages() * (PAGE_SIZE / BLOCK))
 }
 
 fn write_stat(place: &Location, at: u64) -> Result<u64> {
@@ -45,20 +50,36 @@ fn write_stat(place: &Location, at: u64) -> Result<u64> {
     stat.st_size = place.inode.size() as _;
     stat.st_blksize = PAGE_SIZE as _;
     stat.st_blocks = blocks(&*place.inode) as _;
-    (stat.st_atime, stat.st_atime_nsec) = (attributes.accessed.seconds as _, attributes.accessed.nanos.into());
-    (stat.st_mtime, stat.st_mtime_nsec) = (attributes.modified.seconds as _, attributes.modified.nanos.into());
-    (stat.st_ctime, stat.st_ctime_nsec) = (attributes.changed.seconds as _, attributes.changed.nanos.into());
+    (stat.st_atime, stat.st_atime_nsec) = (
+        attributes.accessed.seconds as _,
+        attributes.accessed.nanos.into(),
+    );
+    (stat.st_mtime, stat.st_mtime_nsec) = (
+        attributes.modified.seconds as _,
+        attributes.modified.nanos.into(),
+    );
+    (stat.st_ctime, stat.st_ctime_nsec) = (
+        attributes.changed.seconds as _,
+        attributes.changed.nanos.into(),
+    );
     uaccess::write(at, &stat).map(|()| 0)
 }
 
 fn statx_time(time: Time) -> c::statx_timestamp {
-    c::statx_timestamp { tv_sec: time.seconds, tv_nsec: time.nanos, __reserved: 0 }
+    c::statx_timestamp {
+        tv_sec: time.seconds,
+        tv_nsec: time.nanos,
+        __reserved: 0,
+    }
 }
 
 /// statx(2).
 pub fn statx(task: &Task, dir: i32, path: u64, flags: u64, mask: u64, at: u64) -> Result<u64> {
     let sync = c::AT_STATX_SYNC_TYPE;
-    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | sync)?;
+    check_flags(
+        flags,
+        c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | sync,
+    )?;
     if mask as u32 & c::STATX__RESERVED != 0 || flags as u32 & sync == sync {
         return Err(Errno::EINVAL);
     }
@@ -87,7 +108,10 @@ pub fn statx(task: &Task, dir: i32, path: u64, flags: u64, mask: u64, at: u64) -
 
 /// faccessat2(2): root may read and write all, and run what anybody may run.
 pub fn faccessat(task: &Task, dir: i32, path: u64, mode: u64, flags: u64) -> Result<u64> {
-    check_flags(flags, c::AT_EACCESS | c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
+    check_flags(
+        flags,
+        c::AT_EACCESS | c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH,
+    )?;
     let mode = check_flags(mode, c::R_OK | c::W_OK | c::X_OK)?;
     let place = locate(task, dir, path, flags)?;
     let node = place.inode.node();
@@ -107,9 +131,17 @@ pub fn readlinkat(task: &Task, dir: i32, path: u64, at: u64, size: u64) -> Resul
     }
     let flags = c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH;
     let by_path = !read_path(path)?.is_empty();
-    let place = if by_path { locate(task, dir, path, flags.into())? } else { place_of(task, dir)? };
+    let place = if by_path {
+        locate(task, dir, path, flags.into())?
+    } else {
+        place_of(task, dir)?
+    };
     if place.inode.node().kind != Kind::Symlink {
-        return Err(if by_path { Errno::EINVAL } else { Errno::ENOENT });
+        return Err(if by_path {
+            Errno::EINVAL
+        } else {
+            Errno::ENOENT
+        });
     }
     let text = place.inode.link_text()?;
     let len = text.len().min(size as usize);

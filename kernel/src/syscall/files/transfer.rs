@@ -51,7 +51,14 @@ pub fn pwrite(task: &Task, fd: i32, at: u64, len: u64, position: u64) -> Result<
 }
 
 /// preadv(2), preadv2(2): position -1 means the file's own.
-pub fn preadv(task: &Task, fd: i32, list: u64, count: u64, position: u64, flags: u64) -> Result<u64> {
+pub fn preadv(
+    task: &Task,
+    fd: i32,
+    list: u64,
+    count: u64,
+    position: u64,
+    flags: u64,
+) -> Result<u64> {
     known_rwf(flags)?;
     if position == u64::MAX {
         return readv(task, fd, list, count);
@@ -61,18 +68,33 @@ pub fn preadv(task: &Task, fd: i32, list: u64, count: u64, position: u64, flags:
 }
 
 /// pwritev(2), pwritev2(2).
-pub fn pwritev(task: &Task, fd: i32, list: u64, count: u64, position: u64, flags: u64) -> Result<u64> {
+pub fn pwritev(
+    task: &Task,
+    fd: i32,
+    list: u64,
+    count: u64,
+    position: u64,
+    flags: u64,
+) -> Result<u64> {
     known_rwf(flags)?;
     if position == u64::MAX {
         return writev(task, fd, list, count);
     }
     let file = positioned(task, fd, position)?;
-    done(write_at(&file, position, &mut Source::user_list(list, count)?))
+    done(write_at(
+        &file,
+        position,
+        &mut Source::user_list(list, count)?,
+    ))
 }
 
 /// RWF_HIPRI, RWF_DSYNC and RWF_SYNC ask for nothing that memory does not do anyway.
 fn known_rwf(flags: u64) -> Result {
-    if flags & !7 == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+    if flags & !7 == 0 {
+        Ok(())
+    } else {
+        Err(Errno::EOPNOTSUPP)
+    }
 }
 
 fn done(result: Result<usize>) -> Result<u64> {
@@ -93,7 +115,14 @@ fn positioned(task: &Task, fd: i32, position: u64) -> Result<alloc::sync::Arc<Op
 /// As Linux does, a file opened with O_APPEND is written at its end whatever the position.
 fn write_at(file: &OpenFile, position: u64, source: &mut Source<'_>) -> Result<usize> {
     let append = file.flags() & c::O_APPEND != 0;
-    file.write_at(if append { file.place.inode.size() } else { position }, source)
+    file.write_at(
+        if append {
+            file.place.inode.size()
+        } else {
+            position
+        },
+        source,
+    )
 }
 
 /// lseek(2).
@@ -138,7 +167,11 @@ impl Place {
             return Err(Errno::ESPIPE);
         }
         let position: u64 = uaccess::read(pointer)?;
-        if position > MAX_SIZE { Err(Errno::EINVAL) } else { Ok(Place::At(pointer, position)) }
+        if position > MAX_SIZE {
+            Err(Errno::EINVAL)
+        } else {
+            Ok(Place::At(pointer, position))
+        }
     }
     fn store(&self) -> Result {
         match self {
@@ -177,9 +210,16 @@ fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) ->
     let mut done = 0;
     while done < len {
         let piece = buffer.len().min((len - done) as usize);
-        let step = from.1.read_from(from.0, &mut buffer[..piece]).and_then(|read| {
-            if read == 0 { Ok((0, 0)) } else { Ok((read, to.1.write_to(to.0, &buffer[..read])?)) }
-        });
+        let step = from
+            .1
+            .read_from(from.0, &mut buffer[..piece])
+            .and_then(|read| {
+                if read == 0 {
+                    Ok((0, 0))
+                } else {
+                    Ok((read, to.1.write_to(to.0, &buffer[..read])?))
+                }
+            });
         match step {
             Ok((0, _)) => break,
             Ok((read, written)) => {
@@ -230,7 +270,11 @@ pub fn splice(task: &Task, args: &[u64; 6]) -> Result<u64> {
     }
     let (mut source, mut target) = (Place::read(&from, in_at)?, Place::read(&to, out_at)?);
     // What is read has to fit at once: nothing could put it back.
-    let n = copy((&from, &mut source), (&to, &mut target), len.min(c::PIPE_BUF.into()))?;
+    let n = copy(
+        (&from, &mut source),
+        (&to, &mut target),
+        len.min(c::PIPE_BUF.into()),
+    )?;
     source.store()?;
     target.store()?;
     Ok(n)
@@ -242,5 +286,9 @@ pub fn vmsplice(task: &Task, fd: i32, list: u64, count: u64) -> Result<u64> {
     if file.place.inode.node().kind != Kind::Fifo {
         return Err(Errno::EBADF);
     }
-    if file.writable() { writev(task, fd, list, count) } else { readv(task, fd, list, count) }
+    if file.writable() {
+        writev(task, fd, list, count)
+    } else {
+        readv(task, fd, list, count)
+    }
 }

@@ -21,6 +21,12 @@ use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 use syscalls::Sysno;
 
+/// fstatat(2) goes by two names.
+#[cfg(target_arch = "x86_64")]
+const FSTATAT: Sysno = Sysno::newfstatat;
+#[cfg(target_arch = "aarch64")]
+const FSTATAT: Sysno = Sysno::fstatat;
+
 /// The call, if it is about files.
 pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
     let [a, b, cc, d, e, f] = *args;
@@ -55,7 +61,7 @@ pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
         Sysno::ioctl => descriptors::ioctl(task, fd, b, cc),
 
         Sysno::fstat => stat::fstat(task, fd, b),
-        Sysno::newfstatat => stat::fstatat(task, fd, b, cc, d),
+        FSTATAT => stat::fstatat(task, fd, b, cc, d),
         Sysno::statx => stat::statx(task, fd, b, cc, d, e),
         Sysno::statfs => stat::statfs(task, a, b),
         Sysno::fstatfs => stat::fstatfs(task, fd, b),

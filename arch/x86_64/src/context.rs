@@ -111,6 +111,8 @@ impl UserContext {
     pub fn run(&mut self) -> Trap {
         self.fp.make_live();
         let frame = &raw mut self.frame;
+        // The CPU aligns RSP0 before it pushes.
+        debug_assert!(frame.addr().is_multiple_of(16));
         let f = &self.frame;
         // SYSRET leaves rcx = rip and r11 = rflags, faults in kernel mode for a rip that is not canonical (SDM Vol 2, "SYSRET"),
         // and single-steps differently: whatever is unusual goes by IRET.

@@ -1,5 +1,7 @@
 //! Tests that need the real machine, and failures on purpose.
 
+mod machine;
+
 use crate::machine::mm;
 use crate::{arch, klog::Console};
 

@@ -18,7 +18,7 @@ pub struct Built {
 
 /// Builds everything for one architecture.
 pub fn build(arch: Arch, debug: bool) -> Result<Built> {
-    let programs = cargo(arch.user_target(), "userland", "user", arch)?;
+    let programs = programs(arch)?;
     let kernel = cargo(
         arch.kernel_target(),
         "kernel",
@@ -45,6 +45,11 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
     replace(&image, &file)?;
     replace(&folder.join("initramfs.cpio"), &archive)?;
     Ok(Built { image, elf })
+}
+
+/// Builds the user programs of one architecture.
+pub fn programs(arch: Arch) -> Result<Vec<PathBuf>> {
+    cargo(arch.user_target(), "userland", "user", arch)
 }
 
 /// One package for one target; returns the programs that cargo says it made.

@@ -1,4 +1,5 @@
 //! Reads KTAP 1 and TAP from a console that also carries other lines.
+use crate::report::Outcome;
 use std::time::Duration;
 
 /// One finished test.
@@ -14,6 +15,17 @@ pub struct Line {
     pub duration: Option<Duration>,
     /// What was printed since the test before it.
     pub output: String,
+}
+
+impl Line {
+    /// The same for the report.
+    pub fn outcome(&self) -> Outcome {
+        match (&self.skip, self.ok) {
+            (Some(reason), _) => Outcome::Skipped(reason.clone()),
+            (None, true) => Outcome::Passed,
+            (None, false) => Outcome::Failed(self.output.clone()),
+        }
+    }
 }
 
 /// What a console has said so far.

@@ -52,12 +52,7 @@ fn suite(
         let boot = boot(&after, &mut |piece| {
             parser.feed(piece);
             for line in &parser.done[reported..] {
-                let outcome = match (&line.skip, line.ok) {
-                    (Some(reason), _) => Outcome::Skipped(reason.clone()),
-                    (None, true) => Outcome::Passed,
-                    (None, false) => Outcome::Failed(line.output.clone()),
-                };
-                report.add(full(&line.name), outcome, line.duration);
+                report.add(full(&line.name), line.outcome(), line.duration);
             }
             reported = parser.done.len();
         })?;

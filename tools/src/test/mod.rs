@@ -1,6 +1,6 @@
 //! `./run.sh test`: three levels, each of which only assumes that the one before works.
 //!
-//! - `host.CRATE.TEST`: `cargo test` of what builds on the host;
+//! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs, bad input, and what nobody
 //!   here wrote.
@@ -69,7 +69,16 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     };
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
-        host::run(&job)?;
+        if job
+            .filter
+            .split(',')
+            .any(|pattern| !pattern.starts_with("host.selftests."))
+        {
+            host::run(&job)?;
+        }
+        if job.may_want("host.selftests.") {
+            suite::run_on_host(&job)?;
+        }
     }
     let arches = args.arch.arches();
     let arches: Vec<Arch> = arches

@@ -1,63 +1,146 @@
-//! `selftests` from the default initramfs, as a guest's init would run them.
+//! `selftests`, on the machine from the default initramfs and on the host's own Linux, which checks the tests.
 use super::{Job, console};
 use crate::arch::Arch;
-use crate::build::Built;
+use crate::build::{self, Built};
 use crate::guest::End;
-use crate::ktap::Parser;
+use crate::ktap::{Line, Parser};
 use crate::qemu::Machine;
 use crate::report::Outcome;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the user-mode suite of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
-    let full = |name: &str| format!("user.{arch}.selftests.{}", name.replace(' ', "_"));
+    let prefix = format!("user.{arch}.selftests");
     let mut machine = Machine::new(arch, built.image.clone());
-    machine.command_line = if job.list {
-        "quiet -- selftests --list"
-    } else {
-        "quiet -- selftests"
-    }
-    .to_owned();
-    let mut parser = Parser::default();
-    let mut reported = 0;
-    let boot = console::watch(&machine, LIMIT, |piece| {
-        parser.feed(piece);
-        for line in &parser.done[reported..] {
-            let name = full(&line.name);
-            let outcome = match (&line.skip, line.ok) {
-                (Some(reason), _) => Outcome::Skipped(reason.clone()),
-                (None, true) => Outcome::Passed,
-                (None, false) => Outcome::Failed(line.output.clone()),
-            };
-            if job.wants(&name) && !job.list {
-                job.report.add(name, outcome, line.duration);
-            }
+    let mut chosen = String::new();
+    if job.list || job.filter != "*" {
+        machine.command_line = "quiet -- selftests --list".to_owned();
+        let listed = console::boot(&machine, LIMIT)?.text;
+        match choose(job, &prefix, &listed) {
+            Some(names) => chosen = names,
+            None => return Ok(()),
         }
-        reported = parser.done.len();
-    })?;
-    if job.list {
-        let names = parser.listed.iter().map(|name| full(name));
-        names
-            .filter(|name| job.wants(name))
-            .for_each(|name| println!("{name}"));
+    }
+    machine.command_line = format!("quiet -- selftests {chosen}");
+    let mut results = Results::new(job, prefix);
+    let boot = console::watch(&machine, LIMIT, |piece| results.feed(piece))?;
+    results.end(
+        &format!("{:?}", boot.end),
+        boot.end == End::Status(results.expected_status()),
+        &boot.text,
+    );
+    Ok(())
+}
+
+/// Runs it on the host, when that is a Linux.
+pub fn run_on_host(job: &Job<'_>) -> Result<()> {
+    let prefix = "host.selftests".to_owned();
+    let Some(arch) = Arch::ALL
+        .into_iter()
+        .find(|arch| arch.name() == std::env::consts::ARCH)
+    else {
+        return Ok(());
+    };
+    if std::env::consts::OS != "linux" {
         return Ok(());
     }
-    let failed = parser.done.iter().any(|line| !line.ok);
-    // A status that the results do not explain: the suite did not get to its end, or lies.
-    let sound = parser.complete() && boot.end == End::Status(u8::from(failed));
-    let outcome = match sound {
-        true => Outcome::Passed,
-        false => Outcome::Failed(format!(
-            "the suite ended with {:?}\n{}",
-            boot.end, boot.text
-        )),
-    };
-    let name = full("ends");
-    if job.wants(&name) {
-        job.report.add(name, outcome, None);
+    let program = build::programs(arch)?
+        .into_iter()
+        .find(|path| path.ends_with("selftests"));
+    let program: PathBuf = program.context("cargo built no selftests")?;
+    let mut command = Command::new(&program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    if job.list || job.filter != "*" {
+        let listed = Command::new(&program).arg("--list").output()?;
+        match choose(job, &prefix, &String::from_utf8_lossy(&listed.stdout)) {
+            Some(names) => command.args(names.split(' ')),
+            None => return Ok(()),
+        };
     }
+    let mut results = Results::new(job, prefix);
+    let mut child = command.spawn()?;
+    let mut stdout = child.stdout.take().context("piped above")?;
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+        results.feed(&buffer[..length]);
+        text.extend(&buffer[..length]);
+    }
+    let status = child.wait()?;
+    let sound = status.code() == Some(results.expected_status().into());
+    results.end(&status.to_string(), sound, &String::from_utf8_lossy(&text));
     Ok(())
+}
+
+/// From what `selftests --list` prints (one name a line, on a console that may carry other lines): prints the names asked
+/// for when that is all to do, or returns them; `None` when there is nothing to run.
+fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
+    let is_name = |line: &&str| {
+        !line.is_empty()
+            && line
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let names = listed
+        .lines()
+        .filter(is_name)
+        .filter(|name| job.wants(&format!("{prefix}.{name}")));
+    let names: Vec<&str> = names.collect();
+    if job.list {
+        names.iter().for_each(|name| println!("{prefix}.{name}"));
+        return None;
+    }
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Passes results on as they come.
+struct Results<'a> {
+    job: &'a Job<'a>,
+    prefix: String,
+    parser: Parser,
+    reported: usize,
+}
+
+impl<'a> Results<'a> {
+    fn new(job: &'a Job<'a>, prefix: String) -> Self {
+        Results {
+            job,
+            prefix,
+            parser: Parser::default(),
+            reported: 0,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        self.parser.feed(bytes);
+        for line in &self.parser.done[self.reported..] {
+            self.job.report.add(
+                format!("{}.{}", self.prefix, line.name),
+                line.outcome(),
+                line.duration,
+            );
+        }
+        self.reported = self.parser.done.len();
+    }
+
+    /// 1 when a test failed, else 0.
+    fn expected_status(&self) -> u8 {
+        self.parser.done.iter().any(|line: &Line| !line.ok).into()
+    }
+
+    /// A suite that does not get to its end, or ends with a status that its results do not explain, has failed as such.
+    fn end(&self, how: &str, sound: bool, text: &str) {
+        if !sound || !self.parser.complete() {
+            let why = format!("the suite ended with {how}\n{text}");
+            self.job
+                .report
+                .add(format!("{}.end", self.prefix), Outcome::Failed(why), None);
+        }
+    }
 }

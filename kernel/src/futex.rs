@@ -31,7 +31,7 @@ static WAITERS: Lock<Vec<Waiter>, { ranks::FUTEX }> = Lock::new(Vec::new());
 
 /// The key of the word at `address`. Without `private`, a word in shared memory is the same for all who map it.
 fn key(address: u64, private: bool) -> Result<Key> {
-    if address % 4 != 0 {
+    if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     uaccess::check(address, 4)?;

@@ -20,6 +20,8 @@ pub const FUTEX: u8 = 170;
 pub const TIMERS: u8 = 175;
 pub const WAIT_QUEUE: u8 = 180;
 pub const SCHEDULER: u8 = 185;
+/// Which address space a process has: looked up by a fault in any user access, whatever lock that is under.
+pub const SPACE: u8 = 187;
 pub const RANDOM: u8 = 190;
 pub const KERNEL_STACKS: u8 = 192;
 /// Above the memory manager's: anybody may log.

@@ -2,10 +2,11 @@
 
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::errno::Errno;
-use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGTRAP, SigInfo};
+use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::task::{self, Task, Work};
 use crate::{fs, sched, syscall, timers};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
 use mm::fault::{Access, Mode, Resolution};
@@ -49,7 +50,7 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
     match trap {
         Trap::Syscall => return syscall::enter(task, user),
         Trap::Interrupt(irq) => interrupt(irq),
-        Trap::PageFault { addr, access, .. } => page_fault(task, user, addr, access),
+        Trap::PageFault { addr, access, .. } => page_fault(task, addr, access),
         other => signal::force(task, fault_info(other, user)),
     }
     None
@@ -63,35 +64,47 @@ fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, interrupted: Optio
         task.count_involuntary_switch();
         sched::yield_now();
     }
-    if interrupted.is_some() || work.intersects(Work::SIGNAL | Work::RESTORE_MASK) {
+    if work.contains(Work::OUT_OF_MEMORY) {
+        task.clear_work(Work::OUT_OF_MEMORY);
+        out_of_memory(task);
+    }
+    if interrupted.is_some() || task.work().intersects(Work::SIGNAL | Work::RESTORE_MASK) {
         signal::deliver(task, user, interrupted);
     }
 }
 
 /// A page fault in user mode: resolved, or a signal.
-fn page_fault(task: &Arc<Task>, user: &UserContext, addr: VirtAddr, access: Access) {
-    let resolution = task
-        .process()
-        .space()
-        .map_or(Resolution::NotMapped, |space| {
-            space.fault(addr, access, Mode::User)
-        });
-    let info = match resolution {
+fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
+    let info = match resolve(task, addr, access, Mode::User) {
         Resolution::Done => return,
         Resolution::NotMapped => SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
         Resolution::Denied => SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
         Resolution::Bus => SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
-        Resolution::NoMem => {
-            log::warn!(
-                "out of memory: killed {} at {:x}, ip {:x}",
-                task::describe_current(),
-                addr.0,
-                user.pc()
-            );
-            SigInfo::kernel(SIGKILL)
-        }
+        Resolution::NoMem => return out_of_memory(task),
     };
     signal::force(task, info);
+}
+
+fn resolve(task: &Task, addr: VirtAddr, access: Access, mode: Mode) -> Resolution {
+    let process = task.process();
+    let Some(space) = process.space() else {
+        return Resolution::NotMapped;
+    };
+    let resolution = space.fault(addr, access, mode);
+    if resolution == Resolution::Done {
+        process.faults.fetch_add(1, Relaxed);
+    }
+    resolution
+}
+
+/// No memory for a page that the program may use: nothing can be done but to end it.
+fn out_of_memory(task: &Arc<Task>) {
+    log::warn!(
+        "out of memory: killed {}[{}]",
+        task.comm(),
+        task.process().pid()
+    );
+    signal::kill_current(task);
 }
 
 /// The signal of a trap that is always the program's mistake.
@@ -127,25 +140,15 @@ pub fn interrupt(irq: Irq) {
     }
 }
 
-/// A page fault in the kernel's user access routines: `true` when the access can be repeated.
+/// A page fault in the kernel's user access routines: `true` when the access can be repeated. It may come under any lock
+/// of the kernel crate, so it takes none below [`crate::ranks::SCHEDULER`].
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let Some(task) = sched::current() else {
         return false;
     };
-    match task
-        .process()
-        .space()
-        .map(|space| space.fault(addr, access, Mode::Kernel))
-    {
-        Some(Resolution::Done) => true,
-        Some(Resolution::NoMem) => {
-            log::warn!(
-                "out of memory: killed {} in a system call",
-                task::describe_current()
-            );
-            signal::kill_current(&task);
-            false
-        }
-        _ => false,
+    let resolution = resolve(&task, addr, access, Mode::Kernel);
+    if resolution == Resolution::NoMem {
+        task.add_work(Work::OUT_OF_MEMORY);
     }
+    resolution == Resolution::Done
 }

@@ -12,6 +12,7 @@ const IDC: u64 = 1 << 28;
 const DIC: u64 = 1 << 29;
 
 /// A leaf that user mode may execute: valid, EL0, not UXN. Tables have no shareability.
+#[inline]
 fn executable(raw: u64) -> bool {
     raw & (bits::VALID | bits::AP_USER | bits::SH_INNER | bits::UXN)
         == bits::VALID | bits::AP_USER | bits::SH_INNER

@@ -68,6 +68,7 @@ impl PteFormat for Format {
     const CONTIG_ORDER: Option<Order> = Some(Order(4));
     const BREAK_BEFORE_MAKE: bool = true;
 
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & VALID == 0 {
             if raw & SW_INVALID_LEAF == 0 {
@@ -85,6 +86,7 @@ impl PteFormat for Format {
         }
     }
 
+    #[inline]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         let mut raw = pfn.start().0 & ADDRESS;
         let mut set = |on: bool, bit: u64| raw |= if on { bit } else { 0 };
@@ -111,11 +113,13 @@ impl PteFormat for Format {
         }
     }
 
+    #[inline]
     fn table(pfn: Pfn) -> u64 {
         (pfn.start().0 & ADDRESS) | TABLE_OR_PAGE | VALID
     }
 }
 
+#[inline]
 fn attrs(raw: u64) -> Attrs {
     let has = |bit: u64| raw & bit != 0;
     let user = has(AP_USER);

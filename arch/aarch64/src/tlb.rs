@@ -16,24 +16,30 @@ impl Machine for Hardware {
     type Mem = Self;
     type Tlb = Self;
     type Cpu = Self;
+    #[inline]
     fn mem(&self) -> &Self {
         self
     }
+    #[inline]
     fn tlb(&self) -> &Self {
         self
     }
+    #[inline]
     fn cpu(&self) -> &Self {
         self
     }
     /// Nothing: the kernel half has a root of its own, TTBR1.
+    #[inline]
     fn prepare_root(&self, _root: Pfn) {}
 }
 
 /// Where the direct map has a frame.
+#[inline]
 fn mapped(frame: Pfn) -> *mut u8 {
     (DIRECT_MAP + frame.start().0) as *mut u8
 }
 
+#[inline]
 fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
     assert!(index < TABLE_ENTRIES);
     // SAFETY: the memory manager owns the frame as a table; all its entries are only used through atomics.
@@ -42,6 +48,7 @@ fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
 
 /// After an entry was written: the walker sees it. Kernel entries and tables may be used by the very next instruction; for
 /// user entries the return to user mode synchronises.
+#[inline]
 fn written(raw: u64) {
     // SAFETY: barriers.
     unsafe {
@@ -53,16 +60,19 @@ fn written(raw: u64) {
 }
 
 impl PhysMem for Hardware {
+    #[inline]
     fn load(&self, table: Pfn, index: usize) -> u64 {
         // Pairs with the release in `store`, `swap` and `compare_exchange`.
         slot(table, index).load(Ordering::Acquire)
     }
+    #[inline]
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         icache::before_mapping(raw);
         // Pairs with `load`: who sees the entry sees the contents of what it points to.
         slot(table, index).store(raw, Ordering::Release);
         written(raw);
     }
+    #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         icache::before_mapping(raw);
         // Both sides of the pair with `load`.
@@ -70,6 +80,7 @@ impl PhysMem for Hardware {
         written(raw);
         old
     }
+    #[inline]
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
         icache::before_mapping(new);
         // As in `swap`.
@@ -115,6 +126,7 @@ impl PhysMem for Hardware {
             );
         }
     }
+    #[inline]
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
         // SAFETY: the range is the caller's memory, in the direct map.
         unsafe {
@@ -125,6 +137,7 @@ impl PhysMem for Hardware {
             )
         };
     }
+    #[inline]
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: as in `read`.
         unsafe {
@@ -197,9 +210,11 @@ impl Tlb for Hardware {
 }
 
 impl Cpu for Hardware {
+    #[inline]
     fn id(&self) -> usize {
         0
     }
+    #[inline]
     fn count(&self) -> usize {
         1
     }

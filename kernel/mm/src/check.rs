@@ -5,7 +5,7 @@ use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Machine};
 use crate::frame::{Kind, Mm};
 use crate::object::Object;
-use crate::space::{AddressSpace, Inner};
+use crate::state::{AddressSpace, Inner};
 use crate::table::{for_each_leaf, for_each_table, lookup};
 use crate::vma::{Backing, Prot, Vma};
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -7,8 +7,8 @@
 //! |---|---|
 //! | [`addr`] | addresses, frame and page numbers, orders, ranges |
 //! | [`arch`] | the seam to a machine: four small traits |
-//! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
 //! | [`sync`] | atomics and the ranked spin lock |
+//! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
 //! | [`asid`] | address-space tags |
 //! | [`frame`] | the frame table, the buddy allocator, the reserve, and [`frame::Mm`] that owns them |
 //! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
@@ -16,8 +16,9 @@
 //! | [`vma`] | what the user asked for |
 //! | [`tlb`] | the gather: a freed frame travels with its flush |
 //! | [`table`] | the only place that writes page-table entries |
-//! | [`space`] | [`space::AddressSpace`]; one user verb per file |
+//! | [`state`] | [`state::AddressSpace`]: what its lock covers, its beginning and its end |
 //! | [`fault`] | what starts from hardware, and what touches memory as hardware would |
+//! | [`space`] | the user's verbs, one per file |
 //! | [`check`] | verifies everything against everything |
 //!
 //! # The lock order
@@ -54,6 +55,7 @@ pub mod frame;
 pub mod object;
 pub mod space;
 pub mod stat;
+pub mod state;
 pub mod sync;
 pub mod table;
 pub mod tlb;

@@ -161,8 +161,8 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
     // Descriptors that were shared with another process (CLONE_FILES) stay as they are there.
-    let mut files = task.files();
-    if Arc::get_mut(&mut files).is_none() && Arc::strong_count(&files) > 2 {
+    let files = task.files();
+    if Arc::strong_count(&files) > 2 {
         task.set_files(Arc::new(files.fork()));
     }
     task.files().close_on_exec();

@@ -74,8 +74,14 @@ pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
 
 /// Whether the thread is to end as soon as it can.
 fn is_killed(task: &Task) -> bool {
-    task.process().is_ending_for(task)
-        || (task.pending.lock().set() | task.process().pending.lock().set()) & bit(SIGKILL) != 0
+    task.process().is_ending_for(task) || pending_set(task) & bit(SIGKILL) != 0
+}
+
+/// What is pending for the thread or its process. One lock at a time: they have one rank.
+pub(crate) fn pending_set(task: &Task) -> SigSet {
+    let own = task.pending.lock().set();
+    let shared = task.process().pending.lock().set();
+    own | shared
 }
 
 /// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending signal is free now.
@@ -96,7 +102,7 @@ pub fn set_temporary_mask(set: SigSet) {
 
 /// Notes in the thread's work whether something that it does not block is pending.
 pub(crate) fn recalculate(task: &Task) {
-    let set = task.pending.lock().set() | task.process().pending.lock().set();
+    let set = pending_set(task);
     if set & !task.blocked() != 0 || task.process().wants_attention(task) {
         task.add_work(Work::SIGNAL);
     } else {

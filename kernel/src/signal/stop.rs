@@ -93,7 +93,8 @@ pub fn continue_process(process: &Arc<Process>) {
 
 /// The running thread stays here while its process is stopped.
 pub(super) fn stay_stopped(task: &Arc<Task>) {
-    while task.process().stop.lock().is_stopped() && !is_killed(task) {
+    let is_stopped = || task.process().stop.lock().is_stopped();
+    while is_stopped() && !is_killed(task) {
         task.set_state(TaskState::Stopped);
         sched::schedule();
     }

@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
 use crate::futex as words;
-use crate::task::{self, CloneRequest, Pid, ProcessTimes, Task, WaitRequest, WaitTarget, Waited};
+use crate::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
 use crate::uaccess;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -219,19 +219,15 @@ fn write_usage(address: u64, waited: &Waited) -> Result {
     if address == 0 {
         return Ok(());
     }
-    let ProcessTimes {
-        user,
-        system,
-        children_user,
-        children_system,
-    } = waited.times;
-    time::write_rusage(
-        address,
-        user + children_user,
-        system + children_system,
-        waited.peak_rss,
-        [0; 4],
-    )
+    let times = &waited.times;
+    let usage = time::Usage {
+        user: times.user + times.children_user,
+        system: times.system + times.children_system,
+        peak_rss: waited.peak_rss,
+        faults: waited.faults,
+        switches: (0, 0),
+    };
+    usage.write(address)
 }
 
 /// waitid(2).

@@ -200,7 +200,7 @@ pub fn sigpending(task: &Task, set: u64, size: u64) -> Result<u64> {
     if size > 8 {
         return Err(Errno::EINVAL);
     }
-    let pending = task.pending.lock().set() | task.process().pending.lock().set();
+    let pending = signal::pending_set(task);
     let bytes = (pending & task.blocked()).to_ne_bytes();
     uaccess::write_bytes(set, &bytes[..size as usize])?;
     Ok(0)

@@ -18,7 +18,7 @@ pub const RELEASE: &str = "6.12.0-quire";
 /// uname -v
 pub const VERSION: &str = concat!("#1 Quire ", env!("CARGO_PKG_VERSION"));
 
-static HOSTNAME: Lock<([u8; 64], usize), { ranks::LOG }> = Lock::new(([0; 64], 0));
+static HOSTNAME: Lock<([u8; 64], usize), { ranks::PROCESS }> = Lock::new(([0; 64], 0));
 
 /// The host's name; "quire" until somebody sets another.
 pub fn hostname() -> alloc::vec::Vec<u8> {

@@ -304,54 +304,67 @@ pub fn times(task: &Task, address: u64) -> Result<u64> {
     Ok(now / TICK)
 }
 
+/// What `struct rusage` tells; times in ns, the largest resident set in pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Time in user mode.
+    pub user: u64,
+    /// Time in the kernel.
+    pub system: u64,
+    /// Largest resident set.
+    pub peak_rss: u64,
+    /// Page faults, all minor.
+    pub faults: u64,
+    /// Voluntary and involuntary context switches.
+    pub switches: (u64, u64),
+}
+
 /// getrusage(2).
 pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
     task.times.leave_kernel(timers::now());
     let process = task.process();
     let times = process.times();
-    let own_peak = || {
-        process
+    let (faults, children_faults) = process.faults();
+    let own = || Usage {
+        user: times.user,
+        system: times.system,
+        peak_rss: process
             .with_space(|space| space.usage().peak_rss)
-            .unwrap_or(0)
+            .unwrap_or(0),
+        faults,
+        switches: task.switches(),
     };
-    let switches = || task.switches();
-    let (user, system, peak, switches) = match who as i32 {
-        0 => (times.user, times.system, own_peak(), switches()),
-        1 => (
-            task.times.user(),
-            task.times.system(),
-            own_peak(),
-            switches(),
-        ),
-        -1 => (
-            times.children_user,
-            times.children_system,
-            process.children_peak_rss(),
-            (0, 0),
-        ),
+    let usage = match who as i32 {
+        0 => own(),
+        1 => Usage {
+            user: task.times.user(),
+            system: task.times.system(),
+            ..own()
+        },
+        -1 => Usage {
+            user: times.children_user,
+            system: times.children_system,
+            peak_rss: process.children_peak_rss(),
+            faults: children_faults,
+            switches: (0, 0),
+        },
         _ => return Err(Errno::EINVAL),
     };
-    write_rusage(address, user, system, peak, [0, 0, switches.0, switches.1])?;
+    usage.write(address)?;
     Ok(0)
 }
 
-/// `struct rusage`: user and system time, largest resident set in KiB (from pages), three unused, minor and major
-/// faults, swaps, blocks in and out, messages, signals, voluntary and involuntary switches.
-/// `counts`: minor and major faults, voluntary and involuntary switches.
-pub fn write_rusage(
-    address: u64,
-    user: u64,
-    system: u64,
-    peak_rss: u64,
-    counts: [u64; 4],
-) -> Result {
-    let mut words = [0; 18];
-    words[..2].copy_from_slice(&timeval(user));
-    words[2..4].copy_from_slice(&timeval(system));
-    words[4] = peak_rss * 4;
-    words[8] = counts[0];
-    words[9] = counts[1];
-    words[16] = counts[2];
-    words[17] = counts[3];
-    uaccess::write(address, &words)
+impl Usage {
+    /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor and major faults,
+    /// swaps, blocks in and out, messages in and out, signals, voluntary and involuntary switches.
+    pub fn write(&self, address: u64) -> Result {
+        let mut words = [0; 18];
+        words[..2].copy_from_slice(&timeval(self.user));
+        words[2..4].copy_from_slice(&timeval(self.system));
+        words[4] = self.peak_rss * 4;
+        words[8] = self.faults;
+        words[16] = self.switches.0;
+        words[17] = self.switches.1;
+        uaccess::write(address, &words)
+    }
 }

@@ -29,7 +29,7 @@ impl CallSet {
 }
 
 /// How often each was called. A program that tries all numbers must not fill memory: those above fall together.
-static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::LOG }> = Lock::new(BTreeMap::new());
+static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::PROCESS }> = Lock::new(BTreeMap::new());
 const HIGHEST: u64 = 1023;
 
 fn name(number: u64) -> String {

@@ -65,7 +65,7 @@ pub struct Process {
     ppid: AtomicI32,
     pgid: AtomicI32,
     sid: AtomicI32,
-    space: Lock<Option<Arc<AddressSpace>>, { ranks::PROCESS }>,
+    space: Lock<Option<Arc<AddressSpace>>, { ranks::SPACE }>,
     image: Lock<Image, { ranks::PROCESS }>,
     pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
     pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
@@ -95,6 +95,9 @@ pub struct Process {
     /// personality(2).
     pub(crate) personality: AtomicU32,
     pub(crate) did_exec: AtomicBool,
+    /// Page faults that were resolved, of all its threads.
+    pub(crate) faults: AtomicU64,
+    pub(super) children_faults: AtomicU64,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub(crate) no_new_privs: AtomicBool,
     /// prctl(PR_SET_THP_DISABLE).
@@ -143,6 +146,8 @@ impl Process {
             dumpable: AtomicU32::new(1),
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
+            faults: AtomicU64::new(0),
+            children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
             thp_disabled: AtomicBool::new(false),
             child_events: WaitQueue::new(),
@@ -356,6 +361,14 @@ impl Process {
     /// Changes the credentials.
     pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
         f(&mut self.credentials.lock())
+    }
+
+    /// Page faults of its own and of children that were waited for. All are minor: there is no disk.
+    pub fn faults(&self) -> (u64, u64) {
+        (
+            self.faults.load(Relaxed),
+            self.children_faults.load(Relaxed),
+        )
     }
 
     /// Largest resident set of children that were waited for, in pages.

@@ -68,6 +68,8 @@ bitflags::bitflags! {
         const EXIT = 1 << 2;
         /// The signal mask of before sigsuspend, ppoll or pselect is to be put back.
         const RESTORE_MASK = 1 << 3;
+        /// There was no memory for a fault in a system call: it is to be killed.
+        const OUT_OF_MEMORY = 1 << 4;
     }
 }
 

@@ -120,7 +120,8 @@ impl Process {
         timer.id = None;
         if timer.interval != 0 {
             let now = timers::now();
-            let missed = now.saturating_sub(timer.deadline) / timer.interval;
+            let late = now.saturating_sub(timer.deadline);
+            let missed = late / timer.interval;
             timer.deadline += (missed + 1) * timer.interval;
             timer.id = Some(timers::set(
                 timer.deadline,

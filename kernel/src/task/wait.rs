@@ -4,7 +4,6 @@ use super::exit::exit_code;
 use super::{Pid, Process, ProcessTimes, Task, table};
 use crate::errno::{Errno, Result};
 use crate::signal::{SIGCHLD, SIGCONT};
-use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 
@@ -45,6 +44,8 @@ pub struct Waited {
     pub times: ProcessTimes,
     /// Its largest resident set, in pages.
     pub peak_rss: u64,
+    /// Page faults of the child and of its own children.
+    pub faults: u64,
 }
 
 /// waitid's WSTOPPED, which wait4 calls WUNTRACED.
@@ -127,31 +128,33 @@ fn look(parent: &Process, request: &WaitRequest) -> Result<Option<Waited>> {
             child.clone()
         };
         drop(children);
-        let times = child.times();
-        let peak_rss = child.last_peak_rss.load(Relaxed);
-        if reaped {
-            reap(parent, &child, &times, peak_rss);
-        }
-        let uid = child.credentials(|c| c.uid[0]);
-        return Ok(Some(Waited {
+        let waited = Waited {
             pid: child.pid(),
-            uid,
+            uid: child.credentials(|c| c.uid[0]),
             status,
             code,
             number,
-            times,
-            peak_rss,
-        }));
+            times: child.times(),
+            peak_rss: child
+                .last_peak_rss
+                .load(Relaxed)
+                .max(child.children_peak_rss()),
+            faults: child.faults().0 + child.faults().1,
+        };
+        if reaped {
+            reap(parent, &waited);
+        }
+        return Ok(Some(waited));
     }
     if any { Ok(None) } else { Err(Errno::ECHILD) }
 }
 
-/// The zombie goes; its time is the parent's children's now.
-fn reap(parent: &Process, child: &Arc<Process>, times: &ProcessTimes, peak_rss: u64) {
-    table::remove_process(child.pid());
+/// The zombie goes; what it used counts as its parent's children's now.
+fn reap(parent: &Process, child: &Waited) {
+    table::remove_process(child.pid);
     let mut past = parent.past_times.lock();
-    past.children_user += times.user + times.children_user;
-    past.children_system += times.system + times.children_system;
-    let largest = peak_rss.max(child.children_peak_rss.load(Relaxed));
-    parent.children_peak_rss.fetch_max(largest, Relaxed);
+    past.children_user += child.times.user + child.times.children_user;
+    past.children_system += child.times.system + child.times.children_system;
+    parent.children_faults.fetch_add(child.faults, Relaxed);
+    parent.children_peak_rss.fetch_max(child.peak_rss, Relaxed);
 }

@@ -23,6 +23,8 @@ struct Case {
     archive: Option<Vec<u8>>,
     words: &'static str,
     mem: &'static str,
+    /// More arguments for QEMU.
+    qemu: &'static [&'static str],
     /// All of these are on the console.
     says: Vec<&'static str>,
     status: u8,
@@ -40,6 +42,7 @@ impl Case {
             archive,
             words: "",
             mem: "256M",
+            qemu: &[],
             says: says.to_vec(),
             status,
         }
@@ -167,6 +170,7 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
         crash("null", &["CPU"]),
         crash("stack", &["stack"]),
     ];
+    cases.extend(machines(arch, &sound));
     for (name, sin) in [
         ("illegal_instruction", Sin::Illegal),
         ("read_null", Sin::ReadNull),
@@ -189,6 +193,35 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// Machines that are not the default one: other boards, older CPUs, much memory and little.
+fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
+    let on = |name, qemu| Case {
+        qemu,
+        ..Case::new(name, Some(sound.to_vec()), &[], 3)
+    };
+    let with = |name, mem| Case {
+        mem,
+        ..Case::new(name, Some(sound.to_vec()), &[], 3)
+    };
+    let mut cases = vec![with("memory_4g", "4G"), with("memory_64m", "64M")];
+    cases.extend(match arch {
+        Arch::X86_64 => [
+            on(
+                "microvm",
+                &["-machine", "microvm,rtc=on,auto-kernel-cmdline=off"] as &[_],
+            ),
+            on("cpu_without_smap", &["-cpu", "qemu64"]),
+            on("cpu_haswell", &["-cpu", "Haswell-noTSX"]),
+        ],
+        Arch::Aarch64 => [
+            on("gic_v3", &["-machine", "virt,gic-version=3"] as &[_]),
+            on("cpu_cortex_a53", &["-cpu", "cortex-a53"]),
+            on("started_in_el2", &["-machine", "virt,virtualization=on"]),
+        ],
+    });
+    cases
+}
+
 /// The kernel fails on purpose: the report names what happened, and the backtrace has names.
 fn crash(how: &'static str, says: &[&'static str]) -> Case {
     let (name, words) = match how {
@@ -208,6 +241,7 @@ fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.mem = case.mem.to_owned();
     machine.command_line = case.words.to_owned();
+    machine.extra = case.qemu.iter().map(|&word| word.to_owned()).collect();
     let file = case
         .archive
         .as_ref()

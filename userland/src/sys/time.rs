@@ -48,3 +48,36 @@ pub fn itimer(first: u64, every: u64) -> Result<()> {
     )
     .map(|_| ())
 }
+
+/// Runs exactly `2 * rounds` instructions (and a few around them).
+#[inline(never)]
+pub fn spin(rounds: u64) {
+    // SAFETY: counts a register down.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) rounds => _, options(nomem, nostack));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("2:", "subs {n}, {n}, #1", "b.ne 2b", n = inout(reg) rounds => _, options(nomem, nostack));
+    }
+}
+
+/// Whether the clock counts instructions, as it does under QEMU's -icount shift=0: a loop of a known number of them
+/// takes exactly that many nanoseconds, time after time.
+pub fn counts_instructions() -> bool {
+    let timed = |rounds| {
+        let start = now();
+        spin(rounds);
+        now() - start
+    };
+    // The best of a few: the timer's interrupt may fall into one. The clock's own steps may be 16 ns or more.
+    (0..3).all(|_| {
+        let slope = (0..4)
+            .map(|_| timed(30_000).saturating_sub(timed(10_000)))
+            .min()
+            .unwrap_or(0);
+        (39_800..=40_200).contains(&slope)
+    })
+}

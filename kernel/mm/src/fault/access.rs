@@ -4,7 +4,7 @@ use super::Access;
 use super::resolve::resolve;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
-use crate::space::AddressSpace;
+use crate::state::AddressSpace;
 
 impl<M: Machine> AddressSpace<M> {
     /// Reads through the page tables, faulting pages in (as a user's read); returns bytes copied before the first bad page.

@@ -4,7 +4,7 @@ use super::resolve::resolve;
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
-use crate::space::AddressSpace;
+use crate::state::AddressSpace;
 use crate::table::Cursor;
 use crate::vma::{Prot, Vma};
 

@@ -3,8 +3,8 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::Mm;
-use crate::space::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::stat::Event;
+use crate::state::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::vma::VmaFlags;
 
 /// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS, and leaving the guard gap

@@ -1,11 +1,11 @@
 //! madvise(2).
 
-use super::{AddressSpace, Advice, Error, Inner, user_pages};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::fault::{Access, Resolution};
 use crate::frame::Mm;
 use crate::object::Object;
+use crate::state::{AddressSpace, Advice, Error, Inner, user_pages};
 use crate::table::{Zap, clear_accessed};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
@@ -88,7 +88,8 @@ impl<M: Machine> Inner<M> {
             {
                 return Err(Error::Inval);
             }
-            self.vmas.update(range, |v| v.flags = v.flags - clear | set);
+            self.vmas
+                .update(range, |v| v.flags = (v.flags - clear) | set);
         } else {
             self.advise_pages(mm, asid, range, advice)?;
         }

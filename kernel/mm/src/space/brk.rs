@@ -1,9 +1,9 @@
 //! brk(2).
 
-use super::{AddressSpace, Inner, user_pages};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::Mm;
+use crate::state::{AddressSpace, Inner, user_pages};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::vec::Vec;
 

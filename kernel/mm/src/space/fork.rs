@@ -1,9 +1,9 @@
 //! fork(2): a copy for a child.
 
-use super::{AddressSpace, Inner};
 use crate::arch::Machine;
 use crate::frame::OutOfMemory;
 use crate::stat::Event;
+use crate::state::{AddressSpace, Inner};
 use crate::table::copy_range;
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;

@@ -1,9 +1,9 @@
 //! What /proc and mincore(2) show.
 
-use super::{AddressSpace, Error, PageInfo, Smaps, Usage, user_pages};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Machine};
 use crate::frame::{Kind, Mm};
+use crate::state::{AddressSpace, Error, PageInfo, Smaps, Usage, user_pages};
 use crate::table::{for_each_leaf, lookup};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::vec::Vec;

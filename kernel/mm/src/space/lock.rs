@@ -1,9 +1,9 @@
 //! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted, shown.
 
-use super::{AddressSpace, Error, Inner, user_pages};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::fault::Resolution;
+use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
@@ -124,7 +124,7 @@ impl<M: Machine> Inner<M> {
                     end,
                 },
                 |v| {
-                    v.flags = v.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT) | flags;
+                    v.flags = (v.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
                 },
             );
         }

@@ -1,9 +1,9 @@
 //! mmap(2).
 
-use super::{AddressSpace, Error, Inner, MapRequest, Place, user_pages};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::Mm;
+use crate::state::{AddressSpace, Error, Inner, MapRequest, Place, user_pages};
 use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {

@@ -1,8 +1,7 @@
-//! A user address space; one user verb per file. Errors are those of the manual pages (mmap(2) and its relatives).
+//! The user's verbs, one per file. Errors are those of the manual pages (mmap(2) and its relatives).
 
 mod advise;
 mod brk;
-mod figures;
 mod fork;
 mod info;
 mod lock;
@@ -10,123 +9,9 @@ mod map;
 mod place;
 mod protect;
 mod remap;
-mod types;
 mod unmap;
 
-pub(crate) use figures::Rss;
-pub use types::{Advice, Error, Limits, MapRequest, PageInfo, Place, Smaps, Usage};
-
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine, PteFormat};
-use crate::frame::{Mm, OutOfMemory};
-use crate::sync::{Lock, rank};
-use crate::table::{PageTable, Zap, zap_range};
-use crate::tlb::Gather;
-use crate::vma::{VmaFlags, VmaTree};
-use alloc::sync::Arc;
-
-/// A mapping that asks for no address never gets one below this (Linux: vm.mmap_min_addr).
-pub const MMAP_MIN_ADDR: u64 = 65536;
-/// Kept free below a stack that may grow (Linux: stack_guard_gap, 256 pages).
-pub const STACK_GUARD_GAP: u64 = 256 * PAGE_SIZE;
-
-/// A user address space.
-pub struct AddressSpace<M: Machine> {
-    pub(crate) mm: Arc<Mm<M>>,
-    pub(crate) asid: Asid,
-    pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
-}
-
-/// What the lock of the space covers.
-pub(crate) struct Inner<M: Machine> {
-    pub(crate) vmas: VmaTree<M>,
-    pub(crate) table: PageTable,
-    pub(crate) limits: Limits,
-    pub(crate) rss: Rss,
-    peak_total: u64,
-    mmap_top: VirtAddr,
-    brk_start: VirtAddr,
-    brk: VirtAddr,
-    /// Flags that every new VMA gets (mlockall(MCL_FUTURE)).
-    future: VmaFlags,
-}
-
-impl<M: Machine> AddressSpace<M> {
-    /// An empty address space.
-    pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, OutOfMemory> {
-        mm.prepare_idle_root();
-        let table = PageTable::new(mm)?;
-        let inner = Inner {
-            vmas: VmaTree::new(),
-            table,
-            limits: Limits::NONE,
-            rss: Rss::default(),
-            peak_total: 0,
-            mmap_top: VirtAddr(M::Pte::USER_END.0),
-            brk_start: VirtAddr(0),
-            brk: VirtAddr(0),
-            future: VmaFlags::empty(),
-        };
-        Ok(AddressSpace {
-            mm: mm.clone(),
-            asid: mm.take_asid(),
-            inner: Lock::new(inner),
-        })
-    }
-
-    /// The memory manager it lives in.
-    pub fn mm(&self) -> &Arc<Mm<M>> {
-        &self.mm
-    }
-    /// Its tag in the TLB.
-    pub fn asid(&self) -> Asid {
-        self.asid
-    }
-    /// The frame of its root table.
-    pub fn root(&self) -> crate::addr::Pfn {
-        self.inner.lock().table.root()
-    }
-    /// Sets the limits that later calls respect; what exceeds them already stays.
-    pub fn set_limits(&self, limits: Limits) {
-        self.inner.lock().limits = limits;
-    }
-    /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the caller's.
-    pub fn set_mmap_top(&self, top: VirtAddr) {
-        self.inner.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
-    }
-    /// Makes this the current CPU's user half.
-    pub fn activate(&self) {
-        let root = self.inner.lock().table.root();
-        self.mm.activate(root, self.asid);
-    }
-    /// If this CPU is in this space, leaves it for one with an empty user half.
-    pub fn leave(&self) {
-        let root = self.inner.lock().table.root();
-        self.mm.leave(root);
-    }
-}
-
-/// The pages that `len` bytes from `start` touch; `None` when they end past the last user address.
-pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRange> {
-    let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
-    (end <= M::Pte::USER_END && start <= end).then_some(VirtRange { start, end })
-}
-
-impl<M: Machine> Drop for AddressSpace<M> {
-    /// The end of an address space: everything goes. The CPU that runs this leaves it first; no other may be in it.
-    fn drop(&mut self) {
-        let inner = self.inner.get_mut();
-        self.mm.deactivate(inner.table.root());
-        self.mm.retire_asid(self.asid);
-        let mut gather = Gather::dead(&self.mm);
-        let mut zap = Zap {
-            dead: true,
-            ..Zap::default()
-        };
-        for vma in inner.vmas.as_slice() {
-            zap_range(&self.mm, &mut inner.table, vma.range, &mut gather, &mut zap);
-        }
-        gather.finish();
-        inner.table.free_root(&self.mm);
-    }
-}
+pub use crate::state::{
+    AddressSpace, Advice, Error, Limits, MMAP_MIN_ADDR, MapRequest, PageInfo, Place,
+    STACK_GUARD_GAP, Smaps, Usage,
+};

@@ -1,8 +1,8 @@
 //! Where a mapping goes when its address is free to choose: from the top down, as Linux does.
 
-use super::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
+use crate::state::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::vma::{Vma, VmaFlags};
 
 /// The lowest address that a mapping below `vma` must end at.

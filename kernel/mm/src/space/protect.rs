@@ -1,9 +1,9 @@
 //! mprotect(2).
 
-use super::{AddressSpace, Error, Inner, user_pages};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::Mm;
+use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::table::protect_range;
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};

@@ -1,9 +1,9 @@
 //! mremap(2).
 
-use super::{AddressSpace, Error, Inner, user_pages};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::Mm;
+use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
 use crate::vma::{Vma, VmaFlags};

@@ -1,10 +1,10 @@
 //! munmap(2), and dropping an object's pages.
 
-use super::{AddressSpace, Error, Inner, user_pages};
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::{Mm, OutOfMemory};
 use crate::object::Object;
+use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::table::{Zap, zap_range};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Vma};

@@ -1,6 +1,6 @@
 //! execve: what a program gets, scripts, and files that are no programs.
 use std::os::unix::fs::PermissionsExt;
-use userland::ktap::{Outcome, Stop, in_child, skip};
+use userland::ktap::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, file, sig};
 use userland::{check, check_eq, check_err};
@@ -18,11 +18,6 @@ userland::tests![
     exec_keeps_and_resets_signals,
     exec_ends_threads,
 ];
-
-/// User-mode emulators hand exec to the host's kernel, which knows nothing of this machine's programs.
-fn emulated() -> bool {
-    std::env::var_os("SELFTESTS_EMULATED").is_some()
-}
 
 fn me() -> String {
     std::env::current_exe()
@@ -91,9 +86,6 @@ fn exec_passes_environment() -> Outcome {
 }
 
 fn exec_auxiliary_vector() -> Outcome {
-    if emulated() {
-        return skip("user-mode emulation");
-    }
     let (_, text) = output(&me(), &["x", "--as", "auxv"], &[])?;
     let value = |key: u64| {
         let line = text
@@ -125,9 +117,6 @@ fn script(name: &str, text: &str) -> Result<(), Stop> {
 }
 
 fn exec_script() -> Outcome {
-    if emulated() {
-        return skip("user-mode emulation");
-    }
     script("s", &format!("#!{} --as\nnever read\n", me()))?;
     // The interpreter gets its one word, the script's path and the arguments; `--as` names the path's last part.
     let (status, text) = output("./s", &["ignored", "one", "two"], &[])?;
@@ -145,9 +134,6 @@ fn exec_script() -> Outcome {
 }
 
 fn exec_script_errors() -> Outcome {
-    if emulated() {
-        return skip("user-mode emulation");
-    }
     check_eq!(refusal("a", b"#!/nowhere/at/all\n")?, "ENOENT");
     check_eq!(refusal("b", b"#!\n")?, "ENOEXEC");
     check_eq!(refusal("c", b"#!.\n")?, "EACCES");
@@ -177,18 +163,12 @@ fn exec_refuses_what_is_no_program() -> Outcome {
         proc::exec("./loop", &strings(&["x"]), &[]),
         Errno(libc::ELOOP)
     );
-    if emulated() {
-        return Ok(());
-    }
     check_eq!(refusal("text", b"just text\n")?, "ENOEXEC");
     check_eq!(refusal("empty", b"")?, "ENOEXEC");
     Ok(())
 }
 
 fn exec_refuses_broken_elf() -> Outcome {
-    if emulated() {
-        return skip("user-mode emulation");
-    }
     let good = std::fs::read(me())?;
     check_eq!(refusal("short", &good[..40])?, "ENOEXEC");
     let mut other = good[..4096].to_vec();

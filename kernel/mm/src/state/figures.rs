@@ -47,7 +47,7 @@ fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) ->
 impl<M: Machine> Inner<M> {
     /// Whether `pages` more with these properties may be mapped: RLIMIT_AS, RLIMIT_DATA, and not more than there is RAM
     /// at all (vm.overcommit_memory 0, proc(5)).
-    pub(super) fn may_expand(
+    pub(crate) fn may_expand(
         &self,
         mm: &Mm<M>,
         pages: u64,
@@ -73,20 +73,20 @@ impl<M: Machine> Inner<M> {
         Ok(())
     }
     /// Whether `pages` more may be locked.
-    pub(super) fn may_lock(&self, pages: u64) -> bool {
+    pub(crate) fn may_lock(&self, pages: u64) -> bool {
         self.limits.memlock == u64::MAX
             || (self.locked_pages() + pages) << PAGE_SHIFT <= self.limits.memlock
     }
     /// Private writable pages (VmData).
-    pub(super) fn data_pages(&self) -> u64 {
+    pub(crate) fn data_pages(&self) -> u64 {
         self.pages_where(Vma::is_data)
     }
     /// Locked pages (VmLck).
-    pub(super) fn locked_pages(&self) -> u64 {
+    pub(crate) fn locked_pages(&self) -> u64 {
         self.pages_where(|v| v.flags.contains(VmaFlags::LOCKED))
     }
     /// Pages of the VMAs that `f` wants.
-    pub(super) fn pages_where(&self, f: impl Fn(&Vma<M>) -> bool) -> u64 {
+    pub(crate) fn pages_where(&self, f: impl Fn(&Vma<M>) -> bool) -> u64 {
         self.vmas
             .as_slice()
             .iter()
@@ -99,7 +99,7 @@ impl<M: Machine> Inner<M> {
         self.peak_total = self.peak_total.max(self.vmas.pages());
     }
     /// Pages of `range` that are private, writable and would be counted twice if it were replaced.
-    pub(super) fn pages_in(&self, range: VirtRange) -> u64 {
+    pub(crate) fn pages_in(&self, range: VirtRange) -> u64 {
         self.vmas.pages_in(range)
     }
 }

@@ -1,0 +1,86 @@
+//! What the tests share: addresses, requests, and a run on both formats.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use arch_sim::{Options, Sim, World};
+use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::arch::PteFormat;
+use mm::object::Object;
+use mm::space::{AddressSpace, MapRequest, Place};
+use mm::vma::{Backing, Prot, VmaFlags};
+use std::sync::Arc;
+
+/// PROT_READ | PROT_WRITE.
+pub const RW: Prot = Prot::READ.union(Prot::WRITE);
+/// Where tests map.
+pub const AT: VirtAddr = VirtAddr(0x4000_0000);
+pub type Space<F> = AddressSpace<Sim<F>>;
+
+/// The address of page `n` after [`AT`].
+pub fn page(n: u64) -> VirtAddr {
+    AT + n * PAGE_SIZE
+}
+
+/// A request for private memory.
+pub fn anon<F: PteFormat>(place: Place, pages: u64, prot: Prot) -> MapRequest<Sim<F>> {
+    let (flags, backing) = (VmaFlags::empty(), Backing::Anon);
+    MapRequest {
+        place,
+        len: pages * PAGE_SIZE,
+        prot,
+        flags,
+        backing,
+        populate: false,
+    }
+}
+
+/// A request for an object's pages.
+pub fn of_object<F: PteFormat>(
+    object: &Arc<Object<Sim<F>>>,
+    offset: u64,
+    at: VirtAddr,
+    pages: u64,
+    prot: Prot,
+    flags: VmaFlags,
+) -> MapRequest<Sim<F>> {
+    let backing = Backing::Object {
+        object: object.clone(),
+        offset,
+        file: None,
+    };
+    MapRequest {
+        backing,
+        flags,
+        ..anon(Place::Fixed(at), pages, prot)
+    }
+}
+
+/// Maps private memory at a fixed address.
+pub fn map<F: PteFormat>(space: &Space<F>, at: VirtAddr, pages: u64, prot: Prot) {
+    assert_eq!(space.map(anon(Place::Fixed(at), pages, prot)), Ok(at));
+}
+
+/// Runs each test on both formats.
+#[allow(unused_macros, reason = "as above")]
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod x86_64 { $(#[test] fn $name() { crate::common::run::<arch_x86_64::pte::Format>(super::$name) })* }
+        mod aarch64 { $(#[test] fn $name() { crate::common::run::<arch_aarch64::pte::Format>(super::$name) })* }
+    };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use on_both;
+
+/// Runs the test with and without tags and hardware bits, and compares frames before and after.
+pub fn run<F: PteFormat>(test: fn(&World<F>)) {
+    for (asids, hardware_ad) in [(1, true), (8, true), (8, false)] {
+        let world = World::<F>::new(Options {
+            asids,
+            hardware_ad,
+            ..Options::default()
+        });
+        let before = world.mm.counts();
+        test(&world);
+        assert_eq!(before, world.mm.counts());
+        world.check(&[], &[]);
+    }
+}

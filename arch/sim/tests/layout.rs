@@ -1,0 +1,264 @@
+//! What a user sees of the layout: stack, heap, mremap, /proc figures, errors.
+
+mod common;
+
+use arch_sim::World;
+use common::*;
+use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::arch::PteFormat;
+use mm::fault::Resolution;
+use mm::object::Object;
+use mm::space::{Advice, Error, Limits, MapRequest, Place};
+use mm::vma::{Backing, Prot, VmaFlags};
+
+on_both! {
+    a_stack_grows_to_its_limit
+    the_heap_grows_and_shrinks
+    remap_moves_the_pages
+    vmas_split_and_merge
+    errors_are_the_manuals
+    figures_are_right
+}
+
+fn a_stack_grows_to_its_limit<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    s.set_limits(Limits {
+        stack: 16 * PAGE_SIZE,
+        ..Limits::NONE
+    });
+    s.map(MapRequest {
+        flags: VmaFlags::GROWSDOWN | VmaFlags::STACK,
+        ..anon(Place::Fixed(page(600)), 2, RW)
+    })
+    .unwrap();
+    w.store(0, &s, page(590), 1).unwrap();
+    assert_eq!(s.usage().stack, 12);
+    w.store(0, &s, page(586), 1).unwrap();
+    assert_eq!(w.store(0, &s, page(585), 1), Err(Resolution::NotMapped));
+    // A neighbour below stops it at the guard gap, and a new mapping keeps away from it.
+    s.set_limits(Limits::NONE);
+    map(&s, page(300), 10, RW);
+    w.store(0, &s, page(566), 1).unwrap();
+    assert_eq!(w.store(0, &s, page(565), 1), Err(Resolution::NotMapped));
+    s.set_mmap_top(page(566));
+    assert_eq!(s.map(anon(Place::Hint(VirtAddr(0)), 1, RW)), Ok(page(299)));
+    w.check(&[&s], &[]);
+}
+
+fn the_heap_grows_and_shrinks<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    s.set_brk(page(0) + 100);
+    assert_eq!(s.brk(VirtAddr(0)), page(0) + 100);
+    assert_eq!(s.brk(page(4) + 1), page(4) + 1);
+    w.store(0, &s, page(4), 1).unwrap();
+    assert_eq!(w.store(0, &s, page(5), 1), Err(Resolution::NotMapped));
+    assert_eq!(w.store(0, &s, page(0), 1), Err(Resolution::NotMapped));
+    assert_eq!(s.brk(page(2)), page(2));
+    assert_eq!(w.load(0, &s, page(4)), Err(Resolution::NotMapped));
+    map(&s, page(8), 1, RW);
+    assert_eq!(
+        s.brk(page(8)),
+        page(2),
+        "no page left between heap and mapping"
+    );
+    assert_eq!(s.brk(page(7)), page(7));
+    s.set_limits(Limits {
+        data: 3 * PAGE_SIZE,
+        ..Limits::NONE
+    });
+    assert_eq!(s.brk(page(7) + 1), page(7));
+    w.check(&[&s], &[]);
+}
+
+fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 4, RW);
+    (0..4).for_each(|n| w.store(0, &s, page(n), n as u8 + 1).unwrap());
+    let to = page(1000);
+    assert_eq!(
+        s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, true, false, Some(to)),
+        Ok(to)
+    );
+    assert_eq!(w.load(0, &s, page(0)), Err(Resolution::NotMapped));
+    (0..4).for_each(|n| assert_eq!(w.load(1, &s, page(1000 + n)), Ok(n as u8 + 1)));
+    assert_eq!(w.load(0, &s, page(1005)), Ok(0));
+    w.check(&[&s], &[]);
+    // Shrink, grow in place, be blocked, move.
+    assert_eq!(
+        s.remap(to, 6 * PAGE_SIZE, 2 * PAGE_SIZE, false, false, None),
+        Ok(to)
+    );
+    assert_eq!(
+        s.remap(to, 2 * PAGE_SIZE, 3 * PAGE_SIZE, false, false, None),
+        Ok(to)
+    );
+    map(&s, page(1003), 1, Prot::READ);
+    assert_eq!(
+        s.remap(to, 3 * PAGE_SIZE, 4 * PAGE_SIZE, false, false, None),
+        Err(Error::NoMem)
+    );
+    let moved = s
+        .remap(to, 3 * PAGE_SIZE, 4 * PAGE_SIZE, true, false, None)
+        .unwrap();
+    assert_eq!(
+        (w.load(0, &s, moved), w.load(0, &s, moved + PAGE_SIZE)),
+        (Ok(1), Ok(2))
+    );
+    w.check(&[&s], &[]);
+    // DONTUNMAP leaves an empty mapping behind.
+    let again = s
+        .remap(moved, 4 * PAGE_SIZE, 4 * PAGE_SIZE, true, true, None)
+        .unwrap();
+    assert_eq!((w.load(0, &s, moved), w.load(0, &s, again)), (Ok(0), Ok(1)));
+    w.check(&[&s], &[]);
+    assert_eq!(
+        s.remap(again, PAGE_SIZE, 0, true, false, None),
+        Err(Error::Inval)
+    );
+    assert_eq!(
+        s.remap(page(5000), PAGE_SIZE, PAGE_SIZE, true, false, None),
+        Err(Error::Fault)
+    );
+    assert_eq!(
+        s.remap(
+            again,
+            2 * PAGE_SIZE,
+            PAGE_SIZE,
+            true,
+            false,
+            Some(again + PAGE_SIZE)
+        ),
+        Err(Error::Inval)
+    );
+}
+
+fn maps<F: PteFormat>(s: &Space<F>) -> Vec<(u64, u64, Prot)> {
+    let mut out = Vec::new();
+    let number = |va: VirtAddr| (va.0 - AT.0) / PAGE_SIZE;
+    s.for_each_vma(&mut |v| out.push((number(v.range.start), number(v.range.end), v.prot)));
+    out
+}
+
+fn vmas_split_and_merge<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 10, RW);
+    map(&s, page(10), 10, RW);
+    assert_eq!(maps(&s), [(0, 20, RW)]);
+    s.protect(page(5), 5 * PAGE_SIZE, Prot::READ).unwrap();
+    assert_eq!(maps(&s), [(0, 5, RW), (5, 10, Prot::READ), (10, 20, RW)]);
+    s.protect(page(5), 5 * PAGE_SIZE, RW).unwrap();
+    assert_eq!(maps(&s), [(0, 20, RW)]);
+    s.unmap(page(19), PAGE_SIZE).unwrap();
+    s.unmap(page(3), PAGE_SIZE).unwrap();
+    assert_eq!(maps(&s), [(0, 3, RW), (4, 19, RW)]);
+    map(&s, page(3), 1, RW);
+    assert_eq!(maps(&s), [(0, 19, RW)]);
+    s.advise(page(0), 2 * PAGE_SIZE, Advice::DontFork).unwrap();
+    assert_eq!(maps(&s), [(0, 2, RW), (2, 19, RW)]);
+    s.advise(page(0), 2 * PAGE_SIZE, Advice::DoFork).unwrap();
+    s.lock(page(1), 100, true, true).unwrap();
+    assert_eq!(maps(&s), [(0, 1, RW), (1, 2, RW), (2, 19, RW)]);
+    s.lock(page(1), 100, false, false).unwrap();
+    assert_eq!(maps(&s), [(0, 19, RW)]);
+}
+
+fn errors_are_the_manuals<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    assert_eq!(s.map(anon(Place::Hint(AT), 0, RW)), Err(Error::Inval));
+    assert_eq!(s.map(anon(Place::Fixed(AT + 1), 1, RW)), Err(Error::Inval));
+    assert_eq!(
+        s.map(anon(Place::Fixed(F::USER_END), 1, RW)),
+        Err(Error::NoMem)
+    );
+    assert_eq!(s.map(anon(Place::Hint(AT), 1 << 40, RW)), Err(Error::NoMem));
+    assert_eq!(
+        s.map(anon(Place::Hint(AT), 1025, RW)),
+        Err(Error::NoMem),
+        "more than all memory"
+    );
+    let big = MapRequest {
+        flags: VmaFlags::NORESERVE,
+        ..anon(Place::Hint(AT), 1 << 20, RW)
+    };
+    assert_eq!(s.map(big), Ok(AT));
+    assert_eq!(
+        s.map(anon(Place::FixedNoReplace(AT), 1, RW)),
+        Err(Error::Exist)
+    );
+    assert_eq!(s.unmap(AT + 1, PAGE_SIZE), Err(Error::Inval));
+    assert_eq!(s.unmap(AT, 0), Err(Error::Inval));
+    assert_eq!(s.unmap(F::USER_END, PAGE_SIZE), Err(Error::Inval));
+    assert_eq!(s.unmap(AT, PAGE_SIZE << 20), Ok(()));
+    assert_eq!(s.unmap(AT, PAGE_SIZE), Ok(()), "nothing there");
+    assert_eq!(s.protect(AT + 1, PAGE_SIZE, RW), Err(Error::Inval));
+    assert_eq!(s.protect(AT, PAGE_SIZE, RW), Err(Error::NoMem));
+    assert_eq!(s.protect(AT, 0, RW), Ok(()));
+    assert_eq!(
+        s.advise(AT + 1, PAGE_SIZE, Advice::DontNeed),
+        Err(Error::Inval)
+    );
+    assert_eq!(s.advise(AT, PAGE_SIZE, Advice::Normal), Err(Error::NoMem));
+    assert_eq!(s.lock(AT, PAGE_SIZE, true, false), Err(Error::NoMem));
+    assert_eq!(s.mincore(AT, &mut [0]), Err(Error::NoMem));
+    assert_eq!(s.mincore(AT + 1, &mut [0]), Err(Error::Inval));
+    s.set_limits(Limits {
+        address_space: 4 * PAGE_SIZE,
+        memlock: 2 * PAGE_SIZE,
+        ..Limits::NONE
+    });
+    assert_eq!(s.map(anon(Place::Hint(AT), 5, RW)), Err(Error::NoMem));
+    map(&s, AT, 4, RW);
+    map(&s, AT, 4, Prot::READ);
+    assert_eq!(s.lock(AT, 3 * PAGE_SIZE, true, false), Err(Error::NoMem));
+    assert_eq!(s.lock(AT, 2 * PAGE_SIZE, true, false), Ok(()));
+    let object = Object::new(&w.mm);
+    object.set_len(PAGE_SIZE);
+    s.set_limits(Limits::NONE);
+    let backing = Backing::Object {
+        object,
+        offset: 0,
+        file: None,
+    };
+    let flags = VmaFlags::SHARED | VmaFlags::NO_MAYWRITE;
+    s.map(MapRequest {
+        backing,
+        flags,
+        ..anon(Place::Fixed(AT), 1, Prot::READ)
+    })
+    .unwrap();
+    assert_eq!(s.protect(AT, PAGE_SIZE, RW), Err(Error::Acces));
+    assert_eq!(s.advise(AT, PAGE_SIZE, Advice::Remove), Err(Error::Acces));
+    assert_eq!(s.advise(AT, PAGE_SIZE, Advice::Free), Err(Error::Inval));
+}
+
+fn figures_are_right<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 8, RW);
+    (0..3).for_each(|n| w.store(0, &s, page(n), 1).unwrap());
+    w.load(0, &s, page(3)).unwrap();
+    let usage = s.usage();
+    assert_eq!(
+        (usage.total, usage.rss_anon, usage.data, usage.page_tables),
+        (8, 3, 8, 4)
+    );
+    let smaps = s.smaps(AT).unwrap();
+    assert_eq!(
+        (smaps.rss, smaps.private_dirty, smaps.anonymous),
+        (3 * PAGE_SIZE, 3 * PAGE_SIZE, 3 * PAGE_SIZE)
+    );
+    let child = w.adopt(s.fork().unwrap());
+    let smaps = child.smaps(AT).unwrap();
+    assert_eq!(
+        (smaps.rss, smaps.pss, smaps.shared_dirty),
+        (3 * PAGE_SIZE, 3 * PAGE_SIZE / 2, 3 * PAGE_SIZE)
+    );
+    assert!(s.smaps(page(1)).is_none());
+    let mut seen = [9; 8];
+    s.mincore(AT, &mut seen).unwrap();
+    assert_eq!(seen, [1, 1, 1, 1, 0, 0, 0, 0]);
+    let mut bytes = [0; 5000];
+    assert_eq!(s.write(page(7), &[3; 5000], false), PAGE_SIZE as usize);
+    assert_eq!(s.read(page(7), &mut bytes), PAGE_SIZE as usize);
+    assert_eq!((bytes[0], bytes[4095]), (3, 3));
+    assert_eq!(s.usage().peak_rss, 4);
+}

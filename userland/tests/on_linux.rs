@@ -1,0 +1,79 @@
+//! The programs on the host: the selftests must pass here too, or say why they cannot, and the shell must work.
+#![cfg(target_os = "linux")]
+use std::process::{Command, Output};
+
+fn run(program: &str, args: &[&str]) -> Output {
+    Command::new(program)
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn selftests_pass() {
+    let output = run(env!("CARGO_BIN_EXE_selftests"), &[]);
+    let said = text(&output);
+    let bad: Vec<&str> = said
+        .lines()
+        .filter(|l| l.starts_with("not ok") || l.starts_with("# "))
+        .collect();
+    assert!(output.status.success(), "{bad:#?}");
+    let plan = said
+        .lines()
+        .find_map(|l| l.strip_prefix("1.."))
+        .and_then(|n| n.parse::<usize>().ok());
+    assert_eq!(
+        plan,
+        Some(said.lines().filter(|l| l.starts_with("ok ")).count())
+    );
+}
+
+#[test]
+fn selftests_are_chosen_by_pattern() {
+    let program = env!("CARGO_BIN_EXE_selftests");
+    let all = text(&run(program, &["--list"]));
+    assert!(all.lines().count() > 200);
+    let some = text(&run(program, &["--list", "pipe_*"]));
+    assert!(some.lines().count() > 5 && some.lines().all(|l| l.starts_with("pipe_")));
+    assert!(!run(program, &["no_such_test"]).status.success());
+    assert_eq!(run(program, &["--nothing"]).status.code(), Some(2));
+}
+
+#[test]
+fn shell_runs_commands() {
+    let sh = env!("CARGO_BIN_EXE_sh");
+    let dir = std::env::temp_dir().join(format!("sh-test-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let script = format!(
+        "cd {}; echo one >f; echo two >>f; cat <f | cat | cat; X='a  b'; echo $X \"$X\"; false || echo or; \
+         ls; nosuch 2>/dev/null; echo $?; sh -c 'exit 5'; echo $? # end\nexit 7",
+        dir.display()
+    );
+    let output = run(sh, &["-c", &script]);
+    assert_eq!(text(&output), "one\ntwo\na b a  b\nor\nf\n127\n5\n");
+    assert_eq!(output.status.code(), Some(7));
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
+fn tour_shows_eight_steps_on_a_screen() {
+    let output = run(env!("CARGO_BIN_EXE_memtour"), &[]);
+    let said = text(&output);
+    assert!(output.status.success());
+    assert!(
+        said.lines().count() <= 24 && said.lines().all(|l| l.chars().count() < 80),
+        "{said}"
+    );
+    let write = said
+        .lines()
+        .find(|l| l.starts_with("write each page"))
+        .unwrap_or_default();
+    assert!(
+        write.contains(" 256 ") && write.contains(" 1024 "),
+        "{write}"
+    );
+}

@@ -1,0 +1,397 @@
+//! One batch of calls in a process that may die of them.
+use crate::random::Random;
+use crate::table::{CALLS, Call, FORBIDDEN, FORBIDDEN_REQUESTS, Kind, OLD_CALLS, PATHS};
+use userland::sys::mem::{ANON, PAGE, RW, mmap, store};
+use userland::sys::{call_bare, file, proc, sig, time};
+
+/// Pages of the arena: where valid pointers point.
+const ARENA: usize = 256;
+
+/// A worker's state.
+struct Worker {
+    random: Random,
+    arena: usize,
+    /// A page that may only be read.
+    constant: usize,
+    me: i32,
+    /// Forks in forks are limited.
+    depth: u32,
+    /// The program is a guest on somebody's Linux.
+    guest: bool,
+}
+
+/// Makes `calls` calls and ends; `done` is a shared word that counts them.
+pub fn run(seed: u64, calls: u64, done: usize, guest: bool) -> ! {
+    let mut random = Random::new(seed);
+    for (which, limit) in [
+        (libc::RLIMIT_FSIZE, 1u64 << 20),
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_AS, 256 << 20),
+    ] {
+        let _ = proc::setrlimit(which as i32, limit, limit);
+    }
+    // With room around it, so that what is done to pages behind its end hits nobody else.
+    let room = mmap(0, (ARENA + 128) * PAGE, libc::PROT_NONE, ANON, -1, 0).unwrap_or(0);
+    let arena = mmap(
+        room + 64 * PAGE,
+        ARENA * PAGE,
+        RW,
+        ANON | libc::MAP_FIXED,
+        -1,
+        0,
+    )
+    .unwrap_or(0);
+    let constant = mmap(0, PAGE, libc::PROT_READ, ANON, -1, 0).unwrap_or(0);
+    if arena == 0 {
+        proc::exit_now(3);
+    }
+    for word in 0..ARENA * PAGE / 8 / 4 {
+        // Small numbers make times, counts and descriptors; others make nonsense; some point back into the arena.
+        let value = match random.below(8) {
+            0..4 => random.below(16),
+            4 => arena as u64 + random.below((ARENA * PAGE) as u64),
+            5 => random.below(1 << 32),
+            _ => random.next(),
+        };
+        store(arena + word * 8, value);
+    }
+    open_some(&mut random);
+    let mut worker = Worker {
+        random,
+        arena,
+        constant,
+        me: proc::getpid(),
+        depth: 0,
+        guest,
+    };
+    for n in 0..calls {
+        if n % 64 == 0 {
+            wake_up_calls();
+        }
+        worker.one();
+        store(done, n + 1);
+    }
+    proc::exit_now(0)
+}
+
+/// Descriptors of every sort: 0 to 2 lead nowhere, so that nonsense does not reach the console; the terminal can only
+/// be read, and does not block.
+fn open_some(random: &mut Random) {
+    if let Ok(null) = file::open("/dev/null", libc::O_RDWR, 0) {
+        for n in 0..3 {
+            let _ = file::dup2(null, n);
+        }
+    }
+    let _ = file::open(
+        "/dev/console",
+        libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY,
+        0,
+    );
+    let _ = file::pipe(libc::O_NONBLOCK);
+    let _ = file::pipe(0);
+    let _ = file::open("/dev/zero", libc::O_RDWR, 0);
+    let _ = file::open(".", libc::O_RDONLY, 0);
+    let name = ["a", "b", "c"][random.below(3) as usize];
+    if let Ok(fd) = file::open(name, libc::O_RDWR | libc::O_CREAT, 0o700) {
+        let _ = file::write(fd, &[0x5a; 10_000]);
+    }
+}
+
+/// Calls that may have switched off the signals that end calls that wait.
+const TIMERS: [i64; 5] = [
+    libc::SYS_setitimer,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    ALARM,
+    libc::SYS_sigaltstack,
+];
+
+#[cfg(target_arch = "x86_64")]
+const ALARM: i64 = libc::SYS_alarm;
+#[cfg(target_arch = "x86_64")]
+const PAUSE: i64 = libc::SYS_pause;
+#[cfg(target_arch = "aarch64")]
+const ALARM: i64 = libc::SYS_setitimer;
+#[cfg(target_arch = "aarch64")]
+const PAUSE: i64 = libc::SYS_nanosleep;
+
+/// A signal every 3 ms ends calls that wait; set again and again, since calls change that too.
+fn wake_up_calls() {
+    let _ = sig::count(libc::SIGALRM, 0, &[]);
+    // What would only end the process early.
+    for s in [
+        libc::SIGHUP,
+        libc::SIGPIPE,
+        libc::SIGXFSZ,
+        libc::SIGIO,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
+        let _ = sig::ignore(s);
+    }
+    let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGALRM]);
+    let _ = time::itimer(3_000, 3_000);
+}
+
+impl Worker {
+    fn one(&mut self) {
+        let (nr, kinds) = match self.random.below(20) {
+            0 => (self.any_number(), &[Kind::Ptr; 6][..]),
+            1..4 if !OLD_CALLS.is_empty() => self.random.pick::<Call>(OLD_CALLS),
+            _ => self.random.pick::<Call>(CALLS),
+        };
+        let mut a = [0usize; 6];
+        for (n, slot) in a.iter_mut().enumerate() {
+            *slot = match kinds.get(n) {
+                Some(&kind) => self.argument(kind),
+                None => self.random.next() as usize,
+            };
+        }
+        if !self.allowed(nr, &a) {
+            return;
+        }
+        match nr {
+            libc::SYS_clone => self.fork(a),
+            n if is_fork(n) => self.fork([libc::SIGCHLD as usize, 0, 0, 0, 0, 0]),
+            _ => drop(std::hint::black_box(call_bare(nr as usize, a))),
+        }
+        if TIMERS.contains(&nr) {
+            wake_up_calls();
+        }
+    }
+
+    fn any_number(&mut self) -> i64 {
+        let nr = match self.random.below(4) {
+            0 => self.random.next() as i64,
+            _ => self.random.below(480) as i64,
+        };
+        // The kernel takes the low half; anything with arguments of its own is left to the tables.
+        let low = (nr as u32) as i64;
+        let known = CALLS.iter().chain(OLD_CALLS).any(|c| c.0 == low);
+        if known || is_vfork(low) { -1 } else { nr }
+    }
+
+    /// Whether the call leaves the supervisor, and mostly this process, alive.
+    fn allowed(&mut self, nr: i64, a: &[usize; 6]) -> bool {
+        let low = (nr as u32) as i64;
+        if FORBIDDEN.contains(&low) {
+            return false;
+        }
+        match low {
+            libc::SYS_exit | libc::SYS_exit_group | libc::SYS_rt_sigreturn => {
+                self.random.one_in(200)
+            }
+            // Half of all signals end the process.
+            libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => self.random.one_in(50),
+            // With a random mask they may wait for ever: the supervisor has to see to it, which takes time.
+            libc::SYS_ppoll
+            | libc::SYS_pselect6
+            | libc::SYS_rt_sigsuspend
+            | libc::SYS_rt_sigtimedwait => self.random.one_in(20),
+            // They only take time.
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep | libc::SYS_futex | PAUSE => {
+                self.random.one_in(4)
+            }
+            libc::SYS_execve => self.random.one_in(20),
+            libc::SYS_mount | libc::SYS_umount2 => !self.guest && self.random.one_in(50),
+            libc::SYS_ioctl => !FORBIDDEN_REQUESTS.contains(&(a[1] as u32 as u64)),
+            // Handing memory to the kernel for good, or filters that forbid exit.
+            libc::SYS_prctl => ![libc::PR_SET_SECCOMP, libc::PR_SET_MM].contains(&(a[0] as i32)),
+            _ => true,
+        }
+    }
+
+    /// A process; a child that shares this one's memory ends at once, one with a copy goes on a little.
+    fn fork(&mut self, mut a: [usize; 6]) {
+        if self.depth >= 2 || !self.random.one_in(8) {
+            return;
+        }
+        if self.random.one_in(2) {
+            a[0] = libc::SIGCHLD as usize;
+        } else if !self.random.one_in(4) {
+            // The signal at its end would mostly end this process too.
+            a[0] = a[0] & !0xff | libc::SIGCHLD as usize;
+        }
+        if proc::clone_raw(a) == 0 {
+            self.depth += 1;
+            self.me = call_bare(libc::SYS_getpid as usize, [0; 6]) as i32;
+            self.random = Random::new(self.random.next() ^ self.me as u64);
+            for _ in 0..self.random.below(50) {
+                self.one();
+            }
+            call_bare(libc::SYS_exit_group as usize, [0; 6]);
+        }
+    }
+
+    fn argument(&mut self, kind: Kind) -> usize {
+        if self.random.one_in(50) && kind != Kind::Pid {
+            return self.wild();
+        }
+        let r = &mut self.random;
+        match kind {
+            Kind::Fd => match r.below(10) {
+                0 => r.below(1024) as usize,
+                1 => usize::MAX,
+                _ => r.below(24) as usize,
+            },
+            Kind::Dir => match r.below(8) {
+                0 => r.below(24) as usize,
+                _ => libc::AT_FDCWD as usize,
+            },
+            Kind::Ptr => self.pointer(),
+            Kind::Path => match r.below(20) {
+                0 => self.pointer(),
+                _ => r.pick(PATHS).as_ptr() as usize,
+            },
+            Kind::Len => match r.below(10) {
+                0 => r.pick(&[
+                    usize::MAX,
+                    1 << 63,
+                    (1 << 31) - 1,
+                    1 << 31,
+                    1 << 32,
+                    0x7fff_ffff_ffff_ffff,
+                ]),
+                1 => 0,
+                2..5 => r.below(64) as usize,
+                _ => r.below(20_000) as usize,
+            },
+            Kind::Page => match r.below(20) {
+                0 => 0,
+                1 => self.arena + r.below((ARENA * PAGE) as u64) as usize,
+                _ => self.arena + r.below(ARENA as u64) as usize * PAGE,
+            },
+            Kind::Pages => match r.below(100) {
+                0 => r.pick(&[0, usize::MAX, usize::MAX - PAGE, 1 << 47, 1 << 40, 1]),
+                _ => (1 + r.below(16) as usize) * PAGE,
+            },
+            Kind::Off => match r.below(8) {
+                0 => r.pick(&[usize::MAX, 1 << 63, 1 << 62, 1 << 40, 0x7fff_ffff_ffff_f000]),
+                1 => r.below(100_000) as usize,
+                _ => r.below(16) as usize * PAGE,
+            },
+            Kind::Flags => match r.below(4) {
+                0 => r.next() as u32 as usize,
+                1 => 1 << r.below(32),
+                2 => (1 << r.below(32)) | (1 << r.below(32)),
+                _ => r.below(8) as usize,
+            },
+            Kind::Prot => r.below(8) as usize,
+            Kind::Map => self.map_flags(),
+            Kind::Open => {
+                let base = r.below(3) as usize;
+                let extra = [
+                    libc::O_CREAT,
+                    libc::O_EXCL,
+                    libc::O_TRUNC,
+                    libc::O_APPEND,
+                    libc::O_NONBLOCK,
+                ];
+                let more = [
+                    libc::O_DIRECTORY,
+                    libc::O_CLOEXEC,
+                    libc::O_NOFOLLOW,
+                    libc::O_PATH,
+                    libc::O_TMPFILE,
+                    0,
+                    0,
+                ];
+                base | r.pick(&extra) as usize | r.pick(&more) as usize
+            }
+            Kind::Pid => self.process(),
+            Kind::Sig => r.below(66) as usize,
+            Kind::Small => r.below(40) as usize,
+            Kind::Request => match r.below(4) {
+                0 => r.next() as u32 as usize,
+                _ => 0x5400 + r.below(64) as usize,
+            },
+            Kind::SetSize => match r.below(10) {
+                0 => r.below(32) as usize,
+                _ => 8,
+            },
+        }
+    }
+
+    fn map_flags(&mut self) -> usize {
+        let r = &mut self.random;
+        let base = r.pick(&[libc::MAP_PRIVATE, libc::MAP_SHARED, libc::MAP_PRIVATE, 0, 3]);
+        let anon = r.pick(&[libc::MAP_ANONYMOUS, libc::MAP_ANONYMOUS, 0]);
+        let more = [
+            0,
+            0,
+            libc::MAP_FIXED,
+            libc::MAP_FIXED_NOREPLACE,
+            libc::MAP_POPULATE,
+            libc::MAP_NORESERVE,
+        ];
+        let fixed = r.pick(&more);
+        (base | anon | fixed) as usize
+    }
+
+    /// Only this process, nobody, or its own group: never the supervisor.
+    fn process(&mut self) -> usize {
+        match self.random.below(8) {
+            0 => 0,
+            1 => 0x3f_fff0,
+            2 => i32::MIN as usize,
+            _ => self.me as usize,
+        }
+    }
+
+    fn pointer(&mut self) -> usize {
+        let r = &mut self.random;
+        let size = (ARENA * PAGE) as u64;
+        match r.below(40) {
+            0..4 => self.wild(),
+            4 => self.constant,
+            // Across the edge of a page, and of the arena.
+            5..9 => self.arena + (1 + r.below(ARENA as u64)) as usize * PAGE - r.below(16) as usize,
+            9..14 => self.arena + r.below(size) as usize,
+            _ => self.arena + r.below(size / 4) as usize / 8 * 8,
+        }
+    }
+
+    /// An address or number that is nobody's.
+    fn wild(&mut self) -> usize {
+        const LIST: [usize; 12] = [
+            0,
+            1,
+            PAGE,
+            0x0000_7fff_ffff_f000,
+            0x0000_8000_0000_0000,
+            0x0000_ffff_ffff_fff8,
+            0x4000_0000_0000_0000,
+            0xffff_8000_0000_0000,
+            0xffff_8000_0010_0000,
+            0xffff_c000_0000_0000,
+            0xffff_ffff_8020_0000,
+            usize::MAX,
+        ];
+        match self.random.below(4) {
+            0 => self.random.next() as usize,
+            // Now and then its own code.
+            1 if self.random.one_in(100) => run as *const () as usize,
+            _ => self.random.pick(&LIST),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_fork(nr: i64) -> bool {
+    nr == libc::SYS_fork
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_vfork(nr: i64) -> bool {
+    nr == libc::SYS_vfork
+}
+
+#[cfg(target_arch = "aarch64")]
+fn is_fork(_: i64) -> bool {
+    false
+}
+
+#[cfg(target_arch = "aarch64")]
+fn is_vfork(_: i64) -> bool {
+    false
+}

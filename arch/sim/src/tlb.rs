@@ -16,6 +16,8 @@ pub struct Cached {
     pub pfn: Pfn,
     /// What it allows.
     pub attrs: Attrs,
+    /// The table and index of the entry it was made from.
+    pub source: (Pfn, usize),
 }
 
 /// A pointer to a PTE table that the walker remembers (paging-structure cache; intermediate TLB entry).

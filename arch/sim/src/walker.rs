@@ -116,6 +116,7 @@ impl<F: PteFormat> Sim<F> {
                         level,
                         pfn,
                         attrs: wanted,
+                        source: (table, level.index(va)),
                     });
                 }
             }

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::Mm;
-use crate::state::{AddressSpace, Inner, user_pages};
+use crate::state::{AddressSpace, Inner, may_commit, user_pages};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::vec::Vec;
 
@@ -67,8 +67,8 @@ impl<M: Machine> Inner<M> {
         if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
             return None;
         }
-        self.may_expand(mm, range.pages(), prot, flags, &Backing::Anon)
-            .ok()?;
+        self.may_expand(range.pages(), prot, flags).ok()?;
+        may_commit(mm, range.pages(), prot, flags, &Backing::Anon).ok()?;
         self.vmas.reserve(1).ok()?;
         self.vmas.insert(Vma {
             range,

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::Mm;
-use crate::state::{AddressSpace, Error, Inner, MapRequest, Place, user_pages};
+use crate::state::{AddressSpace, Error, Inner, MapRequest, Place, may_commit, user_pages};
 use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -70,11 +70,8 @@ impl<M: Machine> Inner<M> {
             return Err(Error::Again);
         }
         // What is replaced does not count against the limits.
-        let more = range.pages() - self.pages_in(range);
-        self.may_expand(mm, more, request.prot, flags, &request.backing)?;
-        if more < range.pages() && range.pages() > mm.counts().total {
-            self.may_expand(mm, 0, request.prot, flags, &request.backing)?;
-        }
-        Ok(())
+        let more = range.pages() - self.vmas.pages_in(range);
+        self.may_expand(more, request.prot, flags)?;
+        may_commit(mm, range.pages(), request.prot, flags, &request.backing)
     }
 }

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::Mm;
-use crate::state::{AddressSpace, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::protect_range;
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
@@ -52,43 +52,17 @@ impl<M: Machine> Inner<M> {
                     return Err(Error::Acces);
                 }
                 if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
-                    // What was only readable may now need memory of its own; the pages themselves are counted already.
-                    self.may_become_data(mm, part.pages(), vma.flags, &vma.backing)?;
+                    // What was only readable may need memory of its own from now on.
+                    self.may_add_data(part.pages(), prot, vma.flags)?;
+                    may_commit(mm, part.pages(), prot, vma.flags, &vma.backing)?;
                 }
             }
-            let mut changed = vma.clone();
-            changed.prot = prot;
+            let shared = vma.shared();
             self.vmas.reserve(2)?;
-            let kind = (
-                changed.attrs(),
-                prot.contains(Prot::WRITE),
-                changed.shared(),
-            );
             self.vmas.update(part, |v| v.prot = prot);
-            protect_range(mm, &mut self.table, part, kind, gather);
+            let to = (prot.attrs(), prot.contains(Prot::WRITE), shared);
+            protect_range(mm, &mut self.table, part, to, gather);
         }
         Ok(())
-    }
-
-    fn may_become_data(
-        &self,
-        mm: &Mm<M>,
-        pages: u64,
-        flags: VmaFlags,
-        backing: &crate::vma::Backing<M>,
-    ) -> Result<(), Error> {
-        let limits = self.limits.data;
-        if limits != u64::MAX
-            && !flags.contains(VmaFlags::GROWSDOWN)
-            && (self.data_pages() + pages) * PAGE_SIZE > limits
-        {
-            return Err(Error::NoMem);
-        }
-        let _ = backing;
-        if !flags.contains(VmaFlags::NORESERVE) && pages > mm.counts().total {
-            Err(Error::NoMem)
-        } else {
-            Ok(())
-        }
     }
 }

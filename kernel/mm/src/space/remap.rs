@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::Mm;
-use crate::state::{AddressSpace, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
 use crate::vma::{Vma, VmaFlags};
@@ -149,14 +149,9 @@ impl<M: Machine> Inner<M> {
         let replaced = request
             .fixed
             .and_then(|at| user_pages::<M>(at, request.new_len))
-            .map_or(0, |r| self.pages_in(r));
-        self.may_expand(
-            mm,
-            more.saturating_sub(replaced),
-            vma.prot,
-            vma.flags,
-            &vma.backing,
-        )
+            .map_or(0, |r| self.vmas.pages_in(r));
+        self.may_expand(more.saturating_sub(replaced), vma.prot, vma.flags)?;
+        may_commit(mm, more, vma.prot, vma.flags, &vma.backing)
     }
 
     /// Grows at the end, when the range ends its VMA and nothing is behind it.

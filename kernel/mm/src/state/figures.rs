@@ -1,7 +1,7 @@
 //! Resident pages by sort, and the checks of a new mapping against limits and memory.
 
 use super::{Error, Inner};
-use crate::addr::{PAGE_SHIFT, VirtRange};
+use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
 use crate::frame::Mm;
 use crate::table::Zap;
@@ -38,44 +38,53 @@ impl Rss {
 
 /// Whether memory for the mapping must be there in principle: private and writable, or shared anonymous.
 fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
-    let private = prot.contains(Prot::WRITE) && !flags.contains(VmaFlags::SHARED);
-    let shared_anon =
-        flags.contains(VmaFlags::SHARED) && matches!(backing, Backing::Object { file: None, .. });
-    !flags.contains(VmaFlags::NORESERVE) && (private || shared_anon)
+    let shared = flags.contains(VmaFlags::SHARED);
+    let shared_anon = shared && matches!(backing, Backing::Object { file: None, .. });
+    !flags.contains(VmaFlags::NORESERVE) && (!shared && prot.contains(Prot::WRITE) || shared_anon)
+}
+
+/// Refuses what can never be had: more than all memory (vm.overcommit_memory 0, proc(5)).
+pub(crate) fn may_commit<M: Machine>(
+    mm: &Mm<M>,
+    pages: u64,
+    prot: Prot,
+    flags: VmaFlags,
+    backing: &Backing<M>,
+) -> Result<(), Error> {
+    let too_much = accountable(prot, flags, backing) && pages > mm.counts().total;
+    if too_much { Err(Error::NoMem) } else { Ok(()) }
+}
+
+fn bytes(pages: u64) -> u64 {
+    pages.saturating_mul(PAGE_SIZE)
 }
 
 impl<M: Machine> Inner<M> {
-    /// Whether `pages` more with these properties may be mapped: RLIMIT_AS, RLIMIT_DATA, and not more than there is RAM
-    /// at all (vm.overcommit_memory 0, proc(5)).
-    pub(crate) fn may_expand(
-        &self,
-        mm: &Mm<M>,
-        pages: u64,
-        prot: Prot,
-        flags: VmaFlags,
-        backing: &Backing<M>,
-    ) -> Result<(), Error> {
-        let bytes = |pages: u64| pages.saturating_mul(1 << PAGE_SHIFT);
+    /// Whether `pages` more with these properties may be mapped: RLIMIT_AS and RLIMIT_DATA.
+    pub(crate) fn may_expand(&self, pages: u64, prot: Prot, flags: VmaFlags) -> Result<(), Error> {
         if bytes(self.vmas.pages() + pages) > self.limits.address_space {
             return Err(Error::NoMem);
         }
+        self.may_add_data(pages, prot, flags)
+    }
+    /// Whether `pages` more with these properties may become data: RLIMIT_DATA.
+    pub(crate) fn may_add_data(
+        &self,
+        pages: u64,
+        prot: Prot,
+        flags: VmaFlags,
+    ) -> Result<(), Error> {
         let data =
             prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN);
-        if data
-            && self.limits.data != u64::MAX
-            && bytes(self.data_pages() + pages) > self.limits.data
-        {
-            return Err(Error::NoMem);
-        }
-        if accountable(prot, flags, backing) && pages > mm.counts().total {
+        let unlimited = self.limits.data == u64::MAX;
+        if data && !unlimited && bytes(self.data_pages() + pages) > self.limits.data {
             return Err(Error::NoMem);
         }
         Ok(())
     }
     /// Whether `pages` more may be locked.
     pub(crate) fn may_lock(&self, pages: u64) -> bool {
-        self.limits.memlock == u64::MAX
-            || (self.locked_pages() + pages) << PAGE_SHIFT <= self.limits.memlock
+        self.limits.memlock == u64::MAX || bytes(self.locked_pages() + pages) <= self.limits.memlock
     }
     /// Private writable pages (VmData).
     pub(crate) fn data_pages(&self) -> u64 {
@@ -97,9 +106,5 @@ impl<M: Machine> Inner<M> {
     /// Notes how much is mapped now.
     pub(crate) fn note_total(&mut self) {
         self.peak_total = self.peak_total.max(self.vmas.pages());
-    }
-    /// Pages of `range` that are private, writable and would be counted twice if it were replaced.
-    pub(crate) fn pages_in(&self, range: VirtRange) -> u64 {
-        self.vmas.pages_in(range)
     }
 }

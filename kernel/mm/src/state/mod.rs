@@ -4,7 +4,7 @@
 mod figures;
 mod types;
 
-pub(crate) use figures::Rss;
+pub(crate) use figures::{Rss, may_commit};
 pub use types::{Advice, Error, Limits, MapRequest, PageInfo, Place, Smaps, Usage};
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};

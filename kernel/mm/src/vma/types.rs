@@ -55,6 +55,16 @@ bitflags::bitflags! {
     }
 }
 
+impl Prot {
+    /// What every user entry with this protection says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    pub fn attrs(self) -> Attrs {
+        let mut attrs = Attrs::USER;
+        attrs.set(Attrs::NO_ACCESS, self.is_empty());
+        attrs.set(Attrs::EXEC, self.contains(Prot::EXEC));
+        attrs
+    }
+}
+
 /// What /proc/PID/maps says about a mapped file.
 pub trait MappedFile: Send + Sync {
     /// Path as it is now, with " (deleted)" when it has no name any more.
@@ -135,14 +145,7 @@ impl<M: Machine> Vma<M> {
     }
     /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
     pub fn attrs(&self) -> Attrs {
-        let mut attrs = Attrs::USER;
-        if self.prot.is_empty() {
-            attrs |= Attrs::NO_ACCESS;
-        }
-        if self.prot.contains(Prot::EXEC) {
-            attrs |= Attrs::EXEC;
-        }
-        attrs
+        self.prot.attrs()
     }
     /// The page of the object that backs `va`, for an object-backed VMA.
     pub fn object_page(&self, va: VirtAddr) -> Option<(&Arc<Object<M>>, u64)> {

@@ -4,7 +4,7 @@ use crate::ram::Ram;
 use crate::rng::Rng;
 use crate::tlb::{Cached, CpuCaches};
 use mm::addr::{Order, Pfn, PhysAddr, VirtAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, PteFormat, Tlb};
+use mm::arch::{Asid, Attrs, Cpu, Entry, Level, Machine, PhysMem, PteFormat, Tlb};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -136,6 +136,23 @@ impl<F: PteFormat> Sim<F> {
             self.caches(cpu).evict(which);
         }
     }
+    /// arm64's break-before-make (DDI 0487, D8.16.1): while any TLB holds a translation made from an entry, the entry may
+    /// not come to map another frame.
+    fn check_break_before_make(&self, table: Pfn, index: usize, new: u64) {
+        let Entry::Leaf { pfn, attrs } = F::decode(new, Level::Pte) else {
+            return;
+        };
+        if !F::BREAK_BEFORE_MAKE || attrs.contains(Attrs::NO_ACCESS) {
+            return;
+        }
+        for (cpu, cached) in self.cached() {
+            let stale = cached.source == (table, index) && cached.pfn != pfn;
+            assert!(
+                !stale,
+                "break-before-make: CPU {cpu} holds {cached:?} while its entry comes to map {pfn:?}"
+            );
+        }
+    }
     fn flush(&self, f: impl Fn(&mut CpuCaches)) {
         if !self.0.drop_flushes.load(Ordering::Relaxed) {
             (0..self.0.options.cpus).for_each(|cpu| f(&mut self.caches(cpu)));
@@ -166,6 +183,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         self.maybe_prefetch();
+        self.check_break_before_make(table, index, raw);
         self.0.ram.word(table, index).store(raw, Ordering::Release);
         self.maybe_prefetch();
     }

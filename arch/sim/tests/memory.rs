@@ -17,6 +17,7 @@ on_both! {
     fork_copies_on_write
     the_last_owner_reuses
     protection_is_obeyed
+    protection_leaves_copy_on_write
     a_private_file_mapping_keeps_the_file
     a_shared_mapping_reaches_the_object
     past_the_end_is_a_bus_error
@@ -110,6 +111,21 @@ fn protection_is_obeyed<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.fetch(0, &s, page(1)), Ok(5));
     w.store(0, &s, page(1), 6).unwrap();
     w.check(&[&s], &[]);
+}
+
+fn protection_leaves_copy_on_write<F: PteFormat>(w: &World<F>) {
+    let p = w.process();
+    map(&p, AT, 2, RW);
+    (0..2).for_each(|n| w.store(0, &p, page(n), 1).unwrap());
+    let child = w.adopt(p.fork().unwrap());
+    w.store(1, &child, page(1), 2).unwrap();
+    p.protect(AT, 2 * PAGE_SIZE, Prot::READ).unwrap();
+    p.protect(AT, 2 * PAGE_SIZE, RW).unwrap();
+    // The shared page stays read-only, the one that has a single owner is writable at once.
+    assert!(!p.page_info(page(0)).writable && p.page_info(page(1)).writable);
+    w.store(0, &p, page(0), 3).unwrap();
+    assert_eq!(w.load(1, &child, page(0)), Ok(1));
+    w.check(&[&p, &child], &[]);
 }
 
 fn a_private_file_mapping_keeps_the_file<F: PteFormat>(w: &World<F>) {

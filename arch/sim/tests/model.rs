@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Pages that the processes play with; some straddle the end of a page table.
-const PAGES: u64 = 24;
+const PAGES: u64 = 12;
 const OBJECT_PAGES: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ fn prot() -> impl Strategy<Value = Prot> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (p, at, len, cpu, o) = (0..4u8, 0..PAGES, 1..7u64, 0..2u8, 0..2u8);
+    let (p, at, len, cpu, o) = (0..3u8, 0..PAGES, 1..6u64, 0..2u8, 0..2u8);
     let what = prop_oneof![3 => Just(What::Anon), 2 => o.clone().prop_map(What::Private), 2 => o.clone().prop_map(What::Shared)];
     prop_oneof![
         4 => (p.clone(), at.clone(), len.clone(), prot(), what, any::<bool>()).prop_map(|(p, a, n, r, w, f)| Step::Map(p, a, n, r, w, f)),
@@ -116,7 +116,7 @@ impl<F: PteFormat> Bench<F> {
         objects.iter().for_each(|o| o.set_len(4 * PAGE_SIZE));
         Bench {
             world,
-            processes: vec![Some(first), None, None, None],
+            processes: vec![Some(first), None, None],
             objects,
             contents: vec![vec![0; 4]; 2],
         }

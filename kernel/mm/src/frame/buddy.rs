@@ -6,12 +6,14 @@ use crate::addr::{Order, Pfn, PfnRange};
 
 /// The largest block: 2^10 frames, 4 MiB.
 pub const MAX_ORDER: Order = Order(10);
-const ORDERS: usize = MAX_ORDER.0 as usize + 1;
+pub(crate) const ORDERS: usize = MAX_ORDER.0 as usize + 1;
 const NONE: u32 = u32::MAX;
 
 /// The free lists. A value without a lock: [`super::zone::Zone`] has one around it.
 pub struct Buddy {
     heads: [u32; ORDERS],
+    /// Lengths of the lists.
+    blocks: [u64; ORDERS],
     free: u64,
 }
 
@@ -26,6 +28,7 @@ impl Buddy {
     pub const fn new() -> Self {
         Buddy {
             heads: [NONE; ORDERS],
+            blocks: [0; ORDERS],
             free: 0,
         }
     }
@@ -33,6 +36,11 @@ impl Buddy {
     /// Free frames.
     pub fn free_frames(&self) -> u64 {
         self.free
+    }
+
+    /// Free blocks of each order.
+    pub fn blocks(&self) -> [u64; ORDERS] {
+        self.blocks
     }
 
     /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each 4 MiB.
@@ -101,6 +109,7 @@ impl Buddy {
             table.get(table.pfn(head)).set_prev(index);
         }
         self.heads[order.0 as usize] = index;
+        self.blocks[order.0 as usize] += 1;
     }
 
     fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order) {
@@ -114,6 +123,7 @@ impl Buddy {
         } else {
             self.heads[order.0 as usize] = next;
         }
+        self.blocks[order.0 as usize] -= 1;
         meta.set(Kind::Reserved, Order(0));
     }
 

@@ -190,6 +190,10 @@ impl<M: Machine> Mm<M> {
             kernel: of(Kind::Kernel),
         }
     }
+    /// Free blocks of each order, from 4 KiB up (/proc/buddyinfo).
+    pub fn free_blocks(&self) -> [u64; super::buddy::ORDERS] {
+        self.zone.free_blocks()
+    }
     /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for each.
     pub fn for_each_event(&self, f: &mut dyn FnMut(&'static str, u64)) {
         self.stats.for_each(f);

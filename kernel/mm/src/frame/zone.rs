@@ -89,6 +89,11 @@ impl Zone {
         (zone.total, zone.buddy.free_frames(), zone.used)
     }
 
+    /// Free blocks of each order.
+    pub fn free_blocks(&self) -> [u64; super::buddy::ORDERS] {
+        self.0.lock().buddy.blocks()
+    }
+
     /// Lets `n` more allocations succeed and makes all after them fail, until it is called again; `None`: none fails.
     pub fn fail_after(&self, n: Option<u64>) {
         self.0.lock().fail_in = n.unwrap_or(u64::MAX);

@@ -12,6 +12,8 @@ use mm::arch::Attrs;
 use mm::sync::Lock;
 
 const ORDER: Order = Order(3);
+/// Bytes of a stack.
+pub const SIZE: u64 = ORDER.bytes();
 /// A stack and the guard below it.
 const STRIDE: u64 = 2 * ORDER.bytes();
 /// Stacks kept mapped for the next thread: fork and exit in a loop map nothing.

@@ -90,10 +90,26 @@ pub struct Attributes {
 /// The directory and the name a file was linked under last.
 #[derive(Clone)]
 struct Home {
-    parent: Weak<dyn Inode>,
+    parent: Parent,
     name: Box<[u8]>,
     /// The name is gone: paths end with " (deleted)".
     deleted: bool,
+}
+
+/// A parent that holds its entries must not be held by them; one that makes them anew must.
+#[derive(Clone)]
+enum Parent {
+    Holder(Weak<dyn Inode>),
+    Maker(Arc<dyn Inode>),
+}
+
+impl Parent {
+    fn get(&self) -> Option<Arc<dyn Inode>> {
+        match self {
+            Parent::Holder(parent) => parent.upgrade(),
+            Parent::Maker(parent) => Some(parent.clone()),
+        }
+    }
 }
 
 /// What a name stands for while a path is climbed: see [`Node::home`].
@@ -121,11 +137,16 @@ impl Node {
     /// A file of file system `device` with a fresh inode number and no name yet.
     pub fn new(device: u64, kind: Kind, mode: u32) -> Node {
         static NEXT: AtomicU64 = AtomicU64::new(2);
+        // Relaxed: only uniqueness counts.
+        Node::numbered(device, NEXT.fetch_add(1, Ordering::Relaxed), kind, mode)
+    }
+
+    /// A file with a number of the caller's.
+    pub fn numbered(device: u64, number: u64, kind: Kind, mode: u32) -> Node {
         let now = clock::now();
         Node {
             device,
-            // Relaxed: only uniqueness counts.
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number,
             kind,
             attributes: Lock::new(Attributes {
                 mode: mode & 0o7777,
@@ -175,12 +196,26 @@ impl Node {
     /// The file can be found as `name` in `parent` from now on.
     pub fn set_home(&self, parent: &Arc<dyn Inode>, name: &[u8]) {
         let home = Home {
-            parent: Arc::downgrade(parent),
+            parent: Parent::Holder(Arc::downgrade(parent)),
             name: name.into(),
             deleted: false,
         };
         // The old name is dropped after the lock.
         let _old = self.attributes.lock().home.replace(home);
+    }
+
+    /// The file was found as `name` in `parent`: for files that are made anew at each look, of which no directory
+    /// knows.
+    pub fn adopt(&self, parent: &Arc<dyn Inode>, name: &[u8]) {
+        let mut attributes = self.attributes.lock();
+        if attributes.home.is_none() {
+            let parent = Parent::Maker(parent.clone());
+            attributes.home = Some(Home {
+                parent,
+                name: name.into(),
+                deleted: false,
+            });
+        }
     }
 
     /// `name` in `parent` is gone.
@@ -189,7 +224,7 @@ impl Node {
             && *home.name == *name
             && home
                 .parent
-                .upgrade()
+                .get()
                 .is_some_and(|p| core::ptr::eq(p.node(), parent))
         {
             home.deleted = true;
@@ -200,7 +235,7 @@ impl Node {
     pub fn home(&self) -> Option<Name> {
         let home = self.attributes.lock().home.clone()?;
         Some(Name {
-            parent: home.parent.upgrade(),
+            parent: home.parent.get(),
             name: home.name,
             deleted: home.deleted,
         })

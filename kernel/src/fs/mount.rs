@@ -76,6 +76,19 @@ impl Mount {
     pub fn set_flags(&self, flags: u32) {
         self.flags.store(flags & KEPT_FLAGS, Ordering::Relaxed);
     }
+    /// The path of its root inside the file system: "/" but for bind mounts.
+    pub fn fs_path(self: &Arc<Self>) -> Vec<u8> {
+        let (mut here, mut path) = (self.root.clone(), Vec::new());
+        while let Some(home) = here.node().home() {
+            let mut longer = b"/".to_vec();
+            longer.extend_from_slice(&home.name);
+            longer.append(&mut path);
+            path = longer;
+            let Some(parent) = home.parent else { break };
+            here = parent;
+        }
+        if path.is_empty() { b"/".to_vec() } else { path }
+    }
     /// Its root as a place.
     pub fn top(self: &Arc<Self>) -> Location {
         Location {

@@ -155,7 +155,10 @@ impl Walker {
             LastName::Dot | LastName::Root => Some(self.here.clone()),
             LastName::DotDot => Some(self.here.parent(&self.root)),
             LastName::Name(name) => match directory.lookup(name) {
-                Ok(inode) => Some(self.here.beside(inode).cross()),
+                Ok(inode) => {
+                    inode.node().adopt(&self.here.inode, name);
+                    Some(self.here.beside(inode).cross())
+                }
                 Err(Errno::ENOENT) => None,
                 Err(error) => return Err(error),
             },

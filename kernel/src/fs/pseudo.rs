@@ -59,12 +59,15 @@ pub struct PseudoFile {
 impl PseudoFile {
     /// A file of file system `device`; the permissions follow from what it can do.
     pub fn new(device: u64, show: Option<Show>, store: Option<Store>) -> Arc<PseudoFile> {
-        let mode = if show.is_some() { 0o444 } else { 0 } | if store.is_some() { 0o200 } else { 0 };
-        Arc::new(PseudoFile {
-            node: Node::new(device, Kind::Regular, mode),
-            show,
-            store,
-        })
+        let readable = if show.is_some() { 0o444 } else { 0 };
+        let writable = if store.is_some() { 0o200 } else { 0 };
+        let node = Node::new(device, Kind::Regular, readable | writable);
+        PseudoFile::with_node(node, show, store)
+    }
+
+    /// A file with a node of the caller's.
+    pub fn with_node(node: Node, show: Option<Show>, store: Option<Store>) -> Arc<PseudoFile> {
+        Arc::new(PseudoFile { node, show, store })
     }
 }
 
@@ -126,7 +129,12 @@ pub struct PseudoLink<F>(Node, F);
 impl<F: Fn() -> Result<Target> + Send + Sync + 'static> PseudoLink<F> {
     /// A link of file system `device`.
     pub fn new(device: u64, target: F) -> Arc<Self> {
-        Arc::new(PseudoLink(Node::new(device, Kind::Symlink, 0o777), target))
+        PseudoLink::with_node(Node::new(device, Kind::Symlink, 0o777), target)
+    }
+
+    /// A link with a node of the caller's.
+    pub fn with_node(node: Node, target: F) -> Arc<Self> {
+        Arc::new(PseudoLink(node, target))
     }
 }
 

@@ -49,13 +49,21 @@ pub fn uname(address: u64) -> Result<u64> {
 
 /// sethostname(2).
 pub fn sethostname(address: u64, len: u64) -> Result<u64> {
-    if len > 64 {
-        return Err(Errno::EINVAL);
-    }
     let mut name = [0; 64];
-    uaccess::read_bytes(address, &mut name[..len as usize])?;
-    *HOSTNAME.lock() = (name, len as usize);
-    Ok(0)
+    let name = name.get_mut(..len as usize).ok_or(Errno::EINVAL)?;
+    uaccess::read_bytes(address, name)?;
+    set_hostname(name).map(|()| 0)
+}
+
+/// Sets the host's name: at most 64 bytes.
+pub fn set_hostname(name: &[u8]) -> Result {
+    let mut bytes = [0; 64];
+    bytes
+        .get_mut(..name.len())
+        .ok_or(Errno::EINVAL)?
+        .copy_from_slice(name);
+    *HOSTNAME.lock() = (bytes, name.len());
+    Ok(())
 }
 
 /// sysinfo(2): uptime, three loads, total, free, shared, buffers, total and free swap (8 bytes each), processes

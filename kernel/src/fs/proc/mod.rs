@@ -1,17 +1,109 @@
-//! /proc, proc(5): Linux's paths and formats.
+//! /proc, proc(5): Linux's paths and formats. What is not known here reads 0; a line or field that Linux has is there.
+//!
+//! A new file is an entry in a table: `system::FILES` and `sysctl::register` for the machine, `process::FILES` for a process.
 
+mod dir;
+mod fds;
+mod maps;
+mod memory;
+mod mounts;
+mod process;
+mod stat;
+mod status;
+mod sysctl;
+mod system;
+mod vmstat;
+
+use crate::errno::{Errno, Result};
+use crate::fs::inode::{Entry, Inode, Kind, Target};
 use crate::fs::mount::FileSystem;
-use crate::fs::pseudo::Tree;
+use crate::fs::pseudo::{Dynamic, Tree};
+use crate::task;
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
+use dir::{Subject, SubjectDir};
 use spin::Once;
 
 /// f_type of proc.
 const PROC_MAGIC: u32 = 0x9fa0;
 
+/// The tree, for those who add to it.
+pub fn tree() -> &'static Tree {
+    static TREE: Once<Tree> = Once::new();
+    TREE.call_once(build)
+}
+
 /// /proc: one, however often it is mounted.
 pub fn file_system() -> Arc<FileSystem> {
     static INSTANCE: Once<Arc<FileSystem>> = Once::new();
     INSTANCE
-        .call_once(|| Tree::new(None).file_system("proc", PROC_MAGIC))
+        .call_once(|| tree().file_system("proc", PROC_MAGIC))
         .clone()
+}
+
+fn build() -> Tree {
+    let tree = Tree::new(Some(Box::new(Processes)));
+    for (path, show) in system::FILES {
+        tree.show(path, show);
+    }
+    tree.show("vmstat", vmstat::show);
+    sysctl::register(&tree);
+    let path = |text: alloc::string::String| Ok(Target::Path(text.into_bytes()));
+    tree.link("self", move || {
+        path(format!("{}", task::current().process().pid()))
+    });
+    tree.link("thread-self", move || {
+        let task = task::current();
+        path(format!("{}/task/{}", task.process().pid(), task.tid()))
+    });
+    tree.link("mounts", move || path("self/mounts".into()));
+    tree.link("net", move || path("self/net".into()));
+    tree
+}
+
+/// The directories whose names are numbers.
+struct Processes;
+
+fn parse_number(name: &[u8]) -> Option<i32> {
+    let text = core::str::from_utf8(name).ok()?;
+    let plain = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| plain)
+}
+
+impl Dynamic for Processes {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let pid = parse_number(name).ok_or(Errno::ENOENT)?;
+        // A thread's number works too, although it is not listed.
+        let process = task::find(pid)
+            .or_else(|| task::find_task(pid).map(|task| task.process().clone()))
+            .ok_or(Errno::ENOENT)?;
+        Ok(SubjectDir::new(
+            Subject {
+                process,
+                task: None,
+            },
+            process::FILES,
+        ))
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        let mut pids: alloc::vec::Vec<_> = task::processes()
+            .iter()
+            .map(|process| process.pid())
+            .collect();
+        pids.sort_unstable();
+        for pid in pids.into_iter().filter(|pid| *pid as u64 > after) {
+            let name = format!("{pid}");
+            let number = dir::number_of(pid, 0);
+            if !emit(Entry {
+                next: pid as u64,
+                number,
+                kind: Kind::Directory,
+                name: name.as_bytes(),
+            }) {
+                return;
+            }
+        }
+    }
 }

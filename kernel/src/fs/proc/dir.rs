@@ -1,0 +1,178 @@
+//! Directories of a process or thread: a table of entries, made when they are looked up.
+
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::ramfs::NoBytes;
+use crate::machine::AddressSpace;
+use crate::task::{Process, Task};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// Whom a directory is about.
+#[derive(Clone)]
+pub struct Subject {
+    /// The process.
+    pub process: Arc<Process>,
+    /// The thread, in a task/TID directory.
+    pub task: Option<Arc<Task>>,
+}
+
+impl Subject {
+    /// The thread that per-thread figures are about: the leader, when no other was asked for.
+    pub fn thread(&self) -> Option<Arc<Task>> {
+        self.task.clone().or_else(|| self.process.leader())
+    }
+    /// PID or TID, as the directory is called.
+    pub fn number(&self) -> i32 {
+        self.task
+            .as_ref()
+            .map_or(self.process.pid(), |task| task.tid())
+    }
+    /// The address space; ESRCH once the process has ended.
+    pub fn space(&self) -> Result<Arc<AddressSpace>> {
+        self.process.space().ok_or(Errno::ESRCH)
+    }
+}
+
+/// What an entry is.
+pub enum Make {
+    /// A text.
+    Show(fn(&Subject, &mut Text) -> Result),
+    /// A text that can be written.
+    Knob(
+        fn(&Subject, &mut Text) -> Result,
+        fn(&Subject, &str) -> Result,
+    ),
+    /// A symbolic link.
+    Link(fn(&Subject) -> Result<Target>),
+    /// A file with ways of its own, and its permissions.
+    File(fn(&Subject) -> Result<Arc<dyn FileOps>>, u32),
+    /// A directory.
+    Dir(fn(&Subject) -> Arc<dyn Inode>),
+}
+
+/// A name and what it stands for.
+pub type Item = (&'static str, Make);
+
+/// st_dev of /proc.
+pub fn device() -> u64 {
+    super::tree().device()
+}
+
+/// st_ino of entry `index` of a process's directory; 0 is the directory. Other files' numbers lie far below.
+pub fn number_of(pid: i32, index: u64) -> u64 {
+    1 << 40 | (pid as u64) << 16 | index
+}
+
+/// A directory made of a table.
+pub struct SubjectDir {
+    node: Node,
+    subject: Subject,
+    items: &'static [Item],
+}
+
+impl SubjectDir {
+    /// The directory of `subject`.
+    pub fn new(subject: Subject, items: &'static [Item]) -> Arc<dyn Inode> {
+        let node = node(&subject, Kind::Directory, 0o555, 0);
+        node.change(|a| a.links = 2);
+        Arc::new(SubjectDir {
+            node,
+            subject,
+            items,
+        })
+    }
+}
+
+/// A node that belongs to the process's user.
+pub fn node(subject: &Subject, kind: Kind, mode: u32, index: u64) -> Node {
+    let node = Node::numbered(device(), number_of(subject.number(), index), kind, mode);
+    let (uid, gid) = subject.process.credentials(|c| (c.euid(), c.egid()));
+    node.change(|a| (a.uid, a.gid) = (uid, gid));
+    node
+}
+
+impl Inode for SubjectDir {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
+    fn directory(&self) -> Option<&dyn Directory> {
+        Some(self)
+    }
+}
+
+impl Directory for SubjectDir {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let found = (1..)
+            .zip(self.items)
+            .find(|(_, (item, _))| item.as_bytes() == name);
+        let (index, (_, make)) = found.ok_or(Errno::ENOENT)?;
+        let subject = self.subject.clone();
+        let file = |mode| node(&self.subject, Kind::Regular, mode, index);
+        Ok(match make {
+            Make::Show(show) => {
+                let show = Box::new(move |out: &mut Text| show(&subject, out));
+                PseudoFile::with_node(file(0o444), Some(show), None)
+            }
+            Make::Knob(show, store) => {
+                let for_store = subject.clone();
+                let show = Box::new(move |out: &mut Text| show(&subject, out));
+                let store = Box::new(move |text: &str| store(&for_store, text));
+                PseudoFile::with_node(file(0o644), Some(show), Some(store))
+            }
+            Make::Link(target) => {
+                let node = node(&self.subject, Kind::Symlink, 0o777, index);
+                PseudoLink::with_node(node, move || target(&subject))
+            }
+            Make::File(open, mode) => Arc::new(SubjectFile {
+                node: file(*mode),
+                subject,
+                open: *open,
+            }),
+            Make::Dir(make) => make(&subject),
+        })
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        for (next, (name, make)) in (1..).zip(self.items).skip(after as usize) {
+            let kind = match make {
+                Make::Show(_) | Make::Knob(..) | Make::File(..) => Kind::Regular,
+                Make::Link(_) => Kind::Symlink,
+                Make::Dir(_) => Kind::Directory,
+            };
+            let number = number_of(self.subject.number(), next);
+            if !emit(Entry {
+                next,
+                number,
+                kind,
+                name: name.as_bytes(),
+            }) {
+                return;
+            }
+        }
+    }
+}
+
+/// See [`Make::File`].
+struct SubjectFile {
+    node: Node,
+    subject: Subject,
+    open: fn(&Subject) -> Result<Arc<dyn FileOps>>,
+}
+
+impl Inode for SubjectFile {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        (self.open)(&self.subject)
+    }
+    fn resize(&self, _len: u64) -> Result {
+        Ok(())
+    }
+}

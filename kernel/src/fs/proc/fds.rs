@@ -1,0 +1,131 @@
+//! /proc/PID/fd and fdinfo.
+
+use super::dir::{Subject, node};
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::ramfs::NoBytes;
+use crate::fs::{FdTable, OpenFile};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use linux_raw_sys::general as c;
+
+/// A directory with an entry for each open file.
+struct Files {
+    node: Node,
+    subject: Subject,
+    kind: Kind,
+}
+
+/// fd: links to what is open.
+pub fn links(subject: &Subject) -> Arc<dyn Inode> {
+    let node = node(subject, Kind::Directory, 0o500, 2);
+    Arc::new(Files {
+        node,
+        subject: subject.clone(),
+        kind: Kind::Symlink,
+    })
+}
+
+/// fdinfo: texts about what is open.
+pub fn infos(subject: &Subject) -> Arc<dyn Inode> {
+    let node = node(subject, Kind::Directory, 0o555, 3);
+    Arc::new(Files {
+        node,
+        subject: subject.clone(),
+        kind: Kind::Regular,
+    })
+}
+
+impl Files {
+    fn table(&self) -> Option<Arc<FdTable>> {
+        self.subject.thread().and_then(|task| task.try_files())
+    }
+    /// Numbers of the entries lie above those of the process's other files.
+    fn index(&self, fd: i32) -> u64 {
+        (fd as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == Kind::Symlink)
+    }
+}
+
+impl Inode for Files {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
+    fn directory(&self) -> Option<&dyn Directory> {
+        Some(self)
+    }
+}
+
+impl Directory for Files {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let fd = if name == b"0" {
+            Some(0)
+        } else {
+            super::parse_number(name)
+        };
+        let fd = fd.ok_or(Errno::ENOENT)?;
+        let table = self.table().ok_or(Errno::ENOENT)?;
+        let file = table.get(fd).map_err(|_| Errno::ENOENT)?;
+        let index = self.index(fd);
+        if self.kind == Kind::Symlink {
+            let mode = 0o100
+                | if file.readable() { 0o400 } else { 0 }
+                | if file.writable() { 0o200 } else { 0 };
+            let node = node(&self.subject, Kind::Symlink, mode, index);
+            // The link must not keep the file open: it looks again each time.
+            return Ok(PseudoLink::with_node(node, move || {
+                Ok(Target::Place(
+                    table.get(fd).map_err(|_| Errno::ENOENT)?.place.clone(),
+                ))
+            }));
+        }
+        let show = Box::new(move |out: &mut Text| {
+            describe(
+                &*table.get(fd).map_err(|_| Errno::ENOENT)?,
+                table.closes_on_exec(fd)?,
+                out,
+            );
+            Ok(())
+        });
+        Ok(PseudoFile::with_node(
+            node(&self.subject, Kind::Regular, 0o400, index),
+            Some(show),
+            None,
+        ))
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        let numbers = self
+            .table()
+            .map(|table| table.numbers())
+            .unwrap_or_default();
+        for fd in numbers.into_iter().filter(|fd| *fd as u64 >= after) {
+            let name = format!("{fd}");
+            let number = super::dir::number_of(self.subject.number(), self.index(fd));
+            if !emit(Entry {
+                next: fd as u64 + 1,
+                number,
+                kind: self.kind,
+                name: name.as_bytes(),
+            }) {
+                return;
+            }
+        }
+    }
+}
+
+fn describe(file: &OpenFile, close_on_exec: bool, out: &mut Text) {
+    let flags = file.flags() | c::O_LARGEFILE | if close_on_exec { c::O_CLOEXEC } else { 0 };
+    out.put(format_args!(
+        "pos:\t{}\nflags:\t0{flags:o}\nmnt_id:\t{}\nino:\t{}\n",
+        file.position(),
+        file.place.mount.id,
+        file.place.inode.node().number
+    ));
+    file.ops().describe(out);
+}

@@ -1,0 +1,107 @@
+//! pagemap, mem, clear_refs: a process's memory as seen from outside.
+
+use super::dir::Subject;
+use crate::errno::{Errno, Result};
+use crate::fs::file::{At, FileOps};
+use crate::fs::io::{Sink, Source};
+use crate::machine::AddressSpace;
+use alloc::sync::Arc;
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use mm::space::PageInfo;
+
+/// pagemap(5)'s bits.
+const EXCLUSIVE: u64 = 1 << 56;
+const FILE_OR_SHARED: u64 = 1 << 61;
+const PRESENT: u64 = 1 << 63;
+/// Bytes of an entry.
+const ENTRY: u64 = 8;
+
+struct Pagemap(Arc<AddressSpace>);
+
+/// Opens /proc/PID/pagemap.
+pub fn open_pagemap(subject: &Subject) -> Result<Arc<dyn FileOps>> {
+    Ok(Arc::new(Pagemap(subject.space()?)))
+}
+
+fn entry(info: &PageInfo) -> u64 {
+    if !info.present {
+        return 0;
+    }
+    let exclusive = if info.exclusive && !info.zero_page {
+        EXCLUSIVE
+    } else {
+        0
+    };
+    let shared = if info.file_or_shared {
+        FILE_OR_SHARED
+    } else {
+        0
+    };
+    PRESENT | exclusive | shared | info.pfn
+}
+
+impl FileOps for Pagemap {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        if at.position % ENTRY != 0 || sink.left() as u64 % ENTRY != 0 {
+            return Err(Errno::EINVAL);
+        }
+        // Past the last user page the file ends.
+        let pages = user_end().div_ceil(PAGE_SIZE);
+        sink.fill(|done, buffer| {
+            let first = (at.position + done as u64) / ENTRY;
+            let n = (pages.saturating_sub(first) as usize).min(buffer.len() / ENTRY as usize);
+            for (page, into) in (first..).zip(buffer.chunks_exact_mut(ENTRY as usize).take(n)) {
+                let info = self.0.page_info(VirtAddr(page << PAGE_SHIFT));
+                into.copy_from_slice(&entry(&info).to_ne_bytes());
+            }
+            Ok(n * ENTRY as usize)
+        })
+    }
+}
+
+fn user_end() -> u64 {
+    use mm::arch::PteFormat;
+    crate::arch::pte::Format::USER_END.0
+}
+
+struct Mem(Arc<AddressSpace>);
+
+/// Opens /proc/PID/mem.
+pub fn open_mem(subject: &Subject) -> Result<Arc<dyn FileOps>> {
+    Ok(Arc::new(Mem(subject.space()?)))
+}
+
+impl FileOps for Mem {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        sink.fill(|done, buffer| some(self.0.read(address(at, done)?, buffer)))
+    }
+    fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        let mut done = 0;
+        source.drain(|bytes| {
+            let n = some(self.0.write(address(at, done)?, bytes, true))?;
+            done += n;
+            Ok(n)
+        })
+    }
+}
+
+fn address(at: At, done: usize) -> Result<VirtAddr> {
+    at.position
+        .checked_add(done as u64)
+        .filter(|a| *a < user_end())
+        .map(VirtAddr)
+        .ok_or(Errno::EIO)
+}
+
+fn some(n: usize) -> Result<usize> {
+    if n == 0 { Err(Errno::EIO) } else { Ok(n) }
+}
+
+/// /proc/PID/clear_refs. 1 to 4 ask for bits to be cleared, 5 for the peak to be forgotten.
+pub fn clear_refs(subject: &Subject, text: &str) -> Result {
+    subject.space()?;
+    match text.parse() {
+        Ok(1..=5) => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}

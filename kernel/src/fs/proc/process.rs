@@ -1,0 +1,203 @@
+//! /proc/PID and /proc/PID/task/TID: the table, and the small files.
+
+use super::dir::{Item, Make, Subject, SubjectDir, node};
+use super::{fds, maps, memory, mounts, stat, status};
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::pseudo::Text;
+use crate::fs::ramfs::NoBytes;
+use crate::task::{self, Process};
+use alloc::format;
+use alloc::sync::Arc;
+use mm::addr::VirtRange;
+
+/// What a process's directory holds.
+pub const FILES: &[Item] = &[
+    (
+        "task",
+        Make::Dir(|s| {
+            Arc::new(Threads {
+                node: node(s, Kind::Directory, 0o555, 1),
+                process: s.process.clone(),
+            })
+        }),
+    ),
+    ("fd", Make::Dir(fds::links)),
+    ("fdinfo", Make::Dir(fds::infos)),
+    ("net", Make::Dir(|s| SubjectDir::new(s.clone(), &[]))),
+    ("attr", Make::Dir(|s| SubjectDir::new(s.clone(), &[]))),
+    ("status", Make::Show(status::show)),
+    ("stat", Make::Show(stat::show)),
+    ("statm", Make::Show(stat::statm)),
+    ("maps", Make::Show(maps::maps)),
+    ("smaps", Make::Show(maps::smaps)),
+    ("smaps_rollup", Make::Show(maps::rollup)),
+    ("pagemap", Make::File(memory::open_pagemap, 0o400)),
+    (
+        "clear_refs",
+        Make::Knob(|_, _| Err(Errno::EINVAL), memory::clear_refs),
+    ),
+    ("mem", Make::File(memory::open_mem, 0o600)),
+    ("cmdline", Make::Show(cmdline)),
+    ("environ", Make::Show(environ)),
+    (
+        "auxv",
+        Make::Show(|s, out| copy(s, s.process.image().auxv, out)),
+    ),
+    ("comm", Make::Knob(comm, set_comm)),
+    ("exe", Make::Link(exe)),
+    ("cwd", Make::Link(|s| Ok(Target::Place(context(s)?.cwd())))),
+    (
+        "root",
+        Make::Link(|s| Ok(Target::Place(context(s)?.root()))),
+    ),
+    ("limits", Make::Show(status::limits)),
+    ("mounts", Make::Show(mounts::mounts)),
+    ("mountinfo", Make::Show(mounts::mountinfo)),
+    ("oom_score", Make::Show(|_, out| zero(out))),
+    (
+        "oom_score_adj",
+        Make::Knob(|_, out| zero(out), accept_number),
+    ),
+    ("oom_adj", Make::Knob(|_, out| zero(out), accept_number)),
+    ("wchan", Make::Show(|_, out| Ok(out.put(format_args!("0"))))),
+    ("io", Make::Show(status::io)),
+    (
+        "loginuid",
+        Make::Show(|_, out| Ok(out.put(format_args!("4294967295")))),
+    ),
+    (
+        "sessionid",
+        Make::Show(|_, out| Ok(out.put(format_args!("4294967295")))),
+    ),
+    ("cgroup", Make::Show(|_, out| Ok(out.line("0::/")))),
+    ("personality", Make::Show(|_, out| Ok(out.line("00000000")))),
+    (
+        "coredump_filter",
+        Make::Knob(|_, out| Ok(out.line("00000033")), accept_number),
+    ),
+    ("schedstat", Make::Show(stat::schedstat)),
+    (
+        "timerslack_ns",
+        Make::Knob(|_, out| Ok(out.line(50000)), accept_number),
+    ),
+    (
+        "ksm_stat",
+        Make::Show(|_, out| Ok(out.line("ksm_rmap_items 0"))),
+    ),
+];
+
+fn zero(out: &mut Text) -> Result {
+    out.line(0);
+    Ok(())
+}
+
+fn accept_number(_: &Subject, text: &str) -> Result {
+    text.parse::<i64>().map(drop).map_err(|_| Errno::EINVAL)
+}
+
+fn context(subject: &Subject) -> Result<Arc<crate::fs::FsContext>> {
+    subject
+        .thread()
+        .and_then(|task| task.try_fs())
+        .ok_or(Errno::ENOENT)
+}
+
+fn exe(subject: &Subject) -> Result<Target> {
+    let exe = subject.process.exe().ok_or(Errno::ENOENT)?;
+    Ok(Target::Place(exe.place))
+}
+
+/// Bytes of the process's own memory; nothing once it has ended.
+fn copy(subject: &Subject, range: VirtRange, out: &mut Text) -> Result {
+    if let Some(space) = subject.process.space() {
+        let mut bytes = alloc::vec![0; range.len() as usize];
+        let n = space.read(range.start, &mut bytes);
+        out.0.extend_from_slice(&bytes[..n]);
+    }
+    Ok(())
+}
+
+fn cmdline(subject: &Subject, out: &mut Text) -> Result {
+    copy(subject, subject.process.args().0, out)
+}
+
+fn environ(subject: &Subject, out: &mut Text) -> Result {
+    copy(subject, subject.process.args().1, out)
+}
+
+fn comm(subject: &Subject, out: &mut Text) -> Result {
+    match &subject.task {
+        Some(task) => out.line(task.comm()),
+        None => out.line(subject.process.comm()),
+    }
+    Ok(())
+}
+
+fn set_comm(subject: &Subject, text: &str) -> Result {
+    subject
+        .thread()
+        .ok_or(Errno::ESRCH)?
+        .set_comm(text.as_bytes());
+    Ok(())
+}
+
+/// /proc/PID/task.
+struct Threads {
+    node: Node,
+    process: Arc<Process>,
+}
+
+impl Inode for Threads {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
+    fn directory(&self) -> Option<&dyn Directory> {
+        Some(self)
+    }
+}
+
+impl Directory for Threads {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let task = super::parse_number(name)
+            .and_then(task::find_task)
+            .ok_or(Errno::ENOENT)?;
+        if !Arc::ptr_eq(task.process(), &self.process) {
+            return Err(Errno::ENOENT);
+        }
+        // A thread's directory holds what a process's does, but for its threads: the first entry.
+        Ok(SubjectDir::new(
+            Subject {
+                process: self.process.clone(),
+                task: Some(task),
+            },
+            &FILES[1..],
+        ))
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        let mut tids: alloc::vec::Vec<_> = self
+            .process
+            .threads()
+            .iter()
+            .map(|task| task.tid())
+            .collect();
+        tids.sort_unstable();
+        for tid in tids.into_iter().filter(|tid| *tid as u64 > after) {
+            let name = format!("{tid}");
+            let number = super::dir::number_of(tid, 0);
+            if !emit(Entry {
+                next: tid as u64,
+                number,
+                kind: Kind::Directory,
+                name: name.as_bytes(),
+            }) {
+                return;
+            }
+        }
+    }
+}

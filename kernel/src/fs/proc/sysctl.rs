@@ -1,0 +1,132 @@
+//! /proc/sys.
+
+use crate::cmdline;
+use crate::errno::{Errno, Result};
+use crate::fs::pipe::MAX_CAPACITY;
+use crate::fs::pseudo::{Text, Tree};
+use crate::machine::mm;
+use crate::random;
+use crate::syscall;
+use crate::syscall::system::{self, RELEASE, VERSION};
+use alloc::sync::Arc;
+use core::fmt::Display;
+use core::sync::atomic::{AtomicI64, Ordering};
+use mm::space::MMAP_MIN_ADDR;
+
+/// Enters all of them.
+pub fn register(tree: &Tree) {
+    virtual_memory(tree);
+    kernel(tree);
+    constant(tree, "sys/fs/pipe-max-size", MAX_CAPACITY);
+    constant(tree, "sys/fs/file-max", i64::MAX);
+    constant(tree, "sys/fs/nr_open", 1 << 20);
+    constant(tree, "sys/fs/file-nr", "0\t0\t9223372036854775807");
+    tree.dir("sys/net");
+    tree.show("sys/quire/unknown_syscalls", |out| {
+        for (number, name, count) in syscall::unknown() {
+            out.line(format_args!("{number} {name} {count}"));
+        }
+        Ok(())
+    });
+}
+
+fn virtual_memory(tree: &Tree) {
+    number(tree, "sys/vm/overcommit_memory", 0, 0..=2);
+    number(tree, "sys/vm/overcommit_ratio", 50, 0..=i64::MAX);
+    number(tree, "sys/vm/swappiness", 60, 0..=200);
+    number(tree, "sys/vm/max_map_count", 65530, 0..=i64::from(i32::MAX));
+    number(tree, "sys/vm/panic_on_oom", 0, 0..=2);
+    number(tree, "sys/vm/vfs_cache_pressure", 100, 0..=i64::MAX);
+    number(tree, "sys/vm/dirty_ratio", 20, 0..=100);
+    number(tree, "sys/vm/compaction_proactiveness", 20, 0..=100);
+    constant(tree, "sys/vm/mmap_min_addr", MMAP_MIN_ADDR);
+    constant(tree, "sys/vm/nr_hugepages", 0);
+    constant(tree, "sys/vm/nr_overcommit_hugepages", 0);
+    constant(tree, "sys/vm/min_free_kbytes", 4096);
+    // Nothing is cached that could be dropped, nothing is swapped that could be compacted around.
+    action(tree, "sys/vm/drop_caches", 1..=4);
+    action(tree, "sys/vm/compact_memory", 1..=1);
+}
+
+fn kernel(tree: &Tree) {
+    constant(tree, "sys/kernel/ostype", "Linux");
+    constant(tree, "sys/kernel/osrelease", RELEASE);
+    constant(tree, "sys/kernel/version", VERSION);
+    constant(tree, "sys/kernel/domainname", "(none)");
+    constant(tree, "sys/kernel/pid_max", 32768);
+    tree.show("sys/kernel/threads-max", |out| {
+        Ok(out.line(mm().counts().total / 8))
+    });
+    constant(tree, "sys/kernel/cap_last_cap", 40);
+    constant(tree, "sys/kernel/ngroups_max", 65536);
+    constant(tree, "sys/kernel/overflowuid", 65534);
+    constant(tree, "sys/kernel/overflowgid", 65534);
+    constant(tree, "sys/kernel/core_pattern", "core");
+    constant(tree, "sys/kernel/printk", "7\t4\t1\t7");
+    constant(tree, "sys/kernel/panic", 0);
+    constant(tree, "sys/kernel/random/poolsize", 256);
+    constant(tree, "sys/kernel/random/entropy_avail", 256);
+    constant(
+        tree,
+        "sys/kernel/randomize_va_space",
+        if cmdline::get().norandmaps { 0 } else { 2 },
+    );
+    let boot_id = uuid();
+    constant(tree, "sys/kernel/random/boot_id", boot_id);
+    tree.show("sys/kernel/random/uuid", |out| Ok(out.line(uuid())));
+    tree.knob(
+        "sys/kernel/hostname",
+        |out| Ok(out.line(alloc::string::String::from_utf8_lossy(&system::hostname()))),
+        |text| system::set_hostname(text.as_bytes()),
+    );
+}
+
+/// A file that always says the same.
+fn constant(tree: &Tree, path: &str, value: impl Display + Send + Sync + 'static) {
+    tree.show(path, move |out: &mut Text| Ok(out.line(&value)));
+}
+
+/// A number that is remembered; nothing here depends on it.
+fn number(tree: &Tree, path: &str, initial: i64, range: core::ops::RangeInclusive<i64>) {
+    let value = Arc::new(AtomicI64::new(initial));
+    let shown = value.clone();
+    tree.knob(
+        path,
+        // Relaxed: the number stands for itself.
+        move |out| Ok(out.line(shown.load(Ordering::Relaxed))),
+        move |text| {
+            value.store(parse(text, &range)?, Ordering::Relaxed);
+            Ok(())
+        },
+    );
+}
+
+/// A file that is only written: there is nothing to do.
+fn action(tree: &Tree, path: &str, range: core::ops::RangeInclusive<i64>) {
+    tree.knob(
+        path,
+        |out| Ok(out.line(0)),
+        move |text| parse(text, &range).map(drop),
+    );
+}
+
+fn parse(text: &str, range: &core::ops::RangeInclusive<i64>) -> Result<i64> {
+    text.parse()
+        .ok()
+        .filter(|value| range.contains(value))
+        .ok_or(Errno::EINVAL)
+}
+
+/// A random UUID (RFC 4122, version 4).
+fn uuid() -> alloc::string::String {
+    let (high, low) = (random::u64(), random::u64());
+    let (high, low) = (high & !0xf000 | 0x4000, low & !(3 << 62) | 2 << 62);
+    alloc::format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}

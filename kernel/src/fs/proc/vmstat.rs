@@ -1,0 +1,113 @@
+//! /proc/vmstat: Linux's names in Linux's order. What is not counted here is 0.
+
+use crate::errno::Result;
+use crate::fs::pseudo::Text;
+use crate::machine::mm;
+
+/// Event counters that programs look for.
+const EVENTS: &[&str] = &[
+    "pgpgin",
+    "pgpgout",
+    "pswpin",
+    "pswpout",
+    "pgalloc_normal",
+    "pgfree",
+    "pgactivate",
+    "pgdeactivate",
+    "pglazyfree",
+    "pglazyfreed",
+    "pgfault",
+    "pgmajfault",
+    "pgrefill",
+    "pgreuse",
+    "pgsteal_kswapd",
+    "pgsteal_direct",
+    "pgscan_kswapd",
+    "pgscan_direct",
+    "oom_kill",
+    "numa_pte_updates",
+    "numa_hint_faults",
+    "pgmigrate_success",
+    "pgmigrate_fail",
+    "thp_migration_success",
+    "thp_migration_fail",
+    "thp_migration_split",
+    "compact_migrate_scanned",
+    "compact_free_scanned",
+    "compact_isolated",
+    "compact_stall",
+    "compact_fail",
+    "compact_success",
+    "htlb_buddy_alloc_success",
+    "htlb_buddy_alloc_fail",
+    "unevictable_pgs_mlocked",
+    "unevictable_pgs_munlocked",
+    "thp_fault_alloc",
+    "thp_fault_fallback",
+    "thp_fault_fallback_charge",
+    "thp_collapse_alloc",
+    "thp_collapse_alloc_failed",
+    "thp_file_alloc",
+    "thp_file_fallback",
+    "thp_file_fallback_charge",
+    "thp_file_mapped",
+    "thp_split_page",
+    "thp_split_page_failed",
+    "thp_deferred_split_page",
+    "thp_underused_split_page",
+    "thp_split_pmd",
+    "thp_scan_exceed_none_pte",
+    "thp_scan_exceed_swap_pte",
+    "thp_scan_exceed_share_pte",
+    "thp_split_pud",
+    "thp_zero_page_alloc",
+    "thp_zero_page_alloc_failed",
+    "thp_swpout",
+    "thp_swpout_fallback",
+    "swap_ra",
+    "swap_ra_hit",
+    "ksm_swpin_copy",
+    "cow_ksm",
+    "zswpin",
+    "zswpout",
+];
+
+/// The file.
+pub fn show(out: &mut Text) -> Result {
+    let c = mm().counts();
+    for (name, value) in [
+        ("nr_free_pages", c.free),
+        ("nr_zone_inactive_anon", c.object),
+        ("nr_zone_active_anon", c.anon),
+        ("nr_zone_inactive_file", 0),
+        ("nr_zone_active_file", 0),
+        ("nr_zone_unevictable", 0),
+        ("nr_mlock", 0),
+        ("nr_inactive_anon", c.object),
+        ("nr_active_anon", c.anon),
+        ("nr_inactive_file", 0),
+        ("nr_active_file", 0),
+        ("nr_unevictable", 0),
+        ("nr_slab_reclaimable", 0),
+        ("nr_slab_unreclaimable", c.kernel),
+        ("nr_anon_pages", c.anon),
+        ("nr_mapped", 0),
+        ("nr_file_pages", c.object),
+        ("nr_dirty", 0),
+        ("nr_writeback", 0),
+        ("nr_shmem", c.object),
+        ("nr_shmem_hugepages", 0),
+        ("nr_shmem_pmdmapped", 0),
+        ("nr_file_hugepages", 0),
+        ("nr_file_pmdmapped", 0),
+        ("nr_anon_transparent_hugepages", 0),
+        ("nr_page_table_pages", c.page_tables),
+        ("nr_swapcached", 0),
+    ] {
+        out.line(format_args!("{name} {value}"));
+    }
+    for name in EVENTS {
+        out.line(format_args!("{name} {}", mm().event(name).unwrap_or(0)));
+    }
+    Ok(())
+}

@@ -20,6 +20,8 @@ pub struct CommandLine {
     pub norandmaps: bool,
     /// `loglevel=N` (0 to 8), or 4 with `quiet`.
     pub loglevel: u8,
+    /// `quire.noinput`: nobody types; the terminal is at its end of input from the start.
+    pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
     /// Words that nobody knows; boot reports them.
@@ -48,6 +50,7 @@ fn parse(text: &str) -> CommandLine {
         init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
         norandmaps: false,
         loglevel: 7,
+        no_input: false,
         crash: None,
         unknown: Vec::new(),
     };
@@ -73,6 +76,7 @@ impl CommandLine {
             }
             // Read by ktest::Plan.
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
+            ("quire.noinput", None) => self.no_input = true,
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
             // Loaders add these; they say nothing to us.
             ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}

@@ -9,6 +9,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::ChildStdin;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// How often a guest that still reads is told again that there is no more input.
@@ -116,9 +117,11 @@ fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
     // Without a terminal and under --icount the guest knows that nothing comes; the pipe only stays open.
     let keys = guest.take_keys();
     let silent = machine.icount && !has_input()?;
+    let (ready, wait) = channel();
     let _open = match keys {
         Some(keys) if !silent => {
-            std::thread::spawn(move || feed(keys));
+            // What arrives before the guest has set up its serial line is lost: its first word is the sign.
+            std::thread::spawn(move || wait.recv().is_ok_and(|()| feed(keys)));
             None
         }
         keys => keys,
@@ -127,6 +130,8 @@ fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
     loop {
         match guest.next(deadline) {
             Event::Output(bytes) => {
+                // Only the first is waited for.
+                let _ = ready.send(());
                 stdout.write_all(&bytes)?;
                 stdout.flush()?;
             }
@@ -136,16 +141,17 @@ fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
     }
 }
 
-/// Passes standard input on; at its end every further read in the guest finds the end, too.
-fn feed(mut keys: ChildStdin) {
+/// Passes standard input on, until the guest is gone; at its end every further read in the guest finds the end, too.
+fn feed(mut keys: ChildStdin) -> bool {
     let mut stdin = io::stdin().lock();
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = stdin.read(&mut buffer) {
         if keys.write_all(&buffer[..length]).is_err() {
-            return;
+            return false;
         }
     }
     while keys.write_all(&[END_OF_INPUT]).is_ok() {
         std::thread::sleep(END_OF_INPUT_EVERY);
     }
+    true
 }

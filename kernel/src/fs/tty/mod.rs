@@ -3,6 +3,7 @@
 mod ioctl;
 
 use crate::arch;
+use crate::cmdline;
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
@@ -152,12 +153,16 @@ impl Terminal {
         self.state.lock().line.read(into)
     }
 
+    /// A read returns at once; without anybody at the other end it finds the end of input.
     fn readable(&self) -> bool {
-        self.state.lock().line.readable()
+        cmdline::get().no_input || self.state.lock().line.readable()
     }
 
     /// Waits until a read of `wanted` bytes has something to return, or its time is over.
     fn wait_for_input(&self, wanted: usize, nonblocking: bool) -> Result {
+        if cmdline::get().no_input {
+            return Ok(());
+        }
         let raw = self.state.lock().line.raw_wait();
         let wait = raw.map(|(least, tenths)| RawWait {
             least: least.min(wanted),

@@ -93,8 +93,13 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         // SAFETY: the loader's list has at least one entry, below 4 GiB.
         let module = unsafe { *physical::<Module>(info.module_list) };
         let range = PhysRange::new(PhysAddr(module.start), PhysAddr(module.start + module.size));
+        let end = PhysAddr(range.end.0.next_multiple_of(PAGE_SIZE));
         boot.initramfs = Some(range);
-        boot.reserved.push(range);
+        // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
+        if let Some(home) = boot.ram.iter_mut().find(|r| r.contains(range.start)) {
+            home.end = home.end.max(end);
+        }
+        boot.reserved.push(PhysRange::new(range.start, end));
     }
     Some(boot)
 }

@@ -65,6 +65,7 @@ pub(crate) fn image_end() -> u64 {
 }
 
 /// A physical address as a pointer through the direct map.
+#[inline]
 pub(crate) fn physical<T>(at: u64) -> *mut T {
     core::ptr::with_exposed_provenance_mut((DIRECT_MAP + at) as usize)
 }

@@ -32,6 +32,7 @@ fn reload_cr3() {
     unsafe { asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack, preserves_flags)) }
 }
 
+#[inline]
 fn entry(table: Pfn, index: usize) -> &'static AtomicU64 {
     debug_assert!(index < TABLE_ENTRIES);
     // SAFETY: a frame that the memory manager owns as a table, through the direct map; the index stays inside it.
@@ -44,19 +45,27 @@ impl Machine for Hardware {
     type Tlb = Self;
     type Cpu = Self;
 
+    #[inline]
     fn mem(&self) -> &Self {
         self
     }
+    #[inline]
     fn tlb(&self) -> &Self {
         self
     }
+    #[inline]
     fn cpu(&self) -> &Self {
         self
     }
     fn prepare_root(&self, root: Pfn) {
         let kernel = Pfn(KERNEL_ROOT.load(Ordering::Relaxed));
-        for index in TABLE_ENTRIES / 2..TABLE_ENTRIES {
-            self.store(root, index, self.load(kernel, index));
+        let half = TABLE_ENTRIES as u64 / 2;
+        let at = |table: Pfn| physical::<u64>(table.start().0 + half * 8);
+        // SAFETY: the new root is the caller's and not in use yet; the kernel's root lives for ever, and nothing changes it
+        // meanwhile: the upper half of two tables.
+        unsafe {
+            asm!("rep movsq", inout("rcx") half => _, inout("rsi") at(kernel) => _, inout("rdi") at(root) => _,
+                options(nostack, preserves_flags))
         }
     }
 }
@@ -81,6 +90,7 @@ impl PhysMem for Hardware {
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
             .map(|_| ())
     }
+    #[inline]
     fn zero(&self, first: Pfn, order: Order) {
         // SAFETY: the caller owns these frames.
         unsafe {
@@ -88,6 +98,7 @@ impl PhysMem for Hardware {
                 in("rax") 0, options(nostack, preserves_flags))
         }
     }
+    #[inline]
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         // SAFETY: the caller owns the target, may read the source, and they are different folios.
         unsafe {
@@ -118,6 +129,7 @@ unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
 impl Tlb for Hardware {
     // Without PCID every space has ASID 0, which is flushed whenever it is switched to: only what is active now can be stale.
     // INVLPG and a CR3 write both drop all cached pointers to tables (SDM Vol 3, 4.10.4.1), so `tables` needs nothing more.
+    #[inline]
     fn flush_range(&self, _asid: Asid, range: VirtRange, stride: Level, _tables: bool) {
         if range.len() >> stride.shift() > SINGLE_FLUSHES {
             return reload_cr3();
@@ -150,15 +162,19 @@ impl Tlb for Hardware {
 }
 
 impl Cpu for Hardware {
+    #[inline]
     fn id(&self) -> usize {
         0
     }
+    #[inline]
     fn count(&self) -> usize {
         1
     }
+    #[inline]
     fn asids(&self) -> usize {
         1
     }
+    #[inline]
     fn activate(&self, root: Pfn, _asid: Asid) {
         // SAFETY: `prepare_root` gave the root the kernel half.
         unsafe { write_cr3(root) }

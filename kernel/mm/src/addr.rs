@@ -16,6 +16,7 @@ macro_rules! number {
 
         impl $name {
             /// The bare number, for formatting and for hardware registers.
+            #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
@@ -32,17 +33,20 @@ macro_rules! number {
         }
         impl core::ops::Add<u64> for $name {
             type Output = $name;
+            #[inline]
             fn add(self, n: u64) -> $name {
                 $name(self.0 + n)
             }
         }
         impl core::ops::AddAssign<u64> for $name {
+            #[inline]
             fn add_assign(&mut self, n: u64) {
                 self.0 += n;
             }
         }
         impl core::ops::Sub for $name {
             type Output = u64;
+            #[inline]
             fn sub(self, other: $name) -> u64 {
                 self.0 - other.0
             }
@@ -69,18 +73,22 @@ number! {
 
 impl VirtAddr {
     /// The page that holds this address.
+    #[inline]
     pub const fn page(self) -> Vpn {
         Vpn(self.0 >> PAGE_SHIFT)
     }
     /// Bytes from the start of its page.
+    #[inline]
     pub const fn page_offset(self) -> u64 {
         self.0 & (PAGE_SIZE - 1)
     }
     /// The next lower multiple of `align` (a power of two).
+    #[inline]
     pub const fn align_down(self, align: u64) -> VirtAddr {
         VirtAddr(self.0 & !(align - 1))
     }
     /// The next higher multiple of `align` (a power of two), or `None` past the end of the address space.
+    #[inline]
     pub const fn align_up(self, align: u64) -> Option<VirtAddr> {
         match self.0.checked_add(align - 1) {
             Some(a) => Some(VirtAddr(a & !(align - 1))),
@@ -88,10 +96,12 @@ impl VirtAddr {
         }
     }
     /// Whether the address is a multiple of `align` (a power of two).
+    #[inline]
     pub const fn is_aligned(self, align: u64) -> bool {
         self.0 & (align - 1) == 0
     }
     /// The sum, or `None` past the end of the address space.
+    #[inline]
     pub const fn checked_add(self, n: u64) -> Option<VirtAddr> {
         match self.0.checked_add(n) {
             Some(a) => Some(VirtAddr(a)),
@@ -102,6 +112,7 @@ impl VirtAddr {
 
 impl Vpn {
     /// The first address of the page.
+    #[inline]
     pub const fn start(self) -> VirtAddr {
         VirtAddr(self.0 << PAGE_SHIFT)
     }
@@ -109,6 +120,7 @@ impl Vpn {
 
 impl PhysAddr {
     /// The frame that holds this address.
+    #[inline]
     pub const fn frame(self) -> Pfn {
         Pfn(self.0 >> PAGE_SHIFT)
     }
@@ -116,6 +128,7 @@ impl PhysAddr {
 
 impl Pfn {
     /// The first address of the frame.
+    #[inline]
     pub const fn start(self) -> PhysAddr {
         PhysAddr(self.0 << PAGE_SHIFT)
     }
@@ -128,10 +141,12 @@ pub struct Order(pub u8);
 
 impl Order {
     /// 2^order pages.
+    #[inline]
     pub const fn pages(self) -> u64 {
         1 << self.0
     }
     /// 2^order pages in bytes.
+    #[inline]
     pub const fn bytes(self) -> u64 {
         PAGE_SIZE << self.0
     }
@@ -150,31 +165,38 @@ macro_rules! range {
 
         impl $name {
             /// `start..end`; an `end` below `start` is our own mistake and panics.
+            #[inline]
             pub const fn new(start: $point, end: $point) -> Self {
                 assert!(start.0 <= end.0, "a range ends before it starts");
                 Self { start, end }
             }
             /// How many units (bytes or pages) the range covers.
+            #[inline]
             pub const fn len(&self) -> u64 {
                 self.end.0 - self.start.0
             }
             /// Whether the range covers nothing.
+            #[inline]
             pub const fn is_empty(&self) -> bool {
                 self.start.0 == self.end.0
             }
             /// Whether `point` lies inside.
+            #[inline]
             pub const fn contains(&self, point: $point) -> bool {
                 self.start.0 <= point.0 && point.0 < self.end.0
             }
             /// Whether the two ranges share a point.
+            #[inline]
             pub const fn overlaps(&self, other: &Self) -> bool {
                 self.start.0 < other.end.0 && other.start.0 < self.end.0
             }
             /// Whether `other` lies wholly inside.
+            #[inline]
             pub const fn covers(&self, other: &Self) -> bool {
                 self.start.0 <= other.start.0 && other.end.0 <= self.end.0
             }
             /// The part that both ranges share; `None` when they share nothing.
+            #[inline]
             pub fn intersection(&self, other: &Self) -> Option<Self> {
                 let (start, end) = (self.start.max(other.start), self.end.min(other.end));
                 (start < end).then_some(Self { start, end })
@@ -203,6 +225,7 @@ range! {
 
 impl VirtRange {
     /// `len` bytes from `start`; `None` when the end would not fit in 64 bits.
+    #[inline]
     pub const fn from_len(start: VirtAddr, len: u64) -> Option<Self> {
         match start.checked_add(len) {
             Some(end) => Some(Self { start, end }),
@@ -210,6 +233,7 @@ impl VirtRange {
         }
     }
     /// How many pages the range covers; both ends are page-aligned.
+    #[inline]
     pub const fn pages(&self) -> u64 {
         self.len() >> PAGE_SHIFT
     }
@@ -217,6 +241,7 @@ impl VirtRange {
 
 impl PhysRange {
     /// The whole frames inside the range (start rounded up, end rounded down).
+    #[inline]
     pub fn whole_frames(&self) -> PfnRange {
         let start = Pfn(self.start.0.div_ceil(PAGE_SIZE));
         let end = Pfn(self.end.0 >> PAGE_SHIFT);

@@ -23,6 +23,7 @@ pub enum Level {
 
 impl Level {
     /// The next level towards the leaf; `None` from [`Level::Pte`].
+    #[inline]
     pub const fn lower(self) -> Option<Level> {
         match self {
             Level::Pte => None,
@@ -32,18 +33,22 @@ impl Level {
         }
     }
     /// log2 of the bytes that one entry of this level covers: 12, 21, 30, 39.
+    #[inline]
     pub const fn shift(self) -> u32 {
         PAGE_SHIFT + 9 * self as u32
     }
     /// Bytes that one entry of this level covers.
+    #[inline]
     pub const fn bytes(self) -> u64 {
         1 << self.shift()
     }
     /// The order of a leaf at this level: 0, 9, 18 (and 27 for the root, which has no leaves).
+    #[inline]
     pub const fn order(self) -> Order {
         Order(9 * self as u8)
     }
     /// The index of the entry that covers `va` in its table of this level.
+    #[inline]
     pub const fn index(self, va: VirtAddr) -> usize {
         (va.0 >> self.shift()) as usize & (TABLE_ENTRIES - 1)
     }

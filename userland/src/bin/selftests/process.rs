@@ -375,8 +375,9 @@ fn rusage_counts_faults() -> Outcome {
     (0..100).for_each(|n| store(at + n * PAGE, 1));
     let after = proc::rusage(libc::RUSAGE_SELF)?;
     let faults = after.minor_faults - before.minor_faults;
+    // An emulator may do the exchange that stores in two steps, a read and a write: two faults.
     check!(
-        (100..200).contains(&faults),
+        (100..=200).contains(&faults),
         "{faults} faults for 100 pages"
     );
     check!(after.max_rss_kb >= 400);

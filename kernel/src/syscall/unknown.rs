@@ -28,9 +28,10 @@ impl CallSet {
     }
 }
 
-/// How often each was called. A program that tries all numbers must not fill memory: those above fall together.
+/// How often each was called.
 static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::PROCESS }> = Lock::new(BTreeMap::new());
-const HIGHEST: u64 = 1023;
+/// How many numbers are counted: a program that tries them all must not fill memory.
+const MOST: usize = 1024;
 
 fn name(number: u64) -> String {
     Sysno::new(number as usize)
@@ -39,7 +40,7 @@ fn name(number: u64) -> String {
 
 /// Counts the call; ENOSYS.
 pub fn report(task: &Task, number: u64, sysno: Option<Sysno>) -> Result<u64> {
-    *COUNTS.lock().entry(number.min(HIGHEST)).or_insert(0) += 1;
+    count(number);
     let new = task.process().unknown_calls.lock().insert(number);
     if new {
         let name = sysno.map_or("?", |sysno| sysno.name());
@@ -49,6 +50,15 @@ pub fn report(task: &Task, number: u64, sysno: Option<Sysno>) -> Result<u64> {
         );
     }
     Err(Errno::ENOSYS)
+}
+
+fn count(number: u64) {
+    let mut counts = COUNTS.lock();
+    if let Some(count) = counts.get_mut(&number) {
+        *count += 1;
+    } else if counts.len() < MOST {
+        counts.insert(number, 1);
+    }
 }
 
 /// Number, name and count of each call that was asked for and is not there (/proc/sys/quire/unknown_syscalls).

@@ -117,6 +117,8 @@ fn fault_info(trap: Trap, user: &UserContext) -> SigInfo {
         Trap::Breakpoint => breakpoint(pc),
         Trap::SingleStep => SigInfo::fault(SIGTRAP, abi::TRAP_TRACE, pc),
         Trap::Alignment { addr } => SigInfo::fault(SIGBUS, abi::BUS_ADRALN, addr.0),
+        // x86: segment not present, stack fault (a non-canonical stack pointer).
+        Trap::Other(11 | 12) => SigInfo::kernel(SIGBUS),
         _ => SigInfo::fault(SIGSEGV, abi::SI_KERNEL, 0),
     }
 }

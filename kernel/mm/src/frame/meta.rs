@@ -193,6 +193,7 @@ impl FrameTable {
     }
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(
     size_of::<FrameMeta>() <= 32,
     "the frame table's budget is 32 bytes a frame"

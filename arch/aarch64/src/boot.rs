@@ -4,10 +4,10 @@ use super::fdt::{self, Devices, Gic};
 use super::pte::Format;
 use super::{cpu, early, gic, regs, serial, timer, trap};
 use arrayvec::ArrayVec;
-use core::sync::atomic::{AtomicU64, Ordering};
 use dtoolkit::fdt::Fdt;
 use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
 use mm::arch::PteFormat;
+use mm::sync::Lock;
 
 /// What the boot protocol told, in one form for all protocols. Physical addresses.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ const DEVICE_TREE_MAX: u64 = 2 << 20;
 const PAYLOAD_MAGIC: &[u8; 8] = b"QUIREPAY";
 const PAYLOAD_TOTAL: usize = 48;
 
-/// The device tree's physical address, for [`init_cpu`].
-static DEVICE_TREE: AtomicU64 = AtomicU64::new(0);
+/// What the device tree says about devices, for [`init_cpu`]. Taken under no other lock.
+static DEVICES: Lock<Option<Devices>, 254> = Lock::new(None);
 
 /// The head comes here with the image mapped high, `dtb` from x0 and where the image was loaded.
 pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
@@ -62,6 +62,7 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     early::init(image);
     let tree = device_tree(dtb);
     let devices = fdt::devices(tree);
+    *DEVICES.lock() = Some(devices);
     let memory = fdt::memory(tree);
     let windows = device_windows(&devices);
     for window in &windows {
@@ -104,7 +105,6 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
 
 /// Maps the device tree and checks it.
 fn device_tree(dtb: PhysAddr) -> Fdt<'static> {
-    DEVICE_TREE.store(dtb.0, Ordering::Relaxed);
     let start = PhysAddr(dtb.0 & !(DEVICE_TREE_MAX - 1));
     early::map(PhysRange::new(start, start + DEVICE_TREE_MAX), false);
     // SAFETY: the boot protocol hands over a device tree, which the direct map now covers and nobody writes.
@@ -195,13 +195,9 @@ pub fn adopt_kernel_root(root: Pfn) {
 
 /// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller, timer, serial interrupts, FPU.
 /// `emergency_stacks`: top addresses of stacks for double fault and NMI.
-pub fn init_cpu(info: &BootInfo, emergency_stacks: [u64; 2]) {
+pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     trap::set_emergency_stack(emergency_stacks[0]);
-    let _ = info;
-    let dtb = DIRECT_MAP + DEVICE_TREE.load(Ordering::Relaxed);
-    // SAFETY: checked in `device_tree`; it lies in RAM that stays reserved and mapped.
-    let tree = unsafe { Fdt::from_raw_unchecked(dtb as *const u8) };
-    let devices = fdt::devices(tree);
+    let devices = DEVICES.lock().unwrap_or_default();
     cpu::set_rtc(devices.rtc);
     let Some(controller) = devices.gic else {
         log::warn!("no GICv2 or GICv3 in the device tree: no interrupts");

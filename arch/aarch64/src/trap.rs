@@ -95,6 +95,7 @@ impl UserContext {
         }
     }
     /// Enters user mode and comes back with the reason. Interrupts are off before and after.
+    #[inline]
     pub fn run(&mut self) -> Trap {
         loop {
             self.fp.own();
@@ -155,18 +156,22 @@ impl UserContext {
         })
     }
     /// Where user mode goes on.
+    #[inline]
     pub fn pc(&self) -> u64 {
         self.pc
     }
     /// Sets where user mode goes on.
+    #[inline]
     pub fn set_pc(&mut self, pc: u64) {
         self.pc = pc;
     }
     /// The stack pointer.
+    #[inline]
     pub fn sp(&self) -> u64 {
         self.sp
     }
     /// Sets the stack pointer.
+    #[inline]
     pub fn set_sp(&mut self, sp: u64) {
         self.sp = sp;
     }
@@ -179,20 +184,24 @@ impl UserContext {
         self.fp.set_tls(tls);
     }
     /// The system call's number, x8.
+    #[inline]
     pub fn syscall_number(&self) -> u64 {
         self.x[8]
     }
     /// The system call's arguments, x0 to x5.
+    #[inline]
     pub fn syscall_args(&self) -> [u64; 6] {
         [
             self.x[0], self.x[1], self.x[2], self.x[3], self.x[4], self.x[5],
         ]
     }
     /// Result of the system call: rax / x0; negative errno as Linux does.
+    #[inline]
     pub fn set_return(&mut self, value: u64) {
         self.x[0] = value;
     }
     /// What [`Self::set_return`] set.
+    #[inline]
     pub fn return_value(&self) -> u64 {
         self.x[0]
     }

@@ -260,6 +260,7 @@ unsafe extern "C" {
 }
 
 /// Enters user mode with the registers of `context` and returns at the next trap with ESR_EL1, or one of the `FROM_*`.
+#[inline]
 pub(crate) fn enter_user(context: &mut UserContext) -> u64 {
     // SAFETY: the context is exclusively ours until the trap, aligned to 16, and its pstate was made by this crate (EL0t,
     // interrupts on).

@@ -54,12 +54,29 @@ fn parse(text: &str) -> CommandLine {
         crash: None,
         unknown: Vec::new(),
     };
-    let mut words = text.split_ascii_whitespace();
-    for word in words.by_ref().take_while(|word| *word != "--") {
-        line.take(word);
+    let mut words = words(text).into_iter();
+    for word in words.by_ref().take_while(|word| word != "--") {
+        line.take(&word);
     }
-    line.init_args.extend(words.map(String::from));
+    line.init_args.extend(words);
     line
+}
+
+/// Words between blanks; double quotes keep blanks in a word and are no part of it.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    for c in text.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            c if c.is_ascii_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 impl CommandLine {

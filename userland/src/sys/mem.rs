@@ -1,5 +1,6 @@
 //! Memory: the calls on mappings, with addresses as numbers, as tests speak of them.
 use super::{Result, call};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// The page size of both machines.
 pub const PAGE: usize = 4096;
@@ -109,14 +110,15 @@ pub fn pagemap(addr: usize, pages: usize) -> Result<Vec<u64>> {
 pub fn load(at: usize) -> u64 {
     // SAFETY: the caller mapped the word; 8-byte aligned by the mask; atomics allow other processes.
     unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
-        .load(std::sync::atomic::Ordering::SeqCst)
+        .load(Acquire)
 }
 
-/// Stores a 64-bit word at `at`, as [`load`] reads it.
+/// Stores a 64-bit word at `at`, as [`load`] reads it. One plain store, and so one fault at most: an exchange may read
+/// first.
 pub fn store(at: usize, value: u64) {
     // SAFETY: as in `load`.
     unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
-        .store(value, std::sync::atomic::Ordering::SeqCst);
+        .store(value, Release);
 }
 
 /// Copies `bytes` to `at`, which the caller has mapped writable.

@@ -109,16 +109,14 @@ pub fn pagemap(addr: usize, pages: usize) -> Result<Vec<u64>> {
 /// A 64-bit word at `at`, which the caller has mapped: for memory shared between processes.
 pub fn load(at: usize) -> u64 {
     // SAFETY: the caller mapped the word; 8-byte aligned by the mask; atomics allow other processes.
-    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
-        .load(Acquire)
+    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }.load(Acquire)
 }
 
 /// Stores a 64-bit word at `at`, as [`load`] reads it. One plain store, and so one fault at most: an exchange may read
 /// first.
 pub fn store(at: usize, value: u64) {
     // SAFETY: as in `load`.
-    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }
-        .store(value, Release);
+    unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }.store(value, Release);
 }
 
 /// Copies `bytes` to `at`, which the caller has mapped writable.

@@ -1,6 +1,8 @@
-//! `fuzz --seed N (--calls N | --seconds S)`: random system calls with random arguments. A supervisor starts workers
+//! `fuzz --seed N (--calls N | --seconds S) [--trace yes]`: random system calls with random arguments. A supervisor starts workers
 //! that make a batch of calls each and usually die of them; it needs nothing but fork, wait, kill and a clock, since the
 //! workers unlink, rename and unmount what they reach. Ends with `fuzz: done N calls` and status 0: the kernel lives.
+//!
+//! `--trace yes` prints each call before it is made: the last line before a crash names the guilty one.
 //!
 //! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
 //! On Linux it becomes nobody first and mounts nothing.
@@ -12,6 +14,7 @@ use random::Random;
 use userland::counters::on_quire;
 use userland::sys::mem::{PAGE, RW, load, mmap, store};
 use userland::sys::{Errno, Result, file, proc, sig, time};
+use worker::Order;
 
 /// Calls of a batch.
 const BATCH: u64 = 4000;
@@ -28,14 +31,18 @@ enum Until {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: fuzz --seed N (--calls N | --seconds S)");
+    eprintln!("usage: fuzz --seed N (--calls N | --seconds S) [--trace yes]");
     std::process::exit(2);
 }
 
-fn arguments() -> (u64, Until) {
+fn arguments() -> (u64, Until, bool) {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mut seed, mut until) = (None, None);
+    let (mut seed, mut until, mut trace) = (None, None, false);
     for pair in args.chunks(2) {
+        if pair == ["--trace", "yes"] {
+            trace = true;
+            continue;
+        }
         let Some(value) = pair.get(1).and_then(|v| v.parse::<u64>().ok()) else {
             usage()
         };
@@ -48,7 +55,7 @@ fn arguments() -> (u64, Until) {
     }
     // Both must be said: a worker may exec this very program with nothing.
     match (seed, until) {
-        (Some(seed), Some(until)) => (seed, until),
+        (Some(seed), Some(until)) => (seed, until, trace),
         _ => usage(),
     }
 }
@@ -94,12 +101,12 @@ struct Counts {
 }
 
 /// Forks a worker; when the machine is out of processes or memory for a moment, waits for it to recover.
-fn start(seed: u64, done: usize, guest: bool) -> Result<i32> {
+fn start(order: &Order) -> Result<i32> {
     for _ in 0..200 {
         match proc::fork() {
             Ok(proc::Fork::Child) => {
                 let _ = proc::setpgid(0, 0);
-                worker::run(seed, BATCH, done, guest)
+                worker::run(order)
             }
             Ok(proc::Fork::Parent(pid)) => return Ok(pid),
             Err(Errno(libc::EAGAIN | libc::ENOMEM)) => {
@@ -113,9 +120,10 @@ fn start(seed: u64, done: usize, guest: bool) -> Result<i32> {
 }
 
 /// One worker from start to end.
-fn batch(seed: u64, done: usize, guest: bool, counts: &mut Counts) -> Result<()> {
+fn batch(order: &Order, counts: &mut Counts) -> Result<()> {
+    let done = order.done;
     store(done, 0);
-    let pid = start(seed, done, guest)?;
+    let pid = start(order)?;
     let _ = proc::setpgid(pid, pid);
     // The timer's signal ends the wait, again and again, to see whether the worker moves.
     time::itimer(PATIENCE, PATIENCE)?;
@@ -143,7 +151,7 @@ fn batch(seed: u64, done: usize, guest: bool, counts: &mut Counts) -> Result<()>
     Ok(())
 }
 
-fn run(seed: u64, until: Until) -> Result<()> {
+fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
     let guest = !on_quire();
     if guest && proc::geteuid() == 0 {
         proc::setuid(65534)?;
@@ -164,7 +172,14 @@ fn run(seed: u64, until: Until) -> Result<()> {
         }
         let round = counts.batches;
         scratch(round);
-        batch(seeds.next(), done, guest, &mut counts)?;
+        let order = Order {
+            seed: seeds.next(),
+            calls: BATCH,
+            done,
+            guest,
+            trace,
+        };
+        batch(&order, &mut counts)?;
         clean(round);
         if time::now() - last >= PROGRESS {
             last = time::now();
@@ -180,8 +195,8 @@ fn run(seed: u64, until: Until) -> Result<()> {
 }
 
 fn main() {
-    let (seed, until) = arguments();
-    if let Err(e) = run(seed, until) {
+    let (seed, until, trace) = arguments();
+    if let Err(e) = run(seed, until, trace) {
         say(&format!("the supervisor cannot go on: {e}"));
         std::process::exit(1);
     }

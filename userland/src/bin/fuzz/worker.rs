@@ -14,15 +14,43 @@ struct Worker {
     /// A page that may only be read.
     constant: usize,
     me: i32,
+    trace: bool,
     /// Forks in forks are limited.
     depth: u32,
     /// The program is a guest on somebody's Linux.
     guest: bool,
 }
 
-/// Makes `calls` calls and ends; `done` is a shared word that counts them.
-pub fn run(seed: u64, calls: u64, done: usize, guest: bool) -> ! {
+/// What a worker has to do.
+pub struct Order {
+    /// Of its random numbers.
+    pub seed: u64,
+    /// How many calls.
+    pub calls: u64,
+    /// A shared word that counts them.
+    pub done: usize,
+    /// The program is a guest on somebody's Linux.
+    pub guest: bool,
+    /// Print each call.
+    pub trace: bool,
+}
+
+/// Where a trace goes: standard error, out of the way of random calls on small numbers.
+const VOICE: i32 = 1000;
+
+/// Makes its calls and ends.
+pub fn run(order: &Order) -> ! {
+    let &Order {
+        seed,
+        calls,
+        done,
+        guest,
+        trace,
+    } = order;
     let mut random = Random::new(seed);
+    if trace {
+        let _ = file::dup2(2, VOICE);
+    }
     for (which, limit) in [
         (libc::RLIMIT_FSIZE, 1u64 << 20),
         (libc::RLIMIT_CORE, 0),
@@ -62,6 +90,7 @@ pub fn run(seed: u64, calls: u64, done: usize, guest: bool) -> ! {
         constant,
         me: proc::getpid(),
         depth: 0,
+        trace,
         guest,
     };
     for n in 0..calls {
@@ -149,6 +178,12 @@ impl Worker {
         }
         if !self.allowed(nr, &a) {
             return;
+        }
+        if self.trace {
+            let _ = file::write(
+                VOICE,
+                format!("fuzz: {} call {nr} {a:x?}\n", self.me).as_bytes(),
+            );
         }
         match nr {
             libc::SYS_clone => self.fork(a),

@@ -9,6 +9,7 @@ use crate::fs::path::{self, Last};
 use crate::machine::Object;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use mm::vma::MappedFile;
 
@@ -17,6 +18,24 @@ use mm::vma::MappedFile;
 pub struct ExecFile {
     /// Where it is.
     pub place: Location,
+    /// Keeps writers away as long as a process has this program.
+    _running: Arc<Running>,
+}
+
+/// One more program runs from this file.
+struct Running(Location);
+
+impl Running {
+    fn new(place: &Location) -> Running {
+        place.inode.node().running.fetch_add(1, Ordering::Relaxed);
+        Running(place.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.inode.node().running.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl ExecFile {
@@ -30,7 +49,8 @@ impl ExecFile {
         {
             return Err(Errno::EACCES);
         }
-        Ok(ExecFile { place })
+        let _running = Arc::new(Running::new(&place));
+        Ok(ExecFile { place, _running })
     }
     /// Its pages.
     pub fn object(&self) -> &Arc<Object> {

@@ -131,6 +131,8 @@ pub struct Node {
     /// Type.
     pub kind: Kind,
     attributes: Lock<Attributes, { ranks::INODE }>,
+    /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
+    pub running: AtomicU64,
 }
 
 impl Node {
@@ -158,6 +160,7 @@ impl Node {
                 changed: now,
                 home: None,
             }),
+            running: AtomicU64::new(0),
         }
     }
 

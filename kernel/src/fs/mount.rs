@@ -165,6 +165,16 @@ impl Location {
         }
     }
 
+    /// EROFS as [`Self::check_writable`]; ETXTBSY for the content of a program that runs.
+    pub fn check_content_writable(&self) -> Result {
+        self.check_writable()?;
+        // Relaxed: a program that starts at the same moment may meet either.
+        match self.inode.node().running.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(Errno::ETXTBSY),
+        }
+    }
+
     /// The absolute path as it is now; " (deleted)" follows when the file has lost its name.
     pub fn path(&self) -> Vec<u8> {
         match self.inode.label() {

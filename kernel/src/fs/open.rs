@@ -58,7 +58,7 @@ fn open_existing(place: Location, flags: u32) -> Result<Arc<OpenFile>> {
         Kind::Directory if writes || flags & c::O_CREAT != 0 => return Err(Errno::EISDIR),
         Kind::Directory => {}
         _ if flags & c::O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
-        Kind::Regular if writes || flags & c::O_TRUNC != 0 => place.check_writable()?,
+        Kind::Regular if writes || flags & c::O_TRUNC != 0 => place.check_content_writable()?,
         Kind::Socket => return Err(Errno::ENXIO),
         _ => {}
     }

@@ -53,6 +53,7 @@ impl Errno {
             (libc::EINVAL, "EINVAL"),
             (libc::EMFILE, "EMFILE"),
             (libc::ENOTTY, "ENOTTY"),
+            (libc::ETXTBSY, "ETXTBSY"),
             (libc::EFBIG, "EFBIG"),
             (libc::ENOSPC, "ENOSPC"),
             (libc::ESPIPE, "ESPIPE"),

@@ -14,7 +14,7 @@ pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
     if place.inode.node().kind == Kind::Directory {
         return Err(Errno::EISDIR);
     }
-    place.check_writable()?;
+    place.check_content_writable()?;
     place.inode.resize(len).map(|()| 0)
 }
 

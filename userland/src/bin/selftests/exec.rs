@@ -17,6 +17,7 @@ userland::tests![
     exec_closes_marked_descriptors,
     exec_keeps_and_resets_signals,
     exec_ends_threads,
+    exec_file_is_busy,
 ];
 
 fn me() -> String {
@@ -244,5 +245,39 @@ fn exec_ends_threads() -> Outcome {
     })?;
     check_eq!(status, Status::Exited(6));
     check_err!(proc::wait(-1, libc::WNOHANG), ECHILD);
+    Ok(())
+}
+
+fn exec_file_is_busy() -> Outcome {
+    std::fs::copy(me(), "program")?;
+    let (hear, tell) = file::pipe(libc::O_CLOEXEC)?;
+    let pid = match proc::fork()? {
+        proc::Fork::Child => {
+            let _ = file::dup2(hear, 0);
+            proc::exec("./program", &strings(&["program", "--as", "reader"]), &[]);
+            proc::exit_now(120)
+        }
+        proc::Fork::Parent(pid) => pid,
+    };
+    // It says that it runs by its name.
+    let mut name = String::new();
+    while name != "program" {
+        name = std::fs::read_to_string(format!("/proc/{pid}/comm"))?
+            .trim()
+            .to_string();
+    }
+    check_err!(file::open("./program", libc::O_WRONLY, 0), ETXTBSY);
+    check_err!(
+        file::open("./program", libc::O_RDWR | libc::O_TRUNC, 0),
+        ETXTBSY
+    );
+    let path = c"program".as_ptr() as usize;
+    check_err!(
+        userland::sys::call(libc::SYS_truncate, [path, 0, 0, 0, 0, 0]),
+        ETXTBSY
+    );
+    file::close(tell)?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(8));
+    file::close(file::open("./program", libc::O_WRONLY | libc::O_TRUNC, 0)?)?;
     Ok(())
 }

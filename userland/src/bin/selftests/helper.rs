@@ -34,6 +34,11 @@ pub fn run(words: Vec<String>) -> i32 {
             println!("HUP blocked {}", sig::blocked(libc::SIGHUP));
             0
         }
+        // Runs until its input ends.
+        "reader" => {
+            while file::read(0, &mut [0; 64]).is_ok_and(|n| n > 0) {}
+            8
+        }
         "exit" => rest.first().and_then(|n| n.parse().ok()).unwrap_or(101),
         // As a script's interpreter the role is the script's path.
         path => {

@@ -18,6 +18,8 @@ on_both! {
     vmas_split_and_merge
     errors_are_the_manuals
     figures_are_right
+    locks_are_counted
+    too_many_mappings
 }
 
 fn a_stack_grows_to_its_limit<F: PteFormat>(w: &World<F>) {
@@ -261,4 +263,53 @@ fn figures_are_right<F: PteFormat>(w: &World<F>) {
     assert_eq!(s.read(page(7), &mut bytes), PAGE_SIZE as usize);
     assert_eq!((bytes[0], bytes[4095]), (3, 3));
     assert_eq!(s.usage().peak_rss, 4);
+}
+
+fn locks_are_counted<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 2, RW);
+    map(&s, page(5), 2, RW);
+    s.lock(page(0) + 100, 10, true, false).unwrap();
+    assert_eq!((s.usage().locked, s.usage().rss_anon), (1, 1));
+    assert_eq!(
+        s.lock(page(1), 5 * PAGE_SIZE, true, true),
+        Err(Error::NoMem),
+        "a hole"
+    );
+    assert_eq!(s.usage().locked, 2, "what lies before the hole is locked");
+    s.lock_all(true, true, false).unwrap();
+    assert_eq!((s.usage().locked, s.usage().rss_anon), (4, 4));
+    map(&s, page(9), 1, RW);
+    assert_eq!((s.usage().locked, s.usage().rss_anon), (5, 5));
+    let child = w.adopt(s.fork().unwrap());
+    assert_eq!(child.usage().locked, 0, "locks are not inherited");
+    s.lock_all(false, false, false).unwrap();
+    assert_eq!(s.usage().locked, 0);
+    s.set_limits(Limits {
+        memlock: 0,
+        ..Limits::NONE
+    });
+    assert_eq!(s.lock(AT, PAGE_SIZE, true, false), Err(Error::Perm));
+}
+
+fn too_many_mappings<F: PteFormat>(w: &World<F>) {
+    use mm::vma::tree::MAX_VMAS;
+    let s = w.process();
+    let count = MAX_VMAS as u64;
+    // Every other page, so that nothing is joined.
+    (0..count).for_each(|n| map(&s, page(2 * n), 1, Prot::READ));
+    assert_eq!(
+        s.map(anon(Place::Fixed(page(2 * count)), 1, RW)),
+        Err(Error::NoMem)
+    );
+    s.unmap(page(0), PAGE_SIZE).unwrap();
+    map(&s, page(2 * count), 2, Prot::READ);
+    assert_eq!(
+        s.protect(page(2 * count), PAGE_SIZE, RW),
+        Err(Error::NoMem),
+        "it would have to be cut"
+    );
+    s.unmap(page(2 * count), 2 * PAGE_SIZE).unwrap();
+    s.unmap(AT, 2 * count * PAGE_SIZE).unwrap();
+    assert_eq!(s.usage().total, 0);
 }

@@ -78,7 +78,7 @@ impl<M: Machine> Inner<M> {
         advice: Advice,
     ) -> Result<(), Error> {
         if let Some((set, clear)) = flags(advice) {
-            self.vmas.reserve(2)?;
+            self.vmas.reserve_update(range)?;
             let unsuitable = |v: &Vma<M>| {
                 advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
             };

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::fault::Resolution;
 use crate::state::{AddressSpace, Error, Inner, user_pages};
-use crate::vma::VmaFlags;
+use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over RLIMIT_MEMLOCK; EPERM when that limit
@@ -54,17 +54,17 @@ impl<M: Machine> AddressSpace<M> {
             });
         }
         inner.future = lock_flags(future, on_fault);
-        let flags = lock_flags(current, on_fault);
-        let all = VirtRange::new(
-            VirtAddr(0),
-            inner
+        if current || !future {
+            // Whole VMAs: nothing is cut.
+            let end = inner
                 .vmas
                 .as_slice()
                 .last()
-                .map_or(VirtAddr(0), |v| v.range.end),
-        );
-        if current || !future {
-            inner.set_locked(all, flags)?;
+                .map_or(VirtAddr(0), |v| v.range.end);
+            let flags = lock_flags(current, on_fault);
+            inner
+                .vmas
+                .update(VirtRange::new(VirtAddr(0), end), |v| v.set_lock(flags));
         }
         drop(inner);
         if current && !on_fault {
@@ -108,26 +108,24 @@ impl<M: Machine> Inner<M> {
 
     /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
     fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
-        self.vmas.reserve(2)?;
+        self.vmas.reserve_update(range)?;
         let mut end = range.start;
         for vma in &self.vmas.as_slice()[self.vmas.overlapping(range)] {
-            // mlockall's range has holes, which are not the caller's mistake: it starts at 0, where nothing ever is.
-            if vma.range.start > end && range.start.0 != 0 {
+            if vma.range.start > end {
                 break;
             }
             end = vma.range.end.min(range.end);
         }
         if range.start < end {
-            self.vmas.update(
-                VirtRange {
-                    start: range.start,
-                    end,
-                },
-                |v| {
-                    v.flags = (v.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
-                },
-            );
+            let part = VirtRange::new(range.start, end);
+            self.vmas.update(part, |v| v.set_lock(flags));
         }
         Ok(end == range.end)
+    }
+}
+
+impl<M: Machine> Vma<M> {
+    fn set_lock(&mut self, flags: VmaFlags) {
+        self.flags = (self.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
     }
 }

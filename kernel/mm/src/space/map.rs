@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
         let range = inner.choose(request.place, len)?;
         let flags = request.flags | inner.future;
         inner.check_new(&self.mm, &request, flags, range)?;
-        inner.vmas.reserve(3)?;
+        inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.
         let replaced = inner.remove(&self.mm, self.asid, range)?;
         inner.vmas.insert(Vma {

@@ -58,7 +58,7 @@ impl<M: Machine> Inner<M> {
                 }
             }
             let shared = vma.shared();
-            self.vmas.reserve(2)?;
+            self.vmas.reserve_update(part)?;
             self.vmas.update(part, |v| v.prot = prot);
             let to = (prot.attrs(), prot.contains(Prot::WRITE), shared);
             protect_range(mm, &mut self.table, part, to, gather);

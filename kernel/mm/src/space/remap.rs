@@ -200,8 +200,8 @@ impl<M: Machine> Inner<M> {
         };
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.vmas.reserve(4)?;
-        gone.try_reserve(self.vmas.as_slice().len() + 2)
-            .map_err(|_| Error::NoMem)?;
+        let leaving = self.vmas.overlapping(new).len() + self.vmas.overlapping(old).len();
+        gone.try_reserve(leaving).map_err(|_| Error::NoMem)?;
         gone.append(&mut self.remove(mm, asid, new)?);
         let moved = VirtRange {
             start: old.start,

@@ -86,7 +86,7 @@ impl<M: Machine> Inner<M> {
         if self.vmas.overlapping(range).is_empty() {
             return Ok(Vec::new());
         }
-        self.vmas.reserve(2)?;
+        self.vmas.reserve_take(range, 0)?;
         let removed = self.vmas.take(range)?;
         let mut gather = Gather::new(mm, asid);
         for vma in &removed {

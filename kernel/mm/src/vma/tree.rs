@@ -81,10 +81,32 @@ impl<M: Machine> VmaTree<M> {
 
     /// Makes room for `n` more VMAs, so that what follows cannot fail.
     pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
-        if self.items.len() + n > MAX_VMAS {
-            return Err(OutOfMemory);
-        }
+        self.limit(n as isize)?;
         self.items.try_reserve(n).map_err(|_| OutOfMemory)
+    }
+    /// Makes room for an [`Self::update`] of `range`.
+    pub fn reserve_update(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+        self.limit(self.cuts(range) as isize)?;
+        self.items.try_reserve(2).map_err(|_| OutOfMemory)
+    }
+    /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes room too, so a full tree
+    /// can still be emptied.
+    pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result<(), OutOfMemory> {
+        let taken = self.overlapping(range).len() as isize;
+        self.limit((more + self.cuts(range)) as isize - taken)?;
+        self.items.try_reserve(more + 2).map_err(|_| OutOfMemory)
+    }
+    fn limit(&self, change: isize) -> Result<(), OutOfMemory> {
+        let too_many = change > 0 && self.items.len() + change as usize > MAX_VMAS;
+        if too_many { Err(OutOfMemory) } else { Ok(()) }
+    }
+    /// How many ends of `range` lie inside a VMA.
+    fn cuts(&self, range: VirtRange) -> usize {
+        let inside = |at: VirtAddr| {
+            self.find(at)
+                .is_some_and(|i| self.items[i].range.start < at)
+        };
+        usize::from(inside(range.start)) + usize::from(inside(range.end))
     }
 
     /// Adds a VMA where nothing is, joining it with its neighbours. Room was reserved.

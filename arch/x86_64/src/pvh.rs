@@ -96,8 +96,14 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         let end = PhysAddr(range.end.0.next_multiple_of(PAGE_SIZE));
         boot.initramfs = Some(range);
         // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
-        if let Some(home) = boot.ram.iter_mut().find(|r| r.contains(range.start)) {
-            home.end = home.end.max(end);
+        let start = PhysAddr(range.start.0 & !(PAGE_SIZE - 1));
+        match boot
+            .ram
+            .iter_mut()
+            .find(|r| r.start <= start && start <= r.end)
+        {
+            Some(home) => home.end = home.end.max(end),
+            None => add_ram(&mut boot.ram, start.0, end.0),
         }
         boot.reserved.push(PhysRange::new(range.start, end));
     }

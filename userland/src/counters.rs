@@ -5,9 +5,6 @@ use std::fs;
 /// Name to value.
 pub type Table = BTreeMap<String, u64>;
 
-/// Where Quire's own files live.
-pub const QUIRE: &str = "/sys/kernel/mm/quire";
-
 /// Whether the kernel is Quire.
 pub fn on_quire() -> bool {
     fs::metadata("/proc/sys/quire").is_ok()

@@ -1,12 +1,14 @@
 //! A guided tour of the memory manager that fits one screen: touch, fork, write, exit, with the kernel's counters
 //! before and after each step. Figures are counts and clock differences only, so two runs under QEMU's -icount print
 //! the same. On Linux, which lacks some of the counters, those columns show `-`.
-use userland::counters::{QUIRE, figure, on_quire, smaps_of, table};
+use userland::counters::{on_quire, smaps_of};
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mprotect, munmap, store};
 use userland::sys::{Result, file, mem, proc, time};
 
 /// Pages of the mapping: 1 MiB.
 const PAGES: usize = 256;
+/// Quire's own counters.
+const COUNTERS: &std::ffi::CStr = c"/sys/kernel/mm/quire/counters";
 /// Pages the child writes.
 const CHILD: usize = 64;
 
@@ -15,7 +17,7 @@ const EVENTS: [(&str, &str); 5] = [
     ("faults", "pgfault"),
     ("zeropg", "zero_page_mapped"),
     ("zeroed", "pages_zeroed"),
-    ("copied", "cow_copied"),
+    ("copied", "pages_copied"),
     ("reused", "cow_reused"),
 ];
 
@@ -29,35 +31,43 @@ struct Figures {
 impl Figures {
     fn now(before_step: bool) -> Self {
         let clock = time::now();
-        let vmstat = table("/proc/vmstat");
-        let mut events = EVENTS.map(|(_, name)| {
-            let own = vmstat.get(name).copied();
-            own.or_else(|| {
-                std::fs::read_to_string(format!("{QUIRE}/{name}"))
-                    .ok()?
-                    .trim()
-                    .parse()
-                    .ok()
-            })
-            .or_else(|| figure(&format!("{QUIRE}/stat"), name))
-        });
-        if !on_quire() {
-            // The whole machine's count says little there; this family's is what the steps cause.
+        let mut buf = [0u8; 8192];
+        let own = read(&mut buf, COUNTERS);
+        let mut events = EVENTS.map(|(_, name)| figure_in(own, name));
+        let mut free = None;
+        if own.is_empty() {
+            // The whole machine's counts say little on Linux; this family's are what the steps cause.
             let of = |who| proc::rusage(who).map_or(0, |u| u.minor_faults);
             events[0] = Some(of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN));
-        }
-        let free = if on_quire() {
-            vmstat.get("nr_free_pages").copied()
         } else {
-            None
-        };
+            free = figure_in(read(&mut buf, c"/proc/vmstat"), "nr_free_pages");
+        }
         // The clock is read next to the step, so that reading the counters is no part of it.
+        let clock = if before_step { time::now() } else { clock };
         Figures {
             events,
             free,
-            clock: if before_step { time::now() } else { clock },
+            clock,
         }
     }
+}
+
+/// Reads a file into `buf`, without a heap: taking memory would be counted. Empty when there is none.
+fn read<'a>(buf: &'a mut [u8], path: &std::ffi::CStr) -> &'a str {
+    let Ok(fd) = file::open_cstr(path, libc::O_RDONLY) else {
+        return "";
+    };
+    let n = file::read(fd, buf).unwrap_or(0);
+    let _ = file::close(fd);
+    std::str::from_utf8(&buf[..n]).unwrap_or("")
+}
+
+/// The value of the line `NAME VALUE`.
+fn figure_in(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
 }
 
 /// One line of the table and what it means.

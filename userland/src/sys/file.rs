@@ -8,6 +8,12 @@ pub fn open(path: &str, flags: i32, mode: u32) -> Result<i32> {
     check(unsafe { libc::open(path.as_ptr(), flags, mode) }).map(|n| n as i32)
 }
 
+/// open(2) of an existing file by a name that needs no memory.
+pub fn open_cstr(path: &std::ffi::CStr, flags: i32) -> Result<i32> {
+    // SAFETY: the string ends with NUL.
+    check(unsafe { libc::open(path.as_ptr(), flags) }).map(|n| n as i32)
+}
+
 /// close(2).
 pub fn close(fd: i32) -> Result<()> {
     // SAFETY: only a number goes over; descriptors here are numbers, not owned objects.

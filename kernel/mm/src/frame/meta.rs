@@ -92,7 +92,7 @@ impl FrameMeta {
             .store(if on { rest | POISONED } else { rest }, Ordering::Relaxed);
     }
 
-    /// How many references there are. Acquire pairs with the release in [`Self::put_ref`]: who sees 1 also sees what the
+    /// How many references there are. Acquire pairs with the release in `put_ref`: who sees 1 also sees what the
     /// other owners did to the page before they let go.
     #[inline]
     pub fn refs(&self) -> u32 {
@@ -107,7 +107,7 @@ impl FrameMeta {
             "a reference to a frame that has {old}"
         );
     }
-    /// One reference less; returns whether it was the last. Release pairs with the acquire in [`Self::refs`] and with the
+    /// One reference less; returns whether it was the last. Release pairs with the acquire in `refs` and with the
     /// acquire here of whoever drops the last one and frees the page.
     #[inline]
     pub(crate) fn put_ref(&self) -> bool {

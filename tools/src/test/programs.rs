@@ -117,7 +117,6 @@ fn on_linux(arch: Arch, program: &Path) -> Result<Option<(String, u8)>> {
     };
     let output = command
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
         .output()?;
     let status = output
         .status

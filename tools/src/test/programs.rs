@@ -115,9 +115,7 @@ fn on_linux(arch: Arch, program: &Path) -> Result<Option<(String, u8)>> {
         command.arg(program);
         command
     };
-    let output = command
-        .stdin(Stdio::null())
-        .output()?;
+    let output = command.stdin(Stdio::null()).output()?;
     let status = output
         .status
         .code()
@@ -185,6 +183,9 @@ fn busybox(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// What the shell in [`INIT`] asks with.
+pub const PROMPT: &str = "quire# ";
+
 const INIT: &str = "#!/bin/sh
 export PATH=/bin PS1='quire# '
 /bin/busybox --install -s /bin
@@ -199,14 +200,14 @@ fn talk(session: &mut Session) -> Result<()> {
         ensure!(output.contains(words), "{words:?} is not in:\n{output}");
         Ok(())
     };
-    session.expect("quire# ")?;
+    session.expect(PROMPT)?;
     contains(session.command("ls -l /")?, "proc")?;
     contains(session.command("cat /proc/version")?, "Linux version")?;
-    contains(session.command("ps")?, "ps")?;
+    contains(session.command("ps")?, "PID   USER")?;
     contains(session.command("free")?, "Mem:")?;
     contains(session.command("top -b -n1")?, "CPU:")?;
     contains(
-        session.command("uname -m; echo hello > /tmp/a; cat /tmp/a; rm /tmp/a; ls /tmp")?,
+        session.command("uname -m; echo hel''lo > /tmp/a; cat /tmp/a; rm /tmp/a; ls /tmp")?,
         "hello",
     )?;
     let five = "seq 1 1000 | grep 7 | sed s/7/seven/ | sort -r | wc -l";
@@ -228,7 +229,7 @@ fn talk(session: &mut Session) -> Result<()> {
     session.expect("~")?;
     session.send("ihello from vi\x1b")?;
     session.send(":wq\n")?;
-    session.expect("quire# ")?;
+    session.expect(PROMPT)?;
     contains(session.command("cat /tmp/text")?, "hello from vi")?;
     // ^C ends what runs, not the shell.
     session.send("cat\n")?;
@@ -236,7 +237,7 @@ fn talk(session: &mut Session) -> Result<()> {
     session.send("typed\n")?;
     session.expect("typed\ntyped\n")?;
     session.send("\x03")?;
-    session.expect("quire# ")?;
+    session.expect(PROMPT)?;
     contains(session.command("echo still here")?, "still here")?;
     session.send("exit 7\n")
 }

@@ -52,16 +52,16 @@ impl Session {
         }
     }
 
-    /// Types a command line and returns what it prints, once its status is known to be 0. The marker is written so that
-    /// its echo does not look like it.
+    /// Types a command line at the prompt and returns its echo and what it prints, once its status is known to be 0. The
+    /// marker is written so that its echo does not look like it.
     pub fn command(&mut self, line: &str) -> Result<String> {
         self.send(&format!("{line}; echo sta''tus $?.\n"))?;
-        self.expect("sta''tus $?.\n")?;
         let output = self.expect("status ")?;
         let status = self.expect(".\n")?;
         if status != "0" {
             bail!("{line}: status {status}\n{output}");
         }
+        self.expect(super::programs::PROMPT)?;
         Ok(output)
     }
 

@@ -224,16 +224,22 @@ fn talk(session: &mut Session) -> Result<()> {
         )?,
         "made 1000",
     )?;
-    // vi takes the whole screen and gives it back.
-    session.send("vi /tmp/text\n")?;
-    session.expect("~")?;
-    session.send("ihello from vi\x1b")?;
-    session.send(":wq\n")?;
-    session.expect(PROMPT)?;
+    // vi takes the whole screen and gives it back. It takes keys that come too fast for an escape sequence, so each
+    // step waits for what it shows.
+    for (keys, shown) in [
+        ("vi /tmp/text\n", "- /tmp/text"),
+        ("i", "I /tmp/text"),
+        ("hello from vi", "hello from vi"),
+        ("\x1b", "[Modified]"),
+        (":wq\n", PROMPT),
+    ] {
+        session.send(keys)?;
+        session.expect(shown)?;
+    }
     contains(session.command("cat /tmp/text")?, "hello from vi")?;
     // ^C ends what runs, not the shell.
-    session.send("cat\n")?;
-    session.expect("cat\n")?;
+    session.send("echo rea''dy; cat\n")?;
+    session.expect("ready\n")?;
     session.send("typed\n")?;
     session.expect("typed\ntyped\n")?;
     session.send("\x03")?;

@@ -3,13 +3,14 @@
 
 #![allow(missing_docs)]
 
+/// Renames and removals in the tree of files; under it, walks come through /proc, which asks processes.
+pub const TREE: u8 = 95;
 pub const PROCESS_TABLE: u8 = 100;
 pub const PROCESS: u8 = 110;
 pub const TASK: u8 = 115;
 pub const SIGNAL: u8 = 120;
 pub const FILES: u8 = 130;
 pub const FS_CONTEXT: u8 = 135;
-pub const TREE: u8 = 138;
 pub const MOUNTS: u8 = 140;
 pub const INODE_DIR: u8 = 145;
 pub const INODE: u8 = 150;

@@ -160,6 +160,7 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     *task.alt_stack.lock() = AltStack::NONE;
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
+    sched::show(task);
     // Descriptors that were shared with another process (CLONE_FILES) stay as they are there.
     let files = task.files();
     if Arc::strong_count(&files) > 2 {

@@ -93,6 +93,16 @@ impl AltStack {
     };
 }
 
+fn words(bytes: [u8; 16]) -> [u64; 2] {
+    let all = u128::from_le_bytes(bytes);
+    [all as u64, (all >> 64) as u64]
+}
+
+/// The bytes of a name from its two words.
+pub(crate) fn bytes(words: [u64; 2]) -> [u8; 16] {
+    (u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes()
+}
+
 /// A thread: kernel stack, scheduling state, its signals, its share of files.
 pub struct Task {
     tid: AtomicI32,
@@ -110,7 +120,8 @@ pub struct Task {
     pub(crate) restart_deadline: AtomicU64,
     files: Lock<Option<Arc<FdTable>>, { ranks::TASK }>,
     fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
-    comm: Lock<[u8; 16], { ranks::TASK }>,
+    /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of each.
+    comm: [AtomicU64; 2],
     /// CPU time.
     pub times: Times,
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
@@ -153,7 +164,7 @@ impl Task {
             restart_deadline: AtomicU64::new(0),
             files: Lock::new(Some(new.files)),
             fs: Lock::new(Some(new.fs)),
-            comm: Lock::new(new.comm),
+            comm: words(new.comm).map(AtomicU64::new),
             times: Times::new(),
             clear_child_tid: AtomicU64::new(0),
             vfork_done: Lock::new(None),
@@ -220,26 +231,30 @@ impl Task {
 
     /// Its name, at most 15 bytes.
     pub fn comm(&self) -> String {
-        let comm = *self.comm.lock();
+        let comm = self.comm_bytes();
         let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
         String::from_utf8_lossy(&comm[..end]).into_owned()
     }
 
     /// The name as prctl(PR_GET_NAME) copies it: 16 bytes with the NUL.
     pub fn comm_bytes(&self) -> [u8; 16] {
-        *self.comm.lock()
+        bytes(self.comm_words())
+    }
+
+    /// The name's bytes in two words.
+    pub(crate) fn comm_words(&self) -> [u64; 2] {
+        [self.comm[0].load(Relaxed), self.comm[1].load(Relaxed)]
     }
 
     /// Sets the name; bytes after the 15th are dropped.
     pub fn set_comm(&self, name: &[u8]) {
         let mut comm = [0; 16];
-        let len = name
-            .iter()
-            .position(|b| *b == 0)
-            .unwrap_or(name.len())
-            .min(15);
+        let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        let len = len.min(15);
         comm[..len].copy_from_slice(&name[..len]);
-        *self.comm.lock() = comm;
+        for (word, value) in self.comm.iter().zip(words(comm)) {
+            word.store(value, Relaxed);
+        }
     }
 
     /// What the scheduler may do with it.

@@ -75,7 +75,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
         mask,
         altstack: [alt.base, u64::from(alt.told_flags(user.sp())), alt.size],
         stack: (action.has(abi::SA_ONSTACK) && alt.size > 0 && !on_alt)
-            .then(|| alt.base + alt.size),
+            .then(|| alt.base.wrapping_add(alt.size)),
         fault_addr: info.fault_addr(),
     };
     if user.push_signal_frame(&frame).is_err() {

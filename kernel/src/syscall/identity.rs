@@ -123,7 +123,7 @@ pub fn setgroups(task: &Task, size: u64, list: u64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let groups = (0..size)
-        .map(|i| uaccess::read::<u32>(list + 4 * i))
+        .map(|i| uaccess::read::<u32>(list.wrapping_add(4 * i)))
         .collect::<Result<Vec<u32>>>()?;
     task.process().change_credentials(|c| c.groups = groups);
     Ok(0)

@@ -270,7 +270,7 @@ fn write_info(address: u64, waited: Option<&Waited>) -> Result {
         ]
     });
     for (i, word) in words.iter().enumerate().filter(|(i, _)| *i != 3) {
-        uaccess::write(address + 4 * i as u64, word)?;
+        uaccess::write(address.wrapping_add(4 * i as u64), word)?;
     }
     Ok(())
 }

@@ -214,13 +214,13 @@ pub fn clock_settime(clock: u64, address: u64) -> Result<u64> {
     set_realtime(read_timespec(address)?)
 }
 
+/// The latest time that can be set, as in Linux: 30 years before the nanoseconds no longer fit in 63 bits.
+const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 24 * 3600 * SECOND;
+
 fn set_realtime(ns: u64) -> Result<u64> {
-    EPOCH.store(
-        ns.checked_sub(timers::now())
-            .filter(|ns| *ns > 0)
-            .ok_or(Errno::EINVAL)?,
-        Relaxed,
-    );
+    let epoch = ns.checked_sub(timers::now());
+    let epoch = epoch.filter(|epoch| *epoch > 0 && ns <= LATEST);
+    EPOCH.store(epoch.ok_or(Errno::EINVAL)?, Relaxed);
     Ok(0)
 }
 

@@ -122,7 +122,8 @@ impl Process {
             let now = timers::now();
             let late = now.saturating_sub(timer.deadline);
             let missed = late / timer.interval;
-            timer.deadline += (missed + 1) * timer.interval;
+            let ahead = (missed + 1).saturating_mul(timer.interval);
+            timer.deadline = timer.deadline.saturating_add(ahead);
             timer.id = Some(timers::set(
                 timer.deadline,
                 Action::RealTimer(Arc::downgrade(self)),

@@ -170,6 +170,31 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
         crash("null", &["CPU"]),
         crash("stack", &["stack"]),
     ];
+    for (name, command) in [
+        ("power_off", 0x4321_fedc),
+        ("restart", 0x0123_4567),
+        ("halt", 0xcdef_0123),
+    ] {
+        cases.push(Case::new(
+            name,
+            Some(inputs::with_init(&tinyelf::reboot(arch, command))?),
+            &[],
+            0,
+        ));
+    }
+    for (name, words, says) in [
+        ("default", "quire.noinput", ["quire# "].as_slice()),
+        (
+            "fuzz",
+            "quiet quire.noinput -- fuzz --seed 2 --calls 30000",
+            &["fuzz: done"],
+        ),
+    ] {
+        cases.push(Case {
+            words,
+            ..Case::new(name, None, says, 0)
+        });
+    }
     cases.extend(machines(arch, &sound));
     for (name, sin) in [
         ("illegal_instruction", Sin::Illegal),

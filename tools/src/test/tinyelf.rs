@@ -105,6 +105,32 @@ pub fn exit_code(arch: Arch, status: u8) -> Vec<u8> {
     }
 }
 
+/// A program that asks for reboot(2) with `command`, and ends with 9 should that come back.
+pub fn reboot(arch: Arch, command: u32) -> Vec<u8> {
+    let [magic, magic2] = [0xfee1_deadu32, 672_274_793];
+    let mut code = match arch {
+        Arch::X86_64 => {
+            // mov eax, 169; mov edi, magic; mov esi, magic2; mov edx, command; syscall
+            let load = [(0xb8, 169), (0xbf, magic), (0xbe, magic2), (0xba, command)];
+            let mut code: Vec<u8> = load
+                .iter()
+                .flat_map(|(opcode, value)| [&[*opcode], &value.to_le_bytes()[..]].concat())
+                .collect();
+            code.extend([0x0f, 0x05]);
+            code
+        }
+        Arch::Aarch64 => {
+            let high = |register, value: u32| 0xf2a0_0000 | (value >> 16) << 5 | register;
+            let load =
+                |register, value: u32| [movz(register, value & 0xffff), high(register, value)];
+            let arguments = [load(0, magic), load(1, magic2), load(2, command)].concat();
+            words(&[&arguments[..], &[movz(8, 142), SVC]].concat())
+        }
+    };
+    code.extend(exit_code(arch, 9));
+    Tiny::new(arch, code).bytes()
+}
+
 /// What a program can do that its kernel must answer with a signal.
 #[derive(Clone, Copy, Debug)]
 pub enum Sin {

@@ -1,5 +1,6 @@
 //! Tests that need the real machine, and failures on purpose.
 
+mod files;
 mod machine;
 
 use crate::machine::mm;

@@ -1,7 +1,9 @@
 //! The time of day, for timestamps.
 
-use crate::arch;
-use spin::Once;
+use crate::syscall::time::realtime;
+use crate::timers;
+
+const SECOND: u64 = 1_000_000_000;
 
 /// Time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -12,18 +14,16 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// Now. The machine's clock is read once, at the first call; the timer counts from there.
+/// Now, by the clock that clock_settime(2) sets.
 pub fn now() -> Time {
-    let nanos = arch::timer::now();
-    let seconds = boot_seconds() + nanos / 1_000_000_000;
+    let ns = realtime();
     Time {
-        seconds: seconds as i64,
-        nanos: (nanos % 1_000_000_000) as u32,
+        seconds: (ns / SECOND) as i64,
+        nanos: (ns % SECOND) as u32,
     }
 }
 
 /// When the machine was started, in seconds since 1970 (btime of /proc/stat).
 pub fn boot_seconds() -> u64 {
-    static BOOT: Once<u64> = Once::new();
-    *BOOT.call_once(|| arch::cpu::wall_clock().saturating_sub(arch::timer::now() / 1_000_000_000))
+    realtime().saturating_sub(timers::now()) / SECOND
 }

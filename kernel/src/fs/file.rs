@@ -1,6 +1,7 @@
 //! Open files: what an fd refers to.
 
 use crate::errno::{Errno, Result};
+use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::io::{Sink, Source};
 use crate::fs::mount::Location;
@@ -9,7 +10,7 @@ use crate::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
 use mm::vma::{Backing, VmaFlags};
 
@@ -94,6 +95,16 @@ pub struct OpenFile {
     flags: AtomicU32,
     /// Relaxed is enough for both: readers and writers of a shared position order themselves, or get what they ask for.
     position: AtomicU64,
+    /// It may hold a lock: see [`flock`].
+    locked: AtomicBool,
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if *self.locked.get_mut() {
+            flock::unlock(self);
+        }
+    }
 }
 
 impl OpenFile {
@@ -104,6 +115,7 @@ impl OpenFile {
             ops,
             flags: AtomicU32::new(flags & !ONCE),
             position: AtomicU64::new(0),
+            locked: AtomicBool::new(false),
         })
     }
 
@@ -194,6 +206,11 @@ impl OpenFile {
         self.position.load(Ordering::Relaxed)
     }
 
+    /// It takes a lock, to be released with the last reference.
+    pub fn set_locked(&self) {
+        self.locked.store(true, Ordering::Relaxed);
+    }
+
     /// Sets the position.
     pub fn set_position(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
@@ -205,7 +222,15 @@ impl OpenFile {
         if !self.readable() || (shared && write && !self.writable()) {
             return Err(Errno::EACCES);
         }
-        let flags = if shared && !self.writable() {
+        let seals = self.place.inode.seals();
+        // Relaxed: a seal that is being set may come too late, as fcntl(2) has it only for mappings that exist.
+        let sealed = seals.is_some_and(|seals| {
+            seals.load(Ordering::Relaxed) & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0
+        });
+        if shared && write && sealed {
+            return Err(Errno::EPERM);
+        }
+        let flags = if shared && (sealed || !self.writable()) {
             VmaFlags::NO_MAYWRITE
         } else {
             VmaFlags::empty()

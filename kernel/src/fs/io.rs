@@ -128,6 +128,13 @@ impl<'a> Source<'a> {
             From::Kernel(bytes) => bytes.len(),
         }
     }
+    /// Leaves only the first `len` bytes.
+    pub fn limit(&mut self, len: usize) {
+        match &mut self.0 {
+            From::User(user) => user.left = user.left.min(len),
+            From::Kernel(bytes) => *bytes = &bytes[..len.min(bytes.len())],
+        }
+    }
     /// Takes bytes: as many as fit, or are left, or lie before a bad page. EFAULT when the first page is bad.
     pub fn take(&mut self, into: &mut [u8]) -> Result<usize> {
         match &mut self.0 {

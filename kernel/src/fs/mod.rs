@@ -11,6 +11,7 @@ pub mod devices;
 mod exec;
 mod fdtable;
 pub mod file;
+pub mod flock;
 mod initramfs;
 pub mod inode;
 pub mod io;

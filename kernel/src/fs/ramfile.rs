@@ -4,6 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
+use crate::fs::process;
 use crate::machine::{Hw, Object, mm};
 use crate::task;
 use alloc::format;
@@ -81,6 +82,9 @@ impl Inode for RamFile {
         {
             return Err(Errno::EPERM);
         }
+        if len > old {
+            process::within_file_size(len - 1, 1)?;
+        }
         self.object.set_len(len);
         if len < old {
             let first = len.div_ceil(1 << PAGE_SHIFT);
@@ -100,6 +104,7 @@ impl FileOps for RamFile {
     }
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
+        source.limit(process::within_file_size(at.position, source.left())?);
         let end = at
             .position
             .checked_add(source.left() as u64)

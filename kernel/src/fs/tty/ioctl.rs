@@ -13,6 +13,12 @@ use vfs_parts::line::Termios;
 pub fn call(command: u32, argument: u64) -> Result<u64> {
     match command {
         TCGETS => uaccess::write(argument, &to_words(&with(|s| s.line.termios())))?,
+        TCGETS2 => {
+            // The same with the speeds, 115200 both ways, after it.
+            uaccess::write(argument, &to_words(&with(|s| s.line.termios())))?;
+            uaccess::write(argument + 36, &[115_200u32; 2])?;
+        }
+        TCSETS2 | TCSETSW2 | TCSETSF2 => set_termios(command - TCSETS2 + TCSETS, argument)?,
         TCSETS | TCSETSW | TCSETSF => set_termios(command, argument)?,
         TCFLSH => flush(argument)?,
         TCSBRK | TCXONC | TIOCEXCL | TIOCNXCL | TCSBRKP => {}

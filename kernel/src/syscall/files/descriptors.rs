@@ -3,6 +3,7 @@
 use super::usable;
 use crate::errno::{Errno, Result};
 use crate::fs::OpenFile;
+use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::pipe::End;
 use crate::task::Task;
@@ -129,13 +130,17 @@ fn get_lock(at: u64) -> Result<u64> {
     uaccess::write(at, &(c::F_UNLCK as u16)).map(|()| 0)
 }
 
-/// flock(2): see the record locks above.
+/// flock(2).
 pub fn flock(task: &Task, fd: i32, operation: u64) -> Result<u64> {
-    usable(task, fd)?;
+    let file = usable(task, fd)?;
+    let nonblocking = operation as u32 & c::LOCK_NB != 0;
     match operation as u32 & !c::LOCK_NB {
-        c::LOCK_SH | c::LOCK_EX | c::LOCK_UN => Ok(0),
-        _ => Err(Errno::EINVAL),
+        c::LOCK_SH => flock::lock(&file, false, nonblocking)?,
+        c::LOCK_EX => flock::lock(&file, true, nonblocking)?,
+        c::LOCK_UN => flock::unlock(&file),
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(0)
 }
 
 /// ioctl(2): what all files know, then the file's own.

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use log::{LevelFilter, Log, Metadata, Record};
 use mm::sync::Lock;
 
-const RING_BYTES: usize = 16 << 10;
+/// Bytes of the log that are kept.
+pub const RING_BYTES: usize = 16 << 10;
 
 /// The last [`RING_BYTES`] of the log.
 struct Ring {

@@ -38,10 +38,9 @@ pub use pidfd::{open_pidfd, pidfd_process};
 
 use crate::errno::Result;
 use crate::fs::mount::Mount;
-use crate::fs::path::{Last, walk};
+use crate::fs::path::{Last, resolve, walk};
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 
 /// Mounts the root and unpacks the archives into it; what is wrong with them is said in words.
@@ -68,8 +67,9 @@ fn make_dev() -> Result {
 
 /// The open files that PID 1 starts with: the console as 0, 1 and 2.
 pub fn open_console() -> Result<FdTable> {
-    let node = Arc::new(devices::console_node(anonymous::device()));
-    let file = OpenFile::new(anonymous::place(node), tty::open_for_init(1), c::O_RDWR);
+    let context = FsContext::new();
+    let place = resolve(&context, context.root(), b"/dev/console", Last::Follow)?;
+    let file = OpenFile::new(place, tty::open_for_init(1), c::O_RDWR);
     let files = FdTable::new();
     for fd in 0..3 {
         files.install_initial(fd, file.clone());

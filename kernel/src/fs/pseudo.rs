@@ -101,7 +101,7 @@ impl OpenPseudo {
             return Ok(text.clone());
         }
         let mut text = Text::default();
-        self.file.show.as_ref().ok_or(Errno::EACCES)?(&mut text)?;
+        self.file.show.as_ref().ok_or(Errno::EINVAL)?(&mut text)?;
         let text = Arc::new(text);
         let _old = self.text.lock().replace(text.clone());
         Ok(text)

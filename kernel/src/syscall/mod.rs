@@ -7,6 +7,7 @@ mod files;
 mod identity;
 #[cfg(target_arch = "x86_64")]
 mod legacy;
+mod log;
 mod memory;
 mod process;
 mod sched;
@@ -183,6 +184,7 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::setpriority => sched::setpriority(call.task, a, b, c),
         Sysno::getcpu => sched::getcpu(a, b),
 
+        Sysno::syslog => log::syslog(a, b, c),
         Sysno::uname => system::uname(a),
         Sysno::sysinfo => system::sysinfo(a),
         Sysno::getrandom => system::getrandom(a, b, c),

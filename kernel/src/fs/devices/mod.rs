@@ -5,7 +5,7 @@ mod memory;
 
 use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
-use crate::fs::inode::{Device, Directory, Inode, Kind, New, Node};
+use crate::fs::inode::{Device, Directory, Inode, Kind, New};
 use crate::fs::mount::FileSystem;
 use crate::fs::{ramfs, tty};
 use alloc::sync::Arc;
@@ -113,27 +113,4 @@ pub fn devtmpfs() -> Result<Arc<FileSystem>> {
             Ok(fs)
         })
         .cloned()
-}
-
-/// A device without a node in any tree: the console that PID 1 starts with.
-pub fn console_node(device: u64) -> ConsoleNode {
-    ConsoleNode(Node::new(device, Kind::Char, 0o600))
-}
-
-/// See [`console_node`].
-pub struct ConsoleNode(Node);
-
-impl Inode for ConsoleNode {
-    fn node(&self) -> &Node {
-        &self.0
-    }
-    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
-        open(CONSOLE, flags)
-    }
-    fn device(&self) -> Device {
-        CONSOLE
-    }
-    fn label(&self) -> Option<alloc::string::String> {
-        Some("/dev/console".into())
-    }
 }

@@ -45,6 +45,8 @@ pub enum Make {
         fn(&Subject, &mut Text) -> Result,
         fn(&Subject, &str) -> Result,
     ),
+    /// A text that can only be written.
+    Store(fn(&Subject, &str) -> Result),
     /// A symbolic link.
     Link(fn(&Subject) -> Result<Target>),
     /// A file with ways of its own, and its permissions.
@@ -125,6 +127,10 @@ impl Directory for SubjectDir {
                 let store = Box::new(move |text: &str| store(&for_store, text));
                 PseudoFile::with_node(file(0o644), Some(show), Some(store))
             }
+            Make::Store(store) => {
+                let store = Box::new(move |text: &str| store(&subject, text));
+                PseudoFile::with_node(file(0o200), None, Some(store))
+            }
             Make::Link(target) => {
                 let node = node(&self.subject, Kind::Symlink, 0o777, index);
                 PseudoLink::with_node(node, move || target(&subject))
@@ -141,7 +147,7 @@ impl Directory for SubjectDir {
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
         for (next, (name, make)) in (1..).zip(self.items).skip(after as usize) {
             let kind = match make {
-                Make::Show(_) | Make::Knob(..) | Make::File(..) => Kind::Regular,
+                Make::Show(_) | Make::Knob(..) | Make::Store(_) | Make::File(..) => Kind::Regular,
                 Make::Link(_) => Kind::Symlink,
                 Make::Dir(_) => Kind::Directory,
             };

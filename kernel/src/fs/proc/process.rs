@@ -34,10 +34,7 @@ pub const FILES: &[Item] = &[
     ("smaps", Make::Show(maps::smaps)),
     ("smaps_rollup", Make::Show(maps::rollup)),
     ("pagemap", Make::File(memory::open_pagemap, 0o400)),
-    (
-        "clear_refs",
-        Make::Knob(|_, _| Err(Errno::EINVAL), memory::clear_refs),
-    ),
+    ("clear_refs", Make::Store(memory::clear_refs)),
     ("mem", Make::File(memory::open_mem, 0o600)),
     ("cmdline", Make::Show(cmdline)),
     ("environ", Make::Show(environ)),

@@ -94,10 +94,7 @@ pub fn start_task(task: Arc<Task>) {
 /// Makes a sleeping thread runnable. `false` when it was not asleep.
 pub fn wake(task: &Arc<Task>) -> bool {
     wake_from(task, |state| {
-        matches!(
-            state,
-            TaskState::Interruptible | TaskState::Killable | TaskState::Uninterruptible
-        )
+        matches!(state, TaskState::Interruptible | TaskState::Killable)
     })
 }
 

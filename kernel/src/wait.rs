@@ -37,16 +37,6 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the one who has waited longest and still sleeps.
-    pub fn wake_one(&self) {
-        let mut queue = self.0.lock();
-        while let Some(task) = queue.pop_front() {
-            if sched::wake(&task) {
-                return;
-            }
-        }
-    }
-
     /// Waits until `ready` gives a value: it is asked first, and again after each wake-up. `deadline` is in ns of
     /// [`timers::now`]. `Ok(None)`: it has passed. ERESTARTSYS: a signal is to be handled.
     pub fn wait<T>(
@@ -55,15 +45,6 @@ impl WaitQueue {
         ready: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>> {
         wait_any(&[self], deadline, ready)
-    }
-
-    /// As [`WaitQueue::wait`], without deadline, and neither signals nor SIGKILL end it: for short waits that another
-    /// thread is sure to end.
-    pub fn wait_uninterruptible<T>(&self, ready: impl FnMut() -> Option<T>) -> T {
-        match wait_on(&[self], None, TaskState::Uninterruptible, ready) {
-            Ok(Some(value)) => value,
-            Ok(None) | Err(_) => unreachable!("nothing but the value ends this wait"),
-        }
     }
 
     /// As [`WaitQueue::wait`], without deadline; only a fatal signal ends it.

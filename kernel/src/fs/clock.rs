@@ -1,9 +1,6 @@
 //! The time of day, for timestamps.
 
-use crate::syscall::time::realtime;
-use crate::timers;
-
-const SECOND: u64 = 1_000_000_000;
+use crate::syscall;
 
 /// Time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -14,16 +11,16 @@ pub struct Time {
     pub nanos: u32,
 }
 
-/// Now, by the clock that clock_settime(2) sets.
+/// Now, by CLOCK_REALTIME.
 pub fn now() -> Time {
-    let ns = realtime();
+    let nanos = syscall::realtime();
     Time {
-        seconds: (ns / SECOND) as i64,
-        nanos: (ns % SECOND) as u32,
+        seconds: (nanos / 1_000_000_000) as i64,
+        nanos: (nanos % 1_000_000_000) as u32,
     }
 }
 
 /// When the machine was started, in seconds since 1970 (btime of /proc/stat).
 pub fn boot_seconds() -> u64 {
-    realtime().saturating_sub(timers::now()) / SECOND
+    syscall::boot_time() / 1_000_000_000
 }

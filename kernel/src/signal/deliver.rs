@@ -147,7 +147,7 @@ fn name(signo: i32) -> &'static str {
 }
 
 /// Puts back the mask of before sigsuspend and its like, when no handler has taken it over.
-pub fn restore_saved_mask(task: &Task) {
+fn restore_saved_mask(task: &Task) {
     if task.work().contains(Work::RESTORE_MASK) {
         task.clear_work(Work::RESTORE_MASK);
         set_blocked(task, task.saved_mask.load(Relaxed));

@@ -8,10 +8,10 @@ mod send;
 mod stop;
 
 pub use action::{Action, Default, Disposition, Handlers};
-pub use deliver::{deliver, restore_saved_mask, sigreturn};
+pub use deliver::{deliver, sigreturn};
 pub use info::{Fields, SigInfo};
 pub use pending::Pending;
-pub use send::{force, kill_current, send_group, send_process, send_session, send_task};
+pub use send::{force, kill_current, send_group, send_process, send_task};
 pub use stop::{StopState, continue_process, stop_process};
 
 use crate::errno::{Errno, Result};
@@ -30,9 +30,8 @@ macro_rules! signals {
 }
 
 signals! {
-    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE SIGALRM SIGTERM
-    SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF SIGWINCH SIGIO
-    SIGPWR SIGSYS
+    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGSEGV SIGPIPE SIGALRM SIGCHLD SIGCONT SIGSTOP
+    SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGWINCH SIGSYS
 }
 
 /// The highest signal number.

@@ -32,15 +32,6 @@ pub fn send_group(pgid: Pid, signo: i32) -> usize {
     members.len()
 }
 
-/// To all processes of a session, from the kernel.
-pub fn send_session(sid: Pid, signo: i32) {
-    for process in task::processes() {
-        if process.sid() == sid {
-            send_process(&process, SigInfo::kernel(signo));
-        }
-    }
-}
-
 /// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is taken.
 pub fn force(task: &Arc<Task>, info: SigInfo) {
     let handlers = task.process().handlers();

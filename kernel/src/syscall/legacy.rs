@@ -1,6 +1,6 @@
 //! Calls that only x86_64 has: newer machines have a more general one in their place. Those on files are in `files`.
 
-use super::{Call, identity, process, signal, time};
+use super::{Call, clock, identity, itimer, process, signal};
 use crate::errno::{Errno, Result};
 use crate::task::CloneRequest;
 use crate::uaccess;
@@ -16,7 +16,7 @@ pub fn call(sysno: Sysno, mut call: Call<'_>) -> Option<Result<u64>> {
         Sysno::vfork => process::start(&mut call, &CloneRequest::vfork()),
         Sysno::getpgrp => identity::getpgid(call.task, 0),
         Sysno::pause => signal::pause(),
-        Sysno::alarm => time::alarm(call.task, a),
+        Sysno::alarm => itimer::alarm(call.task, a),
         Sysno::time => now(a),
         Sysno::arch_prctl => arch_prctl(&mut call, a, b),
         _ => return None,
@@ -25,7 +25,7 @@ pub fn call(sysno: Sysno, mut call: Call<'_>) -> Option<Result<u64>> {
 
 /// time(2): seconds since 1970.
 fn now(address: u64) -> Result<u64> {
-    let seconds = time::realtime() / 1_000_000_000;
+    let seconds = clock::realtime() / 1_000_000_000;
     if address != 0 {
         uaccess::write(address, &seconds)?;
     }

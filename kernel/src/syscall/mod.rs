@@ -3,8 +3,10 @@
 //! The three ways in, by cost: [`quick`] answers calls that only read a number of the caller's; [`dispatch`] is one
 //! `match` per family, each a jump table; x86_64's numbers that newer machines do without come last, in `legacy`.
 
+mod clock;
 mod files;
 mod identity;
+mod itimer;
 #[cfg(target_arch = "x86_64")]
 mod legacy;
 mod log;
@@ -13,9 +15,11 @@ mod process;
 mod sched;
 mod signal;
 pub mod system;
-pub mod time;
+mod time;
 mod unknown;
+mod usage;
 
+pub use clock::{epoch as boot_time, realtime};
 pub use unknown::{CallSet, unknown};
 
 use crate::arch::trap::UserContext;
@@ -159,15 +163,15 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
 
         Sysno::nanosleep => time::nanosleep(call.task, a, b),
         Sysno::clock_nanosleep => time::clock_nanosleep(call.task, a, b, c, d),
-        Sysno::clock_gettime => time::clock_gettime(call.task, a, b),
-        Sysno::clock_getres => time::clock_getres(a, b),
-        Sysno::clock_settime => time::clock_settime(a, b),
-        Sysno::gettimeofday => time::gettimeofday(a, b),
-        Sysno::settimeofday => time::settimeofday(a, b),
-        Sysno::setitimer => time::setitimer(call.task, a, b, c),
-        Sysno::getitimer => time::getitimer(call.task, a, b),
-        Sysno::times => time::times(call.task, a),
-        Sysno::getrusage => time::getrusage(call.task, a, b),
+        Sysno::clock_gettime => clock::clock_gettime(call.task, a, b),
+        Sysno::clock_getres => clock::clock_getres(a, b),
+        Sysno::clock_settime => clock::clock_settime(a, b),
+        Sysno::gettimeofday => clock::gettimeofday(a, b),
+        Sysno::settimeofday => clock::settimeofday(a, b),
+        Sysno::setitimer => itimer::setitimer(call.task, a, b, c),
+        Sysno::getitimer => itimer::getitimer(call.task, a, b),
+        Sysno::times => usage::times(call.task, a),
+        Sysno::getrusage => usage::getrusage(call.task, a, b),
 
         Sysno::sched_yield => sched::sched_yield(),
         Sysno::sched_getaffinity => sched::getaffinity(a, b, c),

@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::time;
+use super::usage::Usage;
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
@@ -220,7 +221,7 @@ fn write_usage(address: u64, waited: &Waited) -> Result {
         return Ok(());
     }
     let times = &waited.times;
-    let usage = time::Usage {
+    let usage = Usage {
         user: times.user + times.children_user,
         system: times.system + times.children_system,
         peak_rss: waited.peak_rss,

@@ -4,9 +4,7 @@ use super::time;
 use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
 use crate::fs;
-use crate::signal::{
-    self, Action, Disposition, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
-};
+use crate::signal::{self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit};
 use crate::task::{self, AltStack, Pid, Process, Resource, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
@@ -269,9 +267,4 @@ fn alt_stack(base: u64, flags: u32, size: u64) -> Result<AltStack> {
         }),
         _ => Err(Errno::EINVAL),
     }
-}
-
-/// signal(7): whether the disposition of a signal is to ignore it, for the terminal.
-pub fn is_ignored(process: &Process, signo: i32) -> bool {
-    process.handlers().get(signo).disposition() == Disposition::Ignore
 }

@@ -5,7 +5,11 @@ use crate::errno::{Errno, Result};
 /// The limits by number, as in `<asm-generic/resource.h>`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
-#[allow(missing_docs)]
+#[allow(
+    missing_docs,
+    dead_code,
+    reason = "getrlimit(2) says what they are; not all are asked about by name"
+)]
 pub enum Resource {
     Cpu = 0,
     FileSize = 1,

@@ -6,7 +6,9 @@
 
 mod clone;
 mod credentials;
+mod ending;
 mod exit;
+mod image;
 mod limits;
 mod process;
 mod start;
@@ -19,19 +21,18 @@ mod wait;
 pub use clone::{CloneRequest, clone};
 pub use credentials::Credentials;
 pub use exit::{exit_group, exit_thread, finish, kill_other_threads};
+pub use image::Image;
 pub use limits::{Limits, Resource};
-pub use process::{Image, Process};
+pub use process::Process;
 pub use start::spawn_init;
 pub use switch::{Context, Switch};
-pub use table::{
-    Counts, counts, find, find_task, for_each_space, init_process, processes, session_of,
-};
+pub use table::{counts, find, find_task, for_each_space, processes, session_of};
 pub(crate) use thread::bytes as comm_from_words;
 pub use thread::{AltStack, Task, TaskState, Work};
-pub use times::{ProcessTimes, Times};
+pub use times::ProcessTimes;
 pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
 
-pub(crate) use table::{group_members, move_to_group, new_session, rename_leader};
+pub(crate) use table::{group_members, move_to_group, new_session};
 
 use alloc::sync::Arc;
 

@@ -1,63 +1,25 @@
 //! A process: a thread group and what its threads share.
 
 use super::credentials::Credentials;
+use super::image::Image;
 use super::limits::Limits;
 use super::times::ProcessTimes;
 use super::{Pid, Task, table};
-use crate::fs::{ExecFile, FdTable};
+use crate::fs::ExecFile;
 use crate::machine::AddressSpace;
 use crate::ranks;
-use crate::signal::{Fields, Handlers, Pending, SIGCHLD, SigInfo, SigSet, StopState};
+use crate::signal::{Handlers, Pending, SIGCHLD, SigSet, StopState};
 use crate::timers;
 use crate::wait::WaitQueue;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use mm::addr::{VirtAddr, VirtRange};
+use mm::addr::VirtRange;
 use mm::sync::Lock;
 
-/// What execve left behind, for /proc.
-#[derive(Clone)]
-pub struct Image {
-    /// The program.
-    pub exe: Option<ExecFile>,
-    /// Where the argument strings lie in user memory.
-    pub args: VirtRange,
-    /// Where the environment strings lie.
-    pub env: VirtRange,
-    /// Where the auxiliary vector lies.
-    pub auxv: VirtRange,
-    /// Text (lowest executable segment).
-    pub code: VirtRange,
-    /// Initialised data and bss.
-    pub data: VirtRange,
-    /// Where the heap starts.
-    pub brk: VirtAddr,
-    /// The stack pointer the program started with.
-    pub stack: VirtAddr,
-}
-
-impl Image {
-    const NOTHING: VirtRange = VirtRange {
-        start: VirtAddr(0),
-        end: VirtAddr(0),
-    };
-    /// Before the first execve.
-    pub const NONE: Image = Image {
-        exe: None,
-        args: Self::NOTHING,
-        env: Self::NOTHING,
-        auxv: Self::NOTHING,
-        code: Self::NOTHING,
-        data: Self::NOTHING,
-        brk: VirtAddr(0),
-        stack: VirtAddr(0),
-    };
-}
-
 /// No group exit yet: not a wait status.
-const NO_STATUS: i32 = -1;
+pub(super) const NO_STATUS: i32 = -1;
 
 /// A thread group.
 pub struct Process {
@@ -80,10 +42,10 @@ pub struct Process {
     /// Sent to the parent at the end; 0 for none.
     pub(super) exit_signal: AtomicI32,
     /// Wait status of exit_group or of the signal that ends all threads.
-    group_exit: AtomicI32,
+    pub(super) group_exit: AtomicI32,
     /// Wait status of the leader, then of the process.
     pub(super) status: AtomicI32,
-    ended: AtomicBool,
+    pub(super) ended: AtomicBool,
     /// The thread that does execve while the others end; 0 for none.
     pub(super) exec_thread: AtomicI32,
     nice: AtomicI32,
@@ -297,11 +259,6 @@ impl Process {
         (image.args, image.env)
     }
 
-    /// Open files of the leader.
-    pub fn files(&self) -> Option<Arc<FdTable>> {
-        self.leader().and_then(|task| task.try_files())
-    }
-
     /// When it was made, in ns since boot.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
@@ -384,60 +341,5 @@ impl Process {
     /// Sets it, within -20 to 19.
     pub fn set_nice(&self, nice: i32) {
         self.nice.store(nice.clamp(-20, 19), Relaxed);
-    }
-
-    /// Whether all threads have ended; it waits for its parent then (a zombie).
-    pub fn has_ended(&self) -> bool {
-        self.ended.load(Relaxed)
-    }
-
-    pub(super) fn set_ended(&self, status: i32) {
-        self.status.store(status, Relaxed);
-        self.ended.store(true, Relaxed);
-    }
-
-    /// Its wait status, once it has ended.
-    pub fn exit_status(&self) -> i32 {
-        self.status.load(Relaxed)
-    }
-
-    /// The status with which all threads are to end, if they are.
-    pub fn group_exit(&self) -> Option<i32> {
-        Some(self.group_exit.load(Relaxed)).filter(|status| *status != NO_STATUS)
-    }
-
-    /// The first status counts. `false`: there was one already.
-    pub(super) fn set_group_exit(&self, status: i32) -> bool {
-        self.group_exit
-            .compare_exchange(NO_STATUS, status, Relaxed, Relaxed)
-            .is_ok()
-    }
-
-    /// Whether this thread is to end because the process does, or because another thread does execve.
-    pub(crate) fn is_ending_for(&self, task: &Task) -> bool {
-        let exec = self.exec_thread.load(Relaxed);
-        self.group_exit.load(Relaxed) != NO_STATUS || (exec != 0 && exec != task.tid())
-    }
-
-    /// Whether this thread has to look at the state of the process before it goes back to user mode.
-    pub(crate) fn wants_attention(&self, task: &Task) -> bool {
-        self.is_ending_for(task) || self.stop.lock().is_stopped()
-    }
-
-    /// SIGCHLD's siginfo about this process.
-    pub(crate) fn child_info(&self, code: u32, status: i32) -> SigInfo {
-        let times = self.times();
-        let fields = Fields::Child {
-            pid: self.pid,
-            uid: self.credentials(|c| c.uid[0]),
-            status,
-            utime: times.user / 10_000_000,
-            stime: times.system / 10_000_000,
-        };
-        SigInfo {
-            signo: SIGCHLD,
-            code: code as i32,
-            fields,
-        }
     }
 }

@@ -20,7 +20,7 @@ use mm::sync::Lock;
 ///            block()                    stop (signal)
 /// Runnable ----------> Interruptible ...  Stopped
 ///    ^  \                Killable            |
-///    |   \               Uninterruptible     |
+///    |   \                                   |
 ///    |    \ exit             | wake          | SIGCONT, SIGKILL
 ///    |     v                 v               v
 ///    |    Dead            Runnable <---------+
@@ -35,12 +35,10 @@ pub enum TaskState {
     Interruptible = 1,
     /// Sleeps until woken or killed.
     Killable = 2,
-    /// Sleeps until woken.
-    Uninterruptible = 3,
     /// Stopped by a signal.
-    Stopped = 4,
+    Stopped = 3,
     /// Will never run again.
-    Dead = 5,
+    Dead = 4,
 }
 
 impl TaskState {
@@ -49,7 +47,6 @@ impl TaskState {
             Self::Runnable,
             Self::Interruptible,
             Self::Killable,
-            Self::Uninterruptible,
             Self::Stopped,
             Self::Dead,
         ][usize::from(raw)]
@@ -272,7 +269,7 @@ impl Task {
         match self.state() {
             TaskState::Runnable => 'R',
             TaskState::Interruptible => 'S',
-            TaskState::Killable | TaskState::Uninterruptible => 'D',
+            TaskState::Killable => 'D',
             TaskState::Stopped => 'T',
             TaskState::Dead => 'Z',
         }

@@ -118,10 +118,9 @@ impl Process {
     pub fn real_timer_expired(self: &Arc<Self>) {
         let mut timer = self.real_timer.lock();
         timer.id = None;
-        if timer.interval != 0 {
-            let now = timers::now();
-            let late = now.saturating_sub(timer.deadline);
-            let missed = late / timer.interval;
+        let late = timers::now().saturating_sub(timer.deadline);
+        // Rounds that were missed because nobody could look are skipped, as in Linux.
+        if let Some(missed) = late.checked_div(timer.interval) {
             let ahead = (missed + 1).saturating_mul(timer.interval);
             timer.deadline = timer.deadline.saturating_add(ahead);
             timer.id = Some(timers::set(

@@ -1,0 +1,127 @@
+//! Clocks.
+
+use super::time::{SECOND, read_timespec, read_timeval, write_timespec, write_timeval};
+use crate::arch::cpu;
+use crate::errno::{Errno, Result};
+use crate::task::{Process, Task};
+use crate::timers;
+use crate::uaccess;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use linux_raw_sys::general as abi;
+
+/// REALTIME when MONOTONIC was 0, in ns since 1970; 0: not read yet.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+
+/// [`EPOCH`], read from the machine's clock at the first use.
+pub fn epoch() -> u64 {
+    if EPOCH.load(Relaxed) == 0 {
+        EPOCH.store(
+            (cpu::wall_clock() * SECOND)
+                .saturating_sub(timers::now())
+                .max(1),
+            Relaxed,
+        );
+    }
+    EPOCH.load(Relaxed)
+}
+
+/// Nanoseconds since 1970, for file times too.
+pub fn realtime() -> u64 {
+    epoch() + timers::now()
+}
+
+fn cpu_time(process: &Process) -> u64 {
+    let times = process.times();
+    times.user + times.system
+}
+
+/// clock_gettime(2).
+pub fn clock_gettime(task: &Task, clock: u64, address: u64) -> Result<u64> {
+    let now = timers::now();
+    let value = match clock as u32 {
+        abi::CLOCK_MONOTONIC
+        | abi::CLOCK_MONOTONIC_RAW
+        | abi::CLOCK_MONOTONIC_COARSE
+        | abi::CLOCK_BOOTTIME
+        | abi::CLOCK_BOOTTIME_ALARM => now,
+        abi::CLOCK_REALTIME
+        | abi::CLOCK_REALTIME_COARSE
+        | abi::CLOCK_REALTIME_ALARM
+        | abi::CLOCK_TAI => epoch() + now,
+        abi::CLOCK_PROCESS_CPUTIME_ID => {
+            task.times.leave_kernel(now);
+            cpu_time(task.process())
+        }
+        abi::CLOCK_THREAD_CPUTIME_ID => {
+            task.times.leave_kernel(now);
+            task.times.user() + task.times.system()
+        }
+        other => cpu_clock(other as i32)?,
+    };
+    write_timespec(address, value)?;
+    Ok(0)
+}
+
+/// The CPU-time clock of another process, clock_getcpuclockid(3): the complement of its number, then the kind (2) in
+/// three bits.
+fn cpu_clock(clock: i32) -> Result<u64> {
+    const SCHED: i32 = 2;
+    if clock >= 0 || clock & 7 != SCHED {
+        return Err(Errno::EINVAL);
+    }
+    match !(clock >> 3) {
+        0 => Ok(cpu_time(crate::task::current().process())),
+        pid => crate::task::find(pid)
+            .map(|process| cpu_time(&process))
+            .ok_or(Errno::EINVAL),
+    }
+}
+
+/// clock_getres(2).
+pub fn clock_getres(clock: u64, address: u64) -> Result<u64> {
+    if clock as u32 > abi::CLOCK_TAI && (clock as i32) >= 0 {
+        return Err(Errno::EINVAL);
+    }
+    if address != 0 {
+        write_timespec(address, 1)?;
+    }
+    Ok(0)
+}
+
+/// clock_settime(2): only REALTIME can be set.
+pub fn clock_settime(clock: u64, address: u64) -> Result<u64> {
+    if clock as u32 != abi::CLOCK_REALTIME {
+        return Err(Errno::EINVAL);
+    }
+    set_realtime(read_timespec(address)?)
+}
+
+/// The latest time that can be set, as in Linux: 30 years before the nanoseconds no longer fit in 63 bits.
+const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 24 * 3600 * SECOND;
+
+fn set_realtime(ns: u64) -> Result<u64> {
+    let epoch = ns.checked_sub(timers::now());
+    let epoch = epoch.filter(|epoch| *epoch > 0 && ns <= LATEST);
+    EPOCH.store(epoch.ok_or(Errno::EINVAL)?, Relaxed);
+    Ok(0)
+}
+
+/// gettimeofday(2).
+pub fn gettimeofday(time: u64, zone: u64) -> Result<u64> {
+    if time != 0 {
+        write_timeval(time, realtime())?;
+    }
+    if zone != 0 {
+        uaccess::write(zone, &[0u32; 2])?;
+    }
+    Ok(0)
+}
+
+/// settimeofday(2); time zones are not kept.
+pub fn settimeofday(time: u64, _zone: u64) -> Result<u64> {
+    if time == 0 {
+        Ok(0)
+    } else {
+        set_realtime(read_timeval(time)?)
+    }
+}

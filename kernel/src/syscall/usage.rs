@@ -1,0 +1,92 @@
+//! CPU time and other figures of what was used.
+
+use super::time::timeval;
+use crate::errno::{Errno, Result};
+use crate::task::Task;
+use crate::timers;
+use crate::uaccess;
+
+/// What times(2) counts in: 10 ms.
+const TICK: u64 = 10_000_000;
+
+/// times(2): ticks since boot.
+pub fn times(task: &Task, address: u64) -> Result<u64> {
+    let now = timers::now();
+    task.times.leave_kernel(now);
+    let times = task.process().times();
+    if address != 0 {
+        let words = [
+            times.user,
+            times.system,
+            times.children_user,
+            times.children_system,
+        ];
+        uaccess::write(address, &words.map(|ns| ns / TICK))?;
+    }
+    Ok(now / TICK)
+}
+
+/// What `struct rusage` tells; times in ns, the largest resident set in pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Time in user mode.
+    pub user: u64,
+    /// Time in the kernel.
+    pub system: u64,
+    /// Largest resident set.
+    pub peak_rss: u64,
+    /// Page faults, all minor.
+    pub faults: u64,
+    /// Voluntary and involuntary context switches.
+    pub switches: (u64, u64),
+}
+
+/// getrusage(2).
+pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
+    task.times.leave_kernel(timers::now());
+    let process = task.process();
+    let times = process.times();
+    let (faults, children_faults) = process.faults();
+    let own = || Usage {
+        user: times.user,
+        system: times.system,
+        peak_rss: process
+            .with_space(|space| space.usage().peak_rss)
+            .unwrap_or(0),
+        faults,
+        switches: task.switches(),
+    };
+    let usage = match who as i32 {
+        0 => own(),
+        1 => Usage {
+            user: task.times.user(),
+            system: task.times.system(),
+            ..own()
+        },
+        -1 => Usage {
+            user: times.children_user,
+            system: times.children_system,
+            peak_rss: process.children_peak_rss(),
+            faults: children_faults,
+            switches: (0, 0),
+        },
+        _ => return Err(Errno::EINVAL),
+    };
+    usage.write(address)?;
+    Ok(0)
+}
+
+impl Usage {
+    /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor and major faults,
+    /// swaps, blocks in and out, messages in and out, signals, voluntary and involuntary switches.
+    pub fn write(&self, address: u64) -> Result {
+        let mut words = [0; 18];
+        words[..2].copy_from_slice(&timeval(self.user));
+        words[2..4].copy_from_slice(&timeval(self.system));
+        words[4] = self.peak_rss * 4;
+        words[8] = self.faults;
+        words[16] = self.switches.0;
+        words[17] = self.switches.1;
+        uaccess::write(address, &words)
+    }
+}

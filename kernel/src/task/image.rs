@@ -1,0 +1,43 @@
+//! The program that a process runs.
+
+use crate::fs::ExecFile;
+use mm::addr::{VirtAddr, VirtRange};
+
+/// What execve left behind, for /proc.
+#[derive(Clone)]
+pub struct Image {
+    /// The program.
+    pub exe: Option<ExecFile>,
+    /// Where the argument strings lie in user memory.
+    pub args: VirtRange,
+    /// Where the environment strings lie.
+    pub env: VirtRange,
+    /// Where the auxiliary vector lies.
+    pub auxv: VirtRange,
+    /// Text (lowest executable segment).
+    pub code: VirtRange,
+    /// Initialised data and bss.
+    pub data: VirtRange,
+    /// Where the heap starts.
+    pub brk: VirtAddr,
+    /// The stack pointer the program started with.
+    pub stack: VirtAddr,
+}
+
+impl Image {
+    const NOTHING: VirtRange = VirtRange {
+        start: VirtAddr(0),
+        end: VirtAddr(0),
+    };
+    /// Before the first execve.
+    pub const NONE: Image = Image {
+        exe: None,
+        args: Self::NOTHING,
+        env: Self::NOTHING,
+        auxv: Self::NOTHING,
+        code: Self::NOTHING,
+        data: Self::NOTHING,
+        brk: VirtAddr(0),
+        stack: VirtAddr(0),
+    };
+}

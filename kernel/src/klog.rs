@@ -44,9 +44,10 @@ pub fn set_console_level(linux: u8) {
     CONSOLE_LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
-/// Copies the newest bytes of the log into `f`, oldest first, at most `most` of them, from the start of a line.
+/// Gives the newest bytes of the log to `f`, oldest first, at most `most` of them, from the start of a line. Nothing when
+/// the log is being written: a panic asks, too.
 pub fn read_newest(most: usize, f: &mut dyn FnMut(&[u8])) {
-    let ring = RING.lock();
+    let Some(ring) = RING.try_lock() else { return };
     let len = most.min(ring.written).min(RING_BYTES);
     let start = (ring.written - len) % RING_BYTES;
     let (wrapped, first) = ring.bytes.split_at(start);
@@ -80,7 +81,12 @@ impl Log for Logger {
             console,
         };
         // Neither the ring nor the console can fail.
-        let _ = writeln!(out, "[{seconds:5}.{micros:06}] {}", record.args());
+        let _ = write!(out, "[{seconds:5}.{micros:06}] ");
+        let _ = write!(Escaped(&mut out), "{}", record.args());
+        let _ = out.write_str(
+            "
+",
+        );
     }
 
     fn flush(&self) {}
@@ -100,6 +106,24 @@ impl Write for Both<'_> {
         }
         if self.console {
             Console.write_str(text)?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a message on one line: a program chose its own name, and that may hold anything.
+struct Escaped<'a, 'b>(&'a mut Both<'b>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            match part.chars().next_back().filter(|c| c.is_control()) {
+                Some(control) => {
+                    self.0.write_str(&part[..part.len() - control.len_utf8()])?;
+                    write!(self.0, "{}", control.escape_default())?;
+                }
+                None => self.0.write_str(part)?,
+            }
         }
         Ok(())
     }

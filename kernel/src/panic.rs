@@ -2,7 +2,7 @@
 //! status 101.
 
 use crate::klog::{self, Console};
-use crate::{arch, symbols};
+use crate::{arch, symbols, task};
 use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -61,11 +61,7 @@ fn enter() {
 }
 
 fn report(from: Option<(u64, u64)>) -> ! {
-    let _ = writeln!(
-        Console,
-        "on CPU 0, task {}",
-        crate::task::describe_current()
-    );
+    let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
     let _ = writeln!(Console, "backtrace, innermost first:");
     let mut trace = Trace::default();
     if let Some((pc, _)) = from {

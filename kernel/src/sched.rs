@@ -70,6 +70,11 @@ pub fn current() -> Option<Arc<Task>> {
     CPU.lock().current.clone()
 }
 
+/// As [`current`], for a panic: does not wait for the lock that the panicking code may hold.
+pub fn try_current() -> Option<Arc<Task>> {
+    CPU.try_lock()?.current.clone()
+}
+
 /// Context switches since boot.
 pub fn switches() -> u64 {
     SWITCHES.load(Relaxed)

@@ -67,7 +67,7 @@ impl FdTable {
             return Err(Errno::EMFILE);
         }
         if slots.len() <= fd {
-            slots.resize(fd + 1, None);
+            grow(&mut slots, fd + 1)?;
         }
         slots[fd] = Some(Slot {
             file,
@@ -101,7 +101,7 @@ impl FdTable {
         let index = index.ok_or(Errno::EBADF)?;
         let mut slots = self.0.lock();
         if slots.len() <= index {
-            slots.resize(index + 1, None);
+            grow(&mut slots, index + 1)?;
         }
         let old = slots[index].replace(Slot {
             file,
@@ -187,4 +187,13 @@ impl FdTable {
     pub fn size(&self) -> usize {
         self.0.lock().len().next_power_of_two().max(64)
     }
+}
+
+/// Makes room for `len` descriptors; ENOMEM.
+fn grow(slots: &mut Vec<Option<Slot>>, len: usize) -> Result {
+    slots
+        .try_reserve(len - slots.len())
+        .map_err(|_| Errno::ENOMEM)?;
+    slots.resize(len, None);
+    Ok(())
 }

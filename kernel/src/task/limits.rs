@@ -32,6 +32,9 @@ pub enum Resource {
 /// How many there are.
 pub const COUNT: usize = 16;
 
+/// The most that RLIMIT_NOFILE may say (Linux: fs.nr_open).
+const MAX_OPEN_FILES: u64 = 1 << 20;
+
 /// No limit.
 pub const INFINITY: u64 = u64::MAX;
 
@@ -67,12 +70,15 @@ impl Limits {
         self.0.get(number).copied().ok_or(Errno::EINVAL)
     }
 
-    /// Sets soft and hard limit. EINVAL when the soft one is above the hard one. Raising the hard one is root's right,
-    /// and all are root.
+    /// Sets soft and hard limit. EINVAL when the soft one is above the hard one, EPERM for more than [`MAX_OPEN_FILES`].
+    /// Raising the hard one is root's right, and all are root.
     pub fn set(&mut self, number: usize, soft: u64, hard: u64) -> Result {
         let limit = self.0.get_mut(number).ok_or(Errno::EINVAL)?;
         if soft > hard {
             return Err(Errno::EINVAL);
+        }
+        if number == Resource::OpenFiles as usize && hard > MAX_OPEN_FILES {
+            return Err(Errno::EPERM);
         }
         *limit = (soft, hard);
         Ok(())

@@ -35,6 +35,7 @@ pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
 pub(crate) use table::{group_members, move_to_group, new_session};
 
 use alloc::sync::Arc;
+use core::fmt;
 
 /// A process or thread number, from 1.
 pub type Pid = i32;
@@ -51,6 +52,13 @@ pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
 
 /// Name and number of the running thread for reports: "sh[17]", "boot" before the first one. Takes no lock and no memory:
 /// a panic asks, too.
-pub fn describe_current() -> impl core::fmt::Display {
-    crate::sched::Shown
+pub fn describe_current() -> impl fmt::Display {
+    fmt::from_fn(|out| match crate::sched::try_current() {
+        Some(task) => {
+            let comm = task.comm_bytes();
+            let name = comm.split(|b| *b == 0).next().unwrap_or_default();
+            write!(out, "{}[{}]", name.escape_ascii(), task.tid())
+        }
+        None => out.write_str("boot"),
+    })
 }

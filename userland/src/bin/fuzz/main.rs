@@ -105,7 +105,8 @@ fn start(order: &Order) -> Result<i32> {
     for _ in 0..200 {
         match proc::fork() {
             Ok(proc::Fork::Child) => {
-                let _ = proc::setpgid(0, 0);
+                // A session of its own: no terminal to speak on, and a group to be killed by.
+                let _ = proc::setsid();
                 worker::run(order)
             }
             Ok(proc::Fork::Parent(pid)) => return Ok(pid),
@@ -124,7 +125,6 @@ fn batch(order: &Order, counts: &mut Counts) -> Result<()> {
     let done = order.done;
     store(done, 0);
     let pid = start(order)?;
-    let _ = proc::setpgid(pid, pid);
     // The timer's signal ends the wait, again and again, to see whether the worker moves.
     time::itimer(PATIENCE, PATIENCE)?;
     let mut seen = u64::MAX;
@@ -136,6 +136,9 @@ fn batch(order: &Order, counts: &mut Counts) -> Result<()> {
             Err(Errno(libc::EINTR)) if load(done) != seen => seen = load(done),
             Err(Errno(libc::EINTR)) => {
                 counts.stuck += 1;
+                if order.trace {
+                    say(&format!("{pid} is stuck"));
+                }
                 let _ = proc::kill(-pid, libc::SIGKILL);
                 let _ = proc::kill(pid, libc::SIGKILL);
             }

@@ -263,7 +263,6 @@ pub const PATHS: &[&std::ffi::CStr] = &[
     c"/proc/self/cmdline",
     c"/proc/self/exe",
     c"/proc/self/fd",
-    c"/proc/self/fd/1",
     c"/proc/self/pagemap",
     c"/proc/self/cwd",
     c"/proc/self/clear_refs",

@@ -415,6 +415,8 @@ fn limits_are_kept() -> Outcome {
         Status::Exited(1)
     );
     check_err!(proc::setrlimit(files, 10, 9), EINVAL);
+    // No table of any length: more than fs.nr_open is nobody's right.
+    check_err!(proc::setrlimit(files, 1 << 40, 1 << 40), EPERM);
     check_err!(proc::setrlimit(99, 1, 1), EINVAL);
     Ok(())
 }

@@ -141,8 +141,18 @@ pub fn execve(
         }
         why.errno()
     })?;
+    // Descriptors that are shared with another process (CLONE_FILES) stay as they are there.
+    let files = task.files();
+    let own_files = match Arc::strong_count(&files) > 2 {
+        true => Some(Arc::new(files.fork()?)),
+        false => None,
+    };
+    drop(files);
     task::kill_other_threads(task)?;
     *user = UserContext::new(ready.pc, ready.sp);
+    if let Some(files) = own_files {
+        task.set_files(files);
+    }
     change_over(task, ready, path);
     Ok(0)
 }
@@ -161,11 +171,6 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
     sched::show(task);
-    // Descriptors that were shared with another process (CLONE_FILES) stay as they are there.
-    let files = task.files();
-    if Arc::strong_count(&files) > 2 {
-        task.set_files(Arc::new(files.fork()));
-    }
     task.files().close_on_exec();
     signal::recalculate(task);
     if let Some(done) = task.vfork_done.lock().take() {

@@ -29,9 +29,14 @@ impl FdTable {
         FdTable(Lock::new(Vec::new()))
     }
 
-    /// A copy for a child: the open files are shared.
-    pub fn fork(&self) -> FdTable {
-        FdTable(Lock::new(self.0.lock().clone()))
+    /// A copy for a child: the open files are shared. ENOMEM for a table that is too long.
+    pub fn fork(&self) -> Result<FdTable> {
+        let slots = self.0.lock();
+        let len = slots.iter().rposition(Option::is_some).map_or(0, |n| n + 1);
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;
+        copy.extend_from_slice(&slots[..len]);
+        Ok(FdTable(Lock::new(copy)))
     }
 
     /// Closes what FD_CLOEXEC marks.

@@ -85,7 +85,7 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
         Arc::new(child_process(parent, tid, request)?)
     };
     let task = Task::new(
-        new_task(parent, user, tid, process.clone(), request),
+        new_task(parent, user, tid, process.clone(), request)?,
         KernelStack::new()?,
     );
     write_numbers(&task, request)?;
@@ -129,7 +129,7 @@ fn new_task(
     tid: Pid,
     process: Arc<Process>,
     request: &CloneRequest,
-) -> NewTask {
+) -> Result<NewTask> {
     let mut user = Box::new(user.clone());
     user.set_return(0);
     if request.stack != 0 {
@@ -141,13 +141,13 @@ fn new_task(
     let (files, fs) = (parent.files(), parent.fs());
     // A thread, and a child that shares memory, must not run on the parent's alternate stack; vfork's child may.
     let shares_memory = request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK);
-    NewTask {
+    Ok(NewTask {
         tid,
         process,
         files: if request.has(abi::CLONE_FILES) {
             files
         } else {
-            Arc::new(files.fork())
+            Arc::new(files.fork()?)
         },
         fs: if request.has(abi::CLONE_FS) {
             fs
@@ -162,7 +162,7 @@ fn new_task(
             *parent.alt_stack.lock()
         },
         user,
-    }
+    })
 }
 
 /// CLONE_PARENT_SETTID, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID.

@@ -25,7 +25,7 @@ pub fn close_range(task: &Task, first: u64, last: u64, flags: u64) -> Result<u64
         return Err(Errno::EINVAL);
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        let own = task.files().fork();
+        let own = task.files().fork()?;
         task.set_files(alloc::sync::Arc::new(own));
     }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {

@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
             args.timeout.unwrap_or_default()
         ),
         End::Reset => {
-            eprintln!("run.sh: the machine reset itself without a status (triple fault?)")
+            eprintln!("run.sh: the machine ended without a status: a triple fault, or ctrl-a x")
         }
         End::Failed => eprintln!("run.sh: QEMU ended without the guest's status"),
         End::Status(_) => {}

@@ -78,6 +78,9 @@ impl CloneRequest {
 /// Makes a child or a thread like the running one; returns its number. EAGAIN at RLIMIT_NPROC, ENOMEM.
 pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
+    if request.has(abi::CLONE_PARENT) && parent.process().pid() == 1 {
+        return Err(Errno::EINVAL);
+    }
     let tid = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
     let process = if request.has(abi::CLONE_THREAD) {
         parent.process().clone()
@@ -118,7 +121,10 @@ fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result
     };
     let child = process.child(pid, space, handlers, request.exit_signal);
     if request.has(abi::CLONE_PARENT) {
+        // A sibling: what its parent gets at the end is not for the caller to choose.
         child.set_ppid(process.ppid());
+        let signal = process.exit_signal.load(Relaxed);
+        child.exit_signal.store(signal, Relaxed);
     }
     Ok(child)
 }

@@ -3,6 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fs::file::OpenFile;
 use crate::fs::process;
+use crate::fs::room;
 use crate::ranks;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -53,7 +54,8 @@ impl FdTable {
         slot.map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
     }
 
-    /// Enters a file at the lowest free number from `from` on; EMFILE at RLIMIT_NOFILE, EINVAL for a `from` past it.
+    /// Enters a file at the lowest free number from `from` on; EMFILE at RLIMIT_NOFILE,
+    /// ENFILE when memory is short, EINVAL for a `from` past it.
     pub fn install_from(
         &self,
         file: Arc<OpenFile>,
@@ -64,6 +66,7 @@ impl FdTable {
         if from >= limit {
             return Err(Errno::EINVAL);
         }
+        room::check(Errno::ENFILE)?;
         let mut slots = self.0.lock();
         let fd = (from..slots.len())
             .find(|fd| slots[*fd].is_none())

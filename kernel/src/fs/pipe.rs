@@ -2,15 +2,12 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, Ready};
-use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
-use crate::fs::{anonymous, process};
+use crate::fs::{process, room};
 use crate::ranks;
 use crate::uaccess;
 use crate::wait::WaitQueue;
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
@@ -46,6 +43,12 @@ impl State {
     fn room(&self) -> usize {
         self.capacity - self.bytes.len().min(self.capacity)
     }
+}
+
+/// Makes room for `more` bytes; ENOMEM.
+fn grow(bytes: &mut VecDeque<u8>, more: usize) -> Result {
+    room::check(Errno::ENOMEM)?;
+    bytes.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
 
 impl Pipe {
@@ -97,6 +100,11 @@ impl Pipe {
         if state.room() < bytes.len() {
             return None;
         }
+        if state.bytes.capacity() - state.bytes.len() < bytes.len()
+            && let Err(error) = grow(&mut state.bytes, bytes.len())
+        {
+            return Some(Err(error));
+        }
         state.bytes.extend(bytes);
         Some(Ok(()))
     }
@@ -122,7 +130,33 @@ impl Pipe {
         self.state.lock().capacity
     }
 
-    fn open(self: &Arc<Self>, read: bool, write: bool) -> Arc<End> {
+    /// Whether anybody has it open for reading.
+    pub fn has_readers(&self) -> bool {
+        self.state.lock().readers > 0
+    }
+
+    /// How often it was opened for reading and for writing.
+    pub fn opened(&self) -> [u64; 2] {
+        self.state.lock().opened
+    }
+
+    /// Waits until a reader (`read`) has a writer or the reverse, or has had one since [`Self::opened`] said `before`.
+    pub fn meet(&self, read: bool, before: [u64; 2]) -> Result {
+        let met = || {
+            let state = self.state.lock();
+            let (others, side) = if read {
+                (state.writers, 1)
+            } else {
+                (state.readers, 0)
+            };
+            (others > 0 || state.opened[side] != before[side]).then_some(())
+        };
+        let queue = if read { &self.readable } else { &self.writable };
+        queue.wait(None, met).map(drop)
+    }
+
+    /// Opens one side or both.
+    pub fn open(self: &Arc<Self>, read: bool, write: bool) -> Arc<End> {
         let mut state = self.state.lock();
         state.readers += usize::from(read);
         state.writers += usize::from(write);
@@ -241,61 +275,4 @@ impl FileOps for End {
             _ => Err(Errno::ENOTTY),
         }
     }
-}
-
-/// Opens a FIFO: waits for the other side, fifo(7).
-pub fn open_fifo(pipe: &Arc<Pipe>, flags: u32) -> Result<Arc<dyn FileOps>> {
-    let nonblocking = flags & c::O_NONBLOCK != 0;
-    let (read, write) = match flags & c::O_ACCMODE {
-        c::O_RDONLY => (true, false),
-        c::O_WRONLY => (false, true),
-        _ => (true, true),
-    };
-    if write && !read && nonblocking && pipe.state.lock().readers == 0 {
-        return Err(Errno::ENXIO);
-    }
-    let before = pipe.state.lock().opened;
-    let end = pipe.open(read, write);
-    if read && write || nonblocking {
-        return Ok(end);
-    }
-    // The other side is there, or has been since.
-    let met = || {
-        let state = pipe.state.lock();
-        let (others, side) = if read {
-            (state.writers, 1)
-        } else {
-            (state.readers, 0)
-        };
-        (others > 0 || state.opened[side] != before[side]).then_some(())
-    };
-    let queue = if read { &pipe.readable } else { &pipe.writable };
-    queue.wait(None, met)?;
-    Ok(end)
-}
-
-/// A pipe's inode: what /proc/PID/fd/N shows and reopens.
-struct PipeInode {
-    node: Node,
-    pipe: Arc<Pipe>,
-}
-
-impl Inode for PipeInode {
-    fn node(&self) -> &Node {
-        &self.node
-    }
-    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
-        open_fifo(&self.pipe, flags)
-    }
-    fn label(&self) -> Option<String> {
-        Some(format!("pipe:[{}]", self.node.number))
-    }
-}
-
-/// pipe(2): the inode with the reading and the writing end.
-pub fn pair() -> (Arc<dyn Inode>, Arc<End>, Arc<End>) {
-    let pipe = Pipe::new();
-    let (reader, writer) = (pipe.open(true, false), pipe.open(false, true));
-    let node = Node::new(anonymous::device(), Kind::Fifo, 0o600);
-    (Arc::new(PipeInode { node, pipe }), reader, writer)
 }

@@ -3,12 +3,13 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::devices;
+use crate::fs::fifo;
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Device, Directory, Entry, Inode, Kind, New, Node, Target};
 use crate::fs::mount::{self, FileSystem};
-use crate::fs::pipe::{self, Pipe};
+use crate::fs::pipe::Pipe;
 use crate::fs::ramfile::RamFile;
-use crate::machine::mm;
+use crate::fs::room;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -18,9 +19,6 @@ use mm::sync::Lock;
 
 /// f_type of tmpfs.
 const TMPFS_MAGIC: u32 = 0x0102_1994;
-/// New files are refused when fewer frames than this are free (4 MiB): inodes live on the kernel's heap, and that
-/// must not run dry.
-const RESERVED_FRAMES: u64 = 1024;
 
 /// A new, empty file system.
 pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
@@ -36,26 +34,19 @@ pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
     })
 }
 
-/// ENOSPC when memory is too short for another file.
-pub fn check_room() -> Result {
-    if mm().counts().free < RESERVED_FRAMES {
-        Err(Errno::ENOSPC)
-    } else {
-        Ok(())
-    }
-}
-
 /// A directory.
 struct RamDir {
     node: Node,
     entries: Lock<Entries, { ranks::INODE_DIR }>,
 }
 
+type Named = (Arc<[u8]>, Arc<dyn Inode>);
+
 /// Entries by name, and in the order they came: a reader's position stays valid whatever comes and goes.
 #[derive(Default)]
 struct Entries {
     by_name: BTreeMap<Arc<[u8]>, u64>,
-    by_age: BTreeMap<u64, (Arc<[u8]>, Arc<dyn Inode>)>,
+    by_age: BTreeMap<u64, Named>,
     newest: u64,
 }
 
@@ -112,7 +103,7 @@ impl Directory for RamDir {
     }
 
     fn make(&self, new: New, mode: u32) -> Result<Arc<dyn Inode>> {
-        check_room()?;
+        room::check(Errno::ENOSPC)?;
         let device = self.node.device;
         Ok(match new {
             New::Regular => RamFile::new(Node::new(device, Kind::Regular, mode)),
@@ -210,7 +201,7 @@ impl Inode for RamSpecial {
     }
     fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
         match (&self.pipe, self.node.kind) {
-            (Some(pipe), _) => pipe::open_fifo(pipe, flags),
+            (Some(pipe), _) => fifo::open(pipe, flags),
             (None, Kind::Char) => devices::open(self.number, flags),
             _ => Err(Errno::ENXIO),
         }

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
-use crate::fs::{devices, proc, ramfs, sys};
+use crate::fs::{devices, proc, ramfs, room, sys};
 use alloc::sync::Arc;
 
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all of these).
@@ -32,6 +32,6 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
             mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
         }
     }
-    ramfs::check_room()?;
+    room::check(Errno::ENOSPC)?;
     Ok(ramfs::new(name, mode & 0o7777))
 }

@@ -77,7 +77,7 @@ pub struct SubjectDir {
 
 impl SubjectDir {
     /// The directory of `subject`.
-    pub fn new(subject: Subject, items: &'static [Item]) -> Arc<dyn Inode> {
+    pub fn entry(subject: Subject, items: &'static [Item]) -> Arc<dyn Inode> {
         let node = node(&subject, Kind::Directory, 0o555, 0);
         node.change(|a| a.links = 2);
         Arc::new(SubjectDir {

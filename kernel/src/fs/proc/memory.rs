@@ -42,7 +42,7 @@ fn entry(info: &PageInfo) -> u64 {
 
 impl FileOps for Pagemap {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        if at.position % ENTRY != 0 || sink.left() as u64 % ENTRY != 0 {
+        if !at.position.is_multiple_of(ENTRY) || !(sink.left() as u64).is_multiple_of(ENTRY) {
             return Err(Errno::EINVAL);
         }
         // Past the last user page the file ends.

@@ -17,7 +17,7 @@ mod vmstat;
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Entry, Inode, Kind, Target};
 use crate::fs::mount::FileSystem;
-use crate::fs::pseudo::{Dynamic, Tree};
+use crate::fs::tree::{Dynamic, Tree};
 use crate::task;
 use alloc::boxed::Box;
 use alloc::format;
@@ -78,7 +78,7 @@ impl Dynamic for Processes {
         let process = task::find(pid)
             .or_else(|| task::find_task(pid).map(|task| task.process().clone()))
             .ok_or(Errno::ENOENT)?;
-        Ok(SubjectDir::new(
+        Ok(SubjectDir::entry(
             Subject {
                 process,
                 task: None,

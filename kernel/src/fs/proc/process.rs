@@ -25,8 +25,8 @@ pub const FILES: &[Item] = &[
     ),
     ("fd", Make::Dir(fds::links)),
     ("fdinfo", Make::Dir(fds::infos)),
-    ("net", Make::Dir(|s| SubjectDir::new(s.clone(), &[]))),
-    ("attr", Make::Dir(|s| SubjectDir::new(s.clone(), &[]))),
+    ("net", Make::Dir(|s| SubjectDir::entry(s.clone(), &[]))),
+    ("attr", Make::Dir(|s| SubjectDir::entry(s.clone(), &[]))),
     ("status", Make::Show(status::show)),
     ("stat", Make::Show(stat::show)),
     ("statm", Make::Show(stat::statm)),
@@ -52,43 +52,29 @@ pub const FILES: &[Item] = &[
     ("limits", Make::Show(status::limits)),
     ("mounts", Make::Show(mounts::mounts)),
     ("mountinfo", Make::Show(mounts::mountinfo)),
-    ("oom_score", Make::Show(|_, out| zero(out))),
+    ("oom_score", Make::Show(|_, out| out.is(0))),
     (
         "oom_score_adj",
-        Make::Knob(|_, out| zero(out), accept_number),
+        Make::Knob(|_, out| out.is(0), accept_number),
     ),
-    ("oom_adj", Make::Knob(|_, out| zero(out), accept_number)),
-    ("wchan", Make::Show(|_, out| Ok(out.put(format_args!("0"))))),
+    ("oom_adj", Make::Knob(|_, out| out.is(0), accept_number)),
+    ("wchan", Make::Show(|_, out| out.is_bare("0"))),
     ("io", Make::Show(status::io)),
-    (
-        "loginuid",
-        Make::Show(|_, out| Ok(out.put(format_args!("4294967295")))),
-    ),
-    (
-        "sessionid",
-        Make::Show(|_, out| Ok(out.put(format_args!("4294967295")))),
-    ),
-    ("cgroup", Make::Show(|_, out| Ok(out.line("0::/")))),
-    ("personality", Make::Show(|_, out| Ok(out.line("00000000")))),
+    ("loginuid", Make::Show(|_, out| out.is_bare("4294967295"))),
+    ("sessionid", Make::Show(|_, out| out.is_bare("4294967295"))),
+    ("cgroup", Make::Show(|_, out| out.is("0::/"))),
+    ("personality", Make::Show(|_, out| out.is("00000000"))),
     (
         "coredump_filter",
-        Make::Knob(|_, out| Ok(out.line("00000033")), accept_number),
+        Make::Knob(|_, out| out.is("00000033"), accept_number),
     ),
     ("schedstat", Make::Show(stat::schedstat)),
     (
         "timerslack_ns",
-        Make::Knob(|_, out| Ok(out.line(50000)), accept_number),
+        Make::Knob(|_, out| out.is(50000), accept_number),
     ),
-    (
-        "ksm_stat",
-        Make::Show(|_, out| Ok(out.line("ksm_rmap_items 0"))),
-    ),
+    ("ksm_stat", Make::Show(|_, out| out.is("ksm_rmap_items 0"))),
 ];
-
-fn zero(out: &mut Text) -> Result {
-    out.line(0);
-    Ok(())
-}
 
 fn accept_number(_: &Subject, text: &str) -> Result {
     text.parse::<i64>().map(drop).map_err(|_| Errno::EINVAL)
@@ -167,7 +153,7 @@ impl Directory for Threads {
             return Err(Errno::ENOENT);
         }
         // A thread's directory holds what a process's does, but for its threads: the first entry.
-        Ok(SubjectDir::new(
+        Ok(SubjectDir::entry(
             Subject {
                 process: self.process.clone(),
                 task: Some(task),

@@ -3,7 +3,8 @@
 use crate::cmdline;
 use crate::errno::{Errno, Result};
 use crate::fs::pipe::MAX_CAPACITY;
-use crate::fs::pseudo::{Text, Tree};
+use crate::fs::pseudo::Text;
+use crate::fs::tree::Tree;
 use crate::machine::mm;
 use crate::random;
 use crate::syscall;
@@ -55,7 +56,7 @@ fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/domainname", "(none)");
     constant(tree, "sys/kernel/pid_max", 32768);
     tree.show("sys/kernel/threads-max", |out| {
-        Ok(out.line(mm().counts().total / 8))
+        out.is(mm().counts().total / 8)
     });
     constant(tree, "sys/kernel/cap_last_cap", 40);
     constant(tree, "sys/kernel/ngroups_max", 65536);
@@ -73,17 +74,17 @@ fn kernel(tree: &Tree) {
     );
     let boot_id = uuid();
     constant(tree, "sys/kernel/random/boot_id", boot_id);
-    tree.show("sys/kernel/random/uuid", |out| Ok(out.line(uuid())));
+    tree.show("sys/kernel/random/uuid", |out| out.is(uuid()));
     tree.knob(
         "sys/kernel/hostname",
-        |out| Ok(out.line(alloc::string::String::from_utf8_lossy(&system::hostname()))),
+        |out| out.is(alloc::string::String::from_utf8_lossy(&system::hostname())),
         |text| system::set_hostname(text.as_bytes()),
     );
 }
 
 /// A file that always says the same.
 fn constant(tree: &Tree, path: &str, value: impl Display + Send + Sync + 'static) {
-    tree.show(path, move |out: &mut Text| Ok(out.line(&value)));
+    tree.show(path, move |out: &mut Text| out.is(&value));
 }
 
 /// A number that is remembered; nothing here depends on it.
@@ -93,7 +94,7 @@ fn number(tree: &Tree, path: &str, initial: i64, range: core::ops::RangeInclusiv
     tree.knob(
         path,
         // Relaxed: the number stands for itself.
-        move |out| Ok(out.line(shown.load(Ordering::Relaxed))),
+        move |out| out.is(shown.load(Ordering::Relaxed)),
         move |text| {
             value.store(parse(text, &range)?, Ordering::Relaxed);
             Ok(())
@@ -105,7 +106,7 @@ fn number(tree: &Tree, path: &str, initial: i64, range: core::ops::RangeInclusiv
 fn action(tree: &Tree, path: &str, range: core::ops::RangeInclusive<i64>) {
     tree.knob(
         path,
-        |out| Ok(out.line(0)),
+        |out| out.is(0),
         move |text| parse(text, &range).map(drop),
     );
 }

@@ -27,17 +27,15 @@ pub const FILES: [(&str, Show); 15] = [
     ("loadavg", loadavg),
     ("version", version),
     ("cpuinfo", cpuinfo),
-    ("cmdline", |out| Ok(out.line(&cmdline::get().text))),
+    ("cmdline", |out| out.is(&cmdline::get().text)),
     ("filesystems", filesystems),
     ("devices", device_list),
     ("buddyinfo", buddyinfo),
     ("interrupts", interrupts),
     ("swaps", |out| {
-        Ok(out.line("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"))
+        out.is("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority")
     }),
-    ("partitions", |out| {
-        Ok(out.line("major minor  #blocks  name\n"))
-    }),
+    ("partitions", |out| out.is("major minor  #blocks  name\n")),
     ("modules", |_| Ok(())),
     ("diskstats", |_| Ok(())),
 ];

@@ -2,7 +2,7 @@
 
 use crate::arch;
 use crate::fs::mount::FileSystem;
-use crate::fs::pseudo::Tree;
+use crate::fs::tree::Tree;
 use crate::machine::mm;
 use alloc::sync::Arc;
 use mm::arch::{Cpu, Machine};
@@ -57,10 +57,8 @@ fn cpus(tree: &Tree) {
             Ok(())
         });
     }
-    tree.show("devices/system/cpu/offline", |out| Ok(out.line("")));
-    tree.show("devices/system/cpu/kernel_max", move |out| {
-        Ok(out.line(last))
-    });
+    tree.show("devices/system/cpu/offline", |out| out.is(""));
+    tree.show("devices/system/cpu/kernel_max", move |out| out.is(last));
     for cpu in 0..=last {
         tree.dir(&alloc::format!("devices/system/cpu/cpu{cpu}"));
     }
@@ -72,7 +70,7 @@ fn cpus(tree: &Tree) {
         "has_normal_memory",
     ] {
         tree.show(&alloc::format!("devices/system/node/{name}"), |out| {
-            Ok(out.line(0))
+            out.is(0)
         });
     }
 }

@@ -3,7 +3,7 @@
 use super::read_path;
 use crate::errno::{Errno, Result};
 use crate::fs::ramfile::RamFile;
-use crate::fs::{OpenFile, anonymous, open, path, pipe};
+use crate::fs::{OpenFile, anonymous, fifo, open, path};
 use crate::task::Task;
 use crate::uaccess;
 use linux_raw_sys::general as c;
@@ -55,7 +55,7 @@ fn install(task: &Task, file: alloc::sync::Arc<OpenFile>, flags: u32) -> Result<
 /// pipe2(2).
 pub fn pipe(task: &Task, at: u64, flags: u64) -> Result<u64> {
     let flags = super::check_flags(flags, c::O_CLOEXEC | c::O_NONBLOCK | c::O_DIRECT)?;
-    let (inode, reader, writer) = pipe::pair();
+    let (inode, reader, writer) = fifo::pair();
     let place = anonymous::place(inode);
     let files = task.files();
     let reader = OpenFile::new(place.clone(), reader, c::O_RDONLY | flags);

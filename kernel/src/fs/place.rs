@@ -1,0 +1,148 @@
+//! Places in the tree of mounted file systems, and the paths that lead to them.
+
+use crate::errno::{Errno, Result};
+use crate::fs::inode::{Inode, Kind};
+use crate::fs::mount::{self, Mount};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as c;
+use mm::vma::MappedFile;
+
+/// A file in the tree: which file, seen through which mount.
+#[derive(Clone)]
+pub struct Location {
+    /// Seen through this mount.
+    pub mount: Arc<Mount>,
+    /// The file.
+    pub inode: Arc<dyn Inode>,
+}
+
+/// Whether the two are the same file.
+pub fn same_file(a: &Arc<dyn Inode>, b: &Arc<dyn Inode>) -> bool {
+    core::ptr::eq(a.node(), b.node())
+}
+
+impl Location {
+    /// Whether the two are the same file, seen through the same mount.
+    pub fn same(&self, other: &Location) -> bool {
+        Arc::ptr_eq(&self.mount, &other.mount) && same_file(&self.inode, &other.inode)
+    }
+
+    /// Another file of the same mount.
+    pub fn beside(&self, inode: Arc<dyn Inode>) -> Location {
+        Location {
+            mount: self.mount.clone(),
+            inode,
+        }
+    }
+
+    /// What is mounted here, or the place itself.
+    pub fn cross(self) -> Location {
+        let mut here = self;
+        if here.inode.node().kind == Kind::Directory {
+            while let Some(mount) = mount::mounted_at(&here) {
+                here = mount.top();
+            }
+        }
+        here
+    }
+
+    /// ".." as a process whose root is `root` sees it.
+    pub fn parent(&self, root: &Location) -> Location {
+        let mut here = self.clone();
+        while !here.same(root) {
+            if same_file(&here.inode, &here.mount.root) {
+                match mount::point_of(&here.mount) {
+                    Some(point) => here = point,
+                    None => break,
+                }
+            } else {
+                match here.inode.node().home().and_then(|home| home.parent) {
+                    Some(parent) => return here.beside(parent).cross(),
+                    None => break,
+                }
+            }
+        }
+        here
+    }
+
+    /// EROFS when the mount is read-only.
+    pub fn check_writable(&self) -> Result {
+        if self.mount.flags() & c::MS_RDONLY != 0 {
+            Err(Errno::EROFS)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// EROFS as [`Self::check_writable`]; ETXTBSY for the content of a program that runs.
+    pub fn check_content_writable(&self) -> Result {
+        self.check_writable()?;
+        // Relaxed: a program that starts at the same moment may meet either.
+        match self.inode.node().running.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(Errno::ETXTBSY),
+        }
+    }
+
+    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name.
+    pub fn path(&self) -> Vec<u8> {
+        match self.inode.label() {
+            Some(label) => label.into_bytes(),
+            None => self.climb(None).0,
+        }
+    }
+
+    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed.
+    pub fn path_from(&self, root: &Location) -> Result<Vec<u8>> {
+        match self.climb(Some(root)) {
+            (path, false) => Ok(path),
+            (_, true) => Err(Errno::ENOENT),
+        }
+    }
+
+    /// The path up to `root` (or as far as it goes), and whether a name in it has been removed.
+    fn climb(&self, root: Option<&Location>) -> (Vec<u8>, bool) {
+        let (mut here, mut names, mut deleted) = (self.clone(), Vec::new(), false);
+        while root.is_none_or(|root| !here.same(root)) {
+            if same_file(&here.inode, &here.mount.root) {
+                match mount::point_of(&here.mount) {
+                    Some(point) => here = point,
+                    None => break,
+                }
+                continue;
+            }
+            let Some(home) = here.inode.node().home() else {
+                break;
+            };
+            deleted |= home.deleted;
+            names.push(home.name);
+            let Some(parent) = home.parent else { break };
+            here = here.beside(parent);
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        if path.is_empty() {
+            path.push(b'/');
+        }
+        if deleted {
+            path.extend_from_slice(b" (deleted)");
+        }
+        (path, deleted)
+    }
+}
+
+impl MappedFile for Location {
+    fn path(&self) -> String {
+        String::from_utf8_lossy(&Location::path(self)).into_owned()
+    }
+    fn id(&self) -> (u64, u64) {
+        let node = self.inode.node();
+        (node.device, node.number)
+    }
+}

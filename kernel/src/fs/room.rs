@@ -1,0 +1,20 @@
+//! Memory for what programs make the kernel keep: inodes, open files, bytes in pipes. They live on the kernel's heap,
+//! which must not run dry, so they are refused while there is still something left.
+
+use crate::errno::{Errno, Result};
+use crate::machine::mm;
+
+/// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the most.
+fn reserve(total: u64) -> u64 {
+    (total / 512).clamp(32, 512)
+}
+
+/// `errno` when memory is too short for another object.
+pub fn check(errno: Errno) -> Result {
+    let counts = mm().counts();
+    if counts.free < reserve(counts.total) {
+        Err(errno)
+    } else {
+        Ok(())
+    }
+}

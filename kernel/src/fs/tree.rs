@@ -1,0 +1,187 @@
+//! Trees of files that are made when they are read: what /proc and /sys consist of.
+//!
+//! A new file costs three lines: its function, and its entry in a [`Tree`]:
+//! ```ignore
+//! tree.show("sys/kernel/ostype", |out| out.is("Linux"));
+//! ```
+
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
+use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::mount::{self, FileSystem};
+use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::ramfs::NoBytes;
+use crate::ranks;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use mm::sync::Lock;
+
+/// More entries of a directory than the fixed ones: /proc's numbers.
+pub trait Dynamic: Send + Sync {
+    /// The entry of this name.
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>>;
+    /// As [`Directory::entries`], from a position of its own.
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool);
+}
+
+/// Positions from here on belong to the [`Dynamic`] part.
+const DYNAMIC: u64 = 1 << 32;
+
+type Entries = BTreeMap<Box<[u8]>, Arc<dyn Inode>>;
+
+/// A directory of such files.
+pub struct PseudoDir {
+    node: Node,
+    entries: Lock<Entries, { ranks::INODE_DIR }>,
+    dynamic: Option<Box<dyn Dynamic>>,
+}
+
+impl PseudoDir {
+    /// An empty directory of file system `device`.
+    pub fn new(device: u64, dynamic: Option<Box<dyn Dynamic>>) -> Arc<PseudoDir> {
+        let node = Node::new(device, Kind::Directory, 0o555);
+        node.change(|a| a.links = 2);
+        Arc::new(PseudoDir {
+            node,
+            entries: Lock::new(BTreeMap::new()),
+            dynamic,
+        })
+    }
+
+    fn enter(self: &Arc<Self>, name: &str, inode: Arc<dyn Inode>) {
+        let parent: Arc<dyn Inode> = self.clone();
+        inode.node().set_home(&parent, name.as_bytes());
+        self.entries.lock().insert(name.as_bytes().into(), inode);
+    }
+}
+
+impl Inode for PseudoDir {
+    fn node(&self) -> &Node {
+        &self.node
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
+    fn directory(&self) -> Option<&dyn Directory> {
+        Some(self)
+    }
+}
+
+impl Directory for PseudoDir {
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        if let Some(inode) = self.entries.lock().get(name) {
+            return Ok(inode.clone());
+        }
+        self.dynamic.as_ref().ok_or(Errno::ENOENT)?.lookup(name)
+    }
+
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+        let entries = self.entries.lock();
+        for (next, (name, inode)) in (1..).zip(entries.iter()).skip(after.min(DYNAMIC) as usize) {
+            let node = inode.node();
+            if !emit(Entry {
+                next,
+                number: node.number,
+                kind: node.kind,
+                name,
+            }) {
+                return;
+            }
+        }
+        drop(entries);
+        if let Some(dynamic) = &self.dynamic {
+            dynamic.entries(after.saturating_sub(DYNAMIC), &mut |entry| {
+                emit(Entry {
+                    next: entry.next + DYNAMIC,
+                    ..entry
+                })
+            });
+        }
+    }
+}
+
+/// A file system of such files, by path from its root.
+pub struct Tree {
+    device: u64,
+    root: Arc<PseudoDir>,
+    dirs: Lock<BTreeMap<Box<str>, Arc<PseudoDir>>, { ranks::TREE }>,
+}
+
+impl Tree {
+    /// A root directory.
+    pub fn new(dynamic: Option<Box<dyn Dynamic>>) -> Tree {
+        let device = mount::anonymous_device();
+        Tree {
+            device,
+            root: PseudoDir::new(device, dynamic),
+            dirs: Lock::new(BTreeMap::new()),
+        }
+    }
+
+    /// A file that can be read.
+    pub fn show(&self, path: &str, show: impl Fn(&mut Text) -> Result + Send + Sync + 'static) {
+        self.enter(
+            path,
+            PseudoFile::new(self.device, Some(Box::new(show)), None),
+        );
+    }
+
+    /// A file that can be read and written.
+    pub fn knob(
+        &self,
+        path: &str,
+        show: impl Fn(&mut Text) -> Result + Send + Sync + 'static,
+        store: impl Fn(&str) -> Result + Send + Sync + 'static,
+    ) {
+        self.enter(
+            path,
+            PseudoFile::new(self.device, Some(Box::new(show)), Some(Box::new(store))),
+        );
+    }
+
+    /// A symbolic link.
+    pub fn link(&self, path: &str, target: impl Fn() -> Result<Target> + Send + Sync + 'static) {
+        self.enter(path, PseudoLink::new(self.device, target));
+    }
+
+    /// An empty directory (a place to mount on).
+    pub fn dir(&self, path: &str) -> Arc<PseudoDir> {
+        if path.is_empty() {
+            return self.root.clone();
+        }
+        if let Some(dir) = self.dirs.lock().get(path) {
+            return dir.clone();
+        }
+        let dir = PseudoDir::new(self.device, None);
+        self.enter(path, dir.clone());
+        self.dirs.lock().insert(path.into(), dir.clone());
+        dir
+    }
+
+    /// Any file.
+    pub fn enter(&self, path: &str, inode: Arc<dyn Inode>) {
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let dir = self.dir(dir);
+        if inode.node().kind == Kind::Directory {
+            dir.node.change(|a| a.links += 1);
+        }
+        dir.enter(name, inode);
+    }
+
+    /// st_dev of its files.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// The tree as a file system.
+    pub fn file_system(&self, name: &'static str, magic: u32) -> Arc<FileSystem> {
+        Arc::new(FileSystem {
+            name,
+            magic,
+            device: self.device,
+            in_memory: false,
+            root: self.root.clone(),
+        })
+    }
+}

@@ -215,7 +215,7 @@ mod entry {
         addr: u64,
         pc: u64,
         fp: u64,
-        registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
+        registers: &crate::panic::Registers<'_>,
     ) -> ! {
         crate::panic::kernel_trap(what, addr, pc, fp, registers)
     }

@@ -30,14 +30,11 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     report(None)
 }
 
+/// Gives each register's name and value to its argument.
+pub type Registers<'a> = dyn Fn(&mut dyn FnMut(&'static str, u64)) + 'a;
+
 /// A trap in kernel mode that nothing can mend.
-pub fn kernel_trap(
-    what: &str,
-    addr: u64,
-    pc: u64,
-    fp: u64,
-    registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
-) -> ! {
+pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Registers<'_>) -> ! {
     enter();
     let _ = writeln!(
         Console,

@@ -6,7 +6,7 @@
 use crate::arch::cpu;
 use crate::machine::AddressSpace;
 use crate::ranks;
-use crate::task::{Switch, Task, TaskState, Work, comm_from_words};
+use crate::task::{Switch, Task, TaskState, Work};
 use crate::{timers, trap};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -36,34 +36,6 @@ static CPU: Lock<Cpu, { ranks::SCHEDULER }> = Lock::new(Cpu {
 });
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
 static IDLE_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Number and name of the running thread, for reports that must not take a lock.
-static SHOWN: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-
-/// Prints [`SHOWN`].
-pub struct Shown;
-
-impl core::fmt::Display for Shown {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [tid, low, high] = [0, 1, 2].map(|i: usize| SHOWN[i].load(Relaxed));
-        if tid == 0 {
-            return f.write_str("boot");
-        }
-        let name = comm_from_words([low, high]);
-        for byte in name.iter().take_while(|byte| **byte != 0) {
-            core::fmt::Write::write_char(f, char::from(*byte))?;
-        }
-        write!(f, "[{tid}]")
-    }
-}
-
-/// `task` is the running thread, or has a new name.
-pub fn show(task: &Task) {
-    let [low, high] = task.comm_words();
-    for (shown, value) in SHOWN.iter().zip([task.tid() as u64, low, high]) {
-        shown.store(value, Relaxed);
-    }
-}
 
 /// The thread that runs now; `None` before the first.
 pub fn current() -> Option<Arc<Task>> {
@@ -180,7 +152,6 @@ pub fn schedule() {
     next.times.resume(now);
     SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
     let switch = Switch::new(current, &next);
-    show(&next);
     activate_for(&mut cpu, &next);
     cpu.previous = cpu.current.replace(next);
     drop(cpu);
@@ -250,7 +221,6 @@ pub fn start() -> ! {
     let mut cpu = CPU.lock();
     activate_for(&mut cpu, &first);
     let switch = Switch::first(&first);
-    show(&first);
     first.times.resume(timers::now());
     cpu.current = Some(first);
     drop(cpu);

@@ -53,12 +53,6 @@ pub fn write_bytes(to: u64, from: &[u8]) -> Result {
     raw::copy_to_user(to, from).map_err(|_| Errno::EFAULT)
 }
 
-/// Fills user memory with zeros.
-pub fn clear(to: u64, len: usize) -> Result {
-    check(to, len)?;
-    raw::clear_user(to, len).map_err(|_| Errno::EFAULT)
-}
-
 /// Reads one value; the address need not be aligned.
 pub fn read<T: Plain>(from: u64) -> Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
@@ -118,7 +112,7 @@ pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32> {
 }
 
 fn check_word(at: u64) -> Result {
-    if at % 4 != 0 {
+    if !at.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     check(at, 4)

@@ -170,7 +170,6 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     *task.alt_stack.lock() = AltStack::NONE;
     task.clear_child_tid.store(0, Relaxed);
     task.set_comm(path.rsplit(|b| *b == b'/').next().unwrap_or_default());
-    sched::show(task);
     task.files().close_on_exec();
     signal::recalculate(task);
     if let Some(done) = task.vfork_done.lock().take() {

@@ -130,7 +130,6 @@ pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result
                 }
             }
             task.set_comm(&name);
-            crate::sched::show(task);
         }
         pr::PR_GET_NAME => uaccess::write(a, &task.comm_bytes())?,
         pr::PR_SET_PDEATHSIG if a <= 64 => process.parent_death_signal.store(a as i32, Relaxed),

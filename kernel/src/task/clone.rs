@@ -41,6 +41,8 @@ const NAMESPACES: u32 = abi::CLONE_NEWNS
     | abi::CLONE_NEWPID
     | abi::CLONE_NEWNET;
 
+/// What x86_64 has system calls of their own for.
+#[cfg(target_arch = "x86_64")]
 impl CloneRequest {
     /// fork(2).
     pub fn fork() -> Self {
@@ -57,7 +59,9 @@ impl CloneRequest {
             ..Self::fork()
         }
     }
+}
 
+impl CloneRequest {
     fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

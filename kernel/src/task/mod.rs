@@ -27,7 +27,6 @@ pub use process::Process;
 pub use start::spawn_init;
 pub use switch::{Context, Switch};
 pub use table::{counts, find, find_task, for_each_space, processes, session_of};
-pub(crate) use thread::bytes as comm_from_words;
 pub use thread::{AltStack, Task, TaskState, Work};
 pub use times::ProcessTimes;
 pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};

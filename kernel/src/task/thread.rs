@@ -96,7 +96,7 @@ fn words(bytes: [u8; 16]) -> [u64; 2] {
 }
 
 /// The bytes of a name from its two words.
-pub(crate) fn bytes(words: [u64; 2]) -> [u8; 16] {
+fn bytes(words: [u64; 2]) -> [u8; 16] {
     (u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes()
 }
 

@@ -88,9 +88,17 @@ fn show(step: &str, why: &str, before: &Figures, after: &Figures, at: usize) {
     line += &format!(
         "{:>7}{rss:>7}{:>8}",
         number(frames),
-        after.clock - before.clock
+        short(after.clock - before.clock)
     );
     println!("{line}\n    {why}");
+}
+
+/// At most seven characters: a busy host's clock may show more than the column holds.
+fn short(ns: u64) -> String {
+    match ns {
+        0..10_000_000 => ns.to_string(),
+        _ => format!("{}M", ns / 1_000_000),
+    }
 }
 
 /// Runs a step between two readings of the counters.

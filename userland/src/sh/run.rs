@@ -233,8 +233,16 @@ impl Shell {
                 input = Some(read);
             }
         }
+        // ^C ends them all at once: it is said once.
+        let mut said = 0;
         for pid in pids {
-            self.await_child(pid);
+            match self.await_child(pid) {
+                Some(sig) if sig != said => {
+                    said = sig;
+                    look::say_signal(sig);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -255,14 +263,23 @@ impl Shell {
             return self.with_redirections(command, |_| 0);
         };
         if let Some(run) = builtins::find(name) {
-            return self.with_redirections(command, |sh| run(sh, &words[1..]));
+            let interrupts = sig::seen(libc::SIGINT);
+            self.with_redirections(command, |sh| run(sh, &words[1..]));
+            if sig::seen(libc::SIGINT) > interrupts {
+                look::say_signal(libc::SIGINT);
+            }
+            return;
         }
         match proc::fork() {
             Ok(proc::Fork::Child) => {
                 default_signals();
                 self.run_here(command)
             }
-            Ok(proc::Fork::Parent(pid)) => self.await_child(pid),
+            Ok(proc::Fork::Parent(pid)) => {
+                if let Some(sig) = self.await_child(pid) {
+                    look::say_signal(sig);
+                }
+            }
             Err(e) => self.no_fork(e),
         }
     }
@@ -310,15 +327,20 @@ impl Shell {
         status
     }
 
-    fn await_child(&mut self, pid: i32) {
+    /// Waits for a child and sets `$?`: the signal that killed it.
+    fn await_child(&mut self, pid: i32) -> Option<i32> {
         match proc::wait_for(pid) {
             Ok(status) => {
                 self.status = status.code();
-                if let proc::Status::Killed(s) = status {
-                    look::say_signal(s);
+                match status {
+                    proc::Status::Killed(sig) => Some(sig),
+                    _ => None,
                 }
             }
-            Err(e) => complain(&format!("wait: {e}")),
+            Err(e) => {
+                complain(&format!("wait: {e}"));
+                None
+            }
         }
     }
 

@@ -50,11 +50,11 @@ fn shell_runs_commands() {
     std::fs::create_dir_all(&dir).expect("a directory");
     let script = format!(
         "cd {}; echo one >f; echo two >>f; cat <f | cat | cat; X='a  b'; echo $X \"$X\"; false || echo or; \
-         ls; nosuch 2>/dev/null; echo $?; sh -c 'exit 5'; echo $? # end\nexit 7",
+         ls; nosuch 2>/dev/null; echo $?; sh -c 'exit 5'; echo $?; echo three 3>g >&3; cat g # end\nexit 7",
         dir.display()
     );
     let output = run(sh, &["-c", &script]);
-    assert_eq!(text(&output), "one\ntwo\na b a  b\nor\nf\n127\n5\n");
+    assert_eq!(text(&output), "one\ntwo\na b a  b\nor\nf\n127\n5\nthree\n");
     assert_eq!(output.status.code(), Some(7));
     std::fs::remove_dir_all(&dir).expect("removed");
 }

@@ -9,4 +9,5 @@ pub mod expand;
 pub mod lex;
 pub mod look;
 pub mod parse;
+mod redirect;
 pub mod run;

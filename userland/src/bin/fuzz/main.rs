@@ -6,6 +6,7 @@
 //!
 //! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
 //! On Linux it becomes nobody first and mounts nothing.
+mod argument;
 mod random;
 mod table;
 mod worker;
@@ -160,6 +161,7 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
         proc::setuid(65534)?;
     }
     let done = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    let null = file::open("/dev/null", libc::O_RDWR, 0)?;
     sig::count(libc::SIGALRM, 0, &[])?;
     let start = time::now();
     let (mut counts, mut last) = (Counts::default(), start);
@@ -180,6 +182,7 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
             calls: BATCH,
             done,
             guest,
+            null,
             trace,
         };
         batch(&order, &mut counts)?;

@@ -1,19 +1,19 @@
 //! One batch of calls in a process that may die of them.
 use crate::random::Random;
-use crate::table::{CALLS, Call, FORBIDDEN, FORBIDDEN_REQUESTS, Kind, OLD_CALLS, PATHS};
+use crate::table::{CALLS, Call, FORBIDDEN, FORBIDDEN_REQUESTS, Kind, OLD_CALLS};
 use userland::sys::mem::{ANON, PAGE, RW, mmap, store};
 use userland::sys::{call_bare, file, proc, sig, time};
 
 /// Pages of the arena: where valid pointers point.
-const ARENA: usize = 256;
+pub const ARENA: usize = 256;
 
 /// A worker's state.
-struct Worker {
-    random: Random,
-    arena: usize,
+pub struct Worker {
+    pub random: Random,
+    pub arena: usize,
     /// A page that may only be read.
-    constant: usize,
-    me: i32,
+    pub constant: usize,
+    pub me: i32,
     trace: bool,
     /// Forks in forks are limited.
     depth: u32,
@@ -31,6 +31,8 @@ pub struct Order {
     pub done: usize,
     /// The program is a guest on somebody's Linux.
     pub guest: bool,
+    /// /dev/null, opened before anybody could take it away.
+    pub null: i32,
     /// Print each call.
     pub trace: bool,
 }
@@ -45,6 +47,7 @@ pub fn run(order: &Order) -> ! {
         calls,
         done,
         guest,
+        null,
         trace,
     } = order;
     let mut random = Random::new(seed);
@@ -83,7 +86,7 @@ pub fn run(order: &Order) -> ! {
         };
         store(arena + word * 8, value);
     }
-    open_some(&mut random);
+    open_some(&mut random, null);
     let mut worker = Worker {
         random,
         arena,
@@ -105,12 +108,11 @@ pub fn run(order: &Order) -> ! {
 
 /// Descriptors of every sort: 0 to 2 lead nowhere, so that nonsense does not reach the console; the terminal can only
 /// be read, and does not block.
-fn open_some(random: &mut Random) {
-    if let Ok(null) = file::open("/dev/null", libc::O_RDWR, 0) {
-        for n in 0..3 {
-            let _ = file::dup2(null, n);
-        }
+fn open_some(random: &mut Random, null: i32) {
+    for n in 0..3 {
+        let _ = file::dup2(null, n);
     }
+    let _ = file::close(null);
     let _ = file::open(
         "/dev/console",
         libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY,
@@ -255,158 +257,6 @@ impl Worker {
                 self.one();
             }
             call_bare(libc::SYS_exit_group as usize, [0; 6]);
-        }
-    }
-
-    fn argument(&mut self, kind: Kind) -> usize {
-        if self.random.one_in(50) && kind != Kind::Pid {
-            return self.wild();
-        }
-        let r = &mut self.random;
-        match kind {
-            Kind::Fd => match r.below(10) {
-                0 => r.below(1024) as usize,
-                1 => usize::MAX,
-                _ => r.below(24) as usize,
-            },
-            Kind::Dir => match r.below(8) {
-                0 => r.below(24) as usize,
-                _ => libc::AT_FDCWD as usize,
-            },
-            Kind::Ptr => self.pointer(),
-            Kind::Path => match r.below(20) {
-                0 => self.pointer(),
-                _ => r.pick(PATHS).as_ptr() as usize,
-            },
-            Kind::Len => match r.below(10) {
-                0 => r.pick(&[
-                    usize::MAX,
-                    1 << 63,
-                    (1 << 31) - 1,
-                    1 << 31,
-                    1 << 32,
-                    0x7fff_ffff_ffff_ffff,
-                ]),
-                1 => 0,
-                2..5 => r.below(64) as usize,
-                _ => r.below(20_000) as usize,
-            },
-            Kind::Page => match r.below(20) {
-                0 => 0,
-                1 => self.arena + r.below((ARENA * PAGE) as u64) as usize,
-                _ => self.arena + r.below(ARENA as u64) as usize * PAGE,
-            },
-            Kind::Pages => match r.below(100) {
-                0 => r.pick(&[0, usize::MAX, usize::MAX - PAGE, 1 << 47, 1 << 40, 1]),
-                _ => (1 + r.below(16) as usize) * PAGE,
-            },
-            Kind::Off => match r.below(8) {
-                0 => r.pick(&[usize::MAX, 1 << 63, 1 << 62, 1 << 40, 0x7fff_ffff_ffff_f000]),
-                1 => r.below(100_000) as usize,
-                _ => r.below(16) as usize * PAGE,
-            },
-            Kind::Flags => match r.below(4) {
-                0 => r.next() as u32 as usize,
-                1 => 1 << r.below(32),
-                2 => (1 << r.below(32)) | (1 << r.below(32)),
-                _ => r.below(8) as usize,
-            },
-            Kind::Prot => r.below(8) as usize,
-            Kind::Map => self.map_flags(),
-            Kind::Open => {
-                let base = r.below(3) as usize;
-                let extra = [
-                    libc::O_CREAT,
-                    libc::O_EXCL,
-                    libc::O_TRUNC,
-                    libc::O_APPEND,
-                    libc::O_NONBLOCK,
-                ];
-                let more = [
-                    libc::O_DIRECTORY,
-                    libc::O_CLOEXEC,
-                    libc::O_NOFOLLOW,
-                    libc::O_PATH,
-                    libc::O_TMPFILE,
-                    0,
-                    0,
-                ];
-                base | r.pick(&extra) as usize | r.pick(&more) as usize
-            }
-            Kind::Pid => self.process(),
-            Kind::Sig => r.below(66) as usize,
-            Kind::Small => r.below(40) as usize,
-            Kind::Request => match r.below(4) {
-                0 => r.next() as u32 as usize,
-                _ => 0x5400 + r.below(64) as usize,
-            },
-            Kind::SetSize => match r.below(10) {
-                0 => r.below(32) as usize,
-                _ => 8,
-            },
-        }
-    }
-
-    fn map_flags(&mut self) -> usize {
-        let r = &mut self.random;
-        let base = r.pick(&[libc::MAP_PRIVATE, libc::MAP_SHARED, libc::MAP_PRIVATE, 0, 3]);
-        let anon = r.pick(&[libc::MAP_ANONYMOUS, libc::MAP_ANONYMOUS, 0]);
-        let more = [
-            0,
-            0,
-            libc::MAP_FIXED,
-            libc::MAP_FIXED_NOREPLACE,
-            libc::MAP_POPULATE,
-            libc::MAP_NORESERVE,
-        ];
-        let fixed = r.pick(&more);
-        (base | anon | fixed) as usize
-    }
-
-    /// Only this process, nobody, or its own group: never the supervisor.
-    fn process(&mut self) -> usize {
-        match self.random.below(8) {
-            0 => 0,
-            1 => 0x3f_fff0,
-            2 => i32::MIN as usize,
-            _ => self.me as usize,
-        }
-    }
-
-    fn pointer(&mut self) -> usize {
-        let r = &mut self.random;
-        let size = (ARENA * PAGE) as u64;
-        match r.below(40) {
-            0..4 => self.wild(),
-            4 => self.constant,
-            // Across the edge of a page, and of the arena.
-            5..9 => self.arena + (1 + r.below(ARENA as u64)) as usize * PAGE - r.below(16) as usize,
-            9..14 => self.arena + r.below(size) as usize,
-            _ => self.arena + r.below(size / 4) as usize / 8 * 8,
-        }
-    }
-
-    /// An address or number that is nobody's.
-    fn wild(&mut self) -> usize {
-        const LIST: [usize; 12] = [
-            0,
-            1,
-            PAGE,
-            0x0000_7fff_ffff_f000,
-            0x0000_8000_0000_0000,
-            0x0000_ffff_ffff_fff8,
-            0x4000_0000_0000_0000,
-            0xffff_8000_0000_0000,
-            0xffff_8000_0010_0000,
-            0xffff_c000_0000_0000,
-            0xffff_ffff_8020_0000,
-            usize::MAX,
-        ];
-        match self.random.below(4) {
-            0 => self.random.next() as usize,
-            // Now and then its own code.
-            1 if self.random.one_in(100) => run as *const () as usize,
-            _ => self.random.pick(&LIST),
         }
     }
 }

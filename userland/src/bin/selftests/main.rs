@@ -12,7 +12,9 @@ mod exec;
 mod files;
 mod futex;
 mod helper;
+mod machine;
 mod map;
+mod names;
 mod pipes;
 mod pointers;
 mod process;
@@ -22,7 +24,9 @@ mod shared;
 mod signal;
 mod stack;
 mod system;
+mod timers;
 mod trap;
+mod waiting;
 
 const FAMILIES: &[&[Test]] = &[
     map::TESTS,
@@ -32,14 +36,18 @@ const FAMILIES: &[&[Test]] = &[
     advise::TESTS,
     stack::TESTS,
     process::TESTS,
+    waiting::TESTS,
     exec::TESTS,
     signal::TESTS,
+    timers::TESTS,
     trap::TESTS,
     files::TESTS,
+    names::TESTS,
     pipes::TESTS,
     clock::TESTS,
     futex::TESTS,
     procfs::TESTS,
+    machine::TESTS,
     pointers::TESTS,
     system::TESTS,
 ];

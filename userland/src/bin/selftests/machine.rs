@@ -1,0 +1,137 @@
+//! /proc and /sys about the whole machine.
+use std::fs;
+use userland::ktap::{Outcome, skip};
+use userland::sys::mem::{PAGE, anon, store};
+use userland::{check, check_eq, check_err, counters};
+
+userland::tests![
+    proc_meminfo,
+    proc_vmstat,
+    proc_whole_system,
+    proc_refuses,
+    sys_transparent_hugepage,
+    sys_cpus,
+];
+
+fn proc_meminfo() -> Outcome {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    check!(text.starts_with("MemTotal:"), "{text}");
+    check!(
+        text.lines()
+            .filter(|l| !l.starts_with("HugePages"))
+            .all(|l| l.ends_with(" kB")),
+        "{text}"
+    );
+    let m = counters::parse(&text);
+    let get = |name: &str| m.get(name).copied().unwrap_or(0);
+    check!(get("MemTotal") > get("MemFree") && get("MemFree") > 0);
+    for name in [
+        "MemAvailable",
+        "Buffers",
+        "Cached",
+        "SwapTotal",
+        "AnonPages",
+        "Mapped",
+        "Shmem",
+        "PageTables",
+    ] {
+        check!(m.contains_key(name), "no {name}");
+    }
+    // Memory taken is missing from the free.
+    let at = anon(4096)?;
+    let before = get("AnonPages");
+    (0..4096).for_each(|n| store(at + n * PAGE, 1));
+    let after = counters::figure("/proc/meminfo", "AnonPages").unwrap_or(0);
+    check!(
+        after >= before + 8192,
+        "AnonPages {before} and {after} kB around 16 MiB"
+    );
+    Ok(())
+}
+
+fn proc_vmstat() -> Outcome {
+    let before = counters::table("/proc/vmstat");
+    check!(before.contains_key("nr_free_pages"));
+    let at = anon(100)?;
+    (0..100).for_each(|n| store(at + n * PAGE, 1));
+    let after = counters::table("/proc/vmstat");
+    let change = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
+    if counters::on_quire() {
+        check!(
+            change("pgfault") >= 100,
+            "pgfault moved by {}",
+            change("pgfault")
+        );
+    }
+    check!(after.contains_key("pgfault") && after.contains_key("pgmajfault"));
+    Ok(())
+}
+
+fn proc_whole_system() -> Outcome {
+    for name in [
+        "cpuinfo",
+        "stat",
+        "uptime",
+        "version",
+        "filesystems",
+        "mounts",
+        "loadavg",
+    ] {
+        check!(
+            !fs::read_to_string(format!("/proc/{name}"))?.is_empty(),
+            "{name}"
+        );
+    }
+    check!(fs::read_to_string("/proc/version")?.contains(' '));
+    let uptime = fs::read_to_string("/proc/uptime")?;
+    check_eq!(
+        uptime
+            .split_whitespace()
+            .filter(|f| f.parse::<f64>().is_ok())
+            .count(),
+        2
+    );
+    check!(
+        fs::read_to_string("/proc/mounts")?
+            .lines()
+            .all(|l| l.split(' ').count() == 6)
+    );
+    let stat = fs::read_to_string("/proc/stat")?;
+    check!(
+        stat.starts_with("cpu  ") && stat.contains("\nbtime ") && stat.contains("\nctxt "),
+        "{stat}"
+    );
+    let overcommit = fs::read_to_string("/proc/sys/vm/overcommit_memory")?;
+    check!(["0", "1", "2"].contains(&overcommit.trim()), "{overcommit}");
+    Ok(())
+}
+
+fn proc_refuses() -> Outcome {
+    check_err!(fs::read("/proc/999999/maps"), ENOENT);
+    check_err!(fs::read("/proc/self/nothing"), ENOENT);
+    check_err!(fs::read("/proc/self/maps/x"), ENOTDIR);
+    check!(fs::write("/proc/version", "x").is_err());
+    check!(fs::create_dir("/proc/dir").is_err());
+    Ok(())
+}
+
+fn sys_transparent_hugepage() -> Outcome {
+    let dir = "/sys/kernel/mm/transparent_hugepage";
+    let Ok(enabled) = fs::read_to_string(format!("{dir}/enabled")) else {
+        return skip("no huge pages here");
+    };
+    check_eq!(enabled.replace(['[', ']'], ""), "always madvise never\n");
+    check!(enabled.contains('[') && enabled.contains(']'));
+    Ok(())
+}
+
+fn sys_cpus() -> Outcome {
+    let Ok(online) = fs::read_to_string("/sys/devices/system/cpu/online") else {
+        return skip("no /sys here");
+    };
+    check!(
+        online.starts_with('0') && online.ends_with('\n'),
+        "{online}"
+    );
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Signals that come from clocks, into computations, and many at once.
+use userland::ktap::Outcome;
+use userland::sys::mem::{PAGE, RW, load, mmap, store};
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Errno, call, sig, time};
+use userland::{check, check_eq};
+
+userland::tests![
+    signal_alarm,
+    signal_interval_timer,
+    signal_keeps_float_registers,
+    signal_to_a_busy_process,
+    signal_many_from_many,
+];
+
+fn signal_alarm() -> Outcome {
+    sig::count(libc::SIGALRM, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGALRM])?;
+    check_eq!(time::alarm(100), 0);
+    let left = time::alarm(1);
+    check!((99..=100).contains(&left), "{left} s left of 100");
+    let start = time::now();
+    check_eq!(sig::suspend(&[]), Errno(libc::EINTR));
+    let took = (time::now() - start) / 1_000_000;
+    check!(
+        (900..30_000).contains(&took),
+        "an alarm of 1 s after {took} ms"
+    );
+    check_eq!(time::alarm(0), 0);
+    Ok(())
+}
+
+fn signal_interval_timer() -> Outcome {
+    sig::count(libc::SIGALRM, 0, &[])?;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGALRM])?;
+    time::itimer(20_000, 10_000)?;
+    for _ in 0..5 {
+        check_eq!(sig::suspend(&[]), Errno(libc::EINTR));
+    }
+    time::itimer(0, 0)?;
+    check!(sig::seen(libc::SIGALRM) >= 5);
+    Ok(())
+}
+
+extern "C" fn spoils_floats(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    userland::sys::fill_vectors(0xdead_beef);
+}
+
+fn signal_keeps_float_registers() -> Outcome {
+    sig::handle(libc::SIGUSR1, spoils_floats, 0)?;
+    let tid = call(libc::SYS_gettid, [0; 6])?;
+    for round in 0..50 {
+        // The vector registers hold the value across the call that runs the handler.
+        let kept = userland::sys::vectors_across(
+            round * 7 + 1,
+            libc::SYS_tgkill as usize,
+            [proc::getpid() as usize, tid, libc::SIGUSR1 as usize],
+        );
+        check_eq!(kept, [round * 7 + 1; 2]);
+    }
+    // And across other processes that use them.
+    let Fork::Parent(pid) = proc::fork()? else {
+        for n in 0..2000 {
+            userland::sys::fill_vectors(n);
+            let _ = call(libc::SYS_sched_yield, [0; 6]);
+        }
+        proc::exit_now(0)
+    };
+    for n in 0..2000 {
+        check_eq!(
+            userland::sys::vectors_across(n + 5, libc::SYS_sched_yield as usize, [0; 3]),
+            [n + 5; 2]
+        );
+    }
+    proc::wait_for(pid)?;
+    Ok(())
+}
+
+fn signal_to_a_busy_process() -> Outcome {
+    // A loop without system calls is interrupted by the clock and then sees the signal.
+    let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    let Fork::Parent(pid) = proc::fork()? else {
+        store(at, 1);
+        loop {
+            std::hint::spin_loop();
+        }
+    };
+    while load(at) == 0 {
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+    }
+    proc::kill(pid, libc::SIGTERM)?;
+    check_eq!(proc::wait_for(pid)?, Status::Killed(libc::SIGTERM));
+    Ok(())
+}
+
+fn signal_many_from_many() -> Outcome {
+    sig::count(libc::SIGUSR1, libc::SA_RESTART, &[])?;
+    let parent = proc::getpid();
+    let mut pids = Vec::new();
+    for _ in 0..10 {
+        match proc::fork()? {
+            Fork::Child => {
+                for _ in 0..50 {
+                    let _ = proc::kill(parent, libc::SIGUSR1);
+                }
+                proc::exit_now(0)
+            }
+            Fork::Parent(pid) => pids.push(pid),
+        }
+    }
+    for pid in pids {
+        check_eq!(proc::wait_for(pid)?, Status::Exited(0));
+    }
+    check!((1..=500).contains(&sig::seen(libc::SIGUSR1)));
+    Ok(())
+}

@@ -162,6 +162,20 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
     }
     let done = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
     let null = file::open("/dev/null", libc::O_RDWR, 0)?;
+    // A worker's signals must not end this process; the traps' own stay as they are.
+    let kept = [
+        libc::SIGALRM,
+        libc::SIGCHLD,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGTRAP,
+    ];
+    for signal in (1..=64).filter(|s| !kept.contains(s)) {
+        // Some are the C library's or nobody's to ignore.
+        let _ = sig::ignore(signal);
+    }
     sig::count(libc::SIGALRM, 0, &[])?;
     let start = time::now();
     let (mut counts, mut last) = (Counts::default(), start);

@@ -149,17 +149,6 @@ const PAUSE: i64 = libc::SYS_nanosleep;
 /// A signal every 3 ms ends calls that wait; set again and again, since calls change that too.
 fn wake_up_calls() {
     let _ = sig::count(libc::SIGALRM, 0, &[]);
-    // What would only end the process early.
-    for s in [
-        libc::SIGHUP,
-        libc::SIGPIPE,
-        libc::SIGXFSZ,
-        libc::SIGIO,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-    ] {
-        let _ = sig::ignore(s);
-    }
     let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGALRM]);
     let _ = time::itimer(3_000, 3_000);
 }

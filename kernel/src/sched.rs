@@ -118,6 +118,22 @@ pub fn yield_now() {
     schedule();
 }
 
+/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
+/// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
+pub fn breathe() -> bool {
+    while let Some(irq) = cpu::poll_interrupt() {
+        trap::interrupt(irq);
+    }
+    crate::task::with_current(|task| {
+        if task.work().contains(Work::RESCHEDULE) {
+            task.clear_work(Work::RESCHEDULE);
+            task.count_involuntary_switch();
+            yield_now();
+        }
+        crate::signal::interrupts(task, TaskState::Killable)
+    })
+}
+
 /// The slice is over: the running thread goes to the back when it returns to user mode.
 pub fn slice_over() {
     let cpu = CPU.lock();

@@ -5,6 +5,7 @@
 //! copy through a buffer of their own.
 
 use crate::errno::{Errno, Result};
+use crate::sched;
 use crate::uaccess;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -284,7 +285,7 @@ fn through_buffer(
         match step(done, &mut buffer[..piece]) {
             Ok((moved, end)) => {
                 done += moved;
-                if end {
+                if end || done < total && sched::breathe() {
                     break;
                 }
             }

@@ -71,9 +71,16 @@ pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
     }
 }
 
-/// Whether the thread is to end as soon as it can.
+/// Whether the thread is to end as soon as it can: its process ends, or a pending signal will end it.
 fn is_killed(task: &Task) -> bool {
-    task.process().is_ending_for(task) || pending_set(task) & bit(SIGKILL) != 0
+    let process = task.process();
+    let pending = pending_set(task) & !task.blocked();
+    let ends = |signo| {
+        let action = process.handlers().get(signo);
+        let fatal = matches!(Default::of(signo), Default::Terminate | Default::Core);
+        pending & bit(signo) != 0 && fatal && matches!(action.disposition(), Disposition::Default)
+    };
+    process.is_ending_for(task) || pending != 0 && (1..=LAST).any(ends)
 }
 
 /// What is pending for the thread or its process. One lock at a time: they have one rank.

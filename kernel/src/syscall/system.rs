@@ -110,7 +110,7 @@ pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
-        if crate::signal::pending() {
+        if done < len && (crate::sched::breathe() || crate::signal::pending()) {
             break;
         }
     }

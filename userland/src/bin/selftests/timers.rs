@@ -8,6 +8,7 @@ use userland::{check, check_eq};
 userland::tests![
     signal_alarm,
     signal_interval_timer,
+    signal_interrupts_a_long_call,
     signal_keeps_float_registers,
     signal_to_a_busy_process,
     signal_many_from_many,
@@ -39,6 +40,18 @@ fn signal_interval_timer() -> Outcome {
     }
     time::itimer(0, 0)?;
     check!(sig::seen(libc::SIGALRM) >= 5);
+    Ok(())
+}
+
+/// A call that keeps the kernel busy for long notices a signal on the way (getrandom(2)) instead of at its end.
+fn signal_interrupts_a_long_call() -> Outcome {
+    const BYTES: usize = 64 << 20;
+    let at = mmap(0, BYTES, RW, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
+    sig::count(libc::SIGALRM, 0, &[])?;
+    time::itimer(20_000, 0)?;
+    let filled = call(libc::SYS_getrandom, [at, BYTES, 0, 0, 0, 0])?;
+    check_eq!(sig::seen(libc::SIGALRM), 1);
+    check!(filled > 0 && filled < BYTES);
     Ok(())
 }
 

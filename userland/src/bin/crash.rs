@@ -93,7 +93,7 @@ fn forkbomb() -> Result<()> {
         if proc::geteuid() == 0 {
             proc::setuid(65534)?;
         }
-        proc::setrlimit(libc::RLIMIT_NPROC as i32, 200, 200)?;
+        proc::setrlimit(libc::RLIMIT_NPROC, 200, 200)?;
     }
     // Words shared by all: the error that stopped it, and how many were made.
     let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;

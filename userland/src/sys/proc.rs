@@ -193,25 +193,32 @@ pub fn setsid() -> Result<i32> {
     check(unsafe { libc::setsid() }).map(|n| n as i32)
 }
 
+/// The type of RLIMIT_CORE and its like: glibc and musl differ.
+#[cfg(target_env = "musl")]
+pub type Resource = libc::c_int;
+/// The type of RLIMIT_CORE and its like: glibc and musl differ.
+#[cfg(not(target_env = "musl"))]
+pub type Resource = libc::__rlimit_resource_t;
+
 /// A resource limit, soft and hard; `RLIM_INFINITY` for none.
-pub fn getrlimit(which: i32) -> Result<(u64, u64)> {
+pub fn getrlimit(which: Resource) -> Result<(u64, u64)> {
     let mut r = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: `r` is ours and lives through the call.
-    check(unsafe { libc::getrlimit(which as _, &mut r) })?;
+    check(unsafe { libc::getrlimit(which, &mut r) })?;
     Ok((r.rlim_cur, r.rlim_max))
 }
 
 /// Sets a resource limit.
-pub fn setrlimit(which: i32, soft: u64, hard: u64) -> Result<()> {
+pub fn setrlimit(which: Resource, soft: u64, hard: u64) -> Result<()> {
     let r = libc::rlimit {
         rlim_cur: soft,
         rlim_max: hard,
     };
     // SAFETY: `r` is ours and lives through the call.
-    check(unsafe { libc::setrlimit(which as _, &r) }).map(|_| ())
+    check(unsafe { libc::setrlimit(which, &r) }).map(|_| ())
 }
 
 /// What getrusage tells that the programs here use.

@@ -71,7 +71,7 @@ fn fork_bomb_ends_in_eagain() -> Outcome {
     if proc::geteuid() == 0 {
         need(proc::setuid(65534), "setuid")?;
     }
-    proc::setrlimit(libc::RLIMIT_NPROC as i32, 30, 30)?;
+    proc::setrlimit(libc::RLIMIT_NPROC, 30, 30)?;
     let (hear, tell) = file::pipe(0)?;
     let mut pids = Vec::new();
     let refused = loop {
@@ -218,7 +218,7 @@ fn times_advance() -> Outcome {
 }
 
 fn limits_are_kept() -> Outcome {
-    let files = libc::RLIMIT_NOFILE as i32;
+    let files = libc::RLIMIT_NOFILE;
     let (soft, hard) = proc::getrlimit(files)?;
     check!(soft <= hard);
     proc::setrlimit(files, soft.min(300), hard)?;
@@ -235,7 +235,7 @@ fn limits_are_kept() -> Outcome {
 }
 
 fn limit_of_descriptors() -> Outcome {
-    proc::setrlimit(libc::RLIMIT_NOFILE as i32, 20, 20)?;
+    proc::setrlimit(libc::RLIMIT_NOFILE, 20, 20)?;
     let mut count = 0;
     let refused = loop {
         match file::dup(1) {

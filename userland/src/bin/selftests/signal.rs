@@ -48,7 +48,7 @@ fn signal_default_actions() -> Outcome {
         libc::SIGTERM,
     ] {
         let status = in_child(|| {
-            proc::setrlimit(libc::RLIMIT_CORE as i32, 0, 0)?;
+            proc::setrlimit(libc::RLIMIT_CORE, 0, 0)?;
             sig::raise(s);
             Ok(0)
         })?;

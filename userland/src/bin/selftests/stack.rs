@@ -69,7 +69,7 @@ fn stack_in_maps() -> Outcome {
 
 fn stack_overflow_kills() -> Outcome {
     let status = in_child(|| {
-        proc::setrlimit(libc::RLIMIT_CORE as i32, 0, 0)?;
+        proc::setrlimit(libc::RLIMIT_CORE, 0, 0)?;
         Ok(fault::overflow_stack(0) as i32)
     })?;
     check_eq!(status, Status::Killed(libc::SIGSEGV));
@@ -102,7 +102,7 @@ fn stack_limit_is_kept() -> Outcome {
         // What is used already plus a little: the next 4 MB are too much.
         let used = stack_line().map(|s| s.1 - s.0).unwrap_or(0);
         let limit = (used + 64 * PAGE) as u64;
-        proc::setrlimit(libc::RLIMIT_STACK as i32, limit, limit)?;
+        proc::setrlimit(libc::RLIMIT_STACK, limit, limit)?;
         Ok((deep(4000) == 4000) as i32)
     })?;
     check_eq!(status, Status::Killed(libc::SIGSEGV));

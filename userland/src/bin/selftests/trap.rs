@@ -96,7 +96,7 @@ fn trap_default_kills() -> Outcome {
     // RECOVER is armed, but the default action is what counts.
     let killed = |act: fn() -> bool| {
         in_child(|| {
-            proc::setrlimit(libc::RLIMIT_CORE as i32, 0, 0)?;
+            proc::setrlimit(libc::RLIMIT_CORE, 0, 0)?;
             Ok(act() as i32)
         })
     };

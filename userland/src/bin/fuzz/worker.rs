@@ -59,7 +59,7 @@ pub fn run(order: &Order) -> ! {
         (libc::RLIMIT_CORE, 0),
         (libc::RLIMIT_AS, 256 << 20),
     ] {
-        let _ = proc::setrlimit(which as i32, limit, limit);
+        let _ = proc::setrlimit(which, limit, limit);
     }
     // With room around it, so that what is done to pages behind its end hits nobody else.
     let room = mmap(0, (ARENA + 128) * PAGE, libc::PROT_NONE, ANON, -1, 0).unwrap_or(0);

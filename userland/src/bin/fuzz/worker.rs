@@ -140,17 +140,17 @@ const TIMERS: [i64; 5] = [
 #[cfg(target_arch = "x86_64")]
 const ALARM: i64 = libc::SYS_alarm;
 #[cfg(target_arch = "x86_64")]
-const PAUSE: i64 = libc::SYS_pause;
+const PAUSE: Option<i64> = Some(libc::SYS_pause);
 #[cfg(target_arch = "aarch64")]
 const ALARM: i64 = libc::SYS_setitimer;
 #[cfg(target_arch = "aarch64")]
-const PAUSE: i64 = libc::SYS_nanosleep;
+const PAUSE: Option<i64> = None;
 
-/// A signal every millisecond ends calls that wait; set again and again, since calls change that too.
+/// A signal every 3 ms ends calls that wait; set again and again, since calls change that too.
 fn wake_up_calls() {
     let _ = sig::count(libc::SIGALRM, 0, &[]);
     let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGALRM]);
-    let _ = time::itimer(1_000, 1_000);
+    let _ = time::itimer(3_000, 3_000);
 }
 
 impl Worker {
@@ -215,9 +215,10 @@ impl Worker {
             | libc::SYS_rt_sigsuspend
             | libc::SYS_rt_sigtimedwait => self.random.one_in(20),
             // They only take time.
-            libc::SYS_nanosleep | libc::SYS_clock_nanosleep | libc::SYS_futex | PAUSE => {
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep | libc::SYS_futex => {
                 self.random.one_in(4)
             }
+            _ if Some(low) == PAUSE => self.random.one_in(4),
             libc::SYS_execve => self.random.one_in(20),
             libc::SYS_mount | libc::SYS_umount2 => !self.guest && self.random.one_in(50),
             libc::SYS_ioctl => !FORBIDDEN_REQUESTS.contains(&(a[1] as u32 as u64)),

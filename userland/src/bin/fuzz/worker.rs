@@ -146,11 +146,11 @@ const ALARM: i64 = libc::SYS_setitimer;
 #[cfg(target_arch = "aarch64")]
 const PAUSE: Option<i64> = None;
 
-/// A signal every 3 ms ends calls that wait; set again and again, since calls change that too.
+/// A signal every millisecond ends calls that wait; set again and again, since calls change that too.
 fn wake_up_calls() {
     let _ = sig::count(libc::SIGALRM, 0, &[]);
     let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGALRM]);
-    let _ = time::itimer(3_000, 3_000);
+    let _ = time::itimer(1_000, 1_000);
 }
 
 impl Worker {

@@ -2,6 +2,7 @@
 
 use crate::fs::inode::Inode;
 use crate::fs::mount::{Location, Mount};
+use crate::fs::quota::Quota;
 use crate::fs::ramfs;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,7 +11,7 @@ use spin::Once;
 fn mount() -> &'static Arc<Mount> {
     static MOUNT: Once<Arc<Mount>> = Once::new();
     MOUNT.call_once(|| {
-        let fs = ramfs::new("anon_inodefs", 0);
+        let fs = ramfs::new("anon_inodefs", 0, Quota::unlimited());
         let root = fs.root.clone();
         Mount::new(fs, root, String::from("none"), 0)
     })

@@ -27,6 +27,7 @@ mod place;
 pub mod proc;
 mod process;
 pub mod pseudo;
+mod quota;
 pub mod ramfile;
 mod ramfs;
 mod room;
@@ -44,13 +45,14 @@ pub use pidfd::{open_pidfd, pidfd_process};
 use crate::errno::Result;
 use crate::fs::mount::Mount;
 use crate::fs::path::{Last, resolve, walk};
+use crate::fs::quota::Quota;
 use alloc::format;
 use alloc::string::String;
 use linux_raw_sys::general as c;
 
 /// Mounts the root and unpacks the archives into it; what is wrong with them is said in words.
 pub fn init(archives: &[&[u8]]) -> core::result::Result<(), String> {
-    let fs = ramfs::new("rootfs", 0o755);
+    let fs = ramfs::new("rootfs", 0o755, Quota::unlimited());
     let root = fs.root.clone();
     mount::set_root(Mount::new(fs, root, String::from("none"), 0));
     for archive in archives {

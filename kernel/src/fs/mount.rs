@@ -2,6 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
+use crate::fs::quota::Quota;
 use crate::ranks;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,8 +22,8 @@ pub struct FileSystem {
     pub magic: u32,
     /// st_dev of its files.
     pub device: u64,
-    /// Whether its files take memory that df shows.
-    pub in_memory: bool,
+    /// The memory that its files take and may take, if they take any.
+    pub quota: Option<Arc<Quota>>,
     /// Its root directory.
     pub root: Arc<dyn Inode>,
 }

@@ -5,6 +5,7 @@ use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
 use crate::fs::process;
+use crate::fs::quota::{Quota, Share};
 use crate::machine::{Hw, Object, mm};
 use crate::task;
 use alloc::format;
@@ -12,7 +13,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
-use mm::addr::PAGE_SHIFT;
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
 use mm::vma::Backing;
 
 /// Largest size and position of a file.
@@ -22,6 +23,7 @@ pub const MAX_SIZE: u64 = i64::MAX as u64;
 pub struct RamFile {
     node: Node,
     object: Arc<Object>,
+    share: Share,
     /// memfd_create's name.
     label: Option<String>,
     /// F_SEAL_*.
@@ -30,8 +32,8 @@ pub struct RamFile {
 
 impl RamFile {
     /// An empty file. Files of the tree take no seals.
-    pub fn new(node: Node) -> Arc<RamFile> {
-        RamFile::with(node, None, c::F_SEAL_SEAL)
+    pub fn new(node: Node, quota: Arc<Quota>) -> Arc<RamFile> {
+        RamFile::with(node, quota, None, c::F_SEAL_SEAL)
     }
 
     /// memfd_create(2): a file without a name in the tree.
@@ -39,16 +41,33 @@ impl RamFile {
         let node = Node::new(device, Kind::Regular, 0o777);
         node.change(|a| a.links = 0);
         let label = format!("/memfd:{} (deleted)", String::from_utf8_lossy(name));
-        RamFile::with(node, Some(label), if sealable { 0 } else { c::F_SEAL_SEAL })
+        RamFile::with(
+            node,
+            Quota::unlimited(),
+            Some(label),
+            if sealable { 0 } else { c::F_SEAL_SEAL },
+        )
     }
 
-    fn with(node: Node, label: Option<String>, seals: u32) -> Arc<RamFile> {
+    fn with(node: Node, quota: Arc<Quota>, label: Option<String>, seals: u32) -> Arc<RamFile> {
         Arc::new(RamFile {
             node,
             object: Object::new(mm()),
+            share: Share::new(quota),
             label,
             seals: AtomicU32::new(seals),
         })
+    }
+
+    /// How many pages a write may add: none where the file is whole already.
+    fn more_pages(&self, position: u64, len: usize) -> u64 {
+        let size = self.object.len();
+        let whole = self.object.pages() >= size.div_ceil(PAGE_SIZE);
+        if whole && position + len as u64 <= size {
+            0
+        } else {
+            (len as u64).div_ceil(PAGE_SIZE)
+        }
     }
 
     fn sealed(&self, seals: u32) -> bool {
@@ -90,8 +109,15 @@ impl Inode for RamFile {
             let first = len.div_ceil(1 << PAGE_SHIFT);
             task::for_each_space(|space| space.zap_object(&self.object, first));
         }
+        self.pages_changed();
         self.node.touch_modified();
         Ok(())
+    }
+    fn check_space(&self, pages: u64) -> Result {
+        self.share.check(pages)
+    }
+    fn pages_changed(&self) {
+        self.share.charge(self.object.pages());
     }
 }
 
@@ -117,10 +143,12 @@ impl FileOps for RamFile {
         }
         let mut position = at.position;
         let n = source.drain(|bytes| {
+            self.share.check(self.more_pages(position, bytes.len()))?;
             self.object
                 .write_at(position, bytes)
                 .map_err(|_| Errno::ENOSPC)?;
             position += bytes.len() as u64;
+            self.pages_changed();
             Ok(bytes.len())
         })?;
         if n > 0 {

@@ -8,6 +8,7 @@ use crate::fs::file::FileOps;
 use crate::fs::inode::{Device, Directory, Entry, Inode, Kind, New, Node, Target};
 use crate::fs::mount::{self, FileSystem};
 use crate::fs::pipe::Pipe;
+use crate::fs::quota::Quota;
 use crate::fs::ramfile::RamFile;
 use crate::fs::room;
 use crate::ranks;
@@ -21,15 +22,15 @@ use mm::sync::Lock;
 const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// A new, empty file system.
-pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
+pub fn new(name: &'static str, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
     let device = mount::anonymous_device();
-    let root = RamDir::new(device, mode);
+    let root = RamDir::new(device, mode, quota.clone());
     root.node.change(|a| a.links = 2);
     Arc::new(FileSystem {
         name,
         magic: TMPFS_MAGIC,
         device,
-        in_memory: true,
+        quota: Some(quota),
         root,
     })
 }
@@ -37,6 +38,7 @@ pub fn new(name: &'static str, mode: u32) -> Arc<FileSystem> {
 /// A directory.
 struct RamDir {
     node: Node,
+    quota: Arc<Quota>,
     entries: Lock<Entries, { ranks::INODE_DIR }>,
 }
 
@@ -51,9 +53,10 @@ struct Entries {
 }
 
 impl RamDir {
-    fn new(device: u64, mode: u32) -> Arc<RamDir> {
+    fn new(device: u64, mode: u32, quota: Arc<Quota>) -> Arc<RamDir> {
         Arc::new(RamDir {
             node: Node::new(device, Kind::Directory, mode),
+            quota,
             entries: Lock::new(Entries::default()),
         })
     }
@@ -106,8 +109,10 @@ impl Directory for RamDir {
         room::check(Errno::ENOSPC)?;
         let device = self.node.device;
         Ok(match new {
-            New::Regular => RamFile::new(Node::new(device, Kind::Regular, mode)),
-            New::Directory => RamDir::new(device, mode),
+            New::Regular => {
+                RamFile::new(Node::new(device, Kind::Regular, mode), self.quota.clone())
+            }
+            New::Directory => RamDir::new(device, mode, self.quota.clone()),
             New::Symlink(target) => Arc::new(RamLink {
                 node: Node::new(device, Kind::Symlink, 0o777),
                 target: target.into(),

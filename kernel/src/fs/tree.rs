@@ -180,7 +180,7 @@ impl Tree {
             name,
             magic,
             device: self.device,
-            in_memory: false,
+            quota: None,
             root: self.root.clone(),
         })
     }

@@ -2,8 +2,11 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
+use crate::fs::quota::Quota;
 use crate::fs::{devices, proc, ramfs, room, sys};
+use crate::machine::mm;
 use alloc::sync::Arc;
+use mm::addr::PAGE_SIZE;
 
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all of these).
 pub const NAMES: [&str; 6] = ["sysfs", "tmpfs", "ramfs", "proc", "devtmpfs", "rootfs"];
@@ -20,18 +23,46 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
     }
 }
 
-/// "mode=1777" is understood; sizes are accepted, memory itself is the limit.
+/// Understands "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. Other options of
+/// tmpfs(5) change nothing here.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
-    let mut mode = if name == "tmpfs" { 0o1777 } else { 0o755 };
-    for option in options
-        .split(|b| *b == b',')
-        .filter(|option| !option.is_empty())
-    {
-        let option = core::str::from_utf8(option).map_err(|_| Errno::EINVAL)?;
-        if let Some(value) = option.strip_prefix("mode=") {
-            mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+    let limited = name == "tmpfs";
+    let total = mm().counts().total;
+    let (mut mode, mut pages) = if limited {
+        (0o1777, total / 2)
+    } else {
+        (0o755, u64::MAX)
+    };
+    let options = core::str::from_utf8(options).map_err(|_| Errno::EINVAL)?;
+    for option in options.split(',') {
+        match option.split_once('=') {
+            Some(("mode", value)) => {
+                mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+            }
+            Some(("size", value)) if limited => pages = size(value, total).ok_or(Errno::EINVAL)?,
+            _ => {}
         }
     }
     room::check(Errno::ENOSPC)?;
-    Ok(ramfs::new(name, mode & 0o7777))
+    Ok(ramfs::new(name, mode & 0o7777, Quota::new(pages)))
+}
+
+/// A size in pages; 0 is no limit.
+fn size(text: &str, total: u64) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let bytes = match unit {
+        "%" => return total.checked_mul(number).map(|n| n / 100),
+        "" => Some(number),
+        "k" | "K" => number.checked_mul(1 << 10),
+        "m" | "M" => number.checked_mul(1 << 20),
+        "g" | "G" => number.checked_mul(1 << 30),
+        _ => None,
+    }?;
+    Some(if bytes == 0 {
+        u64::MAX
+    } else {
+        bytes.div_ceil(PAGE_SIZE)
+    })
 }

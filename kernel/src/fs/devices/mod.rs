@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Device, Directory, Inode, Kind, New};
 use crate::fs::mount::FileSystem;
+use crate::fs::quota::Quota;
 use crate::fs::{ramfs, tty};
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
@@ -101,7 +102,7 @@ pub fn devtmpfs() -> Result<Arc<FileSystem>> {
     static INSTANCE: Once<Arc<FileSystem>> = Once::new();
     INSTANCE
         .try_call_once(|| {
-            let fs = ramfs::new("devtmpfs", 0o755);
+            let fs = ramfs::new("devtmpfs", 0o755, Quota::unlimited());
             populate(&fs.root)?;
             for name in ["shm", "pts"] {
                 let directory = fs.root.directory().ok_or(Errno::ENOTDIR)?;

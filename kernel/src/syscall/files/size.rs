@@ -48,6 +48,7 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
     let keep = mode as u32 & c::FALLOC_FL_KEEP_SIZE != 0;
     match mode as u32 & !c::FALLOC_FL_KEEP_SIZE {
         0 => {
+            inode.check_space(len.div_ceil(PAGE_SIZE))?;
             object.reserve(offset, len).map_err(|_| Errno::ENOSPC)?;
             grow(&**inode, end, keep)?;
         }
@@ -58,6 +59,7 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
         c::FALLOC_FL_PUNCH_HOLE if keep => punch(&**inode, offset, end.min(object.len())),
         _ => return Err(Errno::EOPNOTSUPP),
     }
+    inode.pages_changed();
     inode.node().touch_modified();
     Ok(0)
 }

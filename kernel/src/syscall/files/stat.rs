@@ -7,7 +7,6 @@ use crate::fs::inode::{Inode, Kind};
 use crate::fs::io::Sink;
 use crate::fs::mount::Location;
 use crate::fs::path::NAME_MAX;
-use crate::machine::mm;
 use crate::task::Task;
 use crate::uaccess;
 use linux_raw_sys::general as c;
@@ -167,14 +166,13 @@ fn write_statfs(place: &Location, at: u64) -> Result<u64> {
     statfs.f_namelen = NAME_MAX as _;
     statfs.f_flags = place.mount.flags() as _;
     statfs.f_fsid.val = [fs.device as i32, 0];
-    // Files live in memory: all of it is theirs as long as it lasts.
-    if fs.in_memory {
-        let counts = mm().counts();
-        statfs.f_blocks = counts.total as _;
-        statfs.f_bfree = counts.free as _;
-        statfs.f_bavail = counts.free as _;
-        statfs.f_files = counts.total as _;
-        statfs.f_ffree = counts.free as _;
+    if let Some(quota) = &fs.quota {
+        let (total, left) = quota.figures();
+        statfs.f_blocks = total as _;
+        statfs.f_bfree = left as _;
+        statfs.f_bavail = left as _;
+        statfs.f_files = total as _;
+        statfs.f_ffree = left as _;
     }
     uaccess::write(at, &statfs).map(|()| 0)
 }

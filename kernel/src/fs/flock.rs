@@ -48,6 +48,10 @@ fn try_lock(file: &OpenFile, exclusive: bool) -> bool {
         .iter()
         .any(|h| h.file == file && (exclusive || h.exclusive));
     if free {
+        // Without memory for the lock nobody gets it; the caller waits or is told EAGAIN.
+        if held.try_reserve(1).is_err() {
+            return false;
+        }
         held.push(Held {
             file,
             owner,

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::mount::Location;
 use crate::machine::Object;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -150,6 +151,9 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
+/// Files of a tree that is being taken down, numbered: there may be very many, too many for one piece of the heap.
+pub type Doomed = BTreeMap<u64, Arc<dyn Inode>>;
+
 /// A directory. "." and ".." are not among its entries; link counts and times are the caller's business (`names`).
 pub trait Directory {
     /// The file called `name`; ENOENT.
@@ -169,7 +173,7 @@ pub trait Directory {
         Err(Errno::EPERM)
     }
     /// Moves all entries out, when nobody can see the directory any more.
-    fn take_all(&self, _into: &mut Vec<Arc<dyn Inode>>) {}
+    fn take_all(&self, _into: &mut Doomed) {}
     /// Whether it has no entries.
     fn is_empty(&self) -> bool {
         let mut empty = true;

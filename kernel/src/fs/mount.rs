@@ -100,6 +100,9 @@ impl Mount {
     }
 }
 
+/// Every walk looks through the table: it stays short.
+const MAX_MOUNTS: usize = 1000;
+
 /// A line of the mount table.
 #[derive(Clone)]
 pub struct Mounted {
@@ -145,27 +148,40 @@ pub fn point_of(mount: &Arc<Mount>) -> Option<Location> {
         .clone()
 }
 
-/// Mounts on a directory; ENOTDIR when only one of the two is a directory.
+/// Mounts on a directory; ENOTDIR when one of the two is none, ENOSPC when there are too many mounts.
 pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
     let is_dir = |inode: &Arc<dyn Inode>| inode.node().kind == Kind::Directory;
     if !is_dir(&mount.root) || !is_dir(&point.inode) {
         return Err(Errno::ENOTDIR);
     }
-    TABLE.lock().push(Mounted {
+    let mut table = TABLE.lock();
+    if table.len() >= MAX_MOUNTS {
+        return Err(Errno::ENOSPC);
+    }
+    table.push(Mounted {
         mount,
         point: Some(point),
     });
     Ok(())
 }
 
-/// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root and for what is not mounted.
+/// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root, for what is not mounted, and for a point inside of it.
 pub fn relocate(mount: &Arc<Mount>, point: Location) -> Result {
+    let mut above = Some(point.clone());
+    while let Some(place) = above {
+        if Arc::ptr_eq(&place.mount, mount) {
+            return Err(Errno::EINVAL);
+        }
+        above = point_of(&place.mount);
+    }
     let mut table = TABLE.lock();
     let entry = table
         .iter_mut()
         .find(|e| Arc::ptr_eq(&e.mount, mount) && e.point.is_some());
     let entry = entry.ok_or(Errno::EINVAL)?;
-    let _old = entry.point.replace(point);
+    let old = entry.point.replace(point);
+    drop(table);
+    drop(old);
     Ok(())
 }
 

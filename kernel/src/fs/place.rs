@@ -3,6 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
 use crate::fs::mount::{self, Mount};
+use crate::fs::path::PATH_MAX;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -87,26 +88,36 @@ impl Location {
         }
     }
 
-    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name.
+    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name. Of a path longer than
+    /// PATH_MAX, the end.
     pub fn path(&self) -> Vec<u8> {
         match self.inode.label() {
             Some(label) => label.into_bytes(),
-            None => self.climb(None).0,
+            None => {
+                let mut climbed = self.climb(None);
+                if climbed.deleted {
+                    climbed.path.extend_from_slice(b" (deleted)");
+                }
+                climbed.path
+            }
         }
     }
 
-    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed.
+    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed, ENAMETOOLONG when
+    /// no path may be as long.
     pub fn path_from(&self, root: &Location) -> Result<Vec<u8>> {
         match self.climb(Some(root)) {
-            (path, false) => Ok(path),
-            (_, true) => Err(Errno::ENOENT),
+            Climbed { deleted: true, .. } => Err(Errno::ENOENT),
+            Climbed { cut: true, .. } => Err(Errno::ENAMETOOLONG),
+            climbed => Ok(climbed.path),
         }
     }
 
-    /// The path up to `root` (or as far as it goes), and whether a name in it has been removed.
-    fn climb(&self, root: Option<&Location>) -> (Vec<u8>, bool) {
-        let (mut here, mut names, mut deleted) = (self.clone(), Vec::new(), false);
-        while root.is_none_or(|root| !here.same(root)) {
+    /// Collects names on the way up to `root`, or as far as it goes.
+    fn climb(&self, root: Option<&Location>) -> Climbed {
+        let (mut here, mut names) = (self.clone(), Vec::new());
+        let (mut len, mut deleted) = (0, false);
+        while len < PATH_MAX && root.is_none_or(|root| !here.same(root)) {
             if same_file(&here.inode, &here.mount.root) {
                 match mount::point_of(&here.mount) {
                     Some(point) => here = point,
@@ -118,11 +129,12 @@ impl Location {
                 break;
             };
             deleted |= home.deleted;
+            len += 1 + home.name.len();
             names.push(home.name);
             let Some(parent) = home.parent else { break };
             here = here.beside(parent);
         }
-        let mut path = Vec::new();
+        let mut path = Vec::with_capacity(len.max(1));
         for name in names.iter().rev() {
             path.push(b'/');
             path.extend_from_slice(name);
@@ -130,11 +142,21 @@ impl Location {
         if path.is_empty() {
             path.push(b'/');
         }
-        if deleted {
-            path.extend_from_slice(b" (deleted)");
+        Climbed {
+            path,
+            deleted,
+            cut: len >= PATH_MAX,
         }
-        (path, deleted)
     }
+}
+
+/// See [`Location::climb`].
+struct Climbed {
+    path: Vec<u8>,
+    /// A name on the way has been removed.
+    deleted: bool,
+    /// The way was longer than a path may be.
+    cut: bool,
 }
 
 impl MappedFile for Location {

@@ -4,10 +4,13 @@ use crate::errno::{Errno, Result};
 use crate::signal::{self, SigInfo};
 use crate::task::{self, Resource};
 
+/// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the kernel's heap.
+pub const MAX_OPEN_FILES: u64 = 65536;
+
 /// RLIMIT_NOFILE of the running process.
 pub fn open_files_limit() -> usize {
     let limit = task::current().process().limits().soft(Resource::OpenFiles);
-    usize::try_from(limit).unwrap_or(usize::MAX)
+    limit.min(MAX_OPEN_FILES) as usize
 }
 
 /// RLIMIT_FSIZE for a write at `position`: how many of `len` bytes it leaves; SIGXFSZ and EFBIG when none.

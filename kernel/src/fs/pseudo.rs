@@ -4,47 +4,14 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps};
 use crate::fs::inode::{Inode, Kind, Node, Target};
 use crate::fs::io::{Sink, Source};
+pub use crate::fs::text::Text;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
 use mm::sync::Lock;
 
 /// Longest text that may be written to such a file.
 const MAX_WRITE: usize = 4096;
-
-/// What a file shows. It can be written to like a `String`, and takes bytes that are not UTF-8.
-#[derive(Default)]
-pub struct Text(pub Vec<u8>);
-
-impl fmt::Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
-impl Text {
-    /// Formatted text: `out.put(format_args!("{x}"))`. It cannot fail.
-    pub fn put(&mut self, arguments: fmt::Arguments<'_>) {
-        let _ = fmt::Write::write_fmt(self, arguments);
-    }
-    /// The whole text is one line: for files that show one value.
-    pub fn is(&mut self, value: impl fmt::Display) -> Result {
-        self.line(value);
-        Ok(())
-    }
-    /// The whole text is one value, without a newline.
-    pub fn is_bare(&mut self, value: impl fmt::Display) -> Result {
-        self.put(format_args!("{value}"));
-        Ok(())
-    }
-    /// A value on a line of its own.
-    pub fn line(&mut self, value: impl fmt::Display) {
-        self.put(format_args!("{value}\n"));
-    }
-}
 
 /// Makes a file's text.
 pub type Show = Box<dyn Fn(&mut Text) -> Result + Send + Sync>;
@@ -104,7 +71,7 @@ impl OpenPseudo {
         }
         let mut text = Text::default();
         self.file.show.as_ref().ok_or(Errno::EINVAL)?(&mut text)?;
-        let text = Arc::new(text);
+        let text = Arc::new(text.finish()?);
         let _old = self.text.lock().replace(text.clone());
         Ok(text)
     }
@@ -112,7 +79,7 @@ impl OpenPseudo {
 
 impl FileOps for OpenPseudo {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        sink.give_from(&self.text(at.position)?.0, at.position)
+        self.text(at.position)?.read(at.position, sink)
     }
 
     fn write(&self, _at: At, source: &mut Source<'_>) -> Result<usize> {

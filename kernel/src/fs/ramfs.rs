@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::devices;
 use crate::fs::fifo;
 use crate::fs::file::FileOps;
-use crate::fs::inode::{Device, Directory, Entry, Inode, Kind, New, Node, Target};
+use crate::fs::inode::{Device, Directory, Doomed, Entry, Inode, Kind, New, Node, Target};
 use crate::fs::mount::{self, FileSystem};
 use crate::fs::pipe::Pipe;
 use crate::fs::quota::Quota;
@@ -15,7 +15,6 @@ use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use mm::sync::Lock;
 
 /// f_type of tmpfs.
@@ -151,18 +150,23 @@ impl Directory for RamDir {
         self.entries.lock().by_age.is_empty()
     }
 
-    fn take_all(&self, into: &mut Vec<Arc<dyn Inode>>) {
-        let entries = core::mem::take(&mut *self.entries.lock());
-        into.extend(entries.by_age.into_values().map(|(_, inode)| inode));
+    fn take_all(&self, into: &mut Doomed) {
+        for (_, inode) in core::mem::take(&mut *self.entries.lock())
+            .by_age
+            .into_values()
+        {
+            let next = into.last_key_value().map_or(0, |(last, _)| last + 1);
+            into.insert(next, inode);
+        }
     }
 }
 
-/// A tree may be deeper than the kernel's stack: it is taken down level by level, not by recursion.
+/// A tree may be deeper than the kernel's stack: it is taken down without recursion.
 impl Drop for RamDir {
     fn drop(&mut self) {
-        let mut doomed = Vec::new();
+        let mut doomed = Doomed::new();
         self.take_all(&mut doomed);
-        while let Some(inode) = doomed.pop() {
+        while let Some((_, inode)) = doomed.pop_first() {
             if Arc::strong_count(&inode) == 1
                 && let Some(directory) = inode.directory()
             {

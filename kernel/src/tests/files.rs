@@ -20,7 +20,10 @@ struct Tree(FsContext);
 
 impl Tree {
     fn new() -> Result<Tree> {
-        let fs = types::get(b"tmpfs", b"mode=755")?;
+        Tree::with(b"mode=755")
+    }
+    fn with(options: &[u8]) -> Result<Tree> {
+        let fs = types::get(b"tmpfs", options)?;
         let root = fs.root.clone();
         let mount = crate::fs::mount::Mount::new(fs, root, "test".into(), 0);
         let context = FsContext::new();
@@ -174,7 +177,7 @@ ktest! {
 
 ktest! {
     /// A tree far deeper than the kernel's stack is taken down without recursion. The heap keeps what it grew by.
-    #[slack(512)]
+    #[slack(1024)]
     fn deep_trees_go(ctx) {
         let tree = check_ok!(ctx, Tree::new());
         for _ in 0..1000 {
@@ -182,6 +185,29 @@ ktest! {
             let next = check_ok!(ctx, check_ok!(ctx, tree.walk("d")).existing());
             check_ok!(ctx, tree.0.set_cwd(next));
         }
+        check_ok!(ctx, tree.0.cwd().path_from(&tree.0.root()));
+        for _ in 0..1100 {
+            check_ok!(ctx, tree.mkdir("d"));
+            let next = check_ok!(ctx, check_ok!(ctx, tree.walk("d")).existing());
+            check_ok!(ctx, tree.0.set_cwd(next));
+        }
+        let path = tree.0.cwd().path_from(&tree.0.root());
+        check_eq!(ctx, path.err(), Some(Errno::ENAMETOOLONG));
         drop(tree);
+    }
+}
+
+ktest! {
+    /// A file system of one page takes one page; writing over it takes nothing more, removing it makes room.
+    fn a_full_file_system(ctx) {
+        let tree = check_ok!(ctx, Tree::with(b"size=4k"));
+        check_ok!(ctx, tree.write("/a", "one page"));
+        check_eq!(ctx, tree.write("/b", "another").err(), Some(Errno::ENOSPC));
+        let file = check_ok!(ctx, tree.open("/a", c::O_WRONLY));
+        check_ok!(ctx, file.write(&mut Source::kernel(b"over")));
+        check_eq!(ctx, check_ok!(ctx, tree.read("/a")), "overpage");
+        drop(file);
+        check_ok!(ctx, tree.unlink("/a"));
+        check_ok!(ctx, tree.write("/b", "another"));
     }
 }

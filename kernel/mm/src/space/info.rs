@@ -15,11 +15,24 @@ fn mappings<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> u32 {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Each VMA in address order, as they were when the call began: `f` runs without the lock, so it may ask files for
-    /// their names.
+    /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names, and without a copy of
+    /// the list, which may be long: VMAs that come and go meanwhile are seen or not.
     pub fn for_each_vma(&self, f: &mut dyn FnMut(&Vma<M>)) {
-        let vmas: Vec<Vma<M>> = self.inner.lock().vmas.as_slice().to_vec();
-        vmas.iter().for_each(f);
+        let mut at = VirtAddr(0);
+        while let Some(vma) = self.vma_from(at) {
+            at = vma.range.end;
+            f(&vma);
+        }
+    }
+
+    /// The first VMA that ends above `addr`.
+    fn vma_from(&self, addr: VirtAddr) -> Option<Vma<M>> {
+        let inner = self.inner.lock();
+        inner
+            .vmas
+            .as_slice()
+            .get(inner.vmas.position(addr))
+            .cloned()
     }
 
     /// The VMA that contains `addr`.

@@ -4,9 +4,8 @@ use super::dir::Subject;
 use crate::errno::Result;
 use crate::fs::inode::Device;
 use crate::fs::pseudo::Text;
-use crate::machine::{AddressSpace, Vma};
+use crate::machine::Vma;
 use alloc::string::String;
-use alloc::vec::Vec;
 use mm::addr::{PAGE_SHIFT, VirtAddr};
 use mm::space::Smaps;
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -19,9 +18,7 @@ const PAGE_KB: u64 = 4;
 /// /proc/PID/maps.
 pub fn maps(subject: &Subject, out: &mut Text) -> Result {
     if let Some(space) = subject.process.space() {
-        for line in vmas(&space) {
-            line.write(out);
-        }
+        space.for_each_vma(&mut |vma| Line::new(vma).write(out));
     }
     Ok(())
 }
@@ -29,24 +26,27 @@ pub fn maps(subject: &Subject, out: &mut Text) -> Result {
 /// /proc/PID/smaps.
 pub fn smaps(subject: &Subject, out: &mut Text) -> Result {
     if let Some(space) = subject.process.space() {
-        for line in vmas(&space) {
-            // Mappings may have changed since the list was made.
-            let Some(figures) = space.smaps(line.start) else {
-                continue;
-            };
-            line.write(out);
-            kb(out, "Size", (line.end - line.start) >> 10);
-            kb(out, "KernelPageSize", PAGE_KB);
-            kb(out, "MMUPageSize", PAGE_KB);
-            figures_of(&figures, false, out);
-            out.put(format_args!("THPeligible:    {:>8}\n", 0));
-            out.put(format_args!(
-                "VmFlags: {}\n",
-                flag_words(line.prot, line.flags)
-            ));
-        }
+        space.for_each_vma(&mut |vma| {
+            // It may have gone since it was looked at.
+            if let Some(figures) = space.smaps(vma.range.start) {
+                entry(&Line::new(vma), &figures, out);
+            }
+        });
     }
     Ok(())
+}
+
+fn entry(line: &Line, figures: &Smaps, out: &mut Text) {
+    line.write(out);
+    kb(out, "Size", (line.end - line.start) >> 10);
+    kb(out, "KernelPageSize", PAGE_KB);
+    kb(out, "MMUPageSize", PAGE_KB);
+    figures_of(figures, false, out);
+    out.put(format_args!("THPeligible:    {:>8}\n", 0));
+    out.put(format_args!(
+        "VmFlags: {}\n",
+        flag_words(line.prot, line.flags)
+    ));
 }
 
 /// /proc/PID/smaps_rollup: the sums.
@@ -54,29 +54,31 @@ pub fn rollup(subject: &Subject, out: &mut Text) -> Result {
     let Some(space) = subject.process.space() else {
         return Ok(());
     };
-    let lines = vmas(&space);
-    let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
-        return Ok(());
-    };
-    let all = Line {
-        start: first.start,
-        end: last.end,
-        prot: Prot::empty(),
-        flags: VmaFlags::empty(),
-        offset: 0,
-        id: (0, 0),
-        name: "[rollup]".into(),
-    };
     let mut sum = Smaps::default();
-    for figures in lines.iter().filter_map(|line| space.smaps(line.start)) {
-        add(&mut sum, &figures);
+    let mut all: Option<Line> = None;
+    space.for_each_vma(&mut |vma| {
+        if let Some(figures) = space.smaps(vma.range.start) {
+            add(&mut sum, &figures);
+        }
+        let start = all.as_ref().map_or(vma.range.start, |all| all.start);
+        all = Some(Line {
+            start,
+            end: vma.range.end,
+            prot: Prot::empty(),
+            flags: VmaFlags::empty(),
+            offset: 0,
+            id: (0, 0),
+            name: "[rollup]".into(),
+        });
+    });
+    if let Some(all) = all {
+        all.write(out);
+        figures_of(&sum, true, out);
     }
-    all.write(out);
-    figures_of(&sum, true, out);
     Ok(())
 }
 
-/// What is shown of a mapping, copied out so that no lock is held while it is formatted.
+/// What is shown of a mapping.
 struct Line {
     start: VirtAddr,
     end: VirtAddr,
@@ -87,12 +89,6 @@ struct Line {
     /// Device and inode.
     id: (u64, u64),
     name: String,
-}
-
-fn vmas(space: &AddressSpace) -> Vec<Line> {
-    let mut copies = Vec::new();
-    space.for_each_vma(&mut |vma| copies.push(vma.clone()));
-    copies.iter().map(Line::new).collect()
 }
 
 impl Line {
@@ -127,7 +123,7 @@ impl Line {
     }
 
     fn write(&self, out: &mut Text) {
-        let at = out.0.len();
+        let at = out.len();
         let letter = |has: bool, letter: char| if has { letter } else { '-' };
         let device = Device::decode(self.id.0);
         out.put(format_args!(
@@ -148,9 +144,8 @@ impl Line {
             self.id.1,
         ));
         if !self.name.is_empty() {
-            let width = (out.0.len() - at).max(NAME_COLUMN);
-            out.0.resize(at + width, b' ');
-            out.put(format_args!("{}", self.name));
+            let blanks = NAME_COLUMN.saturating_sub(out.len() - at);
+            out.put(format_args!("{:blanks$}{}", "", self.name));
         }
         out.line("");
     }

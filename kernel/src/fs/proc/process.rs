@@ -94,10 +94,19 @@ fn exe(subject: &Subject) -> Result<Target> {
 
 /// Bytes of the process's own memory; nothing once it has ended.
 fn copy(subject: &Subject, range: VirtRange, out: &mut Text) -> Result {
-    if let Some(space) = subject.process.space() {
-        let mut bytes = alloc::vec![0; range.len() as usize];
-        let n = space.read(range.start, &mut bytes);
-        out.0.extend_from_slice(&bytes[..n]);
+    let Some(space) = subject.process.space() else {
+        return Ok(());
+    };
+    let mut buffer = [0; 512];
+    let mut at = range.start;
+    while at < range.end {
+        let wanted = buffer.len().min((range.end - at) as usize);
+        let n = space.read(at, &mut buffer[..wanted]);
+        out.push(&buffer[..n]);
+        if n < wanted {
+            break;
+        }
+        at += n as u64;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::cmdline;
 use crate::errno::{Errno, Result};
 use crate::fs::pipe::MAX_CAPACITY;
+use crate::fs::process::MAX_OPEN_FILES;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
@@ -20,7 +21,7 @@ pub fn register(tree: &Tree) {
     kernel(tree);
     constant(tree, "sys/fs/pipe-max-size", MAX_CAPACITY);
     constant(tree, "sys/fs/file-max", i64::MAX);
-    constant(tree, "sys/fs/nr_open", 1 << 20);
+    constant(tree, "sys/fs/nr_open", MAX_OPEN_FILES);
     constant(tree, "sys/fs/file-nr", "0\t0\t9223372036854775807");
     tree.dir("sys/net");
     tree.show("sys/quire/unknown_syscalls", |out| {

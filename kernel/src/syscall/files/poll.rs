@@ -3,8 +3,9 @@
 use crate::errno::{Errno, Result};
 use crate::fs::OpenFile;
 use crate::fs::file::Ready;
+use crate::fs::process::open_files_limit;
 use crate::signal;
-use crate::task::{Resource, Task};
+use crate::task::Task;
 use crate::timers;
 use crate::uaccess;
 use crate::wait::{self, WaitQueue};
@@ -61,8 +62,8 @@ struct PollFd {
     events: u16,
 }
 
-fn read_poll_fds(task: &Task, at: u64, count: u64) -> Result<Vec<PollFd>> {
-    if count > task.process().limits().soft(Resource::OpenFiles) {
+fn read_poll_fds(at: u64, count: u64) -> Result<Vec<PollFd>> {
+    if count > open_files_limit() as u64 {
         return Err(Errno::EINVAL);
     }
     (0..count)
@@ -77,7 +78,7 @@ fn read_poll_fds(task: &Task, at: u64, count: u64) -> Result<Vec<PollFd>> {
 }
 
 fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
-    let fds = read_poll_fds(task, at, count)?;
+    let fds = read_poll_fds(at, count)?;
     let watch = |fd: &PollFd| {
         (fd.fd >= 0).then(|| Watched::new(task, fd.fd, Ready::from_bits_truncate(fd.events)))
     };
@@ -175,10 +176,9 @@ const SETS: [(Ready, Ready); 3] = [
 ];
 
 fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
-    let limit = task.process().limits().soft(Resource::OpenFiles);
     let count = usize::try_from(count as i32)
         .map_err(|_| Errno::EINVAL)?
-        .min(limit as usize);
+        .min(open_files_limit());
     let words = count.div_ceil(64);
     let mut bits = [const { Vec::new() }; 3];
     for (bits, at) in bits.iter_mut().zip(sets) {

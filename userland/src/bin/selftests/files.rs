@@ -22,6 +22,7 @@ userland::tests![
     device_random,
     tty_calls_on_files,
     times_of_files,
+    flock_excludes,
 ];
 
 fn open_flags() -> Outcome {
@@ -293,5 +294,26 @@ fn times_of_files() -> Outcome {
         (f.metadata()?.mtime(), f.metadata()?.mtime_nsec()),
         (1_000_000_000, 5)
     );
+    Ok(())
+}
+
+/// flock(2) locks belong to open files, not to processes.
+fn flock_excludes() -> Outcome {
+    let flock = |fd: i32, how: i32| call(libc::SYS_flock, [fd as usize, how as usize, 0, 0, 0, 0]);
+    let open = || file::open("locked", libc::O_RDWR | libc::O_CREAT, 0o600);
+    let (first, second) = (open()?, open()?);
+    flock(first, libc::LOCK_SH)?;
+    flock(second, libc::LOCK_SH)?;
+    check_err!(flock(first, libc::LOCK_EX | libc::LOCK_NB), EAGAIN);
+    flock(second, libc::LOCK_UN)?;
+    flock(first, libc::LOCK_EX | libc::LOCK_NB)?;
+    check_err!(flock(second, libc::LOCK_SH | libc::LOCK_NB), EAGAIN);
+    // Closing the last descriptor of an open file releases its lock.
+    let copy = file::dup(first)?;
+    file::close(first)?;
+    check_err!(flock(second, libc::LOCK_EX | libc::LOCK_NB), EAGAIN);
+    file::close(copy)?;
+    flock(second, libc::LOCK_EX | libc::LOCK_NB)?;
+    check_err!(flock(second, 0), EINVAL);
     Ok(())
 }

@@ -17,6 +17,7 @@ userland::tests![
     proc_fd,
     proc_of_another_process,
     proc_small_reads,
+    proc_maps_of_many,
 ];
 
 fn proc_maps_format() -> Outcome {
@@ -300,5 +301,24 @@ fn proc_small_reads() -> Outcome {
         text.starts_with("Name:\t") && text.contains(&format!("\nPid:\t{}\n", proc::getpid())),
         "{text}"
     );
+    Ok(())
+}
+
+/// The texts of a process with many mappings are longer than any one piece of a kernel's memory.
+fn proc_maps_of_many() -> Outcome {
+    const MANY: usize = 20_000;
+    let at = mmap(0, MANY * PAGE, libc::PROT_READ, ANON, -1, 0)?;
+    for page in (0..MANY).step_by(2) {
+        userland::sys::mem::mprotect(at + page * PAGE, PAGE, RW)?;
+    }
+    let lines = fs::read_to_string("/proc/self/maps")?.lines().count();
+    check!(lines >= MANY, "{lines}");
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup")?;
+    check!(rollup.contains("[rollup]"), "{rollup}");
+    // All of smaps, 16 MB here, is made when its first bytes are read.
+    let fd = file::open("/proc/self/smaps", libc::O_RDONLY, 0)?;
+    let mut bytes = [0; 100];
+    check_eq!(file::read(fd, &mut bytes)?, 100);
+    userland::sys::mem::munmap(at, MANY * PAGE)?;
     Ok(())
 }

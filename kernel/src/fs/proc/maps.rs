@@ -158,9 +158,11 @@ fn escape(path: &str) -> String {
 
 /// One line of figures: name and value in fixed columns.
 fn kb(out: &mut Text, name: &str, value: u64) {
+    let blanks = 15usize.saturating_sub(name.len());
     out.put(format_args!(
-        "{:<16}{value:>8} kB\n",
-        alloc::format!("{name}:")
+        "{name}:{:blanks$}{value:>8} kB
+",
+        ""
     ));
 }
 

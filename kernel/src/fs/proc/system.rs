@@ -42,10 +42,14 @@ pub const FILES: [(&str, Show); 15] = [
 
 /// One line of meminfo.
 fn kb(out: &mut Text, name: &str, pages: u64) {
-    let name = alloc::format!("{name}:");
+    let (blanks, value) = (
+        15usize.saturating_sub(name.len()),
+        pages * (PAGE_SIZE >> 10),
+    );
     out.put(format_args!(
-        "{name:<16}{:>8} kB\n",
-        pages * (PAGE_SIZE >> 10)
+        "{name}:{:blanks$}{value:>8} kB
+",
+        ""
     ));
 }
 

@@ -70,12 +70,12 @@ fn wait_stop_and_continue() -> Outcome {
         Some((pid, Status::Stopped(libc::SIGSTOP)))
     );
     check_eq!(proc::wait(pid, libc::WUNTRACED | libc::WNOHANG)?, None);
-    file::close(tell)?;
     proc::kill(pid, libc::SIGCONT)?;
     check_eq!(
         proc::wait(pid, libc::WCONTINUED)?,
         Some((pid, Status::Continued))
     );
+    file::close(tell)?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(5));
     Ok(())
 }

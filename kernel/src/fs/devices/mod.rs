@@ -19,8 +19,10 @@ const SERIAL: (&str, Device) = ("ttyS0", Device(4, 64));
 #[cfg(target_arch = "aarch64")]
 const SERIAL: (&str, Device) = ("ttyAMA0", Device(204, 64));
 
-/// The terminal's number: the serial port's.
+/// The terminal's number and name: the serial port's.
 pub const TERMINAL: Device = SERIAL.1;
+/// See [`TERMINAL`].
+pub const TERMINAL_NAME: &str = SERIAL.0;
 /// /dev/tty: the process's own terminal.
 const OWN_TERMINAL: Device = Device(5, 0);
 /// /dev/console.

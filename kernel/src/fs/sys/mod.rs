@@ -1,6 +1,7 @@
 //! /sys, sysfs(5): as much as programs look for, and the memory manager's own part.
 
 use crate::arch;
+use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::mount::FileSystem;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
@@ -40,6 +41,8 @@ fn build() -> Tree {
     ] {
         tree.dir(path);
     }
+    // Which terminal the console is: cttyhack(1) and init systems ask.
+    tree.show("class/tty/console/active", |out| out.is(TERMINAL_NAME));
     cpus(&tree);
     quire(&tree);
     tree

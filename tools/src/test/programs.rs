@@ -229,7 +229,8 @@ fn talk(session: &mut Session) -> Result<()> {
     for (keys, shown) in [
         ("vi /tmp/text\n", "- /tmp/text"),
         ("i", "I /tmp/text"),
-        ("hello from vi", "hello from vi"),
+        // Drawn in one piece or several; the cursor ends in column 14.
+        ("hello from vi", "[1;14H"),
         ("\x1b", "[Modified]"),
         (":wq\n", PROMPT),
     ] {

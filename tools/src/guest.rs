@@ -91,7 +91,7 @@ impl Guest {
             )
         })?;
         let pid = Pid::from_child(&child);
-        running().push(pid);
+        running().push((pid, status.clone()));
         let keys = child.stdin.take();
         let errors = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
@@ -192,7 +192,7 @@ impl Guest {
 
     fn forget(&mut self) {
         self.ended = true;
-        running().retain(|pid| *pid != self.pid);
+        running().retain(|(pid, _)| *pid != self.pid);
     }
 }
 
@@ -217,9 +217,9 @@ fn pump(mut child: Child, events: &Sender<Raw>) {
     let _ = events.send(Raw::Ended(child.wait().ok()));
 }
 
-/// The QEMUs to end when this program is told to end.
-fn running() -> std::sync::MutexGuard<'static, Vec<Pid>> {
-    static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+/// The QEMUs to end, and their files to remove, when this program is told to end.
+fn running() -> std::sync::MutexGuard<'static, Vec<(Pid, PathBuf)>> {
+    static RUNNING: Mutex<Vec<(Pid, PathBuf)>> = Mutex::new(Vec::new());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -227,8 +227,9 @@ fn end_with_us() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let handler = || {
-            for pid in running().iter() {
+            for (pid, status) in running().iter() {
                 let _ = kill_process(*pid, Signal::TERM);
+                let _ = fs::remove_file(status);
             }
             std::process::exit(130);
         };

@@ -30,7 +30,7 @@ pub fn size(fd: i32) -> Result<(u16, u16)> {
     Ok((w.ws_row, w.ws_col))
 }
 
-/// Makes the terminal on `fd` this session's own.
+/// Makes the terminal on `fd` the caller's controlling terminal.
 pub fn take(fd: i32) -> Result<()> {
     // SAFETY: only numbers go over.
     check(unsafe { libc::ioctl(fd, libc::TIOCSCTTY as _, 0) }).map(|_| ())

@@ -89,7 +89,7 @@ pub fn open_for_init(pid: Pid) -> Arc<dyn FileOps> {
     Arc::new(Tty)
 }
 
-/// The foreground process group as /proc/PID/stat shows it for a process of this session; `None` without a terminal.
+/// The foreground process group as /proc/PID/stat shows it for a process of the session; `None` without a terminal.
 pub fn foreground_of(process: &Process) -> Option<Pid> {
     let state = terminal().state.lock();
     (state.session == process.sid()).then_some(state.foreground)

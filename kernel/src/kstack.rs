@@ -16,8 +16,9 @@ const ORDER: Order = Order(3);
 pub const SIZE: u64 = ORDER.bytes();
 /// A stack and the guard below it.
 const STRIDE: u64 = 2 * ORDER.bytes();
-/// Stacks kept mapped for the next thread: fork and exit in a loop map nothing.
-const KEPT: usize = 32;
+/// Stacks kept mapped for the next thread: fork and exit in a loop map nothing. Few, so that the pool is full after any
+/// burst and free frames can be compared before and after the next one.
+const KEPT: usize = 8;
 const MAX_SLOTS: u32 = 1 << 19;
 
 struct Pool {

@@ -6,7 +6,6 @@ use crate::frame::{Kind, Mm};
 use crate::state::{AddressSpace, Error, PageInfo, Smaps, Usage, user_pages};
 use crate::table::{for_each_leaf, lookup};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
-use alloc::vec::Vec;
 
 /// How many page-table entries map the frame: its references less the object's own.
 fn mappings<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> u32 {

@@ -69,8 +69,36 @@ fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<P
     if package != "kernel" {
         command.arg("--bins");
     }
-    let output = progress::step(&format!("building {package} for {arch}"), &mut command)?;
+    let label = format!("building {package} for {arch}");
+    let output = progress::step_or(&label, &mut command, |errors| {
+        start_over(errors, target, profile)
+    })?;
     Ok(executables(&output))
+}
+
+/// Incremental builds with link-time optimisation inside a crate now and then name symbols that are no longer there
+/// (rustc 1.95, often after an interrupted build), until what is kept of the crates is gone. Removes it when `errors` says
+/// so.
+fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
+    if !errors.contains("undefined hidden symbol") && !errors.contains("undefined symbol") {
+        return Ok(false);
+    }
+    eprintln!("run.sh: the compiler's memory of the last build is wrong; starting over");
+    let packages = [
+        "kernel",
+        "mm",
+        "vfs-parts",
+        "ktest",
+        "arch-x86_64",
+        "arch-aarch64",
+        "userland",
+    ];
+    let mut clean = Command::new("cargo");
+    clean
+        .current_dir(workspace::root())
+        .args(["clean", "--target", target, "--profile", profile]);
+    clean.args(packages.iter().flat_map(|name| ["--package", name]));
+    progress::step("cleaning", &mut clean).map(|_| true)
 }
 
 /// The programs named in cargo's JSON messages.

@@ -11,7 +11,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a command to its end and returns its standard output. Its standard error is shown only when it fails.
 pub fn step(label: &str, command: &mut Command) -> Result<Vec<u8>> {
-    let (status, output, errors) = watch(label, command)?;
+    step_or(label, command, |_| Ok(false))
+}
+
+/// As [`step`]; when the command fails, `heal` sees its standard error and may mend the cause: `true` runs it once more.
+pub fn step_or(
+    label: &str,
+    command: &mut Command,
+    heal: impl FnOnce(&str) -> Result<bool>,
+) -> Result<Vec<u8>> {
+    let (mut status, mut output, mut errors) = watch(label, command)?;
+    if !status.success() && heal(&errors)? {
+        (status, output, errors) = watch(label, command)?;
+    }
     if !status.success() {
         eprint!("{errors}");
         bail!("{label} failed ({status})");

@@ -67,6 +67,10 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         if path.is_dir() {
             return Err(UsageError(format!("--initramfs {} is a folder", path.display())).into());
         }
+        // QEMU would hand over nothing, and the built-in one would start instead.
+        if std::fs::metadata(&path).is_ok_and(|file| file.len() == 0) {
+            return Err(UsageError(format!("--initramfs {} is empty", path.display())).into());
+        }
         machine.initramfs = Some(path);
     }
     let mut words = args.append.clone().unwrap_or_default();

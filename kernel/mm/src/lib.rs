@@ -9,7 +9,9 @@
 //! | [`arch`] | the seam to a machine: four small traits |
 //! | [`sync`] | atomics and the ranked spin lock |
 //! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
+//! | [`switch`] | which mechanisms are on |
 //! | [`asid`] | address-space tags |
+//! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
 //! | [`frame`] | the frame table, the buddy allocator, the reserve, and [`frame::Mm`] that owns them |
 //! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
 //! | [`object`] | pages by index: files, shared anonymous memory |
@@ -56,8 +58,10 @@ pub mod object;
 pub mod space;
 pub mod stat;
 pub mod state;
+pub mod switch;
 pub mod sync;
 pub mod table;
+pub mod thp;
 pub mod tlb;
 pub mod vma;
 

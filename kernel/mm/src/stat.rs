@@ -27,6 +27,8 @@ events! {
     Zeroed = "pages_zeroed",
     /// Pages copied, for whatever reason.
     Copied = "pages_copied",
+    /// Updates of a folio's account of references, one for each batch of entries.
+    AccountUpdates = "account_updates",
     /// Page-table entries written.
     EntryWrites = "entry_writes",
     /// Page tables allocated.

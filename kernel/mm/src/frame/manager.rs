@@ -6,7 +6,9 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, PfnRange};
 use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
 use crate::asid::AsidPool;
 use crate::stat::{Event, Stats};
+use crate::switch::Switches;
 use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
+use crate::thp::Thp;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -24,6 +26,8 @@ pub struct Mm<M: Machine> {
     frames: FrameTable,
     zone: Zone,
     stats: Stats,
+    thp: Thp,
+    switches: Switches,
     asids: Lock<AsidPool, { rank::ASID }>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
@@ -72,6 +76,8 @@ impl<M: Machine> Mm<M> {
         let cpus = machine.cpu().count().max(1);
         Arc::new(Mm {
             stats: Stats::new(cpus),
+            thp: Thp::default(),
+            switches: Switches::default(),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
             active: (0..cpus).map(|_| AtomicU64::new(0)).collect(),
             idle_root_ready: AtomicBool::new(false),
@@ -96,6 +102,16 @@ impl<M: Machine> Mm<M> {
     /// The allocator's counts and test hooks.
     pub fn zone(&self) -> &Zone {
         &self.zone
+    }
+    /// Multi-size THP: controls and statistics.
+    #[inline]
+    pub fn thp(&self) -> &Thp {
+        &self.thp
+    }
+    /// Which mechanisms are on.
+    #[inline]
+    pub fn switches(&self) -> &Switches {
+        &self.switches
     }
     /// The page of zeros that read faults share.
     #[inline]

@@ -1,4 +1,7 @@
-//! The frame table: 16 bytes for each 4 KiB frame, handed in by the caller.
+//! The frame table: 32 bytes for each 4 KiB frame, handed in by the caller.
+//!
+//! Only the head of a block says anything: its kind, its order, its references. The other frames of the block, its tails,
+//! are `Reserved`, and since blocks are naturally aligned, [`FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
 //!                 buddy::add_range              buddy::alloc                     put_ref to 0, buddy::free
@@ -7,8 +10,8 @@
 //!       +----------------------------+  buddy::free, when the block becomes the tail of a larger one
 //! ```
 
-use crate::addr::{Order, Pfn};
-use crate::sync::{AtomicU32, Ordering};
+use crate::addr::{Order, Pfn, Vpn};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,19 +49,28 @@ impl Kind {
 
 /// `state` has this bit while the frame is free and holds the poison pattern (debug builds).
 const POISONED: u32 = 1 << 31;
+/// `state` has this bit while the folio is on the queue of deferred splits.
+const DEFERRED: u32 = 1 << 30;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
 #[derive(Default)]
 #[repr(C)]
 pub struct FrameMeta {
-    /// References: mappings, plus one for an object that holds the page, one for any other owner. 0 when free.
+    /// References to the folio: one for each page that an entry maps (a PMD leaf counts as 512), one for an object that
+    /// holds it, one for any other owner. 0 when free.
     refs: AtomicU32,
-    /// Bits 0..8 the kind, 8..16 the order, 31 [`POISONED`].
+    /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
-    /// Free: the next block in its list. Page table: how many entries are not absent.
+    /// The next block in its list: a free list, or the queue of deferred splits.
     next: AtomicU32,
-    /// Free: the previous block in its list.
+    /// The previous block in its list.
     prev: AtomicU32,
+    /// Page table: how many entries are not absent.
+    live: AtomicU32,
+    /// Room for the account of owners.
+    _spare: u32,
+    /// Private folio: the virtual page where its first page is mapped, or would be. A hint for whoever looks for its mappings.
+    index: AtomicU64,
 }
 
 impl FrameMeta {
@@ -107,6 +119,22 @@ impl FrameMeta {
             "a reference to a frame that has {old}"
         );
     }
+    /// `n` more references by one account update; the caller has one already or holds the lock of one that does.
+    #[inline]
+    pub(crate) fn add_refs(&self, n: u32) {
+        let old = self.refs.fetch_add(n, Ordering::Relaxed);
+        debug_assert!(
+            old != 0 && old.checked_add(n).is_some(),
+            "{n} references to a folio that has {old}"
+        );
+    }
+    /// `n` references less by one account update; returns whether they were the last. The orderings of `put_ref`.
+    #[inline]
+    pub(crate) fn sub_refs(&self, n: u32) -> bool {
+        let old = self.refs.fetch_sub(n, Ordering::AcqRel);
+        assert!(old >= n, "{n} references are dropped and there are {old}");
+        old == n
+    }
     /// One reference less; returns whether it was the last. Release pairs with the acquire in `refs` and with the
     /// acquire here of whoever drops the last one and frees the page.
     #[inline]
@@ -122,12 +150,28 @@ impl FrameMeta {
     /// A page table's count of entries that are not absent; under the lock of the address space.
     #[inline]
     pub(crate) fn live(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
+        self.live.load(Ordering::Relaxed)
     }
     /// Sets the count of entries that are not absent.
     #[inline]
     pub(crate) fn set_live(&self, n: u32) {
-        self.next.store(n, Ordering::Relaxed);
+        self.live.store(n, Ordering::Relaxed);
+    }
+
+    /// A private folio's hint: the virtual page where its first page is mapped, or would be.
+    #[inline]
+    pub(crate) fn index(&self) -> Vpn {
+        Vpn(self.index.load(Ordering::Relaxed))
+    }
+    /// Sets the hint; under the lock of the space that maps the folio.
+    #[inline]
+    pub(crate) fn set_index(&self, vpn: Vpn) {
+        self.index.store(vpn.0, Ordering::Relaxed);
+    }
+    /// Whether the folio is on the queue of deferred splits.
+    #[inline]
+    pub(crate) fn deferred(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & DEFERRED != 0
     }
 
     pub(super) fn links(&self) -> (u32, u32) {
@@ -165,6 +209,16 @@ impl FrameTable {
     #[inline]
     pub fn try_get(&self, pfn: Pfn) -> Option<&FrameMeta> {
         self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
+    }
+    /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by natural alignment, that
+    /// is not a tail. At most as many steps as the frame number has bits set below the block's order.
+    #[inline]
+    pub fn head(&self, pfn: Pfn) -> Pfn {
+        let mut at = pfn;
+        while self.get(at).kind() == Kind::Reserved {
+            at = Pfn(at.0 & (at.0 - 1));
+        }
+        at
     }
     /// A frame's place in the table.
     #[inline]

@@ -93,12 +93,42 @@ fn the_smallest_block_that_fits_is_split() {
     while let Some(pfn) = buddy.alloc(&table, MAX_ORDER, Kind::Kernel) {
         largest.push(pfn);
     }
+    assert_eq!(largest.len(), 0, "5000 frames hold no block of 1 GiB");
+    while let Some(pfn) = buddy.alloc(&table, Order(10), Kind::Kernel) {
+        largest.push(pfn);
+    }
     let whole = |r: &PfnRange| r.end.0 / 1024 - r.start.0.div_ceil(1024);
     assert_eq!(
         largest.len() as u64,
         ranges().iter().map(whole).sum::<u64>(),
         "everything was merged again"
     );
+}
+
+#[test]
+fn the_largest_block_is_one_gib() {
+    let frames = MAX_ORDER.pages() + 2 * 512;
+    let metas: Vec<FrameMeta> = (0..frames).map(|_| FrameMeta::default()).collect();
+    let first = Pfn(MAX_ORDER.pages() - 512);
+    let table = FrameTable::new(first, Box::leak(metas.into_boxed_slice()));
+    let mut buddy = Buddy::new();
+    buddy.add_range(&table, PfnRange::new(first, first + frames));
+    let block = buddy
+        .alloc(&table, MAX_ORDER, Kind::Anon)
+        .expect("one is there");
+    assert_eq!(block, Pfn(MAX_ORDER.pages()));
+    assert_eq!(table.head(block + 123_456), block);
+    assert!(buddy.alloc(&table, Order(10), Kind::Anon).is_none());
+    buddy.free(&table, block, MAX_ORDER);
+    buddy.validate(&table);
+    // Taken and given back in pieces, it becomes one again.
+    let pieces: Vec<Pfn> = (0..514)
+        .map_while(|_| buddy.alloc(&table, Order(9), Kind::Anon))
+        .collect();
+    assert_eq!(pieces.len(), 514);
+    pieces.iter().for_each(|p| buddy.free(&table, *p, Order(9)));
+    buddy.validate(&table);
+    assert_eq!(buddy.blocks()[MAX_ORDER.0 as usize], 1);
 }
 
 #[test]

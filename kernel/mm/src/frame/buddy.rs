@@ -4,8 +4,8 @@
 use super::meta::{FrameMeta, FrameTable, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
 
-/// The largest block: 2^10 frames, 4 MiB.
-pub const MAX_ORDER: Order = Order(10);
+/// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.
+pub const MAX_ORDER: Order = Order(18);
 pub(crate) const ORDERS: usize = MAX_ORDER.0 as usize + 1;
 const NONE: u32 = u32::MAX;
 
@@ -21,6 +21,15 @@ impl Default for Buddy {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Whether a frame lies in a free block of whatever order.
+fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
+    (0..=MAX_ORDER.0).map(Order).any(|order| {
+        let head = Pfn(pfn.0 & !(order.pages() - 1));
+        let free = |m: &FrameMeta| m.kind() == Kind::Free && m.order() >= order;
+        table.try_get(head).is_some_and(free)
+    })
 }
 
 impl Buddy {
@@ -43,16 +52,13 @@ impl Buddy {
         self.blocks
     }
 
-    /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each 4 MiB.
+    /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each GiB.
     pub fn add_range(&mut self, table: &FrameTable, range: PfnRange) {
         let mut at = range.start;
         while at < range.end {
             let fits = (range.end - at).ilog2();
             let order = Order(at.0.trailing_zeros().min(fits).min(u32::from(MAX_ORDER.0)) as u8);
-            assert!(
-                table.get(at).kind() == Kind::Reserved,
-                "frame {at:?} is handed in twice"
-            );
+            assert!(!in_free_block(table, at), "frame {at:?} is handed in twice");
             self.free(table, at, order);
             at += order.pages();
         }

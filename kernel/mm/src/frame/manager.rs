@@ -150,7 +150,7 @@ impl<M: Machine> Mm<M> {
     /// One zeroed frame for a page table or for user memory.
     pub(crate) fn alloc_zeroed(&self, kind: Kind) -> Result<Pfn, OutOfMemory> {
         let pfn = self.alloc(Order(0), kind, For::User)?;
-        self.zero(pfn);
+        self.zero(pfn, Order(0));
         Ok(pfn)
     }
     /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
@@ -164,10 +164,16 @@ impl<M: Machine> Mm<M> {
         }
         self.zone.free(&self.frames, blocks);
     }
-    /// Fills a frame with zeros.
-    pub(crate) fn zero(&self, pfn: Pfn) {
-        self.count(Event::Zeroed, 1);
-        self.machine.mem().zero(pfn, Order(0));
+    /// Fills 2^order frames with zeros.
+    #[inline]
+    pub(crate) fn zero(&self, first: Pfn, order: Order) {
+        self.count(Event::Zeroed, order.pages());
+        self.machine.mem().zero(first, order);
+    }
+    /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same kind. The caller owns all
+    /// references of the block; the first part keeps their number and the others have none until the caller sets them.
+    pub(crate) fn split_block(&self, pfn: Pfn, from: Order, to: Order) {
+        self.frames.split(pfn, from, to);
     }
 
     fn poison(&self, pfn: Pfn, order: Order) {

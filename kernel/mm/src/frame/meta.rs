@@ -143,7 +143,9 @@ impl FrameMeta {
         assert!(old != 0, "a reference too many was dropped");
         old == 1
     }
-    pub(super) fn set_refs(&self, n: u32) {
+    /// Writes the number of references; only the one owner of a new or just split block may.
+    #[inline]
+    pub(crate) fn set_refs(&self, n: u32) {
         self.refs.store(n, Ordering::Relaxed);
     }
 
@@ -219,6 +221,22 @@ impl FrameTable {
             at = Pfn(at.0 & (at.0 - 1));
         }
         at
+    }
+    /// Turns a block in use into blocks of order `to` and the same kind: see `Mm::split_block`.
+    pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) {
+        let head = self.get(pfn);
+        let kind = head.kind();
+        assert!(
+            !matches!(kind, Kind::Free | Kind::Reserved) && head.order() == from && to <= from,
+            "{pfn:?} ({kind:?}, order {}) cannot be split from order {} to {}",
+            head.order().0,
+            from.0,
+            to.0
+        );
+        let parts = 1 << (from.0 - to.0);
+        for part in (0..parts).map(|i| pfn + i * to.pages()) {
+            self.get(part).set(kind, to);
+        }
     }
     /// A frame's place in the table.
     #[inline]

@@ -8,3 +8,6 @@ pub mod zone;
 
 pub use manager::{FrameCounts, Mm, OutOfMemory};
 pub use meta::{FrameMeta, FrameTable, Kind};
+
+#[cfg(test)]
+mod tests;

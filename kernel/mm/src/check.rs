@@ -2,11 +2,11 @@
 //! lists, leaks, and (entry by entry, as the machine lists them) TLBs against tables. Panics with what is wrong.
 
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Machine};
+use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::object::Object;
 use crate::state::{AddressSpace, Inner};
-use crate::table::{for_each_leaf, for_each_table, lookup};
+use crate::table::{for_each_leaf, for_each_table, lookup, validate_contpte};
 use crate::vma::{Backing, Prot, Vma};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -96,6 +96,9 @@ impl<M: Machine> Tally<'_, M> {
                 "{level:?} table {table:?} has {live} entries, {} are counted",
                 meta.live()
             );
+            if level == Level::Pte {
+                validate_contpte(self.mm, table);
+            }
             tables += 1;
         });
         assert!(

@@ -10,6 +10,7 @@
 //! | [`sync`] | atomics and the ranked spin lock |
 //! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
 //! | [`switch`] | which mechanisms are on |
+//! | [`mutant`] | rules broken on purpose, for tests of the tests |
 //! | [`asid`] | address-space tags |
 //! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
 //! | [`frame`] | the frame table, the buddy allocator, the reserve, and [`frame::Mm`] that owns them |
@@ -54,6 +55,7 @@ pub mod check;
 pub mod fault;
 pub mod folio;
 pub mod frame;
+pub mod mutant;
 pub mod object;
 pub mod space;
 pub mod stat;

@@ -59,6 +59,10 @@ events! {
     ForkEntries = "fork_entries_copied",
     /// Entries moved by mremap.
     Moved = "remap_entries_moved",
+    /// Blocks of PTEs that got the contiguous bit after they were live.
+    ContpteFold = "contpte_folded",
+    /// Blocks of PTEs that lost the contiguous bit because a part changed.
+    ContpteUnfold = "contpte_unfolded",
     /// Stacks that grew.
     StackGrown = "stack_expansions",
 }

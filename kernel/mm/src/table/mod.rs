@@ -3,6 +3,7 @@
 //! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
 //! all and an empty table is found without looking.
 
+mod contpte;
 mod copy;
 mod cursor;
 mod entry;
@@ -12,6 +13,7 @@ mod protect;
 mod walk;
 mod zap;
 
+pub(crate) use contpte::validate as validate_contpte;
 pub use copy::copy_range;
 pub use cursor::Cursor;
 pub use moving::move_range;

@@ -1,0 +1,82 @@
+//! Mutants: one broken rule each, that the checks must catch. A test of the tests, behind the feature `mutants`, which only
+//! the simulated machine's tests turn on; without it [`on`] is the constant `false` and nothing is left of them.
+
+/// A rule that is broken while the mutant is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// A part of a folded block changes and the block stays folded.
+    NoUnfold,
+    /// A block folds though its first frame is not aligned to the block.
+    FoldMisaligned,
+    /// A block folds though its entries have different rights.
+    FoldNonUniform,
+    /// A block folds whose entries map pages of different folios.
+    FoldAcrossFolios,
+    /// Folding writes over live entries.
+    FoldWithoutBreak,
+    /// Unfolding writes over live entries.
+    UnfoldWithoutBreak,
+    /// Folding and unfolding make the entries absent, and write them again without the flush between.
+    BreakWithoutFlush,
+    /// Folding and unfolding forget that the block was used.
+    AccessedLost,
+    /// Folding and unfolding forget that the block was written.
+    DirtyLost,
+    /// Software marks one entry of a folded block dirty, and not the others.
+    MarkOne,
+    /// A verb asks for no flush of what it changed (zap, protect, fork).
+    NoFlush,
+    /// A verb asks only for the flush of the first page of each run that it changed.
+    FlushFirstPage,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: &'static [Mutant] = &[
+        Mutant::NoUnfold,
+        Mutant::FoldMisaligned,
+        Mutant::FoldNonUniform,
+        Mutant::FoldAcrossFolios,
+        Mutant::FoldWithoutBreak,
+        Mutant::UnfoldWithoutBreak,
+        Mutant::BreakWithoutFlush,
+        Mutant::AccessedLost,
+        Mutant::DirtyLost,
+        Mutant::MarkOne,
+        Mutant::NoFlush,
+        Mutant::FlushFirstPage,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod enabled {
+    use super::Mutant;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        /// The one that is on in this thread: tests run side by side.
+        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether the mutant is on in this thread.
+    pub(crate) fn on(mutant: Mutant) -> bool {
+        ON.get() == Some(mutant)
+    }
+
+    /// Turns one on in this thread, or all off.
+    pub fn set(mutant: Option<Mutant>) {
+        ON.set(mutant);
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub(crate) use enabled::on;
+#[cfg(feature = "mutants")]
+pub use enabled::set;
+
+/// No mutant is ever on.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn on(_: Mutant) -> bool {
+    false
+}

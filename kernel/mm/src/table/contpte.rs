@@ -1,0 +1,351 @@
+//! arm64's contiguous bit on PTEs: 16 aligned entries of one folio that the TLB may hold as one translation of 64 KiB. Only
+//! this file sets or clears [`Attrs::CONTIG`], and nobody outside `table/` sees it. Where the format has no such bit all of
+//! it compiles to nothing.
+//!
+//! # What a folded block is
+//! 16 present leaves, aligned in virtual and in physical space, of consecutive frames of one folio, with the same attributes
+//! but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous bit": alignment, consecutive output addresses, the same
+//! bit and the same attributes in every entry of the set). The walker may set the access flag and the dirty state in any one
+//! entry of the set, so both are read as the OR over the block, and are ORed into every entry when the block is rewritten.
+//!
+//! # What may happen to a folded block
+//! ```text
+//!                    fold: break-before-make
+//!   16 plain entries -----------------------> folded --+ whole: zap, new rights, write-protect (fork),
+//!         ^                                    ^  |  ^ |        a bit that software marks (no FEAT_HAFDBS)
+//!         |      unfold: break-before-make     |  |  +-+
+//!         +------------------------------------|--+
+//!              a part changes                  |  zapped or moved whole: absent, then flushed
+//!                                              |  v
+//!                 installed whole, at once     absent
+//! ```
+//! - **Fold and unfold** change the contiguous bit of live entries, which goes only through invalid entries and a flush
+//!   (D8.16.1 "Using break-before-make when updating translation table entries"; a change of the contiguous bit is one of the
+//!   changes listed there, and "Misprogramming of the Contiguous bit" in D8.7.1 is what happens otherwise).
+//! - **Installed folded at once**: absent entries are never cached, so there is nothing to break. The entries are written one
+//!   by one; a walker that meets the first may translate the whole block already, to what is being written.
+//! - **Whole-block changes of rights** (WRITE, EXEC, ACCESSED, DIRTY) need no break-before-make: they change neither frame, size,
+//!   type nor contiguity. Between the first entry and the flush a TLB may hold the old rights or the new, as it may for any entry
+//!   whose rights change; after the flush all 16 say the same. So every entry of the block is written before the flush that
+//!   covers all of the block.
+//! - **Whole-block zap and move**: each entry becomes absent and the flush covers the block. Until then a walker may still use
+//!   the entries that are left, and set bits in them; it translates to the same frames, which are freed after the flush.
+//! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a change drops the bit, which
+//!   is a break without a make. The way back is an install.
+//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`update`]). Marked in one alone, the others would
+//!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
+
+use super::entry;
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
+use crate::frame::Mm;
+use crate::mutant::{self, Mutant};
+use crate::stat::Event;
+use crate::tlb::Gather;
+use core::ops::Range;
+
+/// What the walker sets, and what the entries of a folded block may differ in.
+const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
+
+/// Entries of a block: 16, or 1 where the format has no contiguous bit.
+#[inline]
+pub(super) const fn span<M: Machine>() -> usize {
+    match M::Pte::CONTIG_ORDER {
+        Some(order) => 1 << order.0,
+        None => 1,
+    }
+}
+
+/// Bytes of a block.
+#[inline]
+const fn bytes<M: Machine>() -> u64 {
+    span::<M>() as u64 * PAGE_SIZE
+}
+
+/// The indices of the block around an entry.
+#[inline]
+fn block<M: Machine>(index: usize) -> Range<usize> {
+    let first = index & !(span::<M>() - 1);
+    first..first + span::<M>()
+}
+
+/// Whether the attributes, as an entry has them, are those of a folded block.
+#[inline]
+pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
+    M::Pte::CONTIG_ORDER.is_some() && attrs.contains(Attrs::CONTIG)
+}
+
+/// ACCESSED and DIRTY as the entry of `index` says them: gathered over the block if it is folded.
+#[inline]
+pub(super) fn block_bits<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Attrs {
+    match entry::read_leaf(mm, table, index) {
+        Some((_, attrs, _)) => seen(mm, table, index, attrs) & USED,
+        None => Attrs::empty(),
+    }
+}
+
+/// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.
+#[inline]
+pub(super) fn seen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, attrs: Attrs) -> Attrs {
+    if !folded::<M>(attrs) {
+        return attrs;
+    }
+    let mut all = attrs - Attrs::CONTIG;
+    for other in block::<M>(index) {
+        if all.contains(USED) {
+            break;
+        }
+        if let Some((_, attrs, _)) = entry::read_leaf(mm, table, other) {
+            all |= attrs & USED;
+        }
+    }
+    all
+}
+
+/// Which entries of a run, counted from its first, may be installed with the contiguous bit at once: the whole blocks of `n`
+/// pages of one folio from frame `pfn`, to be mapped from `va` on over entries that are absent and flushed. Empty when there
+/// is none, or the switch is off. What is left at the ends may complete a block: [`fold`] sees to it afterwards.
+#[inline]
+pub(super) fn attrs_for_run<M: Machine>(
+    mm: &Mm<M>,
+    va: VirtAddr,
+    pfn: Pfn,
+    n: usize,
+) -> Range<usize> {
+    let span = span::<M>();
+    if M::Pte::CONTIG_ORDER.is_none() || n < span || !mm.switches().contpte() {
+        return 0..0;
+    }
+    let at = Level::Pte.index(va) & (span - 1);
+    if at as u64 != pfn.0 & (span as u64 - 1) && !mutant::on(Mutant::FoldMisaligned) {
+        return 0..0;
+    }
+    let first = (span - at) & (span - 1);
+    let end = n.saturating_sub(first) / span * span + first;
+    first..end
+}
+
+/// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when it is not, as it mostly is
+/// not: the ends tell. The flush of the break is done here, with all that `gather` owes.
+#[inline]
+pub(super) fn fold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &mut Gather<'_, M>) {
+    if let Some(order) = M::Pte::CONTIG_ORDER
+        && mm.switches().contpte()
+        && complete(mm, table, Level::Pte.index(va), order)
+    {
+        remake(mm, table, va, gather, Attrs::CONTIG);
+        mm.count(Event::ContpteFold, 1);
+    }
+}
+
+/// Whether the block around an entry may be folded and is not.
+fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> bool {
+    let Range { start, end } = block::<M>(index);
+    let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, start) else {
+        return false;
+    };
+    if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
+        || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
+    {
+        return false;
+    }
+    let follows = |i: usize| {
+        entry::read_leaf(mm, table, i).is_some_and(|(page, other, _)| {
+            page == pfn + (i - start) as u64
+                && ((other - USED) == (attrs - USED) || mutant::on(Mutant::FoldNonUniform))
+        })
+    };
+    follows(end - 1) && one_folio(mm, pfn, order) && (start + 1..end - 1).all(follows)
+}
+
+/// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are aligned too.
+fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
+    mm.frames().get(mm.frames().head(pfn)).order() >= order
+        || mutant::on(Mutant::FoldAcrossFolios)
+        || mutant::on(Mutant::FoldMisaligned)
+}
+
+/// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the break is done here, with all
+/// that `gather` owes.
+#[inline]
+pub(super) fn unfold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &mut Gather<'_, M>) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
+    }
+    let entry = entry::read_leaf(mm, table, Level::Pte.index(va));
+    if entry.is_some_and(|(_, attrs, _)| folded::<M>(attrs)) && !mutant::on(Mutant::NoUnfold) {
+        remake(mm, table, va, gather, Attrs::empty());
+        mm.count(Event::ContpteUnfold, 1);
+    }
+}
+
+/// Unfolds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: before a range verb
+/// changes what is in `part`. Blocks that it covers whole stay folded.
+#[inline]
+pub(super) fn unfold_ends<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    part: VirtRange,
+    gather: &mut Gather<'_, M>,
+) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
+    }
+    if !part.start.is_aligned(bytes::<M>()) {
+        unfold(mm, table, part.start, gather);
+    }
+    if !part.end.is_aligned(bytes::<M>()) {
+        unfold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
+    }
+}
+
+/// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: after a range verb has
+/// made them alike again. What is inside is the verb's own.
+#[inline]
+pub(super) fn fold_ends<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    part: VirtRange,
+    gather: &mut Gather<'_, M>,
+) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
+    }
+    if !part.start.is_aligned(bytes::<M>()) {
+        fold(mm, table, part.start, gather);
+    }
+    if !part.end.is_aligned(bytes::<M>()) {
+        fold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
+    }
+}
+
+/// Changes the attributes of the one entry of `va` by `f`, which sees and returns them without the contiguous bit, keeping
+/// its frame and what the walker sets meanwhile; returns whether anything was written. A folded block stays folded when `f`
+/// only marks it used; else it is unfolded first. Whoever calls it owes the flush of `va`.
+#[inline]
+pub(super) fn update<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+    mut f: impl FnMut(Pfn, Attrs) -> Attrs,
+) -> bool {
+    let index = Level::Pte.index(va);
+    if M::Pte::CONTIG_ORDER.is_some()
+        && let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, index)
+        && attrs.contains(Attrs::CONTIG)
+    {
+        let plain = seen(mm, table, index, attrs);
+        let new = f(pfn, plain);
+        if new == plain && attrs.contains(plain & USED) {
+            return false;
+        }
+        if new - USED == plain - USED && new.contains(plain & USED) {
+            return mark(mm, table, index, new & USED);
+        }
+        unfold(mm, table, va, gather);
+    }
+    entry::modify(mm, table, index, f)
+}
+
+/// Marks every entry of a folded block; returns whether any was written.
+fn mark<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, used: Attrs) -> bool {
+    let mut written = 0;
+    for other in block::<M>(index) {
+        if other == index || !mutant::on(Mutant::MarkOne) {
+            written += u64::from(entry::modify(mm, table, other, |_, attrs| attrs | used));
+        }
+    }
+    // The caller counts one.
+    mm.count(Event::EntryWrites, written.saturating_sub(1));
+    written != 0
+}
+
+/// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit: absent, flushed, written.
+fn remake<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+    contig: Attrs,
+) {
+    let entries = block::<M>(Level::Pte.index(va));
+    let (mut pfn, mut attrs) = (None, Attrs::empty());
+    for index in entries.clone() {
+        let taken = if broken(contig) {
+            entry::read_leaf(mm, table, index).map(|(pfn, attrs, _)| (pfn, attrs))
+        } else {
+            entry::take_leaf(mm, table, index)
+        };
+        let (page, other) = taken.expect("a block that is remade is complete");
+        pfn = pfn.or(Some(page));
+        attrs |= other;
+    }
+    let first = pfn.expect("a block has entries");
+    let start = va.align_down(bytes::<M>());
+    if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
+        gather.changed(start);
+        gather.changed(start + (bytes::<M>() - PAGE_SIZE));
+        gather.flush();
+    }
+    let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
+    for (i, index) in entries.enumerate() {
+        entry::write_leaf(mm, table, index, Level::Pte, first + i as u64, attrs);
+    }
+    mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
+}
+
+/// Whether a mutant leaves out the break.
+#[inline]
+fn broken(contig: Attrs) -> bool {
+    let fold = contig.contains(Attrs::CONTIG);
+    fold && mutant::on(Mutant::FoldWithoutBreak) || !fold && mutant::on(Mutant::UnfoldWithoutBreak)
+}
+
+/// What a mutant forgets of the gathered bits.
+#[inline]
+fn forgotten() -> Attrs {
+    if mutant::on(Mutant::AccessedLost) {
+        Attrs::ACCESSED
+    } else if mutant::on(Mutant::DirtyLost) {
+        Attrs::DIRTY
+    } else {
+        Attrs::empty()
+    }
+}
+
+/// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio. Panics with what is wrong.
+pub(crate) fn validate<M: Machine>(mm: &Mm<M>, table: Pfn) {
+    let Some(order) = M::Pte::CONTIG_ORDER else {
+        return;
+    };
+    for start in (0..crate::arch::TABLE_ENTRIES).step_by(span::<M>()) {
+        let leaf = |i: usize| entry::read_leaf(mm, table, i);
+        let Some(one) = block::<M>(start)
+            .find(|i| leaf(*i).is_some_and(|(_, attrs, _)| attrs.contains(Attrs::CONTIG)))
+        else {
+            continue;
+        };
+        let (pfn, attrs, _) = leaf(one).expect("it was found");
+        let first = Pfn(pfn.0.wrapping_sub((one - start) as u64));
+        assert!(
+            first.0 & (order.pages() - 1) == 0,
+            "misaligned block: entry {one} of {table:?} is folded and maps {pfn:?}"
+        );
+        for i in block::<M>(start) {
+            let Some((page, other, _)) = leaf(i) else {
+                panic!("non-uniform block: entry {one} of {table:?} is folded, {i} is absent");
+            };
+            assert!(
+                page == first + (i - start) as u64 && other - USED == attrs - USED,
+                "non-uniform block: entry {one} of {table:?} maps {pfn:?} {attrs:?}, entry {i} {page:?} {other:?}"
+            );
+        }
+        let head = mm.frames().head(first);
+        assert!(
+            mm.frames().get(head).order() >= order,
+            "folded block of several folios: entry {one} of {table:?} maps {first:?} in {head:?} of order {}",
+            mm.frames().get(head).order().0
+        );
+    }
+}

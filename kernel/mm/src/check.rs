@@ -112,7 +112,7 @@ impl<M: Machine> Tally<'_, M> {
 
     fn pages(&mut self, inner: &Inner<M>) {
         let (mut anon, mut file, mut shmem, mut in_vmas) = (0, 0, 0, 0u64);
-        for vma in inner.vmas.as_slice() {
+        for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
                 self.object(object);
             }

@@ -60,13 +60,7 @@ fn run(
                     file: None,
                 },
             };
-            tree.insert(Vma {
-                range: range(at, len),
-                prot,
-                flags: VmaFlags::empty(),
-                backing,
-                has_anon: false,
-            });
+            tree.insert(Vma::new(range(at, len), prot, VmaFlags::empty(), backing));
             model.extend((at..at + len).map(|n| (n, (prot, false, offset.map(|o| n + o)))));
         }
         Step::Take(at, len) => {
@@ -123,7 +117,7 @@ fn shown(tree: &VmaTree<Machine>) -> Vec<(u64, u64, Page)> {
             (v.prot, v.flags.contains(VmaFlags::LOCKED), offset),
         )
     };
-    tree.as_slice().iter().map(of).collect()
+    tree.iter().map(of).collect()
 }
 
 proptest! {

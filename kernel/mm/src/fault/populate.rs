@@ -29,10 +29,10 @@ impl<M: Machine> AddressSpace<M> {
         let mut inner = self.inner.lock();
         let mut at = range.start;
         while at < range.end {
-            let Some(index) = inner.vmas.find(at) else {
+            let Some(slot) = inner.vmas.find(at) else {
                 return Resolution::NotMapped;
             };
-            let vma = inner.vmas.get(index);
+            let vma = inner.vmas.get(slot);
             let (end, wanted) = (vma.range.end.min(range.end), access(vma));
             let Some(wanted) = wanted else {
                 at = end;

@@ -48,17 +48,21 @@ pub(super) fn resolve<M: Machine>(
     if addr >= M::Pte::USER_END {
         return Err(Resolution::NotMapped);
     }
-    let index = match inner.vmas.find(addr) {
-        Some(index) => index,
+    let slot = match inner.vmas.find(addr) {
+        Some(slot) => slot,
         None => super::stack::grow(mm, inner, addr).ok_or(Resolution::NotMapped)?,
     };
     let Inner {
         vmas, table, rss, ..
     } = inner;
-    let vma = vmas.get_mut(index);
+    let vma = vmas.get(slot);
     if !allowed(vma, access, force) {
         return Err(Resolution::Denied);
     }
+    if access == Access::Write && vma.anon_vma.is_none() && !vma.shared() {
+        vmas.prepare_anon(slot);
+    }
+    let vma = vmas.get_mut(slot);
     Fault {
         mm,
         asid,

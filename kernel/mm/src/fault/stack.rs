@@ -5,13 +5,13 @@ use crate::arch::Machine;
 use crate::frame::Mm;
 use crate::stat::Event;
 use crate::state::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
-use crate::vma::VmaFlags;
+use crate::vma::{Slot, VmaFlags};
 
 /// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS, and leaving the guard gap
 /// to what lies below. Returns the place of its VMA.
-pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr) -> Option<usize> {
-    let index = inner.vmas.position(addr);
-    let vma = inner.vmas.as_slice().get(index)?;
+pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr) -> Option<Slot> {
+    let slot = inner.vmas.from(addr)?;
+    let vma = inner.vmas.get(slot);
     let start = addr.align_down(PAGE_SIZE);
     if !vma.flags.contains(VmaFlags::GROWSDOWN) || start.0 < MMAP_MIN_ADDR {
         return None;
@@ -22,15 +22,15 @@ pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr)
     {
         return None;
     }
-    if let Some(below) = index.checked_sub(1).map(|i| inner.vmas.get(i)) {
+    if let Some(below) = inner.vmas.before(slot).map(|s| inner.vmas.get(s)) {
         // A mapping without access is a guard itself, and two stacks may touch.
         let guards = below.prot.is_empty() || below.flags.contains(VmaFlags::GROWSDOWN);
         if !guards && start - below.range.end < STACK_GUARD_GAP {
             return None;
         }
     }
-    inner.vmas.extend_down(index, start);
+    inner.vmas.extend_down(slot, start);
     inner.note_total();
     mm.count(Event::StackGrown, 1);
-    Some(index)
+    Some(slot)
 }

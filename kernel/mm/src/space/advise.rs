@@ -82,10 +82,7 @@ impl<M: Machine> Inner<M> {
             let unsuitable = |v: &Vma<M>| {
                 advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
             };
-            if self.vmas.as_slice()[self.vmas.overlapping(range)]
-                .iter()
-                .any(unsuitable)
-            {
+            if self.vmas.iter_in(range).any(unsuitable) {
                 return Err(Error::Inval);
             }
             self.vmas
@@ -107,8 +104,13 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
         advice: Advice,
     ) -> Result<(), Error> {
-        for place in self.vmas.overlapping(range) {
-            let vma = self.vmas.get(place).clone();
+        let mut next = self.vmas.from(range.start);
+        while let Some(slot) = next {
+            let vma = self.vmas.get(slot).clone();
+            if vma.range.start >= range.end {
+                break;
+            }
+            next = self.vmas.next(slot);
             let Some(part) = vma.range.intersection(&range) else {
                 continue;
             };

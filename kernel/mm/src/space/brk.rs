@@ -4,8 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine};
 use crate::frame::Mm;
 use crate::state::{AddressSpace, Inner, may_commit, user_pages};
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
-use alloc::vec::Vec;
+use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Where the heap starts, empty; exec sets it behind the program's data.
@@ -36,7 +35,7 @@ impl<M: Machine> AddressSpace<M> {
 
 impl<M: Machine> Inner<M> {
     /// Moves the break if it may; `None` when it may not, else the VMAs to drop after the lock.
-    fn move_brk(&mut self, mm: &Mm<M>, asid: Asid, wanted: VirtAddr) -> Option<Vec<Vma<M>>> {
+    fn move_brk(&mut self, mm: &Mm<M>, asid: Asid, wanted: VirtAddr) -> Option<Taken<M>> {
         if wanted < self.brk_start {
             return None;
         }
@@ -70,13 +69,8 @@ impl<M: Machine> Inner<M> {
         self.may_expand(range.pages(), prot, flags).ok()?;
         may_commit(mm, range.pages(), prot, flags, &Backing::Anon).ok()?;
         self.vmas.reserve(1).ok()?;
-        self.vmas.insert(Vma {
-            range,
-            prot,
-            flags,
-            backing: Backing::Anon,
-            has_anon: false,
-        });
+        self.vmas
+            .insert(Vma::new(range, prot, flags, Backing::Anon));
         self.note_total();
         Some(())
     }

@@ -38,17 +38,18 @@ fn copy<M: Machine>(
         vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
         if vma.flags.contains(VmaFlags::WIPEONFORK) {
             vma.has_anon = false;
+            vma.anon_vma = None;
         }
         !vma.flags.contains(VmaFlags::DONTFORK)
     })?;
     child.note_total();
-    for index in 0..child.vmas.as_slice().len() {
-        let vma = child.vmas.get(index);
+    let Inner {
+        vmas, table, rss, ..
+    } = child;
+    for vma in vmas.iter() {
         if vma.has_anon && !vma.shared() {
-            let (anon, object) =
-                copy_range(mm, &parent.table, &mut child.table, vma.range, gather)?;
-            let vma = child.vmas.get(index);
-            child.rss.add(vma, anon, object);
+            let (anon, object) = copy_range(mm, &parent.table, table, vma.range, gather)?;
+            rss.add(vma, anon, object);
         }
     }
     Ok(())

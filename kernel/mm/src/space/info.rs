@@ -5,7 +5,7 @@ use crate::arch::{Attrs, Entry, Machine};
 use crate::frame::{Kind, Mm};
 use crate::state::{AddressSpace, Error, PageInfo, Smaps, Usage, user_pages};
 use crate::table::{for_each_leaf, lookup};
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use crate::vma::{Vma, VmaFlags};
 
 /// How many page-table entries map the frame: its references less the object's own.
 fn mappings<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> u32 {
@@ -29,9 +29,8 @@ impl<M: Machine> AddressSpace<M> {
         let inner = self.inner.lock();
         inner
             .vmas
-            .as_slice()
-            .get(inner.vmas.position(addr))
-            .cloned()
+            .from(addr)
+            .map(|slot| inner.vmas.get(slot).clone())
     }
 
     /// The VMA that contains `addr`.
@@ -61,21 +60,18 @@ impl<M: Machine> AddressSpace<M> {
     /// The figures of the whole space.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
-        let file_code = |v: &Vma<M>| {
-            v.prot.contains(Prot::EXEC)
-                && matches!(v.backing, Backing::Object { file: Some(_), .. })
-        };
+        let figures = inner.vmas.figures();
         Usage {
-            total: inner.vmas.pages(),
+            total: figures.total,
             peak_total: inner.peak_total,
             rss_anon: inner.rss.anon,
             rss_file: inner.rss.file,
             rss_shmem: inner.rss.shmem,
             peak_rss: inner.rss.peak,
-            data: inner.data_pages(),
-            stack: inner.pages_where(|v| v.flags.contains(VmaFlags::GROWSDOWN)),
-            exec: inner.pages_where(file_code),
-            locked: inner.locked_pages(),
+            data: figures.data,
+            stack: figures.stack,
+            exec: figures.exec,
+            locked: figures.locked,
             page_tables: inner.table.pages(),
         }
     }
@@ -116,8 +112,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         into.fill(0);
         let index = |va: VirtAddr| ((va - range.start) / PAGE_SIZE) as usize;
-        for place in inner.vmas.overlapping(range) {
-            let vma = inner.vmas.get(place);
+        for vma in inner.vmas.iter_in(range) {
             let Some(part) = vma.range.intersection(&range) else {
                 continue;
             };

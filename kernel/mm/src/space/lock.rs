@@ -58,9 +58,8 @@ impl<M: Machine> AddressSpace<M> {
             // Whole VMAs: nothing is cut.
             let end = inner
                 .vmas
-                .as_slice()
                 .last()
-                .map_or(VirtAddr(0), |v| v.range.end);
+                .map_or(VirtAddr(0), |last| inner.vmas.get(last).range.end);
             let flags = lock_flags(current, on_fault);
             inner
                 .vmas
@@ -97,8 +96,9 @@ fn populated(what: Resolution) -> Result<(), Error> {
 
 impl<M: Machine> Inner<M> {
     fn locked_in(&self, range: VirtRange) -> u64 {
-        let locked = self.vmas.as_slice()[self.vmas.overlapping(range)]
-            .iter()
+        let locked = self
+            .vmas
+            .iter_in(range)
             .filter(|v| v.flags.contains(VmaFlags::LOCKED));
         locked
             .filter_map(|v| v.range.intersection(&range))
@@ -110,7 +110,7 @@ impl<M: Machine> Inner<M> {
     fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
         self.vmas.reserve_update(range)?;
         let mut end = range.start;
-        for vma in &self.vmas.as_slice()[self.vmas.overlapping(range)] {
+        for vma in self.vmas.iter_in(range) {
             if vma.range.start > end {
                 break;
             }

@@ -24,13 +24,9 @@ impl<M: Machine> AddressSpace<M> {
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.
         let replaced = inner.remove(&self.mm, self.asid, range)?;
-        inner.vmas.insert(Vma {
-            range,
-            prot: request.prot,
-            flags,
-            backing: request.backing,
-            has_anon: false,
-        });
+        inner
+            .vmas
+            .insert(Vma::new(range, request.prot, flags, request.backing));
         inner.note_total();
         drop(inner);
         drop(replaced);
@@ -53,7 +49,7 @@ impl<M: Machine> Inner<M> {
             Place::Fixed(at) | Place::FixedNoReplace(at) => at,
         };
         let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
-        if matches!(place, Place::FixedNoReplace(_)) && !self.vmas.overlapping(range).is_empty() {
+        if matches!(place, Place::FixedNoReplace(_)) && !self.vmas.is_clear(range) {
             return Err(Error::Exist);
         }
         Ok(range)

@@ -35,15 +35,17 @@ impl<M: Machine> Inner<M> {
 
     /// Whether nothing is mapped in `range` and no stack's guard gap lies there.
     pub(super) fn is_free(&self, range: VirtRange) -> bool {
-        let next = self.vmas.as_slice().get(self.vmas.position(range.start));
-        next.is_none_or(|v| range.end <= guarded_start(v))
+        let next = self.vmas.from(range.start);
+        next.is_none_or(|slot| range.end <= guarded_start(self.vmas.get(slot)))
     }
 
     fn highest_gap(&self, len: u64) -> Option<VirtAddr> {
-        let vmas = self.vmas.as_slice();
         let mut end = self.mmap_top;
+        let mut next = self.vmas.last();
         // VMAs that begin at or above the top only count by their guard gap.
-        for vma in vmas.iter().rev() {
+        while let Some(slot) = next {
+            next = self.vmas.before(slot);
+            let vma = self.vmas.get(slot);
             let below = vma.range.end;
             if below < end && end - below >= len && end.0 - len >= MMAP_MIN_ADDR {
                 return Some(VirtAddr(end.0 - len));
@@ -55,7 +57,8 @@ impl<M: Machine> Inner<M> {
 
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {
         let mut start = self.mmap_top;
-        for vma in &self.vmas.as_slice()[self.vmas.position(start)..] {
+        let above = VirtRange::new(start, M::Pte::USER_END);
+        for vma in self.vmas.iter_in(above) {
             let end = guarded_start(vma);
             if end > start && end - start >= len {
                 return Some(start);

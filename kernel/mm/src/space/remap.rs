@@ -6,8 +6,7 @@ use crate::frame::Mm;
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
-use crate::vma::{Vma, VmaFlags};
-use alloc::vec::Vec;
+use crate::vma::{Taken, Vma, VmaFlags};
 
 /// One mremap, checked and in whole pages.
 struct Remap {
@@ -33,7 +32,7 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<VirtAddr, Error> {
         let request = check::<M>(old, old_len, new_len, may_move, dont_unmap, fixed)?;
         let mut inner = self.inner.lock();
-        let mut gone = Vec::new();
+        let mut gone = [Taken::default(), Taken::default()];
         let result = inner.remap(&self.mm, self.asid, &request, &mut gone);
         let locked = inner
             .vmas
@@ -97,7 +96,7 @@ impl<M: Machine> Inner<M> {
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        gone: &mut Vec<Vma<M>>,
+        gone: &mut [Taken<M>; 2],
     ) -> Result<VirtAddr, Error> {
         let Remap { old, new_len, .. } = *request;
         let vma = self
@@ -114,7 +113,7 @@ impl<M: Machine> Inner<M> {
         if request.fixed.is_none() && !request.dont_unmap {
             if new_len <= old.len() && !old.is_empty() {
                 if new_len < old.len() {
-                    *gone = self.remove(
+                    gone[0] = self.remove(
                         mm,
                         asid,
                         VirtRange {
@@ -189,7 +188,7 @@ impl<M: Machine> Inner<M> {
         asid: Asid,
         request: &Remap,
         vma: Vma<M>,
-        gone: &mut Vec<Vma<M>>,
+        gone: &mut [Taken<M>; 2],
     ) -> Result<VirtAddr, Error> {
         let old = request.old;
         let to = match request.fixed {
@@ -200,9 +199,7 @@ impl<M: Machine> Inner<M> {
         };
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.vmas.reserve(4)?;
-        let leaving = self.vmas.overlapping(new).len() + self.vmas.overlapping(old).len();
-        gone.try_reserve(leaving).map_err(|_| Error::NoMem)?;
-        gone.append(&mut self.remove(mm, asid, new)?);
+        gone[0] = self.remove(mm, asid, new)?;
         let moved = VirtRange {
             start: old.start,
             end: old.start + old.len().min(request.new_len),
@@ -217,13 +214,13 @@ impl<M: Machine> Inner<M> {
         result?;
         let mut target = vma;
         target.cut_below(old.start);
-        target.range = new;
+        target.move_to(new);
         if request.dont_unmap {
             // The old range stays mapped, empty and unlocked.
             self.vmas
                 .update(old, |v| v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT);
         } else if !old.is_empty() {
-            gone.append(&mut self.remove(mm, asid, old)?);
+            gone[1] = self.remove(mm, asid, old)?;
         }
         self.vmas.insert(target);
         self.note_total();

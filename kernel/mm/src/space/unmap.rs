@@ -7,9 +7,8 @@ use crate::object::Object;
 use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::table::{Zap, zap_range};
 use crate::tlb::Gather;
-use crate::vma::{Backing, Vma};
+use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 impl<M: Machine> AddressSpace<M> {
     /// munmap(2): the range need not be mapped; EINVAL unless aligned, not empty and in user space; ENOMEM when a VMA would
@@ -44,7 +43,7 @@ impl<M: Machine> AddressSpace<M> {
             vmas, table, rss, ..
         } = &mut *inner;
         let mut gather = Gather::new(&self.mm, self.asid);
-        for vma in vmas.as_slice() {
+        for vma in vmas.iter() {
             let Backing::Object {
                 object: o, offset, ..
             } = &vma.backing
@@ -82,14 +81,14 @@ impl<M: Machine> Inner<M> {
         mm: &Mm<M>,
         asid: Asid,
         range: VirtRange,
-    ) -> Result<Vec<Vma<M>>, OutOfMemory> {
-        if self.vmas.overlapping(range).is_empty() {
-            return Ok(Vec::new());
+    ) -> Result<Taken<M>, OutOfMemory> {
+        if self.vmas.is_clear(range) {
+            return Ok(Taken::default());
         }
         self.vmas.reserve_take(range, 0)?;
         let removed = self.vmas.take(range)?;
         let mut gather = Gather::new(mm, asid);
-        for vma in &removed {
+        for vma in removed.iter() {
             self.zap(mm, vma, vma.range, &mut gather, Zap::default());
         }
         gather.finish();

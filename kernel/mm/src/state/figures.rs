@@ -88,20 +88,11 @@ impl<M: Machine> Inner<M> {
     }
     /// Private writable pages (VmData).
     pub(crate) fn data_pages(&self) -> u64 {
-        self.pages_where(Vma::is_data)
+        self.vmas.figures().data
     }
     /// Locked pages (VmLck).
     pub(crate) fn locked_pages(&self) -> u64 {
-        self.pages_where(|v| v.flags.contains(VmaFlags::LOCKED))
-    }
-    /// Pages of the VMAs that `f` wants.
-    pub(crate) fn pages_where(&self, f: impl Fn(&Vma<M>) -> bool) -> u64 {
-        self.vmas
-            .as_slice()
-            .iter()
-            .filter(|v| f(v))
-            .map(|v| v.range.pages())
-            .sum()
+        self.vmas.figures().locked
     }
     /// Notes how much is mapped now.
     pub(crate) fn note_total(&mut self) {

@@ -114,7 +114,7 @@ impl<M: Machine> Drop for AddressSpace<M> {
             dead: true,
             ..Zap::default()
         };
-        for vma in inner.vmas.as_slice() {
+        for vma in inner.vmas.iter() {
             zap_range(&self.mm, &mut inner.table, vma.range, &mut gather, &mut zap);
         }
         gather.finish();

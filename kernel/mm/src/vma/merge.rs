@@ -1,7 +1,7 @@
 //! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and pages that go on where
 //! the lower one stops.
 
-use super::types::{Backing, Vma};
+use super::types::{AnonVma, Backing, Vma};
 use crate::arch::Machine;
 use alloc::sync::Arc;
 
@@ -11,11 +11,30 @@ pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
         && low.prot == high.prot
         && low.flags == high.flags
         && continues(low, high)
+        && one_history(low.anon_vma, high.anon_vma)
+}
+
+/// The history that one of two neighbours may take from the other, when they could be one but for their protection.
+/// Histories that a fork brought are not handed on.
+pub fn kin<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> Option<AnonVma> {
+    let alike =
+        low.range.end == high.range.start && low.flags == high.flags && continues(low, high);
+    let history = high.anon_vma.or(low.anon_vma);
+    history.filter(|h| alike && !h.inherited)
+}
+
+/// Private pages of two histories stay apart; what has none yet joins any that no fork brought.
+fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
+    match (low, high) {
+        (Some(low), Some(high)) => low.id == high.id,
+        (Some(one), None) | (None, Some(one)) => !one.inherited,
+        (None, None) => true,
+    }
 }
 
 fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
     match (&low.backing, &high.backing) {
-        (Backing::Anon, Backing::Anon) => true,
+        (Backing::Anon, Backing::Anon) => low.moved == high.moved,
         (
             Backing::Object {
                 object: a,

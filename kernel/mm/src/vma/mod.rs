@@ -4,5 +4,5 @@ pub mod merge;
 pub mod tree;
 mod types;
 
-pub use tree::VmaTree;
-pub use types::{Backing, MappedFile, Prot, Vma, VmaFlags};
+pub use tree::{Figures, Slot, Taken, VmaTree};
+pub use types::{AnonVma, Backing, MappedFile, Prot, Vma, VmaFlags};

@@ -115,8 +115,21 @@ pub struct Vma<M: Machine> {
     pub flags: VmaFlags,
     /// Where its pages come from.
     pub backing: Backing<M>,
-    /// Whether it has, or had, pages of its own (not the object's): fork must copy entries (Linux: anon_vma).
+    /// Whether it has, or had, entries that are not the object's (own pages, zero pages): fork must copy them.
     pub has_anon: bool,
+    /// Since its first private write: whose pages it has, and whether they are a parent's too (Linux: anon_vma).
+    pub anon_vma: Option<AnonVma>,
+    /// Pages that an anonymous area was moved by since its first write, modulo 2^64 (Linux: vm_pgoff less its page).
+    pub moved: u64,
+}
+
+/// The history of a VMA's private pages: areas of one history may become one again, others may not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AnonVma {
+    /// Equal for areas that were one, or neighbours, when they were first written.
+    pub id: u64,
+    /// A fork brought it here, so it never takes in what has no history (Linux: the chain of anon_vmas is not singular).
+    pub inherited: bool,
 }
 
 impl<M: Machine> Clone for Vma<M> {
@@ -127,11 +140,34 @@ impl<M: Machine> Clone for Vma<M> {
             flags: self.flags,
             backing: self.backing.clone(),
             has_anon: self.has_anon,
+            anon_vma: self.anon_vma,
+            moved: self.moved,
         }
     }
 }
 
 impl<M: Machine> Vma<M> {
+    /// A VMA without pages.
+    pub fn new(range: VirtRange, prot: Prot, flags: VmaFlags, backing: Backing<M>) -> Self {
+        Vma {
+            range,
+            prot,
+            flags,
+            backing,
+            has_anon: false,
+            anon_vma: None,
+            moved: 0,
+        }
+    }
+    /// The same VMA at another address (mremap). Pages that were written keep their place in its history.
+    pub fn move_to(&mut self, range: VirtRange) {
+        let by = self.range.start.page().0.wrapping_sub(range.start.page().0);
+        self.moved = match self.anon_vma {
+            Some(_) => self.moved.wrapping_add(by),
+            None => 0,
+        };
+        self.range = range;
+    }
     /// Whether writes reach the object.
     pub fn shared(&self) -> bool {
         self.flags.contains(VmaFlags::SHARED)

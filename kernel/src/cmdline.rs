@@ -3,6 +3,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use mm::switch::Switch;
 use spin::Once;
 
 /// What the command line said.
@@ -24,6 +25,8 @@ pub struct CommandLine {
     pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
+    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see [`crate::thp`].
+    pub memory: Vec<(String, String)>,
     /// Words that nobody knows; boot reports them.
     pub unknown: Vec<String>,
 }
@@ -52,6 +55,7 @@ fn parse(text: &str) -> CommandLine {
         loglevel: 7,
         no_input: false,
         crash: None,
+        memory: Vec::new(),
         unknown: Vec::new(),
     };
     let mut words = words(text).into_iter();
@@ -81,10 +85,10 @@ fn words(text: &str) -> Vec<String> {
 
 impl CommandLine {
     fn take(&mut self, word: &str) {
-        match word
+        let (name, value) = word
             .split_once('=')
-            .map_or((word, None), |(name, value)| (name, Some(value)))
-        {
+            .map_or((word, None), |(name, value)| (name, Some(value)));
+        match (name, value) {
             ("init", Some(path)) => self.init = path.into(),
             ("norandmaps", None) => self.norandmaps = true,
             ("quiet", None) => self.loglevel = 4,
@@ -95,6 +99,12 @@ impl CommandLine {
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.noinput", None) => self.no_input = true,
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
+            ("transparent_hugepage" | "thp_anon", Some(value)) => {
+                self.memory.push((name.into(), value.into()))
+            }
+            (name, Some(value)) if Switch::by_name(name).is_some() => {
+                self.memory.push((name.into(), value.into()))
+            }
             // Loaders add these; they say nothing to us.
             ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
             (name, value) => {

@@ -32,6 +32,7 @@ mod symbols;
 mod syscall;
 mod task;
 mod tests;
+mod thp;
 mod timers;
 mod trap;
 mod uaccess;
@@ -61,6 +62,12 @@ fn run(info: &BootInfo) -> ! {
     for word in &cmdline.unknown {
         log::warn!("unknown command-line word \"{word}\" ignored (passed to init)");
     }
+    thp::from_command_line(
+        cmdline
+            .memory
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    );
     if let Some(how) = &cmdline.crash {
         tests::crash(how);
     }

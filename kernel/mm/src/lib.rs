@@ -36,6 +36,7 @@
 //! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 240 [`sync::rank::ZONE`] | one | the free lists and the counts of frames |
+//! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |
 //!
 //! Two locks of one rank are never held together: fork locks the parent only, because nobody else can see the child yet.

@@ -29,6 +29,8 @@ pub mod rank {
     pub const KERNEL_SPACE: u8 = 235;
     /// Free lists and counts of frames.
     pub const ZONE: u8 = 240;
+    /// The settings of multi-size THP.
+    pub const THP: u8 = 245;
     /// The console and the log.
     pub const CONSOLE: u8 = 250;
 }

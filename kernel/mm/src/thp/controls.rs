@@ -1,15 +1,142 @@
-//! The model behind `/sys/kernel/mm/transparent_hugepage`.
+//! The model behind `/sys/kernel/mm/transparent_hugepage`: words and numbers that programs write, and the two sets of
+//! sizes that follow from them, which a fault reads with one load. Names, meanings and defaults are Linux's
+//! (transhuge.rst); the top-level default is `always`, as Debian's kernels have it.
 
+use super::ORDERS;
+use super::PMD_ORDER;
 use super::policy::Orders;
-use crate::sync::{AtomicU32, Ordering};
+use super::words::{Words, words};
+use crate::addr::Order;
+use crate::sync::{AtomicU32, Lock, Ordering, rank};
 
-/// What is allowed, as two sets that a fault reads with one load each.
-#[derive(Default)]
+words! {
+    /// `enabled`: which areas may have what a size inherits.
+    Enabled {
+        /// Every area.
+        Always = "always",
+        /// Areas with MADV_HUGEPAGE.
+        Madvise = "madvise",
+        /// None.
+        Never = "never",
+    }
+}
+words! {
+    /// `hugepages-<size>kB/enabled`: which areas may have folios of this size.
+    SizeEnabled {
+        /// Every area.
+        Always = "always",
+        /// Those that the top-level `enabled` allows.
+        Inherit = "inherit",
+        /// Areas with MADV_HUGEPAGE.
+        Madvise = "madvise",
+        /// None.
+        Never = "never",
+    }
+}
+words! {
+    /// `defrag`: how hard a fault tries to get a folio. A fault here takes what is free, so it only remembers the word.
+    Defrag {
+        /// At once, in every area.
+        Always = "always",
+        /// Later.
+        Defer = "defer",
+        /// Later, at once in areas with MADV_HUGEPAGE.
+        DeferMadvise = "defer+madvise",
+        /// At once in areas with MADV_HUGEPAGE.
+        Madvise = "madvise",
+        /// Not at all.
+        Never = "never",
+    }
+}
+words! {
+    /// `shmem_enabled`: shared memory has single pages here, so it is only remembered.
+    ShmemEnabled {
+        /// Every page.
+        Always = "always",
+        /// Inside the file only.
+        WithinSize = "within_size",
+        /// Areas with MADV_HUGEPAGE.
+        Advise = "advise",
+        /// None.
+        Never = "never",
+        /// None, mounts that ask for it included.
+        Deny = "deny",
+        /// Every page, mounts that do not ask included.
+        Force = "force",
+    }
+}
+
+const SIZES: usize = *ORDERS.end() as usize + 1;
+
+/// What was written to the files.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The top-level `enabled`.
+    pub enabled: Enabled,
+    /// `hugepages-<size>kB/enabled` by order; only those of [`ORDERS`] mean anything.
+    pub sizes: [SizeEnabled; SIZES],
+    /// `defrag`.
+    pub defrag: Defrag,
+    /// `shmem_enabled`.
+    pub shmem: ShmemEnabled,
+    /// `use_zero_page`: a read fault may map 2 MiB of zeros at once.
+    pub use_zero_page: bool,
+    /// `shrink_underused`: folios that are mostly zeros may be split. Nothing looks for them yet.
+    pub shrink_underused: bool,
+}
+
+impl Settings {
+    /// Linux's defaults.
+    pub const DEFAULT: Settings = {
+        let mut sizes = [SizeEnabled::Never; SIZES];
+        sizes[PMD_ORDER.0 as usize] = SizeEnabled::Inherit;
+        Settings {
+            enabled: Enabled::Always,
+            sizes,
+            defrag: Defrag::Madvise,
+            shmem: ShmemEnabled::Never,
+            use_zero_page: true,
+            shrink_underused: true,
+        }
+    };
+
+    /// The sizes that an area may have, with or without MADV_HUGEPAGE.
+    pub fn orders(&self, advised: bool) -> Orders {
+        let inherited =
+            self.enabled == Enabled::Always || advised && self.enabled == Enabled::Madvise;
+        let allows = |size| match size {
+            SizeEnabled::Always => true,
+            SizeEnabled::Inherit => inherited,
+            SizeEnabled::Madvise => advised,
+            SizeEnabled::Never => false,
+        };
+        let allowed = ORDERS.filter(|order| allows(self.sizes[*order as usize]));
+        Orders(allowed.fold(0, |set, order| set | 1 << order))
+    }
+}
+
+/// The settings, and what a fault needs of them as two sets that it reads with one load each.
 pub struct Controls {
+    settings: Lock<Settings, { rank::THP }>,
     /// Sizes for every area.
     always: AtomicU32,
     /// Sizes for areas with MADV_HUGEPAGE.
     advised: AtomicU32,
+    /// Whether read faults may map the huge page of zeros.
+    zero_page: AtomicU32,
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        let controls = Controls {
+            settings: Lock::new(Settings::DEFAULT),
+            always: AtomicU32::new(0),
+            advised: AtomicU32::new(0),
+            zero_page: AtomicU32::new(0),
+        };
+        controls.change(|_| {});
+        controls
+    }
 }
 
 impl Controls {
@@ -18,5 +145,35 @@ impl Controls {
     pub fn orders(&self, advised: bool) -> Orders {
         let set = if advised { &self.advised } else { &self.always };
         Orders(set.load(Ordering::Relaxed))
+    }
+
+    /// Whether a read fault may map 2 MiB of zeros.
+    #[inline]
+    pub fn use_zero_page(&self) -> bool {
+        self.zero_page.load(Ordering::Relaxed) != 0
+    }
+
+    /// What was written last.
+    pub fn settings(&self) -> Settings {
+        *self.settings.lock()
+    }
+
+    /// Changes the settings; faults from now on go by them.
+    pub fn change(&self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = self.settings.lock();
+        change(&mut settings);
+        // Relaxed: a fault that runs at the same time may go by the old set.
+        self.always
+            .store(settings.orders(false).0, Ordering::Relaxed);
+        self.advised
+            .store(settings.orders(true).0, Ordering::Relaxed);
+        self.zero_page
+            .store(settings.use_zero_page.into(), Ordering::Relaxed);
+    }
+
+    /// Sets one size. Panics for an order that anonymous memory cannot have.
+    pub fn set_size(&self, order: Order, to: SizeEnabled) {
+        assert!(ORDERS.contains(&order.0), "no folios of order {}", order.0);
+        self.change(|settings| settings.sizes[order.0 as usize] = to);
     }
 }

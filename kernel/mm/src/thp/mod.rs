@@ -1,12 +1,16 @@
 //! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]), which one a fault takes ([`policy`]), and
-//! what became of it ([`stats`]). Names and meanings are those of Linux's transhuge.rst and of seed 002.
+//! what became of it ([`stats`]). [`words`] reads and prints what programs see of it, [`boot`] what the command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
 
+pub mod boot;
 pub mod controls;
+pub mod khugepaged;
 pub mod policy;
 pub mod stats;
+pub mod words;
 
 pub use controls::Controls;
-pub use policy::{Facts, Orders};
+pub use khugepaged::{CollapseLimits, Khugepaged};
+pub use policy::{Disable, Facts, Orders};
 pub use stats::{Stat, ThpStats};
 
 /// The orders that anonymous folios larger than a page may have: 16 kB to 2 MiB.
@@ -21,4 +25,6 @@ pub struct Thp {
     pub controls: Controls,
     /// What happened, by size.
     pub stats: ThpStats,
+    /// What khugepaged goes by, and what it did.
+    pub khugepaged: Khugepaged,
 }

@@ -1,6 +1,6 @@
 //! Which order a fault takes: a pure function from facts.
 
-use super::{ORDERS, PMD_ORDER};
+use super::{Controls, ORDERS, PMD_ORDER};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 
 /// A set of orders, one bit each.
@@ -32,6 +32,51 @@ impl Orders {
     #[inline]
     pub const fn below(self, order: Order) -> Orders {
         Orders(self.0 & ((1 << order.0) - 1))
+    }
+}
+
+/// prctl(PR_SET_THP_DISABLE): what a process has forbidden itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum Disable {
+    /// Nothing.
+    #[default]
+    No = 0,
+    /// Large folios, everywhere.
+    Yes = 1,
+    /// Large folios where there is no MADV_HUGEPAGE (PR_THP_DISABLE_EXCEPT_ADVISED).
+    ExceptAdvised = 3,
+}
+
+impl Disable {
+    /// From the number that prctl(PR_GET_THP_DISABLE) returns.
+    pub const fn from_number(number: u32) -> Option<Disable> {
+        match number {
+            0 => Some(Disable::No),
+            1 => Some(Disable::Yes),
+            3 => Some(Disable::ExceptAdvised),
+            _ => None,
+        }
+    }
+    /// Whether it forbids an area, with or without MADV_HUGEPAGE, everything but single pages.
+    #[inline]
+    pub const fn forbids(self, advised: bool) -> bool {
+        match self {
+            Disable::No => false,
+            Disable::Yes => true,
+            Disable::ExceptAdvised => !advised,
+        }
+    }
+}
+
+/// The sizes that an area may have: with or without MADV_HUGEPAGE (`advised`) and MADV_NOHUGEPAGE (`no_huge`), in a process
+/// with this [`Disable`].
+#[inline]
+pub fn allowed(controls: &Controls, advised: bool, no_huge: bool, disable: Disable) -> Orders {
+    if no_huge || disable.forbids(advised) {
+        Orders::NONE
+    } else {
+        controls.orders(advised)
     }
 }
 

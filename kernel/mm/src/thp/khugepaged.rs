@@ -1,0 +1,107 @@
+//! khugepaged's settings and counts: `/sys/kernel/mm/transparent_hugepage/khugepaged`, transhuge.rst.
+
+use super::PMD_ORDER;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// How much of a range may be missing or shared for it to become one folio.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollapseLimits {
+    /// Pages that are not there, or are the page of zeros.
+    pub max_ptes_none: u32,
+    /// Pages that others map, too.
+    pub max_ptes_shared: u32,
+}
+
+impl CollapseLimits {
+    /// What MADV_COLLAPSE goes by: anything.
+    pub const ANY: CollapseLimits = CollapseLimits {
+        max_ptes_none: PMD_ORDER.pages() as u32,
+        max_ptes_shared: PMD_ORDER.pages() as u32,
+    };
+}
+
+macro_rules! knobs {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $initial:expr, $range:expr;)*) => {
+        /// A number that can be written.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum Knob { $($(#[$doc])* $name,)* }
+        impl Knob {
+            /// Every knob with the name of its file.
+            pub const ALL: &'static [(Knob, &'static str)] = &[$((Knob::$name, $text)),*];
+            const INITIAL: &'static [u32] = &[$($initial),*];
+            const RANGES: &'static [core::ops::RangeInclusive<u32>] = &[$($range),*];
+        }
+    };
+}
+
+const PTES: u32 = PMD_ORDER.pages() as u32;
+
+knobs! {
+    /// 1: it may wait for a folio (it takes what is free all the same).
+    Defrag = "defrag", 1, 0..=1;
+    /// Pages that one round looks at.
+    PagesToScan = "pages_to_scan", 8 * PTES, 1..=u32::MAX;
+    /// Between two rounds.
+    ScanSleep = "scan_sleep_millisecs", 10_000, 0..=u32::MAX;
+    /// After a folio could not be had.
+    AllocSleep = "alloc_sleep_millisecs", 60_000, 0..=u32::MAX;
+    /// Pages of a range that may be missing.
+    MaxPtesNone = "max_ptes_none", PTES - 1, 0..=PTES - 1;
+    /// Pages of a range that may be in swap: there is none.
+    MaxPtesSwap = "max_ptes_swap", PTES / 8, 0..=PTES - 1;
+    /// Pages of a range that may be shared.
+    MaxPtesShared = "max_ptes_shared", PTES / 2, 0..=PTES - 1;
+}
+
+/// khugepaged's settings and counts.
+pub struct Khugepaged {
+    knobs: [AtomicU32; Knob::ALL.len()],
+    full_scans: AtomicU64,
+    pages_collapsed: AtomicU64,
+}
+
+impl Default for Khugepaged {
+    fn default() -> Self {
+        Khugepaged {
+            knobs: core::array::from_fn(|i| AtomicU32::new(Knob::INITIAL[i])),
+            full_scans: AtomicU64::new(0),
+            pages_collapsed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Khugepaged {
+    /// A number.
+    pub fn get(&self, knob: Knob) -> u32 {
+        self.knobs[knob as usize].load(Ordering::Relaxed)
+    }
+    /// Sets a number; `false`, and nothing changes, when it may not have this value.
+    pub fn set(&self, knob: Knob, value: u32) -> bool {
+        let allowed = Knob::RANGES[knob as usize].contains(&value);
+        if allowed {
+            self.knobs[knob as usize].store(value, Ordering::Relaxed);
+        }
+        allowed
+    }
+    /// What a range must satisfy.
+    pub fn limits(&self) -> CollapseLimits {
+        CollapseLimits {
+            max_ptes_none: self.get(Knob::MaxPtesNone),
+            max_ptes_shared: self.get(Knob::MaxPtesShared),
+        }
+    }
+    /// Every area of every process has been looked at once more.
+    pub fn count_full_scan(&self) {
+        self.full_scans.fetch_add(1, Ordering::Relaxed);
+    }
+    /// A range has become one folio.
+    pub fn count_collapsed(&self) {
+        self.pages_collapsed.fetch_add(1, Ordering::Relaxed);
+    }
+    /// `full_scans` and `pages_collapsed`.
+    pub fn counts(&self) -> (u64, u64) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.full_scans), count(&self.pages_collapsed))
+    }
+}

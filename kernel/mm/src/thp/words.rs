@@ -1,0 +1,55 @@
+//! Settings that are words: a file shows all of them and puts the chosen one in brackets, a program writes one of them.
+
+use core::fmt;
+
+/// A setting with a fixed list of words.
+pub trait Words: Copy + PartialEq + 'static {
+    /// Every value with its word, in the order in which the file shows them.
+    const ALL: &'static [(Self, &'static str)];
+
+    /// The value that `text` names. Programs write a NUL or a newline at the end: they do not count.
+    fn parse(text: &str) -> Option<Self> {
+        let text = stripped(text);
+        let (value, _) = Self::ALL.iter().find(|(_, word)| *word == text)?;
+        Some(*value)
+    }
+
+    /// All words, this one in brackets: `always [madvise] never`.
+    fn shown(self) -> impl fmt::Display {
+        fmt::from_fn(move |out| {
+            for (i, (value, word)) in Self::ALL.iter().enumerate() {
+                let blank = if i == 0 { "" } else { " " };
+                match *value == self {
+                    true => write!(out, "{blank}[{word}]")?,
+                    false => write!(out, "{blank}{word}")?,
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// `text` without the NULs and blanks around it.
+pub fn stripped(text: &str) -> &str {
+    text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace())
+}
+
+/// A decimal number of at most `max`, as written to a file.
+pub fn number(text: &str, max: u32) -> Option<u32> {
+    let text = stripped(text);
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|n| digits && *n <= max)
+}
+
+/// An enum whose values have words.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $($(#[$value_doc])* $value,)* }
+        impl Words for $name {
+            const ALL: &'static [($name, &'static str)] = &[$(($name::$value, $word)),*];
+        }
+    };
+}
+pub(super) use words;

@@ -1,0 +1,41 @@
+//! Multi-size THP outside the memory manager: what the command line says of it.
+
+use crate::machine::mm;
+use mm::switch::{Switch, on_or_off};
+use mm::thp::boot;
+
+/// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order given. A bad value is
+/// logged and changes nothing.
+pub fn from_command_line<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) {
+    let mut first = true;
+    for (name, value) in words {
+        match name {
+            "transparent_hugepage" => {
+                report(name, value, boot::transparent_hugepage(controls(), value))
+            }
+            "thp_anon" => {
+                let result = boot::thp_anon(controls(), value, first);
+                first &= result.is_err();
+                report(name, value, result);
+            }
+            _ => set_switch(name, value),
+        }
+    }
+}
+
+fn controls() -> &'static mm::thp::Controls {
+    &mm().thp().controls
+}
+
+fn report(name: &str, value: &str, result: Result<(), boot::BadValue>) {
+    if let Err(why) = result {
+        log::warn!("{name}={value} ignored: {why}");
+    }
+}
+
+fn set_switch(name: &str, value: &str) {
+    match (Switch::by_name(name), on_or_off(value)) {
+        (Some(switch), Some(on)) => mm().switches().set(switch, on),
+        _ => log::warn!("{name}={value} ignored: neither on nor off"),
+    }
+}

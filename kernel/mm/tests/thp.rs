@@ -336,3 +336,21 @@ fn blocks_are_naturally_aligned() {
         assert!(block.contains(VirtAddr(0x1234_5678)));
     }
 }
+
+#[test]
+fn orders_that_fit_an_area() {
+    for (start, end, wanted) in [
+        (0, 2 * MIB, Orders::ALL),
+        (4096, 4 * MIB, Orders::ALL),
+        (4096, 4 * MIB - 4096, Orders::ALL.below(Order(9))),
+        (4096, 5 * 4096, Orders::NONE),
+        (4 * 4096, 8 * 4096, set(&[2])),
+        (4096, 4096, Orders::NONE),
+        (u64::MAX - 0xfff, u64::MAX, Orders::NONE),
+    ] {
+        let got = policy::fitting(range(start, end), Orders::ALL);
+        assert_eq!(got, wanted, "{start:#x} {end:#x}");
+    }
+    let got = policy::fitting(range(0, 2 * MIB), set(&[4]));
+    assert_eq!(got, set(&[4]));
+}

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::{general as abi, prctl as pr};
 use mm::sync::Lock;
+use mm::thp::Disable;
 
 /// uname -r: the Linux whose interface this is.
 pub const RELEASE: &str = "6.12.0-quire";
@@ -145,15 +146,30 @@ pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result
         pr::PR_GET_KEEPCAPS | pr::PR_GET_SECCOMP | pr::PR_GET_TIMING => return Ok(0),
         pr::PR_SET_TIMERSLACK => {}
         pr::PR_GET_TIMERSLACK => return Ok(50_000),
-        pr::PR_SET_THP_DISABLE if a <= 1 && b | c | d == 0 => {
-            process.thp_disabled.store(a == 1, Relaxed)
+        pr::PR_SET_THP_DISABLE if c | d == 0 => {
+            let disable = thp_disable(a != 0, b)?;
+            process.with_space(|space| space.set_thp_disable(disable));
         }
         pr::PR_GET_THP_DISABLE if a | b | c | d == 0 => {
-            return Ok(u64::from(process.thp_disabled.load(Relaxed)));
+            let disable = process.with_space(|space| space.thp_disable());
+            return Ok(disable.map_or(0, |disable| disable as u64));
         }
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
+}
+
+/// PR_SET_THP_DISABLE's flag: areas with MADV_HUGEPAGE are exempt. Newer than the headers in use.
+const PR_THP_DISABLE_EXCEPT_ADVISED: u64 = 1 << 1;
+
+/// What PR_SET_THP_DISABLE's arguments ask for.
+fn thp_disable(disable: bool, flags: u64) -> Result<Disable> {
+    match (disable, flags) {
+        (false, 0) => Ok(Disable::No),
+        (true, 0) => Ok(Disable::Yes),
+        (true, PR_THP_DISABLE_EXCEPT_ADVISED) => Ok(Disable::ExceptAdvised),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// personality(2): only ADDR_NO_RANDOMIZE has an effect.

@@ -62,8 +62,6 @@ pub struct Process {
     pub(super) children_faults: AtomicU64,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub(crate) no_new_privs: AtomicBool,
-    /// prctl(PR_SET_THP_DISABLE).
-    pub(crate) thp_disabled: AtomicBool,
     /// A child has ended, stopped or gone on.
     pub child_events: WaitQueue,
     /// The process has ended (pidfd).
@@ -111,7 +109,6 @@ impl Process {
             faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
-            thp_disabled: AtomicBool::new(false),
             child_events: WaitQueue::new(),
             exit_events: WaitQueue::new(),
             signal_queue: WaitQueue::new(),
@@ -143,9 +140,6 @@ impl Process {
         child
             .no_new_privs
             .store(self.no_new_privs.load(Relaxed), Relaxed);
-        child
-            .thp_disabled
-            .store(self.thp_disabled.load(Relaxed), Relaxed);
         *child.image.lock() = self.image();
         *child.credentials.lock() = self.credentials(Credentials::clone);
         *child.handlers.lock() = handlers;

@@ -13,6 +13,7 @@ impl<M: Machine> AddressSpace<M> {
     /// child faults them in. On failure nothing is left of the child and the parent's counts are as before.
     pub fn fork(&self) -> Result<Self, OutOfMemory> {
         let mut child = AddressSpace::new(&self.mm)?;
+        child.set_thp_disable(self.thp_disable());
         let parent = self.inner.lock();
         let mut gather = Gather::new(&self.mm, self.asid);
         let result = copy(&self.mm, &parent, child.inner.get_mut(), &mut gather);

@@ -12,6 +12,6 @@ mod remap;
 mod unmap;
 
 pub use crate::state::{
-    AddressSpace, Advice, Error, Limits, MMAP_MIN_ADDR, MapRequest, PageInfo, Place,
-    STACK_GUARD_GAP, Smaps, Usage,
+    AddressSpace, Advice, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR, MapRequest,
+    PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
 };

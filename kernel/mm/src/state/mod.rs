@@ -5,13 +5,16 @@ mod figures;
 mod types;
 
 pub(crate) use figures::{Rss, may_commit};
-pub use types::{Advice, Error, Limits, MapRequest, PageInfo, Place, Smaps, Usage};
+pub use types::{
+    Advice, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, PageInfo, Place, Smaps, Usage,
+};
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
 use crate::frame::{Mm, OutOfMemory};
-use crate::sync::{Lock, rank};
+use crate::sync::{AtomicU32, Lock, Ordering, rank};
 use crate::table::{PageTable, Zap, zap_range};
+use crate::thp::Disable;
 use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
 use alloc::sync::Arc;
@@ -26,6 +29,8 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
     pub(crate) asid: Asid,
     pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
+    /// A [`Disable`] by number.
+    thp_disable: AtomicU32,
 }
 
 /// What the lock of the space covers.
@@ -62,6 +67,7 @@ impl<M: Machine> AddressSpace<M> {
             mm: mm.clone(),
             asid: mm.take_asid(),
             inner: Lock::new(inner),
+            thp_disable: AtomicU32::new(Disable::No as u32),
         })
     }
 
@@ -84,6 +90,14 @@ impl<M: Machine> AddressSpace<M> {
     /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the caller's.
     pub fn set_mmap_top(&self, top: VirtAddr) {
         self.inner.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
+    }
+    /// prctl(PR_SET_THP_DISABLE): what the process has forbidden itself.
+    pub fn thp_disable(&self) -> Disable {
+        Disable::from_number(self.thp_disable.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+    /// Sets it for faults from now on; folios that are there stay.
+    pub fn set_thp_disable(&self, disable: Disable) {
+        self.thp_disable.store(disable as u32, Ordering::Relaxed);
     }
     /// Makes this the current CPU's user half.
     pub fn activate(&self) {

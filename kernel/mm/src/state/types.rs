@@ -165,6 +165,30 @@ pub struct Smaps {
     pub anon_huge: u64,
     /// Locked.
     pub locked: u64,
+    /// Private memory by the order of the folio it lies in.
+    pub folios: [FolioUse; FOLIO_ORDERS],
+}
+
+/// Orders of folios that are told apart: 0 (4 kB) to 9 (2 MiB).
+pub const FOLIO_ORDERS: usize = 10;
+
+/// How folios of one order are mapped, counted in folios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FolioUse {
+    /// All of their pages, side by side and in order.
+    pub whole: u64,
+    /// Some of their pages.
+    pub part: u64,
+    /// Of those that are mapped whole: with the contiguous bit in every entry, or by one entry of a higher table.
+    pub contpte: u64,
+}
+
+impl core::ops::AddAssign for FolioUse {
+    fn add_assign(&mut self, other: FolioUse) {
+        self.whole += other.whole;
+        self.part += other.part;
+        self.contpte += other.contpte;
+    }
 }
 
 /// What one page of an address space is (pagemap, mincore).

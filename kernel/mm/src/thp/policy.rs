@@ -105,6 +105,20 @@ pub fn block(va: VirtAddr, order: Order) -> VirtRange {
     }
 }
 
+/// Those of `orders` of which a naturally aligned block fits into the area.
+pub fn fitting(vma: VirtRange, orders: Orders) -> Orders {
+    let fits = |order: &u8| {
+        let bytes = Order(*order).bytes();
+        let first = vma
+            .start
+            .align_up(bytes)
+            .map(|start| start.checked_add(bytes));
+        matches!(first, Some(Some(end)) if end <= vma.end)
+    };
+    let fitting = ORDERS.filter(|order| orders.contains(Order(*order)));
+    Orders(fitting.filter(fits).fold(0, |set, order| set | 1 << order))
+}
+
 /// The largest allowed order whose naturally aligned range lies in the area and in the hole; 0 when none does. The PMD order
 /// also wants the PMD entry itself.
 pub fn order(facts: &Facts) -> Order {

@@ -4,10 +4,12 @@ use super::dir::Subject;
 use crate::errno::Result;
 use crate::fs::inode::Device;
 use crate::fs::pseudo::Text;
-use crate::machine::Vma;
+use crate::machine::{AddressSpace, Vma};
+use alloc::format;
 use alloc::string::String;
-use mm::addr::{PAGE_SHIFT, VirtAddr};
-use mm::space::Smaps;
+use mm::addr::{Order, PAGE_SHIFT, VirtAddr};
+use mm::space::{FolioUse, Smaps};
+use mm::thp::policy;
 use mm::vma::{Backing, Prot, VmaFlags};
 
 /// The name starts in this column.
@@ -29,20 +31,31 @@ pub fn smaps(subject: &Subject, out: &mut Text) -> Result {
         space.for_each_vma(&mut |vma| {
             // It may have gone since it was looked at.
             if let Some(figures) = space.smaps(vma.range.start) {
-                entry(&Line::new(vma), &figures, out);
+                entry(&Line::new(vma), &figures, eligible(&space, vma), out);
             }
         });
     }
     Ok(())
 }
 
-fn entry(line: &Line, figures: &Smaps, out: &mut Text) {
+/// Whether faults in the area may get large folios.
+fn eligible(space: &AddressSpace, vma: &Vma) -> bool {
+    let (advised, no_huge) = (
+        vma.flags.contains(VmaFlags::HUGEPAGE),
+        vma.flags.contains(VmaFlags::NOHUGEPAGE),
+    );
+    let controls = &space.mm().thp().controls;
+    let orders = policy::allowed(controls, advised, no_huge, space.thp_disable());
+    matches!(vma.backing, Backing::Anon) && !policy::fitting(vma.range, orders).is_empty()
+}
+
+fn entry(line: &Line, figures: &Smaps, eligible: bool, out: &mut Text) {
     line.write(out);
     kb(out, "Size", (line.end - line.start) >> 10);
     kb(out, "KernelPageSize", PAGE_KB);
     kb(out, "MMUPageSize", PAGE_KB);
     figures_of(figures, false, out);
-    out.put(format_args!("THPeligible:    {:>8}\n", 0));
+    out.put(format_args!("THPeligible:    {:>8}\n", u8::from(eligible)));
     out.put(format_args!(
         "VmFlags: {}\n",
         flag_words(line.prot, line.flags)
@@ -200,6 +213,19 @@ fn figures_of(figures: &Smaps, rollup: bool, out: &mut Text) {
         kb(out, name, 0);
     }
     kb(out, "Locked", figures.locked >> 10);
+    folios_of(&figures.folios, out);
+}
+
+/// `Folios-64kB: 12 1 12`, for each size: how many folios are mapped whole, how many in part, and how many of the whole ones
+/// by contiguous entries (or one large one). Linux has no such lines.
+fn folios_of(folios: &[FolioUse], out: &mut Text) {
+    for (order, n) in (0..).map(Order).zip(folios) {
+        let name = format!("Folios-{}kB:", order.bytes() >> 10);
+        let (whole, part, contpte) = (n.whole, n.part, n.contpte);
+        out.put(format_args!(
+            "{name:<15} {whole:>8} {part:>8} {contpte:>8}\n"
+        ));
+    }
 }
 
 fn add(sum: &mut Smaps, other: &Smaps) {
@@ -215,6 +241,9 @@ fn add(sum: &mut Smaps, other: &Smaps) {
     sum.lazy_free += other.lazy_free;
     sum.anon_huge += other.anon_huge;
     sum.locked += other.locked;
+    for (sum, other) in sum.folios.iter_mut().zip(other.folios) {
+        *sum += other;
+    }
 }
 
 /// VmFlags: two letters each, in the order of Linux's bits.

@@ -1,10 +1,12 @@
 //! /sys, sysfs(5): as much as programs look for, and the memory manager's own part.
 
+mod quire;
+mod thp;
+
 use crate::arch;
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::mount::FileSystem;
 use crate::fs::tree::Tree;
-use crate::machine::mm;
 use alloc::sync::Arc;
 use mm::arch::{Cpu, Machine};
 use spin::Once;
@@ -44,7 +46,8 @@ fn build() -> Tree {
     // Which terminal the console is: cttyhack(1) and init systems ask.
     tree.show("class/tty/console/active", |out| out.is(TERMINAL_NAME));
     cpus(&tree);
-    quire(&tree);
+    thp::register(&tree);
+    quire::register(&tree);
     tree
 }
 
@@ -76,12 +79,4 @@ fn cpus(tree: &Tree) {
             out.is(0)
         });
     }
-}
-
-/// kernel/mm/quire: what Linux does not have.
-fn quire(tree: &Tree) {
-    tree.show("kernel/mm/quire/counters", |out| {
-        mm().for_each_event(&mut |name, value| out.line(format_args!("{name} {value}")));
-        Ok(())
-    });
 }

@@ -1,0 +1,127 @@
+//! /sys/kernel/mm/transparent_hugepage: the files of `mm::thp`, with Linux's names (transhuge.rst).
+
+use crate::errno::{Errno, Result};
+use crate::fs::tree::Tree;
+use crate::machine::mm;
+use alloc::format;
+use mm::addr::Order;
+use mm::thp::controls::Settings;
+use mm::thp::khugepaged::Knob;
+use mm::thp::stats::Stat;
+use mm::thp::words::{Words, number};
+use mm::thp::{ORDERS, PMD_ORDER};
+
+const ROOT: &str = "kernel/mm/transparent_hugepage";
+
+/// Statistics that Linux has and for which there is nothing to count here: no swap, no limits by group, and shared memory
+/// in single pages.
+const NEVER: &[&str] = &[
+    "anon_fault_fallback_charge",
+    "collapse_exceed_swap_pte",
+    "shmem_alloc",
+    "shmem_fallback",
+    "shmem_fallback_charge",
+    "swpin",
+    "swpin_fallback",
+    "swpin_fallback_charge",
+    "swpout",
+    "swpout_fallback",
+    "zswpout",
+];
+
+/// Enters all of it.
+pub fn register(tree: &Tree) {
+    word(tree, "enabled", |s| s.enabled, |s, to| s.enabled = to);
+    word(tree, "defrag", |s| s.defrag, |s, to| s.defrag = to);
+    word(tree, "shmem_enabled", |s| s.shmem, |s, to| s.shmem = to);
+    flag(tree, "use_zero_page", |s| &mut s.use_zero_page);
+    flag(tree, "shrink_underused", |s| &mut s.shrink_underused);
+    tree.show(&format!("{ROOT}/hpage_pmd_size"), |out| {
+        out.is(PMD_ORDER.bytes())
+    });
+    for order in ORDERS.map(Order) {
+        size(tree, order);
+    }
+    khugepaged(tree);
+}
+
+/// `hugepages-<size>kB`.
+fn size(tree: &Tree, order: Order) {
+    let (dir, index) = (
+        format!("hugepages-{}kB", order.bytes() >> 10),
+        usize::from(order.0),
+    );
+    word(
+        tree,
+        &format!("{dir}/enabled"),
+        move |s| s.sizes[index],
+        move |s, to| s.sizes[index] = to,
+    );
+    for &(stat, name) in Stat::ALL {
+        tree.show(&format!("{ROOT}/{dir}/stats/{name}"), move |out| {
+            out.is(mm().thp().stats.get(order, stat))
+        });
+    }
+    for name in NEVER {
+        tree.show(&format!("{ROOT}/{dir}/stats/{name}"), |out| out.is(0));
+    }
+}
+
+/// A file of words.
+fn word<W: Words>(
+    tree: &Tree,
+    path: &str,
+    get: impl Fn(&Settings) -> W + Send + Sync + 'static,
+    set: impl Fn(&mut Settings, W) + Send + Sync + 'static,
+) {
+    tree.knob(
+        &format!("{ROOT}/{path}"),
+        move |out| out.is(get(&mm().thp().controls.settings()).shown()),
+        move |text| {
+            let to = W::parse(text).ok_or(Errno::EINVAL)?;
+            mm().thp().controls.change(|settings| set(settings, to));
+            Ok(())
+        },
+    );
+}
+
+/// A file that holds 0 or 1.
+fn flag(tree: &Tree, path: &str, place: fn(&mut Settings) -> &mut bool) {
+    tree.knob(
+        &format!("{ROOT}/{path}"),
+        move |out| {
+            let mut settings = mm().thp().controls.settings();
+            out.is(u8::from(*place(&mut settings)))
+        },
+        move |text| {
+            let to = parse(text, 1)? == 1;
+            mm().thp().controls.change(|settings| *place(settings) = to);
+            Ok(())
+        },
+    );
+}
+
+fn parse(text: &str, max: u32) -> Result<u32> {
+    number(text, max).ok_or(Errno::EINVAL)
+}
+
+/// `khugepaged`.
+fn khugepaged(tree: &Tree) {
+    for &(knob, name) in Knob::ALL {
+        tree.knob(
+            &format!("{ROOT}/khugepaged/{name}"),
+            move |out| out.is(mm().thp().khugepaged.get(knob)),
+            move |text| {
+                let value = parse(text, u32::MAX)?;
+                let set = mm().thp().khugepaged.set(knob, value);
+                set.then_some(()).ok_or(Errno::EINVAL)
+            },
+        );
+    }
+    tree.show(&format!("{ROOT}/khugepaged/full_scans"), |out| {
+        out.is(mm().thp().khugepaged.counts().0)
+    });
+    tree.show(&format!("{ROOT}/khugepaged/pages_collapsed"), |out| {
+        out.is(mm().thp().khugepaged.counts().1)
+    });
+}

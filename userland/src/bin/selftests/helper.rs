@@ -39,6 +39,7 @@ pub fn run(words: Vec<String>) -> i32 {
             while file::read(0, &mut [0; 64]).is_ok_and(|n| n > 0) {}
             8
         }
+        "thp_disable" => crate::thp::disabled(),
         "exit" => rest.first().and_then(|n| n.parse().ok()).unwrap_or(101),
         // As a script's interpreter the role is the script's path.
         path => {

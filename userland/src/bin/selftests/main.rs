@@ -24,6 +24,7 @@ mod shared;
 mod signal;
 mod stack;
 mod system;
+mod thp;
 mod timers;
 mod trap;
 mod waiting;
@@ -50,6 +51,7 @@ const FAMILIES: &[&[Test]] = &[
     machine::TESTS,
     pointers::TESTS,
     system::TESTS,
+    thp::TESTS,
 ];
 
 /// What QEMU's user-mode emulation of another machine does otherwise than a kernel (SELFTESTS_EMULATED says that it is
@@ -74,6 +76,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "proc_stat_has_52_fields",
     "pointer_input_refused",
     "pointer_half_mapped",
+    "thp_*",
 ];
 
 fn usage() -> ! {

@@ -1,0 +1,373 @@
+//! Multi-size THP as programs see it: the files of `/sys/kernel/mm/transparent_hugepage`, prctl, smaps.
+//!
+//! A host's settings are its owner's: on Linux the tests write what a file refuses or holds already, and nothing else.
+use std::fs;
+use userland::counters::on_quire;
+use userland::ktap::{Outcome, Stop, in_child};
+use userland::sys::mem::{PAGE, anon, madvise};
+use userland::sys::proc::{self, Status};
+use userland::sys::{Errno, call};
+use userland::{check, check_eq, check_err, counters};
+
+userland::tests![
+    thp_words,
+    thp_sizes,
+    thp_statistics,
+    thp_numbers,
+    thp_refuses,
+    thp_takes_words,
+    thp_takes_numbers,
+    thp_switches,
+    thp_disable,
+    thp_disable_is_inherited,
+    thp_disable_survives_exec,
+    thp_eligible,
+    thp_smaps_folios,
+];
+
+const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// A file's text; the test is skipped where there is none.
+fn read(path: &str) -> Result<String, Stop> {
+    let text = fs::read_to_string(format!("{ROOT}/{path}"));
+    Ok(text
+        .map_err(|e| Stop::Skip(format!("{path}: {e}")))?
+        .trim_end()
+        .into())
+}
+
+fn write(path: &str, text: &str) -> Result<(), Errno> {
+    Ok(fs::write(format!("{ROOT}/{path}"), text)?)
+}
+
+/// The word in brackets; there must be one, and only one.
+fn chosen(path: &str) -> Result<String, Stop> {
+    let text = read(path)?;
+    let in_brackets = |word: &str| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned());
+    let words: Vec<String> = text.split(' ').filter_map(in_brackets).collect();
+    check!(words.len() == 1, "{path}: {text}");
+    Ok(words[0].clone())
+}
+
+/// `hugepages-<size>kB` of what every Linux with multi-size THP has.
+fn sizes() -> impl Iterator<Item = String> {
+    (4..=11).map(|n| format!("hugepages-{}kB", 1 << n))
+}
+
+fn thp_words() -> Outcome {
+    for (path, words) in [
+        ("enabled", "always madvise never"),
+        ("defrag", "always defer defer+madvise madvise never"),
+        (
+            "shmem_enabled",
+            "always within_size advise never deny force",
+        ),
+        ("hugepages-64kB/enabled", "always inherit madvise never"),
+    ] {
+        chosen(path)?;
+        check_eq!(read(path)?.replace(['[', ']'], ""), words);
+    }
+    check_eq!(read("hpage_pmd_size")?, "2097152");
+    for path in ["use_zero_page", "shrink_underused"] {
+        check!(["0", "1"].contains(&read(path)?.as_str()), "{path}");
+    }
+    Ok(())
+}
+
+fn thp_sizes() -> Outcome {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(ROOT).map_err(|e| Stop::Skip(format!("{ROOT}: {e}")))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("hugepages-") && name != "hugepages-8kB" {
+            found.push(name);
+        }
+    }
+    let mut wanted: Vec<String> = sizes().collect();
+    (found.sort(), wanted.sort());
+    check_eq!(found, wanted);
+    for size in sizes() {
+        chosen(&format!("{size}/enabled"))?;
+    }
+    Ok(())
+}
+
+fn thp_statistics() -> Outcome {
+    for size in sizes() {
+        for name in [
+            "anon_fault_alloc",
+            "anon_fault_fallback",
+            "anon_fault_fallback_charge",
+            "nr_anon",
+            "nr_anon_partially_mapped",
+            "shmem_alloc",
+            "split",
+            "split_deferred",
+            "split_failed",
+            "swpin",
+            "swpout",
+            "zswpout",
+        ] {
+            let text = read(&format!("{size}/stats/{name}"))?;
+            check!(text.parse::<u64>().is_ok(), "{size} {name}: {text}");
+        }
+    }
+    Ok(())
+}
+
+const KNOBS: [&str; 7] = [
+    "defrag",
+    "pages_to_scan",
+    "scan_sleep_millisecs",
+    "alloc_sleep_millisecs",
+    "max_ptes_none",
+    "max_ptes_swap",
+    "max_ptes_shared",
+];
+
+fn thp_numbers() -> Outcome {
+    for name in KNOBS.iter().chain(&["full_scans", "pages_collapsed"]) {
+        let text = read(&format!("khugepaged/{name}"))?;
+        check!(text.parse::<u64>().is_ok(), "{name}: {text}");
+    }
+    Ok(())
+}
+
+/// Skips where the files cannot be written (no rights, a read-only /sys): the value is the one that is there.
+fn need_rights() -> Result<(), Stop> {
+    let now = chosen("enabled")?;
+    write("enabled", &now).map_err(|e| Stop::Skip(format!("{ROOT} cannot be written: {e:?}")))
+}
+
+fn thp_refuses() -> Outcome {
+    need_rights()?;
+    for (path, bad) in [
+        ("enabled", ["inherit", "", "Always", "always never", "1"]),
+        ("defrag", ["sometimes", "-1", "[always]", "defer+", "2"]),
+        ("shmem_enabled", ["inherit", "?", "With", "1", "denied"]),
+        ("hugepages-64kB/enabled", ["defer", "", "on", "0", "nevers"]),
+        ("use_zero_page", ["2", "yes", "-1", "on", "0 1"]),
+        (
+            "khugepaged/max_ptes_none",
+            ["512", "-1", "many", "1k", "1 2"],
+        ),
+        (
+            "khugepaged/pages_to_scan",
+            ["0", "-1", "99999999999", "x", "1.5"],
+        ),
+        ("khugepaged/defrag", ["2", "-1", "defer", "yes?", "11"]),
+    ] {
+        let before = read(path)?;
+        // An empty write never reaches a file's code.
+        for text in bad.iter().filter(|text| !text.is_empty()) {
+            let got = write(path, text);
+            check!(got == Err(Errno(libc::EINVAL)), "{path} {text:?}: {got:?}");
+        }
+        check_eq!(read(path)?, before);
+    }
+    Ok(())
+}
+
+/// Runs `act` and puts the file back as it was, also when `act` fails.
+fn restoring(path: &str, act: impl FnOnce() -> Outcome) -> Outcome {
+    let before = match read(path)? {
+        text if text.contains('[') => chosen(path)?,
+        text => text,
+    };
+    let outcome = act();
+    write(path, &before)?;
+    outcome
+}
+
+fn only_here() -> Outcome {
+    match on_quire() {
+        true => Ok(()),
+        false => Err(Stop::Skip("a host's settings stay as they are".into())),
+    }
+}
+
+fn thp_takes_words() -> Outcome {
+    only_here()?;
+    for path in [
+        "enabled",
+        "hugepages-16kB/enabled",
+        "hugepages-1024kB/enabled",
+    ] {
+        restoring(path, || {
+            // As echo, as printf and as C programs write it.
+            for text in ["never\n", "always", "madvise\0", "never\n\0"] {
+                write(path, text)?;
+                check_eq!(chosen(path)?, text.trim_end_matches(['\0', '\n']));
+            }
+            Ok(())
+        })?;
+    }
+    restoring("defrag", || {
+        write("defrag", "defer+madvise\n")?;
+        check_eq!(
+            read("defrag")?,
+            "always defer [defer+madvise] madvise never"
+        );
+        Ok(())
+    })
+}
+
+fn thp_takes_numbers() -> Outcome {
+    only_here()?;
+    for (name, value) in [
+        ("khugepaged/max_ptes_none", "0"),
+        ("khugepaged/scan_sleep_millisecs", "123"),
+        ("use_zero_page", "0"),
+    ] {
+        restoring(name, || {
+            write(name, &format!("{value}\n"))?;
+            check_eq!(read(name)?, value);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn thp_switches() -> Outcome {
+    let path = "/sys/kernel/mm/quire/contpte";
+    let Ok(before) = fs::read_to_string(path) else {
+        return Err(Stop::Skip("no switches here".into()));
+    };
+    check_err!(fs::write(path, "maybe"), EINVAL);
+    check_eq!(fs::read_to_string(path)?, before);
+    for text in ["off\n", "on\n"] {
+        fs::write(path, text)?;
+        check_eq!(fs::read_to_string(path)?, text);
+    }
+    Ok(fs::write(path, before)?)
+}
+
+/// prctl(2)'s flag, newer than the C library's header.
+const EXCEPT_ADVISED: usize = 1 << 1;
+
+fn set_disable(on: usize, flags: usize) -> Result<usize, Errno> {
+    let option = libc::PR_SET_THP_DISABLE as usize;
+    call(libc::SYS_prctl, [option, on, flags, 0, 0, 0])
+}
+
+fn get_disable() -> Result<usize, Errno> {
+    let option = libc::PR_GET_THP_DISABLE as usize;
+    call(libc::SYS_prctl, [option, 0, 0, 0, 0, 0])
+}
+
+/// Skips on a Linux that does not know the flag (before 6.18).
+fn need_flag() -> Result<(), Stop> {
+    match set_disable(1, EXCEPT_ADVISED) {
+        Err(Errno(libc::EINVAL)) if !on_quire() => {
+            Err(Stop::Skip("no PR_THP_DISABLE_EXCEPT_ADVISED here".into()))
+        }
+        other => Ok(other.map(drop)?),
+    }
+}
+
+fn thp_disable() -> Outcome {
+    check_eq!(get_disable()?, 0);
+    set_disable(1, 0)?;
+    check_eq!(get_disable()?, 1);
+    set_disable(0, 0)?;
+    check_eq!(get_disable()?, 0);
+    need_flag()?;
+    check_eq!(get_disable()?, 3);
+    let (set, get) = (
+        libc::PR_SET_THP_DISABLE as usize,
+        libc::PR_GET_THP_DISABLE as usize,
+    );
+    for bad in [
+        [set, 1, 1, 0, 0, 0],
+        [set, 1, 4, 0, 0, 0],
+        [set, 0, EXCEPT_ADVISED, 0, 0, 0],
+        [set, 1, 0, 1, 0, 0],
+        [set, 1, 0, 0, 1, 0],
+        [get, 1, 0, 0, 0, 0],
+        [get, 0, 1, 0, 0, 0],
+    ] {
+        check_err!(call(libc::SYS_prctl, bad), EINVAL);
+    }
+    check_eq!(get_disable()?, 3);
+    set_disable(1, 0)?;
+    check_eq!(get_disable()?, 1);
+    Ok(())
+}
+
+fn thp_disable_is_inherited() -> Outcome {
+    set_disable(1, 0)?;
+    check_eq!(
+        in_child(|| {
+            let inherited = get_disable()?;
+            set_disable(0, 0)?;
+            Ok(inherited as i32)
+        })?,
+        Status::Exited(1)
+    );
+    // What the child does is its own.
+    check_eq!(get_disable()?, 1);
+    need_flag()?;
+    check_eq!(in_child(|| Ok(get_disable()? as i32))?, Status::Exited(3));
+    Ok(())
+}
+
+fn thp_disable_survives_exec() -> Outcome {
+    let status = in_child(|| {
+        set_disable(1, 0)?;
+        let me = fs::read_link("/proc/self/exe")?;
+        let words = ["selftests", "--as", "thp_disable"].map(String::from);
+        Err(proc::exec(&me.to_string_lossy(), &words, &[]).into())
+    })?;
+    check_eq!(status, Status::Exited(1));
+    Ok(())
+}
+
+/// What the program that [`thp_disable_survives_exec`] starts ends with.
+pub fn disabled() -> i32 {
+    get_disable().map_or(99, |n| n as i32)
+}
+
+const MIB: usize = 1 << 20;
+
+fn thp_eligible() -> Outcome {
+    read("enabled")?;
+    let eligible = |at: usize| {
+        let entry = counters::smaps_of(at);
+        entry.and_then(|entry| entry.get("THPeligible").copied())
+    };
+    let guarded = anon(5 * MIB / PAGE)?;
+    let at = guarded + PAGE;
+    userland::sys::mem::mprotect(guarded, PAGE, libc::PROT_NONE)?;
+    madvise(at, 4 * MIB, libc::MADV_NOHUGEPAGE)?;
+    check_eq!(eligible(at), Some(0));
+    let never = sizes()
+        .map(|size| chosen(&format!("{size}/enabled")))
+        .collect::<Result<Vec<_>, _>>()?
+        .iter()
+        .all(|word| word == "never" || word == "inherit");
+    if never && chosen("enabled")? == "never" {
+        return Err(Stop::Skip("large folios are never allowed here".into()));
+    }
+    madvise(at, 4 * MIB, libc::MADV_HUGEPAGE)?;
+    check_eq!(eligible(at), Some(1));
+    set_disable(1, 0)?;
+    check_eq!(eligible(at), Some(0));
+    need_flag()?;
+    check_eq!(eligible(at), Some(1));
+    Ok(())
+}
+
+fn thp_smaps_folios() -> Outcome {
+    only_here()?;
+    let text = fs::read_to_string("/proc/self/smaps")?;
+    let lines: Vec<&str> = text.lines().collect();
+    let locked = lines.iter().position(|line| line.starts_with("Locked:"));
+    let after = &lines[locked.ok_or(Stop::Fail("no Locked".into()))? + 1..];
+    for (n, line) in after[..10].iter().enumerate() {
+        let mut words = line.split_whitespace();
+        check_eq!(words.next(), Some(format!("Folios-{}kB:", 4 << n).as_str()));
+        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        check!(numbers.len() == 3, "{line}");
+    }
+    check!(after[10].starts_with("THPeligible:"), "{}", after[10]);
+    Ok(())
+}

@@ -103,6 +103,19 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
                 3,
             )
         },
+        Case {
+            words: "thp_anon=64K:maybe transparent_hugepage=on contpte=perhaps",
+            ..Case::new(
+                "bad_memory_words",
+                Some(sound.clone()),
+                &[
+                    "thp_anon=64K:maybe ignored",
+                    "transparent_hugepage=on ignored",
+                    "contpte=perhaps ignored: neither on nor off",
+                ],
+                3,
+            )
+        },
         failed("no_init", inputs::without_init()?, &start),
         failed(
             "not_elf",

@@ -2,12 +2,13 @@
 
 use crate::ram::Ram;
 use crate::rng::Rng;
-use crate::tlb::{Cached, CpuCaches};
-use mm::addr::{Order, Pfn, PhysAddr, VirtAddr, VirtRange};
-use mm::arch::{Asid, Attrs, Cpu, Entry, Level, Machine, PhysMem, PteFormat, Tlb};
+use crate::shadow::Shadow;
+use crate::tlb::{Cached, CpuCaches, Flush};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, PteFormat, Tlb};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What machine it is.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub cpus: Vec<Mutex<CpuCaches>>,
     pub rng: Rng,
     pub options: Options,
+    /// What the rules are checked against.
+    pub shadow: Mutex<Shadow>,
     current: AtomicUsize,
     /// Addresses that were used lately: what a CPU would prefetch.
     recent: Vec<AtomicU64>,
@@ -74,6 +77,7 @@ impl<F: PteFormat> Sim<F> {
                 .collect(),
             rng: Rng::new(options.seed),
             options,
+            shadow: Mutex::new(Shadow::default()),
             current: AtomicUsize::new(0),
             recent: (0..32).map(|_| AtomicU64::new(u64::MAX)).collect(),
             used: AtomicUsize::new(0),
@@ -116,6 +120,16 @@ impl<F: PteFormat> Sim<F> {
             .lock()
             .expect("no test panics with a TLB locked")
     }
+    /// The root of each CPU.
+    fn active(&self) -> Vec<Option<Pfn>> {
+        (0..self.0.options.cpus)
+            .map(|cpu| self.root(cpu).map(|(root, _)| root))
+            .collect()
+    }
+    pub(crate) fn shadow(&self) -> MutexGuard<'_, Shadow> {
+        // What a failed check left is for nobody but the end of the test.
+        self.0.shadow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
     /// Notes an address for the prefetcher.
     pub(crate) fn note(&self, va: VirtAddr) {
         let at = self.0.used.fetch_add(1, Ordering::Relaxed) % self.0.recent.len();
@@ -136,26 +150,11 @@ impl<F: PteFormat> Sim<F> {
             self.caches(cpu).evict(which);
         }
     }
-    /// arm64's break-before-make (DDI 0487, D8.16.1): while any TLB holds a translation made from an entry, the entry may
-    /// not come to map another frame.
-    fn check_break_before_make(&self, table: Pfn, index: usize, new: u64) {
-        let Entry::Leaf { pfn, attrs } = F::decode(new, Level::Pte) else {
-            return;
-        };
-        if !F::BREAK_BEFORE_MAKE || attrs.contains(Attrs::NO_ACCESS) {
-            return;
-        }
-        for (cpu, cached) in self.cached() {
-            let stale = cached.source == (table, index) && cached.pfn != pfn;
-            assert!(
-                !stale,
-                "break-before-make: CPU {cpu} holds {cached:?} while its entry comes to map {pfn:?}"
-            );
-        }
-    }
-    fn flush(&self, f: impl Fn(&mut CpuCaches)) {
+    /// Runs `f` on the caches of every CPU and `seen` on the shadow, if flushes work.
+    fn flush(&self, f: impl Fn(&mut CpuCaches), seen: impl FnOnce(&mut Shadow)) {
         if !self.0.drop_flushes.load(Ordering::Relaxed) {
             (0..self.0.options.cpus).for_each(|cpu| f(&mut self.caches(cpu)));
+            seen(&mut self.shadow());
         }
     }
 }
@@ -183,48 +182,65 @@ impl<F: PteFormat> PhysMem for Sim<F> {
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         self.maybe_prefetch();
-        self.check_break_before_make(table, index, raw);
-        self.0.ram.word(table, index).store(raw, Ordering::Release);
+        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
+        self.written(table, index, old, raw);
         self.maybe_prefetch();
     }
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         self.maybe_prefetch();
         let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
+        self.written(table, index, old, raw);
         self.maybe_prefetch();
         old
     }
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
         self.maybe_prefetch();
         let word = self.0.ram.word(table, index);
-        let result = word
-            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
-            .map(drop);
+        let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+        if result.is_ok() {
+            self.written(table, index, old, new);
+        }
         self.maybe_prefetch();
-        result
+        result.map(drop)
     }
     fn zero(&self, first: Pfn, order: Order) {
+        self.shadow().renew(first, order);
         self.0.ram.zero(first, order);
     }
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        self.shadow().renew(to, order);
         self.0.ram.copy(from, to, order);
     }
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
         self.0.ram.read(from, into);
     }
     fn write(&self, to: PhysAddr, from: &[u8]) {
+        // A whole frame: what a freed one is filled with, if nothing else.
+        if to.0.is_multiple_of(PAGE_SIZE) && from.len() as u64 == PAGE_SIZE {
+            self.shadow().renew(to.frame(), Order(0));
+        }
         self.0.ram.write(to, from);
     }
 }
 
 impl<F: PteFormat> Tlb for Sim<F> {
-    fn flush_range(&self, asid: Asid, range: VirtRange, _stride: Level, tables: bool) {
-        self.flush(|c| c.flush_range(asid, range, tables));
+    fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
+        let flush = Flush {
+            range,
+            stride,
+            tables,
+        };
+        self.flush(
+            |c| c.flush_range(asid, flush),
+            |s| s.flush_range(asid, flush),
+        );
     }
     fn flush_asid(&self, asid: Asid) {
-        self.flush(|c| c.flush_asid(asid));
+        let active = self.active();
+        self.flush(|c| c.flush_asid(asid), |s| s.flush_asid(asid, &active));
     }
     fn flush_kernel(&self, range: VirtRange) {
-        self.flush(|c| c.flush_kernel(range));
+        self.flush(|c| c.flush_kernel(range), |_| ());
     }
 }
 
@@ -240,5 +256,6 @@ impl<F: PteFormat> Cpu for Sim<F> {
     }
     fn activate(&self, root: Pfn, asid: Asid) {
         self.caches(self.id()).activate(root, asid);
+        self.activated(self.id(), root, asid);
     }
 }

@@ -12,6 +12,8 @@ pub struct Cached {
     pub va: VirtAddr,
     /// The level of the leaf it was made from.
     pub level: Level,
+    /// Bytes that it translates: the level's, or those of a contiguous block.
+    pub bytes: u64,
     /// What it translates to.
     pub pfn: Pfn,
     /// What it allows.
@@ -26,6 +28,27 @@ struct Pointer {
     asid: Asid,
     va: VirtAddr,
     table: Pfn,
+}
+
+/// A flush of a range: one invalidation for each `stride`, so what lies between two of them stays.
+#[derive(Clone, Copy)]
+pub struct Flush {
+    pub range: VirtRange,
+    pub stride: Level,
+    /// Pointers to tables go too.
+    pub tables: bool,
+}
+
+impl Flush {
+    /// Whether an invalidation meets what translates `bytes` from `va` on.
+    pub fn hits(&self, va: VirtAddr, bytes: u64) -> bool {
+        let (first, step) = (
+            self.range.start.align_down(self.stride.bytes()).0,
+            self.stride.bytes(),
+        );
+        let next = first + va.0.saturating_sub(first).div_ceil(step) * step;
+        next < (va.0 + bytes).min(self.range.end.0)
+    }
 }
 
 /// What one CPU remembers and runs.
@@ -49,19 +72,21 @@ impl CpuCaches {
     }
     pub fn find(&self, asid: Asid, va: VirtAddr) -> Option<Cached> {
         let hit = |c: &&Cached| {
-            (c.asid == asid || c.attrs.contains(Attrs::GLOBAL))
-                && va.align_down(c.level.bytes()) == c.va
+            (c.asid == asid || c.attrs.contains(Attrs::GLOBAL)) && va.align_down(c.bytes) == c.va
         };
         self.leaves.iter().find(hit).copied()
     }
-    /// Remembers a translation in place of an older one.
+    /// Remembers a translation in place of an older one of the same size. One of another size stays: a contiguous block may be
+    /// held whole and page by page, and the older one answers.
     pub fn insert(&mut self, cached: Cached) {
-        self.remove(cached.asid, cached.va);
+        let same = |c: &Cached| (c.asid, c.va, c.bytes) == (cached.asid, cached.va, cached.bytes);
+        self.leaves.retain(|c| !same(c));
         self.leaves.push(cached);
     }
+    /// Drops what translates an address.
     pub fn remove(&mut self, asid: Asid, va: VirtAddr) {
         self.leaves
-            .retain(|c| c.asid != asid || va.align_down(c.level.bytes()) != c.va);
+            .retain(|c| c.asid != asid || va.align_down(c.bytes) != c.va);
     }
     pub fn evict(&mut self, which: usize) {
         if !self.leaves.is_empty() {
@@ -82,13 +107,12 @@ impl CpuCaches {
         self.pointers.push(Pointer { asid, va, table });
     }
 
-    pub fn flush_range(&mut self, asid: Asid, range: VirtRange, tables: bool) {
-        let hit = |va: VirtAddr, bytes: u64| va < range.end && va.0 + bytes > range.start.0;
+    pub fn flush_range(&mut self, asid: Asid, flush: Flush) {
         self.leaves
-            .retain(|c| c.asid != asid || !hit(c.va, c.level.bytes()));
-        if tables {
+            .retain(|c| c.asid != asid || !flush.hits(c.va, c.bytes));
+        if flush.tables {
             self.pointers
-                .retain(|p| p.asid != asid || !hit(p.va, Level::Pmd.bytes()));
+                .retain(|p| p.asid != asid || !flush.hits(p.va, Level::Pmd.bytes()));
         }
     }
     pub fn flush_asid(&mut self, asid: Asid) {
@@ -97,9 +121,7 @@ impl CpuCaches {
     }
     pub fn flush_kernel(&mut self, range: VirtRange) {
         self.leaves.retain(|c| {
-            !(c.attrs.contains(Attrs::GLOBAL)
-                && c.va < range.end
-                && c.va + c.level.bytes() > range.start)
+            !(c.attrs.contains(Attrs::GLOBAL) && c.va < range.end && c.va + c.bytes > range.start)
         });
     }
 }

@@ -1,10 +1,11 @@
 //! A memory manager on a simulated machine, and user code on it.
 
 use crate::machine::{FIRST, Options, Sim};
-use mm::addr::{PfnRange, VirtAddr};
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PfnRange, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Mode, Resolution};
+use mm::frame::Kind;
 use mm::manager::{FrameMeta, Mm};
 use mm::object::Object;
 use mm::space::AddressSpace;
@@ -128,9 +129,12 @@ impl<F: PteFormat> World<F> {
         self.check_tlbs(spaces);
     }
 
-    /// Every TLB against the tables of the space it is for. What a tag without an owner left behind is harmless until the
+    /// What holds at rest ([`Sim::settle`]), and each page of what every TLB holds against the tables of the space it is for. What a tag without an owner left behind is harmless until the
     /// tag is used again; `retire_asid` has flushed it, so there must be nothing.
     pub fn check_tlbs(&self, spaces: &[&AddressSpace<Sim<F>>]) {
+        let frames = self.mm.frames();
+        self.sim
+            .settle(|pfn| frames.get(frames.head(pfn)).kind() == Kind::Anon);
         for (cpu, cached) in self.sim.cached() {
             let space = if cached.asid.0 == 0 {
                 let root = self.sim.root(cpu).map(|(root, _)| root);
@@ -141,7 +145,10 @@ impl<F: PteFormat> World<F> {
             let space = space.unwrap_or_else(|| {
                 panic!("missed flush: CPU {cpu} holds {cached:?} of a space that is gone")
             });
-            check::translation(space, cached.va, cached.pfn, cached.attrs);
+            for page in 0..cached.bytes >> PAGE_SHIFT {
+                let va = cached.va + page * PAGE_SIZE;
+                check::translation(space, va, cached.pfn + page, cached.attrs);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::machine::Sim;
 use crate::tlb::Cached;
-use mm::addr::{Pfn, PhysAddr, VirtAddr};
+use mm::addr::{PAGE_SHIFT, Pfn, PhysAddr, VirtAddr};
 use mm::arch::{Asid, Attrs, Entry, Level, PteFormat};
 use mm::fault::Access;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ impl<F: PteFormat> Sim<F> {
         let hit = self.caches(cpu).find(asid, va);
         if let Some(cached) = hit {
             if permits(cached.attrs, access) {
-                return Ok(physical(cached, va));
+                return Ok(self.done(root, cached, va, access, true));
             }
             let only_clean =
                 access == Access::Write && cached.attrs.contains(Attrs::WRITE) && self.sets_bits();
@@ -40,7 +40,14 @@ impl<F: PteFormat> Sim<F> {
             return Err(PageFault);
         }
         self.caches(cpu).insert(cached);
-        Ok(physical(cached, va))
+        Ok(self.done(root, cached, va, access, false))
+    }
+
+    /// The physical address; the use is noted, for the bits that it must leave behind.
+    fn done(&self, root: Pfn, cached: Cached, va: VirtAddr, access: Access, hit: bool) -> PhysAddr {
+        let at = cached.pfn.start() + (va - cached.va);
+        self.note_used(root, va, at.frame(), access, hit);
+        at
     }
 
     /// Caches what the tables say of `va` in `cpu`, if they say anything, as a speculative access would.
@@ -56,7 +63,8 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    fn sets_bits(&self) -> bool {
+    /// Whether the walker sets accessed and dirty bits.
+    pub(crate) fn sets_bits(&self) -> bool {
         self.0.options.hardware_ad || !F::BREAK_BEFORE_MAKE
     }
 
@@ -98,29 +106,69 @@ impl<F: PteFormat> Sim<F> {
                         self.0.ram.contains(pfn),
                         "the walker meets a page at {pfn:?}, which is no RAM: a freed table?"
                     );
+                    let index = level.index(va);
+                    let (from, pfn, attrs) = self.any_of_block(table, index, level, (pfn, attrs));
                     let wanted = attrs | self.bits(attrs, access);
                     if !wanted.contains(Attrs::ACCESSED) {
                         return None;
                     }
-                    let new = F::leaf(pfn, wanted, level);
-                    if new != raw
-                        && word
-                            .compare_exchange(raw, new, Ordering::AcqRel, Ordering::Acquire)
-                            .is_err()
-                    {
+                    if !self.set_bits(table, from, level, pfn, wanted) {
                         continue;
                     }
+                    let bytes = if from != index || wide(attrs, level) && self.0.rng.one_in(2) {
+                        level.bytes() * Self::span() as u64
+                    } else {
+                        level.bytes()
+                    };
+                    let pages = bytes >> PAGE_SHIFT;
                     return Some(Cached {
                         asid,
-                        va: va.align_down(level.bytes()),
+                        va: va.align_down(bytes),
                         level,
-                        pfn,
+                        bytes,
+                        // The hardware takes the low bits of the frame from the address.
+                        pfn: Pfn(pfn.0 & !(pages - 1)),
                         attrs: wanted,
-                        source: (table, level.index(va)),
+                        source: (table, from),
                     });
                 }
             }
         }
+    }
+
+    /// The entry that answers for a page: its own, or, in a contiguous block, any that could be used.
+    fn any_of_block(
+        &self,
+        table: Pfn,
+        index: usize,
+        level: Level,
+        own: (Pfn, Attrs),
+    ) -> (usize, Pfn, Attrs) {
+        if wide(own.1, level) && self.0.rng.one_in(2) {
+            let span = Self::span();
+            let other = (index & !(span - 1)) + self.0.rng.below(span);
+            let raw = self.0.ram.word(table, other).load(Ordering::Acquire);
+            if let Entry::Leaf { pfn, attrs } = F::decode(raw, level)
+                && wide(attrs, level)
+                && !attrs.contains(Attrs::NO_ACCESS)
+                && (self.sets_bits() || attrs.contains(Attrs::ACCESSED))
+            {
+                return (other, pfn, attrs);
+            }
+        }
+        (index, own.0, own.1)
+    }
+
+    /// Sets bits in an entry, and in nothing else of it; `false` when it is not what it was.
+    fn set_bits(&self, table: Pfn, index: usize, level: Level, pfn: Pfn, wanted: Attrs) -> bool {
+        let word = self.0.ram.word(table, index);
+        let raw = word.load(Ordering::Acquire);
+        let new = F::leaf(pfn, wanted, level);
+        let same = matches!(F::decode(raw, level), Entry::Leaf { pfn: p, attrs } if p == pfn && wanted.contains(attrs));
+        same && (new == raw
+            || word
+                .compare_exchange(raw, new, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok())
     }
 
     /// The bits that the walker sets for an access.
@@ -143,6 +191,7 @@ fn permits(attrs: Attrs, access: Access) -> bool {
         }
 }
 
-fn physical(cached: Cached, va: VirtAddr) -> PhysAddr {
-    cached.pfn.start() + (va - cached.va)
+/// Whether the entry may be held together with the others of its block.
+fn wide(attrs: Attrs, level: Level) -> bool {
+    level == Level::Pte && attrs.contains(Attrs::CONTIG)
 }

@@ -1,0 +1,123 @@
+//! What CPUs may still hold of entries that say something else now, until a flush covers it.
+
+use super::{Slot, What};
+use crate::tlb::Flush;
+use mm::addr::Pfn;
+use mm::arch::{Attrs, Level};
+use std::collections::BTreeMap;
+
+/// Something that CPUs may hold.
+struct Held {
+    what: What,
+    /// One bit for each CPU.
+    cpus: u64,
+}
+
+#[derive(Default)]
+pub struct Stale(BTreeMap<Slot, Vec<Held>>);
+
+impl Stale {
+    pub(super) fn push(&mut self, slot: Slot, what: What, cpus: u64) {
+        if cpus == 0 {
+            return;
+        }
+        let held = self.0.entry(slot).or_default();
+        match held.iter_mut().find(|h| h.what == what) {
+            Some(known) => known.cpus |= cpus,
+            None => held.push(Held { what, cpus }),
+        }
+    }
+
+    /// The first thing that CPUs may hold and that differs from `new` in frame, size or contiguity (DDI 0487, D8.16.1).
+    pub(super) fn conflict(&self, slot: Slot, new: What, span: u64) -> Option<(Slot, What)> {
+        if new == What::Nothing || self.0.is_empty() {
+            return None;
+        }
+        let here = self.find(slot, |old| match (old, new) {
+            (What::Leaf(old, was), What::Leaf(new, is)) => {
+                old != new || (was ^ is).contains(Attrs::CONTIG)
+            }
+            (old, new) => old != new,
+        });
+        here.or_else(|| self.larger(slot)).or_else(|| match new {
+            What::Leaf(..) if slot.level != Level::Pte => self.smaller(slot),
+            What::Leaf(pfn, attrs) => self.neighbour(slot, pfn, attrs, span),
+            _ => None,
+        })
+    }
+    fn find(&self, slot: Slot, wrong: impl Fn(What) -> bool) -> Option<(Slot, What)> {
+        let held = self.0.get(&slot)?.iter().find(|h| wrong(h.what))?;
+        Some((slot, held.what))
+    }
+    /// A larger leaf over the slot.
+    fn larger(&self, slot: Slot) -> Option<(Slot, What)> {
+        [Level::Pmd, Level::Pud]
+            .into_iter()
+            .filter(|level| *level > slot.level)
+            .find_map(|level| {
+                let over = Slot::new(slot.root, level, slot.va());
+                self.find(over, |old| matches!(old, What::Leaf(..)))
+            })
+    }
+    /// Anything inside a large leaf.
+    fn smaller(&self, slot: Slot) -> Option<(Slot, What)> {
+        [Level::Pte, Level::Pmd]
+            .into_iter()
+            .filter(|level| *level < slot.level)
+            .find_map(|level| {
+                let first = Slot::new(slot.root, level, slot.va());
+                let end = Slot {
+                    number: first.number + (slot.level.bytes() >> level.shift()),
+                    ..first
+                };
+                let (slot, held) = self.0.range(first..end).next()?;
+                Some((*slot, held.first()?.what))
+            })
+    }
+    /// Another entry of the contiguous block that an old or the new translation covers.
+    fn neighbour(&self, slot: Slot, pfn: Pfn, attrs: Attrs, span: u64) -> Option<(Slot, What)> {
+        let first = slot.number & !(span - 1);
+        (first..first + span)
+            .filter(|number| *number != slot.number)
+            .find_map(|number| {
+                self.find(Slot { number, ..slot }, |old| {
+                    let What::Leaf(old, was) = old else {
+                        return false;
+                    };
+                    let wide = (was | attrs).contains(Attrs::CONTIG);
+                    let same = old.0.wrapping_sub(number) == pfn.0.wrapping_sub(slot.number);
+                    wide && (!same || (was ^ attrs).contains(Attrs::CONTIG))
+                })
+            })
+    }
+
+    pub(super) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush) {
+        self.0.retain(|slot, held| {
+            if of(slot.root) && flush.hits(slot.va(), slot.level.bytes()) {
+                held.retain(|h| matches!(h.what, What::Table(_)) && !flush.tables);
+            }
+            !held.is_empty()
+        });
+    }
+    /// All of a root is flushed, or gone.
+    pub(super) fn forget(&mut self, root: Pfn) {
+        self.0.retain(|slot, _| slot.root != root);
+    }
+    /// One CPU holds nothing of a root any more.
+    pub(super) fn lose(&mut self, root: Pfn, cpu: usize) {
+        self.0.retain(|slot, held| {
+            if slot.root == root {
+                held.iter_mut().for_each(|h| h.cpus &= !(1 << cpu));
+                held.retain(|h| h.cpus != 0);
+            }
+            !held.is_empty()
+        });
+    }
+    /// What may be held of a root.
+    pub(super) fn of(&self, root: Pfn) -> impl Iterator<Item = (Slot, What)> {
+        self.0
+            .iter()
+            .filter(move |(slot, _)| slot.root == root)
+            .flat_map(|(slot, held)| held.iter().map(|h| (*slot, h.what)))
+    }
+}

@@ -1,0 +1,57 @@
+//! Which pages were used and written through the walker: their entries must go on saying so.
+
+use mm::addr::{Pfn, VirtRange};
+use mm::arch::Attrs;
+use std::collections::HashMap;
+
+/// What a page's entry must say.
+#[derive(Clone, Copy)]
+pub(super) struct Record {
+    pub pfn: Pfn,
+    pub bits: Attrs,
+    /// The frame's contents then: what is said of the frame ends when it gets new ones.
+    contents: u64,
+}
+
+/// By root and page.
+#[derive(Default)]
+pub struct Used {
+    records: HashMap<(Pfn, u64), Record>,
+    contents: HashMap<Pfn, u64>,
+}
+
+impl Used {
+    /// A frame got new contents.
+    pub(super) fn renew(&mut self, pfn: Pfn) {
+        *self.contents.entry(pfn).or_default() += 1;
+    }
+    pub(super) fn note(&mut self, root: Pfn, page: u64, pfn: Pfn, bits: Attrs) {
+        let contents = self.contents.get(&pfn).copied().unwrap_or(0);
+        let fresh = Record {
+            pfn,
+            bits: Attrs::empty(),
+            contents,
+        };
+        let record = self.records.entry((root, page)).or_insert(fresh);
+        if (record.pfn, record.contents) != (pfn, contents) {
+            *record = fresh;
+        }
+        record.bits |= bits;
+    }
+    /// Bits that were cleared on purpose.
+    pub(super) fn forgive(&mut self, root: Pfn, range: VirtRange, bits: Attrs) {
+        for ((of, page), record) in &mut self.records {
+            if *of == root && (range.start.page().0..range.end.page().0).contains(page) {
+                record.bits -= bits;
+            }
+        }
+    }
+    /// Takes out what is known of a root; frames that got new contents are left out.
+    pub(super) fn take(&mut self, root: Pfn) -> Vec<(u64, Record)> {
+        let mine: Vec<_> = self.records.extract_if(|(of, _), _| *of == root).collect();
+        mine.into_iter()
+            .filter(|(_, r)| self.contents.get(&r.pfn).copied().unwrap_or(0) == r.contents)
+            .map(|((_, page), record)| (page, record))
+            .collect()
+    }
+}

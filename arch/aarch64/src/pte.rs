@@ -69,6 +69,13 @@ impl PteFormat for Format {
     const BREAK_BEFORE_MAKE: bool = true;
 
     #[inline]
+    fn loose_bits(raw: u64) -> u64 {
+        // Of an entry that may be written, hardware clears AP[2] to say that it was.
+        let dirty = if raw & DBM != 0 { AP_READ_ONLY } else { 0 };
+        AF | SW_DIRTY | CONTIG | dirty
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & VALID == 0 {
             if raw & SW_INVALID_LEAF == 0 {

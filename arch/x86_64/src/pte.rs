@@ -41,6 +41,11 @@ impl PteFormat for Format {
     const BREAK_BEFORE_MAKE: bool = false;
 
     #[inline]
+    fn loose_bits(_raw: u64) -> u64 {
+        ACCESSED | DIRTY
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & (PRESENT | NO_ACCESS) == 0 {
             return Entry::Absent;

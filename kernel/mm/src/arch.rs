@@ -1,7 +1,7 @@
 //! The seam to a machine: four small traits. `arch/x86_64`, `arch/aarch64` and `arch/sim` implement them;
 //! nothing else in this crate knows which machine it runs on.
 
-use crate::addr::{Order, PAGE_SHIFT, Pfn, PhysAddr, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use bitflags::bitflags;
 
 /// Entries in one table of any level (4 KiB of 8-byte entries).
@@ -106,6 +106,10 @@ pub trait PteFormat: Send + Sync + 'static {
     const CONTIG_ORDER: Option<Order>;
     /// Whether a live entry may change size, frame or contiguity only through an absent entry and a flush (arm64).
     const BREAK_BEFORE_MAKE: bool;
+    /// Added to a leaf, it maps the next frame: the frame number stands at the same bits of every entry, bit 12 and up.
+    const NEXT_FRAME: u64 = PAGE_SIZE;
+    /// The bits by which entries that are alike may differ because of how they were used or folded: accessed, dirty, contiguous.
+    fn loose_bits(raw: u64) -> u64;
     /// Reads the bits of an entry that stands in a table of `level`.
     fn decode(raw: u64, level: Level) -> Entry;
     /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
@@ -121,6 +125,14 @@ pub trait PhysMem: Send + Sync + 'static {
     fn load(&self, table: Pfn, index: usize) -> u64;
     /// Writes entry `index` of a table (release, and visible to the walker before the next user instruction).
     fn store(&self, table: Pfn, index: usize, raw: u64);
+    /// Writes `n` entries from `index` on: `raw`, `raw + step`, and so on; as [`Self::store`], in any order.
+    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
+        let mut raw = raw;
+        for index in index..index + n {
+            self.store(table, index, raw);
+            raw = raw.wrapping_add(step);
+        }
+    }
     /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not lost.
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
     /// Replaces `old` by `new` in one step; `Err` carries what was there instead.

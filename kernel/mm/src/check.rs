@@ -2,11 +2,11 @@
 //! lists, leaks, and (entry by entry, as the machine lists them) TLBs against tables. Panics with what is wrong.
 
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine};
+use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::object::Object;
 use crate::state::{AddressSpace, Inner};
-use crate::table::{for_each_leaf, for_each_table, lookup, validate_contpte};
+use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, validate_contpte};
 use crate::vma::{Backing, Prot, Vma};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -14,8 +14,10 @@ use alloc::sync::Arc;
 /// What is found while the spaces are walked.
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
-    /// References that were found, by frame.
+    /// References that were found, by folio.
     refs: BTreeMap<Pfn, u32>,
+    /// Pages of private memory: how often each is mapped, and whether it may be written.
+    private: BTreeMap<Pfn, (u32, bool)>,
     tables: u64,
     objects: BTreeSet<*const Object<M>>,
 }
@@ -33,6 +35,7 @@ pub fn all<M: Machine>(
     let mut tally = Tally {
         mm,
         refs: BTreeMap::new(),
+        private: BTreeMap::new(),
         tables: 1 + kernel_tables,
         objects: BTreeSet::new(),
     };
@@ -49,7 +52,10 @@ pub fn all<M: Machine>(
 /// that the tables do not allow. Anything else is a flush that was missed.
 pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, cached: Attrs) {
     let inner = space.inner.lock();
-    let Entry::Leaf { pfn: now, attrs } = lookup(&space.mm, &inner.table, va).0 else {
+    let Some(Leaf {
+        pfn: now, attrs, ..
+    }) = lookup(&space.mm, &inner.table, va)
+    else {
         panic!("missed flush: a TLB translates {va:?} to {pfn:?}, where nothing is mapped");
     };
     assert!(
@@ -116,11 +122,11 @@ impl<M: Machine> Tally<'_, M> {
             if let Backing::Object { object, .. } = &vma.backing {
                 self.object(object);
             }
-            for_each_leaf(self.mm, &inner.table, vma.range, &mut |va, pfn, attrs| {
-                in_vmas += 1;
-                self.page(vma, va, pfn, attrs);
-                match (self.mm.frames().get(pfn).kind(), &vma.backing) {
-                    (Kind::Anon, _) => anon += 1,
+            for_each_leaf(self.mm, &inner.table, vma.range, &mut |leaf| {
+                in_vmas += leaf.pages;
+                self.leaf(vma, &leaf);
+                match (self.mm.frames().folio(leaf.pfn).1, &vma.backing) {
+                    (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
                     (Kind::Object, _) => shmem += 1,
                     _ => {}
@@ -129,7 +135,9 @@ impl<M: Machine> Tally<'_, M> {
         }
         let mut everywhere = 0u64;
         let whole = VirtRange::new(VirtAddr(0), <M::Pte as crate::arch::PteFormat>::USER_END);
-        for_each_leaf(self.mm, &inner.table, whole, &mut |_, _, _| everywhere += 1);
+        for_each_leaf(self.mm, &inner.table, whole, &mut |leaf| {
+            everywhere += leaf.pages
+        });
         assert!(
             everywhere == in_vmas,
             "{everywhere} pages are mapped, {in_vmas} of them in VMAs"
@@ -141,16 +149,12 @@ impl<M: Machine> Tally<'_, M> {
         );
     }
 
-    /// One entry against its VMA and its frame.
-    fn page(&mut self, vma: &Vma<M>, va: VirtAddr, pfn: Pfn, attrs: Attrs) {
-        let meta = self.mm.frames().get(pfn);
-        let (kind, writable) = (meta.kind(), attrs.contains(Attrs::WRITE));
-        let fixed = Attrs::USER
-            | Attrs::EXEC
-            | Attrs::NO_ACCESS
-            | Attrs::GLOBAL
-            | Attrs::DEVICE
-            | Attrs::CONTIG;
+    /// One leaf against its VMA and its folio.
+    fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf) {
+        let Leaf { va, pfn, attrs, .. } = *leaf;
+        let (head, kind, _) = self.mm.frames().folio(pfn);
+        let writable = attrs.contains(Attrs::WRITE);
+        let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;
         assert!(
             attrs & fixed == vma.attrs(),
             "{va:?} says {attrs:?}, its VMA {:?}",
@@ -160,7 +164,12 @@ impl<M: Machine> Tally<'_, M> {
             !writable || vma.prot.contains(Prot::WRITE),
             "{va:?} is writable, its VMA is not"
         );
-        if pfn == self.mm.zero_page() {
+        assert!(
+            leaf.level == Level::Pte || leaf.pages == leaf.level.order().pages(),
+            "the {:?} leaf at {va:?} crosses an end of its VMA",
+            leaf.level
+        );
+        if head == self.mm.zero_page() || head == self.mm.huge_zero_page() {
             assert!(
                 !writable && !attrs.contains(Attrs::DIRTY),
                 "the zero page is {attrs:?} at {va:?}"
@@ -171,18 +180,18 @@ impl<M: Machine> Tally<'_, M> {
             );
             return;
         }
-        *self.refs.entry(pfn).or_default() += 1;
+        *self.refs.entry(head).or_default() += leaf.pages as u32;
         match kind {
             Kind::Anon => {
                 assert!(
                     !vma.shared() && vma.has_anon,
                     "private page {pfn:?} is in the wrong VMA at {va:?}"
                 );
-                assert!(
-                    !writable || meta.refs() == 1,
-                    "{pfn:?} is writable at {va:?} and has {} references",
-                    meta.refs()
-                );
+                for page in (0..leaf.pages).map(|i| pfn + i) {
+                    let (times, written) = self.private.entry(page).or_default();
+                    *times += 1;
+                    *written |= writable;
+                }
             }
             Kind::Object => {
                 let (object, index) = vma
@@ -206,8 +215,14 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// References of every frame, and that each frame in use was found.
+    /// References of every folio, and that each one in use was found; a page that may be written is nobody else's.
     fn finish(self) {
+        for (page, (times, written)) in &self.private {
+            assert!(
+                !written || *times == 1,
+                "{page:?} may be written and is mapped {times} times"
+            );
+        }
         for (pfn, meta) in self.mm.frames().iter() {
             if matches!(meta.kind(), Kind::Anon | Kind::Object) {
                 let found = self.refs.get(&pfn).copied().unwrap_or(0);
@@ -216,6 +231,12 @@ impl<M: Machine> Tally<'_, M> {
                     "{pfn:?} ({:?}) has {} references, {found} were found",
                     meta.kind(),
                     meta.refs()
+                );
+                let partly = meta.kind() == Kind::Anon && u64::from(found) < meta.order().pages();
+                assert!(
+                    meta.deferred() || !partly,
+                    "{pfn:?} of order {} has {found} references and is not to be split",
+                    meta.order().0
                 );
             }
         }

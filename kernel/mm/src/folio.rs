@@ -1,18 +1,19 @@
 //! The handle of a folio: one counted reference, as a value that cannot be forgotten.
 //!
 //! ```text
-//!  Folio (not mapped) --into_pfn, table::Cursor::install--> mapped --Cursor::take--> table::Removed (still in TLBs)
+//!  Folio (not mapped) --into_pfn, Cursor::install--> mapped (n references, one a page) --zap--> Removed (still in TLBs)
 //!     |                                                                                    |
 //!     +--free--> the reference is dropped <-------------- tlb::Gather::finish -------------+
 //! ```
 //! So a mapped folio cannot be freed: the only way back from an entry leads through the flush.
 
-use crate::addr::Pfn;
+use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync;
+use crate::thp::Stat;
 
 /// One reference to a folio that no page table holds yet. Dropping it without [`Folio::free`] or [`Folio::into_pfn`] is a
 /// leak: debug builds panic.
@@ -22,24 +23,48 @@ pub struct Folio(Pfn);
 
 impl Folio {
     /// A zeroed page of private memory.
+    #[inline]
     pub fn anon<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc_zeroed(Kind::Anon).map(Folio)
+        mm.alloc_zeroed(Kind::Anon, For::User).map(Folio)
+    }
+    /// A zeroed folio of 2^order pages of private memory, with one reference.
+    pub fn large<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
+        let folio = Folio::large_unfilled(mm, order)?;
+        mm.zero(folio.0, order);
+        Ok(folio)
+    }
+    /// The same, whose every byte the caller writes before anyone sees it.
+    pub(crate) fn large_unfilled<M: Machine>(
+        mm: &Mm<M>,
+        order: Order,
+    ) -> Result<Folio, OutOfMemory> {
+        let pfn = mm.alloc(order, Kind::Anon, For::User)?;
+        mm.thp().stats.add(order, Stat::NrAnon, 1);
+        Ok(Folio(pfn))
     }
     /// A zeroed page for an object.
     pub fn object<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc_zeroed(Kind::Object).map(Folio)
+        mm.alloc_zeroed(Kind::Object, For::User).map(Folio)
     }
     /// A page for an object whose every byte the caller writes before anyone sees it.
     pub(crate) fn object_unfilled<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc(crate::addr::Order(0), Kind::Object, For::User)
-            .map(Folio)
+        mm.alloc(Order(0), Kind::Object, For::User).map(Folio)
     }
     /// A page of private memory with the contents of `from`.
     pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(crate::addr::Order(0), Kind::Anon, For::User)?;
+        let pfn = mm.alloc(Order(0), Kind::Anon, For::User)?;
         mm.count(Event::Copied, 1);
-        mm.machine().mem().copy(from, pfn, crate::addr::Order(0));
+        mm.machine().mem().copy(from, pfn, Order(0));
         Ok(Folio(pfn))
+    }
+    /// Copies a page into one of the folio's.
+    pub(crate) fn copy_page<M: Machine>(&self, mm: &Mm<M>, page: u64, from: Pfn) {
+        mm.count(Event::Copied, 1);
+        mm.machine().mem().copy(from, self.0 + page, Order(0));
+    }
+    /// Fills one of the folio's pages with zeros.
+    pub(crate) fn zero_page<M: Machine>(&self, mm: &Mm<M>, page: u64) {
+        mm.zero(self.0 + page, Order(0));
     }
     /// One more reference to a page that the caller holds in place (by a lock or a reference of its own).
     pub fn share<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> Folio {

@@ -35,6 +35,8 @@
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
 //! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
+//! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |
+//! | 237 [`sync::rank::DEFERRED`] | one | the queue of folios to be split |
 //! | 240 [`sync::rank::ZONE`] | one | the free lists and the counts of frames |
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |

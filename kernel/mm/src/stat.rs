@@ -63,6 +63,10 @@ events! {
     ContpteFold = "contpte_folded",
     /// Blocks of PTEs that lost the contiguous bit because a part changed.
     ContpteUnfold = "contpte_unfolded",
+    /// PMD leaves split into PTEs.
+    SplitPmd = "thp_split_pmd",
+    /// Huge zero pages that were allocated.
+    HugeZeroAlloc = "thp_zero_page_alloc",
     /// Stacks that grew.
     StackGrown = "stack_expansions",
 }

@@ -27,6 +27,10 @@ pub mod rank {
     pub const HEAP: u8 = 230;
     /// The kernel's half of the page tables.
     pub const KERNEL_SPACE: u8 = 235;
+    /// The huge zero page.
+    pub const HUGE_ZERO: u8 = 236;
+    /// The queue of deferred splits.
+    pub const DEFERRED: u8 = 237;
     /// Free lists and counts of frames.
     pub const ZONE: u8 = 240;
     /// The settings of multi-size THP.

@@ -48,8 +48,7 @@ impl<M: Machine> AddressSpace<M> {
             let Some(at) = start.checked_add(done as u64) else {
                 break;
             };
-            let Ok(pfn) = resolve(&self.mm, self.asid, &mut inner, at, (access, false), force)
-            else {
+            let Ok(pfn) = resolve(self, &mut inner, at, (access, false), force) else {
                 break;
             };
             let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;

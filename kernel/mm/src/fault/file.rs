@@ -3,7 +3,7 @@
 use super::resolve::Fault;
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
-use crate::arch::{Attrs, Machine};
+use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::object::Object;
 use crate::stat::Event;
@@ -30,7 +30,7 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             page
         };
-        if let Err(error) = cursor.prepare() {
+        if let Err(error) = cursor.prepare(Level::Pte) {
             folio.free(self.mm);
             return Err(error.into());
         }

@@ -39,10 +39,11 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             while at < end {
-                if !is_ready(&self.mm, &mut inner.table, at, wanted)
-                    && let Err(why) =
-                        resolve(&self.mm, self.asid, &mut inner, at, (wanted, false), false)
-                {
+                if let Some(next) = ready_until(&self.mm, &mut inner.table, at, wanted) {
+                    at = next;
+                    continue;
+                }
+                if let Err(why) = resolve(self, &mut inner, at, (wanted, false), false) {
                     return why;
                 }
                 at += PAGE_SIZE;
@@ -52,14 +53,14 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether the page is there already, writable if it has to be.
-fn is_ready<M: Machine>(
+/// If the page is there already, writable if it has to be: where its leaf ends.
+fn ready_until<M: Machine>(
     mm: &crate::frame::Mm<M>,
     table: &mut crate::table::PageTable,
     va: VirtAddr,
     access: Access,
-) -> bool {
-    Cursor::new(mm, table, va)
-        .leaf()
-        .is_some_and(|(_, attrs)| access != Access::Write || attrs.contains(Attrs::WRITE))
+) -> Option<VirtAddr> {
+    let leaf = Cursor::new(mm, table, va).leaf()?;
+    let ready = access != Access::Write || leaf.attrs.contains(Attrs::WRITE);
+    ready.then(|| va.align_down(leaf.level.bytes()) + leaf.level.bytes())
 }

@@ -3,10 +3,11 @@
 use super::{Access, Mode, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Asid, Attrs, Machine, PteFormat};
-use crate::frame::{Kind, Mm};
+use crate::frame::Mm;
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, Rss};
-use crate::table::{Cursor, PageTable};
+use crate::table::{Cursor, Leaf, PageTable};
+use crate::thp::Disable;
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma};
 
@@ -14,6 +15,7 @@ use crate::vma::{Prot, Vma};
 pub(super) struct Fault<'a, M: Machine> {
     pub mm: &'a Mm<M>,
     pub asid: Asid,
+    pub disable: Disable,
     pub va: VirtAddr,
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
@@ -28,18 +30,17 @@ impl<M: Machine> AddressSpace<M> {
         let _ = mode;
         self.mm.count(Event::Fault, 1);
         let mut inner = self.inner.lock();
-        match resolve(&self.mm, self.asid, &mut inner, addr, (access, true), false) {
+        match resolve(self, &mut inner, addr, (access, true), false) {
             Ok(_) => Resolution::Done,
             Err(why) => why,
         }
     }
 }
 
-/// Makes `access` to the page of `addr` possible and returns its frame. With `force`, a private page that may not be
+/// Makes `access` to the page of `addr` in a locked space possible and returns its frame. With `force`, a private page that may not be
 /// written is copied all the same and stays read-only (exec's set-up).
 pub(super) fn resolve<M: Machine>(
-    mm: &Mm<M>,
-    asid: Asid,
+    space: &AddressSpace<M>,
     inner: &mut Inner<M>,
     addr: VirtAddr,
     (access, tried): (Access, bool),
@@ -50,7 +51,7 @@ pub(super) fn resolve<M: Machine>(
     }
     let slot = match inner.vmas.find(addr) {
         Some(slot) => slot,
-        None => super::stack::grow(mm, inner, addr).ok_or(Resolution::NotMapped)?,
+        None => super::stack::grow(&space.mm, inner, addr).ok_or(Resolution::NotMapped)?,
     };
     let Inner {
         vmas, table, rss, ..
@@ -64,8 +65,9 @@ pub(super) fn resolve<M: Machine>(
     }
     let vma = vmas.get_mut(slot);
     Fault {
-        mm,
-        asid,
+        mm: &space.mm,
+        asid: space.asid,
+        disable: space.thp_disable(),
         va: addr.align_down(PAGE_SIZE),
         access,
         tried,
@@ -90,44 +92,36 @@ impl<M: Machine> Fault<'_, M> {
         match cursor.leaf() {
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),
-            Some((pfn, attrs)) => self.present(&mut cursor, pfn, attrs),
+            Some(leaf) => self.present(&mut cursor, leaf),
         }
     }
 
     /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
-    fn present(
-        mut self,
-        cursor: &mut Cursor<'_, M>,
-        pfn: Pfn,
-        attrs: Attrs,
-    ) -> Result<Pfn, Resolution> {
+    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: Leaf) -> Result<Pfn, Resolution> {
         let needed = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let private_write = self.access == Access::Write && !self.vma.shared();
-        if !self.tried && attrs.contains(needed) && (!private_write || attrs.contains(Attrs::WRITE))
-        {
-            return Ok(pfn);
+        let writable = leaf.attrs.contains(Attrs::WRITE);
+        if !self.tried && leaf.attrs.contains(needed) && (!private_write || writable) {
+            return Ok(leaf.pfn);
         }
-        if private_write && !attrs.contains(Attrs::WRITE) {
-            let page = self.mm.frames().get(pfn);
-            if page.kind() != Kind::Anon || page.refs() != 1 {
-                return self.copy(cursor, pfn);
+        if private_write && !writable {
+            if !cursor.owns(&leaf) {
+                return self.copy(cursor, leaf);
             }
             self.mm.count(Event::CowReused, 1);
         } else {
             self.mm.count(Event::Minor, 1);
         }
         self.touch(cursor);
-        Ok(pfn)
+        Ok(leaf.pfn)
     }
 
     /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
     /// flushes: a TLB may hold the entry as it was, or the fault would come again.
     fn touch(&mut self, cursor: &mut Cursor<'_, M>) {
-        let bits = self.attrs() - Attrs::USER;
+        let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let mut gather = Gather::new(self.mm, self.asid);
-        cursor.update(&mut gather, |_, attrs| {
-            attrs | bits & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY)
-        });
+        cursor.add_bits(&mut gather, bits);
         gather.finish();
     }
 

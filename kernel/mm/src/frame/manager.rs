@@ -1,6 +1,8 @@
 //! One memory manager as a value: machine, frame table, allocator, zero page, tags and counters. Tests own many.
 
+use super::deferred::Deferred;
 use super::meta::{FrameMeta, FrameTable, Kind};
+use super::zero::HugeZero;
 use super::zone::{For, Zone};
 use crate::addr::{Order, PAGE_SIZE, Pfn, PfnRange};
 use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
@@ -8,7 +10,7 @@ use crate::asid::AsidPool;
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
 use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
-use crate::thp::Thp;
+use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -23,8 +25,10 @@ static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
 /// The memory manager: machine, frame table, allocator, zero page, counters.
 pub struct Mm<M: Machine> {
     machine: M,
-    frames: FrameTable,
+    pub(super) frames: FrameTable,
     zone: Zone,
+    pub(super) deferred: Deferred,
+    pub(super) huge_zero: HugeZero,
     stats: Stats,
     thp: Thp,
     switches: Switches,
@@ -76,6 +80,8 @@ impl<M: Machine> Mm<M> {
         let cpus = machine.cpu().count().max(1);
         Arc::new(Mm {
             stats: Stats::new(cpus),
+            deferred: Deferred::new(),
+            huge_zero: HugeZero::new(),
             thp: Thp::default(),
             switches: Switches::default(),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
@@ -148,21 +154,33 @@ impl<M: Machine> Mm<M> {
         Ok(pfn)
     }
     /// One zeroed frame for a page table or for user memory.
-    pub(crate) fn alloc_zeroed(&self, kind: Kind) -> Result<Pfn, OutOfMemory> {
-        let pfn = self.alloc(Order(0), kind, For::User)?;
+    #[inline]
+    pub(crate) fn alloc_zeroed(&self, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+        let pfn = self.alloc(Order(0), kind, who)?;
         self.zero(pfn, Order(0));
         Ok(pfn)
     }
     /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
     pub(crate) fn free(&self, blocks: &[Pfn]) {
         for &pfn in blocks {
-            let order = self.frames.get(pfn).order();
+            let meta = self.frames.get(pfn);
+            let order = meta.order();
             self.count(Event::Free, order.pages());
+            if order != Order(0) && meta.kind() == Kind::Anon {
+                self.large_folio_ends(pfn, order);
+            }
             if cfg!(debug_assertions) {
                 self.poison(pfn, order);
             }
         }
         self.zone.free(&self.frames, blocks);
+    }
+    /// A large private folio is no more: freed, or about to be split.
+    pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
+        if self.frames.get(pfn).deferred() {
+            self.forget_deferred(pfn, order);
+        }
+        self.thp.stats.sub(order, Stat::NrAnon, 1);
     }
     /// Fills 2^order frames with zeros.
     #[inline]

@@ -13,6 +13,9 @@
 use crate::addr::{Order, Pfn, Vpn};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
+/// The end of a list, in place of a frame's index.
+pub(super) const NO_LINK: u32 = u32::MAX;
+
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -170,6 +173,12 @@ impl FrameMeta {
     pub(crate) fn set_index(&self, vpn: Vpn) {
         self.index.store(vpn.0, Ordering::Relaxed);
     }
+    /// Notes whether the folio is on the queue of deferred splits; under the queue's lock.
+    pub(super) fn set_deferred(&self, on: bool) {
+        let rest = self.state.load(Ordering::Relaxed) & !DEFERRED;
+        self.state
+            .store(if on { rest | DEFERRED } else { rest }, Ordering::Relaxed);
+    }
     /// Whether the folio is on the queue of deferred splits.
     #[inline]
     pub(crate) fn deferred(&self) -> bool {
@@ -216,11 +225,19 @@ impl FrameTable {
     /// is not a tail. At most as many steps as the frame number has bits set below the block's order.
     #[inline]
     pub fn head(&self, pfn: Pfn) -> Pfn {
+        self.folio(pfn).0
+    }
+    /// The head of the block that a frame lies in, with its kind and order.
+    #[inline]
+    pub fn folio(&self, pfn: Pfn) -> (Pfn, Kind, Order) {
         let mut at = pfn;
-        while self.get(at).kind() == Kind::Reserved {
-            at = Pfn(at.0 & (at.0 - 1));
+        loop {
+            let state = self.get(at).state.load(Ordering::Relaxed);
+            match Kind::from_bits(state) {
+                Kind::Reserved => at = Pfn(at.0 & (at.0 - 1)),
+                kind => return (at, kind, Order((state >> 8) as u8)),
+            }
         }
-        at
     }
     /// Turns a block in use into blocks of order `to` and the same kind: see `Mm::split_block`.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) {

@@ -85,6 +85,7 @@ impl<M: Machine> Inner<M> {
             if self.vmas.iter_in(range).any(unsuitable) {
                 return Err(Error::Inval);
             }
+            self.split_ends(mm, asid, range)?;
             self.vmas
                 .update(range, |v| v.flags = (v.flags - clear) | set);
         } else {
@@ -122,6 +123,7 @@ impl<M: Machine> Inner<M> {
                         return Err(Error::Inval);
                     }
                     // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
+                    self.split_ends(mm, asid, part)?;
                     let mut gather = Gather::new(mm, asid);
                     self.zap(
                         mm,

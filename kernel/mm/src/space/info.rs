@@ -1,17 +1,11 @@
 //! What /proc and mincore(2) show.
 
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
-use crate::arch::{Attrs, Entry, Machine};
-use crate::frame::{Kind, Mm};
-use crate::state::{AddressSpace, Error, PageInfo, Smaps, Usage, user_pages};
-use crate::table::{for_each_leaf, lookup};
-use crate::vma::{Vma, VmaFlags};
-
-/// How many page-table entries map the frame: its references less the object's own.
-fn mappings<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> u32 {
-    let page = mm.frames().get(pfn);
-    page.refs() - u32::from(page.kind() == Kind::Object)
-}
+use crate::addr::{PAGE_SIZE, VirtAddr};
+use crate::arch::{Attrs, Machine};
+use crate::frame::Kind;
+use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
+use crate::table::{Leaf, PageTable, for_each_leaf, lookup, owns};
+use crate::vma::Vma;
 
 impl<M: Machine> AddressSpace<M> {
     /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names, and without a copy of
@@ -39,24 +33,6 @@ impl<M: Machine> AddressSpace<M> {
         inner.vmas.find(addr).map(|i| inner.vmas.get(i).clone())
     }
 
-    /// The smaps figures of the VMA that starts at `start`.
-    pub fn smaps(&self, start: VirtAddr) -> Option<Smaps> {
-        let inner = self.inner.lock();
-        let vma = inner
-            .vmas
-            .find(start)
-            .map(|i| inner.vmas.get(i))
-            .filter(|v| v.range.start == start)?;
-        let mut out = Smaps::default();
-        for_each_leaf(&self.mm, &inner.table, vma.range, &mut |_, pfn, attrs| {
-            out.add_page(&self.mm, pfn, attrs)
-        });
-        if vma.flags.contains(VmaFlags::LOCKED) {
-            out.locked = out.pss;
-        }
-        Some(out)
-    }
-
     /// The figures of the whole space.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
@@ -80,22 +56,31 @@ impl<M: Machine> AddressSpace<M> {
     pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
         let inner = self.inner.lock();
         let inside = user_pages::<M>(addr.align_down(PAGE_SIZE), PAGE_SIZE).is_some();
-        match inside.then(|| lookup(&self.mm, &inner.table, addr).0) {
-            Some(Entry::Leaf { pfn, attrs }) => self.describe(pfn, attrs),
+        match inside
+            .then(|| lookup(&self.mm, &inner.table, addr))
+            .flatten()
+        {
+            Some(leaf) => self.describe(&inner.table, &leaf),
             _ => PageInfo::default(),
         }
     }
 
-    fn describe(&self, pfn: Pfn, attrs: Attrs) -> PageInfo {
-        let zero_page = pfn == self.mm.zero_page();
+    fn describe(&self, table: &PageTable, leaf: &Leaf) -> PageInfo {
+        let (head, kind, _) = self.mm.frames().folio(leaf.pfn);
+        let exclusive = match kind {
+            Kind::Anon => owns(&self.mm, table, leaf),
+            // The object's own reference and this one.
+            Kind::Object => self.mm.frames().get(head).refs() == 2,
+            _ => false,
+        };
         PageInfo {
             present: true,
-            pfn: pfn.0,
-            file_or_shared: self.mm.frames().get(pfn).kind() == Kind::Object,
-            exclusive: !zero_page && mappings(&self.mm, pfn) == 1,
-            writable: attrs.contains(Attrs::WRITE),
-            dirty: attrs.contains(Attrs::DIRTY),
-            zero_page,
+            pfn: leaf.pfn.0,
+            file_or_shared: kind == Kind::Object,
+            exclusive,
+            writable: leaf.attrs.contains(Attrs::WRITE),
+            dirty: leaf.attrs.contains(Attrs::DIRTY),
+            zero_page: kind == Kind::Kernel,
         }
     }
 
@@ -124,38 +109,10 @@ impl<M: Machine> AddressSpace<M> {
                 });
             }
         }
-        for_each_leaf(&self.mm, &inner.table, range, &mut |va, _, _| {
-            into[index(va)] = 1
+        for_each_leaf(&self.mm, &inner.table, range, &mut |leaf| {
+            let first = index(leaf.va);
+            into[first..first + leaf.pages as usize].fill(1);
         });
         Ok(())
-    }
-}
-
-impl Smaps {
-    fn add_page<M: Machine>(&mut self, mm: &Mm<M>, pfn: Pfn, attrs: Attrs) {
-        if pfn == mm.zero_page() {
-            return;
-        }
-        let (times, dirty) = (
-            u64::from(mappings(mm, pfn).max(1)),
-            attrs.contains(Attrs::DIRTY),
-        );
-        self.rss += PAGE_SIZE;
-        self.pss += PAGE_SIZE / times;
-        if dirty {
-            self.pss_dirty += PAGE_SIZE / times;
-        }
-        *match (times > 1, dirty) {
-            (true, true) => &mut self.shared_dirty,
-            (true, false) => &mut self.shared_clean,
-            (false, true) => &mut self.private_dirty,
-            (false, false) => &mut self.private_clean,
-        } += PAGE_SIZE;
-        if attrs.contains(Attrs::ACCESSED) {
-            self.referenced += PAGE_SIZE;
-        }
-        if mm.frames().get(pfn).kind() == Kind::Anon {
-            self.anonymous += PAGE_SIZE;
-        }
     }
 }

@@ -9,6 +9,7 @@ mod map;
 mod place;
 mod protect;
 mod remap;
+mod smaps;
 mod unmap;
 
 pub use crate::state::{

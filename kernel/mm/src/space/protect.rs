@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::Mm;
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
-use crate::table::protect_range;
+use crate::table::{Rights, protect_range, split_ends};
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
 
@@ -59,9 +59,14 @@ impl<M: Machine> Inner<M> {
             }
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
+            split_ends(mm, &mut self.table, part, gather)?;
             self.vmas.update(part, |v| v.prot = prot);
-            let to = (prot.attrs(), prot.contains(Prot::WRITE), shared);
-            protect_range(mm, &mut self.table, part, to, gather);
+            let rights = Rights {
+                base: prot.attrs(),
+                writable: prot.contains(Prot::WRITE),
+                shared,
+            };
+            protect_range(mm, &mut self.table, part, rights, gather);
         }
         Ok(())
     }

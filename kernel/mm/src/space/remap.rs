@@ -204,6 +204,8 @@ impl<M: Machine> Inner<M> {
             start: old.start,
             end: old.start + old.len().min(request.new_len),
         };
+        self.split_ends(mm, asid, old)?;
+        self.split_ends(mm, asid, moved)?;
         let mut gather = Gather::new(mm, asid);
         let result = if moved.is_empty() {
             Ok(())

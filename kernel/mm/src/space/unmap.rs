@@ -5,7 +5,7 @@ use crate::arch::{Asid, Machine};
 use crate::frame::{Mm, OutOfMemory};
 use crate::object::Object;
 use crate::state::{AddressSpace, Error, Inner, user_pages};
-use crate::table::{Zap, zap_range};
+use crate::table::{Zap, split_ends, zap_range};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
@@ -75,6 +75,19 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Inner<M> {
+    /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of one changes.
+    pub(crate) fn split_ends(
+        &mut self,
+        mm: &Mm<M>,
+        asid: Asid,
+        range: VirtRange,
+    ) -> Result<(), OutOfMemory> {
+        let mut gather = Gather::new(mm, asid);
+        let result = split_ends(mm, &mut self.table, range, &mut gather);
+        gather.finish();
+        result
+    }
+
     /// Takes VMAs and pages out of `range`. The VMAs are returned, to be dropped after the lock.
     pub(super) fn remove(
         &mut self,
@@ -86,8 +99,13 @@ impl<M: Machine> Inner<M> {
             return Ok(Taken::default());
         }
         self.vmas.reserve_take(range, 0)?;
-        let removed = self.vmas.take(range)?;
         let mut gather = Gather::new(mm, asid);
+        let split = split_ends(mm, &mut self.table, range, &mut gather);
+        let removed = split.and_then(|()| self.vmas.take(range));
+        let Ok(removed) = removed else {
+            gather.finish();
+            return Err(OutOfMemory);
+        };
         for vma in removed.iter() {
             self.zap(mm, vma, vma.range, &mut gather, Zap::default());
         }

@@ -32,7 +32,7 @@
 //!   the entries that are left, and set bits in them; it translates to the same frames, which are freed after the flush.
 //! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a change drops the bit, which
 //!   is a break without a make. The way back is an install.
-//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`update`]). Marked in one alone, the others would
+//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked in one alone, the others would
 //!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
 
 use super::entry;
@@ -73,15 +73,6 @@ fn block<M: Machine>(index: usize) -> Range<usize> {
 #[inline]
 pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
     M::Pte::CONTIG_ORDER.is_some() && attrs.contains(Attrs::CONTIG)
-}
-
-/// ACCESSED and DIRTY as the entry of `index` says them: gathered over the block if it is folded.
-#[inline]
-pub(super) fn block_bits<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Attrs {
-    match entry::read_leaf(mm, table, index) {
-        Some((_, attrs, _)) => seen(mm, table, index, attrs) & USED,
-        None => Attrs::empty(),
-    }
 }
 
 /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.
@@ -199,10 +190,9 @@ pub(super) fn unfold_ends<M: Machine>(
     }
 }
 
-/// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: after a range verb has
-/// made them alike again. What is inside is the verb's own.
+/// Folds every block that `part` (not empty, within one PTE table) touches and that is complete now.
 #[inline]
-pub(super) fn fold_ends<M: Machine>(
+pub(super) fn fold_range<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
     part: VirtRange,
@@ -211,54 +201,49 @@ pub(super) fn fold_ends<M: Machine>(
     if M::Pte::CONTIG_ORDER.is_none() {
         return;
     }
-    if !part.start.is_aligned(bytes::<M>()) {
-        fold(mm, table, part.start, gather);
-    }
-    if !part.end.is_aligned(bytes::<M>()) {
-        fold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
+    let mut va = part.start.align_down(bytes::<M>());
+    while va < part.end {
+        fold(mm, table, va, gather);
+        va += bytes::<M>();
     }
 }
 
-/// Changes the attributes of the one entry of `va` by `f`, which sees and returns them without the contiguous bit, keeping
-/// its frame and what the walker sets meanwhile; returns whether anything was written. A folded block stays folded when `f`
-/// only marks it used; else it is unfolded first. Whoever calls it owes the flush of `va`.
+/// Unfolds every block that `part` (not empty, within one PTE table) touches.
 #[inline]
-pub(super) fn update<M: Machine>(
+pub(super) fn unfold_range<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
-    va: VirtAddr,
+    part: VirtRange,
     gather: &mut Gather<'_, M>,
-    mut f: impl FnMut(Pfn, Attrs) -> Attrs,
-) -> bool {
-    let index = Level::Pte.index(va);
-    if M::Pte::CONTIG_ORDER.is_some()
-        && let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, index)
-        && attrs.contains(Attrs::CONTIG)
-    {
-        let plain = seen(mm, table, index, attrs);
-        let new = f(pfn, plain);
-        if new == plain && attrs.contains(plain & USED) {
-            return false;
-        }
-        if new - USED == plain - USED && new.contains(plain & USED) {
-            return mark(mm, table, index, new & USED);
-        }
-        unfold(mm, table, va, gather);
+) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
     }
-    entry::modify(mm, table, index, f)
+    let mut va = part.start.align_down(bytes::<M>());
+    while va < part.end {
+        unfold(mm, table, va, gather);
+        va += bytes::<M>();
+    }
 }
 
-/// Marks every entry of a folded block; returns whether any was written.
-fn mark<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, used: Attrs) -> bool {
-    let mut written = 0;
-    for other in block::<M>(index) {
-        if other == index || !mutant::on(Mutant::MarkOne) {
-            written += u64::from(entry::modify(mm, table, other, |_, attrs| attrs | used));
+/// Adds `bits` to the entry at `index`, of a folded block to all of its entries, which stay folded. Returns the entries and how
+/// many are different now.
+#[inline]
+pub(super) fn add_bits<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    index: usize,
+    bits: Attrs,
+) -> (Range<usize>, u64) {
+    let entries = match entry::read_leaf(mm, table, index) {
+        Some((_, attrs, _)) if folded::<M>(attrs) && !mutant::on(Mutant::MarkOne) => {
+            block::<M>(index)
         }
-    }
-    // The caller counts one.
-    mm.count(Event::EntryWrites, written.saturating_sub(1));
-    written != 0
+        _ => index..index + 1,
+    };
+    let add = |index| u64::from(entry::modify(mm, table, index, |_, attrs| attrs | bits));
+    let written = entries.clone().map(add).sum();
+    (entries, written)
 }
 
 /// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit: absent, flushed, written.

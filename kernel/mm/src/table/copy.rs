@@ -1,15 +1,17 @@
-//! Copying entries to a child: table by table, no lookups per page.
+//! Copying entries to a child: table by table, folio by folio, no lookups per page.
 
-use super::walk::{indices, leaf_tables};
-use super::{Cursor, PageTable, entry};
-use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
+use super::batch::{self, Run, run_at};
+use super::walk::{Leaves, indices, leaf_tables};
+use super::{Cursor, PageTable, contpte, entry};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Shares the private pages of `range` with a child that nobody runs yet: both lose WRITE, each page gains a reference.
-/// Returns how many private and object pages the child has now. On failure the child has some of them; the caller drops it.
+/// Shares the private pages of `range` with a child that nobody runs yet: both lose WRITE, each folio gains as many
+/// references as pages are copied. Returns how many private and object pages the child has now. On failure the child has some
+/// of them; the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut split theirs.
 pub fn copy_range<M: Machine>(
     mm: &Mm<M>,
     parent: &PageTable,
@@ -17,24 +19,69 @@ pub fn copy_range<M: Machine>(
     range: VirtRange,
     gather: &mut Gather<'_, M>,
 ) -> Result<(u64, u64), OutOfMemory> {
-    let (mut anon, mut object) = (0, 0);
-    leaf_tables(mm, parent, range, &mut |table, part| {
-        if mm.frames().get(table).live() == 0 {
+    let mut counts = (0, 0);
+    leaf_tables(mm, parent, range, &mut |leaves| {
+        if leaves.level != Level::Pte {
+            return copy_leaf(mm, leaves, child, gather, &mut counts);
+        }
+        if mm.frames().get(leaves.table).live() == 0 {
             return Ok(());
         }
-        let mut to = Cursor::new(mm, child, part.start);
-        to.prepare()?;
+        let mut to = Cursor::new(mm, child, leaves.part.start);
+        to.prepare(Level::Pte)?;
         copy_pages(
             mm,
-            table,
+            leaves.table,
             to.table(),
-            part,
+            leaves.part,
             gather,
-            (&mut anon, &mut object),
+            &mut counts,
         );
         Ok(())
     })?;
-    Ok((anon, object))
+    Ok(counts)
+}
+
+/// Adds pages of a sort to the counts of private and object pages.
+fn add(counts: &mut (u64, u64), kind: Kind, pages: u64) {
+    match kind {
+        Kind::Anon => counts.0 += pages,
+        Kind::Object => counts.1 += pages,
+        _ => {}
+    }
+}
+
+/// Shares a PMD leaf whole.
+fn copy_leaf<M: Machine>(
+    mm: &Mm<M>,
+    leaves: Leaves,
+    child: &mut PageTable,
+    gather: &mut Gather<'_, M>,
+    counts: &mut (u64, u64),
+) -> Result<(), OutOfMemory> {
+    let mut to = Cursor::new(mm, child, leaves.part.start);
+    to.prepare(leaves.level)?;
+    let Some((pfn, mut attrs, _)) = entry::read_leaf_at(mm, leaves.entry()) else {
+        return Ok(());
+    };
+    if attrs.contains(Attrs::WRITE) {
+        attrs = protect(mm, leaves.entry()).unwrap_or(attrs);
+        gather.changed_leaf(leaves.part.start, leaves.level);
+        mm.count(Event::EntryWrites, 1);
+    }
+    if pfn == mm.huge_zero_page() {
+        mm.share_huge_zero_page();
+    } else {
+        mm.frames()
+            .get(pfn)
+            .add_refs(leaves.level.order().pages() as u32);
+        mm.count(Event::AccountUpdates, 1);
+        mm.thp().pmd_mapped();
+        add(counts, Kind::Anon, leaves.level.order().pages());
+    }
+    to.write_huge(pfn, attrs - Attrs::WRITE);
+    mm.count(Event::ForkEntries, 1);
+    Ok(())
 }
 
 fn copy_pages<M: Machine>(
@@ -43,52 +90,66 @@ fn copy_pages<M: Machine>(
     to: Pfn,
     part: VirtRange,
     gather: &mut Gather<'_, M>,
-    (anon, object): (&mut u64, &mut u64),
+    counts: &mut (u64, u64),
 ) {
+    contpte::unfold_ends(mm, from, part, gather);
     let (meta, child) = (mm.frames().get(from), mm.frames().get(to));
-    let (mut left, mut copied, mut protected) = (meta.live(), 0, 0);
-    for (i, index) in indices(Level::Pte, part).enumerate() {
-        if left == 0 {
-            break;
-        }
-        let Some((pfn, attrs, raw)) = entry::read_leaf(mm, from, index) else {
+    let (mut left, mut copied) = (meta.live(), 0);
+    let span = indices(Level::Pte, part);
+    let mut index = span.start;
+    while index < span.end && left > 0 {
+        let Some(run) = run_at(mm, from, index, span.end) else {
+            index += 1;
             continue;
         };
-        left -= 1;
-        let mut attrs = attrs;
-        if attrs.contains(Attrs::WRITE) {
-            attrs = protect(mm, from, index, (pfn, attrs, raw));
-            gather.changed(part.start + i as u64 * PAGE_SIZE);
-            protected += 1;
+        let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
+        let used = protect_run(mm, from, va, &run, gather);
+        if run.pfn != mm.zero_page() {
+            mm.frames().get(run.head).add_refs(run.n as u32);
+            mm.count(Event::AccountUpdates, 1);
         }
-        let page = mm.frames().get(pfn);
-        match page.kind() {
-            Kind::Anon => *anon += 1,
-            Kind::Object => *object += 1,
-            _ => {}
-        }
-        if pfn != mm.zero_page() {
-            page.get_ref();
-        }
-        entry::write_leaf(mm, to, index, Level::Pte, pfn, attrs);
-        copied += 1;
+        add(counts, run.kind, run.n as u64);
+        let attrs = run.attrs - (Attrs::WRITE | Attrs::CONTIG) | used;
+        batch::install(mm, to, va, run.n, run.pfn, attrs);
+        copied += run.n as u32;
+        left -= run.n as u32;
+        index += run.n;
     }
     child.set_live(child.live() + copied);
     mm.count(Event::ForkEntries, u64::from(copied));
-    mm.count(Event::EntryWrites, u64::from(copied) + protected);
+    mm.count(Event::EntryWrites, u64::from(copied));
 }
 
-/// Takes WRITE from the parent's entry, keeping what the walker sets meanwhile; returns what it says now.
-fn protect<M: Machine>(
+/// Takes WRITE from the parent's entries, if they have it; returns how any of them was used.
+fn protect_run<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
-    index: usize,
-    (pfn, mut attrs, mut raw): (Pfn, Attrs, u64),
+    va: VirtAddr,
+    run: &Run,
+    gather: &mut Gather<'_, M>,
 ) -> Attrs {
-    while !entry::exchange(mm, table, index, raw, pfn, attrs - Attrs::WRITE) {
-        if let Some((_, now, now_raw)) = entry::read_leaf(mm, table, index) {
-            (attrs, raw) = (now, now_raw);
+    let entries = run.index..run.index + run.n;
+    let mut used = run.attrs;
+    if run.attrs.contains(Attrs::WRITE) {
+        for index in entries {
+            used |= protect(mm, (table, index, Level::Pte)).unwrap_or(used);
+        }
+        gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
+        mm.count(Event::EntryWrites, run.n as u64);
+    } else if run.n > 1 {
+        for index in entries {
+            used |= entry::read_leaf(mm, table, index).map_or(used, |(_, attrs, _)| attrs);
         }
     }
-    attrs - Attrs::WRITE
+    used & (Attrs::ACCESSED | Attrs::DIRTY)
+}
+
+/// Takes WRITE from an entry, keeping what the walker sets meanwhile; returns what it says now.
+fn protect<M: Machine>(mm: &Mm<M>, at: entry::At) -> Option<Attrs> {
+    loop {
+        let (pfn, attrs, raw) = entry::read_leaf_at(mm, at)?;
+        if entry::exchange(mm, at, raw, pfn, attrs - Attrs::WRITE) {
+            return Some(attrs - Attrs::WRITE);
+        }
+    }
 }

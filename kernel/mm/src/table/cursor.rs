@@ -1,9 +1,13 @@
-//! The cursor: one page of a locked space, where an entry may be installed, changed or taken.
+//! The cursor: one page of a locked space, where a folio may be installed, or what is mapped changed or taken.
 
-use super::{PageTable, alloc_table, entry, free_unused_table};
-use crate::addr::{Pfn, VirtAddr};
+use super::zap::unhook;
+use super::{
+    Leaf, PageTable, alloc_table, batch, contpte, entry, free_unused_table, owner, split_leaf, walk,
+};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
+use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -14,53 +18,105 @@ pub struct Cursor<'a, M: Machine> {
     mm: &'a Mm<M>,
     space: &'a mut PageTable,
     va: VirtAddr,
-    /// The lowest table that exists on the way to `va`, and its level.
+    /// The lowest table that exists on the way to `va`, its level, and the table above it.
     table: Pfn,
     level: Level,
+    above: Pfn,
 }
 
 impl<'a, M: Machine> Cursor<'a, M> {
     /// Walks to `va` as far as there are tables.
     #[inline]
     pub fn new(mm: &'a Mm<M>, space: &'a mut PageTable, va: VirtAddr) -> Self {
-        let (mut table, mut level) = (space.root, Level::Pgd);
-        while let (Entry::Table(next), Some(lower)) = (
-            entry::read(mm, table, level.index(va), level),
-            level.lower(),
-        ) {
-            (table, level) = (next, lower);
-        }
-        Cursor {
+        let (table, level) = (space.root, Level::Pgd);
+        let mut cursor = Cursor {
             mm,
             space,
             va,
             table,
             level,
+            above: table,
+        };
+        cursor.descend();
+        cursor
+    }
+    #[inline]
+    fn descend(&mut self) {
+        while let (Entry::Table(next), Some(lower)) = (
+            entry::read(self.mm, self.table, self.level.index(self.va), self.level),
+            self.level.lower(),
+        ) {
+            (self.above, self.table, self.level) = (self.table, next, lower);
         }
+    }
+
+    /// Splits the PMD leaf that maps the page, and goes down to its PTE.
+    pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
+        split_leaf(self.mm, self.space, self.va, gather)?;
+        self.descend();
+        Ok(())
     }
 
     /// The page it stands on.
     pub fn va(&self) -> VirtAddr {
         self.va
     }
-    /// The lowest table on the way, a PTE table once there is a leaf or it was prepared.
+    /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
     pub(super) fn table(&self) -> Pfn {
         self.table
     }
-    /// What is mapped there.
+    fn entry(&self) -> (Pfn, usize, Level) {
+        (self.table, self.level.index(self.va), self.level)
+    }
+    /// What is mapped there, cut down to the page.
     #[inline]
-    pub fn leaf(&self) -> Option<(Pfn, Attrs)> {
-        match entry::read(self.mm, self.table, self.level.index(self.va), self.level) {
-            Entry::Leaf { pfn, attrs } => Some((pfn, attrs)),
-            _ => None,
+    pub fn leaf(&self) -> Option<Leaf> {
+        walk::leaf_at(self.mm, self.table, self.level, self.va, 1)
+    }
+
+    /// Whether no leaf, not even of another page, stands under the PMD entry: it is absent, or a table with nothing in it.
+    pub fn pmd_is_empty(&self) -> bool {
+        match self.level {
+            Level::Pte => self.mm.frames().get(self.table).live() == 0,
+            _ => entry::is_absent(self.mm, self.table, self.level.index(self.va)),
         }
     }
 
-    /// Makes the tables down to the PTE; on failure none is left behind.
-    pub fn prepare(&mut self) -> Result<(), OutOfMemory> {
+    /// Around the page, within `limit` (which holds the page and lies under one PMD entry): where nothing is mapped.
+    /// The page itself is not.
+    pub fn hole(&self, limit: VirtRange) -> VirtRange {
+        if self.pmd_is_empty() {
+            return limit;
+        }
+        let index = |va: VirtAddr| Level::Pte.index(va);
+        let (here, mut below, mut above) = (index(self.va), 0, 1);
+        let most = (limit.end - self.va) / PAGE_SIZE;
+        let least = (self.va - limit.start) / PAGE_SIZE;
+        let absent = |at: usize| entry::is_absent(self.mm, self.table, at);
+        while below < least && absent(here - below as usize - 1) {
+            below += 1;
+        }
+        while above < most && absent(here + above as usize) {
+            above += 1;
+        }
+        VirtRange {
+            start: VirtAddr(self.va.0 - below * PAGE_SIZE),
+            end: self.va + above * PAGE_SIZE,
+        }
+    }
+
+    /// Makes the tables down to the one that holds entries of `level`; on failure none is left behind.
+    #[inline]
+    pub fn prepare(&mut self, level: Level) -> Result<(), OutOfMemory> {
+        if self.level <= level {
+            return Ok(());
+        }
+        self.make_tables(level)
+    }
+    fn make_tables(&mut self, level: Level) -> Result<(), OutOfMemory> {
         let mut fresh = ArrayVec::<Pfn, 3>::new();
-        for _ in 0..self.level as usize {
-            match alloc_table(self.mm) {
+        for _ in 0..self.level as usize - level as usize {
+            match alloc_table(self.mm, For::User) {
                 Ok(table) => fresh.push(table),
                 Err(error) => {
                     fresh
@@ -75,7 +131,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             self.add_live(1);
             self.space.pages += 1;
             self.mm.count(Event::EntryWrites, 1);
-            self.table = child;
+            (self.above, self.table) = (self.table, child);
             self.level = self
                 .level
                 .lower()
@@ -84,51 +140,129 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
 
-    /// Maps a folio where nothing is; [`Self::prepare`] has made the tables. Nothing to flush: absent entries are not cached.
+    /// Takes out a PTE table in which nothing is left, so that the PMD entry is free for a leaf.
+    pub fn remove_empty_table(&mut self, gather: &mut Gather<'_, M>) {
+        if self.level == Level::Pte && self.pmd_is_empty() {
+            let at = (self.above, Level::Pmd.index(self.va));
+            let child = (self.va, Level::Pte, self.table);
+            unhook(self.mm, self.space, at, gather, child);
+            (self.table, self.level) = (self.above, Level::Pmd);
+        }
+    }
+
+    /// Maps a page, or one reference of an object's, where nothing is; [`Self::prepare`] has made the tables. Nothing to
+    /// flush: absent entries are not cached.
     #[inline]
     pub fn install(&mut self, folio: Folio, attrs: Attrs) {
-        self.install_pfn(folio.into_pfn(), attrs);
+        self.mm.count(Event::AccountUpdates, 1);
+        self.install_page(folio.into_pfn(), attrs);
     }
     /// Maps the zero page, which is not counted, where nothing is.
     pub fn install_zero_page(&mut self, attrs: Attrs) {
-        self.install_pfn(self.mm.zero_page(), attrs);
+        self.install_page(self.mm.zero_page(), attrs);
     }
     #[inline]
-    fn install_pfn(&mut self, pfn: Pfn, attrs: Attrs) {
+    fn install_page(&mut self, pfn: Pfn, attrs: Attrs) {
         debug_assert!(
             self.level == Level::Pte && self.leaf().is_none(),
             "{:?} is not an absent PTE",
             self.va
         );
-        entry::write_leaf(
-            self.mm,
-            self.table,
-            self.level.index(self.va),
-            Level::Pte,
-            pfn,
-            attrs,
-        );
+        let (table, index, level) = self.entry();
+        entry::write_leaf(self.mm, table, index, level, pfn, attrs);
         self.add_live(1);
         self.mm.count(Event::EntryWrites, 1);
     }
 
-    /// Changes the attributes of what is mapped; the gather owes the flush.
-    pub fn update(&mut self, gather: &mut Gather<'_, M>, f: impl FnMut(Pfn, Attrs) -> Attrs) {
-        if entry::modify(self.mm, self.table, self.level.index(self.va), f) {
-            self.mm.count(Event::EntryWrites, 1);
+    /// Maps all pages of a folio of 2^`order` pages at the naturally aligned range around the page, where nothing is: by PTEs,
+    /// folded where they may be, or by a PMD leaf when the cursor stands at a PMD entry. One account update.
+    #[inline]
+    pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs) {
+        let pages = order.pages() as u32;
+        let (pfn, start) = (folio.into_pfn(), self.va.align_down(order.bytes()));
+        let meta = self.mm.frames().get(pfn);
+        meta.set_index(start.page());
+        meta.add_refs(pages - 1);
+        self.mm.count(Event::AccountUpdates, 1);
+        if self.level == Level::Pte {
+            batch::install(self.mm, self.table, start, pages as usize, pfn, attrs);
+            self.add_live(pages);
+            self.mm.count(Event::EntryWrites, u64::from(pages));
+        } else {
+            debug_assert!(order == self.level.order());
+            self.write_huge(pfn, attrs);
+            self.mm.thp().pmd_mapped();
         }
-        gather.changed(self.va);
     }
-
-    /// Takes out what is mapped.
-    pub fn take(&mut self) -> Option<Removed> {
-        if self.level != Level::Pte {
-            return None;
-        }
-        let (pfn, attrs) = entry::take_leaf(self.mm, self.table, self.level.index(self.va))?;
+    /// Maps the huge zero page, of which the caller has a reference, at an absent PMD entry.
+    pub fn install_huge_zero_page(&mut self, pfn: Pfn, attrs: Attrs) {
+        self.write_huge(pfn, attrs);
+    }
+    /// Writes a leaf over the absent entry that the cursor stands at, above the PTEs; its references are there already.
+    pub(super) fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
+        let (table, index, level) = self.entry();
+        entry::write_leaf(self.mm, table, index, level, pfn, attrs);
+        self.add_live(1);
+        self.mm.count(Event::EntryWrites, 1);
+    }
+    /// Takes out the PMD leaf, to be written elsewhere with its references.
+    pub(super) fn lift_huge(&mut self) -> Option<(Pfn, Attrs)> {
+        let leaf = entry::take_leaf_at(self.mm, self.entry())?;
         self.add_live(u32::MAX);
         self.mm.count(Event::EntryWrites, 1);
-        Some(Removed { pfn, attrs })
+        Some(leaf)
+    }
+
+    /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays folded; the gather owes
+    /// the flush. Bits are only added: nothing that was allowed is taken away.
+    pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs) {
+        let (table, index, level) = self.entry();
+        let (from, written) = if level == Level::Pte {
+            contpte::add_bits(self.mm, table, index, bits)
+        } else {
+            let written = entry::modify_at(self.mm, self.entry(), |_, attrs| attrs | bits);
+            (index..index + 1, u64::from(written))
+        };
+        self.mm.count(Event::EntryWrites, written);
+        let start = self.va.align_down(level.bytes()).0 - (index - from.start) as u64 * PAGE_SIZE;
+        let len = from.len() as u64 * level.bytes();
+        gather.changed_range(VirtAddr(start), len, level);
+    }
+
+    /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was split by the caller.
+    pub fn take(&mut self, gather: &mut Gather<'_, M>) {
+        if self.level != Level::Pte {
+            return;
+        }
+        contpte::unfold(self.mm, self.table, self.va, gather);
+        let index = Level::Pte.index(self.va);
+        let Some((pfn, _)) = entry::take_leaf(self.mm, self.table, index) else {
+            return;
+        };
+        self.add_live(u32::MAX);
+        self.mm.count(Event::EntryWrites, 1);
+        gather.removed(
+            self.va,
+            Removed {
+                folio: self.mm.frames().head(pfn),
+                pages: 1,
+                level: Level::Pte,
+            },
+        );
+    }
+
+    /// Takes out the PMD leaf that maps the page.
+    pub fn take_huge(&mut self, gather: &mut Gather<'_, M>) {
+        if self.level == Level::Pmd {
+            let start = self.va.align_down(Level::Pmd.bytes());
+            super::zap::zap_leaf(self.mm, self.entry(), start, gather);
+        }
+    }
+
+    /// Whether this space has the private folio for itself: all references are its own entries.
+    #[inline]
+    pub fn owns(&self, leaf: &Leaf) -> bool {
+        owner::owns(self.mm, self.space, leaf)
     }
 
     /// Goes to another page of the same PTE table.
@@ -141,6 +275,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.va = va;
     }
 
+    #[inline]
     fn add_live(&self, n: u32) {
         let meta = self.mm.frames().get(self.table);
         meta.set_live(meta.live().wrapping_add(n));

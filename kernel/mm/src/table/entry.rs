@@ -1,4 +1,4 @@
-//! Raw entries: decoded on the way out, encoded on the way in. The only file that handles bits.
+//! Raw entries: decoded on the way out, encoded on the way in. With [`super::contpte`] the only file that handles bits.
 
 use crate::addr::Pfn;
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
@@ -10,18 +10,48 @@ pub fn read<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, level: Level) -> E
     M::Pte::decode(mm.machine().mem().load(table, index), level)
 }
 
-/// Reads an entry of a PTE table and its bits, for [`exchange`]; `None` when it is absent.
+/// Where an entry stands.
+pub type At = (Pfn, usize, Level);
+
+/// Reads a leaf and its bits, for [`exchange`]; `None` when the entry is absent or points to a table.
 #[inline]
-pub fn read_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pfn, Attrs, u64)> {
+pub fn read_leaf_at<M: Machine>(
+    mm: &Mm<M>,
+    (table, index, level): At,
+) -> Option<(Pfn, Attrs, u64)> {
     let raw = mm.machine().mem().load(table, index);
     // All-zero bits are an absent entry on every machine: most entries that are looked at are.
     if raw == 0 {
         return None;
     }
-    match M::Pte::decode(raw, Level::Pte) {
+    match M::Pte::decode(raw, level) {
         Entry::Leaf { pfn, attrs } => Some((pfn, attrs, raw)),
         _ => None,
     }
+}
+/// [`read_leaf_at`] of a PTE.
+#[inline]
+pub fn read_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pfn, Attrs, u64)> {
+    read_leaf_at(mm, (table, index, Level::Pte))
+}
+
+/// Whether nothing is mapped at an entry.
+#[inline]
+pub fn is_absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> bool {
+    mm.machine().mem().load(table, index) == 0
+}
+
+/// How many PTEs from `index` on, at most `max`, map frames in a row and are alike but for use. The first, whose bits are
+/// `raw`, counts.
+#[inline]
+pub fn alike<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, raw: u64, max: usize) -> usize {
+    let (mem, firm) = (mm.machine().mem(), !M::Pte::loose_bits(raw));
+    let (mut n, mut wanted) = (1, raw.wrapping_add(M::Pte::NEXT_FRAME));
+    while n < max && (mem.load(table, index + n) ^ wanted) & firm == 0 {
+        wanted = wanted.wrapping_add(M::Pte::NEXT_FRAME);
+        n += 1;
+    }
+    n
 }
 
 /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU walks the table).
@@ -39,50 +69,81 @@ pub fn write_leaf<M: Machine>(
         .store(table, index, M::Pte::leaf(pfn, attrs, level));
 }
 
-/// Replaces the PTE whose bits were `raw`; `false` when the walker set a bit in between and it must be read again.
+/// Makes `n` PTEs in a row, over absent ones, map the frames from `pfn` on.
 #[inline]
-pub fn exchange<M: Machine>(
+pub fn write_run<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
     index: usize,
+    n: usize,
+    pfn: Pfn,
+    attrs: Attrs,
+) {
+    let raw = M::Pte::leaf(pfn, attrs, Level::Pte);
+    mm.machine()
+        .mem()
+        .store_run(table, index, n, raw, M::Pte::NEXT_FRAME);
+}
+
+/// Makes `n` entries in a row absent; how they were used is lost.
+#[inline]
+pub fn clear_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize) {
+    mm.machine().mem().store_run(table, index, n, 0, 0);
+}
+
+/// Replaces the leaf whose bits were `raw`; `false` when the walker set a bit in between and it must be read again.
+#[inline]
+pub fn exchange<M: Machine>(
+    mm: &Mm<M>,
+    (table, index, level): At,
     raw: u64,
     pfn: Pfn,
     attrs: Attrs,
 ) -> bool {
     mm.machine()
         .mem()
-        .compare_exchange(table, index, raw, M::Pte::leaf(pfn, attrs, Level::Pte))
+        .compare_exchange(table, index, raw, M::Pte::leaf(pfn, attrs, level))
         .is_ok()
 }
 
-/// Changes the attributes of a live PTE by `f`, keeping its frame and every bit the walker sets meanwhile; returns whether
-/// the entry is different now. An absent entry stays absent.
+/// Changes the attributes of a live leaf by `f`, keeping its frame and every bit the walker sets meanwhile; returns whether
+/// the entry is different now. What is no leaf stays as it is.
 #[inline]
-pub fn modify<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    index: usize,
-    mut f: impl FnMut(Pfn, Attrs) -> Attrs,
-) -> bool {
-    while let Some((pfn, attrs, raw)) = read_leaf(mm, table, index) {
+pub fn modify_at<M: Machine>(mm: &Mm<M>, at: At, mut f: impl FnMut(Pfn, Attrs) -> Attrs) -> bool {
+    while let Some((pfn, attrs, raw)) = read_leaf_at(mm, at) {
         let new = f(pfn, attrs);
         if new == attrs {
             return false;
         }
-        if exchange(mm, table, index, raw, pfn, new) {
+        if exchange(mm, at, raw, pfn, new) {
             return true;
         }
     }
     false
 }
+/// [`modify_at`] of a PTE.
+#[inline]
+pub fn modify<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    index: usize,
+    f: impl FnMut(Pfn, Attrs) -> Attrs,
+) -> bool {
+    modify_at(mm, (table, index, Level::Pte), f)
+}
 
 /// Makes an entry absent and returns what the leaf was, walker's last bits included.
 #[inline]
-pub fn take_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pfn, Attrs)> {
-    match M::Pte::decode(mm.machine().mem().swap(table, index, 0), Level::Pte) {
+pub fn take_leaf_at<M: Machine>(mm: &Mm<M>, (table, index, level): At) -> Option<(Pfn, Attrs)> {
+    match M::Pte::decode(mm.machine().mem().swap(table, index, 0), level) {
         Entry::Leaf { pfn, attrs } => Some((pfn, attrs)),
         _ => None,
     }
+}
+/// [`take_leaf_at`] of a PTE.
+#[inline]
+pub fn take_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pfn, Attrs)> {
+    take_leaf_at(mm, (table, index, Level::Pte))
 }
 
 /// Hooks a table in.

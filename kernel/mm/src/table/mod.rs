@@ -3,13 +3,16 @@
 //! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
 //! all and an empty table is found without looking.
 
+mod batch;
 mod contpte;
 mod copy;
 mod cursor;
 mod entry;
 pub mod kernel;
 mod moving;
+mod owner;
 mod protect;
+mod split;
 mod walk;
 mod zap;
 
@@ -17,13 +20,16 @@ pub(crate) use contpte::validate as validate_contpte;
 pub use copy::copy_range;
 pub use cursor::Cursor;
 pub use moving::move_range;
-pub use protect::protect_range;
+pub(crate) use owner::owns;
+pub use protect::{Rights, protect_range};
+pub use split::{split_ends, split_leaf};
 pub(crate) use walk::for_each_table;
-pub use walk::{clear_accessed, for_each_leaf, lookup};
+pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
 pub use zap::{Zap, zap_range};
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};
+use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 
@@ -37,7 +43,7 @@ pub struct PageTable {
 impl PageTable {
     /// An empty user half under a fresh root.
     pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
-        let root = alloc_table(mm)?;
+        let root = alloc_table(mm, For::User)?;
         mm.machine().prepare_root(root);
         Ok(PageTable { root, pages: 1 })
     }
@@ -66,9 +72,9 @@ impl PageTable {
     }
 }
 
-/// A zeroed frame for a table.
-fn alloc_table<M: Machine>(mm: &Mm<M>) -> Result<Pfn, OutOfMemory> {
-    let pfn = mm.alloc_zeroed(Kind::Table)?;
+/// A zeroed frame for a table; for the kernel it may come from the reserve.
+fn alloc_table<M: Machine>(mm: &Mm<M>, who: For) -> Result<Pfn, OutOfMemory> {
+    let pfn = mm.alloc_zeroed(Kind::Table, who)?;
     mm.frames().get(pfn).set_live(0);
     mm.count(Event::TableAlloc, 1);
     Ok(pfn)

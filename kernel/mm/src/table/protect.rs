@@ -1,44 +1,115 @@
 //! Changing the protection of what is mapped in a range.
 
-use super::walk::{indices, leaf_tables};
-use super::{PageTable, entry};
-use crate::addr::{PAGE_SIZE, VirtRange};
+use super::batch::run_at;
+use super::walk::{self, indices, leaf_tables};
+use super::{Leaf, PageTable, contpte, entry, owner};
+use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::stat::Event;
 use crate::tlb::Gather;
+use core::convert::Infallible;
 
-/// Gives every page in `range` the attributes `base`, and WRITE when the VMA is `writable` and no write needs to be seen:
-/// always if `shared`, else only for a private page with one reference. Accessed and dirty stay.
+const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
+
+/// What entries of a VMA may say.
+#[derive(Clone, Copy, Debug)]
+pub struct Rights {
+    /// What every entry says.
+    pub base: Attrs,
+    /// Whether the VMA may be written.
+    pub writable: bool,
+    /// Whether writes reach the object: then no write needs to be seen.
+    pub shared: bool,
+}
+
+/// Gives every page in `range` the attributes `rights.base`, and WRITE when the VMA is writable and no write needs to be
+/// seen: always if shared, else only for a private folio that this space has for itself. Accessed and dirty stay. No PMD leaf
+/// crosses an end of the range ([`super::split_ends`]).
 pub fn protect_range<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     range: VirtRange,
-    (base, writable, shared): (Attrs, bool, bool),
+    rights: Rights,
     gather: &mut Gather<'_, M>,
 ) {
-    let Ok(()) = leaf_tables(mm, space, range, &mut |table, part| {
-        let mut left = mm.frames().get(table).live();
-        let mut written = 0;
-        for (i, index) in indices(Level::Pte, part).enumerate() {
-            if left == 0 {
-                break;
+    let space = &*space;
+    let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
+        if leaves.level == Level::Pte {
+            protect_pages(mm, space, leaves.table, leaves.part, rights, gather);
+        } else if let Some(leaf) =
+            walk::leaf_at(mm, leaves.table, leaves.level, leaves.part.start, 1)
+        {
+            let attrs = new_attrs(mm, space, &leaf, rights);
+            if entry::modify_at(mm, leaves.entry(), |_, old| attrs | old & USED) {
+                gather.changed_leaf(leaves.part.start, leaves.level);
+                mm.count(Event::EntryWrites, 1);
             }
-            let mut present = false;
-            let changed = entry::modify(mm, table, index, |pfn, attrs| {
-                present = true;
-                let page = mm.frames().get(pfn);
-                let write = writable && (shared || page.kind() == Kind::Anon && page.refs() == 1);
-                base | attrs & (Attrs::ACCESSED | Attrs::DIRTY)
-                    | if write { Attrs::WRITE } else { Attrs::empty() }
-            });
-            if changed {
-                gather.changed(part.start + i as u64 * PAGE_SIZE);
-                written += 1;
-            }
-            left -= u32::from(present);
         }
-        mm.count(Event::EntryWrites, written);
-        Ok::<_, core::convert::Infallible>(())
+        Ok::<_, Infallible>(())
     });
+}
+
+fn protect_pages<M: Machine>(
+    mm: &Mm<M>,
+    space: &PageTable,
+    table: Pfn,
+    part: VirtRange,
+    rights: Rights,
+    gather: &mut Gather<'_, M>,
+) {
+    contpte::unfold_ends(mm, table, part, gather);
+    let mut left = mm.frames().get(table).live();
+    let (span, mut written) = (indices(Level::Pte, part), 0);
+    let mut index = span.start;
+    while index < span.end && left > 0 {
+        let Some(run) = run_at(mm, table, index, span.end) else {
+            index += 1;
+            continue;
+        };
+        let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
+        let leaf = Leaf {
+            va,
+            pages: run.n as u64,
+            pfn: run.pfn,
+            attrs: run.attrs - Attrs::CONTIG,
+            level: Level::Pte,
+            folded: false,
+        };
+        // A run that is all of the folio's references needs no second look.
+        let whole = run.kind == Kind::Anon && mm.frames().get(run.head).refs() == run.n as u32;
+        let attrs = if whole && rights.writable {
+            rights.base | Attrs::WRITE
+        } else {
+            new_attrs(mm, space, &leaf, rights)
+        };
+        let changed = set_rights(mm, table, run.index, run.n, attrs);
+        if changed > 0 {
+            gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
+            written += changed;
+        }
+        left -= run.n as u32;
+        index += run.n;
+    }
+    mm.count(Event::EntryWrites, written);
+    contpte::fold_range(mm, table, part, gather);
+}
+
+/// Gives `n` entries the attributes, keeping use, and the fold where a folded block may be: PROT_NONE never is. Returns how
+/// many are different now.
+fn set_rights<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize, attrs: Attrs) -> u64 {
+    let kept = if attrs.contains(Attrs::NO_ACCESS) {
+        USED
+    } else {
+        USED | Attrs::CONTIG
+    };
+    let set = |index| entry::modify(mm, table, index, |_, old| attrs | old & kept);
+    (index..index + n).map(|index| u64::from(set(index))).sum()
+}
+
+/// What the entries of a leaf say from now on, but for use.
+fn new_attrs<M: Machine>(mm: &Mm<M>, space: &PageTable, leaf: &Leaf, rights: Rights) -> Attrs {
+    let write = rights.writable && (rights.shared || owner::owns(mm, space, leaf));
+    let write = if write { Attrs::WRITE } else { Attrs::empty() };
+    rights.base | write
 }

@@ -1,20 +1,65 @@
-//! Walking: one address, or every PTE table of a range. Nothing here changes a translation.
+//! Walking: one address, every leaf, or every table of a range. Nothing here changes a translation.
 
-use super::{PageTable, entry, user_root_end};
-use crate::addr::{Pfn, VirtAddr, VirtRange};
+use super::{PageTable, contpte, entry, user_root_end};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Mm;
+use core::convert::Infallible;
 use core::ops::Range;
 
-/// The entry that translates `va`, or the absent one where the walk ends, with its level.
-pub fn lookup<M: Machine>(mm: &Mm<M>, table: &PageTable, va: VirtAddr) -> (Entry, Level) {
+/// A leaf, or the part of it that a range covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf {
+    /// The first page.
+    pub va: VirtAddr,
+    /// How many pages: 1 for a PTE.
+    pub pages: u64,
+    /// The frame of the first page.
+    pub pfn: Pfn,
+    /// How it may be used and how it was; of a folded block, how any of its entries was. Never CONTIG.
+    pub attrs: Attrs,
+    /// Where the leaf stands.
+    pub level: Level,
+    /// Whether it is part of a folded block.
+    pub folded: bool,
+}
+
+/// The leaf that translates `va`, cut down to the page of `va`.
+pub fn lookup<M: Machine>(mm: &Mm<M>, table: &PageTable, va: VirtAddr) -> Option<Leaf> {
+    let va = va.align_down(PAGE_SIZE);
     let (mut at, mut level) = (table.root, Level::Pgd);
     loop {
         match (entry::read(mm, at, level.index(va), level), level.lower()) {
             (Entry::Table(next), Some(lower)) => (at, level) = (next, lower),
-            (entry, _) => return (entry, level),
+            (Entry::Leaf { .. }, _) => return leaf_at(mm, at, level, va, 1),
+            _ => return None,
         }
     }
+}
+
+/// The leaf that the entry for `va` in `table` holds, from `va` on.
+pub(super) fn leaf_at<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    level: Level,
+    va: VirtAddr,
+    pages: u64,
+) -> Option<Leaf> {
+    let index = level.index(va);
+    let (pfn, attrs, _) = entry::read_leaf_at(mm, (table, index, level))?;
+    let folded = level == Level::Pte && contpte::folded::<M>(attrs);
+    Some(Leaf {
+        va,
+        pages,
+        pfn: pfn + (va - va.align_down(level.bytes())) / PAGE_SIZE,
+        attrs: if folded {
+            contpte::seen(mm, table, index, attrs)
+        } else {
+            attrs
+        },
+        level,
+        folded,
+    })
 }
 
 /// The indices of a table of `level` that `range` touches, when the table starts at or before `range.start`.
@@ -31,13 +76,28 @@ pub(super) fn part(level: Level, index: usize, range: VirtRange) -> VirtRange {
     }
 }
 
-/// Calls `f(table, part)` for each PTE table that exists in `range`, with the part of the range that it covers.
-/// `f` returns `Err` to stop.
+/// A table that holds leaves of a range: a PTE table, or a PMD table for one entry that is a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaves {
+    pub table: Pfn,
+    pub level: Level,
+    /// The part of the range that the PTE table or the leaf covers.
+    pub part: VirtRange,
+}
+
+impl Leaves {
+    /// The entry of the leaf, above the PTEs.
+    pub fn entry(&self) -> (Pfn, usize, Level) {
+        (self.table, self.level.index(self.part.start), self.level)
+    }
+}
+
+/// Calls `f` for each PTE table and each leaf above that there is in `range`. `f` returns `Err` to stop.
 pub(super) fn leaf_tables<M: Machine, E>(
     mm: &Mm<M>,
     table: &PageTable,
     range: VirtRange,
-    f: &mut impl FnMut(Pfn, VirtRange) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves) -> Result<(), E>,
 ) -> Result<(), E> {
     if range.is_empty() {
         return Ok(());
@@ -46,52 +106,70 @@ pub(super) fn leaf_tables<M: Machine, E>(
         Level::Pgd.index(VirtAddr(range.end.0 - 1)) < user_root_end::<M>(),
         "{range:?} is not in the user half"
     );
-    descend(mm, table.root, Level::Pgd, range, f)
+    descend(mm, (table.root, Level::Pgd), range, f)
 }
 
 fn descend<M: Machine, E>(
     mm: &Mm<M>,
-    table: Pfn,
-    level: Level,
+    (table, level): (Pfn, Level),
     range: VirtRange,
-    f: &mut impl FnMut(Pfn, VirtRange) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(lower) = level.lower() else {
-        return f(table, range);
+        return f(Leaves {
+            table,
+            level,
+            part: range,
+        });
     };
     for index in indices(level, range) {
-        if let Entry::Table(child) = entry::read(mm, table, index, level) {
-            descend(mm, child, lower, part(level, index, range), f)?;
+        let part = part(level, index, range);
+        match entry::read(mm, table, index, level) {
+            Entry::Table(child) => descend(mm, (child, lower), part, f)?,
+            Entry::Leaf { .. } => f(Leaves { table, level, part })?,
+            Entry::Absent => {}
         }
     }
     Ok(())
 }
 
-/// Calls `f(va, pfn, attrs)` for each page that is mapped in `range`.
+/// Calls `f` for each leaf in `range`.
 pub fn for_each_leaf<M: Machine>(
     mm: &Mm<M>,
     table: &PageTable,
     range: VirtRange,
-    f: &mut impl FnMut(VirtAddr, Pfn, Attrs),
+    f: &mut impl FnMut(Leaf),
 ) {
-    let Ok(()) = leaf_tables(mm, table, range, &mut |table, part| {
-        for (i, index) in indices(Level::Pte, part).enumerate() {
-            if let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, index) {
-                f(part.start + i as u64 * crate::addr::PAGE_SIZE, pfn, attrs);
+    let Ok(()) = leaf_tables(mm, table, range, &mut |leaves| {
+        let (step, pages) = if leaves.level == Level::Pte {
+            (PAGE_SIZE, 1)
+        } else {
+            (leaves.part.len(), leaves.part.pages())
+        };
+        let mut va = leaves.part.start;
+        while va < leaves.part.end {
+            if let Some(leaf) = leaf_at(mm, leaves.table, leaves.level, va, pages) {
+                f(leaf);
             }
+            va += step;
         }
-        Ok::<_, core::convert::Infallible>(())
+        Ok::<_, Infallible>(())
     });
 }
 
 /// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry only delays the next
-/// setting, and the bit is advice.
+/// setting, and the bit is advice. A PMD leaf that reaches out of the range is used as one, so it is cleared too.
 pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: VirtRange) {
-    let Ok(()) = leaf_tables(mm, table, range, &mut |table, part| {
-        for index in indices(Level::Pte, part) {
-            entry::modify(mm, table, index, |_, attrs| attrs - Attrs::ACCESSED);
+    let clear = |_, attrs: Attrs| attrs - Attrs::ACCESSED;
+    let Ok(()) = leaf_tables(mm, table, range, &mut |leaves| {
+        if leaves.level != Level::Pte {
+            entry::modify_at(mm, leaves.entry(), clear);
+            return Ok::<_, Infallible>(());
         }
-        Ok::<_, core::convert::Infallible>(())
+        for index in indices(Level::Pte, leaves.part) {
+            entry::modify(mm, leaves.table, index, clear);
+        }
+        Ok(())
     });
 }
 

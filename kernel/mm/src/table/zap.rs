@@ -1,8 +1,9 @@
 //! Zapping: everything in a range goes, and the tables that become empty with it.
 
+use super::batch::run_at;
 use super::walk::{indices, part};
-use super::{PageTable, entry};
-use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
+use super::{PageTable, contpte, entry};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::stat::Event;
@@ -23,7 +24,19 @@ pub struct Zap {
     pub object: u64,
 }
 
-/// Takes out every page in `range`; the gather flushes and frees.
+impl Zap {
+    /// Counts pages of a sort.
+    pub fn add(&mut self, kind: Kind, pages: u64) {
+        match kind {
+            Kind::Anon => self.anon += pages,
+            Kind::Object => self.object += pages,
+            _ => {}
+        }
+    }
+}
+
+/// Takes out every page in `range`; the gather flushes and frees. No PMD leaf crosses an end of the range
+/// ([`super::split_ends`]).
 pub fn zap_range<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -53,19 +66,77 @@ fn zap_table<M: Machine>(
         if meta.live() == 0 {
             break;
         }
-        let Entry::Table(child) = entry::read(mm, table, index, level) else {
-            continue;
-        };
         let part = part(level, index, range);
+        let child = match entry::read(mm, table, index, level) {
+            Entry::Absent => continue,
+            Entry::Leaf { pfn, .. } => {
+                let kind = mm.frames().get(pfn).kind();
+                debug_assert!(
+                    part.len() == level.bytes(),
+                    "a {level:?} leaf is cut by {range:?}"
+                );
+                if !(zap.keep_anon && kind == Kind::Anon) {
+                    zap_leaf(mm, (table, index, level), part.start, gather);
+                    zap.add(kind, part.pages());
+                }
+                continue;
+            }
+            Entry::Table(child) => child,
+        };
         zap_table(mm, space, (child, lower), part, gather, zap);
         if mm.frames().get(child).live() == 0 && !zap.keep_tables {
-            entry::clear(mm, table, index);
-            meta.set_live(meta.live() - 1);
-            space.pages -= 1;
-            mm.count(Event::EntryWrites, 1);
-            gather.table(part.start, lower, child);
+            unhook(
+                mm,
+                space,
+                (table, index),
+                gather,
+                (part.start, lower, child),
+            );
         }
     }
+}
+
+/// Takes an empty table out of the one above it.
+pub(super) fn unhook<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    (table, index): (Pfn, usize),
+    gather: &mut Gather<'_, M>,
+    (va, lower, child): (VirtAddr, Level, Pfn),
+) {
+    entry::clear(mm, table, index);
+    let meta = mm.frames().get(table);
+    meta.set_live(meta.live() - 1);
+    space.pages -= 1;
+    mm.count(Event::EntryWrites, 1);
+    gather.table(va, lower, child);
+}
+
+/// Takes a leaf out of a table above the PTEs.
+pub(super) fn zap_leaf<M: Machine>(
+    mm: &Mm<M>,
+    (table, index, level): (Pfn, usize, Level),
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) {
+    let Some((folio, _)) = entry::take_leaf_at(mm, (table, index, level)) else {
+        return;
+    };
+    let meta = mm.frames().get(table);
+    meta.set_live(meta.live() - 1);
+    mm.count(Event::EntryWrites, 1);
+    if mm.frames().get(folio).kind() == Kind::Anon {
+        mm.thp().pmd_unmapped();
+    }
+    let pages = level.order().pages() as u32;
+    gather.removed(
+        va,
+        Removed {
+            folio,
+            pages,
+            level,
+        },
+    );
 }
 
 fn zap_pages<M: Machine>(
@@ -77,27 +148,38 @@ fn zap_pages<M: Machine>(
 ) {
     let meta = mm.frames().get(table);
     let before = meta.live();
-    let mut live = before;
-    for (i, index) in indices(Level::Pte, range).enumerate() {
-        if live == 0 {
-            break;
-        }
-        let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, index) else {
+    if before == 0 {
+        return;
+    }
+    if !zap.dead {
+        contpte::unfold_ends(mm, table, range, gather);
+    }
+    let (mut live, span) = (before, indices(Level::Pte, range));
+    let mut index = span.start;
+    while index < span.end && live > 0 {
+        let Some(run) = run_at(mm, table, index, span.end) else {
+            index += 1;
             continue;
         };
-        let kind = mm.frames().get(pfn).kind();
-        match kind {
-            Kind::Anon if zap.keep_anon => continue,
-            Kind::Anon => zap.anon += 1,
-            Kind::Object => zap.object += 1,
-            _ => {}
+        let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
+        index += run.n;
+        if run.kind == Kind::Anon && zap.keep_anon {
+            continue;
         }
+        zap.add(run.kind, run.n as u64);
         if !zap.dead {
             // Only the walker's bits can have changed since: the space is locked. Zapped memory's bits interest nobody.
-            let _ = entry::take_leaf(mm, table, index);
+            entry::clear_run(mm, table, run.index, run.n);
         }
-        live -= 1;
-        gather.removed(range.start + i as u64 * PAGE_SIZE, Removed { pfn, attrs });
+        live -= run.n as u32;
+        gather.removed(
+            va,
+            Removed {
+                folio: run.head,
+                pages: run.n as u32,
+                level: Level::Pte,
+            },
+        );
     }
     meta.set_live(live);
     if !zap.dead {

@@ -13,6 +13,8 @@ pub use khugepaged::{CollapseLimits, Khugepaged};
 pub use policy::{Disable, Facts, Orders};
 pub use stats::{Stat, ThpStats};
 
+use crate::sync::{AtomicU64, Ordering};
+
 /// The orders that anonymous folios larger than a page may have: 16 kB to 2 MiB.
 pub const ORDERS: core::ops::RangeInclusive<u8> = 2..=9;
 /// The order that a PMD entry maps.
@@ -27,4 +29,21 @@ pub struct Thp {
     pub stats: ThpStats,
     /// What khugepaged goes by, and what it did.
     pub khugepaged: Khugepaged,
+    /// Folios that a PMD leaf maps, once for each leaf.
+    pmd_mapped: AtomicU64,
+}
+
+impl Thp {
+    /// How many PMD leaves map a folio (AnonHugePages counts 2 MiB for each).
+    pub fn pmd_mappings(&self) -> u64 {
+        self.pmd_mapped.load(Ordering::Relaxed)
+    }
+    /// One more leaf.
+    pub(crate) fn pmd_mapped(&self) {
+        self.pmd_mapped.fetch_add(1, Ordering::Relaxed);
+    }
+    /// One leaf less.
+    pub(crate) fn pmd_unmapped(&self) {
+        self.pmd_mapped.fetch_sub(1, Ordering::Relaxed);
+    }
 }

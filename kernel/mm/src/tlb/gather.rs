@@ -1,24 +1,27 @@
 //! The gather: what was taken out of page tables, with the flush that must come before it may be used again.
 
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Asid, Attrs, Level, Machine, Tlb};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Asid, Level, Machine, Tlb};
 use crate::frame::{Kind, Mm};
 use crate::stat::Event;
 use crate::sync;
+use crate::thp::PMD_ORDER;
 use arrayvec::ArrayVec;
 
 /// Frames that wait for one flush.
 const BATCH: usize = 64;
 
-/// A leaf that was taken out of a table: other CPUs and this one may still translate through it. It carries the entry's
-/// reference; only [`Gather::removed`] (or installing it elsewhere, after a flush) gets rid of it.
-#[must_use = "the frame is still in TLBs: give it to a Gather"]
+/// Entries that were taken out of a table: other CPUs and this one may still translate through them. It carries the entries'
+/// references; only [`Gather::removed`] gets rid of it.
+#[must_use = "the folio is still in TLBs: give it to a Gather"]
 #[derive(Debug)]
 pub struct Removed {
-    /// The frame that was mapped.
-    pub pfn: Pfn,
-    /// How it was mapped and used.
-    pub attrs: Attrs,
+    /// The folio that was mapped.
+    pub folio: Pfn,
+    /// How many of its pages in a row.
+    pub pages: u32,
+    /// By entries of this level.
+    pub level: Level,
 }
 
 /// Collects changes to live entries of one address space; [`Gather::finish`] flushes first and frees then. It finishes in
@@ -31,8 +34,11 @@ pub struct Gather<'a, M: Machine> {
     live: bool,
     start: VirtAddr,
     end: VirtAddr,
+    /// The lowest level of the leaves that changed.
+    stride: Level,
     tables: bool,
-    frames: ArrayVec<Pfn, BATCH>,
+    /// Folios and page tables with the references that go.
+    frames: ArrayVec<(Pfn, u32), BATCH>,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
@@ -44,6 +50,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             live: true,
             start: VirtAddr(u64::MAX),
             end: VirtAddr(0),
+            stride: Level::Pud,
             tables: false,
             frames: ArrayVec::new(),
         }
@@ -55,18 +62,34 @@ impl<'a, M: Machine> Gather<'a, M> {
         gather
     }
 
-    /// Notes that the live entry for `va` was changed.
+    /// Notes that the live PTE for `va` was changed.
     #[inline]
     pub fn changed(&mut self, va: VirtAddr) {
-        self.start = self.start.min(va);
-        self.end = self.end.max(va + PAGE_SIZE);
+        self.changed_range(va, PAGE_SIZE, Level::Pte);
     }
-    /// Takes over the reference of an entry that was removed.
+    /// Notes that the live leaf of `level` for `va` was changed.
+    #[inline]
+    pub fn changed_leaf(&mut self, va: VirtAddr, level: Level) {
+        self.changed_range(va, level.bytes(), level);
+    }
+    /// Notes that live leaves of `level` for `len` bytes from `va` on were changed.
+    #[inline]
+    pub fn changed_range(&mut self, va: VirtAddr, len: u64, level: Level) {
+        self.start = self.start.min(va);
+        self.end = self.end.max(va + len);
+        self.stride = self.stride.min(level);
+    }
+    /// Takes over the references of entries that were removed from `va` on.
     #[inline]
     pub fn removed(&mut self, va: VirtAddr, removed: Removed) {
-        self.changed(va);
-        if removed.pfn != self.mm.zero_page() {
-            self.push(removed.pfn);
+        let Removed {
+            folio,
+            pages,
+            level,
+        } = removed;
+        self.changed_range(va, u64::from(pages) * PAGE_SIZE, level);
+        if folio != self.mm.zero_page() {
+            self.push(folio, pages);
         }
     }
     /// Takes over a page table that has been unhooked; `va` is an address it translated, `level` its own.
@@ -75,14 +98,20 @@ impl<'a, M: Machine> Gather<'a, M> {
         let start = va.align_down(level.bytes() << 9);
         self.start = self.start.min(start);
         self.end = self.end.max(start + (level.bytes() << 9));
-        self.tables = true;
-        self.push(table);
+        (self.stride, self.tables) = (Level::Pte, true);
+        self.push(table, 1);
     }
-    fn push(&mut self, pfn: Pfn) {
+    #[inline]
+    fn push(&mut self, pfn: Pfn, refs: u32) {
+        // Parts of one folio often come one after the other.
+        if let Some(last) = self.frames.last_mut().filter(|last| last.0 == pfn) {
+            last.1 += refs;
+            return;
+        }
         if self.frames.is_full() {
             self.flush();
         }
-        self.frames.push(pfn);
+        self.frames.push((pfn, refs));
     }
 
     /// Flushes, then frees. The gather is empty afterwards and may be used on.
@@ -93,20 +122,36 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.mm
                 .machine()
                 .tlb()
-                .flush_range(self.asid, range, Level::Pte, self.tables);
+                .flush_range(self.asid, range, self.stride, self.tables);
         }
-        (self.start, self.end, self.tables) = (VirtAddr(u64::MAX), VirtAddr(0), false);
-        let frames = self.mm.frames();
-        self.frames.retain(|pfn| {
-            let meta = frames.get(*pfn);
-            if meta.kind() == Kind::Table {
-                self.mm.count(Event::TableFree, 1);
+        (self.start, self.end) = (VirtAddr(u64::MAX), VirtAddr(0));
+        (self.stride, self.tables) = (Level::Pud, false);
+        self.release();
+    }
+
+    /// Drops the references; what has none left is freed.
+    fn release(&mut self) {
+        let mm = self.mm;
+        let mut gone = ArrayVec::<Pfn, BATCH>::new();
+        for (pfn, refs) in self.frames.drain(..) {
+            let meta = mm.frames().get(pfn);
+            match meta.kind() {
+                Kind::Table => mm.count(Event::TableFree, 1),
+                Kind::Kernel => {
+                    // Only the huge zero page comes here: 512 for each leaf that mapped it.
+                    mm.put_huge_zero_page(u64::from(refs) >> PMD_ORDER.0);
+                    continue;
+                }
+                _ => mm.count(Event::AccountUpdates, 1),
             }
-            meta.put_ref()
-        });
-        if !self.frames.is_empty() {
-            self.mm.free(&self.frames);
-            self.frames.clear();
+            if meta.sub_refs(refs) {
+                gone.push(pfn);
+            } else if meta.order() != Order(0) {
+                mm.defer_split(pfn);
+            }
+        }
+        if !gone.is_empty() {
+            mm.free(&gone);
         }
     }
 

@@ -1,0 +1,167 @@
+//! What /proc/PID/smaps shows of one VMA: its pages, and the folios that they belong to.
+
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
+use crate::arch::{Attrs, Level, Machine};
+use crate::frame::{Kind, Mm};
+use crate::state::{AddressSpace, FolioUse, Smaps};
+use crate::table::{Leaf, PageTable, for_each_leaf, owns};
+use crate::vma::VmaFlags;
+
+impl<M: Machine> AddressSpace<M> {
+    /// The smaps figures of the VMA that starts at `start`.
+    pub fn smaps(&self, start: VirtAddr) -> Option<Smaps> {
+        let inner = self.inner.lock();
+        let vma = inner
+            .vmas
+            .find(start)
+            .map(|i| inner.vmas.get(i))
+            .filter(|v| v.range.start == start)?;
+        let mut tally = Tally::new(&self.mm, &inner.table);
+        for_each_leaf(&self.mm, &inner.table, vma.range, &mut |leaf| {
+            tally.leaf(&leaf)
+        });
+        let mut out = tally.finish();
+        if vma.flags.contains(VmaFlags::LOCKED) {
+            out.locked = out.pss;
+        }
+        Some(out)
+    }
+}
+
+/// The large folio that the walk is in.
+struct Current {
+    head: Pfn,
+    order: Order,
+    /// Whether the space has it for itself.
+    owned: bool,
+    /// Pages seen.
+    pages: u64,
+    /// Of them, in folded blocks or in a PMD leaf.
+    folded: u64,
+    /// The page that comes next when the folio is mapped side by side and in order.
+    next: (VirtAddr, Pfn),
+    in_order: bool,
+}
+
+/// The figures while the leaves of a VMA are walked.
+struct Tally<'a, M: Machine> {
+    mm: &'a Mm<M>,
+    table: &'a PageTable,
+    out: Smaps,
+    current: Option<Current>,
+}
+
+impl<'a, M: Machine> Tally<'a, M> {
+    fn new(mm: &'a Mm<M>, table: &'a PageTable) -> Self {
+        Tally {
+            mm,
+            table,
+            out: Smaps::default(),
+            current: None,
+        }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) {
+        let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
+        if kind == Kind::Kernel {
+            // Zeros that everybody shares.
+            return;
+        }
+        if kind == Kind::Anon && order != Order(0) {
+            self.enter(leaf, head, order);
+            self.large(leaf, order);
+        } else {
+            self.leave();
+            self.single(leaf, head, kind);
+        }
+    }
+
+    /// A page of an object, or a private folio of one page.
+    fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
+        let refs = self.mm.frames().get(head).refs();
+        let times = refs.saturating_sub(u32::from(kind == Kind::Object)).max(1);
+        self.out.add(leaf, u64::from(times), times > 1);
+        if kind == Kind::Anon {
+            self.out.anonymous += PAGE_SIZE;
+            self.out.folios[0].whole += 1;
+        }
+    }
+
+    /// Pages of a large folio. How often each is mapped is not counted: the mean is what there is.
+    fn large(&mut self, leaf: &Leaf, order: Order) {
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let refs = u64::from(self.mm.frames().get(current.head).refs());
+        let times = refs.div_ceil(order.pages()).max(1);
+        let owned = current.owned;
+        current.pages += leaf.pages;
+        current.in_order &= current.next == (leaf.va, leaf.pfn);
+        current.next = (leaf.va + leaf.pages * PAGE_SIZE, leaf.pfn + leaf.pages);
+        if leaf.folded || leaf.level != Level::Pte {
+            current.folded += leaf.pages;
+        }
+        self.out
+            .add(leaf, if owned { 1 } else { times.max(2) }, !owned);
+        self.out.anonymous += leaf.pages * PAGE_SIZE;
+        if leaf.level == Level::Pmd {
+            self.out.anon_huge += leaf.pages * PAGE_SIZE;
+        }
+    }
+
+    /// Goes on in the folio of the leaf, or from another one to it.
+    fn enter(&mut self, leaf: &Leaf, head: Pfn, order: Order) {
+        if self.current.as_ref().is_some_and(|c| c.head == head) {
+            return;
+        }
+        self.leave();
+        self.current = Some(Current {
+            head,
+            order,
+            owned: owns(self.mm, self.table, leaf),
+            pages: 0,
+            folded: 0,
+            next: (leaf.va, head),
+            in_order: true,
+        });
+    }
+
+    /// Counts the folio that the walk was in.
+    fn leave(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        let whole = current.in_order && current.pages == current.order.pages();
+        self.out.folios[usize::from(current.order.0)] += FolioUse {
+            whole: whole.into(),
+            part: (!whole).into(),
+            contpte: (whole && current.folded == current.pages).into(),
+        };
+    }
+
+    fn finish(mut self) -> Smaps {
+        self.leave();
+        self.out
+    }
+}
+
+impl Smaps {
+    /// Adds the pages of a leaf that are mapped so many times.
+    fn add(&mut self, leaf: &Leaf, times: u64, shared: bool) {
+        let (bytes, dirty) = (leaf.pages * PAGE_SIZE, leaf.attrs.contains(Attrs::DIRTY));
+        self.rss += bytes;
+        self.pss += bytes / times;
+        if dirty {
+            self.pss_dirty += bytes / times;
+        }
+        *match (shared, dirty) {
+            (true, true) => &mut self.shared_dirty,
+            (true, false) => &mut self.shared_clean,
+            (false, true) => &mut self.private_dirty,
+            (false, false) => &mut self.private_clean,
+        } += bytes;
+        if leaf.attrs.contains(Attrs::ACCESSED) {
+            self.referenced += bytes;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Splitting a PMD leaf into 512 PTEs that map the same pages, so that a part of it can change. The folio stays whole and
+//! its account does not change: a PMD leaf counts as the 512 pages that it maps.
+
+use super::{PageTable, alloc_table, batch, entry};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::zone::For;
+use crate::frame::{Mm, OutOfMemory};
+use crate::stat::Event;
+use crate::tlb::Gather;
+
+/// Splits the PMD leaves that an end of `range` cuts. On failure one of them may be split already, which nobody sees.
+pub fn split_ends<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+) -> Result<(), OutOfMemory> {
+    split_at(mm, space, range.start, gather)?;
+    split_at(mm, space, range.end, gather)
+}
+
+/// Splits the PMD leaf that maps both sides of `va`, if there is one.
+pub fn split_at<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) -> Result<(), OutOfMemory> {
+    if va.is_aligned(Level::Pmd.bytes()) {
+        return Ok(());
+    }
+    split_leaf(mm, space, va, gather)
+}
+
+/// Splits the PMD leaf that maps `va`, if there is one.
+pub fn split_leaf<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) -> Result<(), OutOfMemory> {
+    let Some((pmd, index)) = pmd_leaf(mm, space, va) else {
+        return Ok(());
+    };
+    // From the reserve: freeing memory must not fail for want of a table.
+    let table = alloc_table(mm, For::Kernel)?;
+    let start = va.align_down(Level::Pmd.bytes());
+    let Some((pfn, attrs)) = entry::take_leaf_at(mm, (pmd, index, Level::Pmd)) else {
+        unreachable!("a PMD leaf goes only under the lock of its space");
+    };
+    gather.changed_leaf(start, Level::Pmd);
+    // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A, 4.10.2.3).
+    gather.flush();
+    if pfn == mm.huge_zero_page() {
+        // Its pages are not mapped one by one: the small zero page is, which is not counted.
+        for index in 0..TABLE_ENTRIES {
+            entry::write_leaf(mm, table, index, Level::Pte, mm.zero_page(), attrs);
+        }
+        mm.put_huge_zero_page(1);
+    } else {
+        batch::install(mm, table, start, TABLE_ENTRIES, pfn, attrs);
+        mm.thp().pmd_unmapped();
+    }
+    mm.frames().get(table).set_live(TABLE_ENTRIES as u32);
+    entry::write_table(mm, pmd, index, table);
+    space.pages += 1;
+    mm.count(Event::EntryWrites, TABLE_ENTRIES as u64 + 2);
+    mm.count(Event::SplitPmd, 1);
+    Ok(())
+}
+
+/// Where the PMD leaf stands that maps `va`.
+fn pmd_leaf<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize)> {
+    let (mut table, mut level) = (space.root, Level::Pgd);
+    loop {
+        let index = level.index(va);
+        match entry::read(mm, table, index, level) {
+            Entry::Table(next) => (table, level) = (next, level.lower()?),
+            Entry::Leaf { .. } if level == Level::Pmd => return Some((table, index)),
+            _ => return None,
+        }
+    }
+}
+
+const _: () = assert!(TABLE_ENTRIES as u64 * PAGE_SIZE == Level::Pmd.bytes());

@@ -77,3 +77,19 @@ fn tour_shows_eight_steps_on_a_screen() {
         "{write}"
     );
 }
+
+#[test]
+fn bench_prints_cells_and_refuses_nonsense() {
+    let bench = env!("CARGO_BIN_EXE_bench");
+    let output = run(bench, &["--op", "fault,cow-byte,mremap", "--size", "4"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    for op in ["fault", "cow-byte", "mremap"] {
+        let cell = format!("{{\"op\":\"{op}\",\"folio_kb\":4,");
+        assert!(said.lines().any(|line| line.starts_with(&cell)), "{said}");
+    }
+    assert!(said.ends_with("{\"done\":true,\"cells\":3}\n"), "{said}");
+    for wrong in [["--op", "nothing"], ["--size", "5"], ["--size", "x"]] {
+        assert_eq!(run(bench, &wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}

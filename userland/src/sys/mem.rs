@@ -140,3 +140,67 @@ pub fn sync_code(at: usize) {
 pub fn byte(at: usize) -> u8 {
     (load(at) >> (at % 8 * 8)) as u8
 }
+
+/// Stores each page's own address in its first word: four instructions a page. The caller has mapped `at..end` writable.
+#[inline(never)]
+pub fn store_addresses(at: usize, end: usize) {
+    for page in (at..end).step_by(PAGE) {
+        // SAFETY: the caller mapped the page writable, outside any Rust object.
+        unsafe { (page as *mut usize).write_volatile(page) };
+    }
+}
+
+/// Stores `value` in the first byte of each page: four instructions a page. The caller has mapped `at..end` writable.
+#[inline(never)]
+pub fn store_bytes(at: usize, end: usize, value: u8) {
+    for page in (at..end).step_by(PAGE) {
+        // SAFETY: as in `store_addresses`.
+        unsafe { (page as *mut u8).write_volatile(value) };
+    }
+}
+
+/// Fills the page at `at` with `byte` in 32-byte stores where the machine has them: 128 stores and about 100 instructions
+/// around them, like the memset of most C libraries.
+#[inline]
+pub fn fill_page(at: usize, byte: u8) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU has AVX2; the caller mapped the page writable; the registers are named.
+        unsafe {
+            std::arch::asm!(
+                "vmovd xmm0, {b:e}", "vpbroadcastb ymm0, xmm0",
+                "2:", "vmovdqu [{p}], ymm0", "vmovdqu [{p} + 32], ymm0",
+                "vmovdqu [{p} + 64], ymm0", "vmovdqu [{p} + 96], ymm0",
+                "add {p}, 128", "cmp {p}, {end}", "jne 2b", "vzeroupper",
+                b = in(reg) byte as u32, p = inout(reg) at => _, end = in(reg) at + PAGE,
+                out("xmm0") _, options(nostack),
+            );
+        }
+        return;
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        // SAFETY: the caller mapped the page writable; the registers are named.
+        unsafe {
+            std::arch::asm!(
+                "dup v0.16b, {b:w}",
+                "2:", "stp q0, q0, [{p}, 32]", "stp q0, q0, [{p}], 64", "cmp {p}, {end}", "b.ne 2b",
+                b = in(reg) byte as u32, p = inout(reg) at => _, end = in(reg) at + PAGE,
+                out("v0") _, options(nostack),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    // SAFETY: the caller mapped the page writable, outside any Rust object.
+    unsafe {
+        std::ptr::write_bytes(at as *mut u8, byte, PAGE)
+    };
+}
+
+/// Whether the page at `at`, which the caller has mapped readable, has `first` in its first 64-bit word and `rest` in all
+/// others.
+pub fn page_is(at: usize, first: u64, rest: u64) -> bool {
+    // SAFETY: the caller mapped the page, outside any Rust object, and nobody changes it meanwhile.
+    let words = unsafe { std::slice::from_raw_parts(at as *const u64, PAGE / 8) };
+    words[0] == first && words[1..].iter().fold(0, |odd, word| odd | (word ^ rest)) == 0
+}

@@ -1,0 +1,61 @@
+//! The folio sizes that the kernel may use, through Linux's sysfs files; put back at the end.
+use std::fs;
+use std::path::{Path, PathBuf};
+use userland::sys::Result;
+
+const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// What the files said before.
+pub struct Controls(Vec<(PathBuf, String)>);
+
+impl Controls {
+    /// Remembers all of them; none where the kernel has none.
+    pub fn take() -> Controls {
+        let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
+        let files = entries
+            .map(|entry| entry.path().join("enabled"))
+            .filter(|path| path.exists());
+        let mut saved: Vec<_> = files
+            .filter_map(|path| Some((path.clone(), chosen(&path)?)))
+            .collect();
+        saved.sort();
+        Controls(saved)
+    }
+
+    /// `always` for folios of `kb`, `never` for all others; 4 is `never` for all. Whether the kernel has such folios.
+    pub fn only(&self, kb: usize) -> Result<bool> {
+        let wanted = format!("hugepages-{kb}kB");
+        let mut found = kb == 4;
+        for (path, _) in &self.0 {
+            let this = path
+                .parent()
+                .is_some_and(|folder| folder.ends_with(&wanted));
+            write(path, if this { "always" } else { "never" })?;
+            found |= this;
+        }
+        Ok(found)
+    }
+}
+
+impl Drop for Controls {
+    fn drop(&mut self) {
+        for (path, value) in &self.0 {
+            if write(path, value).is_err() {
+                eprintln!("bench: cannot put {} back to {value}", path.display());
+            }
+        }
+    }
+}
+
+/// The word in brackets.
+fn chosen(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    use std::io::Write;
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    Ok(file.write_all(value.as_bytes())?)
+}

@@ -1,0 +1,235 @@
+//! The operations, each as a function that does it once and returns what it cost.
+use crate::meter::{Meter, Sample};
+use crate::region::{HUGE, Region, reserve, wrong};
+use crate::vmas;
+use userland::sys::mem::{self, PAGE};
+use userland::sys::proc::{self, Status};
+use userland::sys::{Result, call, file};
+
+/// 64 MiB.
+const PAGES: usize = 16384;
+/// 1 GiB.
+const MANY_PAGES: usize = 1 << 18;
+
+/// An operation: its name, for which folio sizes (kB) it makes sense, and how it is measured.
+pub struct Op {
+    pub name: &'static str,
+    pub by_default: bool,
+    pub at: fn(usize) -> bool,
+    pub run: fn(&mut Meter, usize) -> Result<Vec<Sample>>,
+}
+
+/// All of them, in the order in which they run.
+pub const OPS: [Op; 12] = [
+    op("fault", |m, _| one(fault(m, PAGES))),
+    op("remap", |m, _| one(remap(m))),
+    op("munmap", |m, kb| one(unmap(m, kb))),
+    op("fork", |m, kb| one(fork(m, kb))),
+    op("cow", |m, kb| one(cow(m, kb, FILL))),
+    op("cow-byte", |m, kb| one(cow(m, kb, DOT))),
+    op("reuse", |m, kb| one(reuse(m, kb, FILL))),
+    op("reuse-byte", |m, kb| one(reuse(m, kb, DOT))),
+    op("dontneed", |m, kb| one(dontneed(m, kb))),
+    op("mremap", |m, kb| one(mremap(m, kb))),
+    Op {
+        at: |kb| kb == 4,
+        ..op("vmas", |m, _| vmas::run(m))
+    },
+    Op {
+        by_default: false,
+        ..op("touch1g", |m, _| one(fault(m, MANY_PAGES)))
+    },
+];
+
+const fn op(name: &'static str, run: fn(&mut Meter, usize) -> Result<Vec<Sample>>) -> Op {
+    Op {
+        name,
+        by_default: true,
+        at: |_| true,
+        run,
+    }
+}
+
+/// A way to write to each page of a region, and what it holds then.
+struct Write {
+    act: fn(&Region) -> Result<()>,
+    check: fn(&Region) -> Result<()>,
+}
+
+const FILL: Write = Write {
+    act: Region::fill,
+    check: Region::check_filled,
+};
+const DOT: Write = Write {
+    act: Region::dot,
+    check: Region::check_dotted,
+};
+
+fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
+    Ok(vec![sample?])
+}
+
+/// A region whose pages are all there, mapped by PTEs.
+fn populated(folio_kb: usize) -> Result<Region> {
+    let region = Region::map(PAGES)?;
+    region.touch()?;
+    if folio_kb << 10 == HUGE {
+        region.map_by_ptes()?;
+    }
+    Ok(region)
+}
+
+/// The first write to each page.
+fn fault(meter: &mut Meter, pages: usize) -> Result<Sample> {
+    let region = Region::map(pages)?;
+    let sample = meter.timed(pages, || region.touch())?;
+    region.check_touched()?;
+    Ok(sample)
+}
+
+/// mprotect of one page of each 2 MiB.
+fn remap(meter: &mut Meter) -> Result<Sample> {
+    let region = Region::map(PAGES)?;
+    region.touch()?;
+    let sample = meter.timed(PAGES, || region.protect_one_of_each(libc::PROT_READ))?;
+    region.check_touched()?;
+    Ok(sample)
+}
+
+/// munmap of the whole region.
+fn unmap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+    let region = populated(folio_kb)?;
+    let sample = meter.timed(PAGES, || mem::munmap(region.at, region.len()))?;
+    region.check_gone()?;
+    Ok(sample)
+}
+
+/// The fork call, in the parent.
+fn fork(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+    let region = populated(folio_kb)?;
+    let pipes = Pipes::new()?;
+    let mut pid = 0;
+    let sample = meter.timed(PAGES, || {
+        pid = clone()?;
+        if pid == 0 {
+            pipes.child(&region)
+        } else {
+            Ok(())
+        }
+    })?;
+    pipes.wait_for_child()?;
+    pipes.end_child(pid)?;
+    region.check_touched()?;
+    Ok(sample)
+}
+
+/// A write to each page while a child lives that has the same pages; the child keeps its contents.
+fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
+    let region = populated(folio_kb)?;
+    let pipes = Pipes::new()?;
+    let pid = clone()?;
+    if pid == 0 {
+        return Err(pipes
+            .child(&region)
+            .err()
+            .unwrap_or(wrong("a child went on")));
+    }
+    pipes.wait_for_child()?;
+    let sample = meter.timed(PAGES, || (write.act)(&region))?;
+    (write.check)(&region)?;
+    pipes.end_child(pid)?;
+    (write.check)(&region)?;
+    Ok(sample)
+}
+
+/// A write to each page after a fork whose child has ended.
+fn reuse(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
+    let region = populated(folio_kb)?;
+    let pid = clone()?;
+    if pid == 0 {
+        proc::exit_now(0);
+    }
+    proc::wait_for(pid)?;
+    let sample = meter.timed(PAGES, || (write.act)(&region))?;
+    (write.check)(&region)?;
+    Ok(sample)
+}
+
+/// MADV_DONTNEED page by page.
+fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+    let region = populated(folio_kb)?;
+    let sample = meter.timed(PAGES, || {
+        (0..PAGES).try_for_each(|n| mem::madvise(region.page(n), PAGE, libc::MADV_DONTNEED))
+    })?;
+    region.check(|_| 0, |_| 0)?;
+    Ok(sample)
+}
+
+/// One call that moves the whole region.
+fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+    let old = populated(folio_kb)?;
+    let to = reserve(PAGES, libc::PROT_NONE)?;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let sample = meter.timed(0, || {
+        mem::mremap(old.at, old.len(), old.len(), flags, to).map(|_| ())
+    })?;
+    let new = Region {
+        at: to,
+        origin: old.at,
+        pages: PAGES,
+    };
+    new.check_touched()?;
+    old.check_gone()?;
+    Ok(sample)
+}
+
+/// A bare fork, without a library's work before and after: 0 in the child.
+fn clone() -> Result<i32> {
+    call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
+}
+
+/// How a child says that it is there and is told that it may end.
+struct Pipes {
+    ready: (i32, i32),
+    end: (i32, i32),
+}
+
+impl Pipes {
+    fn new() -> Result<Pipes> {
+        Ok(Pipes {
+            ready: file::pipe(0)?,
+            end: file::pipe(0)?,
+        })
+    }
+
+    /// What the child does: waits to be told, then looks whether its memory is as it was at the fork.
+    fn child(&self, region: &Region) -> Result<()> {
+        let mut byte = [0];
+        let told = file::write(self.ready.1, &byte).and_then(|_| file::read(self.end.0, &mut byte));
+        let sound = told.and_then(|_| region.check_touched()).is_ok();
+        proc::exit_now(if sound { 0 } else { 1 })
+    }
+
+    /// Until the child sleeps.
+    fn wait_for_child(&self) -> Result<()> {
+        file::read(self.ready.0, &mut [0]).map(|_| ())
+    }
+
+    /// Ends the child and hears what it saw.
+    fn end_child(&self, pid: i32) -> Result<()> {
+        file::write(self.end.1, &[0])?;
+        match proc::wait_for(pid)? {
+            Status::Exited(0) => Ok(()),
+            other => Err(wrong(&format!("the child's memory changed: {other:?}"))),
+        }
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        for fd in [self.ready.0, self.ready.1, self.end.0, self.end.1] {
+            // Closing a pipe cannot fail in a way that matters here.
+            let _ = file::close(fd);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What a fault costs among few and among many VMAs.
+use crate::meter::{Meter, Sample};
+use crate::region::{Region, wrong};
+use userland::sys::Result;
+use userland::sys::mem::{self, PAGE, RW};
+
+/// Pages of the region: as many as there may be VMAs.
+const PAGES: usize = 60_000;
+/// Every so many pages one is touched, the same ones each time.
+const STEP: usize = 15;
+/// How many VMAs the region is cut into.
+const COUNTS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 60_000];
+/// The touched pages are visited in an order without neighbours; without a common factor with their number.
+const STRIDE: usize = 1_999;
+
+/// One sample for each number of VMAs.
+pub fn run(meter: &mut Meter) -> Result<Vec<Sample>> {
+    COUNTS.iter().map(|&count| among(meter, count)).collect()
+}
+
+fn among(meter: &mut Meter, count: usize) -> Result<Sample> {
+    let region = Region::map(PAGES)?;
+    cut(&region, count)?;
+    let touched = PAGES / STEP;
+    let order = || (0..touched).map(|n| n * STRIDE % touched * STEP);
+    let mut sample = meter.timed(touched, || {
+        order().for_each(|n| mem::store(region.page(n), region.mark(n)));
+        Ok(())
+    })?;
+    if let Some(n) = order().find(|&n| !mem::page_is(region.page(n), region.mark(n), 0)) {
+        return Err(wrong(&format!("page {n} does not hold what was written")));
+    }
+    sample.vmas = Some(count);
+    Ok(sample)
+}
+
+/// Cuts the region into `count` VMAs: every second piece may be executed, too, so none merges with its neighbours.
+fn cut(region: &Region, count: usize) -> Result<()> {
+    let pages = region.pages / count;
+    (1..count)
+        .step_by(2)
+        .try_for_each(|n| mem::mprotect(region.page(n * pages), pages * PAGE, RW | libc::PROT_EXEC))
+}

@@ -27,6 +27,8 @@ pub enum Command {
     Run(RunArgs),
     /// Tests on the host, in the kernel and in user mode
     Test(TestArgs),
+    /// Measures what memory operations cost, in guest instructions, beside Linux's figures
+    Bench(BenchArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor,
 }
@@ -60,6 +62,38 @@ pub struct TestArgs {
     /// Write the results as JUnit XML, too
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// Options of `bench`.
+#[derive(Args, Debug, Clone)]
+pub struct BenchArgs {
+    /// Machines to measure
+    #[arg(
+        long,
+        value_enum,
+        default_value = "all",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64|all"
+    )]
+    pub arch: Arches,
+    /// Measure once for each value of a switch of the kernel's command line, like contpte=on,off
+    #[arg(long, value_name = "SWITCH=A,B")]
+    pub set: Option<String>,
+    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte, dontneed, mremap, vmas, touch1g
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub op: Vec<String>,
+    /// Only these folio sizes: 4 to 2048
+    #[arg(long, value_name = "KB,KB", value_delimiter = ',')]
+    pub size: Vec<u32>,
+    /// Write the figures, one JSON line per cell, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same machine; needs one --arch
+    #[arg(long, value_name = "IMAGE")]
+    pub linux: Option<PathBuf>,
     /// Print the commands that would install what is missing; do not run them
     #[arg(long)]
     pub no_install: bool,
@@ -161,6 +195,15 @@ fn memory(text: &str) -> Result<String, String> {
 /// Parses the process's command line; wrong ones end the process with status 2 and a short text.
 pub fn parse() -> Cli {
     Cli::parse()
+}
+
+/// For tests: the options of a `bench` command.
+#[cfg(test)]
+pub fn bench_args(line: &str) -> BenchArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Bench(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
 }
 
 #[cfg(test)]

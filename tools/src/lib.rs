@@ -4,6 +4,7 @@
 //! standard error.
 pub mod arch;
 pub mod args;
+pub mod bench;
 pub mod build;
 pub mod doctor;
 pub mod gdb;
@@ -40,6 +41,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         None => run::run(&cli.run),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
+        Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Doctor) => doctor::doctor(),
     }
 }

@@ -3,6 +3,7 @@
 use super::tinyelf::{self, Sin, sinner};
 use super::{Job, console, inputs};
 use crate::arch::Arch;
+use crate::bench;
 use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
@@ -72,6 +73,9 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
         boot_budget(arch, built)
     });
     job.case(format!("user.{arch}.boot.costs"), || costs(arch, built));
+    job.case(format!("user.{arch}.boot.bench_twice"), || {
+        bench_twice(arch, built)
+    });
 }
 
 fn cases(arch: Arch) -> Result<Vec<Case>> {
@@ -353,6 +357,18 @@ fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
         End::Status(0) => Outcome::Passed,
         end => Outcome::Failed(format!("cost --check ended with {end:?}\n{}", boot.text)),
     })
+}
+
+/// Two runs of the bench print the same figures, down to the counters.
+fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
+    let measure = || bench::measure(arch, built, "", "bench --op fault,munmap --size 4,64");
+    let (first, second) = (measure()?, measure()?);
+    let differing = bench::differences(&first, &second);
+    if first.is_empty() || !differing.is_empty() {
+        let count = first.len();
+        bail!("{count} cells, differing:\n{}", differing.join("\n"));
+    }
+    Ok(Outcome::Passed)
 }
 
 /// A file that goes when it is no longer needed.

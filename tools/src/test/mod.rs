@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use std::time::Instant;
 
 mod boot;
-mod console;
+pub mod console;
 mod host;
 mod inputs;
 mod kernel;

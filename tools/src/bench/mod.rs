@@ -1,0 +1,227 @@
+//! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they cost on Linux.
+mod baseline;
+mod cells;
+mod table;
+mod target;
+
+use crate::arch::Arch;
+use crate::args::BenchArgs;
+use crate::build::{self, Built};
+use crate::qemu::Machine;
+use crate::test::console;
+use crate::{UsageError, install, workspace};
+use anyhow::{Context, Result};
+use cells::Cells;
+use std::fmt::Write;
+use std::fs;
+use std::time::Duration;
+use table::Column;
+
+pub use table::differences;
+
+/// For one boot; what hangs is noticed by its silence long before.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Needs more memory than the others, and so a machine of its own.
+const TOUCH: &str = "touch1g";
+/// The sizes for which it was promised.
+const TOUCH_SIZES: [u32; 2] = [64, 2048];
+/// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on to init.
+const LINUX_WORDS: &str = "quiet panic=-1 mitigations=off init_on_alloc=0 cgroup_disable=memory nowatchdog audit=0 \
+                           page_alloc.shuffle=0";
+
+/// Measures and prints; the exit status is 0 when everything ran, whatever the figures are.
+pub fn bench(args: &BenchArgs) -> Result<u8> {
+    let arches = args.arch.arches();
+    if args.linux.is_some() && arches.len() != 1 {
+        return Err(UsageError("--linux goes with one --arch".to_owned()).into());
+    }
+    install::ensure_qemu(arches, args.no_install)?;
+    let mut lines = String::new();
+    for &arch in arches {
+        let built = build::build(arch, false)?;
+        let columns = columns(arch, &built, args)?;
+        for column in &columns {
+            lines += &json_lines(arch, column);
+        }
+        let text = table::render(arch, &baseline::table(arch)?, &columns);
+        println!("{text}{}\n", table::summary(&text));
+    }
+    if let Some(path) = &args.json {
+        let path = workspace::user_path(path);
+        fs::write(&path, lines).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(0)
+}
+
+/// One run for each value of the switch, and one of Linux where asked for.
+fn columns(arch: Arch, built: &Built, args: &BenchArgs) -> Result<Vec<Column>> {
+    let mut columns = Vec::new();
+    for words in settings(args.set.as_deref())? {
+        eprintln!("run.sh: measuring Quire on {arch} {words}");
+        let label = if words.is_empty() { "Quire" } else { &words };
+        columns.push(Column {
+            label: label.to_owned(),
+            linux: false,
+            cells: both_boots(args, |mem, program| {
+                quire(arch, built, mem, &words, program)
+            })?,
+        });
+    }
+    if let Some(image) = &args.linux {
+        eprintln!("run.sh: measuring Linux on {arch}");
+        let image = workspace::user_path(image);
+        let boot = |mem: &str, program: &str| {
+            let mut machine = counted(arch, mem);
+            machine.image.clone_from(&image);
+            machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
+            machine.command_line = linux_words(arch, program);
+            run(&machine)
+        };
+        columns.push(Column {
+            label: "Linux".to_owned(),
+            linux: true,
+            cells: both_boots(args, boot)?,
+        });
+    }
+    Ok(columns)
+}
+
+/// The words of the command line that each run has; one run without any when there is no switch.
+fn settings(set: Option<&str>) -> Result<Vec<String>> {
+    let Some(set) = set else {
+        return Ok(vec![String::new()]);
+    };
+    match set.split_once('=') {
+        Some((name, values)) if !name.is_empty() && !values.is_empty() => Ok(values
+            .split(',')
+            .map(|value| format!("{name}={value}"))
+            .collect()),
+        _ => Err(UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")).into()),
+    }
+}
+
+/// The operations that were asked for, in a machine of 1 GiB, and the one that touches as much in another.
+fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> Result<Cells> {
+    let (large, small): (Vec<&str>, Vec<&str>) = args
+        .op
+        .iter()
+        .map(String::as_str)
+        .partition(|op| *op == TOUCH);
+    let sizes = |sizes: &[u32]| -> String {
+        let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
+        format!(" --size {}", words.join(","))
+    };
+    let mut program = "bench".to_owned();
+    if !small.is_empty() {
+        let _ = write!(program, " --op {}", small.join(","));
+    }
+    if !args.size.is_empty() {
+        program += &sizes(&args.size);
+    }
+    let mut cells = Cells::new();
+    if args.op.is_empty() || !small.is_empty() {
+        cells.extend(boot("1G", &program)?);
+    }
+    let wanted: &[u32] = if args.size.is_empty() {
+        &TOUCH_SIZES
+    } else {
+        &args.size
+    };
+    if args.op.is_empty() || !large.is_empty() {
+        cells.extend(boot("2G", &format!("bench --op {TOUCH}{}", sizes(wanted)))?);
+    }
+    Ok(cells)
+}
+
+/// Runs the program on Quire, with these words on the kernel's command line.
+fn quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Result<Cells> {
+    let mut machine = counted(arch, mem);
+    machine.image.clone_from(&built.image);
+    machine.command_line = format!("quiet quire.noinput {words} -- {program}");
+    run(&machine)
+}
+
+/// For tests: the same measurement as `bench --op OPS --size SIZES`, with a switch set where `words` says so.
+pub fn measure(arch: Arch, built: &Built, words: &str, program: &str) -> Result<Cells> {
+    quire(arch, built, "1G", words, program)
+}
+
+fn linux_words(arch: Arch, program: &str) -> String {
+    let (console, more) = match arch {
+        Arch::X86_64 => ("ttyS0", ""),
+        Arch::Aarch64 => ("ttyAMA0", "nokaslr "),
+    };
+    format!("{LINUX_WORDS} {more}console={console} -- {program}")
+}
+
+/// The machine of the baseline.
+fn counted(arch: Arch, mem: &str) -> Machine {
+    let mut machine = Machine::new(arch, Default::default());
+    machine.mem = mem.to_owned();
+    machine.icount = true;
+    let cpu = match arch {
+        Arch::X86_64 => "max,erms=off,fsrm=off,fzrm=off",
+        Arch::Aarch64 => "max,pauth=off",
+    };
+    machine.extra = ["-cpu", cpu].map(str::to_owned).to_vec();
+    machine
+}
+
+fn run(machine: &Machine) -> Result<Cells> {
+    let boot = console::boot(machine, LIMIT)?;
+    cells::parse(&boot.text).with_context(|| format!("{}\nended with {:?}", boot.text, boot.end))
+}
+
+/// The lines of a run, each with where it comes from.
+fn json_lines(arch: Arch, column: &Column) -> String {
+    let mut text = String::new();
+    for cell in column.cells.values() {
+        let mut line = cell.line.clone();
+        line["arch"] = arch.name().into();
+        line["run"] = column.label.as_str().into();
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_switch() {
+        assert_eq!(settings(None).unwrap(), [""]);
+        assert_eq!(
+            settings(Some("contpte=on,off")).unwrap(),
+            ["contpte=on", "contpte=off"]
+        );
+        assert!(settings(Some("contpte")).is_err());
+        assert!(settings(Some("contpte=")).is_err());
+    }
+
+    #[test]
+    fn what_needs_more_memory_gets_a_machine_of_its_own() {
+        let boots = |line: &str| {
+            let args = crate::args::bench_args(line);
+            let seen = std::cell::RefCell::new(Vec::new());
+            both_boots(&args, |mem, program| {
+                seen.borrow_mut().push(format!("{mem} {program}"));
+                Ok(Cells::new())
+            })
+            .unwrap();
+            seen.into_inner()
+        };
+        assert_eq!(
+            boots("run.sh bench"),
+            ["1G bench", "2G bench --op touch1g --size 64,2048"]
+        );
+        assert_eq!(
+            boots("run.sh bench --op fault,munmap --size 4,64"),
+            ["1G bench --op fault,munmap --size 4,64"]
+        );
+        assert_eq!(
+            boots("run.sh bench --op touch1g"),
+            ["2G bench --op touch1g --size 64,2048"]
+        );
+    }
+}

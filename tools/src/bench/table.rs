@@ -1,0 +1,174 @@
+//! The figures for people: a row for each cell, a column for each run.
+use super::baseline;
+use super::cells::{Cells, Key};
+use super::target::{Verdict, judge};
+use crate::arch::Arch;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// One run and what it is called.
+pub struct Column {
+    /// Its heading.
+    pub label: String,
+    /// Whether Linux ran.
+    pub linux: bool,
+    /// What it measured.
+    pub cells: Cells,
+}
+
+/// The order of the rows; operations that are not named here come last.
+const ORDER: [&str; 12] = [
+    "fault",
+    "remap",
+    "munmap",
+    "fork",
+    "cow",
+    "cow-byte",
+    "reuse",
+    "reuse-byte",
+    "dontneed",
+    "mremap",
+    "touch1g",
+    "vmas",
+];
+
+/// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux in the same run where it
+/// ran, else against the baseline.
+pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
+    let mut text = format!("{arch}: guest instructions per 4 KiB page; mremap: the whole call\n");
+    let _ = write!(text, "{:12}{:>8}", "operation", "folio");
+    for column in columns {
+        let _ = write!(text, "{:>13}", column.label);
+    }
+    let _ = writeln!(text, "{:>10}{:>7}", "baseline", "ratio");
+    let mut keys: Vec<&Key> = columns
+        .iter()
+        .flat_map(|column| column.cells.keys())
+        .collect();
+    let place = |op: &str| {
+        ORDER
+            .iter()
+            .position(|name| *name == op)
+            .unwrap_or(ORDER.len())
+    };
+    keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
+    keys.dedup();
+    for key in keys {
+        text += row(arch, baseline, columns, key).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) -> String {
+    let name = match key.vmas {
+        0 => key.op.clone(),
+        vmas => format!("{} {vmas}", key.op),
+    };
+    let mut text = format!("{name:12}{:>5} kB", key.kb);
+    for column in columns {
+        match column.cells.get(key) {
+            Some(cell) => _ = write!(text, "{:>13.1}", cell.figure),
+            None => _ = write!(text, "{:>13}", "-"),
+        }
+    }
+    let there = baseline.get(&(key.op.clone(), key.kb)).copied();
+    match there {
+        Some(figure) => _ = write!(text, "{figure:>10}"),
+        None => _ = write!(text, "{:>10}", "-"),
+    }
+    let ours = columns.iter().find(|column| !column.linux);
+    let Some((ours, cell)) = ours.and_then(|ours| Some((ours, ours.cells.get(key)?))) else {
+        return text;
+    };
+    let here = columns.iter().find(|column| column.linux);
+    let linux = here
+        .and_then(|here| Some(here.cells.get(key)?.figure))
+        .or(there);
+    match linux {
+        Some(linux) => _ = write!(text, "{:>7.2}", cell.figure / linux),
+        None => _ = write!(text, "{:>7}", ""),
+    }
+    let few = ours.cells.get(&Key {
+        vmas: 1,
+        ..key.clone()
+    });
+    match judge(arch, key, cell, linux, few.map(|cell| cell.figure)) {
+        Verdict::None => {}
+        Verdict::Met => text += "  met",
+        Verdict::Missed(limit) => _ = write!(text, "  missed ({limit:.1})"),
+    }
+    for name in ["pgfault", "account_updates"] {
+        if key.op == "touch1g" {
+            let _ = write!(text, " {name} {}", cell.counter(name));
+        }
+    }
+    text
+}
+
+/// How many targets were met and missed, of the first run of Quire.
+pub fn summary(text: &str) -> String {
+    let count = |word: &str| text.lines().filter(|line| line.contains(word)).count();
+    format!(
+        "targets: {} met, {} missed",
+        count("  met"),
+        count("  missed")
+    )
+}
+
+/// Rows of two runs that differ, for a test.
+pub fn differences(one: &Cells, other: &Cells) -> Vec<String> {
+    let keys: BTreeSet<&Key> = one.keys().chain(other.keys()).collect();
+    let differing = keys
+        .into_iter()
+        .filter(|key| one.get(key) != other.get(key));
+    differing
+        .map(|key| format!("{key:?}: {:?}, {:?}", one.get(key), other.get(key)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::cells::Cell;
+    use serde_json::Value;
+
+    fn column(label: &str, linux: bool, figure: f64) -> Column {
+        let key = |op: &str, kb| Key {
+            op: op.to_owned(),
+            kb,
+            vmas: 0,
+        };
+        let cell = Cell {
+            figure,
+            line: Value::Null,
+        };
+        let cells = [(key("munmap", 4), cell.clone()), (key("fault", 64), cell)].into();
+        Column {
+            label: label.to_owned(),
+            linux,
+            cells,
+        }
+    }
+
+    #[test]
+    fn rows_in_order_with_ratio_and_target() {
+        let baseline = baseline::table(Arch::X86_64).unwrap();
+        let text = render(Arch::X86_64, &baseline, &[column("Quire", false, 444.0)]);
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        assert!(
+            rows[0].starts_with("fault") && rows[0].ends_with("0.44  met"),
+            "{text}"
+        );
+        assert!(rows[1].ends_with("888   0.50  met"), "{text}");
+        assert_eq!(summary(&text), "targets: 2 met, 0 missed");
+    }
+
+    #[test]
+    fn linux_in_the_same_run_counts() {
+        let baseline = baseline::table(Arch::X86_64).unwrap();
+        let columns = [column("Quire", false, 444.0), column("Linux", true, 800.0)];
+        let text = render(Arch::X86_64, &baseline, &columns);
+        assert!(text.contains("missed (400.0)"), "{text}");
+    }
+}

@@ -44,9 +44,9 @@ fn each_fails<F: PteFormat, T>(
     };
     for k in 0..100 {
         let before = state();
-        w.mm.zone().fail_after(Some(k));
+        w.mm.allocator().fail_after(Some(k));
         let result = verb();
-        w.mm.zone().fail_after(None);
+        w.mm.allocator().fail_after(None);
         match result {
             Ok(value) => return (k, value),
             Err(OutOfMemory) => {

@@ -30,7 +30,7 @@ pub fn all<M: Machine>(
     objects: &[&Arc<Object<M>>],
     kernel_tables: u64,
 ) {
-    mm.zone().validate(mm.frames());
+    mm.allocator().validate(mm.frames());
     // The idle root is a table too.
     let mut tally = Tally {
         mm,

@@ -13,7 +13,7 @@
 //! | [`mutant`] | rules broken on purpose, for tests of the tests |
 //! | [`asid`] | address-space tags |
 //! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
-//! | [`frame`] | the frame table, the buddy allocator, the reserve, and [`frame::Mm`] that owns them |
+//! | [`frame`] | the frame table, the page allocator (zones, buddy lists, per-CPU lists), and [`frame::Mm`] that owns them |
 //! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
 //! | [`object`] | pages by index: files, shared anonymous memory |
 //! | [`vma`] | what the user asked for |
@@ -37,7 +37,8 @@
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |
 //! | 237 [`sync::rank::DEFERRED`] | one | the queue of folios to be split |
-//! | 240 [`sync::rank::ZONE`] | one | the free lists and the counts of frames |
+//! | 238 [`sync::rank::PCP`] | one per CPU | its lists of free frames, its counts of frames |
+//! | 240 [`sync::rank::ZONE`] | one per zone | the free lists |
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |
 //!

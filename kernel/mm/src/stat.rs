@@ -15,10 +15,6 @@ macro_rules! events {
 }
 
 events! {
-    /// Frames handed out (Linux's name for the one zone).
-    Alloc = "pgalloc_normal",
-    /// Frames given back.
-    Free = "pgfree",
     /// Page faults, of user mode and of the kernel in user memory.
     Fault = "pgfault",
     /// Faults that waited for a device: none, all files are in memory.
@@ -67,6 +63,8 @@ events! {
     SplitPmd = "thp_split_pmd",
     /// Huge zero pages that were allocated.
     HugeZeroAlloc = "thp_zero_page_alloc",
+    /// PMD entries that map a private folio: a gauge.
+    AnonPmdMapped = "nr_anon_transparent_hugepages",
     /// Stacks that grew.
     StackGrown = "stack_expansions",
 }

@@ -31,7 +31,9 @@ pub mod rank {
     pub const HUGE_ZERO: u8 = 236;
     /// The queue of deferred splits.
     pub const DEFERRED: u8 = 237;
-    /// Free lists and counts of frames.
+    /// A CPU's lists of free frames, and its counts.
+    pub const PCP: u8 = 238;
+    /// The free frames of a zone.
     pub const ZONE: u8 = 240;
     /// The settings of multi-size THP.
     pub const THP: u8 = 245;

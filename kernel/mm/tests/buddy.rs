@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 const FIRST: Pfn = Pfn(0x1234);
 const FRAMES: u64 = 5000;
 
+const SPAN: PfnRange = PfnRange::new(FIRST, Pfn(FIRST.0 + FRAMES));
+
 fn table() -> FrameTable {
     let metas: Vec<FrameMeta> = (0..FRAMES).map(|_| FrameMeta::default()).collect();
     FrameTable::new(FIRST, Box::leak(metas.into_boxed_slice()))
@@ -24,19 +26,21 @@ fn ranges() -> [PfnRange; 2] {
 }
 
 fn buddy(table: &FrameTable) -> Buddy {
-    let mut buddy = Buddy::new();
+    let mut buddy = Buddy::new(SPAN);
     ranges().iter().for_each(|r| buddy.add_range(table, *r));
     buddy
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Alloc(u8),
+    Alloc(u8, Kind),
     Free(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![3 => (0..=MAX_ORDER.0).prop_map(Step::Alloc), 2 => any::<usize>().prop_map(Step::Free)]
+    let order = prop_oneof![4 => 0..4u8, 2 => 4..=10u8, 1 => 11..=MAX_ORDER.0];
+    let kind = prop_oneof![Just(Kind::Anon), Just(Kind::Table)];
+    prop_oneof![3 => (order, kind).prop_map(|(o, k)| Step::Alloc(o, k)), 2 => any::<usize>().prop_map(Step::Free)]
 }
 
 proptest! {
@@ -50,14 +54,14 @@ proptest! {
         let mut taken = BTreeMap::<Pfn, Order>::new();
         for step in steps {
             match step {
-                Step::Alloc(order) => {
+                Step::Alloc(order, kind) => {
                     let order = Order(order);
-                    let Some(pfn) = buddy.alloc(&table, order, Kind::Anon) else { continue };
+                    let Some(pfn) = buddy.alloc(&table, order, kind) else { continue };
                     let block = PfnRange::new(pfn, pfn + order.pages());
                     prop_assert!(pfn.0 % order.pages() == 0);
                     prop_assert!(ranges().iter().any(|r| r.covers(&block)));
                     prop_assert!(taken.iter().all(|(p, o)| !PfnRange::new(*p, *p + o.pages()).overlaps(&block)));
-                    prop_assert!(table.get(pfn).kind() == Kind::Anon && table.get(pfn).order() == order);
+                    prop_assert!(table.get(pfn).kind() == kind && table.get(pfn).order() == order);
                     taken.insert(pfn, order);
                 }
                 Step::Free(which) if !taken.is_empty() => {
@@ -67,7 +71,7 @@ proptest! {
                 }
                 Step::Free(_) => {}
             }
-            buddy.validate(&table);
+            buddy.validate(&table, SPAN);
             let in_use: u64 = taken.values().map(|o| o.pages()).sum();
             prop_assert_eq!(buddy.free_frames() + in_use, total);
         }
@@ -89,7 +93,7 @@ fn the_smallest_block_that_fits_is_split() {
     taken
         .into_iter()
         .for_each(|pfn| buddy.free(&table, pfn, Order(0)));
-    buddy.validate(&table);
+    buddy.validate(&table, SPAN);
     while let Some(pfn) = buddy.alloc(&table, MAX_ORDER, Kind::Kernel) {
         largest.push(pfn);
     }
@@ -111,8 +115,9 @@ fn the_largest_block_is_one_gib() {
     let metas: Vec<FrameMeta> = (0..frames).map(|_| FrameMeta::default()).collect();
     let first = Pfn(MAX_ORDER.pages() - 512);
     let table = FrameTable::new(first, Box::leak(metas.into_boxed_slice()));
-    let mut buddy = Buddy::new();
-    buddy.add_range(&table, PfnRange::new(first, first + frames));
+    let span = PfnRange::new(first, first + frames);
+    let mut buddy = Buddy::new(span);
+    buddy.add_range(&table, span);
     let block = buddy
         .alloc(&table, MAX_ORDER, Kind::Anon)
         .expect("one is there");
@@ -120,15 +125,15 @@ fn the_largest_block_is_one_gib() {
     assert_eq!(table.head(block + 123_456), block);
     assert!(buddy.alloc(&table, Order(10), Kind::Anon).is_none());
     buddy.free(&table, block, MAX_ORDER);
-    buddy.validate(&table);
+    buddy.validate(&table, span);
     // Taken and given back in pieces, it becomes one again.
     let pieces: Vec<Pfn> = (0..514)
         .map_while(|_| buddy.alloc(&table, Order(9), Kind::Anon))
         .collect();
     assert_eq!(pieces.len(), 514);
     pieces.iter().for_each(|p| buddy.free(&table, *p, Order(9)));
-    buddy.validate(&table);
-    assert_eq!(buddy.blocks()[MAX_ORDER.0 as usize], 1);
+    buddy.validate(&table, span);
+    assert_eq!(buddy.blocks()[0][MAX_ORDER.0 as usize], 1);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
 /// tmpfs(5) change nothing here.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
     let limited = name == "tmpfs";
-    let total = mm().counts().total;
+    let total = mm().total_frames();
     let (mut mode, mut pages) = if limited {
         (0o1777, total / 2)
     } else {

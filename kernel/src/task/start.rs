@@ -22,7 +22,7 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let context = Arc::new(FsContext::new());
     let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
     let space = Arc::new(AddressSpace::new(mm()).map_err(|_| out_of_memory(()))?);
-    let limits = Limits::initial(mm().counts().total);
+    let limits = Limits::initial(mm().total_frames());
     let pid = table::reserve_pid(u64::MAX).expect("the first number is free");
     let process = Arc::new(Process::first(pid, space, limits));
     let name = cmdline.init.rsplit('/').next().unwrap_or_default();

@@ -1,26 +1,34 @@
-//! The buddy allocator (Knuth, TAOCP 1, 2.5): free blocks of 2^order frames, naturally aligned, in one list per order,
-//! linked by frame number through the frame table.
+//! The buddy allocator (Knuth, TAOCP 1, 2.5): free blocks of 2^order frames, naturally aligned, in one list per order and
+//! mobility, linked by frame number through the frame table.
+//!
+//! Blocks below a pageblock's size are in the list of their pageblock's mobility; larger ones are always movable.
 
 use super::meta::{FrameMeta, FrameTable, Kind};
+use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
 use crate::addr::{Order, Pfn, PfnRange};
 
 /// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.
 pub const MAX_ORDER: Order = Order(18);
-pub(crate) const ORDERS: usize = MAX_ORDER.0 as usize + 1;
-const NONE: u32 = u32::MAX;
+/// How many orders there are.
+pub const ORDERS: usize = MAX_ORDER.0 as usize + 1;
+/// The end of a list.
+pub(super) const NONE: u32 = super::meta::NO_LINK;
+
+/// The lists of one mobility.
+#[derive(Clone, Copy)]
+pub(super) struct Lists {
+    pub(super) heads: [u32; ORDERS],
+    /// Lengths of the lists.
+    pub(super) blocks: [u64; ORDERS],
+    /// One bit for each order whose list is not empty.
+    pub(super) nonempty: u32,
+}
 
 /// The free lists. A value without a lock: [`super::zone::Zone`] has one around it.
 pub struct Buddy {
-    heads: [u32; ORDERS],
-    /// Lengths of the lists.
-    blocks: [u64; ORDERS],
+    pub(super) lists: [Lists; Mobility::COUNT],
+    pageblocks: Pageblocks,
     free: u64,
-}
-
-impl Default for Buddy {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// Whether a frame lies in a free block of whatever order.
@@ -33,23 +41,32 @@ fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
 }
 
 impl Buddy {
-    /// No frames at all.
-    pub const fn new() -> Self {
-        Buddy {
+    /// No frames at all; those that come will lie in `span`.
+    pub fn new(span: PfnRange) -> Self {
+        let none = Lists {
             heads: [NONE; ORDERS],
             blocks: [0; ORDERS],
+            nonempty: 0,
+        };
+        Buddy {
+            lists: [none; Mobility::COUNT],
+            pageblocks: Pageblocks::new(span),
             free: 0,
         }
     }
 
     /// Free frames.
+    #[inline]
     pub fn free_frames(&self) -> u64 {
         self.free
     }
-
-    /// Free blocks of each order.
-    pub fn blocks(&self) -> [u64; ORDERS] {
-        self.blocks
+    /// Free blocks by mobility and order.
+    pub fn blocks(&self) -> [[u64; ORDERS]; Mobility::COUNT] {
+        self.lists.map(|l| l.blocks)
+    }
+    /// What the pageblocks are for.
+    pub fn pageblocks(&self) -> &Pageblocks {
+        &self.pageblocks
     }
 
     /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each GiB.
@@ -66,16 +83,122 @@ impl Buddy {
 
     /// Takes a block of 2^order frames; its head is marked `kind`.
     pub fn alloc(&mut self, table: &FrameTable, order: Order, kind: Kind) -> Option<Pfn> {
-        let from = (order.0..=MAX_ORDER.0).find(|&o| self.heads[o as usize] != NONE)?;
-        let pfn = table.pfn(self.heads[from as usize]);
-        self.unlink(table, pfn, Order(from));
-        // The upper halves of what is too large go back, largest first.
-        for half in (order.0..from).rev().map(Order) {
-            self.push(table, pfn + half.pages(), half);
-        }
-        self.free -= order.pages();
+        let (pfn, _) = self.take(table, order, order, Mobility::of(kind))?;
         table.get(pfn).set(kind, order);
         Some(pfn)
+    }
+
+    /// Takes as many blocks of 2^order frames as fit in `into` or as there are, marks them [`Kind::Cached`] and answers how
+    /// many. They come in pieces as large as possible: a list is touched once for each piece.
+    pub(super) fn alloc_many(
+        &mut self,
+        table: &FrameTable,
+        order: Order,
+        mobility: Mobility,
+        into: &mut [u32],
+    ) -> usize {
+        let mut done = 0;
+        while done < into.len() {
+            let most = Order(order.0 + (into.len() - done).ilog2() as u8).min(MAX_ORDER);
+            let Some((pfn, got)) = self.take(table, order, most, mobility) else {
+                break;
+            };
+            let first = table.index(pfn);
+            for part in 0..1 << (got.0 - order.0) {
+                let index = first + (part << order.0);
+                table.at(index).set(Kind::Cached, order);
+                into[done] = index;
+                done += 1;
+            }
+        }
+        done
+    }
+
+    /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds order `most`.
+    fn take(
+        &mut self,
+        table: &FrameTable,
+        least: Order,
+        most: Order,
+        want: Mobility,
+    ) -> Option<(Pfn, Order)> {
+        let (pfn, found) = match self.smallest(table, least, want) {
+            Some((pfn, order)) => {
+                self.unlink(table, pfn, order, want);
+                (pfn, order)
+            }
+            None => self.fall_back(table, least, want)?,
+        };
+        let order = found.min(most);
+        if want == Mobility::Unmovable && found >= PAGEBLOCK {
+            self.pageblocks.set(pfn, order, want);
+        }
+        // The upper halves of what is too large go back, largest first.
+        for half in (order.0..found.0).rev().map(Order) {
+            let upper = pfn + half.pages();
+            self.push(table, upper, half, self.home(upper, half));
+        }
+        self.free -= order.pages();
+        Some((pfn, order))
+    }
+
+    /// Takes a block out of the other mobility's lists.
+    fn fall_back(
+        &mut self,
+        table: &FrameTable,
+        least: Order,
+        want: Mobility,
+    ) -> Option<(Pfn, Order)> {
+        let (from, found) = match want {
+            // Filling a gap among the unmovable keeps the pageblock what it is.
+            Mobility::Movable => (
+                Mobility::Unmovable,
+                self.smallest(table, least, Mobility::Unmovable)?,
+            ),
+            Mobility::Unmovable => self.steal(table, least)?,
+        };
+        let (pfn, order) = found;
+        self.unlink(table, pfn, order, from);
+        Some(found)
+    }
+
+    /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the pageblock with the largest
+    /// free block, if it is mostly ours then; else the smallest block that will do.
+    fn steal(&mut self, table: &FrameTable, least: Order) -> Option<(Mobility, (Pfn, Order))> {
+        let whole = self.smallest(table, least.max(PAGEBLOCK), Mobility::Movable);
+        if let Some(found) = whole {
+            return Some((Mobility::Movable, found));
+        }
+        let fits = self.lists[Mobility::Movable as usize].nonempty >> least.0 << least.0;
+        let largest = Order(fits.checked_ilog2()? as u8);
+        let pfn = self.head(table, largest, Mobility::Movable);
+        if self.claim(table, pfn) {
+            return Some((Mobility::Unmovable, (pfn, largest)));
+        }
+        let smallest = self.smallest(table, least, Mobility::Movable)?;
+        Some((Mobility::Movable, smallest))
+    }
+
+    /// Makes a movable pageblock unmovable with all that is free in it, if at least half of it is free or unmovable.
+    fn claim(&mut self, table: &FrameTable, pfn: Pfn) -> bool {
+        let start = Pfn(pfn.0 & !(PAGEBLOCK.pages() - 1));
+        let ours: u64 = blocks_in(table, start)
+            .filter(|(_, m)| {
+                m.kind() == Kind::Free
+                    || m.kind().in_use() && Mobility::of(m.kind()) == Mobility::Unmovable
+            })
+            .map(|(_, m)| m.order().pages())
+            .sum();
+        if ours < PAGEBLOCK.pages() / 2 {
+            return false;
+        }
+        for (pfn, meta) in blocks_in(table, start).filter(|(_, m)| m.kind() == Kind::Free) {
+            let order = meta.order();
+            self.unlink(table, pfn, order, Mobility::Movable);
+            self.push(table, pfn, order, Mobility::Unmovable);
+        }
+        self.pageblocks.set(start, PAGEBLOCK, Mobility::Unmovable);
+        true
     }
 
     /// Gives back a block, merging it with its buddies. The caller has checked that it is not free already.
@@ -86,103 +209,101 @@ impl Buddy {
             order.0
         );
         self.free += order.pages();
-        let (mut pfn, mut order) = (pfn, order);
+        if order >= PAGEBLOCK {
+            self.pageblocks.set(pfn, order, Mobility::Movable);
+        }
+        let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
             if !table
                 .try_get(buddy)
-                .is_some_and(|m| m.kind() == Kind::Free && m.order() == order)
+                .is_some_and(|m| m.is(Kind::Free, order))
             {
                 break;
             }
-            self.unlink(table, buddy, order);
+            self.unlink(table, buddy, order, home);
             // Only the head of the merged block may look free.
-            let tail = pfn.max(buddy);
-            table.get(tail).set(Kind::Reserved, Order(0));
+            table.get(pfn.max(buddy)).set(Kind::Reserved, Order(0));
             pfn = pfn.min(buddy);
             order = Order(order.0 + 1);
+            if order == PAGEBLOCK {
+                home = Mobility::Movable;
+                self.pageblocks.set(pfn, order, home);
+            }
         }
-        self.push(table, pfn, order);
+        self.push(table, pfn, order, home);
     }
 
-    fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order) {
-        let (index, head) = (table.index(pfn), self.heads[order.0 as usize]);
+    /// The list that a free block belongs to.
+    #[inline]
+    pub(super) fn home(&self, pfn: Pfn, order: Order) -> Mobility {
+        if order >= PAGEBLOCK {
+            Mobility::Movable
+        } else {
+            self.pageblocks.of(pfn)
+        }
+    }
+    /// The first block of a list that is not empty.
+    fn head(&self, table: &FrameTable, order: Order, of: Mobility) -> Pfn {
+        table.pfn(self.lists[of as usize].heads[order.0 as usize])
+    }
+    /// The first block of the lowest list from `least` on that is not empty.
+    #[inline]
+    fn smallest(&self, table: &FrameTable, least: Order, of: Mobility) -> Option<(Pfn, Order)> {
+        let fits = self.lists[of as usize].nonempty >> least.0 << least.0;
+        let order = Order(fits.trailing_zeros() as u8);
+        (fits != 0).then(|| (self.head(table, order, of), order))
+    }
+
+    fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
+        let lists = &mut self.lists[home as usize];
+        let (index, head) = (table.index(pfn), lists.heads[order.0 as usize]);
         let meta = table.get(pfn);
         meta.set(Kind::Free, order);
         meta.set_next(head);
         meta.set_prev(NONE);
         if head != NONE {
-            table.get(table.pfn(head)).set_prev(index);
+            table.at(head).set_prev(index);
         }
-        self.heads[order.0 as usize] = index;
-        self.blocks[order.0 as usize] += 1;
+        lists.heads[order.0 as usize] = index;
+        lists.blocks[order.0 as usize] += 1;
+        lists.nonempty |= 1 << order.0;
     }
 
-    fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order) {
+    fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
+        let lists = &mut self.lists[home as usize];
         let meta: &FrameMeta = table.get(pfn);
         let (next, prev) = meta.links();
         if next != NONE {
-            table.get(table.pfn(next)).set_prev(prev);
+            table.at(next).set_prev(prev);
         }
         if prev != NONE {
-            table.get(table.pfn(prev)).set_next(next);
+            table.at(prev).set_next(next);
         } else {
-            self.heads[order.0 as usize] = next;
-        }
-        self.blocks[order.0 as usize] -= 1;
-        meta.set(Kind::Reserved, Order(0));
-    }
-
-    /// Walks every list: links agree both ways, blocks are aligned, marked free and not mergeable, sums match.
-    /// Panics with what is wrong.
-    pub fn validate(&self, table: &FrameTable) {
-        let mut sum = 0;
-        for order in (0..=MAX_ORDER.0).map(Order) {
-            let (mut at, mut before) = (self.heads[order.0 as usize], NONE);
-            while at != NONE {
-                let pfn = table.pfn(at);
-                let meta = table.get(pfn);
-                assert!(
-                    meta.kind() == Kind::Free && meta.order() == order,
-                    "{pfn:?} in list {} is {:?}",
-                    order.0,
-                    meta.kind()
-                );
-                assert!(
-                    pfn.0 & (order.pages() - 1) == 0,
-                    "{pfn:?} is not aligned to order {}",
-                    order.0
-                );
-                let (next, prev) = meta.links();
-                assert!(
-                    prev == before,
-                    "the list of order {} is broken at {pfn:?}",
-                    order.0
-                );
-                let buddy = table.try_get(Pfn(pfn.0 ^ order.pages()));
-                let mergeable = buddy.is_some_and(|b| b.kind() == Kind::Free && b.order() == order);
-                assert!(
-                    order == MAX_ORDER || !mergeable,
-                    "{pfn:?} of order {} was not merged",
-                    order.0
-                );
-                sum += order.pages();
-                (before, at) = (at, next);
+            lists.heads[order.0 as usize] = next;
+            if next == NONE {
+                lists.nonempty &= !(1 << order.0);
             }
         }
-        assert!(
-            sum == self.free,
-            "{sum} frames are in the lists, {} are counted",
-            self.free
-        );
-        let heads: u64 = table
-            .iter()
-            .filter(|(_, m)| m.kind() == Kind::Free)
-            .map(|(_, m)| m.order().pages())
-            .sum();
-        assert!(
-            heads == sum,
-            "{heads} frames are marked free, {sum} are in the lists"
-        );
+        lists.blocks[order.0 as usize] -= 1;
+        meta.set(Kind::Reserved, Order(0));
     }
+}
+
+/// The blocks that begin in the pageblock at `start`, which is not part of a larger block.
+fn blocks_in(table: &FrameTable, start: Pfn) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
+    let end = start + PAGEBLOCK.pages();
+    let mut at = start;
+    core::iter::from_fn(move || {
+        while at < end {
+            let pfn = at;
+            let meta = table.try_get(pfn);
+            let reserved = meta.is_none_or(|m| m.kind() == Kind::Reserved);
+            at += if reserved { 1 } else { meta?.order().pages() };
+            if !reserved {
+                return meta.map(|meta| (pfn, meta));
+            }
+        }
+        None
+    })
 }

@@ -1,9 +1,10 @@
 //! One memory manager as a value: machine, frame table, allocator, zero page, tags and counters. Tests own many.
 
+use super::allocator::Allocator;
 use super::deferred::Deferred;
 use super::meta::{FrameMeta, FrameTable, Kind};
 use super::zero::HugeZero;
-use super::zone::{For, Zone};
+use super::zone::For;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PfnRange};
 use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
 use crate::asid::AsidPool;
@@ -26,7 +27,7 @@ static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
 pub struct Mm<M: Machine> {
     machine: M,
     pub(super) frames: FrameTable,
-    zone: Zone,
+    allocator: Allocator,
     pub(super) deferred: Deferred,
     pub(super) huge_zero: HugeZero,
     stats: Stats,
@@ -68,16 +69,17 @@ impl<M: Machine> Mm<M> {
         free: &[PfnRange],
     ) -> Arc<Self> {
         let frames = FrameTable::new(first, frames);
-        let zone = Zone::new(&frames, free);
+        let cpus = machine.cpu().count().max(1);
+        let allocator = Allocator::new(&frames, free, cpus);
         let take = |kind| {
-            zone.alloc(&frames, Order(0), kind, For::Kernel)
+            allocator
+                .alloc(&frames, machine.cpu().id(), Order(0), kind, For::Kernel)
                 .expect("no memory for the memory manager itself")
         };
         let (zero_page, idle_root) = (take(Kind::Kernel), take(Kind::Table));
         machine.mem().zero(zero_page, Order(0));
         machine.mem().zero(idle_root, Order(0));
         frames.get(idle_root).set_live(0);
-        let cpus = machine.cpu().count().max(1);
         Arc::new(Mm {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
@@ -89,7 +91,7 @@ impl<M: Machine> Mm<M> {
             idle_root_ready: AtomicBool::new(false),
             machine,
             frames,
-            zone,
+            allocator,
             zero_page,
             idle_root,
         })
@@ -105,9 +107,9 @@ impl<M: Machine> Mm<M> {
     pub fn frames(&self) -> &FrameTable {
         &self.frames
     }
-    /// The allocator's counts and test hooks.
-    pub fn zone(&self) -> &Zone {
-        &self.zone
+    /// The page allocator: its zones, counts and test hooks.
+    pub fn allocator(&self) -> &Allocator {
+        &self.allocator
     }
     /// Multi-size THP: controls and statistics.
     #[inline]
@@ -133,21 +135,24 @@ impl<M: Machine> Mm<M> {
     pub fn free_kernel(&self, pfn: Pfn, order: Order) {
         let meta = self.frames.get(pfn);
         assert!(
-            meta.kind() == Kind::Kernel && meta.order() == order,
-            "{pfn:?} is not a kernel block of order {}",
-            order.0
+            meta.kind() == Kind::Kernel,
+            "{pfn:?} is not the kernel's: {meta:?}"
         );
-        assert!(meta.put_ref(), "a kernel block has one owner");
-        self.free(&[pfn]);
+        if cfg!(debug_assertions) {
+            self.poison(&[pfn]);
+        }
+        self.allocator
+            .free_owned(&self.frames, self.machine.cpu().id(), pfn, order);
     }
 
     /// 2^order frames with one reference, not zeroed.
+    #[inline]
     pub(crate) fn alloc(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+        let cpu = self.machine.cpu().id();
         let pfn = self
-            .zone
-            .alloc(&self.frames, order, kind, who)
+            .allocator
+            .alloc(&self.frames, cpu, order, kind, who)
             .ok_or(OutOfMemory)?;
-        self.count(Event::Alloc, order.pages());
         if cfg!(debug_assertions) {
             self.check_poison(pfn, order);
         }
@@ -161,19 +166,24 @@ impl<M: Machine> Mm<M> {
         Ok(pfn)
     }
     /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
+    #[inline]
     pub(crate) fn free(&self, blocks: &[Pfn]) {
         for &pfn in blocks {
             let meta = self.frames.get(pfn);
             let order = meta.order();
-            self.count(Event::Free, order.pages());
             if order != Order(0) && meta.kind() == Kind::Anon {
                 self.large_folio_ends(pfn, order);
             }
-            if cfg!(debug_assertions) {
-                self.poison(pfn, order);
-            }
         }
-        self.zone.free(&self.frames, blocks);
+        if cfg!(debug_assertions) {
+            self.poison(blocks);
+        }
+        self.allocator
+            .free(&self.frames, self.machine.cpu().id(), blocks);
+    }
+    /// Gives what the per-CPU lists hold back to the zones, where it merges; answers how many frames that were.
+    pub fn drain_pcp(&self) -> u64 {
+        self.allocator.drain(&self.frames)
     }
     /// A large private folio is no more: freed, or about to be split.
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
@@ -194,10 +204,19 @@ impl<M: Machine> Mm<M> {
         self.frames.split(pfn, from, to);
     }
 
-    fn poison(&self, pfn: Pfn, order: Order) {
-        for pfn in (0..order.pages()).map(|i| pfn + i) {
-            self.machine.mem().write(pfn.start(), &POISON_PAGE);
-            self.frames.get(pfn).set_poisoned(true);
+    fn poison(&self, blocks: &[Pfn]) {
+        for block in blocks {
+            let meta = self.frames.get(*block);
+            // What is freed twice or in part is left as it is: the allocator says so.
+            let frames = if meta.kind().in_use() {
+                meta.order().pages()
+            } else {
+                0
+            };
+            for pfn in (0..frames).map(|i| *block + i) {
+                self.machine.mem().write(pfn.start(), &POISON_PAGE);
+                self.frames.get(pfn).set_poisoned(true);
+            }
         }
     }
     fn check_poison(&self, pfn: Pfn, order: Order) {
@@ -217,30 +236,48 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn count(&self, event: Event, n: u64) {
         self.stats.add(&self.machine, event, n);
     }
+    /// Takes `n` off an event that is a gauge; the sum over the CPUs is right whichever counted up.
+    #[inline]
+    #[allow(dead_code, reason = "PMD entries come with large folios")]
+    pub(crate) fn uncount(&self, event: Event, n: u64) {
+        self.stats.add(&self.machine, event, n.wrapping_neg());
+    }
     /// Frames by use.
     pub fn counts(&self) -> FrameCounts {
-        let (total, free, used) = self.zone.counts();
-        let of = |kind: Kind| used[kind as usize];
+        let counts = self.allocator.counts();
+        let of = |kind: Kind| counts.used[kind as usize];
         FrameCounts {
-            total,
-            free,
+            total: counts.total,
+            free: counts.free,
             anon: of(Kind::Anon),
             object: of(Kind::Object),
             page_tables: of(Kind::Table),
             kernel: of(Kind::Kernel),
         }
     }
-    /// Free blocks of each order, from 4 KiB up (/proc/buddyinfo).
-    pub fn free_blocks(&self) -> [u64; super::buddy::ORDERS] {
-        self.zone.free_blocks()
+    /// PMD entries that map a private folio (AnonHugePages in /proc/meminfo).
+    pub fn anon_pmd_mapped(&self) -> u64 {
+        self.stats.get(Event::AnonPmdMapped as usize)
+    }
+    /// Frames the allocator was given at boot.
+    #[inline]
+    pub fn total_frames(&self) -> u64 {
+        self.allocator.total()
     }
     /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for each.
     pub fn for_each_event(&self, f: &mut dyn FnMut(&'static str, u64)) {
+        let counts = self.allocator.counts();
+        f("pgalloc_normal", counts.allocated);
+        f("pgfree", counts.freed);
         self.stats.for_each(f);
     }
     /// One event counter by its /proc/vmstat name.
     pub fn event(&self, name: &str) -> Option<u64> {
-        self.stats.by_name(name)
+        match name {
+            "pgalloc_normal" => Some(self.allocator.counts().allocated),
+            "pgfree" => Some(self.allocator.counts().freed),
+            _ => self.stats.by_name(name),
+        }
     }
 
     /// A tag for a new address space.

@@ -4,14 +4,18 @@
 //! are `Reserved`, and since blocks are naturally aligned, [`FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
-//!                 buddy::add_range              buddy::alloc                     put_ref to 0, buddy::free
-//!  Reserved (0) ------------------> Free ------------------> Kernel/Table/Anon/Object ------------------> Free
-//!       ^                            |  (head of a block; the other frames of a free block are Reserved)
-//!       +----------------------------+  buddy::free, when the block becomes the tail of a larger one
+//!                 add_range            alloc_many            Allocator::alloc
+//!  Reserved (0) ------------> Free ----------------> Cached ------------------> Kernel/Table/Anon/Object
+//!       ^                     | ^ |                   | ^                            |            |
+//!       |                     | | +-- Buddy::alloc ---|-|--------------------------> |            |
+//!       |                     | +------- drain -------+ +----- Allocator::free ------+            |
+//!       |                     | +------------ Buddy::free, for orders without a list -------------+
+//!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one
 //! ```
 
 use crate::addr::{Order, Pfn, Vpn};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::fmt;
 
 /// The end of a list, in place of a frame's index.
 pub(super) const NO_LINK: u32 = u32::MAX;
@@ -32,12 +36,21 @@ pub enum Kind {
     Anon = 4,
     /// A page of an object.
     Object = 5,
+    /// Head of a free block that is in a CPU's list.
+    Cached = 6,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 
+    /// Whether somebody has the frame.
+    #[inline]
+    pub const fn in_use(self) -> bool {
+        matches!(self, Kind::Kernel | Kind::Table | Kind::Anon | Kind::Object)
+    }
+
+    #[inline]
     fn from_bits(bits: u32) -> Kind {
         match bits as u8 {
             1 => Kind::Free,
@@ -45,6 +58,7 @@ impl Kind {
             3 => Kind::Table,
             4 => Kind::Anon,
             5 => Kind::Object,
+            6 => Kind::Cached,
             _ => Kind::Reserved,
         }
     }
@@ -54,6 +68,8 @@ impl Kind {
 const POISONED: u32 = 1 << 31;
 /// `state` has this bit while the folio is on the queue of deferred splits.
 const DEFERRED: u32 = 1 << 30;
+
+const FLAGS: u32 = POISONED | DEFERRED;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
 #[derive(Default)]
@@ -87,10 +103,21 @@ impl FrameMeta {
     pub fn order(&self) -> Order {
         Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
     }
-    /// Writes kind and order. Only the owner of the frame (for free frames: the holder of the zone's lock) does.
+    /// Whether it is the head of a block of this kind and order.
+    #[inline]
+    pub(super) fn is(&self, kind: Kind, order: Order) -> bool {
+        self.state.load(Ordering::Relaxed) & !FLAGS == kind as u32 | u32::from(order.0) << 8
+    }
+    /// Writes kind and order and clears the flags. Only the owner of the frame (for free frames: the holder of the lock of
+    /// its list) does.
     #[inline]
     pub(super) fn set(&self, kind: Kind, order: Order) {
-        let poisoned = self.state.load(Ordering::Relaxed) & POISONED;
+        // Without the poison of debug builds there is nothing to keep.
+        let poisoned = if cfg!(debug_assertions) {
+            self.state.load(Ordering::Relaxed) & POISONED
+        } else {
+            0
+        };
         self.state.store(
             kind as u32 | u32::from(order.0) << 8 | poisoned,
             Ordering::Relaxed,
@@ -119,7 +146,7 @@ impl FrameMeta {
         let old = self.refs.fetch_add(1, Ordering::Relaxed);
         debug_assert!(
             old != 0 && old != u32::MAX,
-            "a reference to a frame that has {old}"
+            "a reference to a frame that had {old}: {self:?}"
         );
     }
     /// `n` more references by one account update; the caller has one already or holds the lock of one that does.
@@ -128,14 +155,17 @@ impl FrameMeta {
         let old = self.refs.fetch_add(n, Ordering::Relaxed);
         debug_assert!(
             old != 0 && old.checked_add(n).is_some(),
-            "{n} references to a folio that has {old}"
+            "{n} references to a folio that had {old}: {self:?}"
         );
     }
     /// `n` references less by one account update; returns whether they were the last. The orderings of `put_ref`.
     #[inline]
     pub(crate) fn sub_refs(&self, n: u32) -> bool {
         let old = self.refs.fetch_sub(n, Ordering::AcqRel);
-        assert!(old >= n, "{n} references are dropped and there are {old}");
+        assert!(
+            old >= n,
+            "{n} references are dropped and there were {old}: {self:?}"
+        );
         old == n
     }
     /// One reference less; returns whether it was the last. Release pairs with the acquire in `refs` and with the
@@ -143,7 +173,7 @@ impl FrameMeta {
     #[inline]
     pub(crate) fn put_ref(&self) -> bool {
         let old = self.refs.fetch_sub(1, Ordering::AcqRel);
-        assert!(old != 0, "a reference too many was dropped");
+        assert!(old != 0, "a reference too many was dropped: {self:?}");
         old == 1
     }
     /// Writes the number of references; only the one owner of a new or just split block may.
@@ -199,6 +229,15 @@ impl FrameMeta {
     }
 }
 
+impl fmt::Debug for FrameMeta {
+    /// The state in the words of a panic message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, order {}", self.kind(), self.order().0)?;
+        write!(f, ", {} references", self.refs())?;
+        f.write_str(if self.deferred() { ", deferred" } else { "" })
+    }
+}
+
 /// The metadata of frames `first ..`.
 pub struct FrameTable {
     first: Pfn,
@@ -215,6 +254,11 @@ impl FrameTable {
     #[inline]
     pub fn get(&self, pfn: Pfn) -> &FrameMeta {
         &self.metas[pfn.0.wrapping_sub(self.first.0) as usize]
+    }
+    /// The metadata at a place in the table.
+    #[inline]
+    pub(super) fn at(&self, index: u32) -> &FrameMeta {
+        &self.metas[index as usize]
     }
     /// The metadata of a frame, `None` when the table does not reach there.
     #[inline]
@@ -244,9 +288,8 @@ impl FrameTable {
         let head = self.get(pfn);
         let kind = head.kind();
         assert!(
-            !matches!(kind, Kind::Free | Kind::Reserved) && head.order() == from && to <= from,
-            "{pfn:?} ({kind:?}, order {}) cannot be split from order {} to {}",
-            head.order().0,
+            kind.in_use() && head.order() == from && to <= from,
+            "{pfn:?} ({head:?}) cannot be split from order {} to {}",
             from.0,
             to.0
         );
@@ -271,6 +314,10 @@ impl FrameTable {
             .iter()
             .enumerate()
             .map(|(i, m)| (self.first + i as u64, m))
+    }
+    /// The first frame that the table describes.
+    pub fn first(&self) -> Pfn {
+        self.first
     }
     /// How many frames the table describes.
     pub fn len(&self) -> usize {

@@ -1,15 +1,22 @@
-//! Frames: who uses each ([`meta`]), which are free ([`buddy`]), who may have the last ones ([`zone`]), which large folios are
-//! to be split (`deferred`), the huge zero page (`zero`), and the value that owns them all ([`Mm`]).
+//! Frames: who uses each ([`meta`]), which are free ([`buddy`] by [`pageblock`], `pcp` in front), who may have the last
+//! ones ([`zone`]), the page allocator of them all ([`Allocator`]), which large folios are to be split (`deferred`), the huge
+//! zero page (`zero`), and the value that owns everything ([`Mm`]).
 
+pub mod allocator;
 pub mod buddy;
 mod deferred;
 pub mod manager;
 pub mod meta;
+pub mod pageblock;
+mod pcp;
+mod validate;
 mod zero;
 pub mod zone;
 
+pub use allocator::Allocator;
 pub use manager::{FrameCounts, Mm, OutOfMemory};
 pub use meta::{FrameMeta, FrameTable, Kind};
+pub use pageblock::Mobility;
 
 #[cfg(test)]
 mod tests;

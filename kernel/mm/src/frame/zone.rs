@@ -1,9 +1,10 @@
-//! The one zone: the buddy allocator under its lock, counts by use, and a reserve that user memory may not touch.
+//! A zone: a range of physical memory with its buddy allocator under a lock, and the marks that keep a reserve.
 
 use super::buddy::Buddy;
 use super::meta::{FrameTable, Kind};
+use super::pageblock::Mobility;
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::sync::{Lock, rank};
+use crate::sync::{AtomicBool, Lock, Ordering, rank};
 
 /// Who asks for frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,112 +15,145 @@ pub enum For {
     Kernel,
 }
 
-struct Inner {
-    buddy: Buddy,
-    used: [u64; Kind::COUNT],
-    total: u64,
-    reserve: u64,
-    /// Allocations that still succeed before one fails on purpose; `u64::MAX` for "never".
-    fail_in: u64,
+/// Watermarks, in free frames of the zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// What user allocations leave for the kernel.
+    pub min: u64,
+    /// Memory is tight below.
+    pub low: u64,
+    /// Memory is not tight any more above.
+    pub high: u64,
 }
 
-/// Frames that may be handed out.
-pub struct Zone(Lock<Inner, { rank::ZONE }>);
+impl Marks {
+    /// For a zone of `managed` frames: 1/256 of it, at most 4 MiB, is enough for the heap to grow and the kernel to clean up
+    /// when users took the rest. The distances are Linux's: a quarter and a half more.
+    fn new(managed: u64) -> Marks {
+        let min = (managed / 256).min(1024);
+        Marks {
+            min,
+            low: min + min / 4,
+            high: min + min / 2,
+        }
+    }
+}
+
+/// A range of physical memory.
+pub struct Zone {
+    name: &'static str,
+    span: PfnRange,
+    managed: u64,
+    marks: Marks,
+    /// Free frames fell below the low mark and did not yet rise above the high one.
+    tight: AtomicBool,
+    buddy: Lock<Buddy, { rank::ZONE }>,
+}
 
 impl Zone {
-    /// A zone of the frames in `free`.
-    pub fn new(table: &FrameTable, free: &[PfnRange]) -> Self {
-        let mut buddy = Buddy::new();
-        for range in free {
-            buddy.add_range(table, *range);
+    /// The zone `span`, with the frames in `free` that lie in it.
+    pub fn new(name: &'static str, span: PfnRange, table: &FrameTable, free: &[PfnRange]) -> Self {
+        let mut buddy = Buddy::new(span);
+        free.iter()
+            .filter_map(|range| range.intersection(&span))
+            .for_each(|range| buddy.add_range(table, range));
+        let managed = buddy.free_frames();
+        Zone {
+            name,
+            span,
+            managed,
+            marks: Marks::new(managed),
+            tight: AtomicBool::new(false),
+            buddy: Lock::new(buddy),
         }
-        let total = buddy.free_frames();
-        // 1/256 of memory, at most 4 MiB: enough for the heap to grow and the kernel to clean up when users took the rest.
-        let reserve = (total / 256).min(1024);
-        Zone(Lock::new(Inner {
-            buddy,
-            used: [0; Kind::COUNT],
-            total,
-            reserve,
-            fail_in: u64::MAX,
-        }))
     }
 
-    /// Takes 2^order frames with one reference; `None` when there are none (for `who`).
-    pub fn alloc(&self, table: &FrameTable, order: Order, kind: Kind, who: For) -> Option<Pfn> {
-        let mut zone = self.0.lock();
-        if zone.fail_in != u64::MAX {
-            if zone.fail_in == 0 {
-                return None;
-            }
-            zone.fail_in -= 1;
-        }
-        if who == For::User && zone.buddy.free_frames() < order.pages() + zone.reserve {
+    /// Linux's name for it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+    /// The frames between its first and its last, holes included.
+    pub fn span(&self) -> PfnRange {
+        self.span
+    }
+    /// The frames it was given.
+    pub fn managed(&self) -> u64 {
+        self.managed
+    }
+    /// The watermarks.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+    /// Whether free memory fell below the low mark and is not yet above the high one.
+    #[inline]
+    pub fn is_tight(&self) -> bool {
+        self.tight.load(Ordering::Relaxed)
+    }
+    /// Looks at the free lists under the lock.
+    pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
+        f(&self.buddy.lock())
+    }
+
+    /// Takes a block of 2^order frames; `None` when there is none for `who`.
+    pub(super) fn alloc(
+        &self,
+        table: &FrameTable,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<Pfn> {
+        let mut buddy = self.buddy.lock();
+        if self.for_whom(&buddy, who) < order.pages() {
             return None;
         }
-        let pfn = zone.buddy.alloc(table, order, kind)?;
-        zone.used[kind as usize] += order.pages();
-        table.get(pfn).set_refs(1);
-        Some(pfn)
+        let pfn = buddy.alloc(table, order, kind);
+        self.note(&buddy);
+        pfn
+    }
+    /// Takes blocks of 2^order frames for a CPU's list and answers how many. The kernel gets one out of the reserve, not a
+    /// stock that users could take afterwards.
+    pub(super) fn alloc_many(
+        &self,
+        table: &FrameTable,
+        order: Order,
+        mobility: Mobility,
+        who: For,
+        into: &mut [u32],
+    ) -> usize {
+        let mut buddy = self.buddy.lock();
+        let users = self.for_whom(&buddy, For::User) >> order.0;
+        let least = u64::from(who == For::Kernel);
+        let wanted = users.max(least).min(into.len() as u64) as usize;
+        let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
+        self.note(&buddy);
+        got
+    }
+    /// Gives back blocks of 2^order frames, by their places in the table.
+    pub(super) fn free(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32>) {
+        let mut buddy = self.buddy.lock();
+        for index in blocks {
+            buddy.free(table, table.pfn(index), order);
+        }
+        self.note(&buddy);
     }
 
-    /// Gives back blocks whose last reference is gone. Panics on a frame that is free or was never handed out.
-    pub fn free(&self, table: &FrameTable, blocks: &[Pfn]) {
-        let mut zone = self.0.lock();
-        for &pfn in blocks {
-            let meta = table.get(pfn);
-            let (kind, order) = (meta.kind(), meta.order());
-            assert!(
-                !matches!(kind, Kind::Free | Kind::Reserved),
-                "double free of {pfn:?} ({kind:?})"
-            );
-            debug_assert!(
-                meta.refs() == 0,
-                "{pfn:?} is freed with {} references",
-                meta.refs()
-            );
-            zone.used[kind as usize] -= order.pages();
-            zone.buddy.free(table, pfn, order);
+    /// Free frames that `who` may take.
+    #[inline]
+    fn for_whom(&self, buddy: &Buddy, who: For) -> u64 {
+        match who {
+            For::User => buddy.free_frames().saturating_sub(self.marks.min),
+            For::Kernel => buddy.free_frames(),
         }
     }
-
-    /// Frames by use: (total, free, used by [`Kind`]).
-    pub fn counts(&self) -> (u64, u64, [u64; Kind::COUNT]) {
-        let zone = self.0.lock();
-        (zone.total, zone.buddy.free_frames(), zone.used)
-    }
-
-    /// Free blocks of each order.
-    pub fn free_blocks(&self) -> [u64; super::buddy::ORDERS] {
-        self.0.lock().buddy.blocks()
-    }
-
-    /// Lets `n` more allocations succeed and makes all after them fail, until it is called again; `None`: none fails.
-    pub fn fail_after(&self, n: Option<u64>) {
-        self.0.lock().fail_in = n.unwrap_or(u64::MAX);
-    }
-
-    /// [`Buddy::validate`], and that every frame is either free or counted as used.
-    pub fn validate(&self, table: &FrameTable) {
-        let zone = self.0.lock();
-        zone.buddy.validate(table);
-        let mut used = [0; Kind::COUNT];
-        for (_, meta) in table
-            .iter()
-            .filter(|(_, m)| !matches!(m.kind(), Kind::Free | Kind::Reserved))
-        {
-            used[meta.kind() as usize] += meta.order().pages();
-        }
-        assert!(
-            used == zone.used,
-            "frames in use by kind: counted {:?}, marked {used:?}",
-            zone.used
-        );
-        let sum = used.iter().sum::<u64>() + zone.buddy.free_frames();
-        assert!(
-            sum == zone.total,
-            "{sum} frames are free or used, {} exist",
-            zone.total
-        );
+    /// Notes whether memory is tight. Relaxed: a hint, changed under the lock.
+    #[inline]
+    fn note(&self, buddy: &Buddy) {
+        let mark = if self.is_tight() {
+            self.marks.high
+        } else {
+            self.marks.low
+        };
+        self.tight
+            .store(buddy.free_frames() < mark, Ordering::Relaxed);
     }
 }

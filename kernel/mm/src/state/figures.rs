@@ -51,7 +51,7 @@ pub(crate) fn may_commit<M: Machine>(
     flags: VmaFlags,
     backing: &Backing<M>,
 ) -> Result<(), Error> {
-    let too_much = accountable(prot, flags, backing) && pages > mm.counts().total;
+    let too_much = accountable(prot, flags, backing) && pages > mm.total_frames();
     if too_much { Err(Error::NoMem) } else { Ok(()) }
 }
 

@@ -4,7 +4,9 @@
 
 mod dir;
 mod fds;
+mod frames;
 mod maps;
+mod meminfo;
 mod memory;
 mod mounts;
 mod process;
@@ -47,7 +49,11 @@ fn build() -> Tree {
     for (path, show) in system::FILES {
         tree.show(path, show);
     }
+    tree.show("meminfo", meminfo::show);
     tree.show("vmstat", vmstat::show);
+    tree.show("buddyinfo", frames::buddyinfo);
+    tree.show("pagetypeinfo", frames::pagetypeinfo);
+    tree.show("zoneinfo", frames::zoneinfo);
     sysctl::register(&tree);
     let path = |text: alloc::string::String| Ok(Target::Path(text.into_bytes()));
     tree.link("self", move || {

@@ -57,7 +57,7 @@ fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/domainname", "(none)");
     constant(tree, "sys/kernel/pid_max", 32768);
     tree.show("sys/kernel/threads-max", |out| {
-        out.is(mm().counts().total / 8)
+        out.is(mm().total_frames() / 8)
     });
     constant(tree, "sys/kernel/cap_last_cap", 40);
     constant(tree, "sys/kernel/ngroups_max", 65536);

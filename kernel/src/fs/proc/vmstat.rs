@@ -3,6 +3,8 @@
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::machine::mm;
+use mm::arch::Level;
+use mm::thp::stats::Stat;
 
 /// Event counters that programs look for.
 const EVENTS: &[&str] = &[
@@ -72,6 +74,21 @@ const EVENTS: &[&str] = &[
     "zswpout",
 ];
 
+/// Linux's counters of huge pages are those of the size that a PMD entry maps.
+fn thp(name: &str) -> Option<u64> {
+    let stat = match name {
+        "thp_fault_alloc" => Stat::AnonFaultAlloc,
+        "thp_fault_fallback" => Stat::AnonFaultFallback,
+        "thp_collapse_alloc" => Stat::CollapseAlloc,
+        "thp_collapse_alloc_failed" => Stat::CollapseAllocFailed,
+        "thp_split_page" => Stat::Split,
+        "thp_split_page_failed" => Stat::SplitFailed,
+        "thp_deferred_split_page" => Stat::SplitDeferred,
+        _ => return None,
+    };
+    Some(mm().thp().stats.get(Level::Pmd.order(), stat))
+}
+
 /// The file.
 pub fn show(out: &mut Text) -> Result {
     let c = mm().counts();
@@ -100,14 +117,15 @@ pub fn show(out: &mut Text) -> Result {
         ("nr_shmem_pmdmapped", 0),
         ("nr_file_hugepages", 0),
         ("nr_file_pmdmapped", 0),
-        ("nr_anon_transparent_hugepages", 0),
+        ("nr_anon_transparent_hugepages", mm().anon_pmd_mapped()),
         ("nr_page_table_pages", c.page_tables),
         ("nr_swapcached", 0),
     ] {
         out.line(format_args!("{name} {value}"));
     }
     for name in EVENTS {
-        out.line(format_args!("{name} {}", mm().event(name).unwrap_or(0)));
+        let value = thp(name).or_else(|| mm().event(name));
+        out.line(format_args!("{name} {}", value.unwrap_or(0)));
     }
     Ok(())
 }

@@ -1,0 +1,335 @@
+//! The page allocator: zones with their buddy lists, and the per-CPU lists in front of them. A value without a machine:
+//! callers say which CPU they run on.
+//!
+//! ```text
+//!  alloc --- the CPU's list --- refill --- zone (buddy, reserve) --- all lists drained, once more --- None
+//!  free ---- the CPU's list --- full, or memory is tight --- zone
+//! ```
+
+use super::meta::{FrameMeta, FrameTable, Kind};
+use super::pageblock::Mobility;
+use super::pcp::{Local, PerCpu, list_of};
+use super::zone::{For, Zone};
+use crate::addr::{Order, Pfn, PfnRange};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use alloc::boxed::Box;
+
+/// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
+const DMA32_END: Pfn = Pfn(1 << 20);
+
+/// Frames by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames it was given.
+    pub total: u64,
+    /// Free frames, those in per-CPU lists included.
+    pub free: u64,
+    /// Frames in use by [`Kind`].
+    pub used: [u64; Kind::COUNT],
+    /// Frames handed out since boot.
+    pub allocated: u64,
+    /// Frames given back since boot.
+    pub freed: u64,
+}
+
+/// One per-CPU list, for /proc/zoneinfo.
+#[derive(Clone, Copy, Debug)]
+pub struct ListInfo {
+    /// Whose.
+    pub cpu: usize,
+    /// Of which blocks.
+    pub order: Order,
+    /// For which memory.
+    pub mobility: Mobility,
+    /// Blocks in it.
+    pub count: usize,
+    /// The most blocks it holds.
+    pub high: usize,
+    /// Blocks that a refill brings or that a full list gives back.
+    pub batch: usize,
+}
+
+/// The page allocator.
+pub struct Allocator {
+    /// From low addresses to high ones.
+    pub(super) zones: Box<[Zone]>,
+    pub(super) cpus: Box<[PerCpu]>,
+    total: u64,
+    /// No zone has more than it needs: frees bypass the lists.
+    tight: AtomicBool,
+    /// Allocations that still succeed before one fails on purpose; `u64::MAX` for "never".
+    fail_in: AtomicU64,
+}
+
+impl Allocator {
+    /// An allocator for `cpus` CPUs, of the frames in `free`.
+    pub fn new(table: &FrameTable, free: &[PfnRange], cpus: usize) -> Self {
+        let end = table.first() + table.len() as u64;
+        let border = DMA32_END.clamp(table.first(), end);
+        let spans = [
+            ("DMA32", PfnRange::new(table.first(), border)),
+            ("Normal", PfnRange::new(border, end)),
+        ];
+        let zones: Box<[Zone]> = spans
+            .into_iter()
+            .filter(|(_, span)| !span.is_empty())
+            .map(|(name, span)| Zone::new(name, span, table, free))
+            .collect();
+        let total = zones.iter().map(Zone::managed).sum();
+        Allocator {
+            cpus: (0..cpus).map(|_| PerCpu::new(total, cpus)).collect(),
+            zones,
+            total,
+            tight: AtomicBool::new(false),
+            fail_in: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Takes 2^order frames with one reference; `None` when there are none for `who`.
+    #[inline]
+    pub fn alloc(
+        &self,
+        table: &FrameTable,
+        cpu: usize,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<Pfn> {
+        if self.fail_in.load(Ordering::Relaxed) != u64::MAX && self.fails() {
+            return None;
+        }
+        let mut local = self.cpus[cpu].0.lock();
+        let cached = list_of(order, kind).and_then(|list| local.lists[list].pop());
+        let index = match cached {
+            Some(index) => index,
+            None => match self.from_zones(table, &mut local, order, kind, who) {
+                Some(index) => index,
+                None => {
+                    drop(local);
+                    return self.last_resort(table, cpu, order, kind, who);
+                }
+            },
+        };
+        Some(hand_out(table, &mut local, index, order, kind))
+    }
+
+    /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was never handed out, that is
+    /// not the first of its block, or that has references.
+    #[inline]
+    pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
+        let mut local = self.cpus[cpu].0.lock();
+        for &pfn in blocks {
+            let meta = table.get(pfn);
+            let (kind, order) = (meta.kind(), meta.order());
+            if !kind.in_use() || meta.refs() != 0 {
+                bad_free(pfn, meta);
+            }
+            local.freed[kind as usize] += order.pages();
+            meta.set(Kind::Cached, order);
+            let list = list_of(order, kind).filter(|_| !self.tight.load(Ordering::Relaxed));
+            let index = table.index(pfn);
+            if !list.is_some_and(|list| local.lists[list].push(index)) {
+                self.to_zones(table, &mut local, list, index, order);
+            }
+        }
+    }
+
+    /// Gives back a block of a known order that nobody shares. Panics when the order is another or there are more references.
+    #[inline]
+    pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order) {
+        let meta = table.get(pfn);
+        if meta.order() != order || meta.refs() != 1 {
+            bad_owner(pfn, order, meta);
+        }
+        meta.set_refs(0);
+        self.free(table, cpu, &[pfn]);
+    }
+
+    /// Gives all free blocks in the lists of all CPUs back to the zones, where they merge; answers how many frames.
+    pub fn drain(&self, table: &FrameTable) -> u64 {
+        let mut drained = 0;
+        for cpu in &self.cpus {
+            let mut local = cpu.0.lock();
+            drained += local.cached();
+            for list in &mut local.lists {
+                let order = list.order;
+                list.remove_oldest(usize::MAX, |blocks| self.give(table, order, blocks));
+            }
+        }
+        drained
+    }
+
+    /// A block from the zones, high addresses first, with a batch for the list if the order has one.
+    #[inline(never)]
+    fn from_zones(
+        &self,
+        table: &FrameTable,
+        local: &mut Local,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<u32> {
+        let list = list_of(order, kind).map(|list| &mut local.lists[list]);
+        let found = match list.filter(|list| list.capacity() != 0) {
+            Some(list) => self.zones.iter().rev().find_map(|zone| {
+                let mobility = list.mobility;
+                list.refill(|slots| zone.alloc_many(table, order, mobility, who, slots));
+                list.pop()
+            }),
+            None => self.zones.iter().rev().find_map(|zone| {
+                let pfn = zone.alloc(table, order, kind, who)?;
+                Some(table.index(pfn))
+            }),
+        };
+        self.note();
+        found
+    }
+
+    /// What is free may be in other lists. Users do without large blocks instead: a smaller folio does too.
+    #[cold]
+    fn last_resort(
+        &self,
+        table: &FrameTable,
+        cpu: usize,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<Pfn> {
+        if order != Order(0) && who == For::User || self.drain(table) == 0 {
+            return None;
+        }
+        let mut local = self.cpus[cpu].0.lock();
+        let index = self.from_zones(table, &mut local, order, kind, who)?;
+        Some(hand_out(table, &mut local, index, order, kind))
+    }
+
+    /// A block that finds no room in its list makes some; what has no list goes to its zone.
+    #[inline(never)]
+    fn to_zones(
+        &self,
+        table: &FrameTable,
+        local: &mut Local,
+        list: Option<usize>,
+        index: u32,
+        order: Order,
+    ) {
+        if let Some(list) = list.map(|list| &mut local.lists[list]) {
+            let batch = list.batch();
+            list.remove_oldest(batch, |blocks| self.give(table, order, blocks));
+            if list.push(index) {
+                return;
+            }
+        }
+        self.give(table, order, &[index]);
+    }
+
+    fn give(&self, table: &FrameTable, order: Order, blocks: &[u32]) {
+        for zone in &self.zones {
+            let here = |index: &u32| zone.span().contains(table.pfn(*index));
+            let mut blocks = blocks.iter().copied().filter(here).peekable();
+            if blocks.peek().is_some() {
+                zone.free(table, order, blocks);
+            }
+        }
+        self.note();
+    }
+
+    /// Notes whether memory is tight. Relaxed: a hint.
+    fn note(&self) {
+        let tight = self.zones.iter().all(Zone::is_tight);
+        self.tight.store(tight, Ordering::Relaxed);
+    }
+
+    /// Counts an allocation that is to succeed; whether this one is to fail.
+    #[cold]
+    fn fails(&self) -> bool {
+        let left = self.fail_in.load(Ordering::Relaxed);
+        self.fail_in
+            .store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+    /// Lets `n` more allocations succeed and makes all after them fail, until it is called again; `None`: none fails.
+    pub fn fail_after(&self, n: Option<u64>) {
+        self.fail_in.store(n.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Frames it was given.
+    #[inline]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+    /// Whether free memory is short: it fell below the low mark of every zone.
+    pub fn is_tight(&self) -> bool {
+        self.tight.load(Ordering::Relaxed)
+    }
+    /// The zones, from low addresses to high ones.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+    /// The per-CPU lists.
+    pub fn lists(&self) -> impl Iterator<Item = ListInfo> {
+        self.cpus.iter().enumerate().flat_map(|(cpu, local)| {
+            let local = local.0.lock();
+            let info = |l: &super::pcp::List| ListInfo {
+                cpu,
+                order: l.order,
+                mobility: l.mobility,
+                count: l.blocks().len(),
+                high: l.capacity(),
+                batch: l.batch(),
+            };
+            local.lists.each_ref().map(info)
+        })
+    }
+    /// Frames by use.
+    pub fn counts(&self) -> Counts {
+        let free = self.zones.iter().map(|z| z.look(|b| b.free_frames())).sum();
+        let mut counts = Counts {
+            total: self.total,
+            free,
+            ..Counts::default()
+        };
+        for cpu in &self.cpus {
+            let local = cpu.0.lock();
+            counts.free += local.cached();
+            counts.allocated += local.allocated.iter().sum::<u64>();
+            counts.freed += local.freed.iter().sum::<u64>();
+            for (kind, used) in counts.used.iter_mut().enumerate() {
+                // One CPU may free what another allocated: only the sum over all is a number of frames.
+                let here = local.allocated[kind].wrapping_sub(local.freed[kind]);
+                *used = used.wrapping_add(here);
+            }
+        }
+        counts
+    }
+}
+
+/// Marks the block at `index` as in use with one reference.
+#[inline]
+fn hand_out(table: &FrameTable, local: &mut Local, index: u32, order: Order, kind: Kind) -> Pfn {
+    local.allocated[kind as usize] += order.pages();
+    let meta = table.at(index);
+    meta.set(kind, order);
+    meta.set_refs(1);
+    table.pfn(index)
+}
+
+#[cold]
+#[inline(never)]
+fn bad_free(pfn: Pfn, meta: &FrameMeta) -> ! {
+    let what = match meta.kind() {
+        Kind::Free | Kind::Cached => "is free already",
+        Kind::Reserved => "is not the first frame of a block",
+        _ => "is still referenced",
+    };
+    panic!("{pfn:?} is freed and {what}: {meta:?}")
+}
+
+#[cold]
+#[inline(never)]
+fn bad_owner(pfn: Pfn, order: Order, meta: &FrameMeta) -> ! {
+    panic!(
+        "{pfn:?} is freed as a block of order {} with one owner: {meta:?}",
+        order.0
+    )
+}

@@ -1,0 +1,100 @@
+//! Pageblocks of 2 MiB, each for memory that could be moved or for memory that could not, so that page tables and the
+//! kernel's own frames do not scatter: a pageblock with one of them in it cannot become free as a whole.
+//!
+//! A pageblock that is free as a whole is movable. It becomes unmovable when the kernel needs frames and its other
+//! pageblocks are full, and movable again when the last frame in it is freed.
+
+use super::meta::Kind;
+use crate::addr::{Order, Pfn, PfnRange};
+use alloc::boxed::Box;
+
+/// A pageblock is what one entry of a PMD table maps (Linux: pageblock_order).
+pub const PAGEBLOCK: Order = Order(9);
+
+/// Whether memory could be moved elsewhere (Linux: migrate type).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Mobility {
+    /// User memory: reached only through page tables, which could be made to point elsewhere.
+    Movable = 0,
+    /// The kernel's own and page tables: reached by address.
+    Unmovable = 1,
+}
+
+impl Mobility {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+    /// All of them.
+    pub const ALL: [Mobility; Self::COUNT] = [Mobility::Movable, Mobility::Unmovable];
+
+    /// Of memory that is used so.
+    #[inline]
+    pub const fn of(kind: Kind) -> Mobility {
+        match kind {
+            Kind::Anon | Kind::Object => Mobility::Movable,
+            _ => Mobility::Unmovable,
+        }
+    }
+    /// Linux's name in /proc/pagetypeinfo.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mobility::Movable => "Movable",
+            Mobility::Unmovable => "Unmovable",
+        }
+    }
+}
+
+/// What each pageblock of a range of frames is for: one bit each, set for unmovable.
+pub struct Pageblocks {
+    first: u64,
+    count: u64,
+    unmovable: Box<[u64]>,
+}
+
+fn number(pfn: Pfn) -> u64 {
+    pfn.0 >> PAGEBLOCK.0
+}
+
+impl Pageblocks {
+    /// The pageblocks that `span` touches, all movable.
+    pub fn new(span: PfnRange) -> Self {
+        let first = number(span.start);
+        let count = span.end.0.div_ceil(PAGEBLOCK.pages()) - first;
+        Pageblocks {
+            first,
+            count,
+            unmovable: (0..count.div_ceil(64)).map(|_| 0).collect(),
+        }
+    }
+
+    fn place(&self, pfn: Pfn) -> (usize, u64) {
+        let at = number(pfn) - self.first;
+        ((at / 64) as usize, 1 << (at % 64))
+    }
+    /// What the pageblock of a frame is for.
+    #[inline]
+    pub fn of(&self, pfn: Pfn) -> Mobility {
+        let (word, bit) = self.place(pfn);
+        if self.unmovable[word] & bit == 0 {
+            Mobility::Movable
+        } else {
+            Mobility::Unmovable
+        }
+    }
+    /// Makes the pageblocks that a block of `order` touches be for `mobility`.
+    pub fn set(&mut self, pfn: Pfn, order: Order, mobility: Mobility) {
+        for n in 0..order.pages().div_ceil(PAGEBLOCK.pages()) {
+            let (word, bit) = self.place(pfn + n * PAGEBLOCK.pages());
+            match mobility {
+                Mobility::Movable => self.unmovable[word] &= !bit,
+                Mobility::Unmovable => self.unmovable[word] |= bit,
+            }
+        }
+    }
+    /// How many pageblocks are for each.
+    pub fn counts(&self) -> [u64; Mobility::COUNT] {
+        let unmovable = self.unmovable.iter().map(|w| u64::from(w.count_ones()));
+        let unmovable = unmovable.sum::<u64>();
+        [self.count - unmovable, unmovable]
+    }
+}

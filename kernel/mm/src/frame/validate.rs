@@ -1,0 +1,116 @@
+//! Checks of the whole allocator, for tests: they panic with what is wrong.
+
+use super::allocator::Allocator;
+use super::buddy::{Buddy, MAX_ORDER, NONE};
+use super::meta::{FrameTable, Kind};
+use super::pageblock::Mobility;
+use crate::addr::{Order, Pfn, PfnRange};
+use alloc::collections::BTreeSet;
+
+impl Buddy {
+    /// Walks every list: links agree both ways, blocks are aligned, marked free, in the list of their pageblock and not
+    /// mergeable; sums match. Panics with what is wrong.
+    pub fn validate(&self, table: &FrameTable, span: PfnRange) {
+        let mut sum = 0;
+        for home in Mobility::ALL {
+            for order in (0..=MAX_ORDER.0).map(Order) {
+                sum += self.validate_list(table, order, home) * order.pages();
+            }
+        }
+        assert!(
+            sum == self.free_frames(),
+            "{sum} frames are in the lists, {} are counted",
+            self.free_frames()
+        );
+        let heads: u64 = table
+            .iter()
+            .filter(|(pfn, m)| span.contains(*pfn) && m.kind() == Kind::Free)
+            .map(|(_, m)| m.order().pages())
+            .sum();
+        assert!(
+            heads == sum,
+            "{heads} frames are marked free, {sum} are in the lists"
+        );
+    }
+
+    /// One list; answers its length.
+    fn validate_list(&self, table: &FrameTable, order: Order, home: Mobility) -> u64 {
+        let lists = &self.lists[home as usize];
+        let (mut at, mut before, mut length) = (lists.heads[order.0 as usize], NONE, 0);
+        while at != NONE {
+            let (pfn, meta) = (table.pfn(at), table.at(at));
+            let place = format_args!("{pfn:?} in the {home:?} list of order {}", order.0);
+            assert!(meta.is(Kind::Free, order), "{place} is {meta:?}");
+            assert!(pfn.0 & (order.pages() - 1) == 0, "{place} is not aligned");
+            assert!(self.home(pfn, order) == home, "{place} is in the wrong one");
+            let (next, prev) = meta.links();
+            assert!(prev == before, "{place}: the list is broken");
+            let buddy = table.try_get(Pfn(pfn.0 ^ order.pages()));
+            let mergeable = buddy.is_some_and(|b| b.is(Kind::Free, order));
+            assert!(order == MAX_ORDER || !mergeable, "{place} was not merged");
+            length += 1;
+            (before, at) = (at, next);
+        }
+        let marked = lists.nonempty & 1 << order.0 != 0;
+        assert!(
+            length == lists.blocks[order.0 as usize] && marked == (length != 0),
+            "the {home:?} list of order {} has {length} blocks, {} are counted",
+            order.0,
+            lists.blocks[order.0 as usize]
+        );
+        length
+    }
+}
+
+impl Allocator {
+    /// Every frame is in one zone's free list, in one CPU's list, or counted as used. Nobody may be allocating meanwhile.
+    pub fn validate(&self, table: &FrameTable) {
+        for zone in self.zones() {
+            zone.look(|buddy| buddy.validate(table, zone.span()));
+        }
+        self.validate_lists(table);
+        let mut used = [0; Kind::COUNT];
+        for (_, meta) in table.iter().filter(|(_, m)| m.kind().in_use()) {
+            used[meta.kind() as usize] += meta.order().pages();
+        }
+        let counts = self.counts();
+        assert!(
+            used == counts.used,
+            "frames in use by kind: counted {:?}, marked {used:?}",
+            counts.used
+        );
+        let sum = used.iter().sum::<u64>() + counts.free;
+        assert!(
+            sum == counts.total,
+            "{sum} frames are free or used, {} exist",
+            counts.total
+        );
+    }
+
+    fn validate_lists(&self, table: &FrameTable) {
+        let mut listed = BTreeSet::new();
+        for cpu in &self.cpus {
+            for list in &cpu.0.lock().lists {
+                for &index in list.blocks() {
+                    let meta = table.at(index);
+                    let pfn = table.pfn(index);
+                    assert!(
+                        meta.is(Kind::Cached, list.order) && meta.refs() == 0,
+                        "{pfn:?} in a list of order {} is {meta:?}",
+                        list.order.0
+                    );
+                    assert!(listed.insert(pfn), "{pfn:?} is in two lists");
+                }
+            }
+        }
+        let marked = table
+            .iter()
+            .filter(|(_, m)| m.kind() == Kind::Cached)
+            .count();
+        assert!(
+            marked == listed.len(),
+            "{marked} blocks are marked cached, {} are in lists",
+            listed.len()
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! /proc/meminfo, proc(5).
+
+use crate::errno::Result;
+use crate::fs::pseudo::Text;
+use crate::kstack;
+use crate::machine::mm;
+use crate::task;
+use mm::addr::{Order, PAGE_SIZE};
+use mm::arch::Level;
+
+/// What a PMD entry maps.
+const PMD: Order = Level::Pmd.order();
+
+/// One line of meminfo.
+fn kb(out: &mut Text, name: &str, pages: u64) {
+    let (blanks, value) = (
+        15usize.saturating_sub(name.len()),
+        pages * (PAGE_SIZE >> 10),
+    );
+    out.put(format_args!(
+        "{name}:{:blanks$}{value:>8} kB
+",
+        ""
+    ));
+}
+
+/// The file.
+pub fn show(out: &mut Text) -> Result {
+    let c = mm().counts();
+    let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
+    let slab = c.kernel.saturating_sub(stacks);
+    for (name, pages) in [
+        ("MemTotal", c.total),
+        ("MemFree", c.free),
+        ("MemAvailable", c.free),
+        ("Buffers", 0),
+    ] {
+        kb(out, name, pages);
+    }
+    kb(out, "Cached", c.object);
+    kb(out, "SwapCached", 0);
+    // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in Linux.
+    for (name, pages) in [
+        ("Active", c.anon),
+        ("Inactive", c.object),
+        ("Active(anon)", c.anon),
+        ("Inactive(anon)", c.object),
+        ("Active(file)", 0),
+        ("Inactive(file)", 0),
+        ("Unevictable", 0),
+        ("Mlocked", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Dirty", 0),
+        ("Writeback", 0),
+        ("AnonPages", c.anon),
+        ("Mapped", 0),
+        ("Shmem", c.object),
+        ("KReclaimable", 0),
+        ("Slab", slab),
+        ("SReclaimable", 0),
+        ("SUnreclaim", slab),
+        ("KernelStack", stacks),
+        ("PageTables", c.page_tables),
+        ("SecPageTables", 0),
+        ("NFS_Unstable", 0),
+        ("Bounce", 0),
+        ("WritebackTmp", 0),
+        ("CommitLimit", c.total / 2),
+        ("Committed_AS", committed()),
+        ("VmallocTotal", (64 << 30) / PAGE_SIZE),
+        ("VmallocUsed", stacks),
+        ("VmallocChunk", 0),
+        ("Percpu", 0),
+        ("HardwareCorrupted", 0),
+        ("AnonHugePages", mm().anon_pmd_mapped() << PMD.0),
+        ("ShmemHugePages", 0),
+        ("ShmemPmdMapped", 0),
+        ("FileHugePages", 0),
+        ("FilePmdMapped", 0),
+    ] {
+        kb(out, name, pages);
+    }
+    for name in [
+        "HugePages_Total",
+        "HugePages_Free",
+        "HugePages_Rsvd",
+        "HugePages_Surp",
+    ] {
+        out.put(format_args!("{:<16}{:>8}\n", alloc::format!("{name}:"), 0));
+    }
+    kb(out, "Hugepagesize", 512);
+    kb(out, "Hugetlb", 0);
+    Ok(())
+}
+
+/// Pages that processes may write to privately.
+fn committed() -> u64 {
+    let mut pages = 0;
+    task::for_each_space(|space| {
+        let usage = space.usage();
+        pages += usage.data + usage.stack;
+    });
+    pages
+}

@@ -102,7 +102,7 @@ impl Allocator {
         let cached = list_of(order, kind).and_then(|list| local.lists[list].pop());
         let index = match cached {
             Some(index) => index,
-            None => match self.from_zones(table, &mut local, order, kind, who) {
+            None => match self.take_from_zones(table, &mut local, order, kind, who) {
                 Some(index) => index,
                 None => {
                     drop(local);
@@ -161,7 +161,7 @@ impl Allocator {
 
     /// A block from the zones, high addresses first, with a batch for the list if the order has one.
     #[inline(never)]
-    fn from_zones(
+    fn take_from_zones(
         &self,
         table: &FrameTable,
         local: &mut Local,
@@ -199,7 +199,7 @@ impl Allocator {
             return None;
         }
         let mut local = self.cpus[cpu].0.lock();
-        let index = self.from_zones(table, &mut local, order, kind, who)?;
+        let index = self.take_from_zones(table, &mut local, order, kind, who)?;
         Some(hand_out(table, &mut local, index, order, kind))
     }
 

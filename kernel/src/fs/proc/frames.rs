@@ -38,7 +38,7 @@ pub fn pagetypeinfo(out: &mut Text) -> Result {
         "{:<43} ",
         "Free pages count per migrate type at order"
     ));
-    row(out, (0..=u64::from(MAX_ORDER.0)).into_iter());
+    row(out, 0..=u64::from(MAX_ORDER.0));
     for zone in mm().allocator().zones() {
         let blocks: [[u64; ORDERS]; Mobility::COUNT] = zone.look(|buddy| buddy.blocks());
         for of in TYPES {

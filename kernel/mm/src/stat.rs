@@ -61,6 +61,8 @@ events! {
     ContpteUnfold = "contpte_unfolded",
     /// PMD leaves split into PTEs.
     SplitPmd = "thp_split_pmd",
+    /// Folios of PMD size split into smaller ones.
+    SplitPage = "thp_split_page",
     /// Huge zero pages that were allocated.
     HugeZeroAlloc = "thp_zero_page_alloc",
     /// PMD entries that map a private folio: a gauge.

@@ -7,6 +7,7 @@ use crate::frame::Mm;
 use crate::object::Object;
 use crate::state::{AddressSpace, Advice, Error, Inner, user_pages};
 use crate::table::{Zap, clear_accessed};
+use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::sync::Arc;
@@ -19,11 +20,7 @@ impl<M: Machine> AddressSpace<M> {
     /// (the rest is advised all the same, as in Linux); EFAULT when populating meets a bus error; EACCES: MADV_REMOVE of
     /// memory that is not shared and writable.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
-        if !start.is_aligned(PAGE_SIZE)
-            || matches!(
-                advice,
-                Advice::Mergeable | Advice::Unmergeable | Advice::Collapse
-            )
+        if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
             return Err(Error::Inval);
         }
@@ -39,6 +36,7 @@ impl<M: Machine> AddressSpace<M> {
             Advice::PopulateRead => self.populate_advice(range, Access::Read),
             Advice::PopulateWrite => self.populate_advice(range, Access::Write),
             Advice::Remove => self.remove_pages(range),
+            Advice::Collapse => self.collapse_advice(range),
             _ => self.inner.lock().advise(&self.mm, self.asid, range, advice),
         }
     }
@@ -50,6 +48,21 @@ impl<M: Machine> AddressSpace<M> {
             Resolution::Bus => Err(Error::Fault),
             Resolution::NotMapped | Resolution::NoMem => Err(Error::NoMem),
         }
+    }
+
+    /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports it.
+    fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
+        if !self.inner.lock().vmas.covers(range) {
+            return Err(Error::NoMem);
+        }
+        let step = PMD_ORDER.bytes();
+        let mut result = Ok(());
+        let mut at = range.start.align_up(step).unwrap_or(range.end);
+        while at.checked_add(step).is_some_and(|end| end <= range.end) {
+            result = self.collapse_now(at).and(result);
+            at += step;
+        }
+        result
     }
 
     /// MADV_REMOVE: punches a hole into the object.

@@ -2,6 +2,7 @@
 
 mod advise;
 mod brk;
+mod collapse;
 mod fork;
 mod info;
 mod lock;
@@ -10,9 +11,10 @@ mod place;
 mod protect;
 mod remap;
 mod smaps;
+mod split;
 mod unmap;
 
 pub use crate::state::{
-    AddressSpace, Advice, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR, MapRequest,
-    PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
+    AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
+    MapRequest, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
 };

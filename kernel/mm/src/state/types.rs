@@ -88,6 +88,25 @@ pub enum Advice {
     Unmergeable,
 }
 
+/// What became of an attempt to collapse 2 MiB into one folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collapse {
+    /// It is one folio now, mapped by a PMD leaf.
+    Done,
+    /// A PMD leaf maps it already.
+    Already,
+    /// It is not all of one anonymous area where folios of this size are allowed.
+    NotEligible,
+    /// Nothing is mapped.
+    Empty,
+    /// More pages are missing than the limit says.
+    TooEmpty,
+    /// More pages are shared than the limit says.
+    TooShared,
+    /// There is no free folio.
+    NoMem,
+}
+
 /// Limits that map/brk/stack growth respect; bytes, u64::MAX for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

@@ -109,7 +109,7 @@ fn copy_pages<M: Machine>(
             mm.count(Event::AccountUpdates, 1);
         }
         add(counts, run.kind, run.n as u64);
-        let attrs = run.attrs - (Attrs::WRITE | Attrs::CONTIG) | used;
+        let attrs = (run.attrs - (Attrs::WRITE | Attrs::CONTIG)) | used;
         batch::install(mm, to, va, run.n, run.pfn, attrs);
         copied += run.n as u32;
         left -= run.n as u32;

@@ -4,6 +4,7 @@
 //! all and an empty table is found without looking.
 
 mod batch;
+mod collapse;
 mod contpte;
 mod copy;
 mod cursor;
@@ -16,6 +17,7 @@ mod split;
 mod walk;
 mod zap;
 
+pub use collapse::{census, collapse, unfold_range};
 pub(crate) use contpte::validate as validate_contpte;
 pub use copy::copy_range;
 pub use cursor::Cursor;

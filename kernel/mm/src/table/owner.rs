@@ -31,9 +31,8 @@ fn mappings_around<M: Machine>(mm: &Mm<M>, space: &PageTable, leaf: &Leaf) -> u3
     };
     // The frame that belongs at an address, whether or not it is the folio's.
     let wanted = |va: VirtAddr| {
-        leaf.pfn
-            .0
-            .wrapping_add((va.0.wrapping_sub(leaf.va.0)) / PAGE_SIZE)
+        let pages = (va.0 as i64 - leaf.va.0 as i64) / PAGE_SIZE as i64;
+        leaf.pfn.0.wrapping_add_signed(pages)
     };
     let mut found = 0;
     let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {

@@ -92,13 +92,16 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.push(folio, pages);
         }
     }
-    /// Takes over a page table that has been unhooked; `va` is an address it translated, `level` its own.
-    pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
+    /// Notes that a page table of `level` that translates `va` was unhooked.
+    pub(crate) fn unhooked(&mut self, va: VirtAddr, level: Level) {
         // The range must cover what the table covered: a walker's cached pointer to it is keyed by any address in there.
         let start = va.align_down(level.bytes() << 9);
-        self.start = self.start.min(start);
-        self.end = self.end.max(start + (level.bytes() << 9));
-        (self.stride, self.tables) = (Level::Pte, true);
+        self.changed_range(start, level.bytes() << 9, Level::Pte);
+        self.tables = true;
+    }
+    /// Takes over a page table that has been unhooked; `va` is an address it translated, `level` its own.
+    pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
+        self.unhooked(va, level);
         self.push(table, 1);
     }
     #[inline]

@@ -1,0 +1,102 @@
+//! Collapsing: small folios become one of PMD size (MADV_COLLAPSE, khugepaged).
+
+use crate::addr::VirtAddr;
+use crate::arch::{Attrs, Machine};
+use crate::folio::Folio;
+use crate::state::{AddressSpace, Collapse, Error, Inner};
+use crate::table::{Zap, census, collapse};
+use crate::thp::policy::{self, block};
+use crate::thp::{CollapseLimits, Disable, Orders, PMD_ORDER, Stat};
+use crate::tlb::Gather;
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// Collapses what is mapped in the 2 MiB around `at` if large folios are enabled there: khugepaged's step. Pages that
+    /// are missing read as zeros afterwards, as before.
+    pub fn collapse(&self, at: VirtAddr, limits: CollapseLimits) -> Collapse {
+        let eligible = |vma: &Vma<M>| {
+            let has = |flag| vma.flags.contains(flag);
+            policy::allowed(
+                &self.mm.thp().controls,
+                has(VmaFlags::HUGEPAGE),
+                has(VmaFlags::NOHUGEPAGE),
+                self.thp_disable(),
+            )
+        };
+        self.inner.lock().collapse(self, at, limits, eligible)
+    }
+
+    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where it may not be or nothing is mapped, ENOMEM when
+    /// there is no folio.
+    pub(super) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
+        let eligible = |vma: &Vma<M>| {
+            let advised = vma.flags.contains(VmaFlags::HUGEPAGE);
+            let forbidden = vma.flags.contains(VmaFlags::NOHUGEPAGE)
+                || self.thp_disable() != Disable::No && self.thp_disable().forbids(advised);
+            if forbidden { Orders::NONE } else { Orders::ALL }
+        };
+        let limits = CollapseLimits::ANY;
+        match self.inner.lock().collapse(self, at, limits, eligible) {
+            Collapse::Done | Collapse::Already => Ok(()),
+            Collapse::NoMem => Err(Error::NoMem),
+            _ => Err(Error::Inval),
+        }
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    fn collapse(
+        &mut self,
+        space: &AddressSpace<M>,
+        at: VirtAddr,
+        limits: CollapseLimits,
+        eligible: impl Fn(&Vma<M>) -> Orders,
+    ) -> Collapse {
+        let (mm, range) = (&space.mm, block(at, PMD_ORDER));
+        let Some(slot) = self.vmas.find(at) else {
+            return Collapse::NotEligible;
+        };
+        let vma = self.vmas.get(slot);
+        if !vma.range.covers(&range)
+            || !matches!(vma.backing, Backing::Anon)
+            || !eligible(vma).contains(PMD_ORDER)
+        {
+            return Collapse::NotEligible;
+        }
+        let found = census(mm, &self.table, range.start);
+        let stats = &mm.thp().stats;
+        if found.other {
+            return Collapse::Already;
+        }
+        if found.anon == 0 {
+            return Collapse::Empty;
+        }
+        if PMD_ORDER.pages() as u32 - found.anon > limits.max_ptes_none {
+            stats.add(PMD_ORDER, Stat::CollapseExceedNonePte, 1);
+            return Collapse::TooEmpty;
+        }
+        if found.shared > limits.max_ptes_shared {
+            stats.add(PMD_ORDER, Stat::CollapseExceedSharedPte, 1);
+            return Collapse::TooShared;
+        }
+        let Ok(folio) = Folio::large_unfilled(mm, PMD_ORDER) else {
+            stats.add(PMD_ORDER, Stat::CollapseAllocFailed, 1);
+            return Collapse::NoMem;
+        };
+        stats.add(PMD_ORDER, Stat::CollapseAlloc, 1);
+        let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
+        attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
+        let mut gather = Gather::new(mm, space.asid);
+        collapse(mm, &mut self.table, range.start, folio, attrs, &mut gather);
+        gather.finish();
+        let gone = Zap {
+            anon: u64::from(found.anon),
+            ..Zap::default()
+        };
+        let vma = self.vmas.get_mut(slot);
+        vma.has_anon = true;
+        self.rss.sub(vma, &gone);
+        self.rss.add(vma, PMD_ORDER.pages(), 0);
+        Collapse::Done
+    }
+}

@@ -1,0 +1,207 @@
+//! Splitting large folios: under memory pressure those of which a part is not mapped any more, by hand any.
+//!
+//! A split changes what the frame table says, no entry and no page: every mapped page gets its references as a page, or as a
+//! part, of a folio of its own, and what nobody maps is free. That needs every reference to be known, so a folio is split
+//! only by the space that has all of them.
+
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine};
+use crate::frame::{Kind, Mm};
+use crate::stat::Event;
+use crate::state::{AddressSpace, Inner, user_pages};
+use crate::table::{for_each_leaf, lookup, split_leaf, unfold_range};
+use crate::thp::{ORDERS, PMD_ORDER, Stat};
+use crate::tlb::Gather;
+
+impl<M: Machine> AddressSpace<M> {
+    /// Splits the folios on the queue of deferred splits that this space has for itself, into the largest aligned parts that
+    /// are mapped whole; returns how many pages that freed. For the kernel when memory is short: it takes none.
+    pub fn split_deferred(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        let (mut skip, mut freed) = (0, 0);
+        loop {
+            let batch = self.mm.deferred(skip);
+            if batch.is_empty() {
+                return freed;
+            }
+            for (head, index) in batch {
+                let order = self.mm.frames().get(head).order();
+                let split = (order != Order(0)).then(|| {
+                    let largest = Order(order.0 - 1);
+                    inner.split_folio(&self.mm, head, index.start(), largest)
+                });
+                match split.flatten() {
+                    Some(pages) => freed += pages,
+                    // It stays on the queue, for another space.
+                    None => skip += 1,
+                }
+            }
+        }
+    }
+
+    /// Splits every large folio of which a page is mapped in `range` into single pages, and PMD leaves with them; returns how
+    /// many were split and how many could not be (split_huge_pages in debugfs, transhuge.rst).
+    pub fn split_range(&self, range: VirtRange) -> (u64, u64) {
+        let mut inner = self.inner.lock();
+        let (mut at, mut counts) = (range.start, (0, 0));
+        while at < range.end {
+            let leaf = lookup(&self.mm, &inner.table, at);
+            at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
+            let Some(leaf) = leaf else {
+                continue;
+            };
+            let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
+            if kind != Kind::Anon || order == Order(0) {
+                continue;
+            }
+            let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
+            let split = start.and_then(|va| inner.split_to_pages(self, head, VirtAddr(va)));
+            match split {
+                Some(_) => counts.0 += 1,
+                None => {
+                    counts.1 += 1;
+                    // The rest of it will not do better.
+                    let rest = order.pages() - (leaf.pfn - head);
+                    at = (leaf.va + rest * PAGE_SIZE).max(at);
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// Which pages of a folio are mapped.
+struct Mapped([u64; 8]);
+
+impl Mapped {
+    fn set(&mut self, page: u64) {
+        self.0[page as usize / 64] |= 1 << (page % 64);
+    }
+    fn has(&self, page: u64) -> bool {
+        self.0[page as usize / 64] & 1 << (page % 64) != 0
+    }
+    /// How many of `pages` from `first` on.
+    fn count(&self, first: u64, pages: u64) -> u64 {
+        (first..first + pages).filter(|&p| self.has(p)).count() as u64
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    fn split_to_pages(
+        &mut self,
+        space: &AddressSpace<M>,
+        head: Pfn,
+        start: VirtAddr,
+    ) -> Option<u64> {
+        let mm = &space.mm;
+        let order = mm.frames().get(head).order();
+        let mut gather = Gather::new(mm, space.asid);
+        let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
+            split_leaf(mm, &mut self.table, start, &mut gather).ok()?;
+            self.owned(mm, head, start)?;
+            unfold_range(mm, &mut self.table, range, &mut gather);
+            Some(())
+        });
+        gather.finish();
+        if ready.is_none() {
+            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            return None;
+        }
+        self.split_folio(mm, head, start, Order(0))
+    }
+
+    /// Splits a folio whose first page is, or would be, mapped at `start` into parts of at most `largest`. `None`, and nothing
+    /// happens, when this space does not have all references by PTEs there.
+    fn split_folio(
+        &mut self,
+        mm: &Mm<M>,
+        head: Pfn,
+        start: VirtAddr,
+        largest: Order,
+    ) -> Option<u64> {
+        let order = mm.frames().get(head).order();
+        let Some(mapped) = self.owned(mm, head, start) else {
+            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            return None;
+        };
+        mm.large_folio_ends(head, order);
+        mm.thp().stats.add(order, Stat::Split, 1);
+        if order == PMD_ORDER {
+            mm.count(Event::SplitPage, 1);
+        }
+        let parts = Parts {
+            mm,
+            head,
+            start,
+            largest,
+            mapped,
+        };
+        Some(parts.make(0, order))
+    }
+
+    /// Which pages of the folio are mapped from `start` on, if those are all its references.
+    fn owned(&self, mm: &Mm<M>, head: Pfn, start: VirtAddr) -> Option<Mapped> {
+        let meta = mm.frames().get(head);
+        let range = user_pages::<M>(start, meta.order().bytes())?;
+        let (mut mapped, mut count) = (Mapped([0; 8]), 0);
+        for_each_leaf(mm, &self.table, range, &mut |leaf| {
+            let page = (leaf.va - range.start) / PAGE_SIZE;
+            if leaf.pfn == head + page && leaf.level == Level::Pte {
+                mapped.set(page);
+                count += 1;
+            }
+        });
+        (count == meta.refs()).then_some(mapped)
+    }
+}
+
+/// The split of one folio.
+struct Parts<'a, M: Machine> {
+    mm: &'a Mm<M>,
+    head: Pfn,
+    start: VirtAddr,
+    largest: Order,
+    mapped: Mapped,
+}
+
+impl<M: Machine> Parts<'_, M> {
+    /// Makes folios of what is mapped in the block of 2^order pages from page `first` on, and frees the rest; returns how many
+    /// pages that freed.
+    fn make(&self, first: u64, order: Order) -> u64 {
+        let (pages, frames) = (order.pages(), self.mm.frames());
+        let pfn = self.head + first;
+        match self.mapped.count(first, pages) {
+            n if n == pages && order <= self.largest && usable(order) => {
+                frames.get(pfn).set_refs(pages as u32);
+                frames
+                    .get(pfn)
+                    .set_index((self.start + first * PAGE_SIZE).page());
+                self.mm.count(Event::AccountUpdates, 1);
+                if order != Order(0) {
+                    self.mm.thp().stats.add(order, Stat::NrAnon, 1);
+                }
+                0
+            }
+            0 if order == Order(0) => {
+                frames.get(pfn).set_refs(0);
+                self.mm.free(&[pfn]);
+                1
+            }
+            _ => {
+                // Orders that private memory does not have are passed over.
+                let lower = Order(order.0 - 1);
+                let lower = if usable(lower) { lower } else { Order(0) };
+                self.mm.split_block(pfn, order, lower);
+                (first..first + pages)
+                    .step_by(lower.pages() as usize)
+                    .map(|first| self.make(first, lower))
+                    .sum()
+            }
+        }
+    }
+}
+
+/// Whether private folios of this order exist.
+fn usable(order: Order) -> bool {
+    order == Order(0) || ORDERS.contains(&order.0)
+}

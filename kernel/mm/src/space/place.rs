@@ -2,18 +2,8 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::state::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
-use crate::vma::{Vma, VmaFlags};
-
-/// The lowest address that a mapping below `vma` must end at.
-fn guarded_start<M: Machine>(vma: &Vma<M>) -> VirtAddr {
-    let gap = if vma.flags.contains(VmaFlags::GROWSDOWN) {
-        STACK_GUARD_GAP
-    } else {
-        0
-    };
-    VirtAddr(vma.range.start.0.saturating_sub(gap))
-}
+use crate::state::{Inner, MMAP_MIN_ADDR};
+use crate::vma::guarded_start;
 
 impl<M: Machine> Inner<M> {
     /// An address for `len` bytes (whole pages): the hint if it is free, else the highest gap below the top, else the
@@ -40,19 +30,10 @@ impl<M: Machine> Inner<M> {
     }
 
     fn highest_gap(&self, len: u64) -> Option<VirtAddr> {
-        let mut end = self.mmap_top;
-        let mut next = self.vmas.last();
-        // VMAs that begin at or above the top only count by their guard gap.
-        while let Some(slot) = next {
-            next = self.vmas.before(slot);
-            let vma = self.vmas.get(slot);
-            let below = vma.range.end;
-            if below < end && end - below >= len && end.0 - len >= MMAP_MIN_ADDR {
-                return Some(VirtAddr(end.0 - len));
-            }
-            end = end.min(guarded_start(vma));
-        }
-        (end.0 >= len && end.0 - len >= MMAP_MIN_ADDR).then(|| VirtAddr(end.0 - len))
+        let end = self
+            .vmas
+            .highest_gap(len, VirtAddr(MMAP_MIN_ADDR), self.mmap_top)?;
+        Some(VirtAddr(end.0 - len))
     }
 
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {

@@ -22,8 +22,7 @@ use alloc::sync::Arc;
 
 /// A mapping that asks for no address never gets one below this (Linux: vm.mmap_min_addr).
 pub const MMAP_MIN_ADDR: u64 = 65536;
-/// Kept free below a stack that may grow (Linux: stack_guard_gap, 256 pages).
-pub const STACK_GUARD_GAP: u64 = 256 * PAGE_SIZE;
+pub use crate::vma::STACK_GUARD_GAP;
 
 /// A user address space.
 pub struct AddressSpace<M: Machine> {

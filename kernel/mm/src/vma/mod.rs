@@ -1,8 +1,19 @@
-//! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], merged where Linux merges.
+//! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], joined where Linux joins.
 
+mod build;
+mod figures;
+mod gaps;
 pub mod merge;
+mod pool;
+mod store;
+mod taken;
 pub mod tree;
 mod types;
+mod validate;
+mod view;
 
-pub use tree::{Figures, Slot, Taken, VmaTree};
+pub use figures::Figures;
+pub use store::{STACK_GUARD_GAP, Slot, guarded_start};
+pub use taken::Taken;
+pub use tree::VmaTree;
 pub use types::{AnonVma, Backing, MappedFile, Prot, Vma, VmaFlags};

@@ -209,6 +209,17 @@ impl<M: Machine> Vma<M> {
         self.range.start = at;
         self.move_offset(by);
     }
+    /// Drops what lies outside `part` (inside the VMA, not empty).
+    pub fn cut_to(&mut self, part: VirtRange) {
+        self.cut_below(part.start);
+        self.range.end = part.end;
+    }
+    /// Takes in the VMA that goes on where this one ends.
+    pub(super) fn absorb(&mut self, high: &Vma<M>) {
+        self.range.end = high.range.end;
+        self.has_anon |= high.has_anon;
+        self.anon_vma = self.anon_vma.or(high.anon_vma);
+    }
     fn move_offset(&mut self, bytes: u64) {
         if let Backing::Object { offset, .. } = &mut self.backing {
             *offset += bytes >> PAGE_SHIFT;

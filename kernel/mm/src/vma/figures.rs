@@ -1,0 +1,51 @@
+//! Running sums over the VMAs of a tree.
+
+use super::types::{Backing, Prot, Vma, VmaFlags};
+use crate::arch::Machine;
+
+/// Sums over the VMAs of a tree, in pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// All (VmSize).
+    pub total: u64,
+    /// Private and writable, no stacks (VmData).
+    pub data: u64,
+    /// Stacks (VmStk).
+    pub stack: u64,
+    /// Executable files (VmExe and VmLib).
+    pub exec: u64,
+    /// Locked (VmLck).
+    pub locked: u64,
+}
+
+impl Figures {
+    /// Nothing.
+    pub(super) const NONE: Figures = Figures {
+        total: 0,
+        data: 0,
+        stack: 0,
+        exec: 0,
+        locked: 0,
+    };
+    pub(super) fn add<M: Machine>(&mut self, vma: &Vma<M>) {
+        self.each(vma, |sum, pages| *sum += pages);
+    }
+    pub(super) fn sub<M: Machine>(&mut self, vma: &Vma<M>) {
+        self.each(vma, |sum, pages| *sum -= pages);
+    }
+    fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64, u64)) {
+        let pages = vma.range.pages();
+        let file = matches!(vma.backing, Backing::Object { file: Some(_), .. });
+        change(&mut self.total, pages);
+        for (sum, is) in [
+            (&mut self.data, vma.is_data()),
+            (&mut self.stack, vma.flags.contains(VmaFlags::GROWSDOWN)),
+            (&mut self.exec, file && vma.prot.contains(Prot::EXEC)),
+            (&mut self.locked, vma.flags.contains(VmaFlags::LOCKED)),
+        ] {
+            if is {
+                change(sum, pages);
+            }
+        }
+    }
+}

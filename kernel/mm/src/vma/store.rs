@@ -1,0 +1,373 @@
+//! A B+-tree of VMAs by address: where a VMA is, not when two become one.
+//!
+//! VMAs are in leaves, all at one depth; an inner node's branch says where its subtree begins and ends and how large the
+//! largest free gap inside is, so that a lookup and the search for a free range visit one node per level. Nodes are pieces
+//! of at most 4 KiB. A node that is full is cut in two, neighbours that fit into one with some room become one.
+
+use super::pool::Pool;
+use super::types::{Vma, VmaFlags};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::frame::OutOfMemory;
+use core::cell::Cell;
+
+/// VMAs in a leaf.
+pub(super) const LEAF: usize = 32;
+/// Branches of an inner node.
+pub(super) const INNER: usize = 32;
+/// More levels of inner nodes than 65,530 VMAs can need.
+pub(super) const MAX_HEIGHT: usize = 8;
+/// Kept free below a stack that may grow (Linux: stack_guard_gap, 256 pages).
+pub const STACK_GUARD_GAP: u64 = 256 * crate::addr::PAGE_SIZE;
+
+/// Where a VMA is in its tree. Good until VMAs are added, taken, cut or joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    pub(super) leaf: u32,
+    pub(super) at: u32,
+}
+
+/// A subtree as its parent sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Branch {
+    pub node: u32,
+    /// Where a mapping below its first VMA must end: the VMA's start, or its guard gap's.
+    pub low: VirtAddr,
+    /// The end of its last VMA.
+    pub end: VirtAddr,
+    /// Bytes of the largest free range between two of its VMAs, guard gaps left out.
+    pub gap: u64,
+}
+
+/// The way from the root to a VMA: an inner node and the branch that was taken, from the root on.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    pub steps: [(u32, u32); MAX_HEIGHT],
+    pub slot: Slot,
+}
+
+pub(super) struct Store<M: Machine> {
+    pub leaves: Pool<Vma<M>, LEAF>,
+    pub inners: Pool<Branch, INNER>,
+    /// A leaf while `height` is 0. `None`: there was never a VMA.
+    pub root: Option<u32>,
+    /// Levels of inner nodes.
+    pub height: usize,
+    pub len: usize,
+    /// Where the last lookup ended: faults come in runs.
+    last_found: Cell<Slot>,
+}
+
+/// The lowest address that a mapping below `vma` must end at.
+pub fn guarded_start<M: Machine>(vma: &Vma<M>) -> VirtAddr {
+    let gap = if vma.flags.contains(VmaFlags::GROWSDOWN) {
+        STACK_GUARD_GAP
+    } else {
+        0
+    };
+    VirtAddr(vma.range.start.0.saturating_sub(gap))
+}
+
+impl<M: Machine> Store<M> {
+    pub const fn new() -> Self {
+        Store {
+            leaves: Pool::new(),
+            inners: Pool::new(),
+            root: None,
+            height: 0,
+            len: 0,
+            last_found: Cell::new(Slot { leaf: 0, at: 0 }),
+        }
+    }
+
+    pub fn get(&self, slot: Slot) -> &Vma<M> {
+        &self.leaves.get(slot.leaf)[slot.at as usize]
+    }
+    pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
+        &mut self.leaves.get_mut(slot.leaf)[slot.at as usize]
+    }
+
+    /// The way to the first VMA that ends above `addr`, or to the place behind the last one.
+    pub fn path(&self, addr: VirtAddr) -> Option<Path> {
+        let mut node = self.root?;
+        let mut steps = [(0, 0); MAX_HEIGHT];
+        for step in &mut steps[..self.height] {
+            let at = self.branch_for(node, addr);
+            *step = (node, at as u32);
+            node = self.inners.get(node)[at].node;
+        }
+        let at = self
+            .leaves
+            .get(node)
+            .partition_point(|v| v.range.end <= addr);
+        let slot = Slot {
+            leaf: node,
+            at: at as u32,
+        };
+        Some(Path { steps, slot })
+    }
+    fn branch_for(&self, node: u32, addr: VirtAddr) -> usize {
+        let branches = self.inners.get(node);
+        let at = branches.partition_point(|b| b.end <= addr);
+        at.min(branches.len() - 1)
+    }
+
+    /// The first VMA that ends above `addr`.
+    pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
+        let last = self.last_found.get();
+        let hit = self.leaves.try_get(last.leaf).get(last.at as usize);
+        if hit.is_some_and(|v| v.range.contains(addr)) {
+            return Some(last);
+        }
+        let slot = self.path(addr)?.slot;
+        if slot.at as usize == self.leaves.get(slot.leaf).len() {
+            return None;
+        }
+        self.last_found.set(slot);
+        Some(slot)
+    }
+    /// The VMA behind the one in `slot`.
+    pub fn next(&self, slot: Slot) -> Option<Slot> {
+        let leaf = self.leaves.get(slot.leaf);
+        if (slot.at as usize) + 1 < leaf.len() {
+            return Some(Slot {
+                at: slot.at + 1,
+                ..slot
+            });
+        }
+        self.from(leaf[slot.at as usize].range.end)
+    }
+    /// The VMA before the one in `slot`.
+    pub fn before(&self, slot: Slot) -> Option<Slot> {
+        if slot.at > 0 {
+            return Some(Slot {
+                at: slot.at - 1,
+                ..slot
+            });
+        }
+        let path = self.path(self.get(slot).range.start)?;
+        let turn = (0..self.height).rev().find(|&l| path.steps[l].1 > 0)?;
+        let (node, at) = path.steps[turn];
+        let left = self.inners.get(node)[at as usize - 1].node;
+        self.last_of(left, self.height - turn - 1)
+    }
+    pub fn last(&self) -> Option<Slot> {
+        self.last_of(self.root?, self.height)
+    }
+    fn last_of(&self, mut node: u32, levels: usize) -> Option<Slot> {
+        for _ in 0..levels {
+            node = self.inners.get(node).last()?.node;
+        }
+        let at = self.leaves.get(node).len().checked_sub(1)?;
+        Some(Slot {
+            leaf: node,
+            at: at as u32,
+        })
+    }
+
+    /// Makes room for `n` VMAs more, wherever they go: each may cut a leaf and every node above it.
+    pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
+        let room = self.height == 0 && self.root.is_some() && self.len + n <= LEAF;
+        if room {
+            return Ok(());
+        }
+        self.leaves.reserve(n)?;
+        self.inners.reserve(n * (self.height + 1))
+    }
+
+    /// Adds a VMA where nothing is.
+    pub fn insert(&mut self, vma: Vma<M>) {
+        let root = match self.root {
+            Some(root) => root,
+            None => *self.root.insert(self.leaves.take()),
+        };
+        self.len += 1;
+        let Some(right) = self.insert_below(root, self.height, vma) else {
+            return;
+        };
+        let top = self.inners.take();
+        let left = self.summary(root, self.height);
+        self.inners.get_mut(top).extend([left, right]);
+        self.root = Some(top);
+        self.height += 1;
+        debug_assert!(self.height <= MAX_HEIGHT);
+    }
+    /// Returns the new right neighbour of the node, if it had to be cut.
+    fn insert_below(&mut self, node: u32, level: usize, vma: Vma<M>) -> Option<Branch> {
+        let start = vma.range.start;
+        if level == 0 {
+            let at = self
+                .leaves
+                .get(node)
+                .partition_point(|v| v.range.end <= start);
+            let right = put(&mut self.leaves, node, at, vma);
+            return right.map(|right| self.summary(right, 0));
+        }
+        let at = self.branch_for(node, start);
+        let child = self.inners.get(node)[at].node;
+        let split = self.insert_below(child, level - 1, vma);
+        self.refresh(node, at, level);
+        let right = put(&mut self.inners, node, at + 1, split?);
+        right.map(|right| self.summary(right, level))
+    }
+
+    /// Changes the VMA that contains `at`; its place among the others stays.
+    pub fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
+        let Some(path) = self.path(at) else {
+            return;
+        };
+        f(self.get_mut(path.slot));
+        for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
+            self.refresh(node, at as usize, level);
+        }
+    }
+
+    /// Takes out the VMAs that lie inside `range`; none crosses its ends.
+    pub fn remove(&mut self, range: VirtRange, out: &mut impl FnMut(Vma<M>)) {
+        while let Some(root) = self.root
+            && let Some(slot) = self.from(range.start)
+            && self.get(slot).range.start < range.end
+        {
+            self.remove_below(root, self.height, range, out);
+            self.lower();
+        }
+    }
+    /// An inner root with a single branch is none.
+    fn lower(&mut self) {
+        while self.height > 0
+            && let Some(top) = self.root
+        {
+            (self.root, self.height) = match *self.inners.get(top) {
+                [] => (None, 0),
+                [only] => (Some(only.node), self.height - 1),
+                _ => return,
+            };
+            self.inners.give_back(top);
+        }
+    }
+    /// Takes out of the first leaf that has some.
+    fn remove_below(
+        &mut self,
+        node: u32,
+        level: usize,
+        range: VirtRange,
+        out: &mut impl FnMut(Vma<M>),
+    ) {
+        if level == 0 {
+            let leaf = self.leaves.get_mut(node);
+            let first = leaf.partition_point(|v| v.range.end <= range.start);
+            let end = leaf.partition_point(|v| v.range.start < range.end);
+            debug_assert!(first < end, "nothing to remove in {range:?}");
+            self.len -= end - first;
+            leaf.drain(first..end).for_each(out);
+            return;
+        }
+        let at = self.branch_for(node, range.start);
+        let child = self.inners.get(node)[at].node;
+        self.remove_below(child, level - 1, range, out);
+        self.settle(node, at, level);
+    }
+
+    /// After a removal below branch `at` of an inner node: drops it when it is empty, joins it with a neighbour when both fit
+    /// into one.
+    fn settle(&mut self, node: u32, at: usize, level: usize) {
+        let child = self.inners.get(node)[at].node;
+        if self.items(child, level - 1) == 0 {
+            self.inners.get_mut(node).remove(at);
+            self.give_back(child, level - 1);
+            return;
+        }
+        self.refresh(node, at, level);
+        let count = self.inners.get(node).len();
+        for left in [at, at.wrapping_sub(1)] {
+            if left < count && left + 1 < count {
+                let branches = self.inners.get(node);
+                let (a, b) = (branches[left].node, branches[left + 1].node);
+                let merged = match level {
+                    1 => self.leaves.merge(a, b),
+                    _ => self.inners.merge(a, b),
+                };
+                if merged {
+                    self.inners.get_mut(node).remove(left + 1);
+                    self.refresh(node, left, level);
+                    return;
+                }
+            }
+        }
+    }
+    fn items(&self, node: u32, level: usize) -> usize {
+        match level {
+            0 => self.leaves.get(node).len(),
+            _ => self.inners.get(node).len(),
+        }
+    }
+    fn give_back(&mut self, node: u32, level: usize) {
+        match level {
+            0 => self.leaves.give_back(node),
+            _ => self.inners.give_back(node),
+        }
+    }
+
+    /// Brings branch `at` of an inner node up to date.
+    fn refresh(&mut self, node: u32, at: usize, level: usize) {
+        let child = self.inners.get(node)[at].node;
+        let summary = self.summary(child, level - 1);
+        self.inners.get_mut(node)[at] = summary;
+    }
+    /// A node, which has items, as its parent sees it.
+    pub fn summary(&self, node: u32, level: usize) -> Branch {
+        let (low, end, gap) = match level {
+            0 => {
+                let leaf = self.leaves.get(node);
+                let gaps = leaf
+                    .windows(2)
+                    .map(|p| gap(p[0].range.end, guarded_start(&p[1])));
+                let last = leaf.len() - 1;
+                (
+                    guarded_start(&leaf[0]),
+                    leaf[last].range.end,
+                    gaps.max().unwrap_or(0),
+                )
+            }
+            _ => {
+                let inner = self.inners.get(node);
+                let between = inner.windows(2).map(|p| gap(p[0].end, p[1].low));
+                let inside = inner.iter().map(|b| b.gap);
+                let last = inner.len() - 1;
+                (
+                    inner[0].low,
+                    inner[last].end,
+                    between.chain(inside).max().unwrap_or(0),
+                )
+            }
+        };
+        Branch {
+            node,
+            low,
+            end,
+            gap,
+        }
+    }
+}
+
+/// Bytes from the end of one to the (guarded) start of the next.
+pub(super) fn gap(end: VirtAddr, low: VirtAddr) -> u64 {
+    low.0.saturating_sub(end.0)
+}
+
+/// Puts an item into a node; returns the new right neighbour if the node was full. It is cut where the item goes, so that
+/// items that come in order leave full nodes behind, but no part gets less than a quarter.
+fn put<T, const N: usize>(pool: &mut Pool<T, N>, node: u32, at: usize, item: T) -> Option<u32> {
+    if !pool.is_full(node) {
+        pool.get_mut(node).insert(at, item);
+        return None;
+    }
+    let cut = at.clamp(N / 4, N - N / 4);
+    let right = pool.split(node, cut);
+    if at <= cut {
+        pool.get_mut(node).insert(at, item);
+    } else {
+        pool.get_mut(right).insert(at - cut, item);
+    }
+    Some(right)
+}

@@ -1,0 +1,55 @@
+//! VMAs on their way out.
+
+use super::types::Vma;
+use crate::arch::Machine;
+use crate::frame::OutOfMemory;
+use alloc::vec::Vec;
+
+/// VMAs in one piece of memory (4 KiB at most).
+const PIECE: usize = 48;
+
+/// VMAs that were taken out of a tree, in address order, to be dropped after the lock of their space.
+pub struct Taken<M: Machine> {
+    pieces: Vec<Vec<Vma<M>>>,
+    /// The piece that is being filled.
+    filling: usize,
+}
+
+impl<M: Machine> Default for Taken<M> {
+    fn default() -> Self {
+        Taken {
+            pieces: Vec::new(),
+            filling: 0,
+        }
+    }
+}
+
+impl<M: Machine> Taken<M> {
+    /// Room for `n` VMAs.
+    pub(super) fn with_room(n: usize) -> Result<Self, OutOfMemory> {
+        let mut out = Self::default();
+        let count = n.div_ceil(PIECE);
+        out.pieces
+            .try_reserve_exact(count)
+            .map_err(|_| OutOfMemory)?;
+        for k in 0..count {
+            let mut piece = Vec::new();
+            piece
+                .try_reserve_exact(PIECE.min(n - k * PIECE))
+                .map_err(|_| OutOfMemory)?;
+            out.pieces.push(piece);
+        }
+        Ok(out)
+    }
+    /// Adds one; room was made for it.
+    pub(super) fn push(&mut self, vma: Vma<M>) {
+        if self.pieces[self.filling].len() == PIECE {
+            self.filling += 1;
+        }
+        self.pieces[self.filling].push(vma);
+    }
+    /// Each in address order.
+    pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
+        self.pieces.iter().flatten()
+    }
+}

@@ -1,0 +1,117 @@
+//! Looking at the VMAs of a tree.
+
+use super::figures::Figures;
+use super::store::Slot;
+use super::tree::VmaTree;
+use super::types::Vma;
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::Machine;
+
+impl<M: Machine> VmaTree<M> {
+    /// Pages that the VMAs cover.
+    pub fn pages(&self) -> u64 {
+        self.figures.total
+    }
+    /// Sums over all VMAs.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+    /// How many VMAs there are.
+    pub fn len(&self) -> usize {
+        self.store.len
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The VMA in a slot.
+    pub fn get(&self, slot: Slot) -> &Vma<M> {
+        self.store.get(slot)
+    }
+    /// The same for its `has_anon` note and the like; ranges and everything that merges or is counted stay as they are.
+    pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
+        self.store.get_mut(slot)
+    }
+    /// The first VMA that ends above `addr`.
+    pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
+        self.store.from(addr)
+    }
+    /// The VMA that contains `addr`.
+    pub fn find(&self, addr: VirtAddr) -> Option<Slot> {
+        self.from(addr)
+            .filter(|&slot| self.get(slot).range.start <= addr)
+    }
+    /// The VMA behind the one in `slot`.
+    pub fn next(&self, slot: Slot) -> Option<Slot> {
+        self.store.next(slot)
+    }
+    /// The VMA before the one in `slot`.
+    pub fn before(&self, slot: Slot) -> Option<Slot> {
+        self.store.before(slot)
+    }
+    /// The last VMA.
+    pub fn last(&self) -> Option<Slot> {
+        self.store.last()
+    }
+
+    /// All VMAs in address order.
+    pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
+        self.iter_in(VirtRange {
+            start: VirtAddr(0),
+            end: VirtAddr(u64::MAX),
+        })
+    }
+    /// The VMAs that share a page with `range`, in address order.
+    pub fn iter_in(&self, range: VirtRange) -> impl Iterator<Item = &Vma<M>> {
+        let first = self.from(range.start);
+        core::iter::successors(first, |&slot| self.next(slot))
+            .map(|slot| self.get(slot))
+            .take_while(move |vma| vma.range.start < range.end)
+    }
+    /// Whether nothing shares a page with `range`.
+    pub fn is_clear(&self, range: VirtRange) -> bool {
+        self.iter_in(range).next().is_none()
+    }
+    /// Pages of `range` that are covered.
+    pub fn pages_in(&self, range: VirtRange) -> u64 {
+        self.iter_in(range)
+            .filter_map(|v| v.range.intersection(&range))
+            .map(|r| r.pages())
+            .sum()
+    }
+    /// Whether every page of `range` is covered.
+    pub fn covers(&self, range: VirtRange) -> bool {
+        self.pages_in(range) == range.pages()
+    }
+    /// The end of the highest free range of `len` bytes in `floor..top`, guard gaps of stacks left out.
+    pub fn highest_gap(&self, len: u64, floor: VirtAddr, top: VirtAddr) -> Option<VirtAddr> {
+        self.store.highest_gap(len, floor, top)
+    }
+
+    /// Sorted, not empty, page-aligned, not overlapping, counted, and every inner node right about what is below it. Panics
+    /// with what is wrong.
+    pub fn validate(&self) {
+        let (mut end, mut len, mut figures) = (VirtAddr(0), 0, Figures::NONE);
+        for vma in self.iter() {
+            let range = vma.range;
+            assert!(
+                !range.is_empty() && (range.start.0 | range.end.0) & (PAGE_SIZE - 1) == 0,
+                "{range:?}"
+            );
+            assert!(
+                end <= range.start,
+                "{range:?} overlaps what ends at {end:?}"
+            );
+            (end, len) = (range.end, len + 1);
+            figures.add(vma);
+        }
+        assert!(
+            (len, figures) == (self.len(), self.figures),
+            "{len} VMAs with {figures:?}, {} with {:?} are counted",
+            self.len(),
+            self.figures
+        );
+        self.store.validate();
+    }
+}

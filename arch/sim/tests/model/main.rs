@@ -7,17 +7,19 @@ mod steps;
 
 use arch_sim::{Options, Process, Sim, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtAddr};
-use mm::arch::PteFormat;
+use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::object::Object;
-use mm::space::{Advice, Error, Place};
+use mm::space::{Advice, Collapse, Error, Place};
+use mm::thp::controls::SizeEnabled;
+use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::{Prot, VmaFlags};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use steps::{PAGES, Step, What, step};
+use steps::{LARGE, MIDDLE, SMALL, Shape, Step, What, begin, sizes, step};
 
 /// What the model knows of one page of a process.
 #[derive(Clone, Copy)]
@@ -41,34 +43,46 @@ struct Model {
 
 struct Bench<F: PteFormat> {
     world: World<F>,
+    shape: Shape,
     processes: Vec<Option<(Process<F>, Model)>>,
     objects: Vec<Arc<Object<Sim<F>>>>,
     /// One byte per page; its length is the object's.
     contents: Vec<Vec<u8>>,
 }
 
-/// Page `n` of those that the processes play with: half lie before and half behind the end of a page table.
-fn start(n: u64) -> VirtAddr {
-    page(512 - PAGES / 2 + n)
-}
-
-/// The byte of page `n` that the model knows: the same place in every page, wherever the page is mapped.
-fn spot(n: u64) -> VirtAddr {
-    start(n) + 1234
-}
-
 impl<F: PteFormat> Bench<F> {
-    fn new(options: Options) -> Self {
+    fn new(options: Options, shape: Shape) -> Self {
         let world = World::<F>::new(options);
         let first = (world.process(), Model::default());
         let objects: Vec<_> = (0..2).map(|_| Object::new(&world.mm)).collect();
-        objects.iter().for_each(|o| o.set_len(4 * PAGE_SIZE));
+        let len = 4 * shape.unit * PAGE_SIZE;
+        objects.iter().for_each(|o| o.set_len(len));
         Bench {
             world,
+            shape,
             processes: vec![Some(first), None, None],
             objects,
             contents: vec![vec![0; 4]; 2],
         }
+    }
+
+    /// Page `n` of those that the processes play with: half lie before and half behind the end of a page table, where 2 MiB
+    /// begin.
+    fn start(&self, n: u64) -> VirtAddr {
+        let half = self.shape.pages / 2 * self.shape.unit;
+        page(half.next_multiple_of(512) - half + n * self.shape.unit)
+    }
+    /// The byte of page `n` that the model knows: the same place in every page, wherever the page is mapped.
+    fn spot(&self, n: u64) -> VirtAddr {
+        self.start(n) + self.known() * PAGE_SIZE + 1234
+    }
+    /// The real page in which it lies.
+    fn known(&self) -> u64 {
+        self.shape.unit * 3 / 4
+    }
+    /// Bytes of `n` pages.
+    fn bytes(&self, n: u64) -> u64 {
+        n * self.shape.unit * PAGE_SIZE
     }
 
     /// What reading page `n` gives by the model. The object's byte lies where the mapping's does.
@@ -108,7 +122,7 @@ impl<F: PteFormat> Bench<F> {
             Step::Write(o, index, byte) => {
                 let o = o as usize;
                 self.objects[o]
-                    .write_at(index * PAGE_SIZE, &[byte; PAGE_SIZE as usize])
+                    .write_at(self.bytes(index), &vec![byte; self.bytes(1) as usize])
                     .unwrap();
                 let len = self.contents[o].len().max(index as usize + 1);
                 self.contents[o].resize(len, 0);
@@ -116,22 +130,35 @@ impl<F: PteFormat> Bench<F> {
             }
             Step::Punch(o, index) => {
                 let o = o as usize;
-                self.objects[o].punch(index * PAGE_SIZE, PAGE_SIZE);
+                self.objects[o].punch(self.bytes(index), self.bytes(1));
+                let first = index * self.shape.unit;
                 for (process, _) in self.processes.iter().flatten() {
-                    process.zap_object_range(&self.objects[o], index, index + 1, true);
+                    process.zap_object_range(
+                        &self.objects[o],
+                        first,
+                        first + self.shape.unit,
+                        true,
+                    );
                 }
                 if let Some(byte) = self.contents[o].get_mut(index as usize) {
                     *byte = 0;
                 }
             }
+            Step::Fill(p, cpu, at, len, byte) => {
+                for n in at..(at + len).min(self.shape.pages) {
+                    self.access(p as usize, &Step::Store(p, cpu, n, byte));
+                }
+            }
             Step::Load(p, ..)
             | Step::Store(p, ..)
             | Step::Fetch(p, ..)
+            | Step::Poke(p, ..)
             | Step::KernelWrite(p, ..) => self.access(p as usize, step),
             Step::Map(p, ..)
             | Step::Unmap(p, ..)
             | Step::Protect(p, ..)
             | Step::Remap(p, ..)
+            | Step::Advise(p, ..)
             | Step::DontNeed(p, ..) => {
                 if let Some((process, mut model)) = self.processes[p as usize].take() {
                     self.change(&process, &mut model, step);
@@ -139,6 +166,32 @@ impl<F: PteFormat> Bench<F> {
                 }
             }
             Step::Exit(_) => {}
+            Step::Collapse(p, n, now) => {
+                if let Some((process, _)) = &self.processes[p as usize] {
+                    let at = self.start(n);
+                    // Whether there is anything to collapse is not the model's to know.
+                    let _ = if now {
+                        let start = at.align_down(PMD_ORDER.bytes());
+                        process
+                            .advise(start, PMD_ORDER.bytes(), Advice::Collapse)
+                            .is_ok()
+                    } else {
+                        process.collapse(at, CollapseLimits::ANY) == Collapse::Done
+                    };
+                }
+            }
+            Step::SplitDeferred(p) => {
+                if let Some((process, _)) = &self.processes[p as usize] {
+                    process.split_deferred();
+                }
+            }
+            Step::Split(p, at, len) => {
+                if let Some((process, _)) = &self.processes[p as usize] {
+                    process.split_range(VirtRange::new(self.start(at), self.start(at + len)));
+                }
+            }
+            Step::Contpte(on) => self.world.mm.switches().set_contpte(on),
+            Step::Sizes(orders) => set_sizes(&self.world, orders),
         }
         let spaces: Vec<&Space<F>> = self.processes.iter().flatten().map(|(p, _)| &**p).collect();
         self.world
@@ -153,25 +206,33 @@ impl<F: PteFormat> Bench<F> {
         match *step {
             Step::Load(_, cpu, n) => {
                 let expected = self.expect(model, n, |prot| !prot.is_empty());
-                assert_eq!(w.load(cpu as usize, process, spot(n)), expected);
+                assert_eq!(w.load(cpu as usize, process, self.spot(n)), expected);
             }
             Step::Fetch(_, cpu, n) => {
                 let expected = self.expect(model, n, |prot| prot.contains(Prot::EXEC));
-                assert_eq!(w.fetch(cpu as usize, process, spot(n)), expected);
+                assert_eq!(w.fetch(cpu as usize, process, self.spot(n)), expected);
             }
             Step::Store(_, cpu, n, byte) => {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
                     .map(drop);
-                assert_eq!(w.store(cpu as usize, process, spot(n), byte), expected);
+                assert_eq!(w.store(cpu as usize, process, self.spot(n), byte), expected);
                 expected.is_ok().then(|| self.set(p, n, byte));
             }
+            Step::Poke(_, cpu, n, sub) if sub != self.known() => {
+                let expected = self
+                    .expect(model, n, |prot| prot.contains(Prot::WRITE))
+                    .map(drop);
+                let at = self.start(n) + sub * PAGE_SIZE + 8;
+                assert_eq!(w.store(cpu as usize, process, at, 1), expected);
+            }
+            Step::Poke(..) => {}
             Step::KernelWrite(_, n, byte) => {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
                     .is_ok();
                 assert_eq!(
-                    process.write(spot(n), &[byte], false),
+                    process.write(self.spot(n), &[byte], false),
                     usize::from(expected)
                 );
                 expected.then(|| self.set(p, n, byte));
@@ -191,10 +252,10 @@ impl<F: PteFormat> Bench<F> {
     }
 
     fn truncate(&mut self, o: usize, pages: u64) {
-        self.objects[o].set_len(pages * PAGE_SIZE);
+        self.objects[o].set_len(self.bytes(pages));
         self.contents[o].resize(pages as usize, 0);
         for (process, model) in self.processes.iter_mut().flatten() {
-            process.zap_object(&self.objects[o], pages);
+            process.zap_object(&self.objects[o], pages * self.shape.unit);
             for page in model.pages.values_mut() {
                 match &mut page.backing {
                     Backed::Private(object, index, own) if *object == o && *index >= pages => {
@@ -210,20 +271,20 @@ impl<F: PteFormat> Bench<F> {
         match *step {
             Step::Map(_, at, len, prot, what, populate) => {
                 let request = match what {
-                    What::Anon => anon(Place::Fixed(start(at)), len, prot),
+                    What::Anon => anon(Place::Fixed(self.start(at)), len * self.shape.unit, prot),
                     What::Private(o) => of_object(
                         &self.objects[o as usize],
-                        at % 3,
-                        start(at),
-                        len,
+                        at % 3 * self.shape.unit,
+                        self.start(at),
+                        len * self.shape.unit,
                         prot,
                         VmaFlags::empty(),
                     ),
                     What::Shared(o) => of_object(
                         &self.objects[o as usize],
-                        at % 3,
-                        start(at),
-                        len,
+                        at % 3 * self.shape.unit,
+                        self.start(at),
+                        len * self.shape.unit,
                         prot,
                         VmaFlags::SHARED,
                     ),
@@ -256,7 +317,7 @@ impl<F: PteFormat> Bench<F> {
                 }
             }
             Step::Unmap(_, at, len) => {
-                process.unmap(start(at), len * PAGE_SIZE).unwrap();
+                process.unmap(self.start(at), self.bytes(len)).unwrap();
                 model.pages.retain(|n, _| !(at..at + len).contains(n));
             }
             Step::Protect(_, at, len, prot) => {
@@ -266,7 +327,10 @@ impl<F: PteFormat> Bench<F> {
                 } else {
                     Ok(())
                 };
-                assert_eq!(process.protect(start(at), len * PAGE_SIZE, prot), expected);
+                assert_eq!(
+                    process.protect(self.start(at), self.bytes(len), prot),
+                    expected
+                );
                 for n in at..hole.unwrap_or(at + len) {
                     model.pages.get_mut(&n).expect("before the hole").prot = prot;
                 }
@@ -275,7 +339,7 @@ impl<F: PteFormat> Bench<F> {
                 let hole = (at..at + len).any(|n| !model.pages.contains_key(&n));
                 let expected = if hole { Err(Error::NoMem) } else { Ok(()) };
                 assert_eq!(
-                    process.advise(start(at), len * PAGE_SIZE, Advice::DontNeed),
+                    process.advise(self.start(at), self.bytes(len), Advice::DontNeed),
                     expected
                 );
                 for (_, page) in model.pages.range_mut(at..at + len) {
@@ -286,24 +350,58 @@ impl<F: PteFormat> Bench<F> {
                     }
                 }
             }
+            Step::Advise(_, at, len, advice) => self.advise(process, model, at, len, advice),
             Step::Remap(_, from, len, to) => self.remap(process, model, from, len, to),
             _ => unreachable!("not a change"),
         }
     }
 
+    /// Advice that changes nothing that the model knows.
+    fn advise(&self, process: &Process<F>, model: &Model, at: u64, len: u64, advice: Advice) {
+        let all =
+            |f: &dyn Fn(&Page) -> bool| (at..at + len).all(|n| model.pages.get(&n).is_some_and(f));
+        let populates = matches!(advice, Advice::PopulateRead | Advice::PopulateWrite);
+        // Populating copies what is an object's.
+        if populates && !all(&|p| p.prot.contains(RW) && matches!(p.backing, Backed::Anon(_))) {
+            return;
+        }
+        let result = process.advise(self.start(at), self.bytes(len), advice);
+        assert_eq!(
+            result,
+            if all(&|_| true) {
+                Ok(())
+            } else {
+                Err(Error::NoMem)
+            }
+        );
+        if advice == Advice::Cold {
+            let range = VirtRange::new(self.start(at), self.start(at + len));
+            self.world
+                .sim
+                .forgive(process.root(), range, Attrs::ACCESSED);
+        }
+    }
+
     fn remap(&self, process: &Process<F>, model: &mut Model, from: u64, len: u64, to: u64) {
         let one = process
-            .vma_at(start(from))
-            .is_some_and(|v| v.range.end >= start(from + len));
+            .vma_at(self.start(from))
+            .is_some_and(|v| v.range.end >= self.start(from + len));
         let overlap = from < to + len && to < from + len;
         let expected = match (overlap, one) {
             (true, _) => Err(Error::Inval),
             (_, false) => Err(Error::Fault),
-            _ => Ok(start(to)),
+            _ => Ok(self.start(to)),
         };
-        let bytes = len * PAGE_SIZE;
+        let bytes = self.bytes(len);
         assert_eq!(
-            process.remap(start(from), bytes, bytes, true, false, Some(start(to))),
+            process.remap(
+                self.start(from),
+                bytes,
+                bytes,
+                true,
+                false,
+                Some(self.start(to))
+            ),
             expected
         );
         if expected.is_ok() {
@@ -315,6 +413,19 @@ impl<F: PteFormat> Bench<F> {
     }
 }
 
+/// Folios may have the orders of which the bit is set.
+fn set_sizes<F: PteFormat>(world: &World<F>, orders: u32) {
+    world.mm.thp().controls.change(|settings| {
+        for (order, size) in settings.sizes.iter_mut().enumerate() {
+            *size = if orders & 1 << order != 0 {
+                SizeEnabled::Always
+            } else {
+                SizeEnabled::Never
+            };
+        }
+    });
+}
+
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -324,17 +435,48 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-fn play<F: PteFormat>(steps: &[Step], seed: u64, asids: usize, hardware_ad: bool) {
+/// What the machine and the memory manager are like in one case.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    seed: u64,
+    asids: usize,
+    hardware_ad: bool,
+    contpte: bool,
+    sizes: u32,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let asids = prop_oneof![Just(1), Just(3), Just(64)];
+    let contpte = prop::bool::weighted(0.8);
+    (any::<u64>(), asids, any::<bool>(), contpte, sizes()).prop_map(
+        |(seed, asids, hardware_ad, contpte, sizes)| Case {
+            seed,
+            asids,
+            hardware_ad,
+            contpte,
+            sizes,
+        },
+    )
+}
+
+fn play<F: PteFormat>(
+    shape: Shape,
+    frames: usize,
+    case: Case,
+    (first, steps): &(Option<Step>, Vec<Step>),
+) {
     let options = Options {
-        frames: 512,
-        asids,
-        hardware_ad,
-        seed,
+        frames,
+        asids: case.asids,
+        hardware_ad: case.hardware_ad,
+        seed: case.seed,
         ..Options::default()
     };
-    let mut bench = Bench::<F>::new(options);
+    let mut bench = Bench::<F>::new(options, shape);
+    bench.world.mm.switches().set_contpte(case.contpte);
+    set_sizes(&bench.world, case.sizes);
     let tables = bench.world.mm.counts().page_tables;
-    steps.iter().for_each(|step| bench.run(step));
+    first.iter().chain(steps).for_each(|step| bench.run(step));
     let Bench {
         world,
         processes,
@@ -357,21 +499,28 @@ fn play<F: PteFormat>(steps: &[Step], seed: u64, asids: usize, hardware_ad: bool
     world.check(&[], &[]);
 }
 
-proptest! {
-    #![proptest_config(config(300))]
+/// A test for each shape and format: cases, frames, steps.
+macro_rules! play {
+    ($($name:ident: $shape:ident, $cases:literal, $frames:literal, $steps:literal;)*) => {$(
+        mod $name {
+            use super::*;
+            proptest! {
+                #![proptest_config(config($cases))]
+                #[test]
+                fn x86_64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
+                    play::<arch_x86_64::pte::Format>($shape, $frames, case, &steps);
+                }
+                #[test]
+                fn aarch64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
+                    play::<arch_aarch64::pte::Format>($shape, $frames, case, &steps);
+                }
+            }
+        }
+    )*};
+}
 
-    #[test]
-    fn x86_64(steps in prop::collection::vec(step(), 1..160), seed in any::<u64>(), asids in prop_oneof![Just(1), Just(3), Just(64)]) {
-        play::<arch_x86_64::pte::Format>(&steps, seed, asids, true);
-    }
-
-    #[test]
-    fn aarch64(
-        steps in prop::collection::vec(step(), 1..160),
-        seed in any::<u64>(),
-        asids in prop_oneof![Just(1), Just(3), Just(64)],
-        hardware_ad in any::<bool>(),
-    ) {
-        play::<arch_aarch64::pte::Format>(&steps, seed, asids, hardware_ad);
-    }
+play! {
+    small: SMALL, 200, 512, 160;
+    middle: MIDDLE, 150, 4096, 160;
+    large: LARGE, 40, 16384, 120;
 }

@@ -1,12 +1,44 @@
 //! What may happen, at random: processes, pages, CPUs and objects are small numbers.
 
 use crate::common::RW;
+use mm::space::Advice;
 use mm::vma::Prot;
 use proptest::prelude::*;
 
-/// Pages that the processes play with; some straddle the end of a page table.
-pub const PAGES: u64 = 12;
+/// Pages of an object at most.
 const OBJECT_PAGES: u64 = 8;
+/// What a contiguous block has of pages, and 2 MiB of the pages of [`LARGE`].
+const BLOCK: u64 = 16;
+
+/// The part of the address space that the processes play with.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// What the steps call a page: so many real ones, of which the model knows one byte.
+    pub unit: u64,
+    /// How many of them; some straddle the end of a page table.
+    pub pages: u64,
+    /// How many a verb takes at most.
+    pub most: u64,
+}
+
+/// Single pages.
+pub const SMALL: Shape = Shape {
+    unit: 1,
+    pages: 12,
+    most: 6,
+};
+/// Room for folios of 16 to 128 KiB.
+pub const MIDDLE: Shape = Shape {
+    unit: 1,
+    pages: 64,
+    most: 36,
+};
+/// Room for folios of 2 MiB, in steps of 128 KiB.
+pub const LARGE: Shape = Shape {
+    unit: 32,
+    pages: 48,
+    most: 36,
+};
 
 /// Where a mapping's pages come from.
 #[derive(Clone, Copy, Debug)]
@@ -32,27 +64,99 @@ pub enum Step {
     Truncate(u8, u64),
     Write(u8, u64, u8),
     Punch(u8, u64),
+    /// A store to each of several pages.
+    Fill(u8, u8, u64, u64, u8),
+    /// A store next to what the model knows.
+    Poke(u8, u8, u64, u64),
+    Advise(u8, u64, u64, Advice),
+    /// The 2 MiB around a page, by MADV_COLLAPSE or as khugepaged does.
+    Collapse(u8, u64, bool),
+    SplitDeferred(u8),
+    Split(u8, u64, u64),
+    /// The switch `contpte`.
+    Contpte(bool),
+    /// The sizes that folios may have, one bit for each order.
+    Sizes(u32),
 }
 
 fn prot() -> impl Strategy<Value = Prot> {
     prop_oneof![4 => Just(RW), 2 => Just(Prot::READ), 1 => Just(Prot::empty()), 1 => Just(RW | Prot::EXEC)]
 }
 
-pub fn step() -> impl Strategy<Value = Step> {
-    let (p, at, len, cpu, o) = (0..3u8, 0..PAGES, 1..6u64, 0..2u8, 0..2u8);
-    let what = prop_oneof![3 => Just(What::Anon), 2 => o.clone().prop_map(What::Private), 2 => o.clone().prop_map(What::Shared)];
+/// Sets of orders: none, each alone, all together, any.
+pub fn sizes() -> impl Strategy<Value = u32> {
     prop_oneof![
-        4 => (p.clone(), at.clone(), len.clone(), prot(), what, any::<bool>()).prop_map(|(p, a, n, r, w, f)| Step::Map(p, a, n, r, w, f)),
+        Just(0),
+        (2..10u32).prop_map(|order| 1 << order),
+        Just(0x3fc),
+        any::<u32>()
+    ]
+}
+
+fn advice() -> impl Strategy<Value = Advice> {
+    use Advice::*;
+    prop::sample::select(vec![
+        Cold,
+        HugePage,
+        NoHugePage,
+        PopulateRead,
+        PopulateWrite,
+    ])
+}
+
+/// Where a verb begins: anywhere, or where a folio could.
+fn place(shape: Shape) -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..shape.pages,
+        (0..shape.pages.div_ceil(BLOCK)).prop_map(|n| n * BLOCK)
+    ]
+}
+
+/// How far it goes: a little, as far as a folio, or anything.
+fn length(shape: Shape) -> impl Strategy<Value = u64> {
+    let block = BLOCK.min(shape.most);
+    prop_oneof![1..6u64, Just(block), Just(2 * block), 1..shape.most]
+}
+
+/// Mostly the first process: the others are not always there.
+fn process() -> impl Strategy<Value = u8> {
+    prop_oneof![2 => Just(0u8), 1 => Just(1), 1 => Just(2)]
+}
+
+/// What a case begins with: all of it mapped, or nothing.
+pub fn begin(shape: Shape) -> impl Strategy<Value = Option<Step>> {
+    let all = Step::Map(0, 0, shape.pages, RW, What::Anon, false);
+    prop_oneof![3 => Just(Some(all)), 1 => Just(None)]
+}
+
+pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
+    let (p, at, len) = (
+        process().boxed(),
+        place(shape).boxed(),
+        length(shape).boxed(),
+    );
+    let (cpu, o) = (0..2u8, 0..2u8);
+    let what = prop_oneof![8 => Just(What::Anon), 2 => o.clone().prop_map(What::Private), 2 => o.clone().prop_map(What::Shared)];
+    prop_oneof![
+        3 => (p.clone(), at.clone(), len.clone(), prot(), what, prop::bool::weighted(0.3)).prop_map(|(p, a, n, r, w, f)| Step::Map(p, a, n, r, w, f)),
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unmap(p, a, n)),
-        2 => (p.clone(), at.clone(), len.clone(), prot()).prop_map(|(p, a, n, r)| Step::Protect(p, a, n, r)),
+        3 => (p.clone(), at.clone(), len.clone(), prot()).prop_map(|(p, a, n, r)| Step::Protect(p, a, n, r)),
         8 => (p.clone(), cpu.clone(), at.clone()).prop_map(|(p, c, a)| Step::Load(p, c, a)),
         12 => (p.clone(), cpu.clone(), at.clone(), 1..255u8).prop_map(|(p, c, a, b)| Step::Store(p, c, a, b)),
-        1 => (p.clone(), cpu, at.clone()).prop_map(|(p, c, a)| Step::Fetch(p, c, a)),
+        1 => (p.clone(), cpu.clone(), at.clone()).prop_map(|(p, c, a)| Step::Fetch(p, c, a)),
+        4 => (p.clone(), cpu.clone(), at.clone(), len.clone(), 1..255u8).prop_map(|(p, c, a, n, b)| Step::Fill(p, c, a, n, b)),
+        4 => (p.clone(), cpu, at.clone(), 0..shape.unit).prop_map(|(p, c, a, s)| Step::Poke(p, c, a, s)),
         2 => (p.clone(), at.clone(), 1..255u8).prop_map(|(p, a, b)| Step::KernelWrite(p, a, b)),
         2 => p.clone().prop_map(Step::Fork),
-        1 => p.clone().prop_map(Step::Exit),
+        2 => p.clone().prop_map(Step::Exit),
         2 => (p.clone(), at.clone(), len.clone(), at.clone()).prop_map(|(p, a, n, t)| Step::Remap(p, a, n, t)),
-        2 => (p, at, len).prop_map(|(p, a, n)| Step::DontNeed(p, a, n)),
+        2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::DontNeed(p, a, n)),
+        2 => (p.clone(), at.clone(), any::<bool>()).prop_map(|(p, a, now)| Step::Collapse(p, a, now)),
+        2 => p.clone().prop_map(Step::SplitDeferred),
+        1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
+        3 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
+        1 => any::<bool>().prop_map(Step::Contpte),
+        1 => sizes().prop_map(Step::Sizes),
         1 => (o.clone(), 0..=OBJECT_PAGES).prop_map(|(o, n)| Step::Truncate(o, n)),
         2 => (o.clone(), 0..OBJECT_PAGES, 1..255u8).prop_map(|(o, n, b)| Step::Write(o, n, b)),
         1 => (o, 0..OBJECT_PAGES).prop_map(|(o, n)| Step::Punch(o, n)),

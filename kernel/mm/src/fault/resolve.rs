@@ -121,7 +121,7 @@ impl<M: Machine> Fault<'_, M> {
     fn touch(&mut self, cursor: &mut Cursor<'_, M>) {
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let mut gather = Gather::new(self.mm, self.asid);
-        cursor.add_bits(&mut gather, bits);
+        cursor.add_bits(&mut gather, bits, self.vma.range);
         gather.finish();
     }
 

@@ -226,21 +226,34 @@ pub(super) fn unfold_range<M: Machine>(
     }
 }
 
-/// Adds `bits` to the entry at `index`, of a folded block to all of its entries, which stay folded. Returns the entries and how
-/// many are different now.
+/// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay folded. `area` is where the bits are
+/// right: a folded block may reach out of it, into one whose entries only happened to say the same, and WRITE is not for that.
+/// Returns the entries and how many writes it took.
 #[inline]
 pub(super) fn add_bits<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
-    index: usize,
-    bits: Attrs,
+    va: VirtAddr,
+    (bits, area): (Attrs, VirtRange),
+    gather: &mut Gather<'_, M>,
 ) -> (Range<usize>, u64) {
-    let entries = match entry::read_leaf(mm, table, index) {
-        Some((_, attrs, _)) if folded::<M>(attrs) && !mutant::on(Mutant::MarkOne) => {
-            block::<M>(index)
+    let index = Level::Pte.index(va);
+    let mut entries = index..index + 1;
+    if M::Pte::CONTIG_ORDER.is_some()
+        && let Some((_, attrs, _)) = entry::read_leaf(mm, table, index)
+        && folded::<M>(attrs)
+    {
+        let start = va.align_down(bytes::<M>());
+        let block_range = VirtRange {
+            start,
+            end: start + bytes::<M>(),
+        };
+        if bits.contains(Attrs::WRITE) && !area.covers(&block_range) {
+            unfold(mm, table, va, gather);
+        } else if !mutant::on(Mutant::MarkOne) {
+            entries = block::<M>(index);
         }
-        _ => index..index + 1,
-    };
+    }
     let add = |index| u64::from(entry::modify(mm, table, index, |_, attrs| attrs | bits));
     let written = entries.clone().map(add).sum();
     (entries, written)

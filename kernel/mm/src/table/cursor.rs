@@ -214,11 +214,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
     }
 
     /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays folded; the gather owes
-    /// the flush. Bits are only added: nothing that was allowed is taken away.
-    pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs) {
+    /// the flush. Bits are only added: nothing that was allowed is taken away. `area` is the VMA's range, which a block may
+    /// reach out of.
+    pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs, area: VirtRange) {
         let (table, index, level) = self.entry();
         let (from, written) = if level == Level::Pte {
-            contpte::add_bits(self.mm, table, index, bits)
+            contpte::add_bits(self.mm, table, self.va, (bits, area), gather)
         } else {
             let written = entry::modify_at(self.mm, self.entry(), |_, attrs| attrs | bits);
             (index..index + 1, u64::from(written))
@@ -227,6 +228,10 @@ impl<'a, M: Machine> Cursor<'a, M> {
         let start = self.va.align_down(level.bytes()).0 - (index - from.start) as u64 * PAGE_SIZE;
         let len = from.len() as u64 * level.bytes();
         gather.changed_range(VirtAddr(start), len, level);
+        if level == Level::Pte && bits.contains(Attrs::WRITE) {
+            // It may have been the last of its block.
+            contpte::fold(self.mm, table, self.va, gather);
+        }
     }
 
     /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was split by the caller.

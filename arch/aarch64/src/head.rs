@@ -88,7 +88,12 @@ _start:
     msr     S3_4_C1_C1_6, xzr       // HFGITR_EL2
     msr     S3_4_C3_C1_4, xzr       // HDFGRTR_EL2
     msr     S3_4_C3_C1_5, xzr       // HDFGWTR_EL2
-21: mrs     x0, id_aa64pfr0_el1
+21: mrs     x0, id_aa64mmfr1_el1
+    ubfx    x0, x0, #40, #4         // FEAT_HCX
+    cbz     x0, 23f
+    mov     x0, #(1 << 11)
+    msr     S3_4_C1_C2_2, x0        // HCRX_EL2.MSCEn: SETP and its like work in EL1
+23: mrs     x0, id_aa64pfr0_el1
     ubfx    x0, x0, #24, #4         // GIC system registers
     cbz     x0, 22f
     mrs     x0, S3_4_C12_C9_5       // ICC_SRE_EL2: SRE, Enable

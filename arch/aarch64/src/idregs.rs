@@ -124,6 +124,13 @@ pub(crate) fn has_rng() -> bool {
     regs::field(Id::Isar0.read(), 60) >= 1
 }
 
+/// FEAT_MOPS: memory is filled by SETP, SETM, SETE.
+#[inline]
+pub(crate) fn has_mops() -> bool {
+    // ID_AA64ISAR2_EL1.
+    regs::field(regs::read!("S3_0_C0_C6_2"), 16) >= 1
+}
+
 /// 16-bit ASIDs.
 pub(crate) fn has_asid16() -> bool {
     regs::field(Id::Mmfr0.read(), 4) == 2

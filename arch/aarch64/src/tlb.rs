@@ -4,7 +4,7 @@ use super::boot::DIRECT_MAP;
 use super::pte::bits;
 use super::{icache, idregs, regs};
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;
 use mm::arch::*;
 
@@ -40,10 +40,14 @@ fn mapped(frame: Pfn) -> *mut u8 {
 }
 
 #[inline]
-fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
-    assert!(index < TABLE_ENTRIES);
+fn slots(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
     // SAFETY: the memory manager owns the frame as a table; all its entries are only used through atomics.
-    unsafe { &*mapped(table).cast::<AtomicU64>().add(index) }
+    unsafe { &*mapped(table).cast() }
+}
+
+#[inline]
+fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
+    &slots(table)[index]
 }
 
 /// After an entry was written: the walker sees it. Kernel entries and tables may be used by the very next instruction; for
@@ -73,6 +77,29 @@ impl PhysMem for Hardware {
         written(raw);
     }
     #[inline]
+    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
+        if step == 0 || n == 1 {
+            icache::before_mapping(raw);
+        } else {
+            (0..n as u64).for_each(|i| icache::before_mapping(raw.wrapping_add(i * step)));
+        }
+        fence(Ordering::Release);
+        let mut next = raw;
+        for slot in &slots(table)[index..index + n] {
+            // After the fence: as in `store`.
+            slot.store(next, Ordering::Relaxed);
+            next = next.wrapping_add(step);
+        }
+        written(raw);
+    }
+    #[inline]
+    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
+        let entries = slots(table)[index..index + n].iter();
+        // Relaxed: nothing is done with what the entries point to.
+        let entries = entries.map(|entry| entry.load(Ordering::Relaxed));
+        agreeing(entries, raw, step, mask)
+    }
+    #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         icache::before_mapping(raw);
         // Both sides of the pair with `load`.
@@ -89,10 +116,18 @@ impl PhysMem for Hardware {
         Ok(())
     }
     fn zero(&self, first: Pfn, order: Order) {
+        let (start, end) = (mapped(first) as u64, mapped(first) as u64 + order.bytes());
         // DC ZVA zeroes 4 << BS bytes unless DZP forbids it.
         let id = regs::read!("dczid_el0");
-        let (start, end) = (mapped(first) as u64, mapped(first) as u64 + order.bytes());
-        if id & 1 << 4 == 0 {
+        if idregs::has_mops() {
+            // SAFETY: the frames are the caller's; the three instructions belong together and change what is named.
+            unsafe {
+                asm!(
+                    ".arch_extension mops", "setp [{at}]!, {n}!, xzr", "setm [{at}]!, {n}!, xzr", "sete [{at}]!, {n}!, xzr",
+                    at = inout(reg) start => _, n = inout(reg) order.bytes() => _, options(nostack),
+                );
+            }
+        } else if id & 1 << 4 == 0 {
             // SAFETY: the frames are the caller's, and blocks are at most 2 KiB, so whole frames are whole blocks.
             unsafe {
                 asm!(

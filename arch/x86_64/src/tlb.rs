@@ -4,7 +4,7 @@ use crate::boot::physical;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb, agreeing};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
@@ -33,10 +33,14 @@ fn reload_cr3() {
 }
 
 #[inline]
+fn entries(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
+    // SAFETY: a frame that the memory manager owns as a table, through the direct map; its entries are only used as atomics.
+    unsafe { &*physical::<[AtomicU64; TABLE_ENTRIES]>(table.start().0) }
+}
+
+#[inline]
 fn entry(table: Pfn, index: usize) -> &'static AtomicU64 {
-    debug_assert!(index < TABLE_ENTRIES);
-    // SAFETY: a frame that the memory manager owns as a table, through the direct map; the index stays inside it.
-    unsafe { AtomicU64::from_ptr(physical(table.start().0 + index as u64 * 8)) }
+    &entries(table)[index]
 }
 
 impl Machine for Hardware {
@@ -79,6 +83,22 @@ impl PhysMem for Hardware {
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         // Release pairs with `load`; the walker is coherent, and the way to user mode serialises.
         entry(table, index).store(raw, Ordering::Release);
+    }
+    #[inline]
+    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
+        let mut next = raw;
+        for entry in &entries(table)[index..index + n] {
+            // As in `store`.
+            entry.store(next, Ordering::Release);
+            next = next.wrapping_add(step);
+        }
+    }
+    #[inline]
+    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
+        let entries = entries(table)[index..index + n].iter();
+        // Relaxed: nothing is done with what the entries point to.
+        let entries = entries.map(|entry| entry.load(Ordering::Relaxed));
+        agreeing(entries, raw, step, mask)
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {

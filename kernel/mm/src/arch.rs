@@ -133,6 +133,12 @@ pub trait PhysMem: Send + Sync + 'static {
             raw = raw.wrapping_add(step);
         }
     }
+    /// How many entries from `index` on, at most `n`, are `raw`, `raw + step`, and so on in the bits of `mask`. What they
+    /// point to may only be used after a [`Self::load`].
+    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
+        let entries = (index..index + n).map(|index| self.load(table, index));
+        agreeing(entries, raw, step, mask)
+    }
     /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not lost.
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
     /// Replaces `old` by `new` in one step; `Err` carries what was there instead.
@@ -145,6 +151,18 @@ pub trait PhysMem: Send + Sync + 'static {
     fn read(&self, from: PhysAddr, into: &mut [u8]);
     /// Copies bytes in; the range may cross frames that lie side by side.
     fn write(&self, to: PhysAddr, from: &[u8]);
+}
+
+/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of `mask` ([`PhysMem::agree`]).
+#[inline]
+pub fn agreeing(entries: impl Iterator<Item = u64>, raw: u64, step: u64, mask: u64) -> usize {
+    let mut wanted = raw;
+    let agrees = |entry: &u64| {
+        let agrees = (entry ^ wanted) & mask == 0;
+        wanted = wanted.wrapping_add(step);
+        agrees
+    };
+    entries.take_while(agrees).count()
 }
 
 /// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.

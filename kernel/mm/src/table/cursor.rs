@@ -88,8 +88,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
         if self.pmd_is_empty() {
             return limit;
         }
-        let index = |va: VirtAddr| Level::Pte.index(va);
-        let (here, mut below, mut above) = (index(self.va), 0, 1);
+        let (first, pages) = (Level::Pte.index(limit.start), limit.pages() as usize);
+        // Mostly all of it is.
+        if entry::absent(self.mm, self.table, first, pages) == pages {
+            return limit;
+        }
+        let (here, mut below, mut above) = (Level::Pte.index(self.va), 0, 1);
         let most = (limit.end - self.va) / PAGE_SIZE;
         let least = (self.va - limit.start) / PAGE_SIZE;
         let absent = |at: usize| entry::is_absent(self.mm, self.table, at);

@@ -45,13 +45,19 @@ pub fn is_absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> bool {
 /// `raw`, counts.
 #[inline]
 pub fn alike<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, raw: u64, max: usize) -> usize {
-    let (mem, firm) = (mm.machine().mem(), !M::Pte::loose_bits(raw));
-    let (mut n, mut wanted) = (1, raw.wrapping_add(M::Pte::NEXT_FRAME));
-    while n < max && (mem.load(table, index + n) ^ wanted) & firm == 0 {
-        wanted = wanted.wrapping_add(M::Pte::NEXT_FRAME);
-        n += 1;
-    }
-    n
+    let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
+    let next = raw.wrapping_add(step);
+    1 + mm
+        .machine()
+        .mem()
+        .agree(table, index + 1, max.max(1) - 1, next, step, firm)
+}
+
+/// How many PTEs from `index` on, at most `max`, are absent.
+#[inline]
+pub fn absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, max: usize) -> usize {
+    let all = u64::MAX;
+    mm.machine().mem().agree(table, index, max, 0, 0, all)
 }
 
 /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU walks the table).

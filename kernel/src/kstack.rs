@@ -75,6 +75,14 @@ impl KernelStack {
     }
 }
 
+/// Gives back the stacks that are kept for the next threads.
+pub fn shrink() {
+    let mut pool = POOL.lock();
+    while let Some((slot, first)) = pool.ready.pop() {
+        pool.unmap(ManuallyDrop::new(KernelStack { slot, first }));
+    }
+}
+
 impl Drop for KernelStack {
     fn drop(&mut self) {
         let mut pool = POOL.lock();
@@ -82,13 +90,17 @@ impl Drop for KernelStack {
             pool.ready.push((self.slot, self.first));
             return;
         }
-        kernel_space().unmap(self.range());
-        mm().free_kernel(self.first, ORDER);
-        pool.free_slots.push(self.slot);
+        let (slot, first) = (self.slot, self.first);
+        pool.unmap(ManuallyDrop::new(KernelStack { slot, first }));
     }
 }
 
 impl Pool {
+    fn unmap(&mut self, stack: ManuallyDrop<KernelStack>) {
+        kernel_space().unmap(stack.range());
+        mm().free_kernel(stack.first, ORDER);
+        self.free_slots.push(stack.slot);
+    }
     fn take_slot(&mut self) -> Option<u32> {
         if let Some(slot) = self.free_slots.pop() {
             return Some(slot);

@@ -24,6 +24,7 @@ mod kstack;
 mod machine;
 mod panic;
 mod payload;
+mod pressure;
 mod random;
 mod ranks;
 mod sched;

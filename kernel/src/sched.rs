@@ -5,6 +5,7 @@
 
 use crate::arch::cpu;
 use crate::machine::AddressSpace;
+use crate::pressure;
 use crate::ranks;
 use crate::task::{Switch, Task, TaskState, Work};
 use crate::{timers, trap};
@@ -130,6 +131,9 @@ pub fn breathe() -> bool {
             task.count_involuntary_switch();
             yield_now();
         }
+        if task.work().contains(Work::MAKE_ROOM) {
+            pressure::refill(task);
+        }
         crate::signal::interrupts(task, TaskState::Killable)
     })
 }
@@ -233,6 +237,7 @@ pub fn exit() -> ! {
 
 /// Leaves the boot stack for the first thread.
 pub fn start() -> ! {
+    empty_space();
     let first = next_task();
     let mut cpu = CPU.lock();
     activate_for(&mut cpu, &first);
@@ -246,10 +251,14 @@ pub fn start() -> ! {
 
 /// Leaves the running process's address space, which is about to go: the hardware gets an empty one.
 pub fn activate_none() {
+    activate(empty_space());
+}
+
+/// Made before the first thread runs: when a process ends because there is no memory, there is none for this either.
+fn empty_space() -> &'static Arc<AddressSpace> {
     static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
-    let empty = EMPTY.call_once(|| {
+    EMPTY.call_once(|| {
         let space = AddressSpace::new(crate::machine::mm());
         Arc::new(space.expect("memory for an empty address space"))
-    });
-    activate(empty);
+    })
 }

@@ -2,9 +2,10 @@
 
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::errno::Errno;
+use crate::machine::mm;
 use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::task::{self, Task, Work};
-use crate::{fs, sched, syscall, timers};
+use crate::{fs, pressure, sched, syscall, timers};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
@@ -64,6 +65,9 @@ fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, interrupted: Optio
         task.count_involuntary_switch();
         sched::yield_now();
     }
+    if work.contains(Work::MAKE_ROOM) {
+        pressure::refill(task);
+    }
     if work.contains(Work::OUT_OF_MEMORY) {
         task.clear_work(Work::OUT_OF_MEMORY);
         out_of_memory(task);
@@ -75,12 +79,17 @@ fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, interrupted: Optio
 
 /// A page fault in user mode: resolved, or a signal.
 fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
-    let info = match resolve(task, addr, access, Mode::User) {
-        Resolution::Done => return,
-        Resolution::NotMapped => SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
-        Resolution::Denied => SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
-        Resolution::Bus => SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
-        Resolution::NoMem => return out_of_memory(task),
+    let mut attempt = 0;
+    let info = loop {
+        match resolve(task, addr, access, Mode::User) {
+            Resolution::Done => return,
+            Resolution::NotMapped => break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
+            Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
+            Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
+            Resolution::NoMem if pressure::make_room(task, attempt) => attempt += 1,
+            // It is to end.
+            Resolution::NoMem => return,
+        }
     };
     signal::force(task, info);
 }
@@ -97,7 +106,7 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access, mode: Mode) -> Resolutio
     resolution
 }
 
-/// No memory for a page that the program may use: nothing can be done but to end it.
+/// No memory for a fault inside a system call, which could not wait for some: the call has failed, and the program with it.
 fn out_of_memory(task: &Arc<Task>) {
     log::warn!(
         "out of memory: killed {}[{}]",
@@ -148,9 +157,14 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let Some(task) = sched::current() else {
         return false;
     };
-    let resolution = resolve(&task, addr, access, Mode::Kernel);
+    let mut resolution = resolve(&task, addr, access, Mode::Kernel);
     if resolution == Resolution::NoMem {
-        task.add_work(Work::OUT_OF_MEMORY);
+        pressure::reclaim_under_locks(&task);
+        resolution = mm().urgently(|| resolve(&task, addr, access, Mode::Kernel));
+        task.add_work(match resolution {
+            Resolution::NoMem => Work::OUT_OF_MEMORY,
+            _ => Work::MAKE_ROOM,
+        });
     }
     resolution == Resolution::Done
 }

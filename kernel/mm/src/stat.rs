@@ -15,6 +15,8 @@ macro_rules! events {
 }
 
 events! {
+    /// Times that frames could not be had without which something fails: a page or a table, a kernel stack, heap.
+    AllocStall = "allocstall_normal",
     /// Page faults, of user mode and of the kernel in user memory.
     Fault = "pgfault",
     /// Faults that waited for a device: none, all files are in memory.

@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fs::file::OpenFile;
 use crate::fs::process;
-use crate::fs::room;
+use crate::pressure::room;
 use crate::ranks;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

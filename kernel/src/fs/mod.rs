@@ -30,7 +30,6 @@ pub mod pseudo;
 mod quota;
 pub mod ramfile;
 mod ramfs;
-mod room;
 pub mod sys;
 mod text;
 pub mod tree;

@@ -3,7 +3,8 @@
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
-use crate::fs::{process, room};
+use crate::fs::process;
+use crate::pressure::room;
 use crate::ranks;
 use crate::uaccess;
 use crate::wait::WaitQueue;

@@ -10,7 +10,7 @@ use crate::fs::mount::{self, FileSystem};
 use crate::fs::pipe::Pipe;
 use crate::fs::quota::Quota;
 use crate::fs::ramfile::RamFile;
-use crate::fs::room;
+use crate::pressure::room;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

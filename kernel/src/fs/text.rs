@@ -3,7 +3,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::io::Sink;
-use crate::fs::room;
+use crate::pressure::room;
 use alloc::vec::Vec;
 use core::fmt;
 

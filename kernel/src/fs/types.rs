@@ -3,8 +3,9 @@
 use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
 use crate::fs::quota::Quota;
-use crate::fs::{devices, proc, ramfs, room, sys};
+use crate::fs::{devices, proc, ramfs, sys};
 use crate::machine::mm;
+use crate::pressure::room;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
 

@@ -3,6 +3,7 @@
 use crate::arch::pte::Format;
 use crate::errno::{Errno, Result};
 use crate::machine::{AddressSpace, Hw, Object, mm};
+use crate::pressure::room;
 use crate::task::Task;
 use crate::uaccess;
 use alloc::sync::Arc;
@@ -55,6 +56,7 @@ pub fn mmap(
         return Err(Errno::EINVAL);
     }
     let len = pages_up(len)?;
+    room::check(Errno::ENOMEM)?;
     if offset
         .checked_add(len)
         .is_none_or(|end| end > i64::MAX as u64)
@@ -157,6 +159,7 @@ pub fn mprotect(task: &Task, addr: u64, len: u64, prot_bits: u64) -> Result<u64>
     if len == 0 {
         return Ok(0);
     }
+    room::check(Errno::ENOMEM)?;
     space(task).protect(start, pages_up(len)?, prot(prot_bits))?;
     Ok(0)
 }
@@ -184,6 +187,7 @@ pub fn mremap(
     {
         return Err(Errno::EINVAL);
     }
+    room::check(Errno::ENOMEM)?;
     let start = aligned(old)?;
     let target = if fixed { Some(aligned(new)?) } else { None };
     let (old_len, new_len) = (

@@ -24,6 +24,8 @@ pub use unknown::{CallSet, unknown};
 
 use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
+use crate::machine::mm;
+use crate::pressure::{self, room};
 use crate::task::Task;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -58,6 +60,7 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
     let args = user.syscall_args();
     let result = match Sysno::new(number as usize) {
+        Some(sysno) if needs_memory(sysno) => insist(sysno, Call { task, user, args }),
         Some(sysno) => dispatch(sysno, Call { task, user, args }),
         None => unknown::report(task, number, None),
     };
@@ -68,6 +71,50 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     }
     task.restart_deadline.store(0, Relaxed);
     None
+}
+
+/// Calls that change nothing when they fail with ENOMEM, and that programs rely on.
+fn needs_memory(sysno: Sysno) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if matches!(sysno, Sysno::fork | Sysno::vfork) {
+        return true;
+    }
+    matches!(
+        sysno,
+        Sysno::clone
+            | Sysno::clone3
+            | Sysno::execve
+            | Sysno::execveat
+            | Sysno::mmap
+            | Sysno::munmap
+            | Sysno::mprotect
+            | Sysno::mremap
+            | Sysno::madvise
+            | Sysno::mlock
+            | Sysno::mlock2
+            | Sysno::mlockall
+    )
+}
+
+/// Does a call, again when there were no frames for it and some could be won. Other reasons for ENOMEM (a limit, nothing
+/// mapped) are told at once.
+fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
+    let Call { task, user, args } = call;
+    let mut attempt = 0;
+    loop {
+        let stalls = mm().stalls();
+        let again = Call {
+            task,
+            user: &mut *user,
+            args,
+        };
+        let result = dispatch(sysno, again);
+        let short = || mm().stalls() != stalls || room::check(Errno::ENOMEM).is_err();
+        if result != Err(Errno::ENOMEM) || !short() || !pressure::make_room(task, attempt) {
+            return result;
+        }
+        attempt += 1;
+    }
 }
 
 /// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART says, signal(7).

@@ -6,6 +6,7 @@ use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
 use crate::kstack::KernelStack;
 use crate::machine::AddressSpace;
+use crate::pressure::room;
 use crate::sched;
 use crate::signal::{Handlers, LAST};
 use crate::uaccess;
@@ -82,6 +83,7 @@ impl CloneRequest {
 /// Makes a child or a thread like the running one; returns its number. EAGAIN at RLIMIT_NPROC, ENOMEM.
 pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
+    room::check(Errno::ENOMEM)?;
     if request.has(abi::CLONE_PARENT) && parent.process().pid() == 1 {
         return Err(Errno::EINVAL);
     }

@@ -4,7 +4,7 @@ use super::{Process, Task, Work, table};
 use crate::arch::cpu;
 use crate::klog::Console;
 use crate::signal::{self, SIGCHLD, SigInfo};
-use crate::{futex, sched, uaccess};
+use crate::{futex, pressure, sched, uaccess};
 use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
@@ -116,6 +116,7 @@ fn release_space(process: &Process) {
     sched::activate_none();
     let space = process.replace_space(None);
     drop(space);
+    pressure::memory_is_back();
 }
 
 /// The last thread has ended.

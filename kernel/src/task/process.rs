@@ -7,6 +7,7 @@ use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::fs::ExecFile;
 use crate::machine::AddressSpace;
+use crate::pressure::Adjustment;
 use crate::ranks;
 use crate::signal::{Handlers, Pending, SIGCHLD, SigSet, StopState};
 use crate::timers;
@@ -62,6 +63,8 @@ pub struct Process {
     pub(super) children_faults: AtomicU64,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub(crate) no_new_privs: AtomicBool,
+    /// /proc/PID/oom_score_adj.
+    pub(crate) oom: Adjustment,
     /// A child has ended, stopped or gone on.
     pub child_events: WaitQueue,
     /// The process has ended (pidfd).
@@ -109,6 +112,7 @@ impl Process {
             faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
+            oom: Adjustment::default(),
             child_events: WaitQueue::new(),
             exit_events: WaitQueue::new(),
             signal_queue: WaitQueue::new(),
@@ -127,7 +131,8 @@ impl Process {
         handlers: Arc<Handlers>,
         exit_signal: i32,
     ) -> Self {
-        let child = Self::first(pid, space, self.limits());
+        let mut child = Self::first(pid, space, self.limits());
+        child.oom = self.oom.inherit();
         child.ppid.store(self.pid, Relaxed);
         child.pgid.store(self.pgid(), Relaxed);
         child.sid.store(self.sid(), Relaxed);

@@ -67,6 +67,8 @@ bitflags::bitflags! {
         const RESTORE_MASK = 1 << 3;
         /// There was no memory for a fault in a system call: it is to be killed.
         const OUT_OF_MEMORY = 1 << 4;
+        /// A fault in a system call has used the reserve: it is to be made up for.
+        const MAKE_ROOM = 1 << 5;
     }
 }
 

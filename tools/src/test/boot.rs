@@ -212,6 +212,20 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
             ..Case::new(name, None, says, 0)
         });
     }
+    cases.push(Case {
+        words: "quiet quire.noinput -- sh -c \"hog; hog --times 100; echo the shell lives on\"",
+        mem: "48M",
+        ..Case::new(
+            "out_of_memory",
+            None,
+            &[
+                "Out of memory: Killed process",
+                "hog: 100 turns, 0 went wrong",
+                "the shell lives on",
+            ],
+            0,
+        )
+    });
     cases.extend(machines(arch, &sound));
     for (name, sin) in [
         ("illegal_instruction", Sin::Illegal),

@@ -59,7 +59,7 @@ pub fn run_on_host(job: &Job<'_>) -> Result<()> {
     if job.list || job.filter != "*" {
         let listed = Command::new(&program).arg("--list").output()?;
         match choose(job, &prefix, &String::from_utf8_lossy(&listed.stdout)) {
-            Some(names) => command.args(names.split(' ')),
+            Some(names) => command.args(names.split_whitespace()),
             None => return Ok(()),
         };
     }
@@ -87,16 +87,20 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
     };
-    let names = listed
-        .lines()
-        .filter(is_name)
-        .filter(|name| job.wants(&format!("{prefix}.{name}")));
-    let names: Vec<&str> = names.collect();
+    let all: Vec<&str> = listed.lines().filter(is_name).collect();
+    let wanted = |name: &&str| job.wants(&format!("{prefix}.{name}"));
+    let names: Vec<&str> = all.iter().copied().filter(wanted).collect();
     if job.list {
         names.iter().for_each(|name| println!("{prefix}.{name}"));
         return None;
     }
-    (!names.is_empty()).then(|| names.join(" "))
+    // All of them need no names, which would not fit on a kernel's command line.
+    let words = if names.len() == all.len() {
+        String::new()
+    } else {
+        names.join(" ")
+    };
+    (!names.is_empty()).then_some(words)
 }
 
 /// Passes results on as they come.

@@ -10,7 +10,7 @@ use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
 use crate::asid::AsidPool;
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
-use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, rank};
 use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Mm<M: Machine> {
     pub(super) deferred: Deferred,
     pub(super) huge_zero: HugeZero,
     stats: Stats,
+    /// How many calls of [`Mm::urgently`] run.
+    urgent: AtomicU32,
     thp: Thp,
     switches: Switches,
     asids: Lock<AsidPool, { rank::ASID }>,
@@ -84,6 +86,7 @@ impl<M: Machine> Mm<M> {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
             huge_zero: HugeZero::new(),
+            urgent: AtomicU32::new(0),
             thp: Thp::default(),
             switches: Switches::default(),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
@@ -152,11 +155,38 @@ impl<M: Machine> Mm<M> {
         let pfn = self
             .allocator
             .alloc(&self.frames, cpu, order, kind, who)
+            .or_else(|| self.stalled(order, kind, who))
             .ok_or(OutOfMemory)?;
         if cfg!(debug_assertions) {
             self.check_poison(pfn, order);
         }
         Ok(pfn)
+    }
+    /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its place), and tries the
+    /// reserve when it is urgent.
+    #[cold]
+    fn stalled(&self, order: Order, kind: Kind, who: For) -> Option<Pfn> {
+        if order > Order(0) && (who != For::Kernel || order > Order(3)) {
+            return None;
+        }
+        self.count(Event::AllocStall, 1);
+        let urgent = who == For::User && self.urgent.load(Ordering::Relaxed) > 0;
+        let allocator = urgent.then_some(&self.allocator)?;
+        let cpu = self.machine.cpu().id();
+        allocator.alloc(&self.frames, cpu, order, kind, For::Urgent)
+    }
+    /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait. The caller makes up for
+    /// it as soon as it can.
+    pub fn urgently<R>(&self, f: impl FnOnce() -> R) -> R {
+        // Relaxed: an allocation on another CPU at the same time may have a part of it, too.
+        self.urgent.fetch_add(1, Ordering::Relaxed);
+        let result = f();
+        self.urgent.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+    /// How often that happened: who compares before and after learns why a call failed.
+    pub fn stalls(&self) -> u64 {
+        self.stats.get(Event::AllocStall as usize)
     }
     /// One zeroed frame for a page table or for user memory.
     #[inline]

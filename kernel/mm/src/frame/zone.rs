@@ -11,6 +11,8 @@ use crate::sync::{AtomicBool, Lock, Ordering, rank};
 pub enum For {
     /// User memory and its page tables: leaves the reserve alone.
     User,
+    /// The same, where nobody can wait for memory: leaves half of the reserve alone.
+    Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,
 }
@@ -89,6 +91,10 @@ impl Zone {
     pub fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
+    /// Whether there is nothing for user memory.
+    pub fn is_short(&self) -> bool {
+        self.for_whom(&self.buddy.lock(), For::User) == 0
+    }
     /// Looks at the free lists under the lock.
     pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
         f(&self.buddy.lock())
@@ -110,8 +116,8 @@ impl Zone {
         self.note(&buddy);
         pfn
     }
-    /// Takes blocks of 2^order frames for a CPU's list and answers how many. The kernel gets one out of the reserve, not a
-    /// stock that users could take afterwards.
+    /// Takes blocks of 2^order frames for a CPU's list and answers how many. Out of the reserve comes one, not a stock that
+    /// users could take afterwards.
     pub(super) fn alloc_many(
         &self,
         table: &FrameTable,
@@ -122,7 +128,7 @@ impl Zone {
     ) -> usize {
         let mut buddy = self.buddy.lock();
         let users = self.for_whom(&buddy, For::User) >> order.0;
-        let least = u64::from(who == For::Kernel);
+        let least = u64::from(who != For::User && self.for_whom(&buddy, who) >> order.0 > 0);
         let wanted = users.max(least).min(into.len() as u64) as usize;
         let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
         self.note(&buddy);
@@ -142,6 +148,7 @@ impl Zone {
     fn for_whom(&self, buddy: &Buddy, who: For) -> u64 {
         match who {
             For::User => buddy.free_frames().saturating_sub(self.marks.min),
+            For::Urgent => buddy.free_frames().saturating_sub(self.marks.min / 2),
             For::Kernel => buddy.free_frames(),
         }
     }

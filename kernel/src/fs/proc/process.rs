@@ -7,6 +7,8 @@ use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::Text;
 use crate::fs::ramfs::NoBytes;
+use crate::machine::mm;
+use crate::pressure;
 use crate::task::{self, Process};
 use alloc::format;
 use alloc::sync::Arc;
@@ -52,12 +54,21 @@ pub const FILES: &[Item] = &[
     ("limits", Make::Show(status::limits)),
     ("mounts", Make::Show(mounts::mounts)),
     ("mountinfo", Make::Show(mounts::mountinfo)),
-    ("oom_score", Make::Show(|_, out| out.is(0))),
+    (
+        "oom_score",
+        Make::Show(|s, out| out.is(pressure::score_of(&s.process, mm().counts().total))),
+    ),
     (
         "oom_score_adj",
-        Make::Knob(|_, out| out.is(0), accept_number),
+        Make::Knob(|s, out| out.is(s.process.oom.get()), set_oom_score_adj),
     ),
-    ("oom_adj", Make::Knob(|_, out| out.is(0), accept_number)),
+    (
+        "oom_adj",
+        Make::Knob(
+            |s, out| out.is(s.process.oom.get() * 17 / 1000),
+            set_oom_adj,
+        ),
+    ),
     ("wchan", Make::Show(|_, out| out.is_bare("0"))),
     ("io", Make::Show(status::io)),
     ("loginuid", Make::Show(|_, out| out.is_bare("4294967295"))),
@@ -78,6 +89,25 @@ pub const FILES: &[Item] = &[
 
 fn accept_number(_: &Subject, text: &str) -> Result {
     text.parse::<i64>().map(drop).map_err(|_| Errno::EINVAL)
+}
+
+/// Only root may make a process less likely to be ended.
+fn set_oom_score_adj(subject: &Subject, text: &str) -> Result {
+    let value: i64 = text.parse().map_err(|_| Errno::EINVAL)?;
+    let root = task::current().process().credentials(|c| c.euid() == 0);
+    if !root && value < i64::from(subject.process.oom.get()) {
+        return Err(Errno::EACCES);
+    }
+    subject.process.oom.set(value)
+}
+
+/// The older scale: -17 (never) to 15.
+fn set_oom_adj(subject: &Subject, text: &str) -> Result {
+    match text.parse() {
+        Ok(15) => set_oom_score_adj(subject, "1000"),
+        Ok(n @ -17..=14) => set_oom_score_adj(subject, &format!("{}", n * 1000 / 17)),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 fn context(subject: &Subject) -> Result<Arc<crate::fs::FsContext>> {

@@ -3,6 +3,7 @@
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::machine::mm;
+use crate::pressure;
 use mm::arch::Level;
 use mm::thp::stats::Stat;
 
@@ -124,7 +125,10 @@ pub fn show(out: &mut Text) -> Result {
         out.line(format_args!("{name} {value}"));
     }
     for name in EVENTS {
-        let value = thp(name).or_else(|| mm().event(name));
+        let value = match *name {
+            "oom_kill" => Some(pressure::kills()),
+            name => thp(name).or_else(|| mm().event(name)),
+        };
         out.line(format_args!("{name} {}", value.unwrap_or(0)));
     }
     Ok(())

@@ -83,7 +83,8 @@ fn thp_sizes() -> Outcome {
         }
     }
     let mut wanted: Vec<String> = sizes().collect();
-    (found.sort(), wanted.sort());
+    found.sort();
+    wanted.sort();
     check_eq!(found, wanted);
     for size in sizes() {
         chosen(&format!("{size}/enabled"))?;

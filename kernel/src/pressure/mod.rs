@@ -1,0 +1,120 @@
+//! When memory is short: what can be given back is given back, then the largest process ends. The kernel itself lives on
+//! what user memory leaves to it (`mm`'s reserve), and refuses programs before that is gone ([`room`]).
+//!
+//! ```text
+//! no memory for a fault, fork, mmap ...
+//!    |  first time: reclaim(), try again
+//!    |  again: is somebody on the way out already?  no: choose one, tell, SIGKILL
+//!    |  wait until its memory is back, try again
+//!    v  or until this thread is to end itself
+//! ```
+
+mod report;
+pub mod room;
+mod victim;
+
+pub use victim::{Adjustment, score_of};
+
+use crate::kstack;
+use crate::machine::mm;
+use crate::ranks;
+use crate::signal::{self, SIGKILL, SigInfo};
+use crate::task::{self, Process, Task, TaskState, Work};
+use crate::wait::WaitQueue;
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::frame::zone::Zone;
+use mm::sync::Lock;
+
+/// Who was chosen last; it may have ended since.
+static VICTIM: Lock<Option<Weak<Process>>, { ranks::PROCESS_TABLE }> = Lock::new(None);
+/// An address space has ended.
+static MEMORY_IS_BACK: WaitQueue = WaitQueue::new();
+static KILLS: AtomicU64 = AtomicU64::new(0);
+
+/// Processes that ended because memory was short (`oom_kill` in /proc/vmstat).
+pub fn kills() -> u64 {
+    KILLS.load(Relaxed)
+}
+
+/// There was no memory for what the running thread does, for the `attempt`-th time (from 0). `true`: it may try again;
+/// `false`: it is to end. May sleep, so no lock may be held.
+pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
+    if task.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
+        return false;
+    }
+    if attempt == 0 {
+        reclaim();
+        return true;
+    }
+    let Some(victim) = dying().or_else(|| kill_one(task)) else {
+        return false;
+    };
+    MEMORY_IS_BACK
+        .wait_killable(|| victim.space().is_none().then_some(()))
+        .is_ok()
+}
+
+/// The running thread's system call has used the reserve: brings that back. May sleep, so no lock may be held.
+pub fn refill(task: &Arc<Task>) {
+    task.clear_work(Work::MAKE_ROOM);
+    for attempt in 0..2 {
+        if !mm().allocator().zones().iter().all(Zone::is_short) || !make_room(task, attempt) {
+            return;
+        }
+    }
+}
+
+/// Gives back what nobody misses: kernel stacks kept for later, pages of large folios that are not mapped any more, and what
+/// the per-CPU lists hold.
+pub fn reclaim() {
+    kstack::shrink();
+    task::for_each_space(|space| {
+        space.split_deferred();
+    });
+    mm().drain_pcp();
+}
+
+/// The part of [`reclaim`] that may be done under any lock of the kernel crate below [`ranks::KERNEL_STACKS`].
+pub fn reclaim_under_locks(task: &Task) {
+    kstack::shrink();
+    task.process().with_space(|space| space.split_deferred());
+    mm().drain_pcp();
+}
+
+/// An address space has ended: who waits for memory looks again.
+pub fn memory_is_back() {
+    MEMORY_IS_BACK.wake_all();
+}
+
+/// The process that was chosen, while it still has its memory.
+fn dying() -> Option<Arc<Process>> {
+    let chosen = VICTIM.lock().as_ref().and_then(Weak::upgrade);
+    chosen.filter(|process| process.space().is_some())
+}
+
+/// Chooses a process and ends it, and who shares its memory. `None`: there is nobody but PID 1 and those that asked to be
+/// spared, so the running one ends, whoever it is.
+fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
+    let total = mm().counts().total;
+    report::shortage(task, total);
+    let Some(victim) = victim::choose(total) else {
+        log::error!(
+            "Out of memory and no killable processes: {} ends",
+            task.process().pid()
+        );
+        signal::kill_current(task);
+        return None;
+    };
+    report::killed(&victim);
+    KILLS.fetch_add(1, Relaxed);
+    *VICTIM.lock() = Some(Arc::downgrade(&victim));
+    let space = victim.space();
+    for process in task::processes() {
+        let shares = process.with_space(|own| space.as_ref().is_some_and(|s| Arc::ptr_eq(s, own)));
+        if shares == Some(true) || Arc::ptr_eq(&process, &victim) {
+            signal::send_process(&process, SigInfo::kernel(SIGKILL));
+        }
+    }
+    Some(victim)
+}

@@ -1,9 +1,19 @@
 //! Mutants: one broken rule each, that the checks must catch. A test of the tests, behind the feature `mutants`, which only
 //! the simulated machine's tests turn on; without it [`on`] is the constant `false` and nothing is left of them.
 
-/// A rule that is broken while the mutant is on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A rule that is broken while the mutant is on.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutant { $($(#[$doc])* $name,)* }
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$name),*];
+        }
+    };
+}
+
+mutants! {
     /// A part of a folded block changes and the block stays folded.
     NoUnfold,
     /// A block folds though its first frame is not aligned to the block.
@@ -22,30 +32,26 @@ pub enum Mutant {
     AccessedLost,
     /// Folding and unfolding forget that the block was written.
     DirtyLost,
-    /// Software marks one entry of a folded block dirty, and not the others.
+    /// How a folded block was used is read from one of its entries.
+    ReadOne,
+    /// Software marks one entry of a folded block, and not the others.
     MarkOne,
-    /// A verb asks for no flush of what it changed (zap, protect, fork).
+    /// A fault gives WRITE to all of a folded block that lies in two areas.
+    WriteOutside,
+    /// A verb asks for no flush of what it changed.
     NoFlush,
     /// A verb asks only for the flush of the first page of each run that it changed.
     FlushFirstPage,
-}
-
-impl Mutant {
-    /// All of them.
-    pub const ALL: &'static [Mutant] = &[
-        Mutant::NoUnfold,
-        Mutant::FoldMisaligned,
-        Mutant::FoldNonUniform,
-        Mutant::FoldAcrossFolios,
-        Mutant::FoldWithoutBreak,
-        Mutant::UnfoldWithoutBreak,
-        Mutant::BreakWithoutFlush,
-        Mutant::AccessedLost,
-        Mutant::DirtyLost,
-        Mutant::MarkOne,
-        Mutant::NoFlush,
-        Mutant::FlushFirstPage,
-    ];
+    /// A flush goes in steps of 2 MiB, whatever changed.
+    FlushWideStride,
+    /// A table is taken out and pointers to it stay cached.
+    KeepPointers,
+    /// A PMD leaf becomes PTEs without the flush between.
+    SplitWithoutFlush,
+    /// PTEs become a PMD leaf without the flush between.
+    CollapseWithoutFlush,
+    /// A copied page comes in the place of the old one without the flush between.
+    CopyWithoutFlush,
 }
 
 #[cfg(feature = "mutants")]

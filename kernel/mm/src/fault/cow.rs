@@ -5,6 +5,7 @@ use super::resolve::Fault;
 use crate::addr::Pfn;
 use crate::arch::{Level, Machine, PteFormat};
 use crate::folio::Folio;
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
@@ -40,7 +41,7 @@ impl<M: Machine> Fault<'_, M> {
         let (pfn, attrs) = (folio.pfn(), self.attrs());
         let mut gather = Gather::new(self.mm, self.asid);
         cursor.take(&mut gather);
-        if M::Pte::BREAK_BEFORE_MAKE {
+        if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
             // arm64: a live entry gets another frame only through an absent one and a flush.
             gather.flush();
         }

@@ -7,6 +7,7 @@ use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 use crate::tlb::{Gather, Removed};
@@ -97,7 +98,9 @@ pub fn collapse<M: Machine>(
     };
     entry::clear(mm, pmd, index);
     gather.unhooked(start, Level::Pte);
-    gather.flush();
+    if !mutant::on(Mutant::CollapseWithoutFlush) {
+        gather.flush();
+    }
     copy_pages(mm, table, start, &folio, gather);
     mm.frames().get(table).set_live(0);
     gather.table(start, Level::Pte, table);

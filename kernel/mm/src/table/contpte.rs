@@ -83,7 +83,7 @@ pub(super) fn seen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, attrs: Attr
     }
     let mut all = attrs - Attrs::CONTIG;
     for other in block::<M>(index) {
-        if all.contains(USED) {
+        if all.contains(USED) || mutant::on(Mutant::ReadOne) {
             break;
         }
         if let Some((_, attrs, _)) = entry::read_leaf(mm, table, other) {
@@ -248,7 +248,8 @@ pub(super) fn add_bits<M: Machine>(
             start,
             end: start + bytes::<M>(),
         };
-        if bits.contains(Attrs::WRITE) && !area.covers(&block_range) {
+        let outside = !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside);
+        if bits.contains(Attrs::WRITE) && outside {
             unfold(mm, table, va, gather);
         } else if !mutant::on(Mutant::MarkOne) {
             entries = block::<M>(index);

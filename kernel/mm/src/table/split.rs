@@ -6,6 +6,7 @@ use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
@@ -51,7 +52,9 @@ pub fn split_leaf<M: Machine>(
     };
     gather.changed_leaf(start, Level::Pmd);
     // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A, 4.10.2.3).
-    gather.flush();
+    if !mutant::on(Mutant::SplitWithoutFlush) {
+        gather.flush();
+    }
     if pfn == mm.huge_zero_page() {
         // Its pages are not mapped one by one: the small zero page is, which is not counted.
         for index in 0..TABLE_ENTRIES {

@@ -3,6 +3,7 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Asid, Level, Machine, Tlb};
 use crate::frame::{Kind, Mm};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::PMD_ORDER;
@@ -75,6 +76,14 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// Notes that live leaves of `level` for `len` bytes from `va` on were changed.
     #[inline]
     pub fn changed_range(&mut self, va: VirtAddr, len: u64, level: Level) {
+        if mutant::on(Mutant::NoFlush) {
+            return;
+        }
+        let len = if mutant::on(Mutant::FlushFirstPage) {
+            PAGE_SIZE
+        } else {
+            len
+        };
         self.start = self.start.min(va);
         self.end = self.end.max(va + len);
         self.stride = self.stride.min(level);
@@ -122,10 +131,16 @@ impl<'a, M: Machine> Gather<'a, M> {
         if self.live && self.start < self.end {
             self.mm.count(Event::FlushRange, 1);
             let range = VirtRange::new(self.start, self.end);
+            let stride = if mutant::on(Mutant::FlushWideStride) {
+                Level::Pmd
+            } else {
+                self.stride
+            };
+            let tables = self.tables && !mutant::on(Mutant::KeepPointers);
             self.mm
                 .machine()
                 .tlb()
-                .flush_range(self.asid, range, self.stride, self.tables);
+                .flush_range(self.asid, range, stride, tables);
         }
         (self.start, self.end) = (VirtAddr(u64::MAX), VirtAddr(0));
         (self.stride, self.tables) = (Level::Pud, false);

@@ -1,0 +1,266 @@
+//! A test of the tests: the memory manager with one rule broken, and the checks must say which. `mm::mutant` lists the rules.
+
+mod common;
+
+use arch_sim::{Options, Process, World};
+use common::*;
+use mm::addr::{PAGE_SIZE, VirtRange};
+use mm::arch::{Attrs, PteFormat};
+use mm::mutant::{self, Mutant};
+use mm::space::Advice;
+use mm::thp::controls::SizeEnabled;
+use mm::vma::Prot;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+type Arm = arch_aarch64::pte::Format;
+type X86 = arch_x86_64::pte::Format;
+
+const BLOCK: u64 = 16;
+const HUGE: u64 = 512;
+/// What the checks say of a missing break-before-make.
+const LIVE: &str = "break-before-make";
+const FLUSH: &str = "missed flush";
+
+/// A machine whose folios have this order, and a process that has written each page of an area there.
+fn written<F: PteFormat>(order: u8, pages: u64, hardware_ad: bool) -> (World<F>, Process<F>) {
+    let world = World::<F>::new(Options {
+        frames: 4096,
+        hardware_ad,
+        // A prefetch sets an accessed bit that was lost.
+        prefetch: 0,
+        ..Options::default()
+    });
+    sizes(&world, order);
+    let process = world.process();
+    map(&process, AT, pages, RW);
+    for n in 0..pages {
+        let cpu = (n & 1) as usize;
+        world.store(cpu, &process, page(n), n as u8).unwrap();
+    }
+    world.check(&[&process], &[]);
+    (world, process)
+}
+
+fn sizes<F: PteFormat>(world: &World<F>, order: u8) {
+    world.mm.thp().controls.change(|settings| {
+        settings.sizes.fill(SizeEnabled::Never);
+        settings.sizes[order as usize] = SizeEnabled::Always;
+    });
+}
+
+/// What to do with an area of so many pages in folios of an order, and how its mutant shows.
+struct Case<F: PteFormat> {
+    order: u8,
+    pages: u64,
+    hardware_ad: bool,
+    rule: &'static str,
+    verbs: fn(&World<F>, &Process<F>),
+}
+
+/// Two blocks of 64 KiB.
+fn blocks<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> Case<F> {
+    Case {
+        order: 4,
+        pages: 2 * BLOCK,
+        hardware_ad: true,
+        rule,
+        verbs,
+    }
+}
+
+/// One PMD leaf.
+fn huge<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> Case<F> {
+    Case {
+        order: 9,
+        pages: HUGE,
+        ..blocks(rule, verbs)
+    }
+}
+
+impl<F: PteFormat> Case<F> {
+    /// Quiet as the code is; with the mutant the checks speak up, and say what they should.
+    fn try_on(&self, mutant: Mutant) {
+        let (world, process) = written(self.order, self.pages, self.hardware_ad);
+        (self.verbs)(&world, &process);
+        world.check(&[&process], &[]);
+
+        let (world, process) = written(self.order, self.pages, self.hardware_ad);
+        mutant::set(Some(mutant));
+        let seen = catch_unwind(AssertUnwindSafe(|| {
+            (self.verbs)(&world, &process);
+            world.check(&[&process], &[]);
+        }));
+        mutant::set(None);
+        // What the panic left half done is not for ending in the usual way.
+        std::mem::forget(process);
+        let seen = seen.expect_err("the mutant was not seen");
+        let message = *seen.downcast::<String>().expect("a message");
+        assert!(message.contains(self.rule), "{mutant:?}: {message}");
+    }
+}
+
+fn read_only<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    p.protect(page(first), pages * PAGE_SIZE, Prot::READ)
+        .unwrap();
+}
+
+fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    p.protect(page(first), pages * PAGE_SIZE, RW).unwrap();
+}
+
+/// What each mutant shows in, and how, where there is a contiguous bit.
+fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
+    let (uniform, area) = ("non-uniform block", "its VMA is not");
+    match mutant {
+        Mutant::NoUnfold => vec![
+            blocks(uniform, |_, p| p.unmap(page(5), PAGE_SIZE).unwrap()),
+            blocks(uniform, |_, p| read_only(p, 5, BLOCK)),
+            blocks(uniform, |_, p| {
+                p.advise(page(15), 2 * PAGE_SIZE, Advice::DontNeed).unwrap()
+            }),
+            blocks(uniform, |w, p| {
+                let child = p.fork().unwrap();
+                w.store(0, p, page(5), 1).unwrap();
+                drop(child);
+            }),
+        ],
+        Mutant::FoldMisaligned => vec![Case {
+            // 32 pages of one folio, and a block's worth of them lies one page off.
+            order: 5,
+            ..blocks("misaligned block", |_, p| {
+                let len = 2 * BLOCK * PAGE_SIZE;
+                p.remap(AT, len, len, true, false, Some(page(1001)))
+                    .unwrap();
+            })
+        }],
+        // The rights of one half come to be those of the other.
+        Mutant::FoldNonUniform => vec![blocks(area, |_, p| read_only(p, 0, BLOCK / 2))],
+        Mutant::FoldAcrossFolios => vec![Case {
+            // Folios of 32 KiB that happen to lie side by side.
+            order: 3,
+            pages: 8 * BLOCK,
+            ..blocks("folded block of several folios", |_, p| {
+                read_only(p, 0, 8 * BLOCK)
+            })
+        }],
+        Mutant::FoldWithoutBreak => vec![blocks(LIVE, |_, p| {
+            read_only(p, 3, 1);
+            writable(p, 3, 1);
+        })],
+        Mutant::UnfoldWithoutBreak => vec![
+            blocks(LIVE, |_, p| read_only(p, 3, 1)),
+            blocks(LIVE, |_, p| p.unmap(page(5), PAGE_SIZE).unwrap()),
+        ],
+        Mutant::BreakWithoutFlush => vec![
+            blocks(LIVE, |_, p| read_only(p, 3, 1)),
+            blocks(LIVE, |w, p| {
+                w.mm.switches().set_contpte(false);
+                map(p, page(64), BLOCK, RW);
+                w.store(0, p, page(64), 1).unwrap();
+                w.mm.switches().set_contpte(true);
+                read_only(p, 64, BLOCK);
+            }),
+        ],
+        Mutant::AccessedLost | Mutant::DirtyLost => vec![
+            blocks("lost bit", |w, p| {
+                w.check(&[p], &[]);
+                read_only(p, 3, 1);
+            }),
+            blocks("lost bit", |_, p| {
+                read_only(p, 3, 1);
+                writable(p, 3, 1);
+            }),
+        ],
+        Mutant::ReadOne => vec![blocks("used", |w, p| {
+            let range = VirtRange::new(AT, page(BLOCK));
+            p.advise(AT, range.len(), Advice::Cold).unwrap();
+            // No TLB has the block, so the walker sets the bit again, in one entry.
+            read_only(p, 0, BLOCK);
+            w.sim.forgive(p.root(), range, Attrs::ACCESSED);
+            w.load(0, p, page(7)).unwrap();
+            let used = p.smaps(AT).expect("an area").referenced;
+            assert!(
+                used == BLOCK * PAGE_SIZE,
+                "{used} bytes of a block were used"
+            );
+        })],
+        Mutant::MarkOne => vec![Case {
+            hardware_ad: false,
+            ..blocks(uniform, |w, p| {
+                drop(p.fork().unwrap());
+                w.store(0, p, page(5), 1).unwrap();
+            })
+        }],
+        Mutant::WriteOutside => vec![blocks(area, |w, p| {
+            read_only(p, 8, 8);
+            let child = p.fork().unwrap();
+            let text = Prot::READ | Prot::EXEC;
+            p.protect(page(8), 8 * PAGE_SIZE, text).unwrap();
+            read_only(p, 8, 8);
+            drop(child);
+            w.store(0, p, page(2), 1).unwrap();
+        })],
+        Mutant::SplitWithoutFlush => vec![huge(LIVE, |_, p| read_only(p, 3, 1))],
+        Mutant::CollapseWithoutFlush => vec![Case {
+            pages: HUGE,
+            ..blocks(LIVE, |_, p| {
+                p.advise(AT, HUGE * PAGE_SIZE, Advice::Collapse).unwrap()
+            })
+        }],
+        Mutant::CopyWithoutFlush => vec![blocks(LIVE, |w, p| {
+            let child = p.fork().unwrap();
+            w.store(0, p, page(5), 1).unwrap();
+            drop(child);
+        })],
+        _ => everywhere(mutant),
+    }
+}
+
+/// Mutants that no contiguous bit is needed for.
+fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
+    match mutant {
+        Mutant::NoFlush => vec![
+            blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),
+            blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
+            blocks(FLUSH, |_, p| drop(p.fork().unwrap())),
+            huge(FLUSH, |_, p| read_only(p, 0, HUGE)),
+            huge(FLUSH, |_, p| {
+                p.advise(AT, HUGE * PAGE_SIZE, Advice::DontNeed).unwrap()
+            }),
+        ],
+        Mutant::FlushFirstPage => vec![
+            blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),
+            blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
+            blocks(FLUSH, |_, p| drop(p.fork().unwrap())),
+        ],
+        Mutant::FlushWideStride => vec![
+            blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
+            blocks(FLUSH, |_, p| {
+                p.advise(AT, BLOCK * PAGE_SIZE, Advice::DontNeed).unwrap()
+            }),
+        ],
+        Mutant::KeepPointers => vec![blocks(FLUSH, |_, p| {
+            p.unmap(AT, 2 * BLOCK * PAGE_SIZE).unwrap();
+        })],
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn each_mutant_is_caught_aarch64() {
+    for mutant in Mutant::ALL {
+        let cases = on_arm(*mutant);
+        assert!(!cases.is_empty(), "{mutant:?} is tried on nothing");
+        cases.iter().for_each(|case| case.try_on(*mutant));
+    }
+}
+
+#[test]
+fn each_mutant_is_caught_x86_64() {
+    let tried = Mutant::ALL.iter().map(|mutant| {
+        let cases = everywhere::<X86>(*mutant);
+        cases.iter().for_each(|case| case.try_on(*mutant));
+        cases.len()
+    });
+    assert!(tried.sum::<usize>() > 8);
+}

@@ -40,6 +40,12 @@ fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
     })
 }
 
+/// The order of the largest block that may begin at `at` and ends before `end`.
+fn largest_at(at: Pfn, end: Pfn) -> Order {
+    let fits = (end - at).ilog2();
+    Order(at.0.trailing_zeros().min(fits).min(u32::from(MAX_ORDER.0)) as u8)
+}
+
 impl Buddy {
     /// No frames at all; those that come will lie in `span`.
     pub fn new(span: PfnRange) -> Self {
@@ -73,8 +79,7 @@ impl Buddy {
     pub fn add_range(&mut self, table: &FrameTable, range: PfnRange) {
         let mut at = range.start;
         while at < range.end {
-            let fits = (range.end - at).ilog2();
-            let order = Order(at.0.trailing_zeros().min(fits).min(u32::from(MAX_ORDER.0)) as u8);
+            let order = largest_at(at, range.end);
             assert!(!in_free_block(table, at), "frame {at:?} is handed in twice");
             self.free(table, at, order);
             at += order.pages();
@@ -232,6 +237,38 @@ impl Buddy {
             }
         }
         self.push(table, pfn, order, home);
+    }
+
+    /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as possible, as `alloc_many` took
+    /// it: the lists are touched once for each piece.
+    pub(super) fn free_many(
+        &mut self,
+        table: &FrameTable,
+        order: Order,
+        blocks: impl Iterator<Item = Pfn>,
+    ) {
+        let mut blocks = blocks.peekable();
+        while let Some(start) = blocks.next() {
+            if blocks.peek().is_none() {
+                return self.free(table, start, order);
+            }
+            let mut run = PfnRange::new(start, start + order.pages());
+            while blocks.next_if_eq(&run.end).is_some() {
+                // Only the head of a piece may look free.
+                table.get(run.end).set(Kind::Reserved, Order(0));
+                run.end += order.pages();
+            }
+            self.free_range(table, run);
+        }
+    }
+    /// Gives back frames in a row, in blocks as large as alignment allows.
+    fn free_range(&mut self, table: &FrameTable, range: PfnRange) {
+        let mut at = range.start;
+        while at < range.end {
+            let order = largest_at(at, range.end);
+            self.free(table, at, order);
+            at += order.pages();
+        }
     }
 
     /// The list that a free block belongs to.

@@ -137,9 +137,7 @@ impl Zone {
     /// Gives back blocks of 2^order frames, by their places in the table.
     pub(super) fn free(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32>) {
         let mut buddy = self.buddy.lock();
-        for index in blocks {
-            buddy.free(table, table.pfn(index), order);
-        }
+        buddy.free_many(table, order, blocks.map(|index| table.pfn(index)));
         self.note(&buddy);
     }
 

@@ -31,8 +31,6 @@ pub mod rank {
     pub const HUGE_ZERO: u8 = 236;
     /// The queue of deferred splits.
     pub const DEFERRED: u8 = 237;
-    /// A CPU's lists of free frames, and its counts.
-    pub const PCP: u8 = 238;
     /// The free frames of a zone.
     pub const ZONE: u8 = 240;
     /// The settings of multi-size THP.

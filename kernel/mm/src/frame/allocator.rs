@@ -2,16 +2,16 @@
 //! callers say which CPU they run on.
 //!
 //! ```text
-//!  alloc --- the CPU's list --- refill --- zone (buddy, reserve) --- all lists drained, once more --- None
+//!  alloc --- the CPU's list --- refill --- zone (buddy, reserve) --- drain the lists, once more --- None
 //!  free ---- the CPU's list --- full, or memory is tight --- zone
 //! ```
 
 use super::meta::{FrameMeta, FrameTable, Kind};
 use super::pageblock::Mobility;
-use super::pcp::{Local, PerCpu, list_of};
+use super::pcp::{List, Local, add, list_of};
 use super::zone::{For, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use alloc::boxed::Box;
 
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
@@ -53,7 +53,7 @@ pub struct ListInfo {
 pub struct Allocator {
     /// From low addresses to high ones.
     pub(super) zones: Box<[Zone]>,
-    pub(super) cpus: Box<[PerCpu]>,
+    pub(super) cpus: Box<[Local]>,
     total: u64,
     /// No zone has more than it needs: frees bypass the lists.
     tight: AtomicBool,
@@ -77,7 +77,7 @@ impl Allocator {
             .collect();
         let total = zones.iter().map(Zone::managed).sum();
         Allocator {
-            cpus: (0..cpus).map(|_| PerCpu::new(total, cpus)).collect(),
+            cpus: (0..cpus).map(|_| Local::new(total, cpus)).collect(),
             zones,
             total,
             tight: AtomicBool::new(false),
@@ -98,82 +98,122 @@ impl Allocator {
         if self.fail_in.load(Ordering::Relaxed) != u64::MAX && self.fails() {
             return None;
         }
-        let mut local = self.cpus[cpu].0.lock();
+        let local = &self.cpus[cpu];
         let cached = list_of(order, kind).and_then(|list| local.lists[list].pop());
         let index = match cached {
             Some(index) => index,
-            None => match self.take_from_zones(table, &mut local, order, kind, who) {
-                Some(index) => index,
-                None => {
-                    drop(local);
-                    return self.last_resort(table, cpu, order, kind, who);
-                }
-            },
+            None => self.take_from_zones(table, local, order, kind, who)?,
         };
-        Some(hand_out(table, &mut local, index, order, kind))
+        add(&local.allocated[kind as usize], order.pages());
+        let meta = table.at(index);
+        meta.set(kind, order);
+        meta.set_refs(1);
+        Some(table.pfn(index))
     }
 
     /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was never handed out, that is
     /// not the first of its block, or that has references.
     #[inline]
     pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
-        let mut local = self.cpus[cpu].0.lock();
+        let local = &self.cpus[cpu];
         for &pfn in blocks {
-            let meta = table.get(pfn);
-            let (kind, order) = (meta.kind(), meta.order());
-            if !kind.in_use() || meta.refs() != 0 {
-                bad_free(pfn, meta);
-            }
-            local.freed[kind as usize] += order.pages();
-            meta.set(Kind::Cached, order);
-            let list = list_of(order, kind).filter(|_| !self.tight.load(Ordering::Relaxed));
-            let index = table.index(pfn);
-            if !list.is_some_and(|list| local.lists[list].push(index)) {
-                self.to_zones(table, &mut local, list, index, order);
-            }
+            self.free_one(table, local, pfn, 0, None);
         }
     }
 
     /// Gives back a block of a known order that nobody shares. Panics when the order is another or there are more references.
     #[inline]
     pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order) {
-        let meta = table.get(pfn);
-        if meta.order() != order || meta.refs() != 1 {
-            bad_owner(pfn, order, meta);
-        }
-        meta.set_refs(0);
-        self.free(table, cpu, &[pfn]);
+        self.free_one(table, &self.cpus[cpu], pfn, 1, Some(order));
     }
 
-    /// Gives all free blocks in the lists of all CPUs back to the zones, where they merge; answers how many frames.
-    pub fn drain(&self, table: &FrameTable) -> u64 {
-        let mut drained = 0;
-        for cpu in &self.cpus {
-            let mut local = cpu.0.lock();
-            drained += local.cached();
-            for list in &mut local.lists {
-                let order = list.order;
-                list.remove_oldest(usize::MAX, |blocks| self.give(table, order, blocks));
-            }
+    /// Frees a block that has so many references and, if it is known, this order.
+    #[inline(always)]
+    fn free_one(
+        &self,
+        table: &FrameTable,
+        local: &Local,
+        pfn: Pfn,
+        refs: u32,
+        known: Option<Order>,
+    ) {
+        let meta = table.get(pfn);
+        let (kind, found) = meta.kind_and_order();
+        let order = known.unwrap_or(found);
+        if !kind.in_use() || meta.refs() != refs || found != order {
+            bad_free(pfn, meta, order);
         }
+        add(&local.freed[kind as usize], order.pages());
+        meta.set(Kind::Cached, order);
+        if refs != 0 {
+            meta.set_refs(0);
+        }
+        let index = table.index(pfn);
+        let list = list_of(order, kind).map(|list| &local.lists[list]);
+        let done = list.is_some_and(|list| !self.tight.load(Ordering::Relaxed) && list.push(index));
+        if !done {
+            self.to_zones(table, local, list, index, order);
+        }
+    }
+
+    /// Gives all free blocks in the lists of this CPU back to the zones, where they merge; answers how many frames. The other
+    /// CPUs are asked to do the same with theirs, which they do when they next come to a zone.
+    pub fn drain(&self, table: &FrameTable, cpu: usize) -> u64 {
+        self.ask_others();
+        self.drain_own(table, &self.cpus[cpu])
+    }
+    fn ask_others(&self) {
+        for other in self.cpus.iter().filter(|other| other.cached() != 0) {
+            other.asked.store(true, Ordering::Relaxed);
+        }
+    }
+    fn drain_own(&self, table: &FrameTable, local: &Local) -> u64 {
+        let drained = local.cached();
+        for list in &local.lists {
+            list.remove_oldest(usize::MAX, |blocks| self.give(table, list.order, blocks));
+        }
+        local.asked.store(false, Ordering::Relaxed);
         drained
     }
 
-    /// A block from the zones, high addresses first, with a batch for the list if the order has one.
+    /// A block from the zones, with a batch for the list if the order has one. What is free may be in other lists, which
+    /// are drained then; users do without large blocks instead: a smaller folio does too.
     #[inline(never)]
     fn take_from_zones(
         &self,
         table: &FrameTable,
-        local: &mut Local,
+        local: &Local,
         order: Order,
         kind: Kind,
         who: For,
     ) -> Option<u32> {
-        let list = list_of(order, kind).map(|list| &mut local.lists[list]);
+        if local.asked.load(Ordering::Relaxed) {
+            self.drain_own(table, local);
+        }
+        let found = self.try_zones(table, local, order, kind, who);
+        if found.is_some() || order != Order(0) && who == For::User {
+            return found;
+        }
+        self.ask_others();
+        if self.drain_own(table, local) == 0 {
+            return None;
+        }
+        self.try_zones(table, local, order, kind, who)
+    }
+
+    /// High addresses first.
+    fn try_zones(
+        &self,
+        table: &FrameTable,
+        local: &Local,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<u32> {
+        let list = list_of(order, kind).map(|list| &local.lists[list]);
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => self.zones.iter().rev().find_map(|zone| {
-                let mobility = list.mobility;
-                list.refill(|slots| zone.alloc_many(table, order, mobility, who, slots));
+                list.refill(|slots| zone.alloc_many(table, order, list.mobility, who, slots));
                 list.pop()
             }),
             None => self.zones.iter().rev().find_map(|zone| {
@@ -185,48 +225,33 @@ impl Allocator {
         found
     }
 
-    /// What is free may be in other lists. Users do without large blocks instead: a smaller folio does too.
-    #[cold]
-    fn last_resort(
-        &self,
-        table: &FrameTable,
-        cpu: usize,
-        order: Order,
-        kind: Kind,
-        who: For,
-    ) -> Option<Pfn> {
-        if order != Order(0) && who == For::User || self.drain(table) == 0 {
-            return None;
-        }
-        let mut local = self.cpus[cpu].0.lock();
-        let index = self.take_from_zones(table, &mut local, order, kind, who)?;
-        Some(hand_out(table, &mut local, index, order, kind))
-    }
-
     /// A block that finds no room in its list makes some; what has no list goes to its zone.
     #[inline(never)]
     fn to_zones(
         &self,
         table: &FrameTable,
-        local: &mut Local,
-        list: Option<usize>,
+        local: &Local,
+        list: Option<&List>,
         index: u32,
         order: Order,
     ) {
-        if let Some(list) = list.map(|list| &mut local.lists[list]) {
-            let batch = list.batch();
-            list.remove_oldest(batch, |blocks| self.give(table, order, blocks));
+        if local.asked.load(Ordering::Relaxed) {
+            self.drain_own(table, local);
+        }
+        if let Some(list) = list.filter(|_| !self.is_tight()) {
+            list.remove_oldest(list.batch(), |blocks| self.give(table, order, blocks));
             if list.push(index) {
                 return;
             }
         }
-        self.give(table, order, &[index]);
+        self.give(table, order, &[AtomicU32::new(index)]);
     }
 
-    fn give(&self, table: &FrameTable, order: Order, blocks: &[u32]) {
+    fn give(&self, table: &FrameTable, order: Order, blocks: &[AtomicU32]) {
         for zone in &self.zones {
             let here = |index: &u32| zone.span().contains(table.pfn(*index));
-            let mut blocks = blocks.iter().copied().filter(here).peekable();
+            let blocks = blocks.iter().map(|slot| slot.load(Ordering::Relaxed));
+            let mut blocks = blocks.filter(here).peekable();
             if blocks.peek().is_some() {
                 zone.free(table, order, blocks);
             }
@@ -269,12 +294,11 @@ impl Allocator {
     /// The per-CPU lists.
     pub fn lists(&self) -> impl Iterator<Item = ListInfo> {
         self.cpus.iter().enumerate().flat_map(|(cpu, local)| {
-            let local = local.0.lock();
-            let info = |l: &super::pcp::List| ListInfo {
+            let info = move |l: &List| ListInfo {
                 cpu,
                 order: l.order,
                 mobility: l.mobility,
-                count: l.blocks().len(),
+                count: l.len(),
                 high: l.capacity(),
                 batch: l.batch(),
             };
@@ -290,46 +314,32 @@ impl Allocator {
             ..Counts::default()
         };
         for cpu in &self.cpus {
-            let local = cpu.0.lock();
-            counts.free += local.cached();
-            counts.allocated += local.allocated.iter().sum::<u64>();
-            counts.freed += local.freed.iter().sum::<u64>();
+            counts.free += cpu.cached();
             for (kind, used) in counts.used.iter_mut().enumerate() {
+                let allocated = cpu.allocated[kind].load(Ordering::Relaxed);
+                let freed = cpu.freed[kind].load(Ordering::Relaxed);
+                counts.allocated += allocated;
+                counts.freed += freed;
                 // One CPU may free what another allocated: only the sum over all is a number of frames.
-                let here = local.allocated[kind].wrapping_sub(local.freed[kind]);
-                *used = used.wrapping_add(here);
+                *used = used.wrapping_add(allocated).wrapping_sub(freed);
             }
         }
         counts
     }
 }
 
-/// Marks the block at `index` as in use with one reference.
-#[inline]
-fn hand_out(table: &FrameTable, local: &mut Local, index: u32, order: Order, kind: Kind) -> Pfn {
-    local.allocated[kind as usize] += order.pages();
-    let meta = table.at(index);
-    meta.set(kind, order);
-    meta.set_refs(1);
-    table.pfn(index)
-}
-
+/// Our own mistake: says which, with the frame's state.
 #[cold]
 #[inline(never)]
-fn bad_free(pfn: Pfn, meta: &FrameMeta) -> ! {
+fn bad_free(pfn: Pfn, meta: &FrameMeta, order: Order) -> ! {
     let what = match meta.kind() {
         Kind::Free | Kind::Cached => "is free already",
         Kind::Reserved => "is not the first frame of a block",
-        _ => "is still referenced",
+        _ if meta.order() != order => "has another order",
+        _ => "has other references than the one that is dropped",
     };
-    panic!("{pfn:?} is freed and {what}: {meta:?}")
-}
-
-#[cold]
-#[inline(never)]
-fn bad_owner(pfn: Pfn, order: Order, meta: &FrameMeta) -> ! {
     panic!(
-        "{pfn:?} is freed as a block of order {} with one owner: {meta:?}",
+        "{pfn:?} is freed with order {} and {what}: {meta:?}",
         order.0
     )
 }

@@ -104,6 +104,12 @@ impl Buddy {
     ) -> usize {
         let mut done = 0;
         while done < into.len() {
+            if let Some(index) = self.pop(table, order, mobility) {
+                table.at(index).set(Kind::Cached, order);
+                into[done] = index;
+                done += 1;
+                continue;
+            }
             let most = Order(order.0 + (into.len() - done).ilog2() as u8).min(MAX_ORDER);
             let Some((pfn, got)) = self.take(table, order, most, mobility) else {
                 break;
@@ -292,6 +298,7 @@ impl Buddy {
         (fits != 0).then(|| (self.head(table, order, of), order))
     }
 
+    #[inline]
     fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
         let (index, head) = (table.index(pfn), lists.heads[order.0 as usize]);
@@ -307,6 +314,27 @@ impl Buddy {
         lists.nonempty |= 1 << order.0;
     }
 
+    /// Takes the first block of a list; the caller marks it.
+    #[inline]
+    fn pop(&mut self, table: &FrameTable, order: Order, home: Mobility) -> Option<u32> {
+        let lists = &mut self.lists[home as usize];
+        let head = lists.heads[order.0 as usize];
+        if head == NONE {
+            return None;
+        }
+        let (next, _) = table.at(head).links();
+        lists.heads[order.0 as usize] = next;
+        lists.blocks[order.0 as usize] -= 1;
+        if next == NONE {
+            lists.nonempty &= !(1 << order.0);
+        } else {
+            table.at(next).set_prev(NONE);
+        }
+        self.free -= order.pages();
+        Some(head)
+    }
+
+    #[inline]
     fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
         let meta: &FrameMeta = table.get(pfn);

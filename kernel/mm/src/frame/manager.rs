@@ -211,9 +211,10 @@ impl<M: Machine> Mm<M> {
         self.allocator
             .free(&self.frames, self.machine.cpu().id(), blocks);
     }
-    /// Gives what the per-CPU lists hold back to the zones, where it merges; answers how many frames that were.
+    /// Gives what this CPU's lists hold back to the zones, where it merges, and asks the other CPUs to do so; answers how many
+    /// frames that were.
     pub fn drain_pcp(&self) -> u64 {
-        self.allocator.drain(&self.frames)
+        self.allocator.drain(&self.frames, self.machine.cpu().id())
     }
     /// A large private folio is no more: freed, or about to be split.
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {

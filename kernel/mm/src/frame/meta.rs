@@ -72,8 +72,10 @@ const DEFERRED: u32 = 1 << 30;
 const FLAGS: u32 = POISONED | DEFERRED;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
+/// Aligned, so that none lies in two cache lines.
 #[derive(Default)]
 #[repr(C)]
+#[cfg_attr(not(loom), repr(align(32)))]
 pub struct FrameMeta {
     /// References to the folio: one for each page that an entry maps (a PMD leaf counts as 512), one for an object that
     /// holds it, one for any other owner. 0 when free.
@@ -102,6 +104,12 @@ impl FrameMeta {
     #[inline]
     pub fn order(&self) -> Order {
         Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
+    }
+    /// Both by one load.
+    #[inline]
+    pub(super) fn kind_and_order(&self) -> (Kind, Order) {
+        let state = self.state.load(Ordering::Relaxed);
+        (Kind::from_bits(state), Order((state >> 8) as u8))
     }
     /// Whether it is the head of a block of this kind and order.
     #[inline]

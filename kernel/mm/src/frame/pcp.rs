@@ -2,11 +2,14 @@
 //!
 //! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and gives its oldest
 //! quarter back when it is full. Orders with a list: 0, 4 (the contpte block) and 9 (a PMD).
+//!
+//! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a lock nor a
+//! read-modify-write; the words are atomics because others may read how much is in the lists, and ask for it.
 
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use crate::addr::Order;
-use crate::sync::{Lock, rank};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use alloc::boxed::Box;
 
 /// The lists of a CPU: what is in them, and the most blocks that one holds (1, 4 and 16 MiB).
@@ -22,11 +25,11 @@ const SHARE: u64 = 64;
 /// The list for blocks that are used so, if there is one.
 #[inline]
 pub(super) const fn list_of(order: Order, kind: Kind) -> Option<usize> {
-    match (order.0, Mobility::of(kind)) {
-        (0, Mobility::Unmovable) => Some(0),
-        (0, Mobility::Movable) => Some(1),
-        (4, Mobility::Movable) => Some(2),
-        (9, Mobility::Movable) => Some(3),
+    let movable = matches!(Mobility::of(kind), Mobility::Movable);
+    match order.0 {
+        0 => Some(movable as usize),
+        4 if movable => Some(2),
+        9 if movable => Some(3),
         _ => None,
     }
 }
@@ -36,32 +39,40 @@ pub(super) struct List {
     pub order: Order,
     pub mobility: Mobility,
     /// Places in the frame table; the first `len` count.
-    slots: Box<[u32]>,
-    len: usize,
+    slots: Box<[AtomicU32]>,
+    len: AtomicUsize,
 }
 
 impl List {
     /// Takes the block that was freed last.
     #[inline]
-    pub fn pop(&mut self) -> Option<u32> {
-        let last = self.len.checked_sub(1)?;
-        let index = *self.slots.get(last)?;
-        self.len = last;
+    pub fn pop(&self) -> Option<u32> {
+        let last = self.len().checked_sub(1)?;
+        let index = self.slots.get(last)?.load(Ordering::Relaxed);
+        self.len.store(last, Ordering::Relaxed);
         Some(index)
     }
     /// Adds a block; `false` when the list is full.
     #[inline]
-    pub fn push(&mut self, index: u32) -> bool {
-        let Some(slot) = self.slots.get_mut(self.len) else {
+    pub fn push(&self, index: u32) -> bool {
+        let len = self.len();
+        let Some(slot) = self.slots.get(len) else {
             return false;
         };
-        *slot = index;
-        self.len += 1;
+        slot.store(index, Ordering::Relaxed);
+        self.len.store(len + 1, Ordering::Relaxed);
         true
     }
     /// Blocks in the list.
-    pub fn blocks(&self) -> &[u32] {
-        &self.slots[..self.len]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+    /// Where the blocks are in the frame table, the oldest first.
+    pub fn blocks(&self) -> impl Iterator<Item = u32> {
+        self.slots[..self.len()]
+            .iter()
+            .map(|slot| slot.load(Ordering::Relaxed))
     }
     /// The most blocks it holds; 0 where memory is too small for a list.
     pub fn capacity(&self) -> usize {
@@ -71,56 +82,73 @@ impl List {
     pub fn batch(&self) -> usize {
         self.slots.len().div_ceil(4)
     }
-    /// Fills the empty list with what `take` writes and counts, so that the first written is the first taken.
-    pub fn refill(&mut self, take: impl FnOnce(&mut [u32]) -> usize) {
-        debug_assert!(self.len == 0, "a list that is not empty needs no refill");
-        let batch = self.batch();
-        self.len = take(&mut self.slots[..batch]);
-        self.slots[..self.len].reverse();
+    /// Fills the empty list by what `take` writes and counts, so that the first written is the first taken.
+    pub fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
+        debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
+        let mut batch = [0; BATCH_MAX];
+        let got = take(&mut batch[..self.batch()]);
+        batch[..got].iter().rev().for_each(|index| {
+            self.push(*index);
+        });
     }
     /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
-    pub fn remove_oldest(&mut self, n: usize, give: impl FnOnce(&[u32])) {
-        let n = n.min(self.len);
+    pub fn remove_oldest(&self, n: usize, give: impl FnOnce(&[AtomicU32])) {
+        let len = self.len();
+        let n = n.min(len);
         give(&self.slots[..n]);
-        self.slots.copy_within(n..self.len, 0);
-        self.len -= n;
+        for (to, from) in self.slots.iter().zip(&self.slots[n..len]) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.len.store(len - n, Ordering::Relaxed);
     }
 }
 
-/// What a CPU has for itself.
+/// The largest batch of any list.
+const BATCH_MAX: usize = 64;
+
+/// What a CPU has for itself, on cache lines of its own.
+#[repr(align(128))]
 pub(super) struct Local {
     pub lists: [List; LISTS.len()],
     /// Frames that this CPU has handed out and taken back since boot, by [`Kind`].
-    pub allocated: [u64; Kind::COUNT],
-    pub freed: [u64; Kind::COUNT],
+    pub allocated: [AtomicU64; Kind::COUNT],
+    pub freed: [AtomicU64; Kind::COUNT],
+    /// Another CPU wants the lists to be drained.
+    pub asked: AtomicBool,
 }
 
-/// A CPU's lists, on cache lines of their own. The lock is for the rare visitor from another CPU, who wants them drained.
-#[repr(align(128))]
-pub(super) struct PerCpu(pub Lock<Local, { rank::PCP }>);
-
-impl PerCpu {
+impl Local {
     /// Empty lists for one of `cpus` CPUs of a machine with `frames` frames.
     pub fn new(frames: u64, cpus: usize) -> Self {
         let share = frames / SHARE / cpus as u64;
         let list = |(order, mobility, most): (Order, Mobility, u64)| List {
             order,
             mobility,
-            slots: (0..most.min(share >> order.0)).map(|_| 0).collect(),
-            len: 0,
+            slots: (0..most.min(share >> order.0))
+                .map(|_| AtomicU32::new(0))
+                .collect(),
+            len: AtomicUsize::new(0),
         };
-        PerCpu(Lock::new(Local {
+        let zeros = || core::array::from_fn(|_| AtomicU64::new(0));
+        Local {
             lists: LISTS.map(list),
-            allocated: [0; Kind::COUNT],
-            freed: [0; Kind::COUNT],
-        }))
+            allocated: zeros(),
+            freed: zeros(),
+            asked: AtomicBool::new(false),
+        }
+    }
+    /// Free frames in the lists.
+    pub fn cached(&self) -> u64 {
+        let frames = |l: &List| (l.len() as u64) << l.order.0;
+        self.lists.iter().map(frames).sum()
     }
 }
 
-impl Local {
-    /// Free frames in the lists.
-    pub fn cached(&self) -> u64 {
-        let frames = |l: &List| (l.blocks().len() as u64) << l.order.0;
-        self.lists.iter().map(frames).sum()
-    }
+/// Adds to a word that only this CPU writes.
+#[inline]
+pub(super) fn add(word: &AtomicU64, n: u64) {
+    word.store(
+        word.load(Ordering::Relaxed).wrapping_add(n),
+        Ordering::Relaxed,
+    );
 }

@@ -90,8 +90,8 @@ impl Allocator {
     fn validate_lists(&self, table: &FrameTable) {
         let mut listed = BTreeSet::new();
         for cpu in &self.cpus {
-            for list in &cpu.0.lock().lists {
-                for &index in list.blocks() {
+            for list in &cpu.lists {
+                for index in list.blocks() {
                     let meta = table.at(index);
                     let pfn = table.pfn(index);
                     assert!(

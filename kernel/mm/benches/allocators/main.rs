@@ -55,7 +55,7 @@ fn main() {
                     shape,
                     order,
                     threads,
-                    blocks: (FRAMES / 16 * fill >> order.0) as usize / threads,
+                    blocks: ((FRAMES / 16 * fill) >> order.0) as usize / threads,
                     rounds: rounds << (order.0 / 3),
                 };
                 let (ours, theirs) = (best::<Quire>(run), best::<Other>(run));

@@ -256,7 +256,7 @@ impl<M: Machine> Mm<M> {
             if meta.poisoned() {
                 let clean = (0..TABLE_ENTRIES)
                     .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));
-                assert!(clean, "free frame {pfn:?} was written to");
+                assert!(clean, "{pfn:?} was written to after it was freed: {meta:?}");
                 meta.set_poisoned(false);
             }
         }

@@ -2,7 +2,7 @@
 //! kernel's own frames do not scatter: a pageblock with one of them in it cannot become free as a whole.
 //!
 //! A pageblock that is free as a whole is movable. It becomes unmovable when the kernel needs frames and its other
-//! pageblocks are full, and movable again when the last frame in it is freed.
+//! pageblocks are full, and movable again when the last frame in it is freed; one with a hole in it stays what it is.
 
 use super::meta::Kind;
 use crate::addr::{Order, Pfn, PfnRange};

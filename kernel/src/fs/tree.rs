@@ -140,6 +140,12 @@ impl Tree {
         );
     }
 
+    /// A file that can only be written.
+    pub fn store(&self, path: &str, store: impl Fn(&str) -> Result + Send + Sync + 'static) {
+        let file = PseudoFile::new(self.device, None, Some(Box::new(store)));
+        self.enter(path, file);
+    }
+
     /// A symbolic link.
     pub fn link(&self, path: &str, target: impl Fn() -> Result<Target> + Send + Sync + 'static) {
         self.enter(path, PseudoLink::new(self.device, target));

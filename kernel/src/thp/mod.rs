@@ -1,4 +1,7 @@
-//! Multi-size THP outside the memory manager: what the command line says of it.
+//! Multi-size THP outside the memory manager: what the command line says of it, khugepaged, and the view of all processes.
+
+pub mod khugepaged;
+pub mod survey;
 
 use crate::machine::mm;
 use mm::switch::{Switch, on_or_off};
@@ -21,6 +24,7 @@ pub fn from_command_line<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) {
             _ => set_switch(name, value),
         }
     }
+    khugepaged::settings_changed();
 }
 
 fn controls() -> &'static mm::thp::Controls {

@@ -2,8 +2,8 @@
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
-//! - `user.ARCH.selftests.TEST`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs, bad input, and what nobody
-//!   here wrote.
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs,
+//!   the same under other settings, bad input, and what nobody here wrote.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::{self, Built};
@@ -18,6 +18,7 @@ mod inputs;
 mod kernel;
 mod programs;
 mod session;
+mod settings;
 mod suite;
 mod tinyelf;
 
@@ -123,6 +124,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
     if wants(Level::User) {
         if job.may_want(&format!("user.{arch}.selftests.")) {
             suite::run(job, arch, built)?;
+        }
+        if job.may_want(&format!("user.{arch}.settings.")) {
+            settings::run(job, arch, built);
         }
         if job.may_want(&format!("user.{arch}.boot.")) {
             boot::run(job, arch, built);

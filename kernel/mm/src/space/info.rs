@@ -19,7 +19,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// The first VMA that ends above `addr`.
-    fn vma_from(&self, addr: VirtAddr) -> Option<Vma<M>> {
+    pub fn vma_from(&self, addr: VirtAddr) -> Option<Vma<M>> {
         let inner = self.inner.lock();
         inner
             .vmas

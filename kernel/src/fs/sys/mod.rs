@@ -7,6 +7,7 @@ use crate::arch;
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::mount::FileSystem;
 use crate::fs::tree::Tree;
+use crate::thp::survey;
 use alloc::sync::Arc;
 use mm::arch::{Cpu, Machine};
 use spin::Once;
@@ -47,6 +48,7 @@ fn build() -> Tree {
     tree.show("class/tty/console/active", |out| out.is(TERMINAL_NAME));
     cpus(&tree);
     thp::register(&tree);
+    tree.store("kernel/debug/split_huge_pages", survey::split);
     quire::register(&tree);
     tree
 }

@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
+use crate::thp::survey;
 use alloc::format;
 use mm::switch::{Switch, on_or_off};
 
@@ -10,6 +11,10 @@ use mm::switch::{Switch, on_or_off};
 pub fn register(tree: &Tree) {
     tree.show("kernel/mm/quire/counters", |out| {
         mm().for_each_event(&mut |name, value| out.line(format_args!("{name} {value}")));
+        Ok(())
+    });
+    tree.show("kernel/mm/quire/folios", |out| {
+        survey::folios(out);
         Ok(())
     });
     for &(switch, name) in Switch::ALL {

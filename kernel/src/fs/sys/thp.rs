@@ -3,6 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fs::tree::Tree;
 use crate::machine::mm;
+use crate::thp::khugepaged;
 use alloc::format;
 use mm::addr::Order;
 use mm::thp::controls::Settings;
@@ -42,7 +43,7 @@ pub fn register(tree: &Tree) {
     for order in ORDERS.map(Order) {
         size(tree, order);
     }
-    khugepaged(tree);
+    khugepaged_files(tree);
 }
 
 /// `hugepages-<size>kB`.
@@ -80,6 +81,7 @@ fn word<W: Words>(
         move |text| {
             let to = W::parse(text).ok_or(Errno::EINVAL)?;
             mm().thp().controls.change(|settings| set(settings, to));
+            khugepaged::settings_changed();
             Ok(())
         },
     );
@@ -106,15 +108,18 @@ fn parse(text: &str, max: u32) -> Result<u32> {
 }
 
 /// `khugepaged`.
-fn khugepaged(tree: &Tree) {
+fn khugepaged_files(tree: &Tree) {
     for &(knob, name) in Knob::ALL {
         tree.knob(
             &format!("{ROOT}/khugepaged/{name}"),
             move |out| out.is(mm().thp().khugepaged.get(knob)),
             move |text| {
                 let value = parse(text, u32::MAX)?;
-                let set = mm().thp().khugepaged.set(knob, value);
-                set.then_some(()).ok_or(Errno::EINVAL)
+                if !mm().thp().khugepaged.set(knob, value) {
+                    return Err(Errno::EINVAL);
+                }
+                khugepaged::settings_changed();
+                Ok(())
             },
         );
     }

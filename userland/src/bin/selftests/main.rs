@@ -10,6 +10,7 @@ mod clock;
 mod cow;
 mod exec;
 mod files;
+mod folio;
 mod futex;
 mod helper;
 mod machine;
@@ -52,6 +53,7 @@ const FAMILIES: &[&[Test]] = &[
     pointers::TESTS,
     system::TESTS,
     thp::TESTS,
+    folio::TESTS,
 ];
 
 /// What QEMU's user-mode emulation of another machine does otherwise than a kernel (SELFTESTS_EMULATED says that it is
@@ -77,6 +79,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "pointer_input_refused",
     "pointer_half_mapped",
     "thp_*",
+    "folio_collapse",
 ];
 
 fn usage() -> ! {

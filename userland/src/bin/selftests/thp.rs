@@ -28,7 +28,7 @@ userland::tests![
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
 /// A file's text; the test is skipped where there is none.
-fn read(path: &str) -> Result<String, Stop> {
+pub fn read(path: &str) -> Result<String, Stop> {
     let text = fs::read_to_string(format!("{ROOT}/{path}"));
     Ok(text
         .map_err(|e| Stop::Skip(format!("{path}: {e}")))?
@@ -36,12 +36,13 @@ fn read(path: &str) -> Result<String, Stop> {
         .into())
 }
 
-fn write(path: &str, text: &str) -> Result<(), Errno> {
+/// Writes a file.
+pub fn write(path: &str, text: &str) -> Result<(), Errno> {
     Ok(fs::write(format!("{ROOT}/{path}"), text)?)
 }
 
 /// The word in brackets; there must be one, and only one.
-fn chosen(path: &str) -> Result<String, Stop> {
+pub fn chosen(path: &str) -> Result<String, Stop> {
     let text = read(path)?;
     let in_brackets = |word: &str| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned());
     let words: Vec<String> = text.split(' ').filter_map(in_brackets).collect();
@@ -50,7 +51,7 @@ fn chosen(path: &str) -> Result<String, Stop> {
 }
 
 /// `hugepages-<size>kB` of what every Linux with multi-size THP has.
-fn sizes() -> impl Iterator<Item = String> {
+pub fn size_names() -> impl Iterator<Item = String> {
     (4..=11).map(|n| format!("hugepages-{}kB", 1 << n))
 }
 
@@ -82,18 +83,18 @@ fn thp_sizes() -> Outcome {
             found.push(name);
         }
     }
-    let mut wanted: Vec<String> = sizes().collect();
+    let mut wanted: Vec<String> = size_names().collect();
     found.sort();
     wanted.sort();
     check_eq!(found, wanted);
-    for size in sizes() {
+    for size in size_names() {
         chosen(&format!("{size}/enabled"))?;
     }
     Ok(())
 }
 
 fn thp_statistics() -> Outcome {
-    for size in sizes() {
+    for size in size_names() {
         for name in [
             "anon_fault_alloc",
             "anon_fault_fallback",
@@ -179,7 +180,8 @@ fn restoring(path: &str, act: impl FnOnce() -> Outcome) -> Outcome {
     outcome
 }
 
-fn only_here() -> Outcome {
+/// Skips on Linux.
+pub fn only_here() -> Outcome {
     match on_quire() {
         true => Ok(()),
         false => Err(Stop::Skip("a host's settings stay as they are".into())),
@@ -340,7 +342,7 @@ fn thp_eligible() -> Outcome {
     userland::sys::mem::mprotect(guarded, PAGE, libc::PROT_NONE)?;
     madvise(at, 4 * MIB, libc::MADV_NOHUGEPAGE)?;
     check_eq!(eligible(at), Some(0));
-    let never = sizes()
+    let never = size_names()
         .map(|size| chosen(&format!("{size}/enabled")))
         .collect::<Result<Vec<_>, _>>()?
         .iter()

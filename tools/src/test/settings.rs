@@ -1,0 +1,72 @@
+//! The user-mode suite again under other settings of the memory manager: the size of folios and the switches may change what
+//! it costs, never what programs see.
+use super::{Job, console};
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::guest::End;
+use crate::ktap::Parser;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use anyhow::Result;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Tests that touch enough memory for a setting to matter; the rest runs under the settings that name no tests.
+const MEMORY: &str = "map_* protect_* cow_* shared_* advise_* mincore_* mlock_* populate_* pagemap_* remap_* brk_* stack_* \
+                      fork_* exec_* proc_smaps_* thp_* folio_*";
+
+/// A setting by name, its words on the kernel's command line, and which tests run under it (all when empty).
+type Setting = (&'static str, &'static str, &'static str);
+
+const SETTINGS: &[Setting] = &[
+    ("all_sizes", "thp_anon=16K-2M:always", ""),
+    ("no_size", "transparent_hugepage=never", MEMORY),
+    ("only_16K", "thp_anon=16K:always", MEMORY),
+    ("only_32K", "thp_anon=32K:always", MEMORY),
+    ("only_64K", "thp_anon=64K:always", MEMORY),
+    ("only_128K", "thp_anon=128K:always", MEMORY),
+    ("only_256K", "thp_anon=256K:always", MEMORY),
+    ("only_512K", "thp_anon=512K:always", MEMORY),
+    ("only_1M", "thp_anon=1M:always", MEMORY),
+    ("only_2M", "thp_anon=2M:always", MEMORY),
+];
+
+/// For machines whose page tables have contiguous blocks.
+const CONTPTE_OFF: Setting = ("contpte_off", "contpte=off thp_anon=16K-2M:always", "");
+
+/// Runs what one architecture is to be tried with; a setting is one test.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+    let more = match arch {
+        Arch::X86_64 => None,
+        Arch::Aarch64 => Some(&CONTPTE_OFF),
+    };
+    for setting in SETTINGS.iter().chain(more) {
+        let name = format!("user.{arch}.settings.{}", setting.0);
+        job.case(name, || suite(arch, built, *setting));
+    }
+}
+
+fn suite(arch: Arch, built: &Built, (_, words, tests): Setting) -> Result<Outcome> {
+    let mut machine = Machine::new(arch, built.image.clone());
+    machine.command_line = format!("quiet {words} -- selftests {tests}");
+    let mut parser = Parser::default();
+    let boot = console::watch(&machine, LIMIT, |piece| parser.feed(piece))?;
+    let failed: Vec<String> = parser
+        .done
+        .iter()
+        .filter(|line| !line.ok)
+        .map(|line| format!("{}: {:?}", line.name, line.outcome()))
+        .collect();
+    // Without tests nothing was tried.
+    if failed.is_empty() && parser.complete() && boot.end == End::Status(0) {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(format!(
+        "ended with {:?}, {} tests done; these failed:\n{}\n{}",
+        boot.end,
+        parser.done.len(),
+        failed.join("\n"),
+        if failed.is_empty() { &boot.text } else { "" }
+    )))
+}

@@ -124,6 +124,12 @@ pub(crate) fn has_rng() -> bool {
     regs::field(Id::Isar0.read(), 60) >= 1
 }
 
+/// FEAT_TLBIRANGE: TLBI takes ranges.
+#[inline]
+pub(crate) fn has_tlbi_range() -> bool {
+    regs::field(Id::Isar0.read(), 56) >= 2
+}
+
 /// FEAT_MOPS: memory is filled by SETP, SETM, SETE.
 #[inline]
 pub(crate) fn has_mops() -> bool {

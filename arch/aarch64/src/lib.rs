@@ -1,5 +1,5 @@
-//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte` is pure bits, compiled
-//! and tested on every host; the rest exists only on the machine.
+//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte` and `tlbi` are pure bits,
+//! compiled and tested on every host; the rest exists only on the machine.
 //!
 //! Names and signatures of the public modules are those of `arch/x86_64`.
 #![no_std]
@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub mod pte;
+pub mod tlbi;
 
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 pub mod boot;

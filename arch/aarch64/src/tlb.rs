@@ -2,6 +2,7 @@
 
 use super::boot::DIRECT_MAP;
 use super::pte::bits;
+use super::tlbi::{self, Invalidate, RANGE_PAGES};
 use super::{icache, idregs, regs};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -185,15 +186,15 @@ impl PhysMem for Hardware {
     }
 }
 
-/// Above this many entries one flush of the whole address space costs less.
-const RANGE_MAX: u64 = 512;
+/// Above this many entries one flush of the whole address space costs less than one instruction for each.
+const SINGLE_FLUSHES: u64 = 512;
 
 /// Runs `tlbi <op>` for an operand; the barriers around a series are the caller's.
 macro_rules! tlbi {
     ($op:literal, $operand:expr) => {{
         let operand: u64 = $operand;
         // SAFETY: dropping cached translations is always allowed.
-        unsafe { asm!(concat!("tlbi ", $op, ", {}"), in(reg) operand, options(nostack, preserves_flags)) };
+        unsafe { asm!(concat!($op, ", {}"), in(reg) operand, options(nostack, preserves_flags)) };
     }};
 }
 
@@ -203,40 +204,43 @@ fn before_flush() {
     unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
 }
 
-/// The operand: ASID in bits 63..48, page number in bits 43..0.
-fn operand(asid: Asid, va: u64) -> u64 {
-    u64::from(asid.0) << 48 | (va >> PAGE_SHIFT & 0xfff_ffff_ffff)
-}
-
 impl Tlb for Hardware {
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
         let (first, step) = (range.start.align_down(stride.bytes()).0, stride.bytes());
-        if (range.end.0 - first).div_ceil(step) > RANGE_MAX {
+        let leaves = (range.end.0 - first).div_ceil(step);
+        let ranges = leaves > 1 && idregs::has_tlbi_range();
+        if ranges && range.pages() >= RANGE_PAGES || !ranges && leaves > SINGLE_FLUSHES {
             return self.flush_asid(asid);
         }
         before_flush();
-        for va in (first..range.end.0).step_by(step as usize) {
-            if tables {
-                tlbi!("vae1is", operand(asid, va));
-            } else {
-                tlbi!("vale1is", operand(asid, va));
-            }
+        let run = |one: Invalidate| match (one, tables) {
+            (Invalidate::Leaf(operand), false) => tlbi!("tlbi vale1is", operand),
+            (Invalidate::Leaf(operand), true) => tlbi!("tlbi vae1is", operand),
+            // RVALE1IS, RVAE1IS.
+            (Invalidate::Range(operand), false) => tlbi!("sys #0, c8, c2, #5", operand),
+            (Invalidate::Range(operand), true) => tlbi!("sys #0, c8, c2, #1", operand),
+        };
+        if ranges {
+            tlbi::ranges(asid, range).for_each(run);
+        } else {
+            let pages = (first..range.end.0).step_by(step as usize);
+            pages.for_each(|va| run(tlbi::leaf(asid, va >> PAGE_SHIFT)));
         }
         regs::dsb_ish();
     }
     fn flush_asid(&self, asid: Asid) {
         before_flush();
-        tlbi!("aside1is", operand(asid, 0));
+        tlbi!("tlbi aside1is", u64::from(asid.0) << 48);
         regs::dsb_ish();
     }
     fn flush_kernel(&self, range: VirtRange) {
         before_flush();
-        if range.len() >> PAGE_SHIFT > RANGE_MAX {
+        if range.pages() > SINGLE_FLUSHES {
             // SAFETY: as in `tlbi!`.
             unsafe { asm!("tlbi vmalle1is", options(nostack, preserves_flags)) };
         } else {
             for va in (range.start.0..range.end.0).step_by(PAGE_SIZE as usize) {
-                tlbi!("vaae1is", operand(Asid(0), va));
+                tlbi!("tlbi vaae1is", va >> PAGE_SHIFT & 0xfff_ffff_ffff);
             }
         }
         regs::dsb_ish();

@@ -175,7 +175,7 @@ impl<M: Machine> Tally<'_, M> {
                 "the zero page is {attrs:?} at {va:?}"
             );
             assert!(
-                vma.has_anon && matches!(vma.backing, Backing::Anon),
+                matches!(vma.backing, Backing::Anon),
                 "the zero page is in the wrong VMA at {va:?}"
             );
             return;

@@ -211,12 +211,11 @@ pub fn brk(task: &Task, wanted: u64) -> Result<u64> {
 pub fn madvise(task: &Task, addr: u64, len: u64, advice: u64) -> Result<u64> {
     let advice = advice_of(advice as u32).ok_or(Errno::EINVAL)?;
     let start = aligned(addr)?;
-    let len = pages_up(len).map_err(|_| Errno::EINVAL)?;
-    if addr.checked_add(len).is_none() {
-        return Err(Errno::EINVAL);
-    }
-    if len > 0 {
-        space(task).advise(start, len, advice)?;
+    match advice {
+        Advice::Remove => space(task).advise_remove(start, len, |object, first, end| {
+            crate::task::for_each_space(|space| space.zap_object_range(object, first, end, true));
+        })?,
+        _ => space(task).advise(start, len, advice)?,
     }
     Ok(0)
 }
@@ -227,7 +226,8 @@ fn advice_of(number: u32) -> Option<Advice> {
         abi::MADV_RANDOM => Advice::Random,
         abi::MADV_SEQUENTIAL => Advice::Sequential,
         abi::MADV_WILLNEED => Advice::WillNeed,
-        abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => Advice::DontNeed,
+        abi::MADV_DONTNEED => Advice::DontNeed,
+        abi::MADV_DONTNEED_LOCKED => Advice::DontNeedLocked,
         abi::MADV_FREE => Advice::Free,
         abi::MADV_REMOVE => Advice::Remove,
         abi::MADV_DONTFORK => Advice::DontFork,

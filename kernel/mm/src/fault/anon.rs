@@ -15,12 +15,11 @@ use crate::vma::VmaFlags;
 impl<M: Machine> Fault<'_, M> {
     /// A read maps zeros that everybody shares, a write a folio of its own.
     pub(super) fn anon_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
-        // Zero pages too are something that fork must copy, or a later write in the child would be the only one to know.
-        self.vma.has_anon = true;
         let orders = self.orders();
         if self.access != Access::Write {
             return self.zeros(cursor, orders);
         }
+        self.vma.has_anon = true;
         if !orders.is_empty()
             && let Some(pfn) = self.large_folio(cursor, orders)
         {

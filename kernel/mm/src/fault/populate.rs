@@ -1,22 +1,24 @@
 //! Faulting in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*.
 
-use super::resolve::resolve;
+use super::resolve::{allowed, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::state::AddressSpace;
 use crate::table::Cursor;
-use crate::vma::{Prot, Vma};
+use crate::vma::{Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the first page that cannot be
     /// had and leaves what is there; returns what stopped it. Memory without access is passed over.
     pub(crate) fn populate(&self, range: VirtRange) -> Resolution {
-        self.populate_as(range, |vma| match vma.prot {
-            prot if prot.is_empty() => None,
-            prot if prot.contains(Prot::WRITE) && !vma.shared() => Some(Access::Write),
-            prot if prot == Prot::EXEC => Some(Access::Exec),
-            _ => Some(Access::Read),
+        self.populate_as(range, natural_access)
+    }
+
+    /// The same for mlock(2), which fails at memory without access.
+    pub(crate) fn populate_locked(&self, range: VirtRange) -> Resolution {
+        self.populate_as(range, |vma| {
+            Some(natural_access(vma).unwrap_or(Access::Read))
         })
     }
 
@@ -34,6 +36,10 @@ impl<M: Machine> AddressSpace<M> {
             };
             let vma = inner.vmas.get(slot);
             let (end, wanted) = (vma.range.end.min(range.end), access(vma));
+            // Pages may be there from before they were protected.
+            if wanted.is_some_and(|wanted| !allowed(vma, wanted, false)) {
+                return Resolution::Denied;
+            }
             let Some(wanted) = wanted else {
                 at = end;
                 continue;
@@ -50,6 +56,17 @@ impl<M: Machine> AddressSpace<M> {
             }
         }
         Resolution::Done
+    }
+}
+
+/// What populating does to pages of a VMA; `None` where there is no access, or pages are locked only when they come.
+fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
+    match vma.prot {
+        _ if vma.flags.contains(VmaFlags::LOCKONFAULT) => None,
+        prot if prot.is_empty() => None,
+        prot if prot.contains(Prot::WRITE) && !vma.shared() => Some(Access::Write),
+        prot if prot == Prot::EXEC => Some(Access::Exec),
+        _ => Some(Access::Read),
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn resolve<M: Machine>(
 }
 
 /// Whether the VMA permits the access. Every machine reads where it writes or fetches.
-fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
+pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
     match access {
         Access::Read => !vma.prot.is_empty() || force,
         Access::Write => vma.prot.contains(Prot::WRITE) || force && !vma.shared(),

@@ -29,6 +29,12 @@ pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr)
             return None;
         }
     }
+    if vma.flags.contains(VmaFlags::LOCKED) && !inner.may_lock(more) {
+        return None;
+    }
+    if vma.anon_vma.is_none() {
+        inner.vmas.prepare_anon(slot);
+    }
     inner.vmas.extend_down(slot, start);
     inner.note_total();
     mm.count(Event::StackGrown, 1);

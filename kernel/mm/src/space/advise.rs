@@ -1,15 +1,15 @@
 //! madvise(2).
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine};
+use crate::arch::{Asid, Machine, PteFormat};
 use crate::fault::{Access, Resolution};
 use crate::frame::Mm;
 use crate::object::Object;
-use crate::state::{AddressSpace, Advice, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Advice, Error, Inner};
 use crate::table::{Zap, clear_accessed};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use crate::vma::{Backing, Vma, VmaFlags};
 use alloc::sync::Arc;
 
 /// The part of an object that MADV_REMOVE punches out, after the lock.
@@ -18,7 +18,7 @@ type Hole<M> = (Arc<Object<M>>, u64, u64);
 impl<M: Machine> AddressSpace<M> {
     /// madvise(2): EINVAL unless aligned, or for advice that does not suit the mapping; ENOMEM where something is not mapped
     /// (the rest is advised all the same, as in Linux); EFAULT when populating meets a bus error; EACCES: MADV_REMOVE of
-    /// memory that is not shared and writable.
+    /// memory that is not shared or could not be made writable.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
@@ -27,18 +27,29 @@ impl<M: Machine> AddressSpace<M> {
         if len == 0 {
             return Ok(());
         }
-        let range = user_pages::<M>(start, len).ok_or(if start.checked_add(len).is_none() {
-            Error::Inval
-        } else {
-            Error::NoMem
-        })?;
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
         match advice {
             Advice::PopulateRead => self.populate_advice(range, Access::Read),
             Advice::PopulateWrite => self.populate_advice(range, Access::Write),
-            Advice::Remove => self.remove_pages(range),
+            Advice::Remove => self.remove_pages(range, |object, first, end| {
+                self.zap_object_range(object, first, end, true)
+            }),
             Advice::Collapse => self.collapse_advice(range),
             _ => self.inner.lock().advise(&self.mm, self.asid, range, advice),
         }
+        .and(inside)
+    }
+
+    /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
+    /// private copies). Errors as [`Self::advise`].
+    pub fn advise_remove(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        zap: impl FnMut(&Arc<Object<M>>, u64, u64),
+    ) -> Result<(), Error> {
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        self.remove_pages(range, zap).and(inside)
     }
 
     fn populate_advice(&self, range: VirtRange, access: Access) -> Result<(), Error> {
@@ -65,20 +76,30 @@ impl<M: Machine> AddressSpace<M> {
         result
     }
 
-    /// MADV_REMOVE: punches a hole into the object.
-    fn remove_pages(&self, range: VirtRange) -> Result<(), Error> {
-        let mut at = range.start;
-        while at < range.end {
-            let (end, hole) = self.inner.lock().hole(VirtRange {
-                start: at,
-                end: range.end,
-            })?;
+    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; goes on behind what is not mapped and reports it.
+    fn remove_pages(
+        &self,
+        range: VirtRange,
+        mut zap: impl FnMut(&Arc<Object<M>>, u64, u64),
+    ) -> Result<(), Error> {
+        let mut rest = range;
+        let mut covered = true;
+        loop {
+            let next = self.inner.lock().hole(rest)?;
+            let Some((part, hole)) = next else {
+                break;
+            };
+            covered &= part.start == rest.start;
             let (object, first, pages) = hole;
             object.punch(first << PAGE_SHIFT, pages << PAGE_SHIFT);
-            self.zap_object_range(&object, first, first + pages, true);
-            at = end;
+            zap(&object, first, first + pages);
+            rest.start = part.end;
         }
-        Ok(())
+        if covered && rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::NoMem)
+        }
     }
 }
 
@@ -95,12 +116,16 @@ impl<M: Machine> Inner<M> {
             let unsuitable = |v: &Vma<M>| {
                 advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
             };
-            if self.vmas.iter_in(range).any(unsuitable) {
+            // What lies before it is advised all the same.
+            let refused = self.vmas.iter_in(range).find(|v| unsuitable(v));
+            let end = refused.map_or(range.end, |v| v.range.start.max(range.start));
+            let (part, refused) = (VirtRange::new(range.start, end), refused.is_some());
+            self.split_ends(mm, asid, part)?;
+            self.vmas
+                .update(part, |v| v.flags = (v.flags - clear) | set);
+            if refused {
                 return Err(Error::Inval);
             }
-            self.split_ends(mm, asid, range)?;
-            self.vmas
-                .update(range, |v| v.flags = (v.flags - clear) | set);
         } else {
             self.advise_pages(mm, asid, range, advice)?;
         }
@@ -129,12 +154,8 @@ impl<M: Machine> Inner<M> {
                 continue;
             };
             match advice {
-                Advice::DontNeed | Advice::Free => {
-                    let anonymous = matches!(vma.backing, Backing::Anon);
-                    if vma.flags.contains(VmaFlags::LOCKED) || advice == Advice::Free && !anonymous
-                    {
-                        return Err(Error::Inval);
-                    }
+                _ if refused(&vma, advice) => return Err(Error::Inval),
+                Advice::DontNeed | Advice::DontNeedLocked | Advice::Free => {
                     // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
                     self.split_ends(mm, asid, part)?;
                     let mut gather = Gather::new(mm, asid);
@@ -157,22 +178,45 @@ impl<M: Machine> Inner<M> {
         Ok(())
     }
 
-    fn hole(&self, range: VirtRange) -> Result<(VirtAddr, Hole<M>), Error> {
-        let vma = self
+    /// The part of the first VMA in `range` that lies there, and what it is of its object.
+    fn hole(&self, range: VirtRange) -> Result<Option<(VirtRange, Hole<M>)>, Error> {
+        let Some((vma, part)) = self
             .vmas
-            .get(self.vmas.find(range.start).ok_or(Error::NoMem)?);
+            .iter_in(range)
+            .find_map(|v| Some((v, v.range.intersection(&range)?)))
+        else {
+            return Ok(None);
+        };
         if vma.flags.contains(VmaFlags::LOCKED) {
             return Err(Error::Inval);
         }
-        let (object, first) = vma.object_page(range.start).ok_or(Error::Inval)?;
-        if !vma.shared() || !vma.prot.contains(Prot::WRITE) {
+        let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
+        if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
             return Err(Error::Acces);
         }
-        let end = vma.range.end.min(range.end);
-        Ok((
-            end,
-            (object.clone(), first, (end - range.start) >> PAGE_SHIFT),
-        ))
+        Ok(Some((part, (object.clone(), first, part.pages()))))
+    }
+}
+
+/// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others; `None` when they wrap around.
+fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), Error>)> {
+    let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
+    let top = M::Pte::USER_END;
+    let inside = if end <= top {
+        Ok(())
+    } else {
+        Err(Error::NoMem)
+    };
+    Some((VirtRange::new(start.min(top), end.min(top)), inside))
+}
+
+/// Whether advice about pages does not suit the VMA: locked pages stay.
+fn refused<M: Machine>(vma: &Vma<M>, advice: Advice) -> bool {
+    let locked = vma.flags.contains(VmaFlags::LOCKED);
+    match advice {
+        Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
+        Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
+        _ => false,
     }
 }
 

@@ -13,6 +13,12 @@ impl<M: Machine> AddressSpace<M> {
         (inner.brk_start, inner.brk) = (start, start);
     }
 
+    /// The heap as it is now: a VMA that has a part of it is shown as [heap].
+    pub fn heap(&self) -> VirtRange {
+        let inner = self.inner.lock();
+        VirtRange::new(inner.brk_start, inner.brk)
+    }
+
     /// brk(2): returns the break after the call (unchanged when refused).
     pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
         let mut inner = self.inner.lock();
@@ -62,7 +68,7 @@ impl<M: Machine> Inner<M> {
         if wanted - self.brk_start > self.limits.data || !self.is_free(with_gap) {
             return None;
         }
-        let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::HEAP | self.future);
+        let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::ACCOUNT | self.future);
         if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
             return None;
         }

@@ -93,6 +93,9 @@ impl<M: Machine> Inner<M> {
             anon: u64::from(found.anon),
             ..Zap::default()
         };
+        if self.vmas.get(slot).anon_vma.is_none() {
+            self.vmas.prepare_anon(slot);
+        }
         let vma = self.vmas.get_mut(slot);
         vma.has_anon = true;
         self.rss.sub(vma, &gone);

@@ -48,7 +48,7 @@ fn copy<M: Machine>(
         vmas, table, rss, ..
     } = child;
     for vma in vmas.iter() {
-        if vma.has_anon && !vma.shared() {
+        if vma.anon_vma.is_some() && !vma.shared() {
             let (anon, object) = copy_range(mm, &parent.table, table, vma.range, gather)?;
             rss.add(vma, anon, object);
         }

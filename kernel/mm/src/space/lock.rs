@@ -39,7 +39,7 @@ impl<M: Machine> AddressSpace<M> {
             return Err(Error::NoMem);
         }
         if lock && !on_fault {
-            return populated(self.populate(range));
+            return populated(self.populate_locked(range));
         }
         Ok(())
     }

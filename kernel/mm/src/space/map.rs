@@ -19,7 +19,7 @@ impl<M: Machine> AddressSpace<M> {
             .0;
         let mut inner = self.inner.lock();
         let range = inner.choose(request.place, len)?;
-        let flags = request.flags | inner.future;
+        let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
         inner.check_new(&self.mm, &request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.

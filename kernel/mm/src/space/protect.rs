@@ -21,8 +21,13 @@ impl<M: Machine> AddressSpace<M> {
         let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
         let mut inner = self.inner.lock();
         let mut gather = Gather::new(&self.mm, self.asid);
-        let result = inner.protect(&self.mm, range, prot, &mut gather);
+        let mut locked = None;
+        let result = inner.protect(&self.mm, range, prot, &mut gather, &mut locked);
         gather.finish();
+        drop(inner);
+        if let Some(locked) = locked {
+            self.populate(locked);
+        }
         result
     }
 }
@@ -34,6 +39,7 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
         prot: Prot,
         gather: &mut Gather<'_, M>,
+        locked: &mut Option<VirtRange>,
     ) -> Result<(), Error> {
         let mut at = range.start;
         while at < range.end {
@@ -52,6 +58,11 @@ impl<M: Machine> Inner<M> {
                     return Err(Error::Acces);
                 }
                 if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
+                    if vma.flags.contains(VmaFlags::LOCKED) {
+                        // Locked private pages are there, writable ones as the process's own.
+                        let start = locked.map_or(part.start, |l| l.start);
+                        *locked = Some(VirtRange { start, ..part });
+                    }
                     // What was only readable may need memory of its own from now on.
                     self.may_add_data(part.pages(), prot, vma.flags)?;
                     may_commit(mm, part.pages(), prot, vma.flags, &vma.backing)?;
@@ -60,7 +71,7 @@ impl<M: Machine> Inner<M> {
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
             split_ends(mm, &mut self.table, part, gather)?;
-            self.vmas.update(part, |v| v.prot = prot);
+            self.vmas.update(part, |v| v.set_prot(prot));
             let rights = Rights {
                 base: prot.attrs(),
                 writable: prot.contains(Prot::WRITE),

@@ -34,16 +34,15 @@ impl<M: Machine> AddressSpace<M> {
         let mut inner = self.inner.lock();
         let mut gone = [Taken::default(), Taken::default()];
         let result = inner.remap(&self.mm, self.asid, &request, &mut gone);
-        let locked = inner
-            .vmas
-            .find(old)
-            .is_some_and(|i| inner.vmas.get(i).flags.contains(VmaFlags::LOCKED));
+        let target = result.ok().and_then(|at| inner.vmas.find(at));
+        let locked = target.is_some_and(|s| inner.vmas.get(s).flags.contains(VmaFlags::LOCKED));
         drop(inner);
         // Files are dropped after the lock.
         drop(gone);
         let at = result?;
-        if locked && let Some(range) = user_pages::<M>(at, request.new_len) {
-            self.populate(range);
+        let had = request.old.len();
+        if locked && had < request.new_len {
+            self.populate(VirtRange::new(at + had, at + request.new_len));
         }
         Ok(at)
     }
@@ -218,13 +217,18 @@ impl<M: Machine> Inner<M> {
         target.cut_below(old.start);
         target.move_to(new);
         if request.dont_unmap {
-            // The old range stays mapped, empty and unlocked.
-            self.vmas
-                .update(old, |v| v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT);
-        } else if !old.is_empty() {
-            gone[1] = self.remove(mm, asid, old)?;
+            self.vmas.insert(target);
+            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages it has no history either.
+            self.vmas.amend(old.start, |v| {
+                v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+                v.anon_vma = v.anon_vma.filter(|_| v.range != old);
+            });
+        } else {
+            if !old.is_empty() {
+                gone[1] = self.remove(mm, asid, old)?;
+            }
+            self.vmas.insert(target);
         }
-        self.vmas.insert(target);
         self.note_total();
         Ok(to)
     }

@@ -69,6 +69,7 @@ pub enum Advice {
     Sequential,
     WillNeed,
     DontNeed,
+    DontNeedLocked,
     Free,
     Cold,
     PageOut,

@@ -173,6 +173,11 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
+    /// Changes flags of the VMA that contains `at` and joins it with nothing (mremap's MREMAP_DONTUNMAP leaves such).
+    pub fn amend(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
+        self.change(at, f);
+    }
+
     /// Puts `part` where a part of the VMA in `slot`, or all of it, was.
     fn replace(&mut self, slot: Slot, part: Vma<M>) {
         let (whole, range) = (self.get(slot).range, part.range);

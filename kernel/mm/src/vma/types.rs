@@ -40,8 +40,9 @@ bitflags::bitflags! {
         const HUGEPAGE = 1 << 7;
         /// MADV_NOHUGEPAGE.
         const NOHUGEPAGE = 1 << 8;
-        /// The brk area, shown as [heap].
-        const HEAP = 1 << 9;
+        /// Its pages were checked against all memory when it became private and writable: stays when it is read-only again,
+        /// once written.
+        const ACCOUNT = 1 << 9;
         /// The main stack, shown as [stack].
         const STACK = 1 << 10;
         /// The object may not be mapped writable and shared (opened read-only): mprotect(PROT_WRITE) gives EACCES.
@@ -115,7 +116,7 @@ pub struct Vma<M: Machine> {
     pub flags: VmaFlags,
     /// Where its pages come from.
     pub backing: Backing<M>,
-    /// Whether it has, or had, entries that are not the object's (own pages, zero pages): fork must copy them.
+    /// Whether it has, or had, pages of its own (not the object's, nor zero pages): fork must copy entries.
     pub has_anon: bool,
     /// Since its first private write: whose pages it has, and whether they are a parent's too (Linux: anon_vma).
     pub anon_vma: Option<AnonVma>,
@@ -167,6 +168,28 @@ impl<M: Machine> Vma<M> {
             None => 0,
         };
         self.range = range;
+    }
+    /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not MAP_NORESERVE.
+    pub fn accounted(prot: Prot, flags: VmaFlags) -> VmaFlags {
+        let exempt = VmaFlags::SHARED | VmaFlags::NORESERVE;
+        let account = prot.contains(Prot::WRITE) && !flags.intersects(exempt);
+        if account {
+            flags | VmaFlags::ACCOUNT
+        } else {
+            flags
+        }
+    }
+    /// mprotect(2): what was only readable is accounted when it becomes writable, and no more when it is read-only again
+    /// without having been written.
+    pub fn set_prot(&mut self, prot: Prot) {
+        if !self.prot.contains(Prot::WRITE) {
+            self.flags = Self::accounted(prot, self.flags);
+        }
+        let anon = matches!(self.backing, Backing::Anon);
+        if !prot.contains(Prot::WRITE) && anon && self.anon_vma.is_none() {
+            self.flags -= VmaFlags::ACCOUNT;
+        }
+        self.prot = prot;
     }
     /// Whether writes reach the object.
     pub fn shared(&self) -> bool {

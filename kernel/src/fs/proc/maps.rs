@@ -266,10 +266,7 @@ fn flag_words(prot: Prot, flags: VmaFlags) -> String {
         ),
         (flags.contains(VmaFlags::LOCKED), "lo"),
         (flags.contains(VmaFlags::DONTFORK), "dc"),
-        (
-            !shared && prot.contains(Prot::WRITE) && !flags.contains(VmaFlags::NORESERVE),
-            "ac",
-        ),
+        (flags.contains(VmaFlags::ACCOUNT), "ac"),
         (flags.contains(VmaFlags::NORESERVE), "nr"),
         (flags.contains(VmaFlags::WIPEONFORK), "wf"),
         (flags.contains(VmaFlags::DONTDUMP), "dd"),

@@ -1,0 +1,144 @@
+//! The calls as the host's Linux does them.
+
+use super::{Area, Kind, PAGES, Step};
+use userland::sys::mem::{self, ANON, PAGE};
+use userland::sys::{Errno, fault, proc};
+
+/// A place that nothing else is mapped at.
+const BASE: usize = 0x1234_5600_0000;
+
+/// What is mapped at [`BASE`]; nothing is, before and after.
+pub struct Linux;
+
+/// Whether the host joins VMAs as Linux does since 6.16, and has transparent huge pages to advise about.
+pub fn joins_as_today() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let today =
+        version >= (6, 16) && std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+    if !today {
+        eprintln!("skipped: {release} is no Linux to compare with");
+    }
+    today
+}
+
+fn at(page: u64) -> usize {
+    BASE + page as usize * PAGE
+}
+
+impl Linux {
+    pub fn new() -> Self {
+        fault::arm();
+        let _ = mem::munmap(BASE, PAGES as usize * PAGE);
+        Linux
+    }
+
+    /// Whether `act` says so in a child.
+    pub fn in_child(&self, act: impl FnOnce() -> bool) -> bool {
+        match proc::fork().expect("a child") {
+            proc::Fork::Child => {
+                // A panic must not run the tests that are left.
+                let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
+                proc::exit_now(if good.unwrap_or(false) { 0 } else { 1 })
+            }
+            proc::Fork::Parent(pid) => proc::wait_for(pid) == Ok(proc::Status::Exited(0)),
+        }
+    }
+
+    /// What the call gives, an errno if it refuses.
+    pub fn run(&self, step: &Step) -> Result<Vec<u8>, i32> {
+        let done = match *step {
+            Step::Map(page, len, prot, kind) => {
+                let flags = libc::MAP_FIXED
+                    | match kind {
+                        Kind::Private => ANON,
+                        Kind::Shared => libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                        Kind::NoReserve => ANON | libc::MAP_NORESERVE,
+                        Kind::Stack => ANON | libc::MAP_GROWSDOWN,
+                        Kind::Locked => ANON | libc::MAP_LOCKED,
+                        Kind::Populated => ANON | libc::MAP_POPULATE,
+                    };
+                mem::mmap(at(page), len as usize * PAGE, prot, flags, -1, 0).map(drop)
+            }
+            Step::MapNoReplace(page, len) => {
+                let flags = ANON | libc::MAP_FIXED_NOREPLACE;
+                mem::mmap(at(page), len as usize * PAGE, mem::RW, flags, -1, 0).map(drop)
+            }
+            Step::Unmap(page, len) => mem::munmap(at(page), len as usize * PAGE),
+            Step::Protect(page, len, prot) => mem::mprotect(at(page), len as usize * PAGE, prot),
+            Step::Advise(page, len, advice) => mem::madvise(at(page), len as usize * PAGE, advice),
+            Step::Lock(page, len, on_fault) => mlock2(at(page), len as usize * PAGE, on_fault),
+            Step::Unlock(page, len) => mem::munlock(at(page), len as usize * PAGE),
+            Step::Read(page) => fault::read(at(page)).map(drop).map_err(|_| Errno(0)),
+            Step::Write(page) => fault::write(at(page), 1).map_err(|_| Errno(0)),
+            Step::Move(page, len, to, keep) => {
+                let keep = if keep { libc::MREMAP_DONTUNMAP } else { 0 };
+                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keep;
+                let len = len as usize * PAGE;
+                mem::mremap(at(page), len, len, flags, at(to)).map(drop)
+            }
+            Step::InMemory(page, len) => {
+                let pages = mem::mincore(at(page), len as usize).map_err(|e| e.0)?;
+                return Ok(pages.iter().map(|byte| byte & 1).collect());
+            }
+            Step::Fork => Ok(()),
+        };
+        done.map(|()| Vec::new()).map_err(|e| e.0)
+    }
+
+    pub fn areas(&self) -> Vec<Area> {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
+        let mut out: Vec<Area> = Vec::new();
+        let mut inside = false;
+        for line in smaps.lines() {
+            if let Some((start, end, prot)) = header(line) {
+                inside = (BASE..at(PAGES)).contains(&start);
+                if inside {
+                    let first = (start - BASE) / PAGE;
+                    out.push((
+                        first as u64,
+                        ((end - start) / PAGE) as u64,
+                        prot.into(),
+                        String::new(),
+                    ));
+                }
+            } else if let (true, Some(words), Some(area)) =
+                (inside, line.strip_prefix("VmFlags: "), out.last_mut())
+            {
+                // Soft dirty is not kept here; "??" is a bit that has no name.
+                let known = |w: &&str| !["sd", "??"].contains(w);
+                area.3 = words
+                    .split_whitespace()
+                    .filter(known)
+                    .collect::<Vec<_>>()
+                    .join(" ");
+            }
+        }
+        out
+    }
+}
+
+impl Drop for Linux {
+    fn drop(&mut self) {
+        let _ = mem::munmap(BASE, PAGES as usize * PAGE);
+    }
+}
+
+fn header(line: &str) -> Option<(usize, usize, &str)> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |s| usize::from_str_radix(s, 16).ok();
+    Some((number(start)?, number(end)?, rest.split(' ').next()?))
+}
+
+fn mlock2(at: usize, len: usize, on_fault: bool) -> userland::sys::Result<()> {
+    let flags = if on_fault {
+        libc::MLOCK_ONFAULT as usize
+    } else {
+        0
+    };
+    userland::sys::call(libc::SYS_mlock2, [at, len, flags, 0, 0, 0]).map(drop)
+}

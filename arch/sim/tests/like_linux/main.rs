@@ -1,0 +1,157 @@
+//! Random sequences of calls, done by the host's Linux and by the memory manager: the same results, and the same VMAs with
+//! the same flags in /proc/self/smaps after each step. Needs a Linux since 6.16, where VMAs are joined as today.
+#![cfg(target_os = "linux")]
+
+mod linux;
+mod ours;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// Pages that the calls play with.
+pub const PAGES: u64 = 24;
+
+/// What to map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Private,
+    Shared,
+    NoReserve,
+    Stack,
+    Locked,
+    Populated,
+}
+
+/// One call; addresses and lengths in pages, protections and advice in Linux's numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Map(u64, u64, i32, Kind),
+    MapNoReplace(u64, u64),
+    Unmap(u64, u64),
+    Protect(u64, u64, i32),
+    Advise(u64, u64, i32),
+    Lock(u64, u64, bool),
+    Unlock(u64, u64),
+    Read(u64),
+    Write(u64),
+    /// From, pages, to, MREMAP_DONTUNMAP; only where one VMA covers it.
+    Move(u64, u64, u64, bool),
+    InMemory(u64, u64),
+    /// The rest happens in a child.
+    Fork,
+}
+
+/// A VMA: first page, pages, "rwxp", VmFlags without those that are about the machine.
+pub type Area = (u64, u64, String, String);
+
+fn step() -> impl Strategy<Value = Step> {
+    let (at, len) = (1..PAGES - 6, 1..6u64);
+    let rw = libc::PROT_READ | libc::PROT_WRITE;
+    let prot = prop_oneof![
+        1 => Just(libc::PROT_NONE),
+        2 => Just(libc::PROT_READ),
+        4 => Just(rw),
+        1 => Just(libc::PROT_READ | libc::PROT_EXEC),
+    ];
+    let kind = prop_oneof![
+        6 => Just(Kind::Private),
+        1 => Just(Kind::Shared),
+        1 => Just(Kind::NoReserve),
+        1 => Just(Kind::Stack),
+        1 => Just(Kind::Locked),
+        1 => Just(Kind::Populated),
+    ];
+    let advice = prop::sample::select(vec![
+        libc::MADV_NORMAL,
+        libc::MADV_RANDOM,
+        libc::MADV_SEQUENTIAL,
+        libc::MADV_WILLNEED,
+        libc::MADV_DONTNEED,
+        libc::MADV_DONTNEED_LOCKED,
+        libc::MADV_FREE,
+        libc::MADV_REMOVE,
+        libc::MADV_DONTFORK,
+        libc::MADV_DOFORK,
+        libc::MADV_WIPEONFORK,
+        libc::MADV_KEEPONFORK,
+        libc::MADV_DONTDUMP,
+        libc::MADV_DODUMP,
+        libc::MADV_HUGEPAGE,
+        libc::MADV_NOHUGEPAGE,
+        libc::MADV_COLD,
+        libc::MADV_PAGEOUT,
+        libc::MADV_POPULATE_READ,
+        libc::MADV_POPULATE_WRITE,
+    ]);
+    prop_oneof![
+        8 => (at.clone(), len.clone(), prot.clone(), kind).prop_map(|(a, n, p, k)| Step::Map(a, n, p, k)),
+        1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::MapNoReplace(a, n)),
+        3 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unmap(a, n)),
+        6 => (at.clone(), len.clone(), prot).prop_map(|(a, n, p)| Step::Protect(a, n, p)),
+        4 => (at.clone(), len.clone(), advice).prop_map(|(a, n, v)| Step::Advise(a, n, v)),
+        1 => (at.clone(), len.clone(), any::<bool>()).prop_map(|(a, n, f)| Step::Lock(a, n, f)),
+        1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unlock(a, n)),
+        2 => at.clone().prop_map(Step::Read),
+        6 => at.clone().prop_map(Step::Write),
+        3 => (at.clone(), len.clone(), at.clone(), any::<bool>()).prop_map(|(a, n, t, d)| Step::Move(a, n, t, d)),
+        1 => (at, len).prop_map(|(a, n)| Step::InMemory(a, n)),
+        1 => Just(Step::Fork),
+    ]
+}
+
+/// Runs what is left; true when all was alike. In a child it does not return.
+fn alike(ours: &mut ours::Ours, linux: &linux::Linux, steps: &[Step]) -> bool {
+    for (n, step) in steps.iter().enumerate() {
+        if let Step::Move(at, len, to, _) = *step
+            && (!ours.is_one_area(at, len) || at < to + len && to < at + len)
+        {
+            continue;
+        }
+        if matches!(step, Step::Fork) {
+            let child = linux.in_child(|| {
+                ours.fork();
+                same_areas(ours, linux, step) && alike(ours, linux, &steps[n + 1..])
+            });
+            return child;
+        }
+        let (here, there) = (ours.run(step), linux.run(step));
+        if here != there {
+            eprintln!(
+                "{step:?} gives {here:?}, in Linux {there:?}; before: {:?}",
+                ours.areas()
+            );
+            return false;
+        }
+        if !same_areas(ours, linux, step) {
+            return false;
+        }
+    }
+    true
+}
+
+fn same_areas(ours: &ours::Ours, linux: &linux::Linux, step: &Step) -> bool {
+    let (here, there) = (ours.areas(), linux.areas());
+    if here != there {
+        eprintln!("after {step:?}\nhere     {here:x?}\nin Linux {there:x?}");
+    }
+    here == there
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 400, failure_persistence: None, rng_seed: RngSeed::Fixed(0x77), ..ProptestConfig::default() })]
+
+    #[test]
+    fn vmas_are_those_of_linux(steps in prop::collection::vec(step(), 1..60)) {
+        if !linux::joins_as_today() {
+            return Ok(());
+        }
+        // MADV_FREE frees at once here, in Linux when memory is wanted: mincore shows it.
+        let frees = |s: &Step| matches!(s, Step::Advise(_, _, libc::MADV_FREE));
+        let free = steps.iter().any(frees);
+        let shown = |s: &&Step| !free || !matches!(s, Step::InMemory(..));
+        let steps: Vec<Step> = steps.iter().filter(shown).copied().collect();
+        let linux = linux::Linux::new();
+        let mut ours = ours::Ours::new();
+        prop_assert!(alike(&mut ours, &linux, &steps));
+    }
+}

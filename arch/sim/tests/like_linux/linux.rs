@@ -8,10 +8,10 @@ use userland::sys::{Errno, fault, proc};
 const BASE: usize = 0x1234_5600_0000;
 
 /// What is mapped at [`BASE`]; nothing is, before and after.
-pub struct Linux;
+pub(crate) struct Linux;
 
 /// Whether the host joins VMAs as Linux does since 6.16, and has transparent huge pages to advise about.
-pub fn joins_as_today() -> bool {
+pub(crate) fn joins_as_today() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release
         .split(['.', '-'])
@@ -30,14 +30,14 @@ fn at(page: u64) -> usize {
 }
 
 impl Linux {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         fault::arm();
         let _ = mem::munmap(BASE, PAGES as usize * PAGE);
         Linux
     }
 
     /// Whether `act` says so in a child.
-    pub fn in_child(&self, act: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn in_child(&self, act: impl FnOnce() -> bool) -> bool {
         match proc::fork().expect("a child") {
             proc::Fork::Child => {
                 // A panic must not run the tests that are left.
@@ -49,7 +49,7 @@ impl Linux {
     }
 
     /// What the call gives, an errno if it refuses.
-    pub fn run(&self, step: &Step) -> Result<Vec<u8>, i32> {
+    pub(crate) fn run(&self, step: &Step) -> Result<Vec<u8>, i32> {
         let done = match *step {
             Step::Map(page, len, prot, kind) => {
                 let flags = libc::MAP_FIXED
@@ -89,7 +89,7 @@ impl Linux {
         done.map(|()| Vec::new()).map_err(|e| e.0)
     }
 
-    pub fn areas(&self) -> Vec<Area> {
+    pub(crate) fn areas(&self) -> Vec<Area> {
         let smaps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
         let mut out: Vec<Area> = Vec::new();
         let mut inside = false;

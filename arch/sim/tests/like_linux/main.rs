@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 /// Pages that the calls play with.
-pub const PAGES: u64 = 24;
+pub(crate) const PAGES: u64 = 24;
 
 /// What to map.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Private,
     Shared,
     NoReserve,
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// One call; addresses and lengths in pages, protections and advice in Linux's numbers.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     Map(u64, u64, i32, Kind),
     MapNoReplace(u64, u64),
     Unmap(u64, u64),
@@ -42,7 +42,7 @@ pub enum Step {
 }
 
 /// A VMA: first page, pages, "rwxp", VmFlags without those that are about the machine.
-pub type Area = (u64, u64, String, String);
+pub(crate) type Area = (u64, u64, String, String);
 
 fn step() -> impl Strategy<Value = Step> {
     let (at, len) = (1..PAGES - 6, 1..6u64);

@@ -13,7 +13,7 @@ type Machine = Sim<Format>;
 
 const BASE: u64 = 0x4000_0000;
 
-pub struct Ours {
+pub(crate) struct Ours {
     world: World<Format>,
     /// The last is the one that runs; the others are its parents.
     processes: Vec<Process<Format>>,
@@ -28,7 +28,7 @@ fn prot(bits: i32) -> Prot {
 }
 
 impl Ours {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new(Options::default());
         let first = world.process();
         Ours {
@@ -39,7 +39,7 @@ impl Ours {
     fn process(&self) -> &Process<Format> {
         self.processes.last().expect("there is one")
     }
-    pub fn fork(&mut self) {
+    pub(crate) fn fork(&mut self) {
         let child = self.process().fork().expect("memory for a child");
         self.processes.push(self.world.adopt(child));
     }
@@ -75,7 +75,7 @@ impl Ours {
         }
     }
 
-    pub fn run(&self, step: &Step) -> Result<Vec<u8>, i32> {
+    pub(crate) fn run(&self, step: &Step) -> Result<Vec<u8>, i32> {
         let (p, w) = (self.process(), &self.world);
         let done = match *step {
             Step::Map(page, len, bits, kind) => self.map(page, len, bits, kind),
@@ -128,7 +128,7 @@ impl Ours {
         done.map(|()| Vec::new()).map_err(errno)
     }
 
-    pub fn areas(&self) -> Vec<Area> {
+    pub(crate) fn areas(&self) -> Vec<Area> {
         let mut out = Vec::new();
         self.process().for_each_vma(&mut |vma| {
             let letter =
@@ -148,7 +148,7 @@ impl Ours {
         });
         out
     }
-    pub fn is_one_area(&self, page: u64, len: u64) -> bool {
+    pub(crate) fn is_one_area(&self, page: u64, len: u64) -> bool {
         let end = at(page + len);
         let vma = self.process().vma_at(at(page));
         vma.is_some_and(|v| v.range.end >= end)

@@ -7,7 +7,7 @@ use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, Vma};
 use alloc::format;
 use alloc::string::String;
-use mm::addr::{Order, PAGE_SHIFT, VirtAddr};
+use mm::addr::{Order, PAGE_SHIFT, VirtAddr, VirtRange};
 use mm::space::{FolioUse, Smaps};
 use mm::thp::policy;
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -20,7 +20,8 @@ const PAGE_KB: u64 = 4;
 /// /proc/PID/maps.
 pub fn maps(subject: &Subject, out: &mut Text) -> Result {
     if let Some(space) = subject.process.space() {
-        space.for_each_vma(&mut |vma| Line::new(vma).write(out));
+        let heap = space.heap();
+        space.for_each_vma(&mut |vma| Line::new(vma, heap).write(out));
     }
     Ok(())
 }
@@ -28,10 +29,11 @@ pub fn maps(subject: &Subject, out: &mut Text) -> Result {
 /// /proc/PID/smaps.
 pub fn smaps(subject: &Subject, out: &mut Text) -> Result {
     if let Some(space) = subject.process.space() {
+        let heap = space.heap();
         space.for_each_vma(&mut |vma| {
             // It may have gone since it was looked at.
             if let Some(figures) = space.smaps(vma.range.start) {
-                entry(&Line::new(vma), &figures, eligible(&space, vma), out);
+                entry(&Line::new(vma, heap), &figures, eligible(&space, vma), out);
             }
         });
     }
@@ -105,7 +107,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(vma: &Vma) -> Line {
+    fn new(vma: &Vma, heap: VirtRange) -> Line {
         let (offset, id, name) = match &vma.backing {
             Backing::Object {
                 offset,
@@ -119,7 +121,7 @@ impl Line {
             Backing::Anon => (0, (0, 0), String::new()),
         };
         let name = match vma.flags {
-            flags if flags.contains(VmaFlags::HEAP) => "[heap]".into(),
+            _ if vma.range.start < heap.end && heap.start < vma.range.end => "[heap]".into(),
             flags if flags.contains(VmaFlags::STACK) => "[stack]".into(),
             _ => name,
         };
@@ -265,7 +267,10 @@ fn flag_words(prot: Prot, flags: VmaFlags) -> String {
             "gd",
         ),
         (flags.contains(VmaFlags::LOCKED), "lo"),
+        (flags.contains(VmaFlags::SEQUENTIAL), "sr"),
+        (flags.contains(VmaFlags::RANDOM), "rr"),
         (flags.contains(VmaFlags::DONTFORK), "dc"),
+        (flags.contains(VmaFlags::LOCKONFAULT), "lf"),
         (flags.contains(VmaFlags::ACCOUNT), "ac"),
         (flags.contains(VmaFlags::NORESERVE), "nr"),
         (flags.contains(VmaFlags::WIPEONFORK), "wf"),

@@ -47,7 +47,7 @@ fn a_second_free_is_noticed() {
 
 #[test]
 #[should_panic(
-    expected = "is freed with order 2 and has another order: Kernel, order 3, 1 references"
+    expected = "freed as Kernel of order 2, has another order: Kernel, order 3, 1 references"
 )]
 fn another_order_is_noticed() {
     let world = World::<Format>::new(Options::default());

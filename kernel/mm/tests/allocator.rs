@@ -49,7 +49,9 @@ impl World {
             .alloc(&self.table, 0, Order(order), Kind::Anon, For::User)
     }
     fn give(&self, pfn: Pfn, order: u8) {
-        self.frames.free_owned(&self.table, 0, pfn, Order(order));
+        let kind = self.table.get(pfn).kind();
+        self.frames
+            .free_owned(&self.table, 0, pfn, Order(order), kind);
     }
     fn drain(&self) {
         (0..CPUS.min(self.cpus())).for_each(|cpu| {
@@ -130,8 +132,8 @@ proptest! {
                 }
                 Step::Free(cpu, which) if !taken.is_empty() => {
                     let pfn = *taken.keys().nth(which % taken.len()).expect("below the length");
-                    let (order, _) = taken.remove(&pfn).expect("it was there");
-                    w.frames.free_owned(&w.table, cpu, pfn, order);
+                    let (order, kind) = taken.remove(&pfn).expect("it was there");
+                    w.frames.free_owned(&w.table, cpu, pfn, order, kind);
                 }
                 Step::Free(..) => {}
                 Step::Drain(cpu) => { w.frames.drain(&w.table, cpu); }
@@ -140,8 +142,8 @@ proptest! {
             let in_use: u64 = taken.values().map(|(o, _)| o.pages()).sum();
             prop_assert_eq!(w.frames.counts().free + in_use, total);
         }
-        for (pfn, (order, _)) in taken {
-            w.frames.free_owned(&w.table, 1, pfn, order);
+        for (pfn, (order, kind)) in taken {
+            w.frames.free_owned(&w.table, 1, pfn, order, kind);
         }
         w.drain();
         w.check();
@@ -313,8 +315,9 @@ fn other_cpus_drain_when_asked() {
         .alloc(&w.table, 1, Order(6), Kind::Anon, For::User)
         .expect("a block");
     assert_eq!(cached(1), 0);
-    w.frames.free_owned(&w.table, 1, large, Order(6));
-    w.frames.free_owned(&w.table, 1, pfn, Order(0));
+    w.frames
+        .free_owned(&w.table, 1, large, Order(6), Kind::Anon);
+    w.frames.free_owned(&w.table, 1, pfn, Order(0), Kind::Anon);
     w.check();
 }
 
@@ -337,7 +340,7 @@ fn cpus_do_not_meet_in_their_lists() {
         for cpu in 0..4 {
             let w = &w;
             scope.spawn(move || {
-                let mut held: Vec<(Pfn, Order, u64)> = Vec::new();
+                let mut held: Vec<(Pfn, Order, Kind)> = Vec::new();
                 let mut seed = cpu as u64 + 1;
                 for n in 0..20_000u64 {
                     seed = seed
@@ -351,18 +354,20 @@ fn cpus_do_not_meet_in_their_lists() {
                     };
                     if held.len() < 40 && (seed >> 50) & 1 == 0 {
                         if let Some(pfn) = w.frames.alloc(&w.table, cpu, order, kind, For::User) {
-                            held.push((pfn, order, seed));
+                            held.push((pfn, order, kind));
                         }
                     } else if !held.is_empty() {
-                        let (pfn, order, _) = held.swap_remove((seed >> 20) as usize % held.len());
-                        w.frames.free_owned(&w.table, cpu, pfn, order);
+                        let (pfn, order, kind) =
+                            held.swap_remove((seed >> 20) as usize % held.len());
+                        w.frames.free_owned(&w.table, cpu, pfn, order, kind);
                     }
                     if n % 1000 == 0 {
                         w.frames.drain(&w.table, cpu);
                     }
                 }
-                held.iter()
-                    .for_each(|(pfn, order, _)| w.frames.free_owned(&w.table, cpu, *pfn, *order));
+                held.iter().for_each(|(pfn, order, kind)| {
+                    w.frames.free_owned(&w.table, cpu, *pfn, *order, *kind)
+                });
             });
         }
     });
@@ -401,7 +406,7 @@ fn mistakes_are_named_with_the_frames_state() {
     assert!(twice_to_the_zone.contains("free"), "{twice_to_the_zone}");
     let wrong = complaint(|w, pfn| w.give(pfn, 3));
     assert!(
-        wrong.contains("freed with order 3 and has another order: Anon, order 4, 1 references"),
+        wrong.contains("freed as Anon of order 3, has another order: Anon, order 4, 1 references"),
         "{wrong}"
     );
     let tail = complaint(|w, pfn| w.give(pfn + 1, 0));

@@ -1,6 +1,7 @@
 //! Tests that need the real machine, and failures on purpose.
 
 mod files;
+mod frames;
 mod machine;
 
 use crate::machine::mm;

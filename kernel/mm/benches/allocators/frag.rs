@@ -62,8 +62,8 @@ pub fn run<S: Subject>(frames: u64, mix: &[Part]) -> (Free, Free) {
         let part = held.len() / 10;
         rng.choose(&mut held, part);
         let victims = held.split_off(held.len() - part);
-        for (frame, order, _) in &victims {
-            subject.free(0, *frame, *order);
+        for (frame, order, what) in &victims {
+            subject.free(0, *frame, *order, *what);
         }
         held.extend(victims.iter().map(|(_, order, what)| take(*what, *order)));
     }
@@ -71,13 +71,13 @@ pub fn run<S: Subject>(frames: u64, mix: &[Part]) -> (Free, Free) {
     held.retain(|(frame, order, what)| {
         let stays = *what == Kind::Table;
         if !stays {
-            subject.free(0, *frame, *order);
+            subject.free(0, *frame, *order, *what);
         }
         stays
     });
     let without = measure(&subject, free_frames(frames, &held));
-    for (frame, order, _) in &held {
-        subject.free(0, *frame, *order);
+    for (frame, order, what) in &held {
+        subject.free(0, *frame, *order, *what);
     }
     assert_eq!(subject.check(), frames, "frames were lost");
     (at_half, without)
@@ -92,7 +92,9 @@ fn measure<S: Subject>(subject: &S, free: u64) -> Free {
     let percent = |order: Order| {
         let blocks: Vec<u32> =
             core::iter::from_fn(|| subject.alloc(0, order, Kind::Anon)).collect();
-        blocks.iter().for_each(|b| subject.free(0, *b, order));
+        blocks
+            .iter()
+            .for_each(|b| subject.free(0, *b, order, Kind::Anon));
         blocks.len() as u64 * order.pages() * 100 / free
     };
     Free {

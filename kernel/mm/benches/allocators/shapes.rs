@@ -105,7 +105,7 @@ fn one_thread<S: Subject>(subject: &S, run: Run, thread: usize, barrier: &Barrie
     };
     let free = |held: &[u32]| {
         for frame in held {
-            subject.free(thread, *frame, order);
+            subject.free(thread, *frame, order, Kind::Anon);
         }
     };
     let mut take = |held: &mut Vec<u32>, n: usize| {

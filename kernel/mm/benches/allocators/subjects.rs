@@ -17,7 +17,7 @@ pub trait Subject: Sync {
     /// Takes 2^order frames and answers the first one's number.
     fn alloc(&self, thread: usize, order: Order, what: Kind) -> Option<u32>;
     /// Gives them back.
-    fn free(&self, thread: usize, frame: u32, order: Order);
+    fn free(&self, thread: usize, frame: u32, order: Order, what: Kind);
     /// Free frames; panics when the allocator's own books are wrong.
     fn check(&self) -> u64;
 }
@@ -51,9 +51,9 @@ impl Subject for Quire {
             .map(|pfn| pfn.0 as u32)
     }
     #[inline]
-    fn free(&self, thread: usize, frame: u32, order: Order) {
+    fn free(&self, thread: usize, frame: u32, order: Order, what: Kind) {
         self.allocator
-            .free_owned(&self.table, thread, Pfn(u64::from(frame)), order);
+            .free_owned(&self.table, thread, Pfn(u64::from(frame)), order, what);
     }
     fn check(&self) -> u64 {
         self.allocator.validate(&self.table);
@@ -83,7 +83,7 @@ impl Subject for Other {
         self.frames.lock().alloc(1 << order.0).map(|f| f as u32)
     }
     #[inline]
-    fn free(&self, _thread: usize, frame: u32, order: Order) {
+    fn free(&self, _thread: usize, frame: u32, order: Order, _what: Kind) {
         self.frames.lock().dealloc(frame as usize, 1 << order.0);
     }
     /// It does not tell; taking them all one by one does.

@@ -8,7 +8,7 @@
 
 use super::meta::{FrameMeta, FrameTable, Kind};
 use super::pageblock::Mobility;
-use super::pcp::{List, Local, add, list_of};
+use super::pcp::{List, Local, add};
 use super::zone::{For, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -99,7 +99,7 @@ impl Allocator {
             return None;
         }
         let local = &self.cpus[cpu];
-        let cached = list_of(order, kind).and_then(|list| local.lists[list].pop());
+        let cached = local.list_for(order, kind).and_then(List::pop);
         let index = match cached {
             Some(index) => index,
             None => self.take_from_zones(table, local, order, kind, who)?,
@@ -117,41 +117,34 @@ impl Allocator {
     pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
         let local = &self.cpus[cpu];
         for &pfn in blocks {
-            self.free_one(table, local, pfn, 0, None);
+            let meta = table.get(pfn);
+            let (kind, order) = meta.kind_and_order();
+            if !kind.in_use() || meta.refs() != 0 {
+                bad_free(pfn, meta, kind, order);
+            }
+            self.keep(table, local, pfn, kind, order);
         }
     }
 
-    /// Gives back a block of a known order that nobody shares. Panics when the order is another or there are more references.
+    /// Gives back a block of known order and kind that nobody shares. Panics when it is another or there are more references.
     #[inline]
-    pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order) {
-        self.free_one(table, &self.cpus[cpu], pfn, 1, Some(order));
+    pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order, kind: Kind) {
+        let meta = table.get(pfn);
+        if !kind.in_use() || !meta.is(kind, order) || meta.refs() != 1 {
+            bad_free(pfn, meta, kind, order);
+        }
+        meta.set_refs(0);
+        self.keep(table, &self.cpus[cpu], pfn, kind, order);
     }
 
-    /// Frees a block that has so many references and, if it is known, this order.
+    /// Puts a block that is free from now on into the list for it, or gives it to its zone.
     #[inline(always)]
-    fn free_one(
-        &self,
-        table: &FrameTable,
-        local: &Local,
-        pfn: Pfn,
-        refs: u32,
-        known: Option<Order>,
-    ) {
-        let meta = table.get(pfn);
-        let (kind, found) = meta.kind_and_order();
-        let order = known.unwrap_or(found);
-        if !kind.in_use() || meta.refs() != refs || found != order {
-            bad_free(pfn, meta, order);
-        }
+    fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
         add(&local.freed[kind as usize], order.pages());
-        meta.set(Kind::Cached, order);
-        if refs != 0 {
-            meta.set_refs(0);
-        }
-        let index = table.index(pfn);
-        let list = list_of(order, kind).map(|list| &local.lists[list]);
-        let done = list.is_some_and(|list| !self.tight.load(Ordering::Relaxed) && list.push(index));
-        if !done {
+        table.get(pfn).set(Kind::Cached, order);
+        let (index, list) = (table.index(pfn), local.list_for(order, kind));
+        let kept = list.is_some_and(|list| !self.is_tight() && list.push(index));
+        if !kept {
             self.to_zones(table, local, list, index, order);
         }
     }
@@ -210,7 +203,7 @@ impl Allocator {
         kind: Kind,
         who: For,
     ) -> Option<u32> {
-        let list = list_of(order, kind).map(|list| &local.lists[list]);
+        let list = local.list_for(order, kind);
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => self.zones.iter().rev().find_map(|zone| {
                 list.refill(|slots| zone.alloc_many(table, order, list.mobility, who, slots));
@@ -284,6 +277,7 @@ impl Allocator {
         self.total
     }
     /// Whether free memory is short: it fell below the low mark of every zone.
+    #[inline]
     pub fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
@@ -331,15 +325,16 @@ impl Allocator {
 /// Our own mistake: says which, with the frame's state.
 #[cold]
 #[inline(never)]
-fn bad_free(pfn: Pfn, meta: &FrameMeta, order: Order) -> ! {
+fn bad_free(pfn: Pfn, meta: &FrameMeta, kind: Kind, order: Order) -> ! {
     let what = match meta.kind() {
         Kind::Free | Kind::Cached => "is free already",
         Kind::Reserved => "is not the first frame of a block",
+        found if found != kind => "is used otherwise",
         _ if meta.order() != order => "has another order",
         _ => "has other references than the one that is dropped",
     };
     panic!(
-        "{pfn:?} is freed with order {} and {what}: {meta:?}",
+        "{pfn:?}, freed as {kind:?} of order {}, {what}: {meta:?}",
         order.0
     )
 }

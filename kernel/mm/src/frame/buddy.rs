@@ -27,7 +27,7 @@ pub(super) struct Lists {
 /// The free lists. A value without a lock: [`super::zone::Zone`] has one around it.
 pub struct Buddy {
     pub(super) lists: [Lists; Mobility::COUNT],
-    pageblocks: Pageblocks,
+    pub(super) pageblocks: Pageblocks,
     free: u64,
 }
 
@@ -153,65 +153,6 @@ impl Buddy {
         Some((pfn, order))
     }
 
-    /// Takes a block out of the other mobility's lists.
-    fn fall_back(
-        &mut self,
-        table: &FrameTable,
-        least: Order,
-        want: Mobility,
-    ) -> Option<(Pfn, Order)> {
-        let (from, found) = match want {
-            // Filling a gap among the unmovable keeps the pageblock what it is.
-            Mobility::Movable => (
-                Mobility::Unmovable,
-                self.smallest(table, least, Mobility::Unmovable)?,
-            ),
-            Mobility::Unmovable => self.steal(table, least)?,
-        };
-        let (pfn, order) = found;
-        self.unlink(table, pfn, order, from);
-        Some(found)
-    }
-
-    /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the pageblock with the largest
-    /// free block, if it is mostly ours then; else the smallest block that will do.
-    fn steal(&mut self, table: &FrameTable, least: Order) -> Option<(Mobility, (Pfn, Order))> {
-        let whole = self.smallest(table, least.max(PAGEBLOCK), Mobility::Movable);
-        if let Some(found) = whole {
-            return Some((Mobility::Movable, found));
-        }
-        let fits = self.lists[Mobility::Movable as usize].nonempty >> least.0 << least.0;
-        let largest = Order(fits.checked_ilog2()? as u8);
-        let pfn = self.head(table, largest, Mobility::Movable);
-        if self.claim(table, pfn) {
-            return Some((Mobility::Unmovable, (pfn, largest)));
-        }
-        let smallest = self.smallest(table, least, Mobility::Movable)?;
-        Some((Mobility::Movable, smallest))
-    }
-
-    /// Makes a movable pageblock unmovable with all that is free in it, if at least half of it is free or unmovable.
-    fn claim(&mut self, table: &FrameTable, pfn: Pfn) -> bool {
-        let start = Pfn(pfn.0 & !(PAGEBLOCK.pages() - 1));
-        let ours: u64 = blocks_in(table, start)
-            .filter(|(_, m)| {
-                m.kind() == Kind::Free
-                    || m.kind().in_use() && Mobility::of(m.kind()) == Mobility::Unmovable
-            })
-            .map(|(_, m)| m.order().pages())
-            .sum();
-        if ours < PAGEBLOCK.pages() / 2 {
-            return false;
-        }
-        for (pfn, meta) in blocks_in(table, start).filter(|(_, m)| m.kind() == Kind::Free) {
-            let order = meta.order();
-            self.unlink(table, pfn, order, Mobility::Movable);
-            self.push(table, pfn, order, Mobility::Unmovable);
-        }
-        self.pageblocks.set(start, PAGEBLOCK, Mobility::Unmovable);
-        true
-    }
-
     /// Gives back a block, merging it with its buddies. The caller has checked that it is not free already.
     pub fn free(&mut self, table: &FrameTable, pfn: Pfn, order: Order) {
         debug_assert!(
@@ -287,19 +228,24 @@ impl Buddy {
         }
     }
     /// The first block of a list that is not empty.
-    fn head(&self, table: &FrameTable, order: Order, of: Mobility) -> Pfn {
+    pub(super) fn head(&self, table: &FrameTable, order: Order, of: Mobility) -> Pfn {
         table.pfn(self.lists[of as usize].heads[order.0 as usize])
     }
     /// The first block of the lowest list from `least` on that is not empty.
     #[inline]
-    fn smallest(&self, table: &FrameTable, least: Order, of: Mobility) -> Option<(Pfn, Order)> {
+    pub(super) fn smallest(
+        &self,
+        table: &FrameTable,
+        least: Order,
+        of: Mobility,
+    ) -> Option<(Pfn, Order)> {
         let fits = self.lists[of as usize].nonempty >> least.0 << least.0;
         let order = Order(fits.trailing_zeros() as u8);
         (fits != 0).then(|| (self.head(table, order, of), order))
     }
 
     #[inline]
-    fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
+    pub(super) fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
         let (index, head) = (table.index(pfn), lists.heads[order.0 as usize]);
         let meta = table.get(pfn);
@@ -335,7 +281,7 @@ impl Buddy {
     }
 
     #[inline]
-    fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
+    pub(super) fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
         let meta: &FrameMeta = table.get(pfn);
         let (next, prev) = meta.links();
@@ -353,22 +299,4 @@ impl Buddy {
         lists.blocks[order.0 as usize] -= 1;
         meta.set(Kind::Reserved, Order(0));
     }
-}
-
-/// The blocks that begin in the pageblock at `start`, which is not part of a larger block.
-fn blocks_in(table: &FrameTable, start: Pfn) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
-    let end = start + PAGEBLOCK.pages();
-    let mut at = start;
-    core::iter::from_fn(move || {
-        while at < end {
-            let pfn = at;
-            let meta = table.try_get(pfn);
-            let reserved = meta.is_none_or(|m| m.kind() == Kind::Reserved);
-            at += if reserved { 1 } else { meta?.order().pages() };
-            if !reserved {
-                return meta.map(|meta| (pfn, meta));
-            }
-        }
-        None
-    })
 }

@@ -136,16 +136,12 @@ impl<M: Machine> Mm<M> {
     }
     /// Gives back what [`Self::alloc_kernel`] handed out, with the same order.
     pub fn free_kernel(&self, pfn: Pfn, order: Order) {
-        let meta = self.frames.get(pfn);
-        assert!(
-            meta.kind() == Kind::Kernel,
-            "{pfn:?} is not the kernel's: {meta:?}"
-        );
         if cfg!(debug_assertions) {
             self.poison(&[pfn]);
         }
+        let cpu = self.machine.cpu().id();
         self.allocator
-            .free_owned(&self.frames, self.machine.cpu().id(), pfn, order);
+            .free_owned(&self.frames, cpu, pfn, order, Kind::Kernel);
     }
 
     /// 2^order frames with one reference, not zeroed.

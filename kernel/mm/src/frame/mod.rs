@@ -9,6 +9,7 @@ pub mod manager;
 pub mod meta;
 pub mod pageblock;
 mod pcp;
+mod steal;
 mod validate;
 mod zero;
 pub mod zone;

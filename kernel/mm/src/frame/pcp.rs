@@ -22,17 +22,17 @@ const LISTS: [(Order, Mobility, u64); 4] = [
 /// A list holds at most this part of all frames, divided by the CPUs.
 const SHARE: u64 = 64;
 
-/// The list for blocks that are used so, if there is one.
-#[inline]
-pub(super) const fn list_of(order: Order, kind: Kind) -> Option<usize> {
-    let movable = matches!(Mobility::of(kind), Mobility::Movable);
-    match order.0 {
-        0 => Some(movable as usize),
-        4 if movable => Some(2),
-        9 if movable => Some(3),
-        _ => None,
+/// Which list is for blocks of an order (times two) and a mobility; past the lists when there is none.
+const LIST_OF: [u8; 64] = {
+    let mut table = [u8::MAX; 64];
+    let mut list = 0;
+    while list < LISTS.len() {
+        let (order, mobility, _) = LISTS[list];
+        table[2 * order.0 as usize + mobility as usize] = list as u8;
+        list += 1;
     }
-}
+    table
+};
 
 /// A stack of free blocks.
 pub(super) struct List {
@@ -136,6 +136,12 @@ impl Local {
             freed: zeros(),
             asked: AtomicBool::new(false),
         }
+    }
+    /// The list for blocks that are used so, if there is one.
+    #[inline]
+    pub fn list_for(&self, order: Order, kind: Kind) -> Option<&List> {
+        let place = 2 * order.0 as usize + Mobility::of(kind) as usize;
+        self.lists.get(*LIST_OF.get(place)? as usize)
     }
     /// Free frames in the lists.
     pub fn cached(&self) -> u64 {

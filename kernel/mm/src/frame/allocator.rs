@@ -86,7 +86,7 @@ impl Allocator {
     }
 
     /// Takes 2^order frames with one reference; `None` when there are none for `who`.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(
         &self,
         table: &FrameTable,
@@ -95,20 +95,31 @@ impl Allocator {
         kind: Kind,
         who: For,
     ) -> Option<Pfn> {
-        if self.fail_in.load(Ordering::Relaxed) != u64::MAX && self.fails() {
+        // The way that most allocations go has no call in it, so it saves no registers.
+        let local = &self.cpus[cpu];
+        if self.fail_in.load(Ordering::Relaxed) == u64::MAX
+            && let Some(index) = local.list_for(order, kind).and_then(List::pop)
+        {
+            return Some(hand_out(table, local, index, order, kind));
+        }
+        self.alloc_slowly(table, local, order, kind, who)
+    }
+
+    #[inline(never)]
+    fn alloc_slowly(
+        &self,
+        table: &FrameTable,
+        local: &Local,
+        order: Order,
+        kind: Kind,
+        who: For,
+    ) -> Option<Pfn> {
+        if self.fails() {
             return None;
         }
-        let local = &self.cpus[cpu];
         let cached = local.list_for(order, kind).and_then(List::pop);
-        let index = match cached {
-            Some(index) => index,
-            None => self.take_from_zones(table, local, order, kind, who)?,
-        };
-        add(&local.allocated[kind as usize], order.pages());
-        let meta = table.at(index);
-        meta.set(kind, order);
-        meta.set_refs(1);
-        Some(table.pfn(index))
+        let index = cached.or_else(|| self.take_from_zones(table, local, order, kind, who))?;
+        Some(hand_out(table, local, index, order, kind))
     }
 
     /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was never handed out, that is
@@ -171,7 +182,6 @@ impl Allocator {
 
     /// A block from the zones, with a batch for the list if the order has one. What is free may be in other lists, which
     /// are drained then; users do without large blocks instead: a smaller folio does too.
-    #[inline(never)]
     fn take_from_zones(
         &self,
         table: &FrameTable,
@@ -258,12 +268,13 @@ impl Allocator {
         self.tight.store(tight, Ordering::Relaxed);
     }
 
-    /// Counts an allocation that is to succeed; whether this one is to fail.
-    #[cold]
+    /// Whether this allocation is to fail; counts it if one after it is.
     fn fails(&self) -> bool {
         let left = self.fail_in.load(Ordering::Relaxed);
-        self.fail_in
-            .store(left.saturating_sub(1), Ordering::Relaxed);
+        if left != u64::MAX {
+            self.fail_in
+                .store(left.saturating_sub(1), Ordering::Relaxed);
+        }
         left == 0
     }
     /// Lets `n` more allocations succeed and makes all after them fail, until it is called again; `None`: none fails.
@@ -320,6 +331,16 @@ impl Allocator {
         }
         counts
     }
+}
+
+/// Marks a block as in use, with one reference.
+#[inline]
+fn hand_out(table: &FrameTable, local: &Local, index: u32, order: Order, kind: Kind) -> Pfn {
+    add(&local.allocated[kind as usize], order.pages());
+    let meta = table.at(index);
+    meta.set(kind, order);
+    meta.set_refs(1);
+    table.pfn(index)
 }
 
 /// Our own mistake: says which, with the frame's state.

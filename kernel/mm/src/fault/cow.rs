@@ -69,6 +69,7 @@ impl<M: Machine> Fault<'_, M> {
         let mut gather = Gather::new(self.mm, self.asid);
         cursor.take_huge(&mut gather);
         gather.finish();
+        self.vma.has_anon = true;
         Some(self.install_large(cursor, folio, PMD_ORDER))
     }
 }

@@ -67,8 +67,6 @@ events! {
     SplitPage = "thp_split_page",
     /// Huge zero pages that were allocated.
     HugeZeroAlloc = "thp_zero_page_alloc",
-    /// PMD entries that map a private folio: a gauge.
-    AnonPmdMapped = "nr_anon_transparent_hugepages",
     /// Stacks that grew.
     StackGrown = "stack_expansions",
 }

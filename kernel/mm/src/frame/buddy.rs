@@ -3,8 +3,9 @@
 //!
 //! Blocks below a pageblock's size are in the list of their pageblock's mobility; larger ones are always movable.
 
-use super::meta::{FrameMeta, FrameTable, Kind};
+use super::meta::{FrameMeta, Kind};
 use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
+use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
 
 /// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.

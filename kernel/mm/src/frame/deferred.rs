@@ -1,7 +1,8 @@
 //! The queue of deferred splits: private folios of which a part is not mapped any more. Memory pressure splits them, and what
 //! nobody maps becomes free.
 
-use super::meta::{FrameTable, Kind};
+use super::meta::Kind;
+use super::table::FrameTable;
 use super::{Mm, meta::NO_LINK};
 use crate::addr::{Order, Pfn, Vpn};
 use crate::arch::Machine;

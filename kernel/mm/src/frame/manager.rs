@@ -2,11 +2,12 @@
 
 use super::allocator::Allocator;
 use super::deferred::Deferred;
-use super::meta::{FrameMeta, FrameTable, Kind};
+use super::meta::{FrameMeta, Kind};
+use super::table::FrameTable;
 use super::zero::HugeZero;
 use super::zone::For;
-use crate::addr::{Order, PAGE_SIZE, Pfn, PfnRange};
-use crate::arch::{Asid, Cpu, Machine, PhysMem, TABLE_ENTRIES, Tlb};
+use crate::addr::{Order, Pfn, PfnRange};
+use crate::arch::{Cpu, Machine, PhysMem};
 use crate::asid::AsidPool;
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
@@ -19,29 +20,25 @@ use alloc::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// What freed frames are filled with in debug builds.
-const POISON: u8 = 0x6b;
-static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
-
 /// The memory manager: machine, frame table, allocator, zero page, counters.
 pub struct Mm<M: Machine> {
-    machine: M,
+    pub(super) machine: M,
     pub(super) frames: FrameTable,
     allocator: Allocator,
     pub(super) deferred: Deferred,
     pub(super) huge_zero: HugeZero,
-    stats: Stats,
+    pub(super) stats: Stats,
     /// How many calls of [`Mm::urgently`] run.
     urgent: AtomicU32,
     thp: Thp,
     switches: Switches,
-    asids: Lock<AsidPool, { rank::ASID }>,
+    pub(super) asids: Lock<AsidPool, { rank::ASID }>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
-    idle_root: Pfn,
-    idle_root_ready: AtomicBool,
+    pub(super) idle_root: Pfn,
+    pub(super) idle_root_ready: AtomicBool,
     /// The root that each CPU has loaded, 0 before the first.
-    active: Box<[AtomicU64]>,
+    pub(super) active: Box<[AtomicU64]>,
 }
 
 /// Frames by use (for /proc/meminfo, leak checks).
@@ -231,43 +228,10 @@ impl<M: Machine> Mm<M> {
         self.frames.split(pfn, from, to);
     }
 
-    fn poison(&self, blocks: &[Pfn]) {
-        for block in blocks {
-            let meta = self.frames.get(*block);
-            // What is freed twice or in part is left as it is: the allocator says so.
-            let frames = if meta.kind().in_use() {
-                meta.order().pages()
-            } else {
-                0
-            };
-            for pfn in (0..frames).map(|i| *block + i) {
-                self.machine.mem().write(pfn.start(), &POISON_PAGE);
-                self.frames.get(pfn).set_poisoned(true);
-            }
-        }
-    }
-    fn check_poison(&self, pfn: Pfn, order: Order) {
-        for pfn in (0..order.pages()).map(|i| pfn + i) {
-            let meta = self.frames.get(pfn);
-            if meta.poisoned() {
-                let clean = (0..TABLE_ENTRIES)
-                    .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));
-                assert!(clean, "{pfn:?} was written to after it was freed: {meta:?}");
-                meta.set_poisoned(false);
-            }
-        }
-    }
-
     /// Counts an event.
     #[inline]
     pub(crate) fn count(&self, event: Event, n: u64) {
         self.stats.add(&self.machine, event, n);
-    }
-    /// Takes `n` off an event that is a gauge; the sum over the CPUs is right whichever counted up.
-    #[inline]
-    #[allow(dead_code, reason = "PMD entries come with large folios")]
-    pub(crate) fn uncount(&self, event: Event, n: u64) {
-        self.stats.add(&self.machine, event, n.wrapping_neg());
     }
     /// Frames by use.
     pub fn counts(&self) -> FrameCounts {
@@ -281,10 +245,6 @@ impl<M: Machine> Mm<M> {
             page_tables: of(Kind::Table),
             kernel: of(Kind::Kernel),
         }
-    }
-    /// PMD entries that map a private folio (AnonHugePages in /proc/meminfo).
-    pub fn anon_pmd_mapped(&self) -> u64 {
-        self.stats.get(Event::AnonPmdMapped as usize)
     }
     /// Frames the allocator was given at boot.
     #[inline]
@@ -305,54 +265,5 @@ impl<M: Machine> Mm<M> {
             "pgfree" => Some(self.allocator.counts().freed),
             _ => self.stats.by_name(name),
         }
-    }
-
-    /// A tag for a new address space.
-    pub(crate) fn take_asid(&self) -> Asid {
-        self.asids.lock().take()
-    }
-    /// Empties the TLBs of a tag and gives it back.
-    pub(crate) fn retire_asid(&self, asid: Asid) {
-        if asid.0 != 0 {
-            self.count(Event::FlushSpace, 1);
-            self.machine.tlb().flush_asid(asid);
-            self.asids.lock().give(asid);
-        }
-    }
-
-    /// Makes `root` the user half of this CPU, unless it is already.
-    pub(crate) fn activate(&self, root: Pfn, asid: Asid) {
-        let active = &self.active[self.machine.cpu().id()];
-        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be using the root.
-        if active.load(Ordering::Relaxed) != root.0 {
-            active.store(root.0, Ordering::Relaxed);
-            self.count(Event::Switch, 1);
-            self.machine.cpu().activate(root, asid);
-        }
-    }
-    /// Prepares the idle root once the kernel half is complete, which it is when the first address space is made.
-    pub(crate) fn prepare_idle_root(&self) {
-        if !self.idle_root_ready.swap(true, Ordering::Relaxed) {
-            self.machine.prepare_root(self.idle_root);
-        }
-    }
-    /// If this CPU has `root` loaded, loads the idle root instead.
-    pub(crate) fn leave(&self, root: Pfn) {
-        // Relaxed: a CPU's own word.
-        if self.active[self.machine.cpu().id()].load(Ordering::Relaxed) == root.0 {
-            self.activate(self.idle_root, Asid(0));
-        }
-    }
-    /// Makes sure that no CPU has `root` loaded; another CPU that still has it is our own mistake.
-    pub(crate) fn deactivate(&self, root: Pfn) {
-        self.leave(root);
-        let elsewhere = self
-            .active
-            .iter()
-            .position(|a| a.load(Ordering::Relaxed) == root.0);
-        assert!(
-            elsewhere.is_none(),
-            "an address space ends while CPU {elsewhere:?} runs in it"
-        );
     }
 }

@@ -4,20 +4,25 @@
 
 pub mod allocator;
 pub mod buddy;
+pub mod counts;
+mod cpus;
 mod deferred;
 pub mod manager;
 pub mod meta;
 pub mod pageblock;
 mod pcp;
+mod poison;
 mod steal;
+pub mod table;
 mod validate;
 mod zero;
 pub mod zone;
 
 pub use allocator::Allocator;
 pub use manager::{FrameCounts, Mm, OutOfMemory};
-pub use meta::{FrameMeta, FrameTable, Kind};
+pub use meta::{FrameMeta, Kind};
 pub use pageblock::Mobility;
+pub use table::FrameTable;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,9 @@
 //! What an allocation takes when its own lists are empty: fallback to the other mobility, and stealing of pageblocks.
 
 use super::buddy::Buddy;
-use super::meta::{FrameMeta, FrameTable, Kind};
+use super::meta::{FrameMeta, Kind};
 use super::pageblock::{Mobility, PAGEBLOCK};
+use super::table::FrameTable;
 use crate::addr::{Order, Pfn};
 
 impl Buddy {

@@ -2,8 +2,9 @@
 
 use super::allocator::Allocator;
 use super::buddy::{Buddy, MAX_ORDER, NONE};
-use super::meta::{FrameTable, Kind};
+use super::meta::Kind;
 use super::pageblock::Mobility;
+use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
 use alloc::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! A zone: a range of physical memory with its buddy allocator under a lock, and the marks that keep a reserve.
 
 use super::buddy::Buddy;
-use super::meta::{FrameTable, Kind};
+use super::meta::Kind;
 use super::pageblock::Mobility;
+use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, Lock, Ordering, rank};
 

@@ -73,7 +73,7 @@ pub fn show(out: &mut Text) -> Result {
         ("VmallocChunk", 0),
         ("Percpu", 0),
         ("HardwareCorrupted", 0),
-        ("AnonHugePages", mm().anon_pmd_mapped() << PMD.0),
+        ("AnonHugePages", mm().thp().pmd_mappings() << PMD.0),
         ("ShmemHugePages", 0),
         ("ShmemPmdMapped", 0),
         ("FileHugePages", 0),

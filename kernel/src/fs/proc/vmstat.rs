@@ -118,7 +118,7 @@ pub fn show(out: &mut Text) -> Result {
         ("nr_shmem_pmdmapped", 0),
         ("nr_file_hugepages", 0),
         ("nr_file_pmdmapped", 0),
-        ("nr_anon_transparent_hugepages", mm().anon_pmd_mapped()),
+        ("nr_anon_transparent_hugepages", mm().thp().pmd_mappings()),
         ("nr_page_table_pages", c.page_tables),
         ("nr_swapcached", 0),
     ] {

@@ -1,0 +1,78 @@
+//! What the page allocator tells about itself.
+
+use super::Allocator;
+use super::meta::Kind;
+use super::pageblock::Mobility;
+use super::pcp::List;
+use crate::addr::Order;
+use crate::sync::Ordering;
+
+/// Frames by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames it was given.
+    pub total: u64,
+    /// Free frames, those in per-CPU lists included.
+    pub free: u64,
+    /// Frames in use by [`Kind`].
+    pub used: [u64; Kind::COUNT],
+    /// Frames handed out since boot.
+    pub allocated: u64,
+    /// Frames given back since boot.
+    pub freed: u64,
+}
+
+/// One per-CPU list, for /proc/zoneinfo.
+#[derive(Clone, Copy, Debug)]
+pub struct ListInfo {
+    /// Whose.
+    pub cpu: usize,
+    /// Of which blocks.
+    pub order: Order,
+    /// For which memory.
+    pub mobility: Mobility,
+    /// Blocks in it.
+    pub count: usize,
+    /// The most blocks it holds.
+    pub high: usize,
+    /// Blocks that a refill brings or that a full list gives back.
+    pub batch: usize,
+}
+
+impl Allocator {
+    /// The per-CPU lists.
+    pub fn lists(&self) -> impl Iterator<Item = ListInfo> {
+        self.cpus.iter().enumerate().flat_map(|(cpu, local)| {
+            let info = move |l: &List| ListInfo {
+                cpu,
+                order: l.order,
+                mobility: l.mobility,
+                count: l.len(),
+                high: l.capacity(),
+                batch: l.batch(),
+            };
+            local.lists.each_ref().map(info)
+        })
+    }
+    /// Frames by use.
+    pub fn counts(&self) -> Counts {
+        let free = self.zones.iter().map(|z| z.look(|b| b.free_frames())).sum();
+        let mut counts = Counts {
+            total: self.total,
+            free,
+            ..Counts::default()
+        };
+        for cpu in &self.cpus {
+            counts.free += cpu.cached();
+            for (kind, used) in counts.used.iter_mut().enumerate() {
+                let allocated = cpu.allocated[kind].load(Ordering::Relaxed);
+                let freed = cpu.freed[kind].load(Ordering::Relaxed);
+                counts.allocated += allocated;
+                counts.freed += freed;
+                // One CPU may free what another allocated: only the sum over all is a number of frames.
+                *used = used.wrapping_add(allocated).wrapping_sub(freed);
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,58 @@
+//! What the CPUs have loaded: tags, roots, and the root for a CPU that is in no address space.
+
+use super::Mm;
+use crate::addr::Pfn;
+use crate::arch::{Asid, Cpu, Machine, Tlb};
+use crate::stat::Event;
+use crate::sync::Ordering;
+
+impl<M: Machine> Mm<M> {
+    /// A tag for a new address space.
+    pub(crate) fn take_asid(&self) -> Asid {
+        self.asids.lock().take()
+    }
+    /// Empties the TLBs of a tag and gives it back.
+    pub(crate) fn retire_asid(&self, asid: Asid) {
+        if asid.0 != 0 {
+            self.count(Event::FlushSpace, 1);
+            self.machine.tlb().flush_asid(asid);
+            self.asids.lock().give(asid);
+        }
+    }
+
+    /// Makes `root` the user half of this CPU, unless it is already.
+    pub(crate) fn activate(&self, root: Pfn, asid: Asid) {
+        let active = &self.active[self.machine.cpu().id()];
+        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be using the root.
+        if active.load(Ordering::Relaxed) != root.0 {
+            active.store(root.0, Ordering::Relaxed);
+            self.count(Event::Switch, 1);
+            self.machine.cpu().activate(root, asid);
+        }
+    }
+    /// Prepares the idle root once the kernel half is complete, which it is when the first address space is made.
+    pub(crate) fn prepare_idle_root(&self) {
+        if !self.idle_root_ready.swap(true, Ordering::Relaxed) {
+            self.machine.prepare_root(self.idle_root);
+        }
+    }
+    /// If this CPU has `root` loaded, loads the idle root instead.
+    pub(crate) fn leave(&self, root: Pfn) {
+        // Relaxed: a CPU's own word.
+        if self.active[self.machine.cpu().id()].load(Ordering::Relaxed) == root.0 {
+            self.activate(self.idle_root, Asid(0));
+        }
+    }
+    /// Makes sure that no CPU has `root` loaded; another CPU that still has it is our own mistake.
+    pub(crate) fn deactivate(&self, root: Pfn) {
+        self.leave(root);
+        let elsewhere = self
+            .active
+            .iter()
+            .position(|a| a.load(Ordering::Relaxed) == root.0);
+        assert!(
+            elsewhere.is_none(),
+            "an address space ends while CPU {elsewhere:?} runs in it"
+        );
+    }
+}

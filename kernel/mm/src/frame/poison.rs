@@ -1,0 +1,39 @@
+//! Poison, in debug builds: freed frames are filled with a pattern, which must be there when they are handed out again.
+
+use super::Mm;
+use crate::addr::{Order, PAGE_SIZE, Pfn};
+use crate::arch::{Machine, PhysMem, TABLE_ENTRIES};
+
+const POISON: u8 = 0x6b;
+static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
+
+impl<M: Machine> Mm<M> {
+    /// Fills blocks that are about to be free.
+    pub(super) fn poison(&self, blocks: &[Pfn]) {
+        for block in blocks {
+            let meta = self.frames.get(*block);
+            // What is freed twice or in part is left as it is: the allocator says so.
+            let frames = if meta.kind().in_use() {
+                meta.order().pages()
+            } else {
+                0
+            };
+            for pfn in (0..frames).map(|i| *block + i) {
+                self.machine.mem().write(pfn.start(), &POISON_PAGE);
+                self.frames.get(pfn).set_poisoned(true);
+            }
+        }
+    }
+    /// Panics when somebody has written to a block while it was free.
+    pub(super) fn check_poison(&self, pfn: Pfn, order: Order) {
+        for pfn in (0..order.pages()).map(|i| pfn + i) {
+            let meta = self.frames.get(pfn);
+            if meta.poisoned() {
+                let clean = (0..TABLE_ENTRIES)
+                    .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));
+                assert!(clean, "{pfn:?} was written to after it was freed: {meta:?}");
+                meta.set_poisoned(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The frame table: metadata by frame number.
+
+use super::meta::{FrameMeta, Kind};
+use crate::addr::{Order, Pfn};
+
+/// The metadata of frames `first ..`.
+pub struct FrameTable {
+    first: Pfn,
+    metas: &'static [FrameMeta],
+}
+
+impl FrameTable {
+    /// Takes over the array; costs nothing per frame.
+    pub fn new(first: Pfn, metas: &'static mut [FrameMeta]) -> Self {
+        assert!(metas.len() < u32::MAX as usize, "links are 32 bits wide");
+        FrameTable { first, metas }
+    }
+    /// The metadata of a frame in the table.
+    #[inline]
+    pub fn get(&self, pfn: Pfn) -> &FrameMeta {
+        &self.metas[pfn.0.wrapping_sub(self.first.0) as usize]
+    }
+    /// The metadata at a place in the table.
+    #[inline]
+    pub(super) fn at(&self, index: u32) -> &FrameMeta {
+        &self.metas[index as usize]
+    }
+    /// The metadata of a frame, `None` when the table does not reach there.
+    #[inline]
+    pub fn try_get(&self, pfn: Pfn) -> Option<&FrameMeta> {
+        self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
+    }
+    /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by natural alignment, that
+    /// is not a tail. At most as many steps as the frame number has bits set below the block's order.
+    #[inline]
+    pub fn head(&self, pfn: Pfn) -> Pfn {
+        self.folio(pfn).0
+    }
+    /// The head of the block that a frame lies in, with its kind and order.
+    #[inline]
+    pub fn folio(&self, pfn: Pfn) -> (Pfn, Kind, Order) {
+        let mut at = pfn;
+        loop {
+            match self.get(at).kind_and_order() {
+                (Kind::Reserved, _) => at = Pfn(at.0 & (at.0 - 1)),
+                (kind, order) => return (at, kind, order),
+            }
+        }
+    }
+    /// Turns a block in use into blocks of order `to` and the same kind: see `Mm::split_block`.
+    pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) {
+        let head = self.get(pfn);
+        let kind = head.kind();
+        assert!(
+            kind.in_use() && head.order() == from && to <= from,
+            "{pfn:?} ({head:?}) cannot be split from order {} to {}",
+            from.0,
+            to.0
+        );
+        let parts = 1 << (from.0 - to.0);
+        for part in (0..parts).map(|i| pfn + i * to.pages()) {
+            self.get(part).set(kind, to);
+        }
+    }
+    /// A frame's place in the table.
+    #[inline]
+    pub(super) fn index(&self, pfn: Pfn) -> u32 {
+        (pfn - self.first) as u32
+    }
+    /// The frame at a place in the table.
+    #[inline]
+    pub(super) fn pfn(&self, index: u32) -> Pfn {
+        self.first + u64::from(index)
+    }
+    /// All frames in the table with their metadata.
+    pub fn iter(&self) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
+        self.metas
+            .iter()
+            .enumerate()
+            .map(|(i, m)| (self.first + i as u64, m))
+    }
+    /// The first frame that the table describes.
+    pub fn first(&self) -> Pfn {
+        self.first
+    }
+    /// How many frames the table describes.
+    pub fn len(&self) -> usize {
+        self.metas.len()
+    }
+    /// Whether the table describes no frame.
+    pub fn is_empty(&self) -> bool {
+        self.metas.is_empty()
+    }
+}

@@ -1,5 +1,6 @@
 //! Tests that need the real machine, and failures on purpose.
 
+mod cost;
 mod files;
 mod frames;
 mod machine;

@@ -73,6 +73,9 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
         boot_budget(arch, built)
     });
     job.case(format!("user.{arch}.boot.costs"), || costs(arch, built));
+    job.case(format!("user.{arch}.boot.allocator_cost"), || {
+        allocator_cost(arch, built)
+    });
     job.case(format!("user.{arch}.boot.bench_twice"), || {
         bench_twice(arch, built)
     });
@@ -371,6 +374,15 @@ fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
         End::Status(0) => Outcome::Passed,
         end => Outcome::Failed(format!("cost --check ended with {end:?}\n{}", boot.text)),
     })
+}
+
+/// The kernel's own measurement of its page allocator, which it skips where the clock counts no instructions.
+fn allocator_cost(arch: Arch, built: &Built) -> Result<Outcome> {
+    let boot = counted(arch, built, "quiet quire.test=*allocator_cost")?;
+    if boot.end == End::Status(0) && boot.text.contains("order 0: allocate") {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(boot.text))
 }
 
 /// Two runs of the bench print the same figures, down to the counters.

@@ -1,0 +1,57 @@
+//! What pieces of the memory manager cost in instructions: meaningful when the clock counts them (`./run.sh --icount`).
+
+use crate::arch::timer::now;
+use crate::machine::mm;
+use mm::addr::{Order, Pfn};
+use mm::arch::{Cpu, Machine};
+use mm::frame::Kind;
+use mm::frame::zone::For;
+
+/// Taking a page, and giving one back: at most so many instructions each.
+const BUDGET: u64 = 60;
+/// A quarter of what a list holds, so that no zone is needed.
+const PAGES: usize = 64;
+
+/// Whether the clock counts instructions: then a loop takes the same time again and again.
+fn counts_instructions() -> bool {
+    let timed = || {
+        let start = now();
+        (0..10_000).for_each(|n| {
+            core::hint::black_box(n);
+        });
+        now() - start
+    };
+    let first = timed();
+    // The clock may tick in steps of 16 ns.
+    (0..5).all(|_| timed().abs_diff(first) <= 16)
+}
+
+ktest::ktest! {
+    /// A page from a warm per-CPU list, and back.
+    fn allocator_cost(ctx) {
+        let (allocator, frames, cpu) = (mm().allocator(), mm().frames(), mm().machine().cpu().id());
+        let mut pages = [Pfn(0); PAGES];
+        let mut costs = [0; 2];
+        // The first pass fills the list.
+        for _ in 0..2 {
+            let start = now();
+            for page in &mut pages {
+                match allocator.alloc(frames, cpu, Order(0), Kind::Anon, For::User) {
+                    Some(pfn) => *page = pfn,
+                    None => ktest::skip!("no memory"),
+                }
+            }
+            let middle = now();
+            for page in pages {
+                allocator.free_owned(frames, cpu, page, Order(0));
+            }
+            costs = [middle - start, now() - middle].map(|ns| ns.div_ceil(PAGES as u64));
+        }
+        let [take, give] = costs;
+        if !counts_instructions() {
+            ktest::skip!("the clock does not count instructions: boot with --icount");
+        }
+        ktest::diag!(ctx, "order 0: allocate {take}, free {give} instructions (budget {BUDGET} each)");
+        ktest::check!(ctx, take <= BUDGET && give <= BUDGET, "more than {BUDGET}");
+    }
+}

@@ -149,6 +149,19 @@ impl PhysMem for Hardware {
         }
     }
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        if idregs::has_mops() {
+            // SAFETY: both ranges of frames are the caller's and lie apart; the three instructions belong together and
+            // change what is named.
+            unsafe {
+                asm!(
+                    ".arch_extension mops", "cpyfp [{to}]!, [{from}]!, {n}!", "cpyfm [{to}]!, [{from}]!, {n}!",
+                    "cpyfe [{to}]!, [{from}]!, {n}!",
+                    to = inout(reg) mapped(to) => _, from = inout(reg) mapped(from) => _,
+                    n = inout(reg) order.bytes() => _, options(nostack),
+                );
+            }
+            return;
+        }
         let end = mapped(from) as u64 + order.bytes();
         // SAFETY: both ranges of frames are the caller's.
         unsafe {

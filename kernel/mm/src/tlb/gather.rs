@@ -44,6 +44,8 @@ pub struct Gather<'a, M: Machine> {
 
 impl<'a, M: Machine> Gather<'a, M> {
     /// For a space that CPUs may be running in.
+    // Inlined, and `finish` goes by reference: the value has a kilobyte, and would be copied each time it moves.
+    #[inline(always)]
     pub fn new(mm: &'a Mm<M>, asid: Asid) -> Self {
         Gather {
             mm,
@@ -57,6 +59,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
     }
     /// For a space that no CPU has loaded and whose translations are flushed before its tag is used again.
+    #[inline(always)]
     pub(crate) fn dead(mm: &'a Mm<M>) -> Self {
         let mut gather = Gather::new(mm, Asid(0));
         gather.live = false;
@@ -173,8 +176,8 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
     }
 
-    /// Flushes, then frees.
-    pub fn finish(mut self) {
+    /// Flushes, then frees. The gather's last call.
+    pub fn finish(&mut self) {
         self.flush();
     }
 }

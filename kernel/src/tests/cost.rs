@@ -43,7 +43,7 @@ ktest::ktest! {
             }
             let middle = now();
             for page in pages {
-                allocator.free_owned(frames, cpu, page, Order(0));
+                allocator.free_owned(frames, cpu, page, Order(0), Kind::Anon);
             }
             costs = [middle - start, now() - middle].map(|ns| ns.div_ceil(PAGES as u64));
         }

@@ -11,7 +11,7 @@ use super::pcp::{List, Local, add};
 use super::table::FrameTable;
 use super::zone::{For, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use alloc::boxed::Box;
 
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
@@ -95,13 +95,32 @@ impl Allocator {
     #[inline]
     pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
         let local = &self.cpus[cpu];
-        for &pfn in blocks {
+        // Blocks in a row of one order without a list: they go to the zone together, where neighbours merge first.
+        let (mut start, mut end, mut of) = (0, 0, Order(0));
+        for (i, &pfn) in blocks.iter().enumerate() {
             let meta = table.get(pfn);
             let (kind, order) = meta.kind_and_order();
             if !kind.in_use() || meta.refs() != 0 {
                 bad_free(pfn, meta, kind, order);
             }
-            self.keep(table, local, pfn, kind, order);
+            if local.list_for(order, kind).is_some() {
+                self.keep(table, local, pfn, kind, order);
+                continue;
+            }
+            add(&local.freed[kind as usize], order.pages());
+            meta.set(Kind::Cached, order);
+            if end != i || of != order {
+                self.give_blocks(table, of, &blocks[start..end]);
+                (start, of) = (i, order);
+            }
+            end = i + 1;
+        }
+        self.give_blocks(table, of, &blocks[start..end]);
+    }
+    #[inline]
+    fn give_blocks(&self, table: &FrameTable, order: Order, blocks: &[Pfn]) {
+        if !blocks.is_empty() {
+            self.give(table, order, blocks.iter().map(|pfn| table.index(*pfn)));
         }
     }
 
@@ -215,14 +234,15 @@ impl Allocator {
                 return;
             }
         }
-        self.give(table, order, &[AtomicU32::new(index)]);
+        self.give(table, order, core::iter::once(index));
     }
 
-    fn give(&self, table: &FrameTable, order: Order, blocks: &[AtomicU32]) {
+    /// Gives blocks of 2^order frames to their zones.
+    #[inline(never)]
+    fn give(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
         for zone in &self.zones {
             let here = |index: &u32| zone.span().contains(table.pfn(*index));
-            let blocks = blocks.iter().map(|slot| slot.load(Ordering::Relaxed));
-            let mut blocks = blocks.filter(here).peekable();
+            let mut blocks = blocks.clone().filter(here).peekable();
             if blocks.peek().is_some() {
                 zone.free(table, order, blocks);
             }

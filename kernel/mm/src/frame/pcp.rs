@@ -92,14 +92,26 @@ impl List {
         });
     }
     /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
-    pub fn remove_oldest(&self, n: usize, give: impl FnOnce(&[AtomicU32])) {
+    pub fn remove_oldest<'a>(&'a self, n: usize, give: impl FnOnce(Oldest<'a>)) {
         let len = self.len();
         let n = n.min(len);
-        give(&self.slots[..n]);
+        give(Oldest(self.slots[..n].iter()));
         for (to, from) in self.slots.iter().zip(&self.slots[n..len]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.len.store(len - n, Ordering::Relaxed);
+    }
+}
+
+/// Blocks that leave a list.
+#[derive(Clone)]
+pub(super) struct Oldest<'a>(core::slice::Iter<'a, AtomicU32>);
+
+impl Iterator for Oldest<'_> {
+    type Item = u32;
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        Some(self.0.next()?.load(Ordering::Relaxed))
     }
 }
 

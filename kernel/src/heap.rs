@@ -1,12 +1,12 @@
-//! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB at a time and
-//! keeps what it has.
+//! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB at a time, and gives a
+//! piece back when nothing is left in it.
 
 #![allow(unsafe_code)]
 
 use crate::arch::boot::DIRECT_MAP;
 use crate::machine;
 use core::alloc::Layout;
-use mm::addr::{Order, PAGE_SIZE};
+use mm::addr::{Order, PAGE_SIZE, PhysAddr};
 use spin::mutex::SpinMutex;
 use talc::TalcLock;
 use talc::base::{Talc, binning::Binning};
@@ -28,8 +28,20 @@ struct Frames {
     arena_used: bool,
 }
 
-// SAFETY: `acquire` never uses the heap itself: taking frames allocates nothing.
+// SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates nothing. `resize` leaves a
+// piece as it is, or deletes it as a whole.
 unsafe impl Source for Frames {
+    const TRACK_HEAP_END: bool = true;
+
+    unsafe fn resize(&mut self, free: *mut u8, end: *mut u8, whole: bool) -> *mut u8 {
+        let arena = (&raw const ARENA).addr()..(&raw const ARENA).addr() + ARENA_BYTES + 1;
+        if !whole || arena.contains(&free.addr()) {
+            return end;
+        }
+        give_frames(free.addr());
+        free
+    }
+
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         if !talc.source.arena_used {
             talc.source.arena_used = true;
@@ -39,8 +51,17 @@ unsafe impl Source for Frames {
                 .ok_or(());
         }
         let (base, bytes) = take_frames(layout).ok_or(())?;
-        // SAFETY: the frames are fresh, mapped writable in the direct map, and never given back.
+        // SAFETY: the frames are fresh, mapped writable in the direct map, and given back only once the piece is deleted.
         unsafe { talc.claim(base, bytes) }.map(drop).ok_or(())
+    }
+}
+
+/// Frees a piece of the heap by the address of its first free byte: its frames' first page holds that, since a piece starts with
+/// a few bytes of the heap's own.
+fn give_frames(free: usize) {
+    let first = PhysAddr((free - 1) as u64 - DIRECT_MAP).frame();
+    if let Some(mm) = machine::try_mm() {
+        mm.free_kernel(first, mm.frames().get(first).order());
     }
 }
 

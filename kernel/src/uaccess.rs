@@ -78,7 +78,8 @@ pub fn zeroed<T: Plain>() -> T {
     unsafe { core::mem::zeroed() }
 }
 
-/// Reads a string up to its NUL, which is left out. `max` counts the NUL: without one in `max` bytes, ENAMETOOLONG.
+/// Reads a string up to its NUL, which is left out. `max` counts the NUL: without one in `max` bytes, ENAMETOOLONG;
+/// without memory for it, ENOMEM.
 pub fn read_cstr(from: u64, max: usize) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     let mut at = from;
@@ -89,6 +90,7 @@ pub fn read_cstr(from: u64, max: usize) -> Result<Vec<u8>> {
             .min((max - string.len()) as u64) as usize;
         let mut bytes = [0; 256];
         read_bytes(at, &mut bytes[..chunk])?;
+        string.try_reserve(chunk).map_err(|_| Errno::ENOMEM)?;
         if let Some(end) = bytes[..chunk].iter().position(|b| *b == 0) {
             string.extend_from_slice(&bytes[..end]);
             return Ok(string);

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::{Mm, OutOfMemory};
-use crate::sync::{Lock, rank};
+use crate::sync::{AtomicU64, Lock, Ordering, rank};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
@@ -15,9 +15,54 @@ struct Inner {
     pages: BTreeMap<u64, Pfn>,
 }
 
+/// How many pages objects may have together: the size of a file system in memory.
+pub struct Pool {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Pool {
+    /// At most `limit` pages.
+    pub fn new(limit: u64) -> Arc<Pool> {
+        let used = AtomicU64::new(0);
+        Arc::new(Pool { limit, used })
+    }
+    /// The most pages.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+    /// Pages that there are.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+    /// One page more, if it may be. Relaxed: the count stands for itself.
+    fn take(&self) -> bool {
+        let more = |used| (used < self.limit).then_some(used + 1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.used.fetch_update(set, fetch, more).is_ok()
+    }
+    fn give(&self, pages: u64) {
+        self.used.fetch_sub(pages, Ordering::Relaxed);
+    }
+}
+
+/// Why there is no page.
+enum NoPage {
+    /// The pool is used up.
+    Full,
+    OutOfMemory,
+}
+
+impl From<NoPage> for OutOfMemory {
+    fn from(_: NoPage) -> OutOfMemory {
+        OutOfMemory
+    }
+}
+
 /// Sparse pages by index; a hole reads as zeroes.
 pub struct Object<M: Machine> {
     mm: Arc<Mm<M>>,
+    pool: Option<Arc<Pool>>,
     inner: Lock<Inner, { rank::OBJECT }>,
 }
 
@@ -37,8 +82,13 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64, u64)> {
 impl<M: Machine> Object<M> {
     /// An empty object of length 0.
     pub fn new(mm: &Arc<Mm<M>>) -> Arc<Self> {
+        Object::in_pool(mm, None)
+    }
+    /// The same, whose pages count in a pool.
+    pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<Pool>>) -> Arc<Self> {
         Arc::new(Object {
             mm: mm.clone(),
+            pool,
             inner: Lock::new(Inner {
                 len: 0,
                 pages: BTreeMap::new(),
@@ -61,9 +111,7 @@ impl<M: Machine> Object<M> {
         let mut inner = self.inner.lock();
         if len < inner.len {
             let first_gone = len.div_ceil(PAGE_SIZE);
-            for (_, pfn) in inner.pages.split_off(&first_gone) {
-                Folio::from_pfn(pfn).free(&self.mm);
-            }
+            self.drop_pages(inner.pages.split_off(&first_gone));
             self.clear(&inner, len, (first_gone << PAGE_SHIFT) - len);
         }
         inner.len = len;
@@ -127,9 +175,7 @@ impl<M: Machine> Object<M> {
         let mut tail = inner.pages.split_off(&whole.start);
         let mut kept = tail.split_off(&whole.end);
         inner.pages.append(&mut kept);
-        for (_, pfn) in tail {
-            Folio::from_pfn(pfn).free(&self.mm);
-        }
+        self.drop_pages(tail);
     }
 
     /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated is dropped again.
@@ -148,9 +194,8 @@ impl<M: Machine> Object<M> {
                 continue;
             }
             if fresh.try_reserve(1).is_err() || self.page_in(&mut inner, index, false).is_err() {
-                for pfn in fresh.iter().filter_map(|index| inner.pages.remove(index)) {
-                    Folio::from_pfn(pfn).free(&self.mm);
-                }
+                let taken = |index: &u64| Some((*index, inner.pages.remove(index)?));
+                self.drop_pages(fresh.iter().filter_map(taken));
                 return Err(OutOfMemory);
             }
             fresh.push(index);
@@ -158,14 +203,18 @@ impl<M: Machine> Object<M> {
         Ok(())
     }
 
-    /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end of the object.
+    /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end of the object, and for a
+    /// hole when the pool is used up.
     pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(PAGE_SIZE) {
             return Ok(None);
         }
-        let pfn = self.page_in(&mut inner, index, false)?;
-        Ok(Some(Folio::share(&self.mm, pfn)))
+        match self.page_in(&mut inner, index, false) {
+            Ok(pfn) => Ok(Some(Folio::share(&self.mm, pfn))),
+            Err(NoPage::Full) => Ok(None),
+            Err(NoPage::OutOfMemory) => Err(OutOfMemory),
+        }
     }
 
     /// Calls `f` with each page that is there in `first..end` (and before the object's end), in order; `f` says whether to
@@ -189,18 +238,40 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    fn page_in(&self, inner: &mut Inner, index: u64, unfilled: bool) -> Result<Pfn, OutOfMemory> {
+    fn page_in(&self, inner: &mut Inner, index: u64, unfilled: bool) -> Result<Pfn, NoPage> {
         if let Some(pfn) = inner.pages.get(&index) {
             return Ok(*pfn);
         }
-        let folio = if unfilled {
-            Folio::object_unfilled(&self.mm)?
-        } else {
-            Folio::object(&self.mm)?
+        if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
+            return Err(NoPage::Full);
+        }
+        let folio = match unfilled {
+            true => Folio::object_unfilled(&self.mm),
+            false => Folio::object(&self.mm),
         };
+        let folio = folio.map_err(|OutOfMemory| {
+            self.left_pool(1);
+            NoPage::OutOfMemory
+        })?;
         let pfn = folio.into_pfn();
         inner.pages.insert(index, pfn);
         Ok(pfn)
+    }
+
+    fn left_pool(&self, pages: u64) {
+        if let Some(pool) = &self.pool {
+            pool.give(pages);
+        }
+    }
+
+    /// Lets go of pages that are in the object no more.
+    fn drop_pages(&self, pages: impl IntoIterator<Item = (u64, Pfn)>) {
+        let mut n = 0;
+        for (_, pfn) in pages {
+            Folio::from_pfn(pfn).free(&self.mm);
+            n += 1;
+        }
+        self.left_pool(n);
     }
 
     /// Zeroes bytes that lie in one page; a hole is zero already.
@@ -217,8 +288,7 @@ impl<M: Machine> Object<M> {
 
 impl<M: Machine> Drop for Object<M> {
     fn drop(&mut self) {
-        for (_, pfn) in core::mem::take(&mut self.inner.get_mut().pages) {
-            Folio::from_pfn(pfn).free(&self.mm);
-        }
+        let pages = core::mem::take(&mut self.inner.get_mut().pages);
+        self.drop_pages(pages);
     }
 }

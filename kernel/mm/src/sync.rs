@@ -84,13 +84,13 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         Guard(self)
     }
 
-    /// Takes the lock if it is open.
+    /// Takes the lock if it is open. Who does not wait may do so in any order.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
         if !self.take() {
             return None;
         }
-        order::taking(RANK);
+        order::tried(RANK);
         Some(Guard(self))
     }
 
@@ -189,6 +189,9 @@ impl Ranks {
                 "lock order: taking rank {rank} while holding rank {top}"
             );
         }
+        self.note(rank);
+    }
+    fn note(&mut self, rank: u8) {
         self.0[rank as usize / 64] |= 1 << (rank % 64);
     }
     fn leave(&mut self, rank: u8) {
@@ -208,6 +211,9 @@ mod order {
     #[track_caller]
     pub fn taking(rank: u8) {
         HELD.with_borrow_mut(|h| h.take(rank));
+    }
+    pub fn tried(rank: u8) {
+        HELD.with_borrow_mut(|h| h.note(rank));
     }
     pub fn left(rank: u8) {
         HELD.with_borrow_mut(|h| h.leave(rank));
@@ -251,6 +257,9 @@ mod order {
     pub fn taking(rank: u8) {
         change(|r| r.take(rank));
     }
+    pub fn tried(rank: u8) {
+        change(|r| r.note(rank));
+    }
     pub fn left(rank: u8) {
         change(|r| r.leave(rank));
     }
@@ -266,6 +275,8 @@ mod order {
 mod order {
     #[inline]
     pub fn taking(_rank: u8) {}
+    #[inline]
+    pub fn tried(_rank: u8) {}
     #[inline]
     pub fn left(_rank: u8) {}
     pub fn held() -> usize {

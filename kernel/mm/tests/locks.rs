@@ -38,6 +38,18 @@ fn ranks_rise() {
 }
 
 #[test]
+fn who_does_not_wait_may_take_a_lower_rank() {
+    let (low, high) = (Lock::<(), 10>::new(()), Lock::<(), 200>::new(()));
+    let b = high.lock();
+    let a = low.try_lock();
+    assert!(a.is_some() && low.try_lock().is_none());
+    assert_eq!(held(), 2);
+    drop(a);
+    drop(b);
+    assert_eq!(held(), 0);
+}
+
+#[test]
 #[should_panic(expected = "lock order: taking rank 10 while holding rank 200")]
 fn a_lower_rank_is_refused() {
     let (low, high) = (Lock::<(), 10>::new(()), Lock::<(), 200>::new(()));

@@ -72,24 +72,25 @@ impl Builder {
     }
 
     /// Strings so that the first is the lowest; returns their addresses and the range they take.
-    fn push_strings(&mut self, strings: &[Vec<u8>]) -> (Vec<u64>, VirtRange) {
+    fn push_strings(&mut self, strings: &[Vec<u8>]) -> Result<(Vec<u64>, VirtRange), Refusal> {
         let end = self.pointer();
-        let mut addresses: Vec<u64> = strings
-            .iter()
-            .rev()
-            .map(|string| self.push_string(string))
-            .collect();
+        let mut addresses = Vec::new();
+        make_room(&mut addresses, strings.len())?;
+        addresses.extend(strings.iter().rev().map(|string| self.push_string(string)));
         addresses.reverse();
-        (
-            addresses,
-            VirtRange::new(VirtAddr(self.pointer()), VirtAddr(end)),
-        )
+        let range = VirtRange::new(VirtAddr(self.pointer()), VirtAddr(end));
+        Ok((addresses, range))
     }
 
     fn skip_to(&mut self, pointer: u64) {
         let len = (self.top.0 - pointer) as usize;
         self.reversed.resize(len, 0);
     }
+}
+
+/// Room for `n` more elements; ENOMEM. What a program is told may be megabytes.
+fn make_room<T>(vec: &mut Vec<T>, n: usize) -> Result<(), Refusal> {
+    Ok(vec.try_reserve(n).map_err(|_| Errno::ENOMEM)?)
 }
 
 /// Maps the stack and fills it.
@@ -111,10 +112,15 @@ pub fn build(
         top: aslr.stack_top,
         reversed: Vec::new(),
     };
+    let all = || strings.args.iter().chain(&strings.env);
+    // Each string has a NUL and an address; what else there is takes less than a page, and alignment.
+    let size: usize = all().map(|string| string.len() + 9).sum();
+    let more = name.len() + aslr.stack_shift as usize + PAGE_SIZE as usize;
+    make_room(&mut builder.reversed, size + more)?;
     builder.push(&[0; 8]);
     let exec_name = builder.push_string(name);
-    let (env_addresses, env) = builder.push_strings(&strings.env);
-    let (arg_addresses, args) = builder.push_strings(&strings.args);
+    let (env_addresses, env) = builder.push_strings(&strings.env)?;
+    let (arg_addresses, args) = builder.push_strings(&strings.args)?;
     builder.skip_to((builder.pointer() - aslr.stack_shift) & !15);
     let platform = builder.push_string(cpu::NAME.as_bytes());
     let mut seed = [0; 16];
@@ -122,7 +128,9 @@ pub fn build(
     let seed = builder.push(&seed);
     let auxv = auxiliary_vector(program, loaded, process, exec_name, platform, seed);
 
-    let mut words = Vec::from([arg_addresses.len() as u64]);
+    let mut words = Vec::new();
+    make_room(&mut words, all().count() + 3 + 2 * auxv.len())?;
+    words.push(arg_addresses.len() as u64);
     words.extend(arg_addresses);
     words.push(0);
     words.extend(env_addresses);
@@ -132,11 +140,13 @@ pub fn build(
     let size = words.len() as u64 * 8;
     let pointer = (builder.pointer() - size) & !15;
     builder.skip_to(pointer + size);
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    builder.push(&bytes);
+    for word in words.iter().rev() {
+        builder.push(&word.to_le_bytes());
+    }
 
     map(space, program, aslr.stack_top, pointer, limits)?;
-    let bytes: Vec<u8> = builder.reversed.iter().rev().copied().collect();
+    let mut bytes = builder.reversed;
+    bytes.reverse();
     if space.write(VirtAddr(pointer), &bytes, true) < bytes.len() {
         return Err(Errno::ENOMEM.into());
     }

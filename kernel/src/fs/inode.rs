@@ -111,8 +111,6 @@ pub trait Inode: Send + Sync {
     fn check_space(&self, _pages: u64) -> Result {
         Ok(())
     }
-    /// The pages of its object have become more or fewer.
-    fn pages_changed(&self) {}
     /// The F_SEAL_* word of files that have one.
     fn seals(&self) -> Option<&AtomicU32> {
         None

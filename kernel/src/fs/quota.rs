@@ -3,14 +3,10 @@
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use mm::object::Pool;
 
-/// A limit that all files of a file system share; pages.
-pub struct Quota {
-    limit: u64,
-    /// Relaxed: two writers at the same moment may go over the limit by what they write.
-    used: AtomicU64,
-}
+/// A limit that all files of a file system share.
+pub struct Quota(Arc<Pool>);
 
 impl Quota {
     /// Memory itself is the limit.
@@ -20,58 +16,29 @@ impl Quota {
 
     /// At most `limit` pages.
     pub fn new(limit: u64) -> Arc<Quota> {
-        Arc::new(Quota {
-            limit,
-            used: AtomicU64::new(0),
-        })
+        Arc::new(Quota(Pool::new(limit)))
+    }
+
+    /// Where the pages of a file count.
+    pub fn pool(&self) -> Arc<Pool> {
+        self.0.clone()
     }
 
     /// Pages in all and pages left, for statfs(2).
     pub fn figures(&self) -> (u64, u64) {
         let counts = mm().counts();
-        let used = self.used.load(Ordering::Relaxed);
-        let left = self.limit.saturating_sub(used).min(counts.free);
-        (self.limit.min(counts.total), left)
-    }
-}
-
-/// One file's part.
-pub struct Share {
-    quota: Arc<Quota>,
-    charged: AtomicU64,
-}
-
-impl Share {
-    /// Nothing yet.
-    pub fn new(quota: Arc<Quota>) -> Share {
-        Share {
-            quota,
-            charged: AtomicU64::new(0),
-        }
+        let (limit, used) = (self.0.limit(), self.0.used());
+        let left = limit.saturating_sub(used).min(counts.free);
+        (limit.min(counts.total), left)
     }
 
     /// ENOSPC when `more` pages would go over the limit.
     pub fn check(&self, more: u64) -> Result {
-        let (_, left) = self.quota.figures();
+        let (_, left) = self.figures();
         if more > left {
             Err(Errno::ENOSPC)
         } else {
             Ok(())
         }
-    }
-
-    /// The file has `pages` now. Pages that appear by faults in a mapping are counted at the next change.
-    pub fn charge(&self, pages: u64) {
-        let before = self.charged.swap(pages, Ordering::Relaxed);
-        // Wrapping: the difference may be negative.
-        self.quota
-            .used
-            .fetch_add(pages.wrapping_sub(before), Ordering::Relaxed);
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.charge(0);
     }
 }

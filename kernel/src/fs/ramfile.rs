@@ -5,7 +5,7 @@ use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
 use crate::fs::process;
-use crate::fs::quota::{Quota, Share};
+use crate::fs::quota::Quota;
 use crate::machine::{Hw, Object, mm};
 use crate::task;
 use alloc::format;
@@ -23,7 +23,7 @@ pub const MAX_SIZE: u64 = i64::MAX as u64;
 pub struct RamFile {
     node: Node,
     object: Arc<Object>,
-    share: Share,
+    quota: Arc<Quota>,
     /// memfd_create's name.
     label: Option<String>,
     /// F_SEAL_*.
@@ -52,8 +52,8 @@ impl RamFile {
     fn with(node: Node, quota: Arc<Quota>, label: Option<String>, seals: u32) -> Arc<RamFile> {
         Arc::new(RamFile {
             node,
-            object: Object::new(mm()),
-            share: Share::new(quota),
+            object: Object::in_pool(mm(), Some(quota.pool())),
+            quota,
             label,
             seals: AtomicU32::new(seals),
         })
@@ -109,15 +109,11 @@ impl Inode for RamFile {
             let first = len.div_ceil(1 << PAGE_SHIFT);
             task::for_each_space(|space| space.zap_object(&self.object, first));
         }
-        self.pages_changed();
         self.node.touch_modified();
         Ok(())
     }
     fn check_space(&self, pages: u64) -> Result {
-        self.share.check(pages)
-    }
-    fn pages_changed(&self) {
-        self.share.charge(self.object.pages());
+        self.quota.check(pages)
     }
 }
 
@@ -143,12 +139,11 @@ impl FileOps for RamFile {
         }
         let mut position = at.position;
         let n = source.drain(|bytes| {
-            self.share.check(self.more_pages(position, bytes.len()))?;
+            self.quota.check(self.more_pages(position, bytes.len()))?;
             self.object
                 .write_at(position, bytes)
                 .map_err(|_| Errno::ENOSPC)?;
             position += bytes.len() as u64;
-            self.pages_changed();
             Ok(bytes.len())
         })?;
         if n > 0 {

@@ -5,14 +5,15 @@ use crate::errno::{Errno, Result};
 use crate::machine::mm;
 
 /// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the most.
-fn reserve(total: u64) -> u64 {
-    (total / 512).clamp(32, 512)
+fn reserve() -> u64 {
+    let zones = mm().allocator().zones();
+    let left: u64 = zones.iter().map(|zone| zone.marks().min).sum();
+    (left / 2).clamp(32, 512)
 }
 
 /// `errno` when memory is too short for another object.
 pub fn check(errno: Errno) -> Result {
-    let counts = mm().counts();
-    if counts.free < reserve(counts.total) {
+    if mm().counts().free < reserve() {
         Err(errno)
     } else {
         Ok(())

@@ -7,6 +7,7 @@ use crate::errno::{Errno, Result};
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
 use crate::futex as words;
+use crate::pressure::room;
 use crate::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
 use crate::uaccess;
 use alloc::sync::Arc;
@@ -156,6 +157,8 @@ fn read_vector(mut address: u64, budget: &mut usize) -> Result<Vec<Vec<u8>>> {
         if pointer == 0 {
             return Ok(strings);
         }
+        room::check(Errno::ENOMEM)?;
+        strings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let string = uaccess::read_cstr(pointer, exec::MAX_STRING);
         let string = string.map_err(|e| {
             if e == Errno::ENAMETOOLONG {

@@ -30,10 +30,14 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// For a zone of `managed` frames: 1/256 of it, at most 4 MiB, is enough for the heap to grow and the kernel to clean up
-    /// when users took the rest. The distances are Linux's: a quarter and a half more.
+    /// For a zone of `managed` frames. As Linux's min_free_kbytes, the lowest is the square root of 16 times its size in kB,
+    /// at most 4 MiB: enough for the heap to grow and the kernel to clean up when users took the rest. Below 16 MiB, where
+    /// that would be a large part, it is 1/256. The distances are Linux's, too: a quarter and a half more.
     fn new(managed: u64) -> Marks {
-        let min = (managed / 256).min(1024);
+        let min = match managed {
+            0..4096 => managed / 256,
+            _ => (2 * managed.isqrt()).min(1024),
+        };
         Marks {
             min,
             low: min + min / 4,

@@ -59,7 +59,6 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
         c::FALLOC_FL_PUNCH_HOLE if keep => punch(&**inode, offset, end.min(object.len())),
         _ => return Err(Errno::EOPNOTSUPP),
     }
-    inode.pages_changed();
     inode.node().touch_modified();
     Ok(0)
 }

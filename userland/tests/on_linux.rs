@@ -93,3 +93,17 @@ fn bench_prints_cells_and_refuses_nonsense() {
         assert_eq!(run(bench, &wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn folios_shows_what_was_touched() {
+    let folios = env!("CARGO_BIN_EXE_folios");
+    let said = text(&run(folios, &["3"]));
+    let rss = said.lines().find_map(|line| line.strip_prefix("Rss:"));
+    let kb = rss.and_then(|rest| rest.trim().strip_suffix(" kB"));
+    assert!(
+        kb.and_then(|kb| kb.parse().ok())
+            .is_some_and(|kb: u64| kb >= 3072),
+        "{said}"
+    );
+    assert_eq!(run(folios, &["x"]).status.code(), Some(2));
+}

@@ -1,0 +1,50 @@
+//! `folios [MIB]`: touches so much private memory (100 MiB) and shows what the kernel says of it in /proc/self/smaps: how much
+//! is there, and on Quire by folios of which sizes.
+use userland::counters;
+use userland::sys::Result;
+use userland::sys::mem::{self, ANON, RW, mmap};
+
+/// Fields that are shown, and all whose names begin like the last.
+const SHOWN: [&str; 4] = ["Size:", "Rss:", "AnonHugePages:", "Folios-"];
+
+/// Touches the memory; its entry in smaps, line by line.
+fn entry(bytes: usize) -> Result<Vec<String>> {
+    let at = mmap(0, bytes, RW, ANON, -1, 0)?;
+    mem::store_addresses(at, at + bytes);
+    let text = std::fs::read_to_string("/proc/self/smaps")?;
+    // The area may be part of a larger one.
+    let holds = |line: &&str| counters::is_header(line) && range(line).contains(&at);
+    let lines = text.lines().skip_while(|line| !holds(line));
+    let fields = lines.skip(1).take_while(|line| !counters::is_header(line));
+    Ok(fields.map(str::to_owned).collect())
+}
+
+/// The addresses at the beginning of a header.
+fn range(header: &str) -> std::ops::Range<usize> {
+    let number = |text: &str| usize::from_str_radix(text, 16).unwrap_or(0);
+    let first = header.split(' ').next().unwrap_or("");
+    let (start, end) = first.split_once('-').unwrap_or(("", ""));
+    number(start)..number(end)
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mib = match args.iter().map(|arg| arg.parse()).collect::<Vec<_>>()[..] {
+        [] => 100,
+        [Ok(mib @ 1..=1_000_000)] => mib,
+        _ => {
+            eprintln!("usage: folios [MIB]");
+            std::process::exit(2);
+        }
+    };
+    match entry(mib << 20) {
+        Ok(lines) => lines
+            .iter()
+            .filter(|line| SHOWN.iter().any(|name| line.starts_with(name)))
+            .for_each(|line| println!("{line}")),
+        Err(error) => {
+            eprintln!("folios: {error}");
+            std::process::exit(1);
+        }
+    }
+}

@@ -7,6 +7,8 @@ use userland::{check, check_eq, check_err, counters};
 userland::tests![
     proc_meminfo,
     proc_vmstat,
+    proc_buddyinfo,
+    proc_zoneinfo,
     proc_whole_system,
     proc_refuses,
     sys_transparent_hugepage,
@@ -64,6 +66,46 @@ fn proc_vmstat() -> Outcome {
         );
     }
     check!(after.contains_key("pgfault") && after.contains_key("pgmajfault"));
+    Ok(())
+}
+
+/// The blocks of all orders are the free memory, but for what the per-CPU lists hold.
+fn proc_buddyinfo() -> Outcome {
+    let text = fs::read_to_string("/proc/buddyinfo")?;
+    let mut free = 0;
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let head = [words.next(), words.next(), words.next()];
+        check_eq!(head, [Some("Node"), Some("0,"), Some("zone")]);
+        check!(words.next().is_some(), "no name in {line}");
+        for (order, blocks) in words.enumerate() {
+            free += blocks.parse::<u64>().unwrap_or(u64::MAX >> 32) << order;
+        }
+    }
+    let counted = counters::figure("/proc/vmstat", "nr_free_pages").unwrap_or(0);
+    check!(
+        free > counted / 2 && free < counted + counted / 8 + 1024,
+        "{free} pages in blocks, {counted} are free"
+    );
+    Ok(())
+}
+
+fn proc_zoneinfo() -> Outcome {
+    let text = fs::read_to_string("/proc/zoneinfo")?;
+    let all = |name: &str| -> Vec<u64> {
+        let value = |line: &str| line.trim().strip_prefix(name)?.trim().parse().ok();
+        text.lines().filter_map(value).collect()
+    };
+    let (free, managed) = (all("pages free "), all("managed "));
+    let (min, low, high) = (all("min "), all("low "), all("high "));
+    check!(!free.is_empty() && free.len() == managed.len());
+    check!(min.len() == free.len() && low.len() == free.len() && high.len() == free.len());
+    for n in 0..free.len() {
+        let marks = (min[n], low[n], high[n]);
+        check!(marks.0 <= marks.1 && marks.1 <= marks.2, "{marks:?}");
+        check!(free[n] <= managed[n], "{} of {}", free[n], managed[n]);
+    }
+    check!(text.contains("pagesets") && text.contains("cpu: 0"));
     Ok(())
 }
 

@@ -10,17 +10,18 @@ const BLOCKS: usize = 200;
 /// ns for an allocation and for a free of order 0 through a warm list, the loop around them included; under -icount these
 /// are instructions.
 fn cost() -> Option<(u64, u64)> {
+    let mm = mm();
     let mut best = (u64::MAX, u64::MAX);
     let mut blocks = [Pfn(0); BLOCKS];
     // The first round fills the list.
     for _ in 0..10 {
         let start = timer::now();
         for block in &mut blocks {
-            *block = mm().alloc_kernel(Order(0))?;
+            *block = mm.alloc_kernel(Order(0))?;
         }
         let middle = timer::now();
         for block in &blocks {
-            mm().free_kernel(*block, Order(0));
+            mm.free_kernel(*block, Order(0));
         }
         best.0 = best.0.min(middle - start);
         best.1 = best.1.min(timer::now() - middle);

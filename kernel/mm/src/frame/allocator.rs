@@ -63,25 +63,40 @@ impl Allocator {
         kind: Kind,
         who: For,
     ) -> Option<Pfn> {
-        // The way that most allocations go has no call in it, so it saves no registers.
-        let local = &self.cpus[cpu];
-        if self.fail_in.load(Ordering::Relaxed) == u64::MAX
-            && let Some(index) = local.list_for(order, kind).and_then(List::pop)
-        {
-            return Some(hand_out(table, local, index, order, kind));
+        match self.alloc_from_list(table, cpu, order, kind) {
+            Some(pfn) => Some(pfn),
+            None => self.alloc_slowly(table, cpu, order, kind, who),
         }
-        self.alloc_slowly(table, local, order, kind, who)
     }
 
-    #[inline(never)]
-    fn alloc_slowly(
+    /// The way that most allocations go. It calls nothing, so it saves no registers.
+    #[inline(always)]
+    pub(super) fn alloc_from_list(
         &self,
         table: &FrameTable,
-        local: &Local,
+        cpu: usize,
+        order: Order,
+        kind: Kind,
+    ) -> Option<Pfn> {
+        let local = &self.cpus[cpu];
+        if self.fail_in.load(Ordering::Relaxed) != u64::MAX {
+            return None;
+        }
+        let index = local.list_for(order, kind)?.pop()?;
+        Some(hand_out(table, local, index, order, kind))
+    }
+
+    /// The other way, after [`Self::alloc_from_list`] found nothing.
+    #[inline(never)]
+    pub(super) fn alloc_slowly(
+        &self,
+        table: &FrameTable,
+        cpu: usize,
         order: Order,
         kind: Kind,
         who: For,
     ) -> Option<Pfn> {
+        let local = &self.cpus[cpu];
         if self.fails() {
             return None;
         }

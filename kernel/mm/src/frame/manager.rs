@@ -145,15 +145,30 @@ impl<M: Machine> Mm<M> {
     #[inline]
     pub(crate) fn alloc(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
         let cpu = self.machine.cpu().id();
-        let pfn = self
+        let listed = self
             .allocator
-            .alloc(&self.frames, cpu, order, kind, who)
+            .alloc_from_list(&self.frames, cpu, order, kind);
+        match listed {
+            Some(pfn) => Ok(self.checked(pfn, order)),
+            None => self.alloc_slowly(order, kind, who),
+        }
+    }
+    #[inline(never)]
+    fn alloc_slowly(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+        let cpu = self.machine.cpu().id();
+        self.allocator
+            .alloc_slowly(&self.frames, cpu, order, kind, who)
             .or_else(|| self.stalled(order, kind, who))
-            .ok_or(OutOfMemory)?;
+            .map(|pfn| self.checked(pfn, order))
+            .ok_or(OutOfMemory)
+    }
+    /// The block, which nobody wrote to while it was free (debug builds).
+    #[inline]
+    fn checked(&self, pfn: Pfn, order: Order) -> Pfn {
         if cfg!(debug_assertions) {
             self.check_poison(pfn, order);
         }
-        Ok(pfn)
+        pfn
     }
     /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its place), and tries the
     /// reserve when it is urgent.

@@ -74,6 +74,9 @@ pub fn mmap(
         // No pages are set aside for it.
         return Err(Errno::ENOMEM);
     }
+    if flags & abi::MAP_GROWSDOWN != 0 && (shared || flags & abi::MAP_ANONYMOUS == 0) {
+        return Err(Errno::EINVAL);
+    }
     let prot = prot(prot_bits);
     let (backing, mut vma_flags) = if flags & abi::MAP_ANONYMOUS != 0 {
         (anonymous(shared, len)?, VmaFlags::empty())

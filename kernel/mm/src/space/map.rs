@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::Mm;
 use crate::state::{AddressSpace, Error, Inner, MapRequest, Place, may_commit, user_pages};
-use crate::vma::{Vma, VmaFlags};
+use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does not fit, over a limit, or
@@ -18,7 +18,7 @@ impl<M: Machine> AddressSpace<M> {
             .ok_or(Error::NoMem)?
             .0;
         let mut inner = self.inner.lock();
-        let range = inner.choose(request.place, len)?;
+        let range = inner.choose(request.place, len, &request.backing)?;
         let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
         inner.check_new(&self.mm, &request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
@@ -39,10 +39,10 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Inner<M> {
-    fn choose(&self, place: Place, len: u64) -> Result<VirtRange, Error> {
+    fn choose(&self, place: Place, len: u64, backing: &Backing<M>) -> Result<VirtRange, Error> {
         let start = match place {
             Place::Hint(_) if len > M::Pte::USER_END.0 => return Err(Error::NoMem),
-            Place::Hint(hint) => self.find_place(hint, len).ok_or(Error::NoMem)?,
+            Place::Hint(hint) => self.find_place(hint, len, backing).ok_or(Error::NoMem)?,
             Place::Fixed(at) | Place::FixedNoReplace(at) if !at.is_aligned(PAGE_SIZE) => {
                 return Err(Error::Inval);
             }

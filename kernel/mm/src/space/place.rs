@@ -3,13 +3,25 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::state::{Inner, MMAP_MIN_ADDR};
-use crate::vma::guarded_start;
+use crate::thp::PMD_ORDER;
+use crate::vma::{Backing, guarded_start};
 
 impl<M: Machine> Inner<M> {
-    /// An address for `len` bytes (whole pages): the hint if it is free, else the highest gap below the top, else the
-    /// lowest above it.
-    pub(super) fn find_place(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
+    /// An address for `len` bytes (whole pages) of such backing: the hint if it is free, else the highest gap below the top,
+    /// else the lowest above it. Private memory of a whole number of PMD sizes without a hint is aligned to that size where
+    /// there is room, so that the largest folios fit (Linux since 6.7).
+    pub(super) fn find_place(
+        &self,
+        hint: VirtAddr,
+        len: u64,
+        backing: &Backing<M>,
+    ) -> Option<VirtAddr> {
+        let large = matches!(backing, Backing::Anon) && len.is_multiple_of(PMD_ORDER.bytes());
         self.place_at_hint(hint, len)
+            .or_else(|| {
+                let wanted = large && hint.0 == 0;
+                wanted.then(|| self.highest_aligned_gap(len, PMD_ORDER.bytes()))?
+            })
             .or_else(|| self.highest_gap(len))
             .or_else(|| self.lowest_gap(len))
     }
@@ -34,6 +46,12 @@ impl<M: Machine> Inner<M> {
             .vmas
             .highest_gap(len, VirtAddr(MMAP_MIN_ADDR), self.mmap_top)?;
         Some(VirtAddr(end.0 - len))
+    }
+
+    /// The highest place aligned to `align` in the highest gap that has one for any position of its end.
+    fn highest_aligned_gap(&self, len: u64, align: u64) -> Option<VirtAddr> {
+        let padded = self.highest_gap(len.checked_add(align)?)?;
+        Some(VirtAddr(padded.0 + align).align_down(align))
     }
 
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {

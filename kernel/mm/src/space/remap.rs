@@ -193,7 +193,7 @@ impl<M: Machine> Inner<M> {
         let to = match request.fixed {
             Some(at) => at,
             None => self
-                .find_place(VirtAddr(0), request.new_len)
+                .find_place(VirtAddr(0), request.new_len, &vma.backing)
                 .ok_or(Error::NoMem)?,
         };
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;

@@ -6,6 +6,7 @@ use userland::ktap::{Options, Test, Totals, run};
 use userland::sh::expand::glob;
 
 mod advise;
+mod areas;
 mod clock;
 mod cow;
 mod exec;
@@ -32,6 +33,7 @@ mod waiting;
 
 const FAMILIES: &[&[Test]] = &[
     map::TESTS,
+    areas::TESTS,
     protect::TESTS,
     cow::TESTS,
     shared::TESTS,

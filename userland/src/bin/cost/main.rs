@@ -1,5 +1,8 @@
-//! `cost [--check]`: what a system call, a pipe round trip and a process cost, by the monotonic clock. Under QEMU's
-//! -icount its nanoseconds are guest instructions; then `--check` compares with the budgets and fails above them.
+//! `cost [--check]`: what a system call, a pipe round trip, a process, and a fault among many mappings cost, by the monotonic
+//! clock. Under QEMU's -icount its nanoseconds are guest instructions; then `--check` compares with the budgets and fails
+//! above them.
+mod areas;
+
 use userland::sys::mem::{PAGE, RW, mmap, store};
 use userland::sys::{Errno, Result, call, call_bare, file, proc, time};
 
@@ -134,6 +137,7 @@ fn run(check: bool) -> Result<i32> {
         FORK + pages * PAGE_COPY,
         &note,
     );
+    good &= areas::run(unit)?;
     if check && !counted {
         println!("# nothing was checked");
         return Ok(2);

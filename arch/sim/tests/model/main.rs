@@ -375,7 +375,9 @@ impl<F: PteFormat> Bench<F> {
             }
         );
         if advice == Advice::Cold {
-            let range = VirtRange::new(self.start(at), self.start(at + len));
+            // A PMD leaf that reaches out of the range has one bit for all of it.
+            let huge = |n| self.start(n).align_down(PMD_ORDER.bytes());
+            let range = VirtRange::new(huge(at), huge(at + len) + PMD_ORDER.bytes());
             self.world
                 .sim
                 .forgive(process.root(), range, Attrs::ACCESSED);

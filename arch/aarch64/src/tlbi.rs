@@ -1,7 +1,7 @@
 //! Which TLBI instructions invalidate a range: pure arithmetic, compiled and tested on every host.
 //!
-//! Source: Arm ARM DDI 0487, C5.5 "A64 System instructions for TLB maintenance" (operands of TLBI VAE1IS and RVAE1IS), D8.17
-//! "TLB maintenance instructions", "TLB range maintenance" (FEAT_TLBIRANGE).
+//! Source: Arm ARM DDI 0487, C5.5 "A64 System instructions for TLB maintenance": the operands of TLBI VAE1IS and of TLBI RVAE1IS
+//! (FEAT_TLBIRANGE).
 
 use mm::addr::{PAGE_SHIFT, VirtRange};
 use mm::arch::Asid;

@@ -4,9 +4,10 @@
 //!
 //! # What a folded block is
 //! 16 present leaves, aligned in virtual and in physical space, of consecutive frames of one folio, with the same attributes
-//! but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous bit": alignment, consecutive output addresses, the same
-//! bit and the same attributes in every entry of the set). The walker may set the access flag and the dirty state in any one
-//! entry of the set, so both are read as the OR over the block, and are ORed into every entry when the block is rewritten.
+//! but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous bit": 16 entries at level 3 of the 4 KiB granule, aligned
+//! to 128 bytes of the table and to 64 KiB of memory, "with consistent attributes and permissions"). The hardware may set the
+//! access flag and clear AP[2] in any one entry of the set (rule ICQTNL there), so both are read as the OR over the block, and are
+//! ORed into every entry when the block is rewritten. It need not hold the block as one (IVNXYF): a flush covers all of it.
 //!
 //! # What may happen to a folded block
 //! ```text
@@ -19,15 +20,16 @@
 //!                                              |  v
 //!                 installed whole, at once     absent
 //! ```
-//! - **Fold and unfold** change the contiguous bit of live entries, which goes only through invalid entries and a flush
-//!   (D8.16.1 "Using break-before-make when updating translation table entries"; a change of the contiguous bit is one of the
-//!   changes listed there, and "Misprogramming of the Contiguous bit" in D8.7.1 is what happens otherwise).
+//! - **Fold and unfold** change the contiguous bit of live entries, which goes only through invalid entries and a flush: with
+//!   the bit in some valid entries of the set and not in others a TLB may hold overlapping entries and answer with neither (D8.7.1.1
+//!   "Misprogramming the Contiguous bit", RQTRPM and RNGLXZ; the sequence is "Using break-before-make when updating translation
+//!   table entries", D8.16.1). Invalid entries among them do no harm (IPGVGZ).
 //! - **Installed folded at once**: absent entries are never cached, so there is nothing to break. The entries are written one
 //!   by one; a walker that meets the first may translate the whole block already, to what is being written.
 //! - **Whole-block changes of rights** (WRITE, EXEC, ACCESSED, DIRTY) need no break-before-make: they change neither frame, size,
-//!   type nor contiguity. Between the first entry and the flush a TLB may hold the old rights or the new, as it may for any entry
-//!   whose rights change; after the flush all 16 say the same. So every entry of the block is written before the flush that
-//!   covers all of the block.
+//!   type nor contiguity. Between the first entry and the flush a TLB may answer with the old rights or the new, for any page of the
+//!   block (RJQQTC: with those of any one entry), as it may for any entry whose rights change; after the flush all 16 say the same.
+//!   So every entry of the block is written before the flush, and the flush covers all of the block.
 //! - **Whole-block zap and move**: each entry becomes absent and the flush covers the block. Until then a walker may still use
 //!   the entries that are left, and set bits in them; it translates to the same frames, which are freed after the flush.
 //! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a change drops the bit, which

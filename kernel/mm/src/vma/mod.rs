@@ -1,6 +1,7 @@
 //! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], joined where Linux joins.
 
 mod build;
+mod change;
 mod figures;
 mod gaps;
 pub mod merge;

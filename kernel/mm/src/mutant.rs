@@ -1,5 +1,5 @@
 //! Mutants: one broken rule each, that the checks must catch. A test of the tests, behind the feature `mutants`, which only
-//! the simulated machine's tests turn on; without it [`on`] is the constant `false` and nothing is left of them.
+//! the simulated machine's tests turn on; without it `on` is the constant `false` and nothing is left of them.
 
 macro_rules! mutants {
     ($($(#[$doc:meta])* $name:ident,)*) => {

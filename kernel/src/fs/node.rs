@@ -2,6 +2,7 @@
 
 use crate::fs::clock::{self, Time};
 use crate::fs::inode::{Inode, Kind};
+use crate::fs::quota::Place;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
@@ -74,6 +75,8 @@ pub struct Node {
     attributes: Lock<Attributes, { ranks::INODE }>,
     /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
     pub running: AtomicU64,
+    /// Its place in the file system's quota, where there is one.
+    _place: Option<Place>,
 }
 
 impl Node {
@@ -102,6 +105,15 @@ impl Node {
                 home: None,
             }),
             running: AtomicU64::new(0),
+            _place: None,
+        }
+    }
+
+    /// The node in a place that is free again when the node goes.
+    pub fn with_place(self, place: Place) -> Node {
+        Node {
+            _place: Some(place),
+            ..self
         }
     }
 

@@ -1,12 +1,27 @@
-//! How much memory the files of one file system may take: tmpfs(5)'s size.
+//! How much memory the files of one file system may take: tmpfs(5)'s size and nr_inodes.
 
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::object::Pool;
 
-/// A limit that all files of a file system share.
-pub struct Quota(Arc<Pool>);
+/// Limits that all files of a file system share.
+pub struct Quota {
+    pages: Arc<Pool>,
+    most_inodes: u64,
+    /// Relaxed: the count stands for itself.
+    inodes: AtomicU64,
+}
+
+/// An inode's place among those that there may be.
+pub struct Place(Arc<Quota>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.inodes.fetch_sub(1, Relaxed);
+    }
+}
 
 impl Quota {
     /// Memory itself is the limit.
@@ -14,20 +29,45 @@ impl Quota {
         Quota::new(u64::MAX)
     }
 
-    /// At most `limit` pages.
+    /// At most `limit` pages, and as many inodes as half of memory has pages: they live on the kernel's heap, which a killed
+    /// program does not empty.
     pub fn new(limit: u64) -> Arc<Quota> {
-        Arc::new(Quota(Pool::new(limit)))
+        Quota::with_inodes(limit, mm().total_frames() / 2)
+    }
+
+    /// At most `limit` pages and `most_inodes` inodes.
+    pub fn with_inodes(limit: u64, most_inodes: u64) -> Arc<Quota> {
+        Arc::new(Quota {
+            pages: Pool::new(limit),
+            most_inodes,
+            inodes: AtomicU64::new(0),
+        })
+    }
+
+    /// A place for one inode more; ENOSPC.
+    pub fn place(self: &Arc<Self>) -> Result<Place> {
+        let more = |n| (n < self.most_inodes).then_some(n + 1);
+        match self.inodes.fetch_update(Relaxed, Relaxed, more) {
+            Ok(_) => Ok(Place(self.clone())),
+            Err(_) => Err(Errno::ENOSPC),
+        }
+    }
+
+    /// Inodes in all and inodes left, for statfs(2).
+    pub fn inodes(&self) -> (u64, u64) {
+        let left = self.most_inodes.saturating_sub(self.inodes.load(Relaxed));
+        (self.most_inodes, left)
     }
 
     /// Where the pages of a file count.
     pub fn pool(&self) -> Arc<Pool> {
-        self.0.clone()
+        self.pages.clone()
     }
 
     /// Pages in all and pages left, for statfs(2).
     pub fn figures(&self) -> (u64, u64) {
         let counts = mm().counts();
-        let (limit, used) = (self.0.limit(), self.0.used());
+        let (limit, used) = (self.pages.limit(), self.pages.used());
         let left = limit.saturating_sub(used).min(counts.free);
         (limit.min(counts.total), left)
     }

@@ -23,7 +23,7 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 /// A new, empty file system.
 pub fn new(name: &'static str, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
     let device = mount::anonymous_device();
-    let root = RamDir::new(device, mode, quota.clone());
+    let root = RamDir::new(Node::new(device, Kind::Directory, mode), quota.clone());
     root.node.change(|a| a.links = 2);
     Arc::new(FileSystem {
         name,
@@ -52,9 +52,9 @@ struct Entries {
 }
 
 impl RamDir {
-    fn new(device: u64, mode: u32, quota: Arc<Quota>) -> Arc<RamDir> {
+    fn new(node: Node, quota: Arc<Quota>) -> Arc<RamDir> {
         Arc::new(RamDir {
-            node: Node::new(device, Kind::Directory, mode),
+            node,
             quota,
             entries: Lock::new(Entries::default()),
         })
@@ -106,18 +106,17 @@ impl Directory for RamDir {
 
     fn make(&self, new: New, mode: u32) -> Result<Arc<dyn Inode>> {
         room::check(Errno::ENOSPC)?;
-        let device = self.node.device;
+        let place = self.quota.place()?;
+        let node = |kind, mode| Node::new(self.node.device, kind, mode).with_place(place);
         Ok(match new {
-            New::Regular => {
-                RamFile::new(Node::new(device, Kind::Regular, mode), self.quota.clone())
-            }
-            New::Directory => RamDir::new(device, mode, self.quota.clone()),
+            New::Regular => RamFile::new(node(Kind::Regular, mode), self.quota.clone()),
+            New::Directory => RamDir::new(node(Kind::Directory, mode), self.quota.clone()),
             New::Symlink(target) => Arc::new(RamLink {
-                node: Node::new(device, Kind::Symlink, 0o777),
+                node: node(Kind::Symlink, 0o777),
                 target: target.into(),
             }),
             New::Special(kind, number) => Arc::new(RamSpecial {
-                node: Node::new(device, kind, mode),
+                node: node(kind, mode),
                 number,
                 pipe: (kind == Kind::Fifo).then(Pipe::new),
             }),

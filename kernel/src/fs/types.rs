@@ -24,8 +24,8 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
     }
 }
 
-/// Understands "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. Other options of
-/// tmpfs(5) change nothing here.
+/// Understands "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. And
+/// "nr_inodes=N", as many as half of memory has pages without. Other options of tmpfs(5) change nothing here.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
     let limited = name == "tmpfs";
     let total = mm().total_frames();
@@ -34,6 +34,7 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
     } else {
         (0o755, u64::MAX)
     };
+    let mut inodes = total / 2;
     let options = core::str::from_utf8(options).map_err(|_| Errno::EINVAL)?;
     for option in options.split(',') {
         match option.split_once('=') {
@@ -41,11 +42,18 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
                 mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
             }
             Some(("size", value)) if limited => pages = size(value, total).ok_or(Errno::EINVAL)?,
+            Some(("nr_inodes", value)) if limited => {
+                inodes = value.parse().map_err(|_| Errno::EINVAL)?;
+            }
             _ => {}
         }
     }
     room::check(Errno::ENOSPC)?;
-    Ok(ramfs::new(name, mode & 0o7777, Quota::new(pages)))
+    Ok(ramfs::new(
+        name,
+        mode & 0o7777,
+        Quota::with_inodes(pages, inodes),
+    ))
 }
 
 /// A size in pages; 0 is no limit.

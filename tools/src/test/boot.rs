@@ -229,6 +229,11 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
             0,
         )
     });
+    cases.push(Case {
+        words: "quiet quire.noinput -- hoard",
+        mem: "48M",
+        ..Case::new("hoard", None, &["hoard: done"], 0)
+    });
     cases.extend(machines(arch, &sound));
     for (name, sin) in [
         ("illegal_instruction", Sin::Illegal),

@@ -171,6 +171,7 @@ fn write_statfs(place: &Location, at: u64) -> Result<u64> {
         statfs.f_blocks = total as _;
         statfs.f_bfree = left as _;
         statfs.f_bavail = left as _;
+        let (total, left) = quota.inodes();
         statfs.f_files = total as _;
         statfs.f_ffree = left as _;
     }

@@ -10,6 +10,7 @@ userland::tests![
     proc_maps_of_a_mapping,
     proc_smaps_fields,
     proc_smaps_counts,
+    proc_oom_score_follows_adjustment,
     proc_status,
     proc_stat_has_52_fields,
     proc_statm,
@@ -173,6 +174,26 @@ fn proc_smaps_counts() -> Outcome {
         Ok(1)
     })?;
     check_eq!(status, proc::Status::Exited(1));
+    Ok(())
+}
+
+fn proc_oom_score_follows_adjustment() -> Outcome {
+    let number = |name: &str| -> Result<i64, Stop> {
+        let text = fs::read_to_string(format!("/proc/self/{name}"))?;
+        Ok(text.trim().parse().unwrap_or(i64::MIN))
+    };
+    let (score, before) = (number("oom_score")?, number("oom_score_adj")?);
+    let adjustment = (before + 300).min(1000);
+    // To be ended earlier may be asked for by anybody.
+    fs::write("/proc/self/oom_score_adj", format!("{adjustment}\n"))?;
+    check_eq!(number("oom_score_adj")?, adjustment);
+    check!(number("oom_score")? > score || adjustment == before);
+    let inherited = in_child(|| Ok((number("oom_score_adj")? == adjustment) as i32))?;
+    check_eq!(inherited, proc::Status::Exited(1));
+    for bad in ["1001", "-1001", "much"] {
+        check_err!(fs::write("/proc/self/oom_score_adj", bad), EINVAL);
+    }
+    check_eq!(number("oom_score_adj")?, adjustment);
     Ok(())
 }
 

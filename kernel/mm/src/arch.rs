@@ -139,6 +139,26 @@ pub trait PhysMem: Send + Sync + 'static {
         let entries = (index..index + n).map(|index| self.load(table, index));
         agreeing(entries, raw, step, mask)
     }
+    /// Makes the entries from `index` on absent, each as [`Self::swap`] does, and returns what they were in `into` and how many
+    /// of them were not zero.
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+        let mut found = 0;
+        for (i, raw) in into.iter_mut().enumerate() {
+            // What is absent stays so while the space is locked: no write is needed.
+            *raw = self.load(table, index + i);
+            if *raw != 0 {
+                *raw = self.swap(table, index + i, 0);
+                found += 1;
+            }
+        }
+        found
+    }
+    /// Writes the entries from `index` on, but for those that are zero in `from`; as [`Self::store`], in any order.
+    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
+        for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
+            self.store(table, index + i, *raw);
+        }
+    }
     /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not lost.
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
     /// Replaces `old` by `new` in one step; `Err` carries what was there instead.

@@ -1,7 +1,6 @@
 //! Multi-size THP's model: what programs write and read, what the command line says, and which order a fault takes.
 
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
-use mm::switch::{Switch, Switches, on_or_off};
 use mm::thp::boot::{self, BadValue};
 use mm::thp::controls::{Defrag, Enabled, SizeEnabled};
 use mm::thp::khugepaged::Knob;
@@ -162,27 +161,6 @@ fn a_bad_value_changes_nothing() {
     let got = boot::transparent_hugepage(&controls, "inherit");
     assert_eq!(got, Err(BadValue::Word));
     assert_eq!(both(&controls), both(&Controls::default()));
-}
-
-#[test]
-fn switches_are_on_or_off() {
-    for (text, wanted) in [
-        ("on", Some(true)),
-        ("off\n\0", Some(false)),
-        ("1", None),
-        ("", None),
-        ("On", None),
-    ] {
-        assert_eq!(on_or_off(text), wanted, "{text:?}");
-    }
-    let switches = Switches::default();
-    for (switch, name) in Switch::ALL {
-        assert_eq!(Switch::by_name(name), Some(*switch));
-        assert!(switches.is_on(*switch));
-        switches.set(*switch, false);
-        assert!(!switches.is_on(*switch));
-    }
-    assert_eq!(Switch::by_name("nothing"), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ pub mod khugepaged;
 pub mod survey;
 
 use crate::machine::mm;
-use mm::switch::{Switch, on_or_off};
+use mm::switch::Switch;
 use mm::thp::boot;
 
 /// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order given. A bad value is
@@ -38,8 +38,14 @@ fn report(name: &str, value: &str, result: Result<(), boot::BadValue>) {
 }
 
 fn set_switch(name: &str, value: &str) {
-    match (Switch::by_name(name), on_or_off(value)) {
-        (Some(switch), Some(on)) => mm().switches().set(switch, on),
-        _ => log::warn!("{name}={value} ignored: neither on nor off"),
+    let Some(switch) = Switch::by_name(name) else {
+        return;
+    };
+    match switch.number(value) {
+        Some(number) => mm().switches().set(switch, number),
+        None => {
+            let words = switch.words().join(", ");
+            log::warn!("{name}={value} ignored: not one of {words}")
+        }
     }
 }

@@ -118,7 +118,7 @@ fn cases(arch: Arch) -> Result<Vec<Case>> {
                 &[
                     "thp_anon=64K:maybe ignored",
                     "transparent_hugepage=on ignored",
-                    "contpte=perhaps ignored: neither on nor off",
+                    "contpte=perhaps ignored: not one of off, on",
                 ],
                 3,
             )

@@ -18,24 +18,12 @@ impl<M: Machine> AddressSpace<M> {
     /// are mapped whole; returns how many pages that freed. For the kernel when memory is short: it takes none.
     pub fn split_deferred(&self) -> u64 {
         let mut inner = self.inner.lock();
-        let (mut skip, mut freed) = (0, 0);
-        loop {
-            let batch = self.mm.deferred(skip);
-            if batch.is_empty() {
-                return freed;
-            }
-            for (head, index) in batch {
-                let order = self.mm.frames().get(head).order();
-                let split = (order != Order(0)).then(|| {
-                    let largest = Order(order.0 - 1);
-                    inner.split_folio(&self.mm, head, index.start(), largest)
-                });
-                match split.flatten() {
-                    Some(pages) => freed += pages,
-                    // It stays on the queue, for another space.
-                    None => skip += 1,
-                }
-            }
+        let freed = inner.split_queue(&self.mm);
+        // mremap moves tables without a look at the folios in them: some may be elsewhere now.
+        if inner.note_deferred(&self.mm) {
+            freed + inner.split_queue(&self.mm)
+        } else {
+            freed
         }
     }
 
@@ -87,6 +75,49 @@ impl Mapped {
 }
 
 impl<M: Machine> Inner<M> {
+    /// Splits what can be of the queue, going by where each folio was last known to be mapped.
+    fn split_queue(&mut self, mm: &Mm<M>) -> u64 {
+        let (mut skip, mut freed) = (0, 0);
+        loop {
+            let batch = mm.deferred(skip);
+            if batch.is_empty() {
+                return freed;
+            }
+            for (head, index) in batch {
+                let order = mm.frames().get(head).order();
+                let split = (order != Order(0)).then(|| {
+                    let largest = Order(order.0 - 1);
+                    self.split_folio(mm, head, index.start(), largest)
+                });
+                match split.flatten() {
+                    Some(pages) => freed += pages,
+                    // It stays on the queue, for another space.
+                    None => skip += 1,
+                }
+            }
+        }
+    }
+
+    /// Notes where the folios of the queue are mapped that this space maps; returns whether any was thought elsewhere.
+    fn note_deferred(&self, mm: &Mm<M>) -> bool {
+        let mut moved = false;
+        if mm.deferred(0).is_empty() {
+            return moved;
+        }
+        for vma in self.vmas.iter().filter(|vma| vma.has_anon) {
+            for_each_leaf(mm, &self.table, vma.range, &mut |leaf| {
+                let (head, _, _) = mm.frames().folio(leaf.pfn);
+                let meta = mm.frames().get(head);
+                let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
+                if let (true, Some(start)) = (meta.deferred(), start) {
+                    moved |= meta.index() != VirtAddr(start).page();
+                    meta.set_index(VirtAddr(start).page());
+                }
+            });
+        }
+        moved
+    }
+
     fn split_to_pages(
         &mut self,
         space: &AddressSpace<M>,

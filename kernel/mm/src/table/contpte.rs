@@ -39,7 +39,7 @@
 
 use super::entry;
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -207,6 +207,32 @@ pub(super) fn fold_range<M: Machine>(
     while va < part.end {
         fold(mm, table, va, gather);
         va += bytes::<M>();
+    }
+}
+
+/// Prepares entries that were taken out from `from` on for their new place `to`: folded blocks, which are whole, stay so where
+/// both places are aligned alike, and become plain entries elsewhere, used as any of the block was.
+#[inline]
+pub(super) fn carry<M: Machine>(taken: &mut [u64], from: VirtAddr, to: VirtAddr) {
+    if M::Pte::CONTIG_ORDER.is_none() || (from.0 ^ to.0) & (bytes::<M>() - 1) == 0 {
+        return;
+    }
+    let leaf = |raw: u64| match M::Pte::decode(raw, Level::Pte) {
+        Entry::Leaf { pfn, attrs } if folded::<M>(attrs) => Some((pfn, attrs)),
+        _ => None,
+    };
+    let first = (span::<M>() - Level::Pte.index(from) % span::<M>()) % span::<M>();
+    let first = first.min(taken.len());
+    for block in taken[first..].chunks_exact_mut(span::<M>()) {
+        let used = block
+            .iter()
+            .filter_map(|raw| leaf(*raw))
+            .fold(Attrs::empty(), |used, (_, attrs)| used | attrs & USED);
+        for raw in block {
+            if let Some((pfn, attrs)) = leaf(*raw) {
+                *raw = M::Pte::leaf(pfn, (attrs - Attrs::CONTIG) | used, Level::Pte);
+            }
+        }
     }
 }
 

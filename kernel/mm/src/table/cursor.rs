@@ -61,6 +61,20 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn va(&self) -> VirtAddr {
         self.va
     }
+    /// The table that holds entries of `level` for the page; there is one.
+    pub(super) fn table_of(&self, level: Level) -> Pfn {
+        let (mut table, mut at) = (self.space.root, Level::Pgd);
+        while at > level {
+            match (
+                entry::read(self.mm, table, at.index(self.va), at),
+                at.lower(),
+            ) {
+                (Entry::Table(next), Some(lower)) => (table, at) = (next, lower),
+                _ => unreachable!("the table was made before"),
+            }
+        }
+        table
+    }
     /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
     pub(super) fn table(&self) -> Pfn {
         self.table
@@ -209,14 +223,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.add_live(1);
         self.mm.count(Event::EntryWrites, 1);
     }
-    /// Takes out the PMD leaf, to be written elsewhere with its references.
-    pub(super) fn lift_huge(&mut self) -> Option<(Pfn, Attrs)> {
-        let leaf = entry::take_leaf_at(self.mm, self.entry())?;
-        self.add_live(u32::MAX);
-        self.mm.count(Event::EntryWrites, 1);
-        Some(leaf)
-    }
-
     /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays folded; the gather owes
     /// the flush. Bits are only added: nothing that was allowed is taken away. `area` is the VMA's range, which a block may
     /// reach out of.

@@ -152,6 +152,18 @@ pub fn take_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pf
     take_leaf_at(mm, (table, index, Level::Pte))
 }
 
+/// Makes a row of entries absent, whatever they are, and returns what they were, walker's last bits included, and how many
+/// were not absent.
+#[inline]
+pub fn take_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+    mm.machine().mem().take_run(table, index, into)
+}
+/// Writes a row of entries that [`take_run`] took over absent ones.
+#[inline]
+pub fn put_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, from: &[u64]) {
+    mm.machine().mem().put_run(table, index, from);
+}
+
 /// Hooks a table in.
 pub fn write_table<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, child: Pfn) {
     mm.machine().mem().store(table, index, M::Pte::table(child));

@@ -1,17 +1,21 @@
-//! Moving entries to another address (mremap): the pages stay where they are.
+//! Moving entries to another address (mremap): the pages stay where they are, and so do the tables where both places are
+//! aligned alike. Seed 003: a table that moves costs as much as a page that moves.
+//!
+//! The range is cut into *stretches*: entries of one table that go, at the same distance, to one other table of the same level.
+//! A stretch is at the highest level that the alignment of both places, what is left, and the switch `move=` allow. Its entries
+//! are made absent, then flushed, and then written at the new place: nobody can use both places at once. The account of no
+//! folio changes.
 
-use super::batch::run_at;
-use super::walk::{self, leaf_tables};
 use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, zap_range};
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
-use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Moves every page of `from` to `to ..`, where nothing is mapped. All tables that are needed are made first, so it either
-/// fails with nothing changed or does everything. Tables of `from` that became empty go too. No PMD leaf crosses an end of
-/// the range; one whose new place is not aligned alike is split.
+/// Moves everything that is mapped in `from` to `to ..`, where nothing is. All tables that are needed are made first, so it
+/// either fails with nothing changed or does everything. Tables of `from` that became empty go too. No PMD leaf crosses an
+/// end of the range; one that cannot stay one is split.
 pub fn move_range<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -19,151 +23,224 @@ pub fn move_range<M: Machine>(
     to: VirtAddr,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
-    let target = |va: VirtAddr| to + (va - from.start);
-    let mut at = from;
-    while let Some((va, level)) = first_leaf(mm, space, at) {
-        let huge = level == Level::Pmd && target(va).is_aligned(Level::Pmd.bytes());
-        if prepare(mm, space, va, target(va), huge, gather).is_err() {
-            // Nothing is mapped there, so this only takes back the tables.
-            let made = VirtRange {
-                start: to,
-                end: target(from.end),
-            };
-            zap_range(mm, space, made, gather, &mut Zap::default());
-            return Err(OutOfMemory);
-        }
-        at.start = va + run(va, target(va), from.end);
-    }
-    let mut at = from;
-    while let Some((va, level)) = first_leaf(mm, space, at) {
-        let len = run(va, target(va), from.end);
-        if level == Level::Pmd {
-            move_leaf(mm, space, va, target(va), gather);
-        } else {
-            move_run(mm, space, va, target(va), len, gather);
-        }
-        at.start = va + len;
-    }
-    zap_range(mm, space, from, gather, &mut Zap::default());
-    Ok(())
-}
-
-/// Makes the tables at `to` for what stands at `va`: a PMD leaf that stays one, or PTEs.
-fn prepare<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    va: VirtAddr,
-    to: VirtAddr,
-    huge: bool,
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    if huge {
-        let mut cursor = Cursor::new(mm, space, to);
-        cursor.prepare(Level::Pmd)?;
-        cursor.remove_empty_table(gather);
-        return Ok(());
-    }
-    split_leaf(mm, space, va, gather)?;
-    Cursor::new(mm, space, to).prepare(Level::Pte)
-}
-
-/// Bytes from `va` on that one source and one target table translate.
-fn run(va: VirtAddr, target: VirtAddr, end: VirtAddr) -> u64 {
-    let table = Level::Pmd.bytes();
-    let left = |va: VirtAddr| table - (va.0 & (table - 1));
-    left(va).min(left(target)).min(end - va)
-}
-
-fn move_leaf<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    va: VirtAddr,
-    to: VirtAddr,
-    gather: &mut Gather<'_, M>,
-) {
-    let Some((pfn, attrs)) = Cursor::new(mm, space, va).lift_huge() else {
-        return;
+    let plan = Plan {
+        from,
+        to,
+        largest: mm.switches().move_level(),
     };
-    gather.changed_leaf(va, Level::Pmd);
-    if mm.frames().get(pfn).kind() == Kind::Anon {
-        mm.frames().get(pfn).set_index(to.page());
-    }
-    Cursor::new(mm, space, to).write_huge(pfn, attrs);
-    mm.count(Event::Moved, 1);
+    let prepared = plan.prepare(mm, space, gather);
+    // After a failure nothing is mapped in the target: this takes back the tables.
+    let emptied = match prepared {
+        Ok(()) => {
+            plan.carry(mm, space, gather);
+            from
+        }
+        Err(OutOfMemory) => plan.target_of(from),
+    };
+    zap_range(mm, space, emptied, gather, &mut Zap::default());
+    prepared
 }
 
-fn move_run<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    va: VirtAddr,
+/// One move.
+struct Plan {
+    from: VirtRange,
     to: VirtAddr,
-    len: u64,
-    gather: &mut Gather<'_, M>,
-) {
-    let source = Cursor::new(mm, space, va).table();
-    let target = Cursor::new(mm, space, to).table();
-    contpte::unfold_range(
-        mm,
-        source,
-        VirtRange {
-            start: va,
-            end: va + len,
-        },
-        gather,
-    );
-    let (first, pages) = (Level::Pte.index(va), (len / PAGE_SIZE) as usize);
-    let (mut i, mut moved) = (0, 0);
-    while i < pages {
-        let Some(run) = run_at(mm, source, first + i, first + pages) else {
-            i += 1;
-            continue;
-        };
-        let (here, there) = (va + i as u64 * PAGE_SIZE, to + i as u64 * PAGE_SIZE);
-        for k in 0..run.n {
-            if let Some((pfn, attrs)) = entry::take_leaf(mm, source, run.index + k) {
-                let index = Level::Pte.index(there) + k;
-                entry::write_leaf(mm, target, index, Level::Pte, pfn, attrs - Attrs::CONTIG);
-            }
-        }
-        gather.changed_range(here, run.n as u64 * PAGE_SIZE, Level::Pte);
-        if run.kind == Kind::Anon {
-            let start = there.0.wrapping_sub((run.pfn - run.head) * PAGE_SIZE);
-            mm.frames().get(run.head).set_index(VirtAddr(start).page());
-        }
-        moved += run.n as u32;
-        i += run.n;
-    }
-    let (from, into) = (mm.frames().get(source), mm.frames().get(target));
-    from.set_live(from.live() - moved);
-    into.set_live(into.live() + moved);
-    mm.count(Event::Moved, u64::from(moved));
-    mm.count(Event::EntryWrites, 2 * u64::from(moved));
-    contpte::fold_range(
-        mm,
-        target,
-        VirtRange {
-            start: to,
-            end: to + len,
-        },
-        gather,
-    );
+    /// The level of the largest entries that are moved whole.
+    largest: Level,
 }
 
-/// The first leaf that is mapped in `range`: its address and its level.
-fn first_leaf<M: Machine>(
-    mm: &Mm<M>,
-    space: &PageTable,
-    range: VirtRange,
-) -> Option<(VirtAddr, Level)> {
-    leaf_tables(mm, space, range, &mut |leaves| {
-        let mut va = leaves.part.start;
-        while va < leaves.part.end {
-            if walk::leaf_at(mm, leaves.table, leaves.level, va, 1).is_some() {
-                return Err((va, leaves.level));
+/// Entries of one table.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    at: VirtAddr,
+    level: Level,
+    table: Pfn,
+    n: usize,
+}
+
+impl Stretch {
+    fn end(&self) -> VirtAddr {
+        self.at + self.n as u64 * self.level.bytes()
+    }
+}
+
+impl Plan {
+    fn target(&self, va: VirtAddr) -> VirtAddr {
+        self.to + (va - self.from.start)
+    }
+    fn target_of(&self, range: VirtRange) -> VirtRange {
+        VirtRange {
+            start: self.target(range.start),
+            end: self.target(range.end),
+        }
+    }
+
+    /// Whether an entry of `level` for `at` may be moved whole.
+    fn fits(&self, at: VirtAddr, level: Level) -> bool {
+        level <= self.largest
+            && (at.0 | self.target(at).0) & (level.bytes() - 1) == 0
+            && self.from.end - at >= level.bytes()
+    }
+
+    /// The next stretch from `at` on; `Err` says from where to look again, when nothing is mapped there.
+    fn stretch<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &PageTable,
+        at: VirtAddr,
+    ) -> Result<Stretch, VirtAddr> {
+        let (mut table, mut level) = (space.root, Level::Pgd);
+        loop {
+            let found = entry::read(mm, table, level.index(at), level);
+            if found == Entry::Absent {
+                let next = at.align_down(level.bytes()).0.saturating_add(level.bytes());
+                return Err(VirtAddr(next).min(self.from.end));
             }
-            va += PAGE_SIZE;
+            let whole = self.fits(at, level) && self.is_free(mm, space, at, level);
+            match (found, level.lower()) {
+                (Entry::Table(next), Some(lower)) if !whole => (table, level) = (next, lower),
+                _ => return Ok(self.widest(at, level, table)),
+            }
+        }
+    }
+
+    /// Whether nothing stands at the target's entry: a table there, though empty, is used as it is.
+    fn is_free<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &PageTable,
+        at: VirtAddr,
+        level: Level,
+    ) -> bool {
+        let to = self.target(at);
+        let (mut table, mut above) = (space.root, Level::Pgd);
+        while above > level {
+            let Entry::Table(next) = entry::read(mm, table, above.index(to), above) else {
+                return true;
+            };
+            let Some(lower) = above.lower() else {
+                break;
+            };
+            (table, above) = (next, lower);
+        }
+        level == Level::Pte || entry::is_absent(mm, table, level.index(to))
+    }
+
+    /// As many entries as one source table, one target table and the range have.
+    fn widest(&self, at: VirtAddr, level: Level, table: Pfn) -> Stretch {
+        let room = |va: VirtAddr| TABLE_ENTRIES - level.index(va);
+        let left = (self.from.end - at) >> level.shift();
+        let n = room(at)
+            .min(room(self.target(at)))
+            .min(left.max(1) as usize);
+        Stretch {
+            at,
+            level,
+            table,
+            n,
+        }
+    }
+
+    /// Makes the target's tables and splits the PMD leaves that do not stay whole.
+    fn prepare<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &mut PageTable,
+        gather: &mut Gather<'_, M>,
+    ) -> Result<(), OutOfMemory> {
+        let mut at = self.from.start;
+        while at < self.from.end {
+            match self.stretch(mm, space, at) {
+                Err(next) => at = next,
+                Ok(stretch) if stretch.level > Level::Pte && !self.fits(at, stretch.level) => {
+                    split_leaf(mm, space, at, gather)?;
+                }
+                Ok(stretch) => {
+                    let mut cursor = Cursor::new(mm, space, self.target(at));
+                    cursor.prepare(stretch.level)?;
+                    let target = cursor.table_of(stretch.level);
+                    at = self.cut(mm, stretch, target).end();
+                }
+            }
         }
         Ok(())
-    })
-    .err()
+    }
+
+    /// The stretch up to the first entry that does not fit: above the PTEs, one whose target is a table goes down a level.
+    fn cut<M: Machine>(&self, mm: &Mm<M>, mut stretch: Stretch, target: Pfn) -> Stretch {
+        if stretch.level > Level::Pte {
+            let first = stretch.level.index(self.target(stretch.at));
+            let free = |i: &usize| entry::is_absent(mm, target, first + i);
+            stretch.n = 1 + (1..stretch.n).take_while(free).count();
+        }
+        stretch
+    }
+
+    /// Moves all stretches.
+    fn carry<M: Machine>(&self, mm: &Mm<M>, space: &mut PageTable, gather: &mut Gather<'_, M>) {
+        let mut at = self.from.start;
+        while at < self.from.end {
+            match self.stretch(mm, space, at) {
+                Err(next) => at = next,
+                Ok(stretch) => {
+                    let target = Cursor::new(mm, space, self.target(at)).table_of(stretch.level);
+                    let stretch = self.cut(mm, stretch, target);
+                    self.carry_stretch(mm, stretch, target, gather);
+                    at = stretch.end();
+                }
+            }
+        }
+    }
+
+    fn carry_stretch<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        stretch: Stretch,
+        target: Pfn,
+        gather: &mut Gather<'_, M>,
+    ) {
+        let Stretch {
+            at,
+            level,
+            table,
+            n,
+        } = stretch;
+        let (from, to) = (
+            VirtRange {
+                start: at,
+                end: stretch.end(),
+            },
+            self.target(at),
+        );
+        if level == Level::Pte {
+            contpte::unfold_ends(mm, table, from, gather);
+        }
+        let mut taken = [0; TABLE_ENTRIES];
+        let taken = &mut taken[..n];
+        let moved = entry::take_run(mm, table, level.index(at), taken);
+        if moved == 0 {
+            return;
+        }
+        gather.moved(from, level);
+        gather.flush();
+        if level == Level::Pte {
+            contpte::carry::<M>(taken, at, to);
+        }
+        entry::put_run(mm, target, level.index(to), taken);
+        let live = |table: Pfn, n: u32| {
+            let meta = mm.frames().get(table);
+            meta.set_live(meta.live().wrapping_add(n));
+        };
+        live(table, moved.wrapping_neg());
+        live(target, moved);
+        mm.count(Event::Moved, u64::from(moved));
+        mm.count(Event::EntryWrites, 2 * u64::from(moved));
+        if level == Level::Pte {
+            let there = VirtRange {
+                start: to,
+                end: to + from.len(),
+            };
+            contpte::fold_range(mm, target, there, gather);
+        }
+    }
 }

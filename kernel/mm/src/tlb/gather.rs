@@ -104,6 +104,11 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.push(folio, pages);
         }
     }
+    /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be written elsewhere.
+    pub(crate) fn moved(&mut self, range: VirtRange, level: Level) {
+        self.changed_range(range.start, range.len(), Level::Pte);
+        self.tables |= level != Level::Pte;
+    }
     /// Notes that a page table of `level` that translates `va` was unhooked.
     pub(crate) fn unhooked(&mut self, va: VirtAddr, level: Level) {
         // The range must cover what the table covered: a walker's cached pointer to it is keyed by any address in there.

@@ -5,7 +5,7 @@ use crate::fs::tree::Tree;
 use crate::machine::mm;
 use crate::thp::survey;
 use alloc::format;
-use mm::switch::{Switch, on_or_off};
+use mm::switch::Switch;
 
 /// Enters all of it.
 pub fn register(tree: &Tree) {
@@ -17,19 +17,13 @@ pub fn register(tree: &Tree) {
         survey::folios(out);
         Ok(())
     });
-    for &(switch, name) in Switch::ALL {
+    for switch in Switch::all() {
         tree.knob(
-            &format!("kernel/mm/quire/{name}"),
-            move |out| {
-                out.is(if mm().switches().is_on(switch) {
-                    "on"
-                } else {
-                    "off"
-                })
-            },
+            &format!("kernel/mm/quire/{}", switch.name()),
+            move |out| out.is(mm().switches().word(switch)),
             move |text| {
-                let on = on_or_off(text).ok_or(Errno::EINVAL)?;
-                mm().switches().set(switch, on);
+                let number = switch.number(text).ok_or(Errno::EINVAL)?;
+                mm().switches().set(switch, number);
                 Ok(())
             },
         );

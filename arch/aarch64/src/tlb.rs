@@ -101,6 +101,32 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+        let mut found = 0;
+        for (slot, raw) in slots(table)[index..].iter().zip(into) {
+            *raw = slot.load(Ordering::Relaxed);
+            if *raw != 0 {
+                // Both sides of the pair with `load`.
+                *raw = slot.swap(0, Ordering::AcqRel);
+                found += 1;
+            }
+        }
+        written(bits::NOT_GLOBAL);
+        found
+    }
+    #[inline]
+    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
+        fence(Ordering::Release);
+        for (slot, raw) in slots(table)[index..].iter().zip(from) {
+            if *raw != 0 {
+                icache::before_mapping(*raw);
+                // After the fence: as in `store`.
+                slot.store(*raw, Ordering::Relaxed);
+            }
+        }
+        written(bits::NOT_GLOBAL);
+    }
+    #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         icache::before_mapping(raw);
         // Both sides of the pair with `load`.

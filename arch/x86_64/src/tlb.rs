@@ -101,6 +101,28 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+        let mut found = 0;
+        for (entry, raw) in entries(table)[index..].iter().zip(into) {
+            *raw = entry.load(Ordering::Relaxed);
+            if *raw != 0 {
+                // As in `swap`.
+                *raw = entry.swap(0, Ordering::AcqRel);
+                found += 1;
+            }
+        }
+        found
+    }
+    #[inline]
+    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
+        for (entry, raw) in entries(table)[index..].iter().zip(from) {
+            if *raw != 0 {
+                // As in `store`.
+                entry.store(*raw, Ordering::Release);
+            }
+        }
+    }
+    #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         entry(table, index).swap(raw, Ordering::AcqRel)
     }

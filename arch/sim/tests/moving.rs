@@ -1,0 +1,270 @@
+//! mremap over sparse memory of several GiB, against a plain model: whole PUD and PMD entries, blocks and single pages, with
+//! heads and tails, aligned alike and not.
+
+mod common;
+
+use arch_sim::{Options, Process, World};
+use common::*;
+use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
+use mm::arch::PteFormat;
+use mm::fault::Resolution;
+use mm::space::{MapRequest, Place};
+use mm::switch::Switch;
+use mm::thp::ORDERS;
+use mm::thp::controls::SizeEnabled;
+use mm::vma::VmaFlags;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const GIB: u64 = 1 << 30;
+/// Where the arena starts, and how long it is.
+const ARENA: VirtAddr = VirtAddr(1 << 39);
+const LEN: u64 = 12 * GIB;
+/// What alignments are about: a page, a block of 16, a PMD, a PUD.
+const UNITS: [u64; 4] = [PAGE_SIZE, 16 * PAGE_SIZE, 512 * PAGE_SIZE, GIB];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Writes a byte this many units from the start of the arena, if something is mapped there.
+    Write { unit: usize, place: u64, byte: u8 },
+    /// Moves `len` units from one place to another, which is off by `skew` pages.
+    Move {
+        unit: usize,
+        from: u64,
+        len: u64,
+        to: u64,
+        skew: u64,
+    },
+    /// Sets the switch.
+    Level(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = |unit: usize| 0..(LEN / UNITS[unit]).min(12 * 512);
+    prop_oneof![
+        4 => (0..4usize, any::<u8>()).prop_flat_map(move |(unit, byte)| {
+            place(unit).prop_map(move |place| Step::Write { unit, place, byte })
+        }),
+        3 => (0..4usize, prop_oneof![3 => Just(0u64), 1 => 1..40u64]).prop_flat_map(move |(unit, skew)| {
+            let most = [600u64, 80, 1030, 4][unit];
+            (place(unit), 1u64..most, place(unit)).prop_map(move |(from, len, to)| {
+                Step::Move { unit, from, len, to, skew }
+            })
+        }),
+        1 => (0..3u32).prop_map(Step::Level),
+    ]
+}
+
+/// What is mapped, and the bytes that were written.
+#[derive(Default)]
+struct Model {
+    mapped: Vec<VirtRange>,
+    bytes: BTreeMap<u64, u8>,
+}
+
+impl Model {
+    /// Whether all of the range is mapped, by one area that holds it.
+    fn covers(&self, range: &VirtRange) -> bool {
+        self.mapped.iter().any(|m| m.covers(range))
+    }
+    fn remove(&mut self, range: &VirtRange) {
+        let mut left = Vec::new();
+        for m in &self.mapped {
+            if !m.overlaps(range) {
+                left.push(*m);
+                continue;
+            }
+            if m.start < range.start {
+                left.push(VirtRange::new(m.start, range.start));
+            }
+            if range.end < m.end {
+                left.push(VirtRange::new(range.end, m.end));
+            }
+        }
+        self.mapped = left;
+        self.bytes.retain(|va, _| !range.contains(VirtAddr(*va)));
+    }
+    fn moved(&mut self, from: &VirtRange, to: VirtAddr) {
+        let carried: Vec<_> = self
+            .bytes
+            .range(from.start.0..from.end.0)
+            .map(|(va, b)| (*va, *b))
+            .collect();
+        self.remove(&VirtRange::new(to, to + from.len()));
+        self.remove(from);
+        self.mapped.push(VirtRange::new(to, to + from.len()));
+        self.bytes.extend(
+            carried
+                .into_iter()
+                .map(|(va, b)| (va - from.start.0 + to.0, b)),
+        );
+    }
+}
+
+fn apply<F: PteFormat>(w: &World<F>, s: &Process<F>, model: &mut Model, step: &Step) {
+    match *step {
+        Step::Write { unit, place, byte } => {
+            let va = ARENA + place * UNITS[unit];
+            let mapped = model.mapped.iter().any(|m| m.contains(va));
+            match w.store((place % 2) as usize, s, va, byte) {
+                Ok(()) if mapped => {
+                    model.bytes.insert(va.0, byte);
+                }
+                Err(Resolution::NotMapped) if !mapped => {}
+                // Large folios for sparse bytes: memory is soon full.
+                Err(Resolution::NoMem) => {}
+                other => panic!("{va:?} mapped {mapped}: {other:?}"),
+            }
+        }
+        Step::Move {
+            unit,
+            from,
+            len,
+            to,
+            skew,
+        } => {
+            let (start, len) = (ARENA + from * UNITS[unit], len * UNITS[unit]);
+            let to = ARENA + to * UNITS[unit] + skew * PAGE_SIZE;
+            let (old, new) = (
+                VirtRange::new(start, start + len),
+                VirtRange::new(to, to + len),
+            );
+            // What crosses areas is for other tests.
+            if !model.covers(&old)
+                || old.overlaps(&new)
+                || s.vma_at(start).is_none_or(|v| !v.range.covers(&old))
+            {
+                return;
+            }
+            if s.remap(start, len, len, true, false, Some(to)) == Ok(to) {
+                model.moved(&old, to);
+            }
+        }
+        Step::Level(n) => w.mm.switches().set(Switch::Move, n),
+    }
+}
+
+/// Enables these orders for everybody and no others.
+fn sizes<F: PteFormat>(w: &World<F>, orders: &[u8]) {
+    for order in ORDERS {
+        let on = if orders.contains(&order) {
+            SizeEnabled::Always
+        } else {
+            SizeEnabled::Never
+        };
+        w.mm.thp().controls.set_size(Order(order), on);
+    }
+}
+
+fn run_steps<F: PteFormat>(orders: &[u8], contpte: bool, steps: &[Step]) {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        prefetch: 8,
+        ..Options::default()
+    });
+    w.mm.switches().set_contpte(contpte);
+    sizes(&w, orders);
+    let before = w.mm.counts();
+    let s = w.process();
+    let request = MapRequest {
+        flags: VmaFlags::NORESERVE,
+        ..anon(Place::Fixed(ARENA), LEN / PAGE_SIZE / 2, RW)
+    };
+    s.map(request).unwrap();
+    let mut model = Model {
+        mapped: vec![VirtRange::new(ARENA, ARENA + LEN / 2)],
+        ..Model::default()
+    };
+    for step in steps {
+        apply(&w, &s, &mut model, step);
+        w.check(&[&s], &[]);
+    }
+    for (va, byte) in &model.bytes {
+        assert_eq!(w.load(0, &s, VirtAddr(*va)), Ok(*byte), "{va:#x}");
+    }
+    w.check(&[&s], &[]);
+    drop(s);
+    assert_eq!(before, w.mm.counts());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn moves_agree_with_a_plain_model(steps in prop::collection::vec(step(), 1..40), orders in prop_oneof![
+        Just(vec![]), Just(vec![4]), Just(vec![9]), Just(vec![2, 4, 6])], contpte: bool) {
+        run_steps::<arch_x86_64::pte::Format>(&orders, contpte, &steps);
+        run_steps::<arch_aarch64::pte::Format>(&orders, contpte, &steps);
+    }
+}
+
+on_both! {
+    the_largest_entries_move
+    a_move_without_memory_for_tables_changes_nothing
+}
+
+/// How many entries a move of `len` bytes moves at each setting.
+fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[]);
+    let sparse = [0, 5, 512, 513, 262_143];
+    for (level, entries) in [("pte", sparse.len() as u64), ("pmd", 3), ("pud", 1)] {
+        let number = Switch::Move.number(level).unwrap();
+        w.mm.switches().set(Switch::Move, number);
+        let s = w.process();
+        let request = MapRequest {
+            flags: VmaFlags::NORESERVE,
+            ..anon(Place::Fixed(ARENA), GIB / PAGE_SIZE, RW)
+        };
+        s.map(request).unwrap();
+        for n in sparse {
+            w.store(0, &s, ARENA + n * PAGE_SIZE, n as u8).unwrap();
+        }
+        let (moved, updates) = (event(w, "remap_entries_moved"), event(w, "account_updates"));
+        let tables = s.usage().page_tables;
+        let to = ARENA + 8 * GIB;
+        assert_eq!(s.remap(ARENA, GIB, GIB, true, false, Some(to)), Ok(to));
+        assert_eq!(event(w, "remap_entries_moved") - moved, entries, "{level}");
+        assert_eq!(event(w, "account_updates"), updates);
+        assert_eq!(s.usage().page_tables, tables);
+        for n in sparse {
+            assert_eq!(w.load(1, &s, to + n * PAGE_SIZE), Ok(n as u8));
+            assert_eq!(
+                w.load(1, &s, ARENA + n * PAGE_SIZE),
+                Err(Resolution::NotMapped)
+            );
+        }
+        w.check(&[&s], &[]);
+    }
+}
+
+fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[]);
+    for level in 0..3 {
+        w.mm.switches().set(Switch::Move, level);
+        let s = w.process();
+        map(&s, AT, 900, RW);
+        for n in (0..900).step_by(100) {
+            w.store(0, &s, page(n), n as u8).unwrap();
+        }
+        let to = ARENA + 3 * PAGE_SIZE;
+        let mut moved = false;
+        for allowed in 0..10 {
+            let tables = s.usage().page_tables;
+            w.mm.allocator().fail_after(Some(allowed));
+            let result = s.remap(AT, 900 * PAGE_SIZE, 900 * PAGE_SIZE, true, false, Some(to));
+            w.mm.allocator().fail_after(None);
+            w.check(&[&s], &[]);
+            if result.is_ok() {
+                moved = true;
+                break;
+            }
+            assert_eq!(s.usage().page_tables, tables);
+            assert_eq!(w.load(0, &s, page(100)), Ok(100));
+        }
+        assert!(moved);
+        assert_eq!(w.load(0, &s, to + 800 * PAGE_SIZE), Ok(32));
+    }
+}
+
+fn event<F: PteFormat>(w: &World<F>, name: &str) -> u64 {
+    w.mm.event(name).expect("a counter")
+}

@@ -1,7 +1,7 @@
 //! Where a mapping goes when its address is free to choose: from the top down, as Linux does.
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Machine, PteFormat};
+use crate::arch::{Level, Machine, PteFormat};
 use crate::state::{Inner, MMAP_MIN_ADDR};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, guarded_start};
@@ -20,10 +20,26 @@ impl<M: Machine> Inner<M> {
         self.place_at_hint(hint, len)
             .or_else(|| {
                 let wanted = large && hint.0 == 0;
-                wanted.then(|| self.highest_aligned_gap(len, PMD_ORDER.bytes()))?
+                wanted.then(|| self.highest_congruent_gap(len, PMD_ORDER.bytes(), VirtAddr(0)))?
             })
             .or_else(|| self.highest_gap(len))
             .or_else(|| self.lowest_gap(len))
+    }
+
+    /// An address for `len` bytes that are moved from `like`: as far as there is room, at the same distance from a multiple of
+    /// the largest unit that `len` holds, so that entries of that size can be moved whole.
+    pub(super) fn find_congruent(
+        &self,
+        like: VirtAddr,
+        len: u64,
+        backing: &Backing<M>,
+    ) -> Option<VirtAddr> {
+        let block = M::Pte::CONTIG_ORDER.map_or(PAGE_SIZE, |order| order.bytes());
+        [Level::Pud.bytes(), Level::Pmd.bytes(), block]
+            .into_iter()
+            .filter(|unit| *unit <= len)
+            .find_map(|unit| self.highest_congruent_gap(len, unit, like))
+            .or_else(|| self.find_place(VirtAddr(0), len, backing))
     }
 
     fn place_at_hint(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
@@ -48,10 +64,13 @@ impl<M: Machine> Inner<M> {
         Some(VirtAddr(end.0 - len))
     }
 
-    /// The highest place aligned to `align` in the highest gap that has one for any position of its end.
-    fn highest_aligned_gap(&self, len: u64, align: u64) -> Option<VirtAddr> {
-        let padded = self.highest_gap(len.checked_add(align)?)?;
-        Some(VirtAddr(padded.0 + align).align_down(align))
+    /// The highest place at the same distance from a multiple of `unit` as `like`, in the highest gap that has one for any
+    /// position of its end.
+    fn highest_congruent_gap(&self, len: u64, unit: u64, like: VirtAddr) -> Option<VirtAddr> {
+        let slack = unit - PAGE_SIZE;
+        let last = self.highest_gap(len.checked_add(slack)?)? + slack;
+        let over = last.0.wrapping_sub(like.0) & (unit - 1);
+        Some(VirtAddr(last.0 - over))
     }
 
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {

@@ -7,6 +7,7 @@ use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
 use crate::vma::{Taken, Vma, VmaFlags};
+use alloc::vec::Vec;
 
 /// One mremap, checked and in whole pages.
 struct Remap {
@@ -17,10 +18,21 @@ struct Remap {
     fixed: Option<VirtAddr>,
 }
 
+impl Remap {
+    /// The part of the old range that is not unmapped.
+    fn kept(&self) -> VirtRange {
+        VirtRange {
+            start: self.old.start,
+            end: self.old.start + self.old.len().min(self.new_len),
+        }
+    }
+}
+
 impl<M: Machine> AddressSpace<M> {
-    /// mremap(2); `fixed` is the new address of MREMAP_FIXED. EINVAL: misaligned, no new length, overlapping, or flags that do
-    /// not go together; EFAULT: the old range is not (one mapping); ENOMEM: no room or over a limit; EAGAIN: over the locked
-    /// limit.
+    /// mremap(2); `fixed` is the new address of MREMAP_FIXED. Several mappings may be shrunk, or moved with what is not mapped
+    /// between them; anything else is for one. EINVAL: misaligned, no new length, overlapping, or flags that do not go
+    /// together; EFAULT: nothing is mapped there, or more than one mapping where it must be one; ENOMEM: no room or over a
+    /// limit; EAGAIN: over the locked limit.
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -32,7 +44,7 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<VirtAddr, Error> {
         let request = check::<M>(old, old_len, new_len, may_move, dont_unmap, fixed)?;
         let mut inner = self.inner.lock();
-        let mut gone = [Taken::default(), Taken::default()];
+        let mut gone = Vec::new();
         let result = inner.remap(&self.mm, self.asid, &request, &mut gone);
         let target = result.ok().and_then(|at| inner.vmas.find(at));
         let locked = target.is_some_and(|s| inner.vmas.get(s).flags.contains(VmaFlags::LOCKED));
@@ -90,40 +102,37 @@ fn check<M: Machine>(
 }
 
 impl<M: Machine> Inner<M> {
+    /// What is unmapped on the way goes to `gone`, to be dropped after the lock.
     fn remap(
         &mut self,
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        gone: &mut [Taken<M>; 2],
+        gone: &mut Vec<Taken<M>>,
     ) -> Result<VirtAddr, Error> {
         let Remap { old, new_len, .. } = *request;
-        let vma = self
-            .vmas
-            .get(self.vmas.find(old.start).ok_or(Error::Fault)?)
-            .clone();
-        if old.end > vma.range.end {
-            return Err(Error::Fault);
-        }
+        let slot = self.vmas.find(old.start).ok_or(Error::Fault)?;
+        let vma = self.vmas.get(slot).clone();
         // An old length of 0 duplicates a shared mapping.
         if old.is_empty() && (!vma.shared() || !request.may_move) {
             return Err(Error::Inval);
         }
-        if request.fixed.is_none() && !request.dont_unmap {
-            if new_len <= old.len() && !old.is_empty() {
-                if new_len < old.len() {
-                    gone[0] = self.remove(
-                        mm,
-                        asid,
-                        VirtRange {
-                            start: old.start + new_len,
-                            end: old.end,
-                        },
-                    )?;
-                }
-                return Ok(old.start);
-            }
-            if self.grow_in_place(mm, request, &vma)? {
+        gone.try_reserve(2).map_err(|_| Error::NoMem)?;
+        let (kept, one_mapping) = (request.kept(), old.end <= vma.range.end);
+        let in_place = request.fixed.is_none() && !request.dont_unmap;
+        if in_place && new_len < old.len() {
+            self.unmap_tail(mm, asid, request, gone)?;
+            return Ok(old.start);
+        }
+        if request.fixed.is_some() && new_len == old.len() && !one_mapping {
+            return self.move_all(mm, asid, request, gone);
+        }
+        // A move that shrinks unmaps the tail first, whatever is mapped there.
+        if kept.end > vma.range.end || !one_mapping && new_len >= old.len() {
+            return Err(Error::Fault);
+        }
+        if in_place {
+            if new_len == old.len() || self.grow_in_place(mm, request, &vma)? {
                 return Ok(old.start);
             }
             if !request.may_move {
@@ -131,7 +140,59 @@ impl<M: Machine> Inner<M> {
             }
         }
         self.check_growth(mm, request, &vma)?;
-        self.move_vma(mm, asid, request, vma, gone)
+        self.unmap_tail(mm, asid, request, gone)?;
+        let request = Remap {
+            old: kept,
+            ..*request
+        };
+        self.move_vma(mm, asid, &request, vma, gone)
+    }
+
+    /// Unmaps what of the old range is longer than the new one.
+    fn unmap_tail(
+        &mut self,
+        mm: &Mm<M>,
+        asid: Asid,
+        request: &Remap,
+        gone: &mut Vec<Taken<M>>,
+    ) -> Result<(), Error> {
+        let tail = VirtRange::new(request.kept().end, request.old.end);
+        if !tail.is_empty() {
+            gone.push(self.remove(mm, asid, tail)?);
+        }
+        Ok(())
+    }
+
+    /// Moves all mappings of the old range and keeps the gaps between them. An error half-way leaves the rest where it was, as
+    /// mremap(2) says.
+    fn move_all(
+        &mut self,
+        mm: &Mm<M>,
+        asid: Asid,
+        request: &Remap,
+        gone: &mut Vec<Taken<M>>,
+    ) -> Result<VirtAddr, Error> {
+        let to = request.fixed.ok_or(Error::Inval)?;
+        let new = user_pages::<M>(to, request.new_len).ok_or(Error::Inval)?;
+        gone.push(self.remove(mm, asid, new)?);
+        let mut at = request.old.start;
+        while let Some(slot) = self.vmas.from(at) {
+            let vma = self.vmas.get(slot).clone();
+            let Some(old) = vma.range.intersection(&request.old) else {
+                break;
+            };
+            let piece = Remap {
+                old,
+                new_len: old.len(),
+                fixed: Some(to + (old.start - request.old.start)),
+                ..*request
+            };
+            self.check_growth(mm, &piece, &vma)?;
+            gone.try_reserve(2).map_err(|_| Error::NoMem)?;
+            self.move_vma(mm, asid, &piece, vma, gone)?;
+            at = old.end;
+        }
+        Ok(to)
     }
 
     fn check_growth(&self, mm: &Mm<M>, request: &Remap, vma: &Vma<M>) -> Result<(), Error> {
@@ -187,29 +248,24 @@ impl<M: Machine> Inner<M> {
         asid: Asid,
         request: &Remap,
         vma: Vma<M>,
-        gone: &mut [Taken<M>; 2],
+        gone: &mut Vec<Taken<M>>,
     ) -> Result<VirtAddr, Error> {
         let old = request.old;
         let to = match request.fixed {
             Some(at) => at,
             None => self
-                .find_place(VirtAddr(0), request.new_len, &vma.backing)
+                .find_congruent(old.start, request.new_len, &vma.backing)
                 .ok_or(Error::NoMem)?,
         };
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.vmas.reserve(4)?;
-        gone[0] = self.remove(mm, asid, new)?;
-        let moved = VirtRange {
-            start: old.start,
-            end: old.start + old.len().min(request.new_len),
-        };
+        gone.push(self.remove(mm, asid, new)?);
         self.split_ends(mm, asid, old)?;
-        self.split_ends(mm, asid, moved)?;
         let mut gather = Gather::new(mm, asid);
-        let result = if moved.is_empty() {
+        let result = if old.is_empty() {
             Ok(())
         } else {
-            move_range(mm, &mut self.table, moved, to, &mut gather)
+            move_range(mm, &mut self.table, old, to, &mut gather)
         };
         gather.finish();
         result?;
@@ -225,7 +281,7 @@ impl<M: Machine> Inner<M> {
             });
         } else {
             if !old.is_empty() {
-                gone[1] = self.remove(mm, asid, old)?;
+                gone.push(self.remove(mm, asid, old)?);
             }
             self.vmas.insert(target);
         }

@@ -19,12 +19,22 @@ pub struct Boot {
 
 /// Boots and waits for the end; `each` sees every piece of output. Ends the machine after `limit`, or after
 /// [`SILENCE`] without output.
-pub fn watch(machine: &Machine, limit: Duration, mut each: impl FnMut(&[u8])) -> Result<Boot> {
+pub fn watch(machine: &Machine, limit: Duration, each: impl FnMut(&[u8])) -> Result<Boot> {
+    watch_patiently(machine, limit, SILENCE, each)
+}
+
+/// [`watch`] with another limit to silence: a foreign kernel may boot without a word.
+pub fn watch_patiently(
+    machine: &Machine,
+    limit: Duration,
+    silence: Duration,
+    mut each: impl FnMut(&[u8]),
+) -> Result<Boot> {
     let mut guest = Guest::start(machine, Console::Pipes, true)?;
     let deadline = Instant::now() + limit;
     let mut bytes = Vec::new();
     let end = loop {
-        match guest.next(Some(deadline.min(Instant::now() + SILENCE))) {
+        match guest.next(Some(deadline.min(Instant::now() + silence))) {
             Event::Output(piece) => {
                 each(&piece);
                 bytes.extend(piece);

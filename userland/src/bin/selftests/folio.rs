@@ -314,7 +314,8 @@ fn folio_partly_unmapped() -> Outcome {
         let won = before_split.saturating_sub(private().unwrap_or(0));
         // But for what this process touched meanwhile.
         check!(won + 8 >= 32 * 12, "{won} frames came back");
-        check_eq!(stat(64, "nr_anon_partially_mapped")?, before.1);
+        // What others had left on the queue may be split, too.
+        check!(stat(64, "nr_anon_partially_mapped")? <= before.1);
         let kept = (at..at + PMD).step_by(64 << 10);
         check_eq!(
             kept.map(|block| wrong(block, 4 * PAGE, value))

@@ -58,8 +58,8 @@ fn numbers_are_decimal_and_bounded() {
 }
 
 #[test]
-fn the_default_is_the_pmd_size_everywhere() {
-    assert_eq!(both(&Controls::default()), (set(&[9]), set(&[9])));
+fn the_default_is_the_pmd_size_where_it_is_asked_for() {
+    assert_eq!(both(&Controls::default()), (Orders::NONE, set(&[9])));
 }
 
 /// Top-level setting, setting of 64 kB, and what follows without and with MADV_HUGEPAGE.

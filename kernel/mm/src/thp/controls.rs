@@ -1,6 +1,7 @@
 //! The model behind `/sys/kernel/mm/transparent_hugepage`: words and numbers that programs write, and the two sets of
 //! sizes that follow from them, which a fault reads with one load. Names, meanings and defaults are Linux's
-//! (transhuge.rst); the top-level default is `always`, as Debian's kernels have it.
+//! (transhuge.rst); of the two top-level defaults in use it is `madvise`, so that 2 MiB does not take the place of a smaller
+//! size that somebody enables.
 
 use super::ORDERS;
 use super::PMD_ORDER;
@@ -91,7 +92,7 @@ impl Settings {
         let mut sizes = [SizeEnabled::Never; SIZES];
         sizes[PMD_ORDER.0 as usize] = SizeEnabled::Inherit;
         Settings {
-            enabled: Enabled::Always,
+            enabled: Enabled::Madvise,
             sizes,
             defrag: Defrag::Madvise,
             shmem: ShmemEnabled::Never,

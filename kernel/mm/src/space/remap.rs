@@ -272,18 +272,16 @@ impl<M: Machine> Inner<M> {
         let mut target = vma;
         target.cut_below(old.start);
         target.move_to(new);
+        self.vmas.insert(target);
         if request.dont_unmap {
-            self.vmas.insert(target);
             // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages it has no history either.
             self.vmas.amend(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);
             });
-        } else {
-            if !old.is_empty() {
-                gone.push(self.remove(mm, asid, old)?);
-            }
-            self.vmas.insert(target);
+        } else if !old.is_empty() {
+            // The pages have moved and have their VMA: without memory for the list of what goes, the old one stays, empty.
+            gone.push(self.remove(mm, asid, old)?);
         }
         self.note_total();
         Ok(to)

@@ -71,6 +71,15 @@ fn block<M: Machine>(index: usize) -> Range<usize> {
     first..first + span::<M>()
 }
 
+/// Where the blocks start that a range touches.
+#[inline]
+fn blocks<M: Machine>(part: VirtRange) -> impl Iterator<Item = VirtAddr> {
+    let first = part.start.align_down(bytes::<M>()).0;
+    (first..part.end.0)
+        .step_by(bytes::<M>() as usize)
+        .map(VirtAddr)
+}
+
 /// Whether the attributes, as an entry has them, are those of a folded block.
 #[inline]
 pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
@@ -203,10 +212,8 @@ pub(super) fn fold_range<M: Machine>(
     if M::Pte::CONTIG_ORDER.is_none() {
         return;
     }
-    let mut va = part.start.align_down(bytes::<M>());
-    while va < part.end {
+    for va in blocks::<M>(part) {
         fold(mm, table, va, gather);
-        va += bytes::<M>();
     }
 }
 
@@ -247,10 +254,8 @@ pub(super) fn unfold_range<M: Machine>(
     if M::Pte::CONTIG_ORDER.is_none() {
         return;
     }
-    let mut va = part.start.align_down(bytes::<M>());
-    while va < part.end {
+    for va in blocks::<M>(part) {
         unfold(mm, table, va, gather);
-        va += bytes::<M>();
     }
 }
 

@@ -13,7 +13,7 @@ impl<M: Machine> AddressSpace<M> {
         (inner.brk_start, inner.brk) = (start, start);
     }
 
-    /// The heap as it is now: a VMA that has a part of it is shown as [heap].
+    /// The heap as it is now: a VMA that has a part of it is shown as `[heap]`.
     pub fn heap(&self) -> VirtRange {
         let inner = self.inner.lock();
         VirtRange::new(inner.brk_start, inner.brk)

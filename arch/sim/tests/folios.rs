@@ -7,7 +7,6 @@ use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::space::{Advice, Collapse, Error, FolioUse};
-use mm::thp::controls::SizeEnabled;
 use mm::thp::{CollapseLimits, ORDERS, Stat};
 use mm::vma::Prot;
 
@@ -55,18 +54,6 @@ folio_tests! {
     fork_shares_folios_and_the_last_one_reuses
     protection_keeps_the_folio
     moving_keeps_the_folio
-}
-
-/// Enables these orders for everybody and no others.
-fn sizes<F: PteFormat>(w: &World<F>, orders: &[u8]) {
-    for order in ORDERS {
-        let to = if orders.contains(&order) {
-            SizeEnabled::Always
-        } else {
-            SizeEnabled::Never
-        };
-        w.mm.thp().controls.set_size(Order(order), to);
-    }
 }
 
 /// The use of folios of an order in the area that starts at `at`.

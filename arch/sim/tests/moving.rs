@@ -5,13 +5,11 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
-use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
+use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::space::{MapRequest, Place};
 use mm::switch::Switch;
-use mm::thp::ORDERS;
-use mm::thp::controls::SizeEnabled;
 use mm::vma::VmaFlags;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -141,18 +139,6 @@ fn apply<F: PteFormat>(w: &World<F>, s: &Process<F>, model: &mut Model, step: &S
             }
         }
         Step::Level(n) => w.mm.switches().set(Switch::Move, n),
-    }
-}
-
-/// Enables these orders for everybody and no others.
-fn sizes<F: PteFormat>(w: &World<F>, orders: &[u8]) {
-    for order in ORDERS {
-        let on = if orders.contains(&order) {
-            SizeEnabled::Always
-        } else {
-            SizeEnabled::Never
-        };
-        w.mm.thp().controls.set_size(Order(order), on);
     }
 }
 

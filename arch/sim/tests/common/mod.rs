@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use arch_sim::{Options, Sim, World};
-use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
 use mm::space::{AddressSpace, MapRequest, Place};
+use mm::thp::ORDERS;
+use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
 use std::sync::Arc;
 
@@ -57,6 +59,18 @@ pub fn of_object<F: PteFormat>(
 /// Maps private memory at a fixed address.
 pub fn map<F: PteFormat>(space: &Space<F>, at: VirtAddr, pages: u64, prot: Prot) {
     assert_eq!(space.map(anon(Place::Fixed(at), pages, prot)), Ok(at));
+}
+
+/// Enables these orders for everybody and no others.
+pub fn sizes<F: PteFormat>(w: &World<F>, orders: &[u8]) {
+    for order in ORDERS {
+        let to = if orders.contains(&order) {
+            SizeEnabled::Always
+        } else {
+            SizeEnabled::Never
+        };
+        w.mm.thp().controls.set_size(Order(order), to);
+    }
 }
 
 /// Runs each test on both formats.

@@ -1,7 +1,7 @@
 //! Runs: consecutive PTEs that map consecutive pages of one folio and are alike but for use. The verbs work by runs, so that
 //! a folio costs one account update however many pages of it are mapped.
 
-use super::{contpte, entry};
+use super::{Leaf, contpte, entry};
 use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
@@ -21,6 +21,20 @@ pub(super) struct Run {
     pub head: Pfn,
     /// What it is.
     pub kind: Kind,
+}
+
+impl Run {
+    /// The run as one leaf, mapped from `va` on.
+    pub fn leaf(&self, va: VirtAddr) -> Leaf {
+        Leaf {
+            va,
+            pages: self.n as u64,
+            pfn: self.pfn,
+            attrs: self.attrs - Attrs::CONTIG,
+            level: Level::Pte,
+            folded: false,
+        }
+    }
 }
 
 /// The run that starts at `index` and ends before `end`; `None` when nothing is mapped there.

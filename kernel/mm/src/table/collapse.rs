@@ -2,7 +2,8 @@
 //! matter which folios they were in.
 
 use super::batch::run_at;
-use super::{Leaf, PageTable, contpte, entry, owner};
+use super::walk::table_at;
+use super::{PageTable, contpte, entry, owner};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
@@ -25,13 +26,7 @@ pub struct Census {
 
 /// The PMD table and the index in it of the entry for `va`, if there is one.
 fn pmd_entry<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize)> {
-    let (mut table, mut level) = (space.root, Level::Pgd);
-    while level != Level::Pmd {
-        let Entry::Table(next) = entry::read(mm, table, level.index(va), level) else {
-            return None;
-        };
-        (table, level) = (next, level.lower()?);
-    }
+    let table = table_at(mm, space, va, Level::Pmd)?;
     Some((table, Level::Pmd.index(va)))
 }
 
@@ -55,14 +50,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, start: VirtAddr) -> Cen
             index += 1;
             continue;
         };
-        let leaf = Leaf {
-            va: start + index as u64 * PAGE_SIZE,
-            pages: run.n as u64,
-            pfn: run.pfn,
-            attrs: run.attrs - Attrs::CONTIG,
-            level: Level::Pte,
-            folded: false,
-        };
+        let leaf = run.leaf(start + index as u64 * PAGE_SIZE);
         match run.kind {
             Kind::Anon => {
                 found.anon += run.n as u32;

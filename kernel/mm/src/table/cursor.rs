@@ -61,20 +61,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn va(&self) -> VirtAddr {
         self.va
     }
-    /// The table that holds entries of `level` for the page; there is one.
-    pub(super) fn table_of(&self, level: Level) -> Pfn {
-        let (mut table, mut at) = (self.space.root, Level::Pgd);
-        while at > level {
-            match (
-                entry::read(self.mm, table, at.index(self.va), at),
-                at.lower(),
-            ) {
-                (Entry::Table(next), Some(lower)) => (table, at) = (next, lower),
-                _ => unreachable!("the table was made before"),
-            }
-        }
-        table
-    }
     /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
     pub(super) fn table(&self) -> Pfn {
         self.table

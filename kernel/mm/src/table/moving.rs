@@ -6,6 +6,7 @@
 //! are made absent, then flushed, and then written at the new place: nobody can use both places at once. The account of no
 //! folio changes.
 
+use super::walk::table_at;
 use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, zap_range};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
@@ -113,17 +114,8 @@ impl Plan {
         level: Level,
     ) -> bool {
         let to = self.target(at);
-        let (mut table, mut above) = (space.root, Level::Pgd);
-        while above > level {
-            let Entry::Table(next) = entry::read(mm, table, above.index(to), above) else {
-                return true;
-            };
-            let Some(lower) = above.lower() else {
-                break;
-            };
-            (table, above) = (next, lower);
-        }
-        level == Level::Pte || entry::is_absent(mm, table, level.index(to))
+        let absent = |table| entry::is_absent(mm, table, level.index(to));
+        level == Level::Pte || table_at(mm, space, to, level).is_none_or(absent)
     }
 
     /// As many entries as one source table, one target table and the range have.
@@ -156,14 +148,19 @@ impl Plan {
                     split_leaf(mm, space, at, gather)?;
                 }
                 Ok(stretch) => {
-                    let mut cursor = Cursor::new(mm, space, self.target(at));
-                    cursor.prepare(stretch.level)?;
-                    let target = cursor.table_of(stretch.level);
+                    Cursor::new(mm, space, self.target(at)).prepare(stretch.level)?;
+                    let target = self.target_table(mm, space, stretch);
                     at = self.cut(mm, stretch, target).end();
                 }
             }
         }
         Ok(())
+    }
+
+    /// The table that a stretch goes to, which was made before.
+    fn target_table<M: Machine>(&self, mm: &Mm<M>, space: &PageTable, stretch: Stretch) -> Pfn {
+        table_at(mm, space, self.target(stretch.at), stretch.level)
+            .expect("the target's tables are made before anything moves")
     }
 
     /// The stretch up to the first entry that does not fit: above the PTEs, one whose target is a table goes down a level.
@@ -183,7 +180,7 @@ impl Plan {
             match self.stretch(mm, space, at) {
                 Err(next) => at = next,
                 Ok(stretch) => {
-                    let target = Cursor::new(mm, space, self.target(at)).table_of(stretch.level);
+                    let target = self.target_table(mm, space, stretch);
                     let stretch = self.cut(mm, stretch, target);
                     self.carry_stretch(mm, stretch, target, gather);
                     at = stretch.end();

@@ -68,14 +68,7 @@ fn protect_pages<M: Machine>(
             continue;
         };
         let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
-        let leaf = Leaf {
-            va,
-            pages: run.n as u64,
-            pfn: run.pfn,
-            attrs: run.attrs - Attrs::CONTIG,
-            level: Level::Pte,
-            folded: false,
-        };
+        let leaf = run.leaf(va);
         // A run that is all of the folio's references needs no second look.
         let whole = run.kind == Kind::Anon && mm.frames().get(run.head).refs() == run.n as u32;
         let attrs = if whole && rights.writable {

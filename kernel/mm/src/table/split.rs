@@ -1,6 +1,7 @@
 //! Splitting a PMD leaf into 512 PTEs that map the same pages, so that a part of it can change. The folio stays whole and
 //! its account does not change: a PMD leaf counts as the 512 pages that it maps.
 
+use super::walk::table_at;
 use super::{PageTable, alloc_table, batch, entry};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
@@ -75,15 +76,12 @@ pub fn split_leaf<M: Machine>(
 
 /// Where the PMD leaf stands that maps `va`.
 fn pmd_leaf<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize)> {
-    let (mut table, mut level) = (space.root, Level::Pgd);
-    loop {
-        let index = level.index(va);
-        match entry::read(mm, table, index, level) {
-            Entry::Table(next) => (table, level) = (next, level.lower()?),
-            Entry::Leaf { .. } if level == Level::Pmd => return Some((table, index)),
-            _ => return None,
-        }
-    }
+    let (table, index) = (table_at(mm, space, va, Level::Pmd)?, Level::Pmd.index(va));
+    let leaf = matches!(
+        entry::read(mm, table, index, Level::Pmd),
+        Entry::Leaf { .. }
+    );
+    leaf.then_some((table, index))
 }
 
 const _: () = assert!(TABLE_ENTRIES as u64 * PAGE_SIZE == Level::Pmd.bytes());

@@ -37,6 +37,23 @@ pub fn lookup<M: Machine>(mm: &Mm<M>, table: &PageTable, va: VirtAddr) -> Option
     }
 }
 
+/// The table of `level` that holds the entry for `va`, if there is one.
+pub(super) fn table_at<M: Machine>(
+    mm: &Mm<M>,
+    space: &PageTable,
+    va: VirtAddr,
+    level: Level,
+) -> Option<Pfn> {
+    let (mut table, mut at) = (space.root, Level::Pgd);
+    while at > level {
+        let Entry::Table(next) = entry::read(mm, table, at.index(va), at) else {
+            return None;
+        };
+        (table, at) = (next, at.lower()?);
+    }
+    Some(table)
+}
+
 /// The leaf that the entry for `va` in `table` holds, from `va` on.
 pub(super) fn leaf_at<M: Machine>(
     mm: &Mm<M>,

@@ -107,3 +107,16 @@ fn folios_shows_what_was_touched() {
     );
     assert_eq!(run(folios, &["x"]).status.code(), Some(2));
 }
+
+#[test]
+fn cow_replays_the_cases_of_a_size() {
+    let cow = env!("CARGO_BIN_EXE_cow");
+    let all = text(&run(cow, &["--list"]));
+    assert!(all.lines().count() > 100 && all.lines().all(|l| l.starts_with("replay_")));
+    let output = run(cow, &["--keep", "replay_4k_*"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("ok 1 replay_4k_parent_first #"), "{said}");
+    assert!(!run(cow, &["--keep", "no_such_case"]).status.success());
+    assert_eq!(run(cow, &["--nothing"]).status.code(), Some(2));
+}

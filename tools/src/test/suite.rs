@@ -94,9 +94,17 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
         names.iter().for_each(|name| println!("{prefix}.{name}"));
         return None;
     }
-    // All of them need no names, which would not fit on a kernel's command line.
+    // All of them need no names, and many fewer patterns, where names would not fit on a kernel's command line.
+    let tails: Vec<&str> = job
+        .filter
+        .split(',')
+        .filter_map(|pattern| Some(pattern.split_once("selftests.")?.1))
+        .collect();
+    let by_tails = |name: &&&str| tails.iter().any(|tail| ktest::glob::matches(tail, name));
     let words = if names.len() == all.len() {
         String::new()
+    } else if all.iter().filter(by_tails).eq(&names) {
+        tails.join(" ")
     } else {
         names.join(" ")
     };

@@ -94,6 +94,15 @@ pub fn pipe(flags: i32) -> Result<(i32, i32)> {
     Ok((ends[0], ends[1]))
 }
 
+/// vmsplice(2) of `len` bytes at `at`: how many the pipe took.
+pub fn vmsplice(fd: i32, at: usize, len: usize, flags: usize) -> Result<usize> {
+    let vector = [at, len];
+    super::call(
+        libc::SYS_vmsplice,
+        [fd as usize, vector.as_ptr() as usize, 1, flags, 0, 0],
+    )
+}
+
 /// poll(2) on one descriptor: the events that hold, 0 after `timeout_ms` (-1: none).
 pub fn poll(fd: i32, events: i16, timeout_ms: i32) -> Result<i16> {
     let mut p = libc::pollfd {

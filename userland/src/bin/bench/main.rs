@@ -3,7 +3,6 @@
 //! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Runs on
 //! Linux as well: the same program measures both. The cells of a size are the second of two passes, each operation with memory
 //! of its own; what the memory must hold afterwards is checked, outside the measured time.
-mod controls;
 mod meter;
 mod ops;
 mod region;
@@ -86,7 +85,7 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
 }
 
 fn run(plan: &Plan) -> Result<usize> {
-    let sysfs = controls::Controls::take();
+    let sysfs = userland::controls::Controls::take();
     let mut meter = Meter::new();
     let mut cells = 0;
     for &size in &plan.sizes {

@@ -3,6 +3,7 @@
 //! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without rights or in an
 //! emulator some are skipped.
 use userland::ktap::{Options, Test, Totals, run};
+use userland::replay;
 use userland::sh::expand::glob;
 
 mod advise;
@@ -82,6 +83,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "pointer_half_mapped",
     "thp_*",
     "folio_collapse",
+    "replay_*",
 ];
 
 fn usage() -> ! {
@@ -115,6 +117,7 @@ fn main() {
     let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
     let tests: Vec<&Test> = FAMILIES
         .iter()
+        .chain(replay::TESTS)
         .copied()
         .flatten()
         .filter(|t| wanted(t.name))

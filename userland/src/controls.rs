@@ -1,7 +1,7 @@
 //! The folio sizes that the kernel may use, through Linux's sysfs files; put back at the end.
+use crate::sys::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
-use userland::sys::Result;
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -41,10 +41,37 @@ impl Drop for Controls {
     fn drop(&mut self) {
         for (path, value) in &self.0 {
             if write(path, value).is_err() {
-                eprintln!("bench: cannot put {} back to {value}", path.display());
+                eprintln!("cannot put {} back to {value}", path.display());
             }
         }
     }
+}
+
+impl Controls {
+    /// Whether this process may change them: each takes the word that it holds.
+    pub fn may_set(&self) -> bool {
+        self.0.iter().all(|(path, word)| write(path, word).is_ok())
+    }
+
+    /// What memory that asks for large folios gets at most, in kB: 4 when every size is `never`. Nothing is put back.
+    pub fn largest(mut self) -> usize {
+        let inherited =
+            chosen(&Path::new(ROOT).join("enabled")).is_some_and(|word| word != "never");
+        let on =
+            |word: &str| word == "inherit" && inherited || word == "always" || word == "madvise";
+        let sizes = self.0.drain(..).filter(|(_, word)| on(word));
+        sizes.filter_map(|(path, _)| size(&path)).max().unwrap_or(4)
+    }
+}
+
+/// The kB in `.../hugepages-64kB/enabled`.
+fn size(path: &Path) -> Option<usize> {
+    let folder = path.parent()?.file_name()?.to_str()?;
+    folder
+        .strip_prefix("hugepages-")?
+        .strip_suffix("kB")?
+        .parse()
+        .ok()
 }
 
 /// The word in brackets.

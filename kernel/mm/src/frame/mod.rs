@@ -1,12 +1,13 @@
 //! Frames: who uses each ([`meta`]), which are free ([`buddy`] by [`pageblock`], `pcp` in front), who may have the last
 //! ones ([`zone`]), the page allocator of them all ([`Allocator`]), which large folios are to be split (`deferred`), the huge
-//! zero page (`zero`), and the value that owns everything ([`Mm`]).
+//! zero page (`zero`), what is told of one frame (`inspect`), and the value that owns everything ([`Mm`]).
 
 pub mod allocator;
 pub mod buddy;
 pub mod counts;
 mod cpus;
 mod deferred;
+mod inspect;
 pub mod manager;
 pub mod meta;
 pub mod pageblock;
@@ -19,6 +20,7 @@ mod zero;
 pub mod zone;
 
 pub use allocator::Allocator;
+pub use inspect::FrameInfo;
 pub use manager::{FrameCounts, Mm, OutOfMemory};
 pub use meta::{FrameMeta, Kind};
 pub use pageblock::Mobility;

@@ -1,60 +1,52 @@
 //! pagemap, mem, clear_refs: a process's memory as seen from outside.
 
 use super::dir::Subject;
+use super::words;
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::{Sink, Source};
 use crate::machine::AddressSpace;
+use crate::task;
 use alloc::sync::Arc;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use mm::space::PageInfo;
 
-/// pagemap(5)'s bits.
+/// The bits of a page, pagemap.rst.
 const EXCLUSIVE: u64 = 1 << 56;
 const FILE_OR_SHARED: u64 = 1 << 61;
 const PRESENT: u64 = 1 << 63;
-/// Bytes of an entry.
-const ENTRY: u64 = 8;
 
-struct Pagemap(Arc<AddressSpace>);
+struct Pagemap {
+    space: Arc<AddressSpace>,
+    /// Only root may see which frames there are.
+    frames: bool,
+}
 
 /// Opens /proc/PID/pagemap.
 pub fn open_pagemap(subject: &Subject) -> Result<Arc<dyn FileOps>> {
-    Ok(Arc::new(Pagemap(subject.space()?)))
+    Ok(Arc::new(Pagemap {
+        space: subject.space()?,
+        frames: task::current().process().credentials(|c| c.euid() == 0),
+    }))
 }
 
-fn entry(info: &PageInfo) -> u64 {
+fn entry(info: &PageInfo, frames: bool) -> u64 {
     if !info.present {
         return 0;
     }
-    let exclusive = if info.exclusive && !info.zero_page {
-        EXCLUSIVE
-    } else {
-        0
-    };
-    let shared = if info.file_or_shared {
-        FILE_OR_SHARED
-    } else {
-        0
-    };
-    PRESENT | exclusive | shared | info.pfn
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    PRESENT
+        | bit(info.exclusive && !info.zero_page, EXCLUSIVE)
+        | bit(info.file_or_shared, FILE_OR_SHARED)
+        | bit(frames, info.pfn)
 }
 
 impl FileOps for Pagemap {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        if !at.position.is_multiple_of(ENTRY) || !(sink.left() as u64).is_multiple_of(ENTRY) {
-            return Err(Errno::EINVAL);
-        }
         // Past the last user page the file ends.
-        let pages = user_end().div_ceil(PAGE_SIZE);
-        sink.fill(|done, buffer| {
-            let first = (at.position + done as u64) / ENTRY;
-            let n = (pages.saturating_sub(first) as usize).min(buffer.len() / ENTRY as usize);
-            for (page, into) in (first..).zip(buffer.chunks_exact_mut(ENTRY as usize).take(n)) {
-                let info = self.0.page_info(VirtAddr(page << PAGE_SHIFT));
-                into.copy_from_slice(&entry(&info).to_ne_bytes());
-            }
-            Ok(n * ENTRY as usize)
+        words::read(at, sink, user_end().div_ceil(PAGE_SIZE), |page| {
+            let info = self.space.page_info(VirtAddr(page << PAGE_SHIFT));
+            entry(&info, self.frames)
         })
     }
 }

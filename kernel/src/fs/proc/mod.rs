@@ -5,6 +5,7 @@
 mod dir;
 mod fds;
 mod frames;
+mod kpage;
 mod maps;
 mod meminfo;
 mod memory;
@@ -15,6 +16,7 @@ mod status;
 mod sysctl;
 mod system;
 mod vmstat;
+mod words;
 
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Entry, Inode, Kind, Target};
@@ -55,6 +57,7 @@ fn build() -> Tree {
     tree.show("pagetypeinfo", frames::pagetypeinfo);
     tree.show("zoneinfo", frames::zoneinfo);
     sysctl::register(&tree);
+    kpage::register(&tree);
     let path = |text: alloc::string::String| Ok(Target::Path(text.into_bytes()));
     tree.link("self", move || {
         path(format!("{}", task::current().process().pid()))

@@ -18,6 +18,7 @@ mod helper;
 mod machine;
 mod map;
 mod names;
+mod pagemap;
 mod pipes;
 mod pointers;
 mod process;
@@ -39,6 +40,7 @@ const FAMILIES: &[&[Test]] = &[
     cow::TESTS,
     shared::TESTS,
     advise::TESTS,
+    pagemap::TESTS,
     stack::TESTS,
     process::TESTS,
     waiting::TESTS,
@@ -84,6 +86,8 @@ const EMULATOR_GAPS: &[&str] = &[
     "thp_*",
     "folio_collapse",
     "replay_*",
+    "pagemap_*",
+    "kpage_*",
 ];
 
 fn usage() -> ! {

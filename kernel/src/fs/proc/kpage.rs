@@ -1,0 +1,105 @@
+//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst.
+
+use super::words;
+use crate::errno::Result;
+use crate::fs::file::{At, FileOps};
+use crate::fs::inode::{Inode, Kind, Node};
+use crate::fs::io::Sink;
+use crate::fs::tree::Tree;
+use crate::machine::mm;
+use alloc::sync::Arc;
+use mm::addr::{Order, Pfn};
+use mm::frame::{FrameInfo, Kind as Use};
+
+/// A file by what it says of a frame.
+#[derive(Clone, Copy)]
+struct PerFrame(fn(Pfn) -> u64);
+
+/// Enters all of them.
+pub fn register(tree: &Tree) {
+    for (name, what) in [
+        ("kpagecount", count as fn(Pfn) -> u64),
+        ("kpageflags", flags),
+    ] {
+        let node = Node::new(tree.device(), Kind::Regular, 0o400);
+        tree.enter(name, Arc::new(File(node, PerFrame(what))));
+    }
+}
+
+struct File(Node, PerFrame);
+
+impl Inode for File {
+    fn node(&self) -> &Node {
+        &self.0
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(self.1))
+    }
+}
+
+impl FileOps for PerFrame {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        let frames = mm().frames();
+        let end = (frames.first() + frames.len() as u64).0;
+        words::read(at, sink, end, |number| (self.0)(Pfn(number)))
+    }
+}
+
+/// How often the page is mapped; of a large folio, whose pages are not counted one by one, the average, rounded up. A page
+/// that a pipe holds counts once more.
+fn count(pfn: Pfn) -> u64 {
+    let Some(info) = mm().frame_info(pfn) else {
+        return 0;
+    };
+    match info.kind {
+        Use::Anon => info.references.div_ceil(info.order.pages()),
+        // One of them is the object's own.
+        Use::Object => info.references.saturating_sub(1),
+        _ => 0,
+    }
+}
+
+/// A KPF_* flag of pagemap.rst.
+const UPTODATE: u64 = 1 << 3;
+const DIRTY: u64 = 1 << 4;
+const BUDDY: u64 = 1 << 10;
+const MMAP: u64 = 1 << 11;
+const ANON: u64 = 1 << 12;
+const SWAPBACKED: u64 = 1 << 14;
+const COMPOUND_HEAD: u64 = 1 << 15;
+const COMPOUND_TAIL: u64 = 1 << 16;
+const NOPAGE: u64 = 1 << 20;
+const THP: u64 = 1 << 22;
+const ZERO_PAGE: u64 = 1 << 24;
+const PGTABLE: u64 = 1 << 26;
+
+/// What the frame is used for. There are no lists of pages to be reclaimed here, so LRU and its relatives are 0, but for MMAP,
+/// ANON and SWAPBACKED.
+fn flags(pfn: Pfn) -> u64 {
+    let Some(info) = mm().frame_info(pfn) else {
+        return NOPAGE;
+    };
+    let mapped = if count(pfn) > 0 { MMAP } else { 0 };
+    let what = match info.kind {
+        Use::Free if info.head == pfn => return BUDDY,
+        Use::Anon => UPTODATE | ANON | SWAPBACKED | mapped,
+        Use::Object => UPTODATE | DIRTY | SWAPBACKED | mapped,
+        Use::Table => PGTABLE,
+        Use::Kernel if info.zeros => ZERO_PAGE,
+        _ => 0,
+    };
+    what | compound(&info, pfn)
+}
+
+fn compound(info: &FrameInfo, pfn: Pfn) -> u64 {
+    if info.order == Order(0) || !info.kind.in_use() {
+        return 0;
+    }
+    let place = if info.head == pfn {
+        COMPOUND_HEAD
+    } else {
+        COMPOUND_TAIL
+    };
+    let huge = info.kind == Use::Anon || info.zeros;
+    place | if huge { THP } else { 0 }
+}

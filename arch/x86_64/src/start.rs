@@ -56,6 +56,11 @@ _start:
     andl $0x20100000, %edx
     cmpl $0x20100000, %edx
     jne 8f
+    // cmpxchg16b (leaf 1, ECX bit 13) is, too: the ownership word of large folios.
+    movl $1, %eax
+    cpuid
+    btl $13, %ecx
+    jnc 7f
 
     movl $(early_pdpt - {base} + 3), %eax
     movl %eax, early_pml4 - {base}
@@ -116,9 +121,11 @@ _start:
     lgdt early_gdt_pointer - {base}
     ljmp $0x08, $(5f - {base})
 
-    // "64-bit CPU with NX needed", then for ever.
+    // Says what is missing, then waits for ever.
+7:  movl $(no_cx16_text - {base}), %esi
+    jmp 11f
 8:  movl $(no_cpu_text - {base}), %esi
-    movl $0x3f8, %edx
+11: movl $0x3f8, %edx
 9:  lodsb
     testb %al, %al
     jz 10f
@@ -154,6 +161,8 @@ early_gdt_pointer:
     .quad early_gdt - {base}
 no_cpu_text:
     .asciz "quire: this CPU has no long mode or no NX\r\n"
+no_cx16_text:
+    .asciz "quire: this CPU has no cmpxchg16b\r\n"
     .popsection
 
     .pushsection .bss.boot, "aw", @nobits

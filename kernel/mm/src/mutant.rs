@@ -52,6 +52,8 @@ mutants! {
     CollapseWithoutFlush,
     /// A copied page comes in the place of the old one without the flush between.
     CopyWithoutFlush,
+    /// The ownership word of a large folio is read in two halves.
+    TornRead,
 }
 
 #[cfg(feature = "mutants")]

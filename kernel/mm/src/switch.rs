@@ -13,6 +13,46 @@ pub enum Switch {
     Contpte,
     /// The largest entries that mremap moves whole.
     Move,
+    /// How the account of a folio's owners is kept.
+    Account,
+    /// `account=digits`: sub-ids looked up (at least 4 values), or worked out once for each address space (from 1 value on).
+    Subids,
+    /// `account=digits`: whether a writer that is alone goes without read-modify-writes.
+    Writer,
+    /// `account=digits`: how such a writer finds out that it is alone.
+    Seq,
+    /// How fork goes over the parent's entries: one by one, in runs of one folio, or it shares whole tables.
+    Fork,
+    /// How unmapping goes over entries: one by one, or in runs of one folio.
+    Zap,
+    /// What is copied on a write to a page that others have: that page, or what surrounds it of its folio, too.
+    Cow,
+    /// What becomes writable when a write finds that all of a folio is ours: that page, or all of the folio.
+    Reuse,
+}
+
+/// [`Switch::Account`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountScheme {
+    /// References and total mapcount.
+    Total,
+    /// Two slots for address spaces.
+    TwoSlot,
+    /// The sums of sub-ids.
+    Digits,
+    /// The ownership word.
+    Unified,
+}
+
+/// [`Switch::Fork`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForkBy {
+    /// One account update for each entry.
+    Pte,
+    /// One for each run of entries of one folio.
+    Batch,
+    /// Tables of PTEs are shared until one changes.
+    Share,
 }
 
 /// A switch's name, its words from the least mechanism to the most, and the place of the default.
@@ -21,21 +61,50 @@ struct Words {
     name: &'static str,
     words: &'static [&'static str],
     default: u32,
+    /// It can be chosen at boot only.
+    boot: bool,
 }
 
-const SWITCHES: [Words; 2] = [
+/// A switch that can be turned at run time, too.
+const fn word(
+    switch: Switch,
+    name: &'static str,
+    words: &'static [&'static str],
+    default: u32,
+) -> Words {
     Words {
-        switch: Switch::Contpte,
-        name: "contpte",
-        words: &["off", "on"],
-        default: 1,
-    },
+        switch,
+        name,
+        words,
+        default,
+        boot: false,
+    }
+}
+
+/// A switch that memory in use depends on.
+const fn at_boot(words: Words) -> Words {
     Words {
-        switch: Switch::Move,
-        name: "move",
-        words: &["pte", "pmd", "pud"],
-        default: 2,
-    },
+        boot: true,
+        ..words
+    }
+}
+
+const SWITCHES: [Words; 10] = [
+    word(Switch::Contpte, "contpte", &["off", "on"], 1),
+    word(Switch::Move, "move", &["pte", "pmd", "pud"], 2),
+    at_boot(word(
+        Switch::Account,
+        "account",
+        &["total", "two-slot", "digits", "unified"],
+        3,
+    )),
+    at_boot(word(Switch::Subids, "subids", &["lookup", "stored"], 1)),
+    at_boot(word(Switch::Writer, "writer", &["shared", "exclusive"], 1)),
+    at_boot(word(Switch::Seq, "seq", &["cmpxchg", "add"], 1)),
+    word(Switch::Fork, "fork", &["per-pte", "batch", "share"], 1),
+    word(Switch::Zap, "zap", &["per-pte", "batch"], 1),
+    word(Switch::Cow, "cow", &["page", "around"], 1),
+    word(Switch::Reuse, "reuse", &["page", "around"], 1),
 ];
 
 impl Switch {
@@ -50,6 +119,10 @@ impl Switch {
     /// Its name: `contpte=off` on the command line, `/sys/kernel/mm/quire/contpte`.
     pub fn name(self) -> &'static str {
         SWITCHES[self as usize].name
+    }
+    /// Whether it can be chosen at boot only, because memory in use depends on it.
+    pub fn boot(self) -> bool {
+        SWITCHES[self as usize].boot
     }
     /// What it can be set to, by number.
     pub fn words(self) -> &'static [&'static str] {
@@ -84,7 +157,8 @@ impl Switches {
     pub fn word(&self, switch: Switch) -> &'static str {
         switch.words()[self.get(switch) as usize]
     }
-    /// Sets it to a word, by number; a number without a word is our own mistake and panics.
+    /// Sets it to a word, by number; a number without a word is our own mistake and panics. One that is [`Switch::boot`] must
+    /// not change once there are address spaces.
     pub fn set(&self, switch: Switch, number: u32) {
         assert!((number as usize) < switch.words().len());
         self.0[switch as usize].store(number, Ordering::Relaxed);
@@ -107,6 +181,55 @@ impl Switches {
             _ => Level::Pud,
         }
     }
+    /// [`Switch::Account`].
+    #[inline]
+    pub fn account(&self) -> AccountScheme {
+        match self.get(Switch::Account) {
+            0 => AccountScheme::Total,
+            1 => AccountScheme::TwoSlot,
+            2 => AccountScheme::Digits,
+            _ => AccountScheme::Unified,
+        }
+    }
+    /// [`Switch::Subids`]: worked out once for each address space.
+    #[inline]
+    pub fn subids_stored(&self) -> bool {
+        self.get(Switch::Subids) != 0
+    }
+    /// [`Switch::Writer`]: one that is alone goes without read-modify-writes.
+    #[inline]
+    pub fn writer_exclusive(&self) -> bool {
+        self.get(Switch::Writer) != 0
+    }
+    /// [`Switch::Seq`]: by an add.
+    #[inline]
+    pub fn seq_add(&self) -> bool {
+        self.get(Switch::Seq) != 0
+    }
+    /// [`Switch::Fork`].
+    #[inline]
+    pub fn fork(&self) -> ForkBy {
+        match self.get(Switch::Fork) {
+            0 => ForkBy::Pte,
+            1 => ForkBy::Batch,
+            _ => ForkBy::Share,
+        }
+    }
+    /// [`Switch::Zap`]: in runs of one folio.
+    #[inline]
+    pub fn zap_batch(&self) -> bool {
+        self.get(Switch::Zap) != 0
+    }
+    /// [`Switch::Cow`]: what surrounds the page, too.
+    #[inline]
+    pub fn cow_around(&self) -> bool {
+        self.get(Switch::Cow) != 0
+    }
+    /// [`Switch::Reuse`]: all of the folio.
+    #[inline]
+    pub fn reuse_around(&self) -> bool {
+        self.get(Switch::Reuse) != 0
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +250,16 @@ mod tests {
         assert_eq!(Switch::Move.number(" pte"), Some(0));
         assert_eq!(Switch::Move.number("p4d"), None);
         assert_eq!(Switch::by_name("move"), Some(Switch::Move));
+        assert_eq!(Switch::Account.number("two-slot"), Some(1));
+    }
+
+    #[test]
+    fn by_default_the_most_is_on_that_never_costs() {
+        let switches = Switches::default();
+        assert_eq!(switches.account(), AccountScheme::Unified);
+        assert_eq!(switches.fork(), ForkBy::Batch);
+        assert!(Switch::Account.boot() && !Switch::Fork.boot());
+        switches.set(Switch::Account, Switch::Account.number("digits").unwrap());
+        assert_eq!(switches.account(), AccountScheme::Digits);
     }
 }

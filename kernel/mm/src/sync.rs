@@ -1,12 +1,15 @@
-//! The only file that names atomics, and the ranked spin lock.
+//! The only room that names atomics, and the ranked spin lock.
 //!
 //! The kernel runs with interrupts off and is never preempted, so a holder always makes progress and the lock needs
 //! neither to disable interrupts nor to be fair.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+mod words;
+pub use words::{AtomicU128, Words};
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -161,7 +164,8 @@ pub fn panicking() -> bool {
     false
 }
 
-fn pause() {
+/// What a loop does that waits for another CPU.
+pub(crate) fn pause() {
     #[cfg(loom)]
     loom::thread::yield_now();
     #[cfg(not(loom))]

@@ -9,7 +9,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::mount::{self, FileSystem};
-use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::pseudo::{PseudoFile, PseudoLink, Store, Text};
 use crate::fs::ramfs::NoBytes;
 use crate::ranks;
 use alloc::boxed::Box;
@@ -138,6 +138,18 @@ impl Tree {
             path,
             PseudoFile::new(self.device, Some(Box::new(show)), Some(Box::new(store))),
         );
+    }
+
+    /// A file that shows what was chosen at boot: mode 0444, and who writes to it nevertheless gets EPERM.
+    pub fn chosen_at_boot(
+        &self,
+        path: &str,
+        show: impl Fn(&mut Text) -> Result + Send + Sync + 'static,
+    ) {
+        let node = Node::new(self.device, Kind::Regular, 0o444);
+        let refuse: Store = Box::new(|_| Err(Errno::EPERM));
+        let file = PseudoFile::with_node(node, Some(Box::new(show)), Some(refuse));
+        self.enter(path, file);
     }
 
     /// A file that can only be written.

@@ -1,6 +1,7 @@
 //! /sys/kernel/mm/quire: what Linux does not have.
 
 use crate::errno::Errno;
+use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
 use crate::thp::survey;
@@ -18,14 +19,16 @@ pub fn register(tree: &Tree) {
         Ok(())
     });
     for switch in Switch::all() {
-        tree.knob(
-            &format!("kernel/mm/quire/{}", switch.name()),
-            move |out| out.is(mm().switches().word(switch)),
-            move |text| {
-                let number = switch.number(text).ok_or(Errno::EINVAL)?;
-                mm().switches().set(switch, number);
-                Ok(())
-            },
-        );
+        let path = format!("kernel/mm/quire/{}", switch.name());
+        let show = move |out: &mut Text| out.is(mm().switches().word(switch));
+        if switch.boot() {
+            tree.chosen_at_boot(&path, show);
+            continue;
+        }
+        tree.knob(&path, show, move |text| {
+            let number = switch.number(text).ok_or(Errno::EINVAL)?;
+            mm().switches().set(switch, number);
+            Ok(())
+        });
     }
 }

@@ -1,0 +1,48 @@
+//! A count of references that does not run over.
+
+use super::kept;
+use crate::addr::Order;
+use crate::sync::{AtomicU64, Ordering};
+
+/// What a count that ran over is set to: as in [`super::unified`], 3/4 of what fits, and above half it stays there.
+const FULL: u64 = 3 << 62;
+
+/// The references of a folio, in the schemes that keep them in a word of their own.
+pub(super) struct Count<'a>(pub &'a AtomicU64);
+
+impl Count<'_> {
+    /// `n` more.
+    #[inline]
+    pub fn add(&self, n: u32, order: Order) {
+        let old = self.0.fetch_add(n.into(), Ordering::Relaxed);
+        debug_assert!(old != 0, "{n} references to a folio that had none");
+        if old.wrapping_add(n.into()).leading_zeros() == 0 {
+            self.0.store(FULL, Ordering::Relaxed);
+            if old.leading_zeros() != 0 {
+                kept(order);
+            }
+        }
+    }
+
+    /// `n` less; whether none are left. Release: what their owner did to the pages comes before. Acquire: whoever drops the last
+    /// one sees all of it.
+    #[inline]
+    pub fn sub(&self, n: u32) -> bool {
+        let old = self.0.fetch_sub(n.into(), Ordering::AcqRel);
+        if old.leading_zeros() == 0 {
+            self.0.store(FULL, Ordering::Relaxed);
+            return false;
+        }
+        assert!(
+            old >= n.into(),
+            "{n} references are dropped and there were {old}"
+        );
+        old == n.into()
+    }
+
+    /// How many. Acquire pairs with the release in [`Count::sub`].
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}

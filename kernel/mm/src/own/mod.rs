@@ -1,0 +1,173 @@
+//! The account: who holds a folio. One question stands behind it: *is this folio mapped by one address space (MM) only, and
+//! are all of its references those mappings?* Then a write fault makes the page writable in place; else it copies.
+//!
+//! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the allocator's handle, a pin, a walk).
+//! A PMD leaf counts as 512 mappings, so splitting it into PTEs changes nothing. There are no counts for single pages.
+//!
+//! | scheme | its answer "exclusive" | atomic read-modify-writes per update |
+//! |---|---|---|
+//! | [`Unified`] | exact, and names the owner | 1 |
+//! | [`Digits`] | exact | 1 + 2 to 9 (with an exclusive writer: 1 + 2) |
+//! | [`TwoSlot`] | never wrongly yes; exact while at most two MMs map the folio | 1 + 1 |
+//! | [`Total`] | never wrongly yes; no for ever after the first fork | 1 + 1 |
+//!
+//! The last two keep a plain count for order 0, where one reference can only be the asker's own; so does [`Digits`].
+//!
+//! # Rules for the caller
+//! 1. Add before the page-table entry is written; subtract after it is cleared and no TLB can hold it any more.
+//! 2. [`Account::exclusive`] is asked by an MM that maps the folio, under the lock of its page tables: fork of this MM cannot
+//!    run, and the mapping that led here stays.
+//! 3. An id is given back ([`Ids::give`]) only after its last mapping is gone, last flush included.
+//! 4. Splitting a folio first gives each part an account of its own: the account says nothing about single pages.
+//!
+//! # The words
+//! The account owns 16 bytes in the metadata of each frame of a folio ([`Words`]). Which of them a scheme uses for which order
+//! is fixed while the folio lives, and said on each scheme's page. A private folio that nobody maps yet is not in any format:
+//! it has a plain count in the first word, and [`Account::begin`] replaces it.
+
+mod chosen;
+mod count;
+mod digits;
+mod ids;
+mod seqcount;
+mod total;
+mod two_slot;
+mod unified;
+
+pub use chosen::Chosen;
+pub use digits::Digits;
+pub use ids::Ids;
+pub use total::Total;
+pub use two_slot::TwoSlot;
+pub use unified::Unified;
+
+use crate::addr::Order;
+use crate::sync::Words;
+
+/// The id of an address space in the account: 1..=32767.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MmId(u16);
+
+impl MmId {
+    /// The highest id: 15 bits.
+    pub const LAST: u16 = (1 << Self::BITS) - 1;
+    /// Bits of an id.
+    pub const BITS: u32 = 15;
+
+    /// The id of this number; `None` outside of 1..=32767.
+    pub const fn new(number: u16) -> Option<MmId> {
+        if number >= 1 && number <= Self::LAST {
+            Some(MmId(number))
+        } else {
+            None
+        }
+    }
+    /// Its number.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// Whose a reference is, with all that the schemes need to know of the id, worked out once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The id; 0 for plain references.
+    id: u16,
+    /// What one reference weighs in the ownership word of folios up to [`unified::NARROW_ORDERS`].
+    narrow: u64,
+    /// What one reference weighs in the ownership word of larger folios.
+    wide: u128,
+    /// The sub-ids for 1, 2 and 3 values.
+    subids: digits::Stored,
+}
+
+impl Owner {
+    /// A reference that is no mapping: a handle, a pin, a walk.
+    pub const PLAIN: Owner = Owner::of(0);
+
+    /// Mappings of this address space.
+    pub const fn new(id: MmId) -> Owner {
+        Owner::of(id.0)
+    }
+    /// The address space; `None` for plain references.
+    pub const fn id(&self) -> Option<MmId> {
+        MmId::new(self.id)
+    }
+    /// 1 for mappings, 0 for plain references.
+    #[inline]
+    const fn mapped(&self) -> u64 {
+        (self.id != 0) as u64
+    }
+    const fn of(id: u16) -> Owner {
+        Owner {
+            id,
+            narrow: unified::NARROW.weight(id) as u64,
+            wide: unified::WIDE.weight(id),
+            subids: digits::stored(id),
+        }
+    }
+}
+
+/// What operations cost; whoever asked for them adds it to the counters, once for each batch.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Meter {
+    /// Updates of a folio's account.
+    pub updates: u32,
+    /// Atomic read-modify-writes. A loop around a compare-exchange counts once, however often it went round.
+    pub rmws: u32,
+}
+
+impl Meter {
+    /// One update that took so many read-modify-writes.
+    #[inline]
+    fn update(&mut self, rmws: u32) {
+        self.updates += 1;
+        self.rmws += rmws;
+    }
+}
+
+/// Where the account of one folio stands.
+pub trait Book {
+    /// The folio has 2^order pages.
+    fn order(&self) -> Order;
+    /// The words in the metadata of one of its frames: part 0 is the head, 1..2^order are the tails.
+    fn words(&self, part: usize) -> &Words;
+}
+
+/// A scheme of keeping the account. `n` counts pages (base pages, 4 KiB each), at most as many as the folio has.
+///
+/// Plain stores and relaxed adds are enough where the caller already has a reference; a subtraction releases what its owner did
+/// to the pages, and whoever drops the last reference, or is told that a folio is exclusive, acquires it.
+pub trait Account {
+    /// The first `n` mappings of a folio that only the caller can reach, by plain stores. All words of the format are written:
+    /// what was there does not matter, and the plain count of a folio that nobody maps is gone.
+    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
+
+    /// `n` more references by `who`. The caller has one already or holds the lock of one that does.
+    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
+
+    /// `n` references of `who` less. True: none are left, every word of the format is zero again, and the caller frees the folio.
+    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool;
+
+    /// `n` references of `from` become `to`'s.
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter);
+
+    /// How many references there are, plain ones included.
+    fn references(&self, book: &impl Book) -> u64;
+
+    /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of its page tables. A scheme that
+    /// does not know answers no.
+    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool;
+
+    /// The one address space that all references are mappings of, found without a candidate; `None` when there are several, or
+    /// the scheme cannot tell.
+    fn owner(&self, book: &impl Book) -> Option<MmId>;
+}
+
+#[cold]
+fn kept(order: Order) {
+    log::error!(
+        "a folio of order {} has more references than its account can hold: it is kept for ever, and reads as shared",
+        order.0
+    );
+}

@@ -1,0 +1,110 @@
+//! A reference count and a total mapcount, the baseline: who maps a folio cannot be told, so a large one that was mapped a second
+//! time (by fork, or by anybody) is never again taken for one MM's own.
+//!
+//! ```text
+//!     head, first word: references     second word: the total mapcount, and the bit ADDED
+//! ```
+//! Order 0 has only a plain count. While ADDED is not set, all mappings are those of [`Account::begin`]: they only become fewer, and
+//! whoever asks and maps the folio is that MM.
+
+use super::count::Count;
+use super::{Account, Book, Meter, MmId, Owner};
+use crate::addr::Order;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The scheme.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Total;
+
+/// A mapping was added after the first ones.
+const ADDED: u64 = 1 << 63;
+
+fn references(book: &impl Book) -> Count<'_> {
+    Count(book.words(0).lo())
+}
+fn mapcount(book: &impl Book) -> &AtomicU64 {
+    book.words(0).hi()
+}
+
+/// `n` mappings more. Returns the read-modify-writes.
+fn map(book: &impl Book, n: u32) -> u32 {
+    if book.order() == Order(0) {
+        return 0;
+    }
+    // The bit first: a reader that finds it missing on both sides of its look has not met these mappings.
+    let set = mapcount(book).load(Ordering::Relaxed) & ADDED == 0;
+    if set {
+        mapcount(book).fetch_or(ADDED, Ordering::Relaxed);
+    }
+    mapcount(book).fetch_add(n.into(), Ordering::Relaxed);
+    1 + u32::from(set)
+}
+
+/// `n` mappings less. Returns the read-modify-writes.
+fn unmap(book: &impl Book, n: u32) -> u32 {
+    if book.order() == Order(0) {
+        return 0;
+    }
+    // Release pairs with the acquire in `exclusive`.
+    mapcount(book).fetch_sub(n.into(), Ordering::Release);
+    1
+}
+
+impl Account for Total {
+    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        let n = u64::from(n);
+        meter.update(0);
+        references(book).0.store(n, Ordering::Relaxed);
+        if book.order() != Order(0) {
+            mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
+        }
+    }
+
+    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        references(book).add(n, book.order());
+        let rmws = if who.id == 0 { 0 } else { map(book, n) };
+        meter.update(1 + rmws);
+    }
+
+    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        let rmws = if who.id == 0 { 0 } else { unmap(book, n) };
+        meter.update(1 + rmws);
+        let last = references(book).sub(n);
+        if last && book.order() != Order(0) {
+            mapcount(book).store(0, Ordering::Relaxed);
+        }
+        last
+    }
+
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+        let rmws = match (from.id, to.id) {
+            (from, to) if from == to => 0,
+            (_, 0) => unmap(book, n),
+            (0, _) => map(book, n),
+            // The total stays; the folio has another mapper now.
+            _ => map(book, 0),
+        };
+        meter.update(rmws);
+    }
+
+    fn references(&self, book: &impl Book) -> u64 {
+        references(book).get()
+    }
+
+    fn exclusive(&self, book: &impl Book, _: &Owner) -> bool {
+        if book.order() == Order(0) {
+            return references(book).get() == 1;
+        }
+        let mapped = mapcount(book).load(Ordering::Acquire);
+        let all = references(book).get();
+        // The same twice, without ADDED: nothing was mapped or unmapped between, and the references were counted in that time.
+        mapped & ADDED == 0
+            && all == mapped
+            && all <= book.order().pages()
+            && mapcount(book).load(Ordering::Relaxed) == mapped
+    }
+
+    fn owner(&self, _: &impl Book) -> Option<MmId> {
+        None
+    }
+}

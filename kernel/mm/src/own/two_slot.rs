@@ -1,0 +1,220 @@
+//! Two slots for the address spaces that map a folio, in the manner of Linux 6.15, from its published description: exact while at
+//! most two of them do. Of a third one only the total mapcount tells, so whatever it does the folio may be shared.
+//!
+//! ```text
+//!     head, first word: references          second word: slot A, and the bits LOCK and SHARED
+//!     part 1, first word: total mapcount    second word: slot B          a slot: the id above the count of its mappings
+//! ```
+//! Order 0 has only a plain count.
+//!
+//! An update takes the bit lock and finds the MM's slot, or a free one; when both belong to others, only the total changes.
+//! SHARED ("maybe mapped shared") is set when a mapping comes whose MM does not have all of them, and stays until one slot has
+//! all of them when a mapping goes. An MM without a slot never gets the folio for itself, even when it is the last
+//! one: no slot has its mappings.
+//!
+//! References are counted before a mapping comes and dropped after it is gone, as in [`super::Digits`].
+
+use super::count::Count;
+use super::{Account, Book, Meter, MmId, Owner};
+use crate::addr::Order;
+use crate::sync::{self, AtomicU64, Ordering};
+
+/// The scheme.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TwoSlot;
+
+/// Somebody updates the slots.
+const LOCK: u64 = 1 << 63;
+/// The folio may be mapped by more than one.
+const SHARED: u64 = 1 << 62;
+/// The id in a slot begins here.
+const ID_AT: u32 = 46;
+const COUNT: u64 = (1 << ID_AT) - 1;
+
+fn references(book: &impl Book) -> Count<'_> {
+    Count(book.words(0).lo())
+}
+/// Slot A, with the two bits.
+fn head(book: &impl Book) -> &AtomicU64 {
+    book.words(0).hi()
+}
+
+/// One slot: an MM and how many mappings it has.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    id: u16,
+    count: u64,
+}
+
+impl Slot {
+    fn from_bits(bits: u64) -> Slot {
+        Slot {
+            id: (bits >> ID_AT) as u16 & MmId::LAST,
+            count: bits & COUNT,
+        }
+    }
+    /// A slot without mappings is free and all zero.
+    fn bits(self) -> u64 {
+        match self.count {
+            0 => 0,
+            count => u64::from(self.id) << ID_AT | count,
+        }
+    }
+}
+
+/// What the lock covers. Unlocks, with what was changed, on [`Slots::unlock`].
+struct Slots<'a, B: Book> {
+    book: &'a B,
+    slots: [Slot; 2],
+    total: u64,
+    shared: bool,
+}
+
+impl<'a, B: Book> Slots<'a, B> {
+    fn lock(book: &'a B) -> Self {
+        let mut a = head(book).load(Ordering::Relaxed);
+        loop {
+            // Acquire pairs with the release in `unlock`.
+            let open = a & !LOCK;
+            match head(book).compare_exchange(
+                open,
+                open | LOCK,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break a = open,
+                Err(now) => a = now,
+            }
+            sync::pause();
+        }
+        let part = book.words(1);
+        let b = part.hi().load(Ordering::Relaxed);
+        Slots {
+            book,
+            slots: [a, b].map(Slot::from_bits),
+            total: part.lo().load(Ordering::Relaxed),
+            shared: a & SHARED != 0,
+        }
+    }
+
+    fn unlock(self) {
+        let part = self.book.words(1);
+        part.lo().store(self.total, Ordering::Relaxed);
+        part.hi().store(self.slots[1].bits(), Ordering::Relaxed);
+        let shared = if self.shared { SHARED } else { 0 };
+        // Release pairs with the acquire in `lock`.
+        head(self.book).store(self.slots[0].bits() | shared, Ordering::Release);
+    }
+
+    /// The slot of an MM, if it has one.
+    fn of(&mut self, who: &Owner) -> Option<&mut Slot> {
+        self.slots
+            .iter_mut()
+            .find(|s| s.count != 0 && s.id == who.id)
+    }
+
+    fn add(&mut self, who: &Owner, n: u64) {
+        self.total += n;
+        let total = self.total;
+        let slot = match self.of(who) {
+            Some(slot) => Some(slot),
+            None => self.slots.iter_mut().find(|s| s.count == 0),
+        };
+        let has = slot.map(|slot| {
+            *slot = Slot {
+                id: who.id,
+                count: slot.count + n,
+            };
+            slot.count
+        });
+        self.shared |= has != Some(total);
+    }
+
+    fn sub(&mut self, who: &Owner, n: u64) {
+        self.total -= n;
+        let total = self.total;
+        if let Some(slot) = self.of(who) {
+            // It may have been without a slot when some of its mappings came.
+            slot.count = slot.count.saturating_sub(n);
+        }
+        if self.slots.iter().any(|s| s.count == total) {
+            self.shared = false;
+        }
+    }
+}
+
+impl TwoSlot {
+    /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns the read-modify-writes.
+    fn change(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
+        if book.order() == Order(0) || from.id == to.id {
+            return 0;
+        }
+        let mut slots = Slots::lock(book);
+        if from.id != 0 {
+            slots.sub(from, n.into());
+        }
+        if to.id != 0 {
+            slots.add(to, n.into());
+        }
+        slots.unlock();
+        1
+    }
+}
+
+impl Account for TwoSlot {
+    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        let n = u64::from(n);
+        meter.update(0);
+        references(book).0.store(n, Ordering::Relaxed);
+        if book.order() == Order(0) {
+            return;
+        }
+        let slot = Slot {
+            id: who.id,
+            count: n * who.mapped(),
+        };
+        head(book).store(slot.bits(), Ordering::Relaxed);
+        book.words(1).set_wide(slot.count.into());
+    }
+
+    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        references(book).add(n, book.order());
+        let rmws = self.change(book, &Owner::PLAIN, who, n);
+        meter.update(1 + rmws);
+    }
+
+    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        let rmws = self.change(book, who, &Owner::PLAIN, n);
+        meter.update(1 + rmws);
+        references(book).sub(n)
+    }
+
+    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+        let rmws = self.change(book, from, to, n);
+        meter.update(rmws);
+    }
+
+    fn references(&self, book: &impl Book) -> u64 {
+        references(book).get()
+    }
+
+    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
+        let all = references(book).get();
+        if book.order() == Order(0) {
+            return all == 1;
+        }
+        if all > book.order().pages() || head(book).load(Ordering::Relaxed) & SHARED != 0 {
+            return false;
+        }
+        let mut slots = Slots::lock(book);
+        let total = slots.total;
+        let its = slots.of(who).is_some_and(|slot| slot.count == total);
+        let exclusive = its && references(book).get() == total;
+        slots.unlock();
+        exclusive
+    }
+
+    fn owner(&self, _: &impl Book) -> Option<MmId> {
+        None
+    }
+}

@@ -1,0 +1,135 @@
+//! Sixteen bytes that are two atomic words or one.
+
+#[cfg(not(loom))]
+pub use portable_atomic::AtomicU128;
+#[cfg(not(loom))]
+pub use real::Words;
+#[cfg(loom)]
+pub use stand_in::{AtomicU128, Words};
+
+#[cfg(not(loom))]
+mod real {
+    use super::AtomicU128;
+    use crate::sync::{AtomicU64, Ordering};
+
+    /// 16 bytes of storage in a frame's metadata, for whoever keeps the account of the folio: two words, or one of 128 bits
+    /// over both. Which, is fixed while a folio lives; it may change only while nobody else can reach the folio. All bytes
+    /// zero is a valid value.
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct Words(AtomicU128);
+
+    // The low half comes first in memory.
+    const _: () = assert!(cfg!(target_endian = "little"));
+    const _: () = assert!(size_of::<Words>() == 16 && align_of::<Words>() == 16);
+    // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anybody else.
+    #[cfg(target_os = "none")]
+    const _: () = assert!(AtomicU128::is_always_lock_free());
+
+    impl Words {
+        /// The first eight bytes, bits 0..64 of [`Words::wide`].
+        #[inline]
+        pub fn lo(&self) -> &AtomicU64 {
+            self.half(0)
+        }
+        /// The last eight bytes, bits 64..128 of [`Words::wide`].
+        #[inline]
+        pub fn hi(&self) -> &AtomicU64 {
+            self.half(1)
+        }
+        /// All sixteen bytes as one word.
+        #[inline]
+        pub fn wide(&self) -> &AtomicU128 {
+            &self.0
+        }
+        /// Writes all sixteen bytes by two plain stores, while nobody else can reach the folio.
+        #[inline]
+        pub fn set_wide(&self, value: u128) {
+            self.lo().store(value as u64, Ordering::Relaxed);
+            self.hi().store((value >> 64) as u64, Ordering::Relaxed);
+        }
+        /// What a careless reader would see: the two halves, each at its own moment. For a mutant.
+        pub(crate) fn torn(&self) -> u128 {
+            let lo = self.lo().load(Ordering::Acquire);
+            let hi = self.hi().load(Ordering::Acquire);
+            u128::from(hi) << 64 | u128::from(lo)
+        }
+
+        #[inline]
+        #[allow(unsafe_code)]
+        fn half(&self, which: usize) -> &AtomicU64 {
+            // SAFETY: half 0 or 1 of 16 bytes that are valid, aligned and shared for as long as `self`; all accesses are atomic.
+            // Accesses of both widths do not race: the format is fixed while others can reach the folio (the type's contract).
+            unsafe { AtomicU64::from_ptr(self.0.as_ptr().cast::<u64>().add(which)) }
+        }
+    }
+}
+
+/// What loom can follow: it has no 128-bit atomic, so the wide word is a number under a lock, apart from the halves.
+#[cfg(loom)]
+mod stand_in {
+    use crate::sync::{AtomicU64, Ordering};
+    use loom::sync::Mutex;
+
+    /// A 128-bit word under a lock. The orderings are not looked at: every access is ordered after the last one.
+    #[derive(Debug, Default)]
+    pub struct AtomicU128(Mutex<u128>);
+
+    impl AtomicU128 {
+        fn change(&self, f: impl FnOnce(u128) -> u128) -> u128 {
+            let mut word = self.0.lock().unwrap();
+            let old = *word;
+            *word = f(old);
+            old
+        }
+        /// The value.
+        pub fn load(&self, _: Ordering) -> u128 {
+            self.change(|old| old)
+        }
+        /// Replaces the value.
+        pub fn store(&self, value: u128, _: Ordering) {
+            self.change(|_| value);
+        }
+        /// Adds; returns what was there.
+        pub fn fetch_add(&self, value: u128, _: Ordering) -> u128 {
+            self.change(|old| old.wrapping_add(value))
+        }
+        /// Subtracts; returns what was there.
+        pub fn fetch_sub(&self, value: u128, _: Ordering) -> u128 {
+            self.change(|old| old.wrapping_sub(value))
+        }
+    }
+
+    /// The stand-in for the sixteen bytes.
+    #[derive(Debug, Default)]
+    pub struct Words {
+        lo: AtomicU64,
+        hi: AtomicU64,
+        wide: AtomicU128,
+    }
+
+    impl Words {
+        /// The first half.
+        pub fn lo(&self) -> &AtomicU64 {
+            &self.lo
+        }
+        /// The second half.
+        pub fn hi(&self) -> &AtomicU64 {
+            &self.hi
+        }
+        /// The whole.
+        pub fn wide(&self) -> &AtomicU128 {
+            &self.wide
+        }
+        /// Replaces the whole.
+        pub fn set_wide(&self, value: u128) {
+            self.wide.store(value, Ordering::Relaxed);
+        }
+        /// The two halves of the wide word, each at its own moment.
+        pub(crate) fn torn(&self) -> u128 {
+            let lo = self.wide.load(Ordering::Acquire) as u64;
+            let hi = self.wide.load(Ordering::Acquire) >> 64;
+            hi << 64 | u128::from(lo)
+        }
+    }
+}

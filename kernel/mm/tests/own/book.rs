@@ -1,0 +1,38 @@
+//! A folio's words, in a vector.
+
+use mm::addr::Order;
+use mm::own::Book;
+use mm::sync::{Ordering, Words};
+
+/// The words of one folio. Only the first eight parts exist: no scheme has more.
+pub struct Sheet {
+    order: Order,
+    parts: Vec<Words>,
+}
+
+impl Sheet {
+    /// Of 2^order pages, with the plain count of a folio that nobody maps yet.
+    pub fn new(order: u8) -> Sheet {
+        let sheet = Sheet {
+            order: Order(order),
+            parts: (0..8.min(1 << order)).map(|_| Words::default()).collect(),
+        };
+        sheet.parts[0].lo().store(1, Ordering::Relaxed);
+        sheet
+    }
+    /// Whether every word is zero.
+    pub fn is_zero(&self) -> bool {
+        self.parts
+            .iter()
+            .all(|w| w.wide().load(Ordering::Relaxed) == 0)
+    }
+}
+
+impl Book for Sheet {
+    fn order(&self) -> Order {
+        self.order
+    }
+    fn words(&self, part: usize) -> &Words {
+        &self.parts[part]
+    }
+}

@@ -69,4 +69,7 @@ impl Account for Chosen<'_> {
     fn owner(&self, book: &impl Book) -> Option<MmId> {
         ask!(self, scheme => scheme.owner(book))
     }
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        ask!(self, scheme => scheme.agrees(book, held))
+    }
 }

@@ -45,4 +45,10 @@ impl Count<'_> {
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
+
+    /// Whether it is this number, or ran over.
+    pub fn agrees(&self, n: u64) -> bool {
+        let count = self.get();
+        count == n || count.leading_zeros() == 0
+    }
 }

@@ -42,7 +42,7 @@
 
 use super::count::Count;
 use super::seqcount::{Entry, Seqcount};
-use super::{Account, Book, Meter, MmId, Owner};
+use super::{Account, Book, Meter, MmId, Owner, sums};
 use crate::addr::Order;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -279,5 +279,20 @@ impl Account for Digits {
 
     fn owner(&self, _: &impl Book) -> Option<MmId> {
         None
+    }
+
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        let (all, mapped) = sums(held);
+        let shape = self.shape(book.order());
+        let sum = |i| {
+            let parts = held
+                .iter()
+                .map(|(who, n)| n.wrapping_mul(subid(shape, who, i)));
+            parts.fold(0, u64::wrapping_add)
+        };
+        references(book).agrees(all)
+            && (book.order() == Order(0)
+                || mapcount(book).load(Ordering::Relaxed) == mapped
+                    && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i)))
     }
 }

@@ -152,7 +152,7 @@ pub trait Account {
     /// `n` references of `from` become `to`'s.
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter);
 
-    /// How many references there are, plain ones included.
+    /// How many references there are, plain ones included. Exact up to 2^order; above, [`Unified`] may say too many.
     fn references(&self, book: &impl Book) -> u64;
 
     /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of its page tables. A scheme that
@@ -162,6 +162,17 @@ pub trait Account {
     /// The one address space that all references are mappings of, found without a candidate; `None` when there are several, or
     /// the scheme cannot tell.
     fn owner(&self, book: &impl Book) -> Option<MmId>;
+
+    /// Whether the words say just this: every holder, once each, with its references. For checks while nobody updates; a folio
+    /// that is kept for ever agrees with everything.
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool;
+}
+
+/// All references that are held, and how many of them are mappings.
+fn sums(held: &[(Owner, u64)]) -> (u64, u64) {
+    held.iter().fold((0, 0), |(all, mapped), (who, n)| {
+        (all + n, mapped + n * who.mapped())
+    })
 }
 
 #[cold]

@@ -8,7 +8,7 @@
 //! whoever asks and maps the folio is that MM.
 
 use super::count::Count;
-use super::{Account, Book, Meter, MmId, Owner};
+use super::{Account, Book, Meter, MmId, Owner, sums};
 use crate::addr::Order;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -106,5 +106,11 @@ impl Account for Total {
 
     fn owner(&self, _: &impl Book) -> Option<MmId> {
         None
+    }
+
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        let (all, mapped) = sums(held);
+        let total = || mapcount(book).load(Ordering::Relaxed) & !ADDED;
+        references(book).agrees(all) && (book.order() == Order(0) || total() == mapped)
     }
 }

@@ -15,7 +15,7 @@
 //! References are counted before a mapping comes and dropped after it is gone, as in [`super::Digits`].
 
 use super::count::Count;
-use super::{Account, Book, Meter, MmId, Owner};
+use super::{Account, Book, Meter, MmId, Owner, sums};
 use crate::addr::Order;
 use crate::sync::{self, AtomicU64, Ordering};
 
@@ -216,5 +216,21 @@ impl Account for TwoSlot {
 
     fn owner(&self, _: &impl Book) -> Option<MmId> {
         None
+    }
+
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        let (all, mapped) = sums(held);
+        if book.order() == Order(0) {
+            return references(book).agrees(all);
+        }
+        let slots = Slots::lock(book);
+        let total = slots.total;
+        let known = |slot: &Slot| {
+            let its = held.iter().find(|(who, _)| who.id == slot.id);
+            slot.count == 0 || its.is_some_and(|(_, n)| slot.count <= *n)
+        };
+        let agrees = slots.slots.iter().all(known);
+        slots.unlock();
+        agrees && total == mapped && references(book).agrees(all)
     }
 }

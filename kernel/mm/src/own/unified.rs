@@ -13,10 +13,10 @@
 //! | word | orders | digits | D_j | Q | R |
 //! |---|---|---|---|---|---|
 //! | u64, [`Words::lo`] | 0..=4 | 3 of 5 bits | 9 bits each | 16 | 21 |
-//! | u128, [`Words::wide`] | 5..=15 | 2 of 8 bits | 23 bits each | 32 | 50 |
+//! | u128, [`Words::wide`] | 5..=15 | 2 of 8 bits | 24 bits each | 40 | 40 |
 //!
-//! The fields hold what P = 2^order references can bring: D_j up to P times the largest digit, Q up to P times the largest
-//! |a|^2.
+//! The fields hold at least what P = 2^order references can bring: D_j up to P times the largest digit, Q up to P times the
+//! largest |a|^2. The wide word has room to spare, and Q has it, so that R is the number of references up to 13 millions of them.
 //!
 //! # Why it answers
 //! Take R <= P, so that no field overflows and all of them can be read. For any id
@@ -29,7 +29,8 @@
 //!
 //! Above P, carries run from D and Q upwards and can only make R larger, so "R > P: shared" stays right while R itself does not
 //! overflow, which takes (id bits + order + 1) bits. And sums do not forget: whatever happened above P, W is exact
-//! again once there are P references or fewer.
+//! again once there are P references or fewer. All MMs together cannot bring R to half of what it can hold; should anything
+//! else do (pins are not bounded), the folio is kept for ever, as one with R there: it reads as shared and is never freed.
 //!
 //! Sources: as an algorithm, this is Ganguly's test for a stream of one item (S. Ganguly, "Counting distinct items over update
 //! streams", 2007: 1-sparsity of non-negative streams); digits in convex position are from F. A. Behrend, "On sets of integers
@@ -77,8 +78,8 @@ pub const WIDE: Format = Format {
     bits: 128,
     digits: 2,
     digit: 8,
-    sum: 23,
-    squares: 32,
+    sum: 24,
+    squares: 40,
 };
 
 impl Format {
@@ -269,5 +270,13 @@ impl Account for Unified {
     fn owner(&self, book: &impl Book) -> Option<MmId> {
         let (word, format) = Unified::read(book);
         format.owner(word, book.order())
+    }
+
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        let (word, format) = Unified::read(book);
+        let weight = |(who, n): &(Owner, u64)| format.weight(who.id).wrapping_mul((*n).into());
+        let sum = held.iter().map(weight).fold(0, u128::wrapping_add);
+        let cut = u128::MAX >> (u128::BITS - format.bits);
+        word == sum & cut || word >> (format.bits - 1) != 0
     }
 }

@@ -76,6 +76,15 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn thaw(raw: u64) -> u64 {
+        if raw & SW_INVALID_LEAF == 0 {
+            raw | VALID
+        } else {
+            raw
+        }
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & VALID == 0 {
             if raw & SW_INVALID_LEAF == 0 {

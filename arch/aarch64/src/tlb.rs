@@ -101,13 +101,12 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
-    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
-        for (slot, raw) in slots(table)[index..].iter().zip(into) {
-            *raw = slot.load(Ordering::Relaxed);
-            if *raw != 0 {
-                // Both sides of the pair with `load`.
-                *raw = slot.swap(0, Ordering::AcqRel);
+        for slot in &slots(table)[index..index + n] {
+            // What is absent stays so while the space is locked: no write is needed.
+            if slot.load(Ordering::Relaxed) != 0 {
+                slot.fetch_and(!valid, Ordering::AcqRel);
                 found += 1;
             }
         }
@@ -115,15 +114,52 @@ impl PhysMem for Hardware {
         found
     }
     #[inline]
+    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
+        fence(Ordering::Release);
+        let mut found = 0;
+        let from = &slots(from.0)[from.1..][..n];
+        for (from, to) in from.iter().zip(&slots(to.0)[to.1..]) {
+            let raw = from.load(Ordering::Relaxed);
+            found += u32::from(raw != 0);
+            // After the fence: as in `store`.
+            to.store(if raw == 0 { 0 } else { f(raw) }, Ordering::Relaxed);
+            from.store(0, Ordering::Relaxed);
+        }
+        written(bits::NOT_GLOBAL);
+        found
+    }
+    #[inline]
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
+        let from = &slots(table)[index..][..into.len()];
+        let mut one = |slot: &AtomicU64, raw: &mut u64| {
+            *raw = slot.load(Ordering::Relaxed);
+            slot.store(0, Ordering::Relaxed);
+        };
+        // By eight: counting the rounds costs as much as an entry.
+        let ((from, from_rest), (into, into_rest)) =
+            (from.as_chunks::<8>(), into.as_chunks_mut::<8>());
+        for (from, into) in from.iter().zip(into) {
+            from.iter().zip(into).for_each(|(slot, raw)| one(slot, raw));
+        }
+        from_rest
+            .iter()
+            .zip(into_rest)
+            .for_each(|(slot, raw)| one(slot, raw));
+    }
+    #[inline]
     fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
         fence(Ordering::Release);
-        for (slot, raw) in slots(table)[index..].iter().zip(from) {
-            if *raw != 0 {
-                icache::before_mapping(*raw);
-                // After the fence: as in `store`.
-                slot.store(*raw, Ordering::Relaxed);
-            }
+        let to = &slots(table)[index..][..from.len()];
+        // After the fence: as in `store`.
+        let one = |slot: &AtomicU64, raw: &u64| slot.store(*raw, Ordering::Relaxed);
+        let ((to, to_rest), (from, from_rest)) = (to.as_chunks::<8>(), from.as_chunks::<8>());
+        for (to, from) in to.iter().zip(from) {
+            to.iter().zip(from).for_each(|(slot, raw)| one(slot, raw));
         }
+        to_rest
+            .iter()
+            .zip(from_rest)
+            .for_each(|(slot, raw)| one(slot, raw));
         written(bits::NOT_GLOBAL);
     }
     #[inline]

@@ -4,7 +4,7 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtRange};
+use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::mutant::{self, Mutant};
 use mm::space::Advice;
@@ -20,6 +20,8 @@ const HUGE: u64 = 512;
 /// What the checks say of a missing break-before-make.
 const LIVE: &str = "break-before-make";
 const FLUSH: &str = "missed flush";
+/// And of memory that is at its new place too early.
+const TWICE: &str = "two places";
 
 /// A machine whose folios have this order, and a process that has written each page of an area there.
 fn written<F: PteFormat>(order: u8, pages: u64, hardware_ad: bool) -> (World<F>, Process<F>) {
@@ -108,6 +110,14 @@ fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
     p.protect(page(first), pages * PAGE_SIZE, RW).unwrap();
 }
 
+fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
+    let len = pages * PAGE_SIZE;
+    assert_eq!(
+        p.remap(page(first), len, len, true, false, Some(to)),
+        Ok(to)
+    );
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -123,16 +133,21 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
                 w.store(0, p, page(5), 1).unwrap();
                 drop(child);
             }),
+            blocks(uniform, |_, p| move_to(p, 5, BLOCK, page(1013))),
         ],
         Mutant::FoldMisaligned => vec![Case {
             // 32 pages of one folio, and a block's worth of them lies one page off.
             order: 5,
             ..blocks("misaligned block", |_, p| {
-                let len = 2 * BLOCK * PAGE_SIZE;
-                p.remap(AT, len, len, true, false, Some(page(1001)))
-                    .unwrap();
+                // Entries on their way are folded by other code: this is for those at rest.
+                move_to(p, 0, 2 * BLOCK, page(1001));
+                read_only(p, 1001, BLOCK);
+                writable(p, 1001, BLOCK);
             })
         }],
+        Mutant::MoveFolded => vec![blocks("misaligned block", |_, p| {
+            move_to(p, 0, 2 * BLOCK, page(1001));
+        })],
         // The rights of one half come to be those of the other.
         Mutant::FoldNonUniform => vec![blocks(area, |_, p| read_only(p, 0, BLOCK / 2))],
         Mutant::FoldAcrossFolios => vec![Case {
@@ -239,9 +254,17 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
                 p.advise(AT, BLOCK * PAGE_SIZE, Advice::DontNeed).unwrap()
             }),
         ],
-        Mutant::KeepPointers => vec![blocks(FLUSH, |_, p| {
-            p.unmap(AT, 2 * BLOCK * PAGE_SIZE).unwrap();
-        })],
+        Mutant::KeepPointers => vec![
+            blocks(FLUSH, |_, p| {
+                p.unmap(AT, 2 * BLOCK * PAGE_SIZE).unwrap();
+            }),
+            blocks(FLUSH, |_, p| move_to(p, 0, 2 * BLOCK, page(5000))),
+        ],
+        Mutant::MoveWithoutFlush => vec![
+            blocks(TWICE, |_, p| move_to(p, 0, 2 * BLOCK, page(1000))),
+            blocks(TWICE, |_, p| move_to(p, 3, BLOCK, page(2000))),
+            huge(TWICE, |_, p| move_to(p, 0, HUGE, page(10 * HUGE))),
+        ],
         _ => Vec::new(),
     }
 }

@@ -46,6 +46,15 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn thaw(raw: u64) -> u64 {
+        if raw & NO_ACCESS == 0 {
+            raw | PRESENT
+        } else {
+            raw
+        }
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & (PRESENT | NO_ACCESS) == 0 {
             return Entry::Absent;

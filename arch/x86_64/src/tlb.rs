@@ -4,7 +4,7 @@ use crate::boot::physical;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb, agreeing};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
@@ -101,26 +101,38 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
-    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
-        for (entry, raw) in entries(table)[index..].iter().zip(into) {
-            *raw = entry.load(Ordering::Relaxed);
-            if *raw != 0 {
-                // As in `swap`.
-                *raw = entry.swap(0, Ordering::AcqRel);
+        for entry in &entries(table)[index..index + n] {
+            // What is absent stays so while the space is locked: no write is needed.
+            if entry.load(Ordering::Relaxed) != 0 {
+                entry.fetch_and(!valid, Ordering::AcqRel);
                 found += 1;
             }
         }
         found
     }
     #[inline]
-    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
-        for (entry, raw) in entries(table)[index..].iter().zip(from) {
-            if *raw != 0 {
-                // As in `store`.
-                entry.store(*raw, Ordering::Release);
-            }
+    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
+        let mut found = 0;
+        let mut one = |from: &AtomicU64, to: &AtomicU64| {
+            let raw = from.load(Ordering::Relaxed);
+            found += u32::from(raw != 0);
+            // As in `store`.
+            to.store(if raw == 0 { 0 } else { f(raw) }, Ordering::Release);
+            from.store(0, Ordering::Relaxed);
+        };
+        let (from, to) = (&entries(from.0)[from.1..][..n], &entries(to.0)[to.1..][..n]);
+        // By eight: counting the rounds costs as much as an entry.
+        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
+        for (from, to) in from.iter().zip(to) {
+            from.iter().zip(to).for_each(|(from, to)| one(from, to));
         }
+        from_rest
+            .iter()
+            .zip(to_rest)
+            .for_each(|(from, to)| one(from, to));
+        found
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {

@@ -110,6 +110,10 @@ pub trait PteFormat: Send + Sync + 'static {
     const NEXT_FRAME: u64 = PAGE_SIZE;
     /// The bits by which entries that are alike may differ because of how they were used or folded: accessed, dirty, contiguous.
     fn loose_bits(raw: u64) -> u64;
+    /// Without it the hardware looks at no other bit of an entry.
+    const VALID: u64 = 1;
+    /// An entry (not zero) as it was before [`Self::VALID`] was cleared to hide it from the walker.
+    fn thaw(raw: u64) -> u64;
     /// Reads the bits of an entry that stands in a table of `level`.
     fn decode(raw: u64, level: Level) -> Entry;
     /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
@@ -117,6 +121,9 @@ pub trait PteFormat: Send + Sync + 'static {
     /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
     fn table(pfn: Pfn) -> u64;
 }
+
+/// A table and the index of an entry.
+pub type Place = (Pfn, usize);
 
 /// Access to physical memory that the memory manager owns: page tables and folios. Everything goes by frame, so
 /// nothing here can touch memory the kernel lives in. Ordering: see each function.
@@ -139,21 +146,47 @@ pub trait PhysMem: Send + Sync + 'static {
         let entries = (index..index + n).map(|index| self.load(table, index));
         agreeing(entries, raw, step, mask)
     }
-    /// Makes the entries from `index` on absent, each as [`Self::swap`] does, and returns what they were in `into` and how many
-    /// of them were not zero.
-    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
+    /// Hides `n` entries from `index` on from the walker: clears `valid` in each that is not zero, in one step, so that no bit
+    /// that the walker sets is lost. Returns how many were not zero.
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
-        for (i, raw) in into.iter_mut().enumerate() {
-            // What is absent stays so while the space is locked: no write is needed.
-            *raw = self.load(table, index + i);
-            if *raw != 0 {
-                *raw = self.swap(table, index + i, 0);
+        for index in index..index + n {
+            let mut raw = self.load(table, index);
+            found += u32::from(raw != 0);
+            while raw & valid != 0 {
+                match self.compare_exchange(table, index, raw, raw & !valid) {
+                    Ok(()) => break,
+                    Err(now) => raw = now,
+                }
+            }
+        }
+        found
+    }
+    /// Moves `n` entries that no CPU walks over as many absent ones, each changed by `f` unless it is zero; as
+    /// [`Self::store`], in any order. Where they were is zero. Returns how many were not.
+    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
+        let mut found = 0;
+        for i in 0..n {
+            let raw = self.load(from.0, from.1 + i);
+            if raw != 0 {
+                self.store(from.0, from.1 + i, 0);
+                self.store(to.0, to.1 + i, f(raw));
                 found += 1;
             }
         }
         found
     }
-    /// Writes the entries from `index` on, but for those that are zero in `from`; as [`Self::store`], in any order.
+    /// Takes the entries from `index` on, which no CPU walks: what they were is in `into`, and they are zero.
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
+        for (i, raw) in into.iter_mut().enumerate() {
+            *raw = self.load(table, index + i);
+            if *raw != 0 {
+                self.store(table, index + i, 0);
+            }
+        }
+    }
+    /// Writes the entries from `index` on, which are absent; as [`Self::store`], in any order. What user mode may execute was
+    /// mapped for it before.
     fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
         for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
             self.store(table, index + i, *raw);

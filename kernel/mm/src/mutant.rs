@@ -54,6 +54,10 @@ mutants! {
     CopyWithoutFlush,
     /// The ownership word of a large folio is read in two halves.
     TornRead,
+    /// What is moved is written at its new place while the old one may still be used.
+    MoveWithoutFlush,
+    /// Blocks that are moved stay folded, however the places are aligned.
+    MoveFolded,
 }
 
 #[cfg(feature = "mutants")]

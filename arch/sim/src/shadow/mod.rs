@@ -2,7 +2,7 @@
 //!
 //! TLBs hold what chance gives them; the shadow holds what they *may* hold, so a broken rule is found the first time that the
 //! code breaks it. Checked at each write of an entry: arm64's break-before-make, a misaligned contiguous block, one whose
-//! frames or memory types do not agree. Checked at rest ([`Sim::settle`]): missed flushes, blocks that are not uniform, accessed
+//! frames or memory types do not agree, memory that is writable at one place while a CPU may still reach it at another. Checked at rest ([`Sim::settle`]): missed flushes, blocks that are not uniform, accessed
 //! and dirty bits that are gone.
 
 mod rest;
@@ -13,7 +13,7 @@ use crate::machine::Sim;
 use crate::tlb::Flush;
 use mm::addr::{Order, Pfn, VirtAddr};
 use mm::arch::{Asid, Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
-use stale::Stale;
+use stale::{Renewed, Stale};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use used::Used;
@@ -88,6 +88,8 @@ pub struct Shadow {
     roots: HashMap<Pfn, Root>,
     places: HashMap<Pfn, Place>,
     stale: Stale,
+    /// Frames that got new contents and were not unmapped since: what CPUs hold of them is of the old ones.
+    renewed: Renewed,
     used: Used,
 }
 
@@ -100,6 +102,7 @@ impl Shadow {
                 self.stale.forget(pfn);
             }
             self.used.renew(pfn);
+            self.renewed.insert(pfn);
         }
     }
     pub fn flush_range(&mut self, asid: Asid, flush: Flush) {
@@ -185,6 +188,9 @@ impl<F: PteFormat> Sim<F> {
             return;
         }
         let cpus = shadow.cpus(place.root);
+        if let What::Leaf(pfn, _) = old {
+            shadow.renewed.remove(&pfn);
+        }
         shadow.stale.push(place.slot(index), old, cpus);
         if let What::Table(child) = old {
             let below = place.below(index);
@@ -213,6 +219,13 @@ impl<F: PteFormat> Sim<F> {
                 slot.va(),
                 held.level,
                 held.va()
+            ));
+        }
+        if let Some(other) = shadow.stale.elsewhere(slot, new, &shadow.renewed) {
+            return Err(format!(
+                "two places: {:?} comes to say {new:?} while a CPU may reach it at {:?}",
+                slot.va(),
+                other.va()
             ));
         }
         match new {

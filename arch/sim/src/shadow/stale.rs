@@ -4,7 +4,7 @@ use super::{Slot, What};
 use crate::tlb::Flush;
 use mm::addr::Pfn;
 use mm::arch::{Attrs, Level};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Something that CPUs may hold.
 struct Held {
@@ -15,6 +15,9 @@ struct Held {
 
 #[derive(Default)]
 pub struct Stale(BTreeMap<Slot, Vec<Held>>);
+
+/// What was at a place and what comes to be there are two things when the frame got new contents between.
+pub(super) type Renewed = HashSet<Pfn>;
 
 impl Stale {
     pub(super) fn push(&mut self, slot: Slot, what: What, cpus: u64) {
@@ -44,6 +47,26 @@ impl Stale {
             What::Leaf(pfn, attrs) => self.neighbour(slot, pfn, attrs, span),
             _ => None,
         })
+    }
+    /// Another place of the root by which a CPU may still reach frames that come to be writable at `slot`.
+    pub(super) fn elsewhere(&self, slot: Slot, new: What, renewed: &Renewed) -> Option<Slot> {
+        let What::Leaf(pfn, attrs) = new else {
+            return None;
+        };
+        if self.0.is_empty() || !attrs.contains(Attrs::WRITE) || renewed.contains(&pfn) {
+            return None;
+        }
+        let frames = |pfn: Pfn, level: Level| pfn.0..pfn.0 + level.order().pages();
+        let new = frames(pfn, slot.level);
+        let reaches = |(other, what): &(Slot, What)| match *what {
+            What::Leaf(old, _) => {
+                let old = frames(old, other.level);
+                let same = other.va() == slot.va() || other.level != slot.level;
+                !same && old.start < new.end && new.start < old.end
+            }
+            _ => false,
+        };
+        self.of(slot.root).find(reaches).map(|(other, _)| other)
     }
     fn find(&self, slot: Slot, wrong: impl Fn(What) -> bool) -> Option<(Slot, What)> {
         let held = self.0.get(&slot)?.iter().find(|h| wrong(h.what))?;

@@ -1,5 +1,5 @@
 //! arm64's contiguous bit on PTEs: 16 aligned entries of one folio that the TLB may hold as one translation of 64 KiB. Only
-//! this file sets or clears [`Attrs::CONTIG`], and nobody outside `table/` sees it. Where the format has no such bit all of
+//! this file and `contpte/` set or clear [`Attrs::CONTIG`], and nobody outside `table/` sees it. Where the format has no such bit all of
 //! it compiles to nothing.
 //!
 //! # What a folded block is
@@ -37,9 +37,13 @@
 //! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked in one alone, the others would
 //!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
 
+mod carry;
+
+pub(super) use carry::{fold_carried, unfold_carried};
+
 use super::entry;
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -201,6 +205,26 @@ pub(super) fn unfold_ends<M: Machine>(
     }
 }
 
+/// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly and that are complete now:
+/// after entries came there.
+#[inline]
+pub(super) fn fold_ends<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    part: VirtRange,
+    gather: &mut Gather<'_, M>,
+) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
+    }
+    if !part.start.is_aligned(bytes::<M>()) {
+        fold(mm, table, part.start, gather);
+    }
+    if !part.end.is_aligned(bytes::<M>()) {
+        fold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
+    }
+}
+
 /// Folds every block that `part` (not empty, within one PTE table) touches and that is complete now.
 #[inline]
 pub(super) fn fold_range<M: Machine>(
@@ -214,32 +238,6 @@ pub(super) fn fold_range<M: Machine>(
     }
     for va in blocks::<M>(part) {
         fold(mm, table, va, gather);
-    }
-}
-
-/// Prepares entries that were taken out from `from` on for their new place `to`: folded blocks, which are whole, stay so where
-/// both places are aligned alike, and become plain entries elsewhere, used as any of the block was.
-#[inline]
-pub(super) fn carry<M: Machine>(taken: &mut [u64], from: VirtAddr, to: VirtAddr) {
-    if M::Pte::CONTIG_ORDER.is_none() || (from.0 ^ to.0) & (bytes::<M>() - 1) == 0 {
-        return;
-    }
-    let leaf = |raw: u64| match M::Pte::decode(raw, Level::Pte) {
-        Entry::Leaf { pfn, attrs } if folded::<M>(attrs) => Some((pfn, attrs)),
-        _ => None,
-    };
-    let first = (span::<M>() - Level::Pte.index(from) % span::<M>()) % span::<M>();
-    let first = first.min(taken.len());
-    for block in taken[first..].chunks_exact_mut(span::<M>()) {
-        let used = block
-            .iter()
-            .filter_map(|raw| leaf(*raw))
-            .fold(Attrs::empty(), |used, (_, attrs)| used | attrs & USED);
-        for raw in block {
-            if let Some((pfn, attrs)) = leaf(*raw) {
-                *raw = M::Pte::leaf(pfn, (attrs - Attrs::CONTIG) | used, Level::Pte);
-            }
-        }
     }
 }
 

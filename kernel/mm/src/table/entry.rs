@@ -1,7 +1,7 @@
 //! Raw entries: decoded on the way out, encoded on the way in. With [`super::contpte`] the only file that handles bits.
 
 use crate::addr::Pfn;
-use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Place, PteFormat};
 use crate::frame::Mm;
 
 /// Reads an entry.
@@ -152,15 +152,47 @@ pub fn take_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pf
     take_leaf_at(mm, (table, index, Level::Pte))
 }
 
-/// Makes a row of entries absent, whatever they are, and returns what they were, walker's last bits included, and how many
-/// were not absent.
+/// Hides a row of entries, leaves or tables, from the walker; its last bits stay in them. Returns how many are not absent.
 #[inline]
-pub fn take_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, into: &mut [u64]) -> u32 {
-    mm.machine().mem().take_run(table, index, into)
+pub fn freeze_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize) -> u32 {
+    let memory = mm.machine().mem();
+    memory.freeze_run(table, index, n, M::Pte::VALID)
+}
+/// Reads an entry that may have been frozen, as it was before.
+#[inline]
+pub fn read_frozen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, level: Level) -> Entry {
+    match mm.machine().mem().load(table, index) {
+        0 => Entry::Absent,
+        raw => M::Pte::decode(M::Pte::thaw(raw), level),
+    }
+}
+/// Whether a table's entry is frozen, or a leaf that nobody may use.
+#[inline]
+pub fn is_frozen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> bool {
+    mm.machine().mem().load(table, index) & M::Pte::VALID == 0
+}
+/// Moves a row of entries that no CPU walks over absent ones, thawed when they were `frozen`; returns how many there were.
+#[inline]
+pub fn move_run<M: Machine>(mm: &Mm<M>, from: Place, to: Place, n: usize, frozen: bool) -> u32 {
+    let memory = mm.machine().mem();
+    if frozen {
+        memory.move_run(from, to, n, M::Pte::thaw)
+    } else {
+        memory.move_run(from, to, n, |raw| raw)
+    }
+}
+/// Takes a row of entries that no CPU walks, thawed when they were `frozen`.
+#[inline]
+pub fn take_run<M: Machine>(mm: &Mm<M>, (table, index): Place, into: &mut [u64], frozen: bool) {
+    mm.machine().mem().take_run(table, index, into);
+    if frozen {
+        let thaw = |raw: &mut u64| *raw = M::Pte::thaw(*raw);
+        into.iter_mut().filter(|raw| **raw != 0).for_each(thaw);
+    }
 }
 /// Writes a row of entries that [`take_run`] took over absent ones.
 #[inline]
-pub fn put_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, from: &[u64]) {
+pub fn put_run<M: Machine>(mm: &Mm<M>, (table, index): Place, from: &[u64]) {
     mm.machine().mem().put_run(table, index, from);
 }
 

@@ -1,22 +1,30 @@
 //! Moving entries to another address (mremap): the pages stay where they are, and so do the tables where both places are
 //! aligned alike. Seed 003: a table that moves costs as much as a page that moves.
 //!
-//! The range is cut into *stretches*: entries of one table that go, at the same distance, to one other table of the same level.
-//! A stretch is at the highest level that the alignment of both places, what is left, and the switch `move=` allow. Its entries
-//! are made absent, then flushed, and then written at the new place: nobody can use both places at once. The account of no
-//! folio changes.
+//! ```text
+//!   prepare   make the target's tables; split the PMD leaves that cannot stay whole      may fail, and then nothing has changed
+//!   freeze    hide the largest entries that the range covers from the walker             where they stand: nothing is copied yet
+//!   flush     once                                                                       now nobody can use the old place
+//!   carry     write the entries at the new place, by the largest steps that may be taken; tables that are left empty go
+//! ```
+//! What was frozen is out of every CPU's reach after the flush, with all that is below: a table is emptied by plain loads
+//! and stores, whatever the size of the steps. How large they are, is up to the alignment of both places, the length and the
+//! switch `move=`. The account of no folio changes.
+//!
+//! A table that several spaces share would be unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
+//! whole it stays shared, as nothing in it depends on where it hangs.
 
 use super::walk::table_at;
 use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, zap_range};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Moves everything that is mapped in `from` to `to ..`, where nothing is. All tables that are needed are made first, so it
-/// either fails with nothing changed or does everything. Tables of `from` that became empty go too. No PMD leaf crosses an
-/// end of the range; one that cannot stay one is split.
+/// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All tables that are needed are made
+/// first, so it either fails with nothing changed or does everything. Tables of `from` that became empty go too.
 pub fn move_range<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -29,17 +37,58 @@ pub fn move_range<M: Machine>(
         to,
         largest: mm.switches().move_level(),
     };
-    let prepared = plan.prepare(mm, space, gather);
-    // After a failure nothing is mapped in the target: this takes back the tables.
-    let emptied = match prepared {
-        Ok(()) => {
-            plan.carry(mm, space, gather);
-            from
+    let top = (space.root, Level::Pgd);
+    if let Err(OutOfMemory) = plan.prepare(mm, space, top, from, gather) {
+        // Nothing is mapped in the target: this takes back the tables.
+        let range = VirtRange {
+            start: to,
+            end: plan.target(from.end),
+        };
+        zap_range(mm, space, range, gather, &mut Zap::default());
+        return Err(OutOfMemory);
+    }
+    plan.freeze(mm, top, from, gather);
+    if !mutant::on(Mutant::MoveWithoutFlush) {
+        gather.flush();
+    }
+    plan.carry(mm, space, top, (from, true), gather);
+    if plan.shares_a_table() {
+        zap_range(mm, space, from, gather, &mut Zap::default());
+    }
+    Ok(())
+}
+
+/// Entries of one table: `n` that are covered whole, or the part of one that ends at `end`.
+struct Piece {
+    at: VirtAddr,
+    n: usize,
+    end: VirtAddr,
+}
+
+/// The first piece of `part`, which lies in one table: as many entries as it covers whole, if `whole` ones are wanted.
+#[inline]
+fn piece(level: Level, part: VirtRange, whole: bool) -> Piece {
+    let (at, bytes) = (part.start, level.bytes());
+    let n = (part.end - at) >> level.shift();
+    if whole && n > 0 && at.is_aligned(bytes) {
+        let end = at + (n << level.shift());
+        return Piece {
+            at,
+            n: n as usize,
+            end,
+        };
+    }
+    let end = VirtAddr((at.0 | (bytes - 1)) + 1).min(part.end);
+    Piece { at, n: 0, end }
+}
+
+impl Piece {
+    fn range(&self) -> VirtRange {
+        VirtRange {
+            start: self.at,
+            end: self.end,
         }
-        Err(OutOfMemory) => plan.target_of(from),
-    };
-    zap_range(mm, space, emptied, gather, &mut Zap::default());
-    prepared
+    }
 }
 
 /// One move.
@@ -50,194 +99,216 @@ struct Plan {
     largest: Level,
 }
 
-/// Entries of one table.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    at: VirtAddr,
-    level: Level,
-    table: Pfn,
-    n: usize,
-}
-
-impl Stretch {
-    fn end(&self) -> VirtAddr {
-        self.at + self.n as u64 * self.level.bytes()
-    }
-}
-
 impl Plan {
+    #[inline]
     fn target(&self, va: VirtAddr) -> VirtAddr {
         self.to + (va - self.from.start)
     }
-    fn target_of(&self, range: VirtRange) -> VirtRange {
-        VirtRange {
-            start: self.target(range.start),
-            end: self.target(range.end),
+
+    /// The first piece of `part`: as many whole entries as go to one table, where entries of `level` may be moved whole.
+    #[inline]
+    fn piece(&self, level: Level, part: VirtRange) -> Piece {
+        let alike = (self.from.start.0 ^ self.to.0) & (level.bytes() - 1) == 0;
+        let mut piece = piece(level, part, alike && level <= self.largest);
+        let room = TABLE_ENTRIES - level.index(self.target(piece.at));
+        if piece.n > room {
+            (piece.n, piece.end) = (room, piece.at + ((room as u64) << level.shift()));
         }
+        piece
     }
 
-    /// Whether an entry of `level` for `at` may be moved whole.
-    fn fits(&self, at: VirtAddr, level: Level) -> bool {
-        level <= self.largest
-            && (at.0 | self.target(at).0) & (level.bytes() - 1) == 0
-            && self.from.end - at >= level.bytes()
-    }
-
-    /// The next stretch from `at` on; `Err` says from where to look again, when nothing is mapped there.
-    fn stretch<M: Machine>(
-        &self,
-        mm: &Mm<M>,
-        space: &PageTable,
-        at: VirtAddr,
-    ) -> Result<Stretch, VirtAddr> {
-        let (mut table, mut level) = (space.root, Level::Pgd);
-        loop {
-            let found = entry::read(mm, table, level.index(at), level);
-            if found == Entry::Absent {
-                let next = at.align_down(level.bytes()).0.saturating_add(level.bytes());
-                return Err(VirtAddr(next).min(self.from.end));
-            }
-            let whole = self.fits(at, level) && self.is_free(mm, space, at, level);
-            match (found, level.lower()) {
-                (Entry::Table(next), Some(lower)) if !whole => (table, level) = (next, lower),
-                _ => return Ok(self.widest(at, level, table)),
-            }
-        }
-    }
-
-    /// Whether nothing stands at the target's entry: a table there, though empty, is used as it is.
-    fn is_free<M: Machine>(
-        &self,
-        mm: &Mm<M>,
-        space: &PageTable,
-        at: VirtAddr,
-        level: Level,
-    ) -> bool {
-        let to = self.target(at);
-        let absent = |table| entry::is_absent(mm, table, level.index(to));
-        level == Level::Pte || table_at(mm, space, to, level).is_none_or(absent)
-    }
-
-    /// As many entries as one source table, one target table and the range have.
-    fn widest(&self, at: VirtAddr, level: Level, table: Pfn) -> Stretch {
-        let room = |va: VirtAddr| TABLE_ENTRIES - level.index(va);
-        let left = (self.from.end - at) >> level.shift();
-        let n = room(at)
-            .min(room(self.target(at)))
-            .min(left.max(1) as usize);
-        Stretch {
-            at,
-            level,
-            table,
-            n,
-        }
-    }
-
-    /// Makes the target's tables and splits the PMD leaves that do not stay whole.
+    /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
     fn prepare<M: Machine>(
         &self,
         mm: &Mm<M>,
         space: &mut PageTable,
+        (table, level): (Pfn, Level),
+        part: VirtRange,
         gather: &mut Gather<'_, M>,
     ) -> Result<(), OutOfMemory> {
-        let mut at = self.from.start;
-        while at < self.from.end {
-            match self.stretch(mm, space, at) {
-                Err(next) => at = next,
-                Ok(stretch) if stretch.level > Level::Pte && !self.fits(at, stretch.level) => {
-                    split_leaf(mm, space, at, gather)?;
+        let mut left = part;
+        while !left.is_empty() {
+            let piece = self.piece(level, left);
+            left.start = piece.end;
+            let index = level.index(piece.at);
+            if piece.n > 0 {
+                self.clear_target(mm, space, level, &piece, gather);
+                if entry::absent(mm, table, index, piece.n) < piece.n {
+                    Cursor::new(mm, space, self.target(piece.at)).prepare(level)?;
                 }
-                Ok(stretch) => {
-                    Cursor::new(mm, space, self.target(at)).prepare(stretch.level)?;
-                    let target = self.target_table(mm, space, stretch);
-                    at = self.cut(mm, stretch, target).end();
-                }
+                continue;
+            }
+            let mut found = entry::read(mm, table, index, level);
+            if matches!(found, Entry::Leaf { .. }) {
+                split_leaf(mm, space, piece.at, gather)?;
+                found = entry::read(mm, table, index, level);
+            }
+            if let (Entry::Table(child), Some(lower)) = (found, level.lower()) {
+                self.prepare(mm, space, (child, lower), piece.range(), gather)?;
             }
         }
         Ok(())
     }
 
-    /// The table that a stretch goes to, which was made before.
-    fn target_table<M: Machine>(&self, mm: &Mm<M>, space: &PageTable, stretch: Stretch) -> Pfn {
-        table_at(mm, space, self.target(stretch.at), stretch.level)
-            .expect("the target's tables are made before anything moves")
-    }
-
-    /// The stretch up to the first entry that does not fit: above the PTEs, one whose target is a table goes down a level.
-    fn cut<M: Machine>(&self, mm: &Mm<M>, mut stretch: Stretch, target: Pfn) -> Stretch {
-        if stretch.level > Level::Pte {
-            let first = stretch.level.index(self.target(stretch.at));
-            let free = |i: &usize| entry::is_absent(mm, target, first + i);
-            stretch.n = 1 + (1..stretch.n).take_while(free).count();
+    /// Takes out the tables that stand where entries of a piece go: nothing is in them, a fault made them which then failed.
+    fn clear_target<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &mut PageTable,
+        level: Level,
+        piece: &Piece,
+        gather: &mut Gather<'_, M>,
+    ) {
+        let (start, end) = (self.target(piece.at), self.target(piece.end));
+        if level > Level::Pte
+            && let Some(table) = table_at(mm, space, start, level)
+            && entry::absent(mm, table, level.index(start), piece.n) < piece.n
+        {
+            let range = VirtRange { start, end };
+            zap_range(mm, space, range, gather, &mut Zap::default());
         }
-        stretch
     }
 
-    /// Moves all stretches.
-    fn carry<M: Machine>(&self, mm: &Mm<M>, space: &mut PageTable, gather: &mut Gather<'_, M>) {
-        let mut at = self.from.start;
-        while at < self.from.end {
-            match self.stretch(mm, space, at) {
-                Err(next) => at = next,
-                Ok(stretch) => {
-                    let target = self.target_table(mm, space, stretch);
-                    let stretch = self.cut(mm, stretch, target);
-                    self.carry_stretch(mm, stretch, target, gather);
-                    at = stretch.end();
+    /// Hides everything in `part` of a table from the walker, by the largest entries that it covers; the gather owes the flush.
+    /// Returns whether nothing else is in the table: then what points to it is hidden too, unless the target lies there.
+    fn freeze<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        (table, level): (Pfn, Level),
+        part: VirtRange,
+        gather: &mut Gather<'_, M>,
+    ) -> bool {
+        let (mut frozen, mut left) = (0, part);
+        if level == Level::Pte {
+            contpte::unfold_ends(mm, table, part, gather);
+        }
+        while !left.is_empty() {
+            let piece = piece(level, left, true);
+            left.start = piece.end;
+            let index = level.index(piece.at);
+            if piece.n > 0 {
+                let n = entry::freeze_run(mm, table, index, piece.n);
+                if n > 0 {
+                    gather.moved(piece.range(), level);
+                }
+                frozen += n;
+            } else if let (Entry::Table(child), Some(lower)) =
+                (entry::read(mm, table, index, level), level.lower())
+                && self.freeze(mm, (child, lower), piece.range(), gather)
+                && !self.comes_under(piece.at, level)
+            {
+                frozen += entry::freeze_run(mm, table, index, 1);
+                gather.unhooked(piece.at, lower);
+            }
+        }
+        mm.count(Event::EntryWrites, u64::from(frozen));
+        frozen == mm.frames().get(table).live()
+    }
+
+    /// Whether a table of PTEs or PMDs may hold entries of both places: then it was not hidden, and may be empty in the end.
+    fn shares_a_table(&self) -> bool {
+        let ends = [self.from.start, VirtAddr(self.from.end.0 - 1)];
+        ends.iter().any(|end| self.comes_under(*end, Level::Pud))
+    }
+
+    /// Whether something may come to stand under the entry of `level` for `va`.
+    fn comes_under(&self, va: VirtAddr, level: Level) -> bool {
+        let start = va.align_down(level.bytes());
+        let last = VirtAddr(self.target(self.from.end).0 - 1);
+        (self.to.align_down(level.bytes())..=last.align_down(level.bytes())).contains(&start)
+    }
+
+    /// Moves what is in `part` of a table. It was frozen where it stands if it is `frozen`, else with what points to the table.
+    fn carry<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &mut PageTable,
+        (table, level): (Pfn, Level),
+        (part, frozen): (VirtRange, bool),
+        gather: &mut Gather<'_, M>,
+    ) {
+        if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
+            return self.carry_blocks(mm, space, table, (part, frozen), gather);
+        }
+        let mut left = part;
+        while !left.is_empty() {
+            let piece = self.piece(level, left);
+            left.start = piece.end;
+            let index = level.index(piece.at);
+            if piece.n > 0 {
+                let to = self.target(piece.at);
+                let Some(target) = table_at(mm, space, to, level) else {
+                    debug_assert!(entry::absent(mm, table, index, piece.n) == piece.n);
+                    continue;
+                };
+                let to = (target, level.index(to));
+                let moved = entry::move_run(mm, (table, index), to, piece.n, frozen);
+                count(mm, table, target, moved);
+            } else if let (Entry::Table(child), Some(lower)) =
+                (entry::read_frozen(mm, table, index, level), level.lower())
+            {
+                let range = piece.range();
+                let inside = range.len() < level.bytes();
+                self.carry(mm, space, (child, lower), (range, inside), gather);
+                // What was not hidden waits: what comes there may come later.
+                let hidden = !frozen || entry::is_frozen(mm, table, index);
+                if hidden && mm.frames().get(child).live() == 0 {
+                    entry::clear(mm, table, index);
+                    add_live(mm, table, u32::MAX);
+                    space.pages -= 1;
+                    gather.dead_table(child);
                 }
             }
         }
     }
 
-    fn carry_stretch<M: Machine>(
+    /// The same for a table of PTEs, where they may be in blocks: these are what they must be at the new place.
+    fn carry_blocks<M: Machine>(
         &self,
         mm: &Mm<M>,
-        stretch: Stretch,
-        target: Pfn,
+        space: &PageTable,
+        table: Pfn,
+        (part, frozen): (VirtRange, bool),
         gather: &mut Gather<'_, M>,
     ) {
-        let Stretch {
-            at,
-            level,
-            table,
-            n,
-        } = stretch;
-        let (from, to) = (
-            VirtRange {
-                start: at,
-                end: stretch.end(),
-            },
-            self.target(at),
-        );
-        if level == Level::Pte {
-            contpte::unfold_ends(mm, table, from, gather);
-        }
         let mut taken = [0; TABLE_ENTRIES];
-        let taken = &mut taken[..n];
-        let moved = entry::take_run(mm, table, level.index(at), taken);
-        if moved == 0 {
-            return;
-        }
-        gather.moved(from, level);
-        gather.flush();
-        if level == Level::Pte {
-            contpte::carry::<M>(taken, at, to);
-        }
-        entry::put_run(mm, target, level.index(to), taken);
-        let live = |table: Pfn, n: u32| {
-            let meta = mm.frames().get(table);
-            meta.set_live(meta.live().wrapping_add(n));
-        };
-        live(table, moved.wrapping_neg());
-        live(target, moved);
-        mm.count(Event::Moved, u64::from(moved));
-        mm.count(Event::EntryWrites, 2 * u64::from(moved));
-        if level == Level::Pte {
-            let there = VirtRange {
-                start: to,
-                end: to + from.len(),
+        let mut taken = &mut taken[..part.pages() as usize];
+        entry::take_run(mm, (table, Level::Pte.index(part.start)), taken, frozen);
+        contpte::unfold_carried::<M>(taken, part.start, self.target(part.start));
+        let mut left = part;
+        while !left.is_empty() {
+            let piece = self.piece(Level::Pte, left);
+            left.start = piece.end;
+            let (these, rest) = taken.split_at_mut(piece.n);
+            taken = rest;
+            let to = self.target(piece.at);
+            let Some(target) = table_at(mm, space, to, Level::Pte) else {
+                debug_assert!(these.iter().all(|raw| *raw == 0));
+                continue;
             };
-            contpte::fold_range(mm, target, there, gather);
+            contpte::fold_carried(mm, these, to);
+            entry::put_run(mm, (target, Level::Pte.index(to)), these);
+            let moved = if piece.n == TABLE_ENTRIES {
+                mm.frames().get(table).live()
+            } else {
+                these.iter().map(|raw| u32::from(*raw != 0)).sum()
+            };
+            count(mm, table, target, moved);
+            let end = self.target(piece.end);
+            contpte::fold_ends(mm, target, VirtRange { start: to, end }, gather);
         }
     }
+}
+
+/// Counts entries that went from one table to another.
+fn count<M: Machine>(mm: &Mm<M>, from: Pfn, to: Pfn, moved: u32) {
+    add_live(mm, from, moved.wrapping_neg());
+    add_live(mm, to, moved);
+    mm.count(Event::Moved, u64::from(moved));
+    mm.count(Event::EntryWrites, u64::from(moved));
+}
+
+fn add_live<M: Machine>(mm: &Mm<M>, table: Pfn, n: u32) {
+    let meta = mm.frames().get(table);
+    meta.set_live(meta.live().wrapping_add(n));
 }

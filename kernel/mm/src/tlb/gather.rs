@@ -121,6 +121,10 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.unhooked(va, level);
         self.push(table, 1);
     }
+    /// Takes over a page table that no CPU walks any more: the flush for it was done.
+    pub(crate) fn dead_table(&mut self, table: Pfn) {
+        self.push(table, 1);
+    }
     #[inline]
     fn push(&mut self, pfn: Pfn, refs: u32) {
         // Parts of one folio often come one after the other.

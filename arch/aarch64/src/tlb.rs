@@ -131,7 +131,7 @@ impl PhysMem for Hardware {
     #[inline]
     fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
         let from = &slots(table)[index..][..into.len()];
-        let mut one = |slot: &AtomicU64, raw: &mut u64| {
+        let one = |slot: &AtomicU64, raw: &mut u64| {
             *raw = slot.load(Ordering::Relaxed);
             slot.store(0, Ordering::Relaxed);
         };

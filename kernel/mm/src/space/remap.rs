@@ -6,8 +6,8 @@ use crate::frame::Mm;
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
-use crate::vma::{Taken, Vma, VmaFlags};
-use alloc::vec::Vec;
+use crate::vma::{Slot, Taken, VmaFlags};
+use arrayvec::ArrayVec;
 
 /// One mremap, checked and in whole pages.
 struct Remap {
@@ -43,18 +43,19 @@ impl<M: Machine> AddressSpace<M> {
         fixed: Option<VirtAddr>,
     ) -> Result<VirtAddr, Error> {
         let request = check::<M>(old, old_len, new_len, may_move, dont_unmap, fixed)?;
+        let (had, will) = (request.old.len(), request.new_len);
         let mut inner = self.inner.lock();
-        let mut gone = Vec::new();
+        let mut gone = Gone::new();
         let result = inner.remap(&self.mm, self.asid, &request, &mut gone);
-        let target = result.ok().and_then(|at| inner.vmas.find(at));
+        let grown = result.ok().filter(|_| had < will);
+        let target = grown.and_then(|at| inner.vmas.find(at));
         let locked = target.is_some_and(|s| inner.vmas.get(s).flags.contains(VmaFlags::LOCKED));
         drop(inner);
         // Files are dropped after the lock.
         drop(gone);
         let at = result?;
-        let had = request.old.len();
-        if locked && had < request.new_len {
-            self.populate(VirtRange::new(at + had, at + request.new_len));
+        if locked {
+            self.populate(VirtRange::new(at + had, at + will));
         }
         Ok(at)
     }
@@ -101,23 +102,24 @@ fn check<M: Machine>(
     })
 }
 
+/// What was unmapped on the way, in the target and behind the new end, to be dropped after the lock.
+type Gone<M> = ArrayVec<Taken<M>, 2>;
+
 impl<M: Machine> Inner<M> {
-    /// What is unmapped on the way goes to `gone`, to be dropped after the lock.
     fn remap(
         &mut self,
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        gone: &mut Vec<Taken<M>>,
+        gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let Remap { old, new_len, .. } = *request;
         let slot = self.vmas.find(old.start).ok_or(Error::Fault)?;
-        let vma = self.vmas.get(slot).clone();
+        let vma = self.vmas.get(slot);
         // An old length of 0 duplicates a shared mapping.
         if old.is_empty() && (!vma.shared() || !request.may_move) {
             return Err(Error::Inval);
         }
-        gone.try_reserve(2).map_err(|_| Error::NoMem)?;
         let (kept, one_mapping) = (request.kept(), old.end <= vma.range.end);
         let in_place = request.fixed.is_none() && !request.dont_unmap;
         if in_place && new_len < old.len() {
@@ -132,20 +134,49 @@ impl<M: Machine> Inner<M> {
             return Err(Error::Fault);
         }
         if in_place {
-            if new_len == old.len() || self.grow_in_place(mm, request, &vma)? {
+            if new_len == old.len() || self.grow_in_place(mm, request, slot)? {
                 return Ok(old.start);
             }
             if !request.may_move {
                 return Err(Error::NoMem);
             }
         }
-        self.check_growth(mm, request, &vma)?;
+        self.check_growth(mm, request, slot)?;
         self.unmap_tail(mm, asid, request, gone)?;
         let request = Remap {
             old: kept,
             ..*request
         };
-        self.move_vma(mm, asid, &request, vma, gone)
+        let to = match request.fixed {
+            Some(to) => to,
+            None => {
+                let backing = &self
+                    .vmas
+                    .get(self.vmas.find(old.start).ok_or(Error::Fault)?)
+                    .backing;
+                self.find_congruent(old.start, new_len, backing)
+                    .ok_or(Error::NoMem)?
+            }
+        };
+        self.vmas.reserve(4)?;
+        let new = user_pages::<M>(to, new_len).ok_or(Error::NoMem)?;
+        self.clear(mm, asid, new, gone)?;
+        self.move_vma(mm, asid, &request, new)?;
+        Ok(to)
+    }
+
+    /// Unmaps what is in `range`.
+    fn clear(
+        &mut self,
+        mm: &Mm<M>,
+        asid: Asid,
+        range: VirtRange,
+        gone: &mut Gone<M>,
+    ) -> Result<(), Error> {
+        if !self.vmas.is_clear(range) {
+            gone.push(self.remove(mm, asid, range)?);
+        }
+        Ok(())
     }
 
     /// Unmaps what of the old range is longer than the new one.
@@ -154,7 +185,7 @@ impl<M: Machine> Inner<M> {
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        gone: &mut Vec<Taken<M>>,
+        gone: &mut Gone<M>,
     ) -> Result<(), Error> {
         let tail = VirtRange::new(request.kept().end, request.old.end);
         if !tail.is_empty() {
@@ -170,38 +201,44 @@ impl<M: Machine> Inner<M> {
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        gone: &mut Vec<Taken<M>>,
+        gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let to = request.fixed.ok_or(Error::Inval)?;
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::Inval)?;
-        gone.push(self.remove(mm, asid, new)?);
+        self.clear(mm, asid, new, gone)?;
         let mut at = request.old.start;
         while let Some(slot) = self.vmas.from(at) {
-            let vma = self.vmas.get(slot).clone();
-            let Some(old) = vma.range.intersection(&request.old) else {
+            let Some(old) = self.vmas.get(slot).range.intersection(&request.old) else {
                 break;
             };
+            let start = to + (old.start - request.old.start);
             let piece = Remap {
                 old,
                 new_len: old.len(),
-                fixed: Some(to + (old.start - request.old.start)),
+                fixed: Some(start),
                 ..*request
             };
-            self.check_growth(mm, &piece, &vma)?;
-            gone.try_reserve(2).map_err(|_| Error::NoMem)?;
-            self.move_vma(mm, asid, &piece, vma, gone)?;
+            self.check_growth(mm, &piece, slot)?;
+            self.vmas.reserve(4)?;
+            let end = start + old.len();
+            self.move_vma(mm, asid, &piece, VirtRange { start, end })?;
             at = old.end;
         }
         Ok(to)
     }
 
-    fn check_growth(&self, mm: &Mm<M>, request: &Remap, vma: &Vma<M>) -> Result<(), Error> {
+    /// Whether the VMA in `slot` may have as many pages more as the request adds.
+    fn check_growth(&self, mm: &Mm<M>, request: &Remap, slot: Slot) -> Result<(), Error> {
         let kept = if request.dont_unmap {
             0
         } else {
             request.old.len()
         };
         let more = request.new_len.saturating_sub(kept) / PAGE_SIZE;
+        if more == 0 {
+            return Ok(());
+        }
+        let vma = self.vmas.get(slot);
         if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(more) {
             return Err(Error::Again);
         }
@@ -214,8 +251,8 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Grows at the end, when the range ends its VMA and nothing is behind it.
-    fn grow_in_place(&mut self, mm: &Mm<M>, request: &Remap, vma: &Vma<M>) -> Result<bool, Error> {
-        let old = request.old;
+    fn grow_in_place(&mut self, mm: &Mm<M>, request: &Remap, slot: Slot) -> Result<bool, Error> {
+        let (old, vma) = (request.old, self.vmas.get(slot));
         let Some(end) = user_pages::<M>(old.start, request.new_len).map(|r| r.end) else {
             return Ok(false);
         };
@@ -228,13 +265,10 @@ impl<M: Machine> Inner<M> {
         {
             return Ok(false);
         }
-        self.check_growth(mm, request, vma)?;
+        self.check_growth(mm, request, slot)?;
         self.vmas.reserve(1)?;
-        let mut more = vma.clone();
-        more.range = VirtRange {
-            start: vma.range.start,
-            end,
-        };
+        let mut more = self.vmas.get(slot).clone();
+        more.range.end = end;
         // The tail goes on in the object where the VMA stops, so the tree joins the two.
         more.cut_below(old.end);
         self.vmas.insert(more);
@@ -242,48 +276,35 @@ impl<M: Machine> Inner<M> {
         Ok(true)
     }
 
+    /// Moves the old range, a part of one VMA, to `new`, where nothing is and which may be longer. Room for the VMAs was
+    /// reserved: it fails for want of page tables only, and then nothing has changed.
     fn move_vma(
         &mut self,
         mm: &Mm<M>,
         asid: Asid,
         request: &Remap,
-        vma: Vma<M>,
-        gone: &mut Vec<Taken<M>>,
-    ) -> Result<VirtAddr, Error> {
+        new: VirtRange,
+    ) -> Result<(), Error> {
         let old = request.old;
-        let to = match request.fixed {
-            Some(at) => at,
-            None => self
-                .find_congruent(old.start, request.new_len, &vma.backing)
-                .ok_or(Error::NoMem)?,
-        };
-        let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
-        self.vmas.reserve(4)?;
-        gone.push(self.remove(mm, asid, new)?);
-        self.split_ends(mm, asid, old)?;
-        let mut gather = Gather::new(mm, asid);
-        let result = if old.is_empty() {
-            Ok(())
+        if !old.is_empty() {
+            let mut gather = Gather::new(mm, asid);
+            let result = move_range(mm, &mut self.table, old, new.start, &mut gather);
+            gather.finish();
+            result?;
+        }
+        if old.is_empty() || request.dont_unmap {
+            self.vmas.duplicate(old.start, new);
         } else {
-            move_range(mm, &mut self.table, old, to, &mut gather)
-        };
-        gather.finish();
-        result?;
-        let mut target = vma;
-        target.cut_below(old.start);
-        target.move_to(new);
-        self.vmas.insert(target);
+            self.vmas.relocate(old, new);
+        }
         if request.dont_unmap {
             // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages it has no history either.
             self.vmas.amend(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);
             });
-        } else if !old.is_empty() {
-            // The pages have moved and have their VMA: without memory for the list of what goes, the old one stays, empty.
-            gone.push(self.remove(mm, asid, old)?);
         }
         self.note_total();
-        Ok(to)
+        Ok(())
     }
 }

@@ -66,8 +66,12 @@ fn zap_table<M: Machine>(
         if meta.live() == 0 {
             break;
         }
+        let found = entry::read(mm, table, index, level);
+        if found == Entry::Absent {
+            continue;
+        }
         let part = part(level, index, range);
-        let child = match entry::read(mm, table, index, level) {
+        let child = match found {
             Entry::Absent => continue,
             Entry::Leaf { pfn, .. } => {
                 let kind = mm.frames().get(pfn).kind();

@@ -1,7 +1,7 @@
 //! VMAs come and go: a node that is full is cut in two, neighbours that fit into one with some room become one.
 
 use super::pool::Pool;
-use super::store::{Branch, LEAF, MAX_HEIGHT, Store};
+use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, Store};
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -63,6 +63,23 @@ impl<M: Machine> Store<M> {
         for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
             self.refresh(node, at as usize, level);
         }
+    }
+
+    /// Takes out the VMA in a slot.
+    pub fn take_one(&mut self, slot: Slot) -> Vma<M> {
+        let path = match self.height {
+            0 => None,
+            _ => self.path(self.get(slot).range.start),
+        };
+        let vma = self.leaves.get_mut(slot.leaf).remove(slot.at as usize);
+        self.len -= 1;
+        if let Some(path) = path {
+            for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
+                self.settle(node, at as usize, level);
+            }
+            self.lower();
+        }
+        vma
     }
 
     /// Takes out the VMAs that lie inside `range`; none crosses its ends.

@@ -6,6 +6,7 @@ mod figures;
 mod gaps;
 pub mod merge;
 mod pool;
+mod relocate;
 mod store;
 mod taken;
 pub mod tree;

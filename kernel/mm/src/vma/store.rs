@@ -114,9 +114,13 @@ impl<M: Machine> Store<M> {
     /// The first VMA that ends above `addr`.
     pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
         let last = self.last_found.get();
-        let hit = self.leaves.try_get(last.leaf).get(last.at as usize);
-        if hit.is_some_and(|v| v.range.contains(addr)) {
-            return Some(last);
+        let (leaf, at) = (self.leaves.try_get(last.leaf), last.at as usize);
+        if let Some(vma) = leaf.get(at).filter(|v| addr < v.range.end) {
+            // In it, or in the gap before it.
+            let before = at.checked_sub(1).map(|at| leaf[at].range.end);
+            if vma.range.start <= addr || before.is_some_and(|end| end <= addr) {
+                return Some(last);
+            }
         }
         let slot = self.path(addr)?.slot;
         if slot.at as usize == self.leaves.get(slot.leaf).len() {

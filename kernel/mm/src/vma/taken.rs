@@ -10,6 +10,8 @@ const PIECE: usize = 48;
 
 /// VMAs that were taken out of a tree, in address order, to be dropped after the lock of their space.
 pub struct Taken<M: Machine> {
+    /// Mostly there is one, which needs no piece.
+    first: Option<Vma<M>>,
     pieces: Vec<Vec<Vma<M>>>,
     /// The piece that is being filled.
     filling: usize,
@@ -18,6 +20,7 @@ pub struct Taken<M: Machine> {
 impl<M: Machine> Default for Taken<M> {
     fn default() -> Self {
         Taken {
+            first: None,
             pieces: Vec::new(),
             filling: 0,
         }
@@ -28,6 +31,10 @@ impl<M: Machine> Taken<M> {
     /// Room for `n` VMAs.
     pub(super) fn with_room(n: usize) -> Result<Self, OutOfMemory> {
         let mut out = Self::default();
+        let n = n.saturating_sub(1);
+        if n == 0 {
+            return Ok(out);
+        }
         let count = n.div_ceil(PIECE);
         out.pieces
             .try_reserve_exact(count)
@@ -43,6 +50,10 @@ impl<M: Machine> Taken<M> {
     }
     /// Adds one; room was made for it.
     pub(super) fn push(&mut self, vma: Vma<M>) {
+        if self.first.is_none() {
+            self.first = Some(vma);
+            return;
+        }
         if self.pieces[self.filling].len() == PIECE {
             self.filling += 1;
         }
@@ -50,6 +61,6 @@ impl<M: Machine> Taken<M> {
     }
     /// Each in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
-        self.pieces.iter().flatten()
+        self.first.iter().chain(self.pieces.iter().flatten())
     }
 }

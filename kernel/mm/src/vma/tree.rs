@@ -251,7 +251,7 @@ impl<M: Machine> VmaTree<M> {
         })
     }
 
-    fn add(&mut self, vma: Vma<M>) {
+    pub(super) fn add(&mut self, vma: Vma<M>) {
         self.figures.add(&vma);
         self.store.insert(vma);
     }
@@ -263,7 +263,7 @@ impl<M: Machine> VmaTree<M> {
         }
     }
     /// Changes the VMA that contains `at`; it stays where it is among the others.
-    fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
+    pub(super) fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
         let figures = &mut self.figures;
         self.store.change(at, |vma| {
             figures.sub(vma);

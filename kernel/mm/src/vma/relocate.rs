@@ -1,0 +1,58 @@
+//! VMAs that go to another address (mremap): the one that is there goes, and no list of what was taken is needed.
+
+use super::tree::VmaTree;
+use super::types::Vma;
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+
+impl<M: Machine> VmaTree<M> {
+    /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for two more was reserved.
+    pub fn relocate(&mut self, old: VirtRange, new: VirtRange) {
+        if let Some(mut vma) = self.cut_out(old) {
+            vma.move_to(new);
+            self.insert(vma);
+        }
+    }
+
+    /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more was reserved.
+    pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) {
+        if let Some(slot) = self.find(at) {
+            let mut vma = self.get(slot).clone();
+            vma.cut_below(at);
+            vma.move_to(new);
+            self.insert(vma);
+        }
+    }
+
+    /// Takes out `part` of one VMA, whose rest stays.
+    fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
+        let slot = self.find(part.start)?;
+        let whole = self.get(slot).range;
+        if whole == part {
+            let vma = self.store.take_one(slot);
+            self.figures.sub(&vma);
+            return Some(vma);
+        }
+        let mut taken = None;
+        if part.end < whole.end {
+            // The upper rest stays in the place of all, the lower one is another.
+            let mut low = None;
+            self.change(part.start, |vma| {
+                let upper = vma.split_off(part.end);
+                let mut below = core::mem::replace(vma, upper);
+                if whole.start < part.start {
+                    taken = Some(below.split_off(part.start));
+                    low = Some(below);
+                } else {
+                    taken = Some(below);
+                }
+            });
+            if let Some(low) = low {
+                self.add(low);
+            }
+        } else {
+            self.change(part.start, |vma| taken = Some(vma.split_off(part.start)));
+        }
+        taken
+    }
+}

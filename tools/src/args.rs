@@ -29,6 +29,8 @@ pub enum Command {
     Test(TestArgs),
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures
     Bench(BenchArgs),
+    /// Checks the proofs in docs/proofs with Coq and prints the theorems
+    Proof(ProofArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor,
 }
@@ -94,6 +96,14 @@ pub struct BenchArgs {
     /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same machine; needs one --arch
     #[arg(long, value_name = "IMAGE")]
     pub linux: Option<PathBuf>,
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// Options of `proof`.
+#[derive(Args, Debug, Clone)]
+pub struct ProofArgs {
     /// Print the commands that would install what is missing; do not run them
     #[arg(long)]
     pub no_install: bool,

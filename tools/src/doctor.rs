@@ -167,6 +167,7 @@ fn optional() -> Vec<Finding> {
         ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
         ("qemu-aarch64-static", "qemu-user-static"),
         ("busybox", "busybox-static"),
+        ("coqc", "coq"),
     ];
     let missing: Vec<_> = wanted
         .iter()
@@ -174,7 +175,7 @@ fn optional() -> Vec<Finding> {
         .collect();
     if missing.is_empty() {
         return vec![Finding::Good(
-            "the C compilers and busybox that some tests use".to_owned(),
+            "the C compilers, busybox and Coq that some tests use".to_owned(),
         )];
     }
     let finding = |(program, package): &&(&str, &str)| {

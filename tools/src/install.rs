@@ -1,6 +1,6 @@
 //! What the host lacks, and the commands that get it from the system's package manager.
 use crate::arch::Arch;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,7 +25,59 @@ pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
     }
     let manager =
         manager().context("QEMU is missing, and no package manager that run.sh knows is here")?;
-    for command in commands(manager, &missing) {
+    run("QEMU", &commands(manager, &missing), no_install)
+}
+
+/// Makes sure that the proof assistant is there; installs it, or only says how.
+pub fn ensure_coq(no_install: bool) -> Result<()> {
+    if coq_version().is_some() {
+        return Ok(());
+    }
+    let commands = manager()
+        .map(coq_commands)
+        .filter(|commands| !commands.is_empty())
+        .context("coqc is missing; https://rocq-prover.org tells how to install Coq (now Rocq)")?;
+    run("Coq", &commands, no_install)?;
+    ensure!(coq_version().is_some(), "coqc is still missing");
+    Ok(())
+}
+
+/// Coq's version, like 8.16.1, when it is installed.
+pub fn coq_version() -> Option<String> {
+    let output = Command::new("coqc").arg("--version").output().ok()?;
+    coq_number(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The number in the first line that has the word "version".
+fn coq_number(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("version ")?;
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    Some(rest[..end].to_owned())
+}
+
+/// The commands that install Coq; none where the package manager has no such package.
+fn coq_commands(manager: &str) -> Vec<Vec<String>> {
+    let lines: &[&str] = match manager {
+        "apt-get" => &[
+            "apt-get update",
+            "apt-get install -y --no-install-recommends coq",
+        ],
+        "dnf" => &["dnf install -y coq"],
+        "pacman" => &["pacman -S --needed --noconfirm coq"],
+        "brew" => &["brew install coq"],
+        _ => &[],
+    };
+    let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
+    let commands = lines.iter().map(words);
+    match manager {
+        "brew" => commands.collect(),
+        _ => commands.map(as_root).collect(),
+    }
+}
+
+/// Prints the commands and, unless `no_install`, runs them.
+fn run(what: &str, commands: &[Vec<String>], no_install: bool) -> Result<()> {
+    for command in commands {
         eprintln!("run.sh: {}", command.join(" "));
         if no_install {
             continue;
@@ -43,7 +95,9 @@ pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
         }
     }
     if no_install {
-        bail!("QEMU is missing; the commands above install it (not run, because of --no-install)");
+        bail!(
+            "{what} is missing; the commands above install it (not run, because of --no-install)"
+        );
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub mod initramfs;
 pub mod install;
 pub mod ktap;
 pub mod progress;
+pub mod proof;
 pub mod qemu;
 pub mod report;
 pub mod run;
@@ -42,6 +43,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
+        Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Doctor) => doctor::doctor(),
     }
 }

@@ -1,6 +1,7 @@
 //! `./run.sh test`: three levels, each of which only assumes that the one before works.
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
+//!   `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs,
 //!   the same under other settings, bad input, and what nobody here wrote.
@@ -70,13 +71,12 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     };
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
-        if job
-            .filter
-            .split(',')
-            .any(|pattern| !pattern.starts_with("host.selftests."))
-        {
+        if job.filter.split(',').any(|pattern| {
+            !(pattern.starts_with("host.selftests.") || pattern.starts_with("host.proof."))
+        }) {
             host::run(&job)?;
         }
+        job.case("host.proof.coq".to_owned(), proofs);
         if job.may_want("host.selftests.") {
             suite::run_on_host(&job)?;
         }
@@ -113,6 +113,17 @@ pub fn test(args: &TestArgs) -> Result<u8> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(if args.list { 0 } else { report.finish() })
+}
+
+/// The proofs hold, where there is somebody to check them.
+fn proofs() -> Result<Outcome> {
+    if crate::install::coq_version().is_none() {
+        return Ok(Outcome::Skipped(
+            "coqc is not installed (Debian's package coq)".to_owned(),
+        ));
+    }
+    crate::proof::check()?;
+    Ok(Outcome::Passed)
 }
 
 /// Everything that runs on one machine.

@@ -280,3 +280,39 @@ impl Account for Unified {
         word == sum & cut || word >> (format.bits - 1) != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    /// The proofs in `docs/proofs` are about these words: the same fields, orders, ids and weights.
+    #[test]
+    fn the_proofs_have_the_same_constants() {
+        let proofs = include_str!("../../../../docs/proofs/Layouts.v");
+        let has =
+            |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
+        let last = MmId::LAST;
+        has(&format!("(id : Z) : Prop := 0 <= id <= {last}."));
+        for (name, format, order) in [("narrow", NARROW, NARROW_ORDERS), ("wide", WIDE, Order(15))]
+        {
+            let Format {
+                bits,
+                digits,
+                digit,
+                sum,
+                squares,
+            } = format;
+            has(&format!(
+                "Definition {name} := layout {bits} {digits} {digit} {sum} {squares} {}.",
+                order.0
+            ));
+            for (which, id) in [("plain", 0), ("first", 1), ("last", last)] {
+                let weight = format.weight(id);
+                has(&format!(
+                    "Example {name}_weight_{which} : K {name} {id} = {weight}."
+                ));
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ From Quire Require Import Paraboloid Fields Word.
 Import ListNotations.
 Open Scope Z_scope.
 
-(** A word of [bits], ids of [n] digits of [digit] bits each, D_j of [sum] bits, Q of [squares], folios of up to 2^[order] pages. *)
+(** A word of [bits]; ids of [n] digits of [digit] bits each; D_j of [sum] bits, Q of [squares]; up to 2^[order] pages. *)
 Definition layout (bits n digit sum squares order : Z) : Layout := {|
   word_bits := bits;
   digit_bits := repeat digit (Z.to_nat n);

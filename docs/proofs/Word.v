@@ -319,7 +319,8 @@ Theorem warning refs more :
 Proof.
   intros Hr Hs Hm. unfold bounded.
   assert (sum (more ++ refs) = sum more + sum refs) as ->.
-  { clear. induction more as [|x l IH]; [reflexivity|]. cbn [app sum fold_right] in *. fold (sum l) (sum refs) (sum (l ++ refs)) in *. lia. }
+  { clear. induction more as [|x l IH]; [reflexivity|]. cbn [app sum fold_right] in *.
+    fold (sum l) (sum refs) (sum (l ++ refs)) in *. lia. }
   pose proof (sum_heaviest more) as Hh. pose proof r_nonneg.
   pose proof (weight_below (number more) _ (number_nonneg more) (pow_pos (word_bits L - 1 - r) ltac:(lia)) Hm) as Hw.
   rewrite <- pow_split in Hw by auto.

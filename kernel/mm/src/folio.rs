@@ -88,8 +88,12 @@ impl Folio {
     /// Drops the reference, and the page with the last one.
     pub fn free<M: Machine>(self, mm: &Mm<M>) {
         let pfn = self.into_pfn();
-        if mm.frames().get(pfn).put_ref() {
+        let meta = mm.frames().get(pfn);
+        if meta.put_ref() {
             mm.free(&[pfn]);
+        } else if meta.order() != Order(0) {
+            // A pin may have been all that made it look mapped whole.
+            mm.defer_split(pfn);
         }
     }
 }

@@ -150,6 +150,14 @@ impl<'a> Source<'a> {
             }
         }
     }
+    /// Hands out where the bytes stand in user memory, in pieces that stay inside a page, with how many came before: all, or
+    /// up to the first that `f` refuses; the error when that is the first. How many bytes. Nothing of the kernel's own.
+    pub fn each_piece(&mut self, f: impl FnMut(u64, usize, usize) -> Result) -> Result<usize> {
+        match &mut self.0 {
+            From::User(user) => user.pieces(usize::MAX, f),
+            From::Kernel(_) => Err(Errno::EFAULT),
+        }
+    }
     /// Takes everything; EINVAL when it is more than `max` bytes.
     pub fn take_all(&mut self, max: usize) -> Result<Vec<u8>> {
         if self.left() > max {

@@ -3,16 +3,18 @@
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
+use crate::fs::piece::{Contents, Given};
 use crate::fs::process;
-use crate::pressure::room;
+use crate::machine::Hw;
 use crate::ranks;
 use crate::uaccess;
 use crate::wait::WaitQueue;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::FIONREAD;
+use mm::addr::PAGE_SIZE;
+use mm::fault::Pin;
 use mm::sync::Lock;
 
 /// A pipe's capacity when it is made.
@@ -32,7 +34,7 @@ pub struct Pipe {
 }
 
 struct State {
-    bytes: VecDeque<u8>,
+    contents: Contents,
     capacity: usize,
     readers: usize,
     writers: usize,
@@ -42,21 +44,15 @@ struct State {
 
 impl State {
     fn room(&self) -> usize {
-        self.capacity - self.bytes.len().min(self.capacity)
+        self.capacity - self.contents.taken().min(self.capacity)
     }
-}
-
-/// Makes room for `more` bytes; ENOMEM.
-fn grow(bytes: &mut VecDeque<u8>, more: usize) -> Result {
-    room::check(Errno::ENOMEM)?;
-    bytes.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
 
 impl Pipe {
     /// An empty pipe that nobody has open.
     pub fn new() -> Arc<Pipe> {
         let state = State {
-            bytes: VecDeque::new(),
+            contents: Contents::default(),
             capacity: DEFAULT_CAPACITY,
             readers: 0,
             writers: 0,
@@ -72,42 +68,29 @@ impl Pipe {
     /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any more.
     fn take(&self, into: &mut [u8]) -> Option<usize> {
         let mut state = self.state.lock();
-        if state.bytes.is_empty() {
+        if state.contents.is_empty() {
             return (state.writers == 0).then_some(0);
         }
-        let n = into.len().min(state.bytes.len());
-        let (first, second) = state.bytes.as_slices();
-        let split = n.min(first.len());
-        into[..split].copy_from_slice(&first[..split]);
-        into[split..n].copy_from_slice(&second[..n - split]);
-        state.bytes.drain(..n);
-        Some(n)
+        Some(state.contents.take(into))
     }
 
     /// Puts back what the reader's memory did not take.
     fn put_back(&self, bytes: &[u8]) {
-        let mut state = self.state.lock();
-        for byte in bytes.iter().rev() {
-            state.bytes.push_front(*byte);
-        }
+        self.state.lock().contents.put_back(bytes);
     }
 
-    /// Adds all of `bytes`; `None`: wait for room, EPIPE: no readers any more.
-    fn put(&self, bytes: &[u8]) -> Option<Result> {
+    /// Adds what takes `room` of the capacity by `add`; `None`: wait for room, EPIPE: no readers any more.
+    fn add(&self, room: usize, add: impl FnOnce(&mut Contents) -> Result) -> Option<Result> {
         let mut state = self.state.lock();
         if state.readers == 0 {
             return Some(Err(Errno::EPIPE));
         }
-        if state.room() < bytes.len() {
-            return None;
-        }
-        if state.bytes.capacity() - state.bytes.len() < bytes.len()
-            && let Err(error) = grow(&mut state.bytes, bytes.len())
-        {
-            return Some(Err(error));
-        }
-        state.bytes.extend(bytes);
-        Some(Ok(()))
+        (state.room() >= room).then(|| add(&mut state.contents))
+    }
+
+    /// Adds all of `bytes`.
+    fn put(&self, bytes: &[u8]) -> Option<Result> {
+        self.add(bytes.len(), |contents| contents.put(bytes))
     }
 
     /// F_SETPIPE_SZ: rounded up to a power of two of pages; EBUSY when more than that is in it, EPERM above the limit.
@@ -117,7 +100,7 @@ impl Pipe {
         }
         let capacity = (wanted as usize).next_power_of_two().max(4096);
         let mut state = self.state.lock();
-        if state.bytes.len() > capacity {
+        if state.contents.taken() > capacity {
             return Err(Errno::EBUSY);
         }
         state.capacity = capacity;
@@ -192,10 +175,47 @@ impl Drop for End {
         state.readers -= usize::from(self.read);
         state.writers -= usize::from(self.write);
         if state.readers + state.writers == 0 {
-            state.bytes = VecDeque::new();
+            state.contents = Contents::default();
         }
         drop(state);
         self.pipe.wake_both();
+    }
+}
+
+impl End {
+    /// vmsplice(2) into the pipe: takes the pages that `source` names, made by `pin`, until it is full; waits only before the
+    /// first. How many bytes that were.
+    pub fn give(
+        &self,
+        nonblocking: bool,
+        source: &mut Source<'_>,
+        pin: impl Fn(u64) -> Result<Pin<Hw>>,
+    ) -> Result<usize> {
+        let pipe = &self.pipe;
+        let add = |given: &mut Option<Given>| {
+            pipe.add(PAGE_SIZE as usize, |contents| {
+                given.take().map_or(Ok(()), |given| contents.give(given))
+            })
+        };
+        let result = source.each_piece(|at, done, len| {
+            let start = (at % PAGE_SIZE) as usize;
+            let pin = pin(at)?;
+            let mut given = Some(Given { pin, start, len });
+            match add(&mut given) {
+                Some(result) => result?,
+                None if done > 0 || nonblocking => return Err(Errno::EAGAIN),
+                None => pipe
+                    .writable
+                    .wait(None, || add(&mut given))?
+                    .unwrap_or(Ok(()))?,
+            }
+            pipe.readable.wake_all();
+            Ok(())
+        });
+        if result == Err(Errno::EPIPE) {
+            process::broken_pipe();
+        }
+        result
     }
 }
 
@@ -251,7 +271,7 @@ impl FileOps for End {
         let state = self.pipe.state.lock();
         let mut ready = Ready::empty();
         if self.read {
-            ready.set(Ready::IN, !state.bytes.is_empty());
+            ready.set(Ready::IN, !state.contents.is_empty());
             ready.set(Ready::HUP, state.writers == 0 && state.opened[1] > 0);
         }
         if self.write {
@@ -269,7 +289,7 @@ impl FileOps for End {
     fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
         match command {
             FIONREAD => {
-                let len = self.pipe.state.lock().bytes.len() as i32;
+                let len = self.pipe.state.lock().contents.len() as i32;
                 uaccess::write(argument, &len)?;
                 Ok(0)
             }

@@ -40,7 +40,7 @@ macro_rules! replayed {
                 read_after_fork fork_loop;
             shapes: partial_munmap partial_mremap protect_before protect_after dontfork dontneed_in_child
                 partly_populated;
-            pins: pin_parent_writes pin_child_writes pin_child_gone pin_by_child;
+            pins: pin_alone pin_parent_writes pin_child_writes pin_child_gone pin_by_child;
         }
     };
 }

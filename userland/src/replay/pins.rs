@@ -53,6 +53,19 @@ impl Drop for Pipe {
     }
 }
 
+/// No fork: the pipe has the pages themselves.
+pub fn pin_alone(size: Size) -> Outcome {
+    let (area, pipe) = (Area::new(size)?, Pipe::new()?);
+    pipe.take(&area)?;
+    area.write_all(2);
+    pipe.delivers(2)?;
+    area.holds(2)?;
+    // What was unmapped meanwhile is still there.
+    pipe.take(&area)?;
+    munmap(area.at, super::area::LEN)?;
+    pipe.delivers(2)
+}
+
 /// A child lives, and the parent writes.
 pub fn pin_parent_writes(size: Size) -> Outcome {
     let (area, pipe) = (Area::new(size)?, Pipe::new()?);

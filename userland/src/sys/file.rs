@@ -94,6 +94,14 @@ pub fn pipe(flags: i32) -> Result<(i32, i32)> {
     Ok((ends[0], ends[1]))
 }
 
+/// socketpair(2).
+pub fn socketpair(family: i32, kind: i32, protocol: i32) -> Result<(i32, i32)> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    check(unsafe { libc::socketpair(family, kind, protocol, ends.as_mut_ptr()) })?;
+    Ok((ends[0], ends[1]))
+}
+
 /// vmsplice(2) of `len` bytes at `at`: how many the pipe took.
 pub fn vmsplice(fd: i32, at: usize, len: usize, flags: usize) -> Result<usize> {
     let vector = [at, len];

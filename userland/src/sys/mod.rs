@@ -66,6 +66,12 @@ impl Errno {
             (libc::ELOOP, "ELOOP"),
             (libc::EOVERFLOW, "EOVERFLOW"),
             (libc::ETIMEDOUT, "ETIMEDOUT"),
+            (libc::EMSGSIZE, "EMSGSIZE"),
+            (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+            (libc::EPROTONOSUPPORT, "EPROTONOSUPPORT"),
+            (libc::ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"),
+            (libc::ECONNRESET, "ECONNRESET"),
+            (libc::ECONNREFUSED, "ECONNREFUSED"),
         ];
         NAMES.iter().find(|n| n.0 == self.0).map(|n| n.1)
     }

@@ -4,9 +4,12 @@ mod access;
 mod anon;
 mod cow;
 mod file;
+mod pin;
 mod populate;
 mod resolve;
 mod stack;
+
+pub use pin::Pin;
 
 /// What the instruction did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

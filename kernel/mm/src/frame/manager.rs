@@ -32,6 +32,8 @@ pub struct Mm<M: Machine> {
     urgent: AtomicU32,
     thp: Thp,
     switches: Switches,
+    /// References that pins hold.
+    pins: AtomicU64,
     pub(super) asids: Lock<AsidPool, { rank::ASID }>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
@@ -86,6 +88,7 @@ impl<M: Machine> Mm<M> {
             urgent: AtomicU32::new(0),
             thp: Thp::default(),
             switches: Switches::default(),
+            pins: AtomicU64::new(0),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
             active: (0..cpus).map(|_| AtomicU64::new(0)).collect(),
             idle_root_ready: AtomicBool::new(false),
@@ -115,6 +118,13 @@ impl<M: Machine> Mm<M> {
     #[inline]
     pub fn thp(&self) -> &Thp {
         &self.thp
+    }
+    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks at rest.
+    pub fn pins(&self) -> u64 {
+        self.pins.load(Ordering::Relaxed)
+    }
+    pub(crate) fn add_pins(&self, n: i64) {
+        self.pins.fetch_add(n as u64, Ordering::Relaxed);
     }
     /// Which mechanisms are on.
     #[inline]

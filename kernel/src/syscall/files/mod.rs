@@ -8,8 +8,10 @@ mod names;
 mod open;
 mod poll;
 mod size;
+mod socket;
 mod stat;
 mod transfer;
+mod vmsplice;
 
 use crate::errno::{Errno, Result};
 use crate::fs::path::{self, Last, PATH_MAX, Walked};
@@ -45,13 +47,14 @@ pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
         Sysno::sendfile => transfer::sendfile(task, fd, b as i32, cc, d),
         Sysno::copy_file_range => transfer::copy_file_range(task, args),
         Sysno::splice => transfer::splice(task, args),
-        Sysno::vmsplice => transfer::vmsplice(task, fd, b, cc),
+        Sysno::vmsplice => vmsplice::vmsplice(task, fd, b, cc, d),
         Sysno::lseek => transfer::lseek(task, fd, b as i64, cc),
 
         Sysno::openat => open::openat(task, fd, b, cc, d),
         Sysno::openat2 => open::openat2(task, fd, b, cc, d),
         Sysno::memfd_create => open::memfd_create(task, a, b),
         Sysno::pipe2 => open::pipe(task, a, b),
+        Sysno::socketpair => socket::socketpair(task, a, b, cc, d),
         Sysno::close => task.files().close(fd).map(|()| 0),
         Sysno::close_range => descriptors::close_range(task, a, b, cc),
         Sysno::dup => descriptors::dup(task, fd),

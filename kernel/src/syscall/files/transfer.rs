@@ -279,16 +279,3 @@ pub fn splice(task: &Task, args: &[u64; 6]) -> Result<u64> {
     target.store()?;
     Ok(n)
 }
-
-/// vmsplice(2): the bytes are copied, which the call allows.
-pub fn vmsplice(task: &Task, fd: i32, list: u64, count: u64) -> Result<u64> {
-    let file = usable(task, fd)?;
-    if file.place.inode.node().kind != Kind::Fifo {
-        return Err(Errno::EBADF);
-    }
-    if file.writable() {
-        writev(task, fd, list, count)
-    } else {
-        readv(task, fd, list, count)
-    }
-}

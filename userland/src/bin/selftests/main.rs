@@ -14,6 +14,7 @@ mod exec;
 mod files;
 mod folio;
 mod futex;
+mod harness;
 mod helper;
 mod machine;
 mod map;
@@ -51,6 +52,7 @@ const FAMILIES: &[&[Test]] = &[
     files::TESTS,
     names::TESTS,
     pipes::TESTS,
+    harness::TESTS,
     clock::TESTS,
     futex::TESTS,
     procfs::TESTS,
@@ -88,6 +90,9 @@ const EMULATOR_GAPS: &[&str] = &[
     "replay_*",
     "pagemap_*",
     "kpage_*",
+    "vmsplice_*",
+    "socketpair_*",
+    "pidfd_*",
 ];
 
 fn usage() -> ! {

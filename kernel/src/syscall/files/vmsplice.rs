@@ -1,0 +1,45 @@
+//! vmsplice(2).
+
+use super::{check_flags, usable};
+use crate::errno::{Errno, Result};
+use crate::fs::file::{At, FileOps};
+use crate::fs::io::{Sink, Source};
+use crate::fs::pipe::End;
+use crate::task::Task;
+use core::any::Any;
+use linux_raw_sys::general as c;
+use mm::addr::VirtAddr;
+use mm::fault::Resolution;
+
+/// SPLICE_F_MOVE, NONBLOCK, MORE, GIFT: splice(2)'s flags.
+const NONBLOCK: u32 = 2;
+const KNOWN: u32 = 0xf;
+
+/// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the bytes are copied out. Waits
+/// unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count here. EBADF: no pipe.
+pub fn vmsplice(task: &Task, fd: i32, list: u64, count: u64, flags: u64) -> Result<u64> {
+    let nonblocking = check_flags(flags, KNOWN)? & NONBLOCK != 0;
+    let file = usable(task, fd)?;
+    let any: &dyn Any = file.ops();
+    let end = any.downcast_ref::<End>().ok_or(Errno::EBADF)?;
+    if count > u64::from(c::UIO_MAXIOV) {
+        return Err(Errno::EINVAL);
+    }
+    let n = if file.writable() {
+        let space = task.process().space().ok_or(Errno::ESRCH)?;
+        let mut source = Source::user_list(list, count)?;
+        end.give(nonblocking, &mut source, |at| {
+            space.pin(VirtAddr(at)).map_err(|why| match why {
+                Resolution::NoMem => Errno::ENOMEM,
+                _ => Errno::EFAULT,
+            })
+        })?
+    } else {
+        let at = At {
+            position: 0,
+            nonblocking,
+        };
+        end.read(at, &mut Sink::user_list(list, count)?)?
+    };
+    Ok(n as u64)
+}

@@ -31,6 +31,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Checks the proofs in docs/proofs with Coq and prints the theorems
     Proof(ProofArgs),
+    /// Prints which functions of the kernel an operation of the bench spends its instructions in
+    Profile(ProfileArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor,
 }
@@ -104,6 +106,41 @@ pub struct BenchArgs {
 /// Options of `proof`.
 #[derive(Args, Debug, Clone)]
 pub struct ProofArgs {
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// Options of `profile`.
+#[derive(Args, Debug, Clone)]
+pub struct ProfileArgs {
+    /// Machine architecture
+    #[arg(
+        long,
+        value_enum,
+        default_value = "x86_64",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64"
+    )]
+    pub arch: Arch,
+    /// The operation, one of the bench's
+    #[arg(long)]
+    pub op: String,
+    /// The size of its folios in kB: 4 to 2048
+    #[arg(long, value_name = "KB", default_value_t = 4)]
+    pub size: u32,
+    /// How many pages it works on, a multiple of 512
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    pub pages: u64,
+    /// How many functions are printed
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub top: usize,
+    /// More words for the kernel's command line, like contpte=off
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Option<String>,
+    /// Write how often each instruction was executed, too: its address and the number
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
     /// Print the commands that would install what is missing; do not run them
     #[arg(long)]
     pub no_install: bool,

@@ -13,6 +13,7 @@ pub mod image;
 pub mod initramfs;
 pub mod install;
 pub mod ktap;
+pub mod profile;
 pub mod progress;
 pub mod proof;
 pub mod qemu;
@@ -44,6 +45,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
+        Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Doctor) => doctor::doctor(),
     }
 }

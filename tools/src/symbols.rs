@@ -13,7 +13,7 @@ pub fn table(elf: &[u8]) -> Result<Vec<u8>> {
 
 /// Address and mangled name of everything in executable sections that has a name. At one address a function wins over a
 /// bare label.
-fn functions(elf: &[u8]) -> Result<BTreeMap<u64, String>> {
+pub fn functions(elf: &[u8]) -> Result<BTreeMap<u64, String>> {
     let file = object::File::parse(elf).context("the kernel is not an ELF file")?;
     let mut found = BTreeMap::new();
     for symbol in file.symbols() {

@@ -157,7 +157,7 @@ fn linux_words(arch: Arch, program: &str) -> String {
 }
 
 /// The machine of the baseline.
-fn counted(arch: Arch, mem: &str) -> Machine {
+pub fn counted(arch: Arch, mem: &str) -> Machine {
     let mut machine = Machine::new(arch, Default::default());
     machine.mem = mem.to_owned();
     machine.icount = true;

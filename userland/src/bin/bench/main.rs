@@ -1,4 +1,4 @@
-//! `bench [--op A,B] [--size 4,64]`: what the memory operations cost per 4 KiB page, at every folio size.
+//! `bench [--op A,B] [--size 4,64] [--pages N] [--watched yes]`: what the memory operations cost per 4 KiB page, at every folio size.
 //!
 //! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Runs on
 //! Linux as well: the same program measures both. The cells of a size are the second of two passes, each operation with memory
@@ -23,12 +23,16 @@ const SETTLE: u64 = 5_000_000_000;
 struct Plan {
     ops: Vec<String>,
     sizes: Vec<usize>,
+    /// Of the regions.
+    pages: usize,
+    /// Whether the second pass waits for a key around what is measured.
+    watched: bool,
 }
 
 fn usage(problem: &str) -> ! {
     let names: Vec<&str> = ops::OPS.iter().map(|op| op.name).collect();
     eprintln!(
-        "bench: {problem}\nusage: bench [--op A,B] [--size N,M]\noperations: {}\nsizes (kB): {SIZES:?}",
+        "bench: {problem}\nusage: bench [--op A,B] [--size N,M] [--pages N] [--watched yes]\noperations: {}\nsizes (kB): {SIZES:?}",
         names.join(" ")
     );
     exit(2)
@@ -39,6 +43,8 @@ fn plan() -> Plan {
     let mut plan = Plan {
         ops: default.map(|op| op.name.to_owned()).collect(),
         sizes: SIZES.to_vec(),
+        pages: ops::PAGES,
+        watched: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
@@ -51,6 +57,11 @@ fn plan() -> Plan {
                 Ok(sizes) => plan.sizes = sizes,
                 Err(_) => usage("a size is a number of kB"),
             },
+            "--pages" => match list.parse() {
+                Ok(pages) if pages % 512 == 0 && pages > 0 => plan.pages = pages,
+                _ => usage("a number of pages is a multiple of 512"),
+            },
+            "--watched" => plan.watched = list == "yes",
             _ => usage(&format!("what is {option}?")),
         }
     }
@@ -86,7 +97,7 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
 
 fn run(plan: &Plan) -> Result<usize> {
     let sysfs = userland::controls::Controls::take();
-    let mut meter = Meter::new();
+    let mut meter = Meter::new(plan.pages);
     let mut cells = 0;
     for &size in &plan.sizes {
         if !sysfs.only(size)? {
@@ -97,11 +108,13 @@ fn run(plan: &Plan) -> Result<usize> {
             .iter()
             .filter(|op| plan.ops.iter().any(|name| name == op.name) && (op.at)(size));
         // The first pass brings the kernel's lists into the state that they keep.
+        meter.watched = false;
         for op in chosen.clone() {
             // A sign of life: who waits for a silent machine gives up after a while.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
             (op.run)(&mut meter, size)?;
         }
+        meter.watched = plan.watched;
         for op in chosen {
             for sample in (op.run)(&mut meter, size)? {
                 print(op.name, size, &sample);

@@ -7,7 +7,7 @@ use userland::sys::proc::{self, Status};
 use userland::sys::{Result, call, file};
 
 /// 64 MiB.
-const PAGES: usize = 16384;
+pub const PAGES: usize = 16384;
 /// 1 GiB.
 const MANY_PAGES: usize = 1 << 18;
 
@@ -21,7 +21,7 @@ pub struct Op {
 
 /// All of them, in the order in which they run.
 pub const OPS: [Op; 12] = [
-    op("fault", |m, _| one(fault(m, PAGES))),
+    op("fault", |m, _| one(fault(m, m.pages))),
     op("remap", |m, _| one(remap(m))),
     op("munmap", |m, kb| one(unmap(m, kb))),
     op("fork", |m, kb| one(fork(m, kb))),
@@ -70,8 +70,8 @@ fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
 }
 
 /// A region whose pages are all there, mapped by PTEs.
-fn populated(folio_kb: usize) -> Result<Region> {
-    let region = Region::map(PAGES)?;
+fn populated(pages: usize, folio_kb: usize) -> Result<Region> {
+    let region = Region::map(pages)?;
     region.touch()?;
     if folio_kb << 10 == HUGE {
         region.map_by_ptes()?;
@@ -89,27 +89,27 @@ fn fault(meter: &mut Meter, pages: usize) -> Result<Sample> {
 
 /// mprotect of one page of each 2 MiB.
 fn remap(meter: &mut Meter) -> Result<Sample> {
-    let region = Region::map(PAGES)?;
+    let region = Region::map(meter.pages)?;
     region.touch()?;
-    let sample = meter.timed(PAGES, || region.protect_one_of_each(libc::PROT_READ))?;
+    let sample = meter.timed(meter.pages, || region.protect_one_of_each(libc::PROT_READ))?;
     region.check_touched()?;
     Ok(sample)
 }
 
 /// munmap of the whole region.
 fn unmap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(folio_kb)?;
-    let sample = meter.timed(PAGES, || mem::munmap(region.at, region.len()))?;
+    let region = populated(meter.pages, folio_kb)?;
+    let sample = meter.timed(meter.pages, || mem::munmap(region.at, region.len()))?;
     region.check_gone()?;
     Ok(sample)
 }
 
 /// The fork call, in the parent.
 fn fork(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(folio_kb)?;
+    let region = populated(meter.pages, folio_kb)?;
     let pipes = Pipes::new()?;
     let mut pid = 0;
-    let sample = meter.timed(PAGES, || {
+    let sample = meter.timed(meter.pages, || {
         pid = clone()?;
         if pid == 0 {
             pipes.child(&region)
@@ -125,7 +125,7 @@ fn fork(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 
 /// A write to each page while a child lives that has the same pages; the child keeps its contents.
 fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
-    let region = populated(folio_kb)?;
+    let region = populated(meter.pages, folio_kb)?;
     let pipes = Pipes::new()?;
     let pid = clone()?;
     if pid == 0 {
@@ -135,7 +135,7 @@ fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
             .unwrap_or(wrong("a child went on")));
     }
     pipes.wait_for_child()?;
-    let sample = meter.timed(PAGES, || (write.act)(&region))?;
+    let sample = meter.timed(meter.pages, || (write.act)(&region))?;
     (write.check)(&region)?;
     pipes.end_child(pid)?;
     (write.check)(&region)?;
@@ -144,22 +144,22 @@ fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
 
 /// A write to each page after a fork whose child has ended.
 fn reuse(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
-    let region = populated(folio_kb)?;
+    let region = populated(meter.pages, folio_kb)?;
     let pid = clone()?;
     if pid == 0 {
         proc::exit_now(0);
     }
     proc::wait_for(pid)?;
-    let sample = meter.timed(PAGES, || (write.act)(&region))?;
+    let sample = meter.timed(meter.pages, || (write.act)(&region))?;
     (write.check)(&region)?;
     Ok(sample)
 }
 
 /// MADV_DONTNEED page by page.
 fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(folio_kb)?;
-    let sample = meter.timed(PAGES, || {
-        (0..PAGES).try_for_each(|n| mem::madvise(region.page(n), PAGE, libc::MADV_DONTNEED))
+    let region = populated(meter.pages, folio_kb)?;
+    let sample = meter.timed(meter.pages, || {
+        (0..region.pages).try_for_each(|n| mem::madvise(region.page(n), PAGE, libc::MADV_DONTNEED))
     })?;
     region.check(|_| 0, |_| 0)?;
     Ok(sample)
@@ -167,8 +167,8 @@ fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 
 /// One call that moves the whole region.
 fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let old = populated(folio_kb)?;
-    let to = reserve(PAGES, libc::PROT_NONE)?;
+    let old = populated(meter.pages, folio_kb)?;
+    let to = reserve(old.pages, libc::PROT_NONE)?;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let sample = meter.timed(0, || {
         mem::mremap(old.at, old.len(), old.len(), flags, to).map(|_| ())
@@ -176,7 +176,7 @@ fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
     let new = Region {
         at: to,
         origin: old.at,
-        pages: PAGES,
+        pages: old.pages,
     };
     new.check_touched()?;
     old.check_gone()?;

@@ -104,6 +104,7 @@ impl Stats {
     }
 
     /// The sum over all CPUs.
+    #[inline]
     pub fn get(&self, event: usize) -> u64 {
         self.0
             .iter()

@@ -142,9 +142,6 @@ fn after_signal(number: u64) -> Errno {
 
 /// One family after the other: first those of processes and memory, then those of files.
 fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
-    if let Some(result) = files::call(call.task, sysno, &call.args) {
-        return result;
-    }
     let [a, b, c, d, e, f] = call.args;
     match sysno {
         Sysno::mmap => memory::mmap(call.task, a, b, c, d, e, f),
@@ -251,7 +248,7 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::rseq | Sysno::set_robust_list | Sysno::get_robust_list | Sysno::membarrier => {
             Err(Errno::ENOSYS)
         }
-        _ => other(sysno, call),
+        _ => files::call(call.task, sysno, &call.args).unwrap_or_else(|| other(sysno, call)),
     }
 }
 

@@ -203,6 +203,7 @@ impl<M: Machine> Mm<M> {
         result
     }
     /// How often that happened: who compares before and after learns why a call failed.
+    #[inline]
     pub fn stalls(&self) -> u64 {
         self.stats.get(Event::AllocStall as usize)
     }

@@ -3,13 +3,13 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
 use crate::fault::{Access, Resolution};
-use crate::frame::Mm;
+use crate::frame::{Mm, OutOfMemory};
 use crate::object::Object;
 use crate::state::{AddressSpace, Advice, Error, Inner};
-use crate::table::{Zap, clear_accessed};
+use crate::table::{Zap, clear_accessed, zap_part};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::{Backing, Vma, VmaFlags};
+use crate::vma::{Backing, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
 
 /// The part of an object that MADV_REMOVE punches out, after the lock.
@@ -126,56 +126,63 @@ impl<M: Machine> Inner<M> {
             if refused {
                 return Err(Error::Inval);
             }
-        } else {
-            self.advise_pages(mm, asid, range, advice)?;
+            return all_of_it(self.vmas.covers(range));
         }
-        if self.vmas.covers(range) {
-            Ok(())
-        } else {
-            Err(Error::NoMem)
-        }
+        let covered = self.advise_pages(mm, asid, range, advice)?;
+        all_of_it(covered)
     }
 
+    /// Answers whether all of the range is mapped.
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,
         asid: Asid,
-        range: VirtRange,
+        mut rest: VirtRange,
         advice: Advice,
-    ) -> Result<(), Error> {
-        let mut next = self.vmas.from(range.start);
-        while let Some(slot) = next {
-            let vma = self.vmas.get(slot).clone();
-            if vma.range.start >= range.end {
+    ) -> Result<bool, Error> {
+        let mut covered = true;
+        while !rest.is_empty()
+            && let Some(slot) = self.vmas.from(rest.start)
+        {
+            let vma = self.vmas.get(slot);
+            let Some(part) = vma.range.intersection(&rest) else {
                 break;
-            }
-            next = self.vmas.next(slot);
-            let Some(part) = vma.range.intersection(&range) else {
-                continue;
             };
+            if refused(vma, advice) {
+                return Err(Error::Inval);
+            }
+            covered &= part.start == rest.start;
+            rest.start = part.end;
             match advice {
-                _ if refused(&vma, advice) => return Err(Error::Inval),
+                // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
                 Advice::DontNeed | Advice::DontNeedLocked | Advice::Free => {
-                    // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
-                    self.split_ends(mm, asid, part)?;
-                    let mut gather = Gather::new(mm, asid);
-                    self.zap(
-                        mm,
-                        &vma,
-                        part,
-                        &mut gather,
-                        Zap {
-                            keep_tables: true,
-                            ..Zap::default()
-                        },
-                    );
-                    gather.finish();
+                    self.drop_pages(mm, asid, slot, part)?;
                 }
                 Advice::Cold | Advice::PageOut => clear_accessed(mm, &mut self.table, part),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(covered && rest.is_empty())
+    }
+
+    /// Drops the pages of `part` of the VMA in `slot`; the tables stay, they will be used again.
+    #[inline]
+    fn drop_pages(
+        &mut self,
+        mm: &Mm<M>,
+        asid: Asid,
+        slot: Slot,
+        part: VirtRange,
+    ) -> Result<(), OutOfMemory> {
+        let mut gather = Gather::new(mm, asid);
+        let mut zap = Zap {
+            keep_tables: true,
+            ..Zap::default()
+        };
+        let zapped = zap_part(mm, &mut self.table, part, &mut gather, &mut zap);
+        gather.finish();
+        self.rss.sub(self.vmas.get(slot), &zap);
+        zapped
     }
 
     /// The part of the first VMA in `range` that lies there, and what it is of its object.
@@ -196,6 +203,10 @@ impl<M: Machine> Inner<M> {
         }
         Ok(Some((part, (object.clone(), first, part.pages()))))
     }
+}
+
+fn all_of_it(covered: bool) -> Result<(), Error> {
+    if covered { Ok(()) } else { Err(Error::NoMem) }
 }
 
 /// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others; `None` when they wrap around.

@@ -37,23 +37,29 @@ impl<'a, M: Machine> Cursor<'a, M> {
             level,
             above: table,
         };
-        cursor.descend();
+        // Each level for itself, so that its bits are constants.
+        let _ = cursor.descend(Level::Pgd, Level::Pud)
+            && cursor.descend(Level::Pud, Level::Pmd)
+            && cursor.descend(Level::Pmd, Level::Pte);
         cursor
     }
-    #[inline]
-    fn descend(&mut self) {
-        while let (Entry::Table(next), Some(lower)) = (
-            entry::read(self.mm, self.table, self.level.index(self.va), self.level),
-            self.level.lower(),
-        ) {
-            (self.above, self.table, self.level) = (self.table, next, lower);
-        }
+    /// Goes from a table of `level` to the one below, if there is one.
+    #[inline(always)]
+    fn descend(&mut self, level: Level, lower: Level) -> bool {
+        let Entry::Table(next) = entry::read(self.mm, self.table, level.index(self.va), level)
+        else {
+            return false;
+        };
+        (self.above, self.table, self.level) = (self.table, next, lower);
+        true
     }
 
     /// Splits the PMD leaf that maps the page, and goes down to its PTE.
     pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
         split_leaf(self.mm, self.space, self.va, gather)?;
-        self.descend();
+        if self.level == Level::Pmd {
+            self.descend(Level::Pmd, Level::Pte);
+        }
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub use protect::{Rights, protect_range};
 pub use split::{split_ends, split_leaf};
 pub(crate) use walk::for_each_table;
 pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
-pub use zap::{Zap, zap_range};
+pub use zap::{Zap, zap_part, zap_range};
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};

@@ -54,6 +54,17 @@ pub(super) fn table_at<M: Machine>(
     Some(table)
 }
 
+/// The PTE table on the way to `va`, if there is one. Each level for itself, so that its bits are constants.
+#[inline]
+pub(super) fn pte_table<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Pfn> {
+    let below = |table, level: Level| match entry::read(mm, table, level.index(va), level) {
+        Entry::Table(next) => Some(next),
+        _ => None,
+    };
+    let pud = below(space.root, Level::Pgd)?;
+    below(below(pud, Level::Pud)?, Level::Pmd)
+}
+
 /// The leaf that the entry for `va` in `table` holds, from `va` on.
 pub(super) fn leaf_at<M: Machine>(
     mm: &Mm<M>,

@@ -1,11 +1,11 @@
 //! Zapping: everything in a range goes, and the tables that become empty with it.
 
 use super::batch::run_at;
-use super::walk::{indices, part};
-use super::{PageTable, contpte, entry};
+use super::walk::{self, indices, part};
+use super::{PageTable, contpte, entry, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine};
-use crate::frame::{Kind, Mm};
+use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
@@ -26,6 +26,7 @@ pub struct Zap {
 
 impl Zap {
     /// Counts pages of a sort.
+    #[inline]
     pub fn add(&mut self, kind: Kind, pages: u64) {
         match kind {
             Kind::Anon => self.anon += pages,
@@ -48,6 +49,28 @@ pub fn zap_range<M: Machine>(
         let root = space.root;
         zap_table(mm, space, (root, Level::Pgd), range, gather, zap);
     }
+}
+
+/// [`super::split_ends`] and [`zap_range`] of a range whose tables stay. Out of memory: nothing was zapped.
+#[inline]
+pub fn zap_part<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+    zap: &mut Zap,
+) -> Result<(), OutOfMemory> {
+    debug_assert!(zap.keep_tables && !range.is_empty());
+    let table = Level::Pmd.bytes();
+    let near = (range.start.0 ^ (range.end.0 - 1)) < table;
+    // Mostly it is a few pages of one table.
+    if near && let Some(table) = walk::pte_table(mm, space, range.start) {
+        zap_pages(mm, table, range, gather, zap);
+        return Ok(());
+    }
+    split_ends(mm, space, range, gather)?;
+    zap_range(mm, space, range, gather, zap);
+    Ok(())
 }
 
 fn zap_table<M: Machine>(

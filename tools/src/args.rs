@@ -86,7 +86,11 @@ pub struct BenchArgs {
     /// Measure once for each value of a switch of the kernel's command line, like contpte=on,off
     #[arg(long, value_name = "SWITCH=A,B")]
     pub set: Option<String>,
-    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte, dontneed, mremap, vmas, touch1g
+    /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is worth
+    #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
+    pub ablation: bool,
+    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte, dontneed, mremap, updates, survivor,
+    /// vmas, touch1g, fork1g
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Only these folio sizes: 4 to 2048

@@ -20,11 +20,13 @@
 //! started as failed and boots again for the rest (`quire.test.after=NAME`).
 #![no_std]
 
+extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
 mod context;
 pub mod glob;
+pub mod pairwise;
 mod plan;
 mod registry;
 mod run;

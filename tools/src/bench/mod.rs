@@ -1,4 +1,5 @@
 //! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they cost on Linux.
+mod ablation;
 mod baseline;
 mod cells;
 mod table;
@@ -25,6 +26,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const SILENCE: Duration = Duration::from_secs(600);
 /// Needs more memory than the others, and so a machine of its own.
 const TOUCH: &str = "touch1g";
+/// The same.
+const LARGE: [&str; 2] = [TOUCH, "fork1g"];
 /// The sizes for which it was promised.
 const TOUCH_SIZES: [u32; 2] = [64, 2048];
 /// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on to init.
@@ -41,6 +44,10 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     let mut lines = String::new();
     for &arch in arches {
         let built = build::build(arch, false)?;
+        if args.ablation {
+            print!("{}", ablation::run(arch, &built, args)?);
+            continue;
+        }
         let columns = columns(arch, &built, args)?;
         for column in &columns {
             lines += &json_lines(arch, column);
@@ -108,7 +115,7 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
         .op
         .iter()
         .map(String::as_str)
-        .partition(|op| *op == TOUCH);
+        .partition(|op| LARGE.contains(op));
     let sizes = |sizes: &[u32]| -> String {
         let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
         format!(" --size {}", words.join(","))
@@ -130,7 +137,12 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
         &args.size
     };
     if args.op.is_empty() || !large.is_empty() {
-        cells.extend(boot("2G", &format!("bench --op {TOUCH}{}", sizes(wanted)))?);
+        let ops = if large.is_empty() {
+            TOUCH.to_owned()
+        } else {
+            large.join(",")
+        };
+        cells.extend(boot("2G", &format!("bench --op {ops}{}", sizes(wanted)))?);
     }
     Ok(cells)
 }

@@ -1,4 +1,5 @@
-//! Which figures are good enough (issue "Folios").
+//! Which figures are good enough: what was promised for folios, for the account of their owners, and for switches against each
+//! other.
 use super::cells::{Cell, Key};
 use crate::arch::Arch;
 
@@ -28,20 +29,78 @@ pub const fn clearing(arch: Arch) -> f64 {
 
 /// Judges one cell. `linux` is its figure there; `few` is the figure of the same operation with one VMA.
 pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option<f64>) -> Verdict {
+    if let (Some(part), Some(linux)) = (part_of_linux(arch, key), linux) {
+        return at_most(cell, part * linux);
+    }
     let limit = match (key.op.as_str(), linux, few) {
         ("munmap", Some(linux), _) => linux / 2.0,
         // Above the clearing: half of Linux's, or within 5 instructions of that.
         ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
         ("vmas", _, Some(few)) => 2.0 * few,
         ("touch1g", ..) => return exact(key, cell),
+        ("updates", ..) => return one_for_each_folio(key, cell),
+        ("survivor", ..) => return copies_nothing(key, cell),
         _ => return Verdict::None,
     };
+    at_most(cell, limit)
+}
+
+fn at_most(cell: &Cell, limit: f64) -> Verdict {
     if cell.figure <= limit {
         Verdict::Met
     } else {
         Verdict::Missed(limit)
     }
 }
+
+/// The part of Linux's figure that an operation may cost at 4, 64 and 2048 kB.
+fn part_of_linux(arch: Arch, key: &Key) -> Option<f64> {
+    let parts = match (key.op.as_str(), arch) {
+        ("fork", Arch::X86_64) => [0.40, 0.20, 0.15],
+        ("fork", Arch::Aarch64) => [0.40, 0.25, 0.20],
+        ("munmap", _) => [0.30, 0.30, 0.40],
+        ("cow-byte", _) => [0.50, 0.35, 0.35],
+        ("reuse-byte", _) => [0.40, 0.10, 0.03],
+        ("dontneed", _) => [0.30, 0.35, 0.35],
+        _ => return None,
+    };
+    let size = [4, 64, 2048].iter().position(|kb| *kb == key.kb)?;
+    Some(parts[size])
+}
+
+/// A fork updates the account once for each folio of the 64 MiB, by one atomic read-modify-write up to 64 kB.
+fn one_for_each_folio(key: &Key, cell: &Cell) -> Verdict {
+    let folios = (1 << 16) / key.kb;
+    let atomics = cell.counter("account_atomics");
+    if cell.figure == folios as f64 && (key.kb > 64 || atomics == folios) {
+        Verdict::Met
+    } else {
+        Verdict::Missed(folios as f64)
+    }
+}
+
+/// Nothing is copied for the only one that is left, and at 64 kB each of 64 folios is taken over by one fault.
+fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
+    let faults = key.kb != 64 || cell.counter("pgfault") == 64;
+    if faults && cell.counter("pages_copied") == 0 {
+        Verdict::Met
+    } else {
+        Verdict::Missed(0.0)
+    }
+}
+
+/// What one setting of a switch may cost beside another: operation, folio size in kB (`None`: all), the settings, and the largest
+/// ratio of the first to the second.
+pub type Pair = (&'static str, Option<u64>, &'static str, &'static str, f64);
+
+/// Settings against each other, judged where both were measured.
+pub const PAIRS: [Pair; 3] = [
+    // Batching costs pages of their own nothing.
+    ("fork", Some(4), "fork=batch", "fork=per-pte", 1.01),
+    ("fork", None, "contpte=on", "contpte=off", 1.0),
+    // 1 GiB.
+    ("fork1g", Some(4), "fork=share", "fork=batch", 1.0 / 50.0),
+];
 
 /// One fault and one update of the account for each folio, no more and no less.
 fn exact(key: &Key, cell: &Cell) -> Verdict {
@@ -70,10 +129,31 @@ mod tests {
     }
 
     #[test]
-    fn limits() {
-        assert_eq!(verdict("munmap", 4, 50.0, Some(100.0)), Verdict::Met);
+    fn parts_of_linux_and_counters() {
+        assert_eq!(verdict("fork", 64, 25.0, Some(100.0)), Verdict::Met);
         assert_eq!(
-            verdict("munmap", 4, 50.5, Some(100.0)),
+            verdict("fork", 64, 25.1, Some(100.0)),
+            Verdict::Missed(25.0)
+        );
+        assert_eq!(verdict("fork", 32, 90.0, Some(100.0)), Verdict::None);
+        assert_eq!(
+            verdict("reuse-byte", 2048, 4.0, Some(100.0)),
+            Verdict::Missed(3.0)
+        );
+        assert_eq!(verdict("updates", 2048, 32.0, None), Verdict::Met);
+        assert_eq!(
+            verdict("updates", 64, 1024.0, None),
+            Verdict::Missed(1024.0)
+        );
+        assert_eq!(verdict("survivor", 4, 1.0, None), Verdict::Met);
+        assert_eq!(verdict("survivor", 64, 1.0, None), Verdict::Missed(0.0));
+    }
+
+    #[test]
+    fn limits() {
+        assert_eq!(verdict("munmap", 16, 50.0, Some(100.0)), Verdict::Met);
+        assert_eq!(
+            verdict("munmap", 16, 50.5, Some(100.0)),
             Verdict::Missed(50.0)
         );
         assert_eq!(verdict("fault", 4, 83.0, Some(128.0)), Verdict::Met);

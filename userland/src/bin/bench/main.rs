@@ -6,6 +6,7 @@
 mod meter;
 mod ops;
 mod region;
+mod survivor;
 mod vmas;
 
 use meter::{Meter, Sample};
@@ -86,7 +87,11 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
         // Tenths, without a float's rounding.
         pages => {
             let tenths = (sample.ns * 10 + pages / 2) / pages;
-            format!(",\"per_page\":{}.{}", tenths / 10, tenths % 10)
+            format!(
+                ",\"per_page\":{}.{},\"pages\":{pages}",
+                tenths / 10,
+                tenths % 10
+            )
         }
     };
     for (name, value) in &sample.counters {

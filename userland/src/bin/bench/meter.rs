@@ -6,9 +6,10 @@ use userland::sys::{Result, file, time};
 /// Where counters are; the second only on Quire.
 const FILES: [&CStr; 2] = [c"/proc/vmstat", c"/sys/kernel/mm/quire/counters"];
 /// Those that belong to a line, in this order, when they moved.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "pgfault",
     "account_updates",
+    "account_atomics",
     "entry_writes",
     "pages_zeroed",
     "pages_copied",
@@ -26,10 +27,18 @@ pub struct Sample {
     pub ns: u64,
     /// What they are divided by; 0: the whole counts.
     pub pages: u64,
-    /// How many VMAs there were, where that is the question.
+    /// How many VMAs there were, where that is the question, or which of several processes did it.
     pub vmas: Option<usize>,
     /// Counters that moved.
     pub counters: Vec<(&'static str, u64)>,
+}
+
+impl Sample {
+    /// How often a counter moved.
+    pub fn counter(&self, name: &str) -> u64 {
+        let found = self.counters.iter().find(|(known, _)| *known == name);
+        found.map_or(0, |(_, value)| *value)
+    }
 }
 
 /// Takes samples. Its buffers are touched before, so that reading adds no page fault of its own.

@@ -1,7 +1,8 @@
 //! The operations, each as a function that does it once and returns what it cost.
 use crate::meter::{Meter, Sample};
 use crate::region::{HUGE, Region, reserve, wrong};
-use crate::vmas;
+use crate::{survivor, vmas};
+use userland::counters;
 use userland::sys::mem::{self, PAGE};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Result, call, file};
@@ -20,11 +21,11 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 12] = [
+pub const OPS: [Op; 15] = [
     op("fault", |m, _| one(fault(m, m.pages))),
     op("remap", |m, _| one(remap(m))),
     op("munmap", |m, kb| one(unmap(m, kb))),
-    op("fork", |m, kb| one(fork(m, kb))),
+    op("fork", |m, kb| one(fork(m, m.pages, kb))),
     op("cow", |m, kb| one(cow(m, kb, FILL))),
     op("cow-byte", |m, kb| one(cow(m, kb, DOT))),
     op("reuse", |m, kb| one(reuse(m, kb, FILL))),
@@ -34,6 +35,15 @@ pub const OPS: [Op; 12] = [
     Op {
         at: |kb| kb == 4,
         ..op("vmas", |m, _| vmas::run(m))
+    },
+    Op {
+        at: |_| counters::on_quire(),
+        ..op("updates", |m, _| one(updates(m)))
+    },
+    op("survivor", |m, _| survivor::run(m)),
+    Op {
+        by_default: false,
+        ..op("fork1g", |m, kb| one(fork(m, MANY_PAGES, kb)))
     },
     Op {
         by_default: false,
@@ -105,21 +115,42 @@ fn unmap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 }
 
 /// The fork call, in the parent.
-fn fork(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
+    let region = populated(pages, folio_kb)?;
+    let sample = forked(meter, &region)?;
+    region.check_touched()?;
+    Ok(sample)
+}
+
+/// What a fork counts for the region alone: what it counts with less what it counts without.
+fn updates(meter: &mut Meter) -> Result<Sample> {
+    let without = forked(meter, &Region::map(0)?)?;
+    let region = Region::map(meter.pages)?;
+    region.touch()?;
+    let with = forked(meter, &region)?;
+    let more = |name: &str| with.counter(name).saturating_sub(without.counter(name));
+    Ok(Sample {
+        ns: more("account_updates"),
+        pages: 0,
+        vmas: None,
+        counters: vec![("account_atomics", more("account_atomics"))],
+    })
+}
+
+/// The fork call, in the parent; the child looks at the region and ends.
+fn forked(meter: &mut Meter, region: &Region) -> Result<Sample> {
     let pipes = Pipes::new()?;
     let mut pid = 0;
-    let sample = meter.timed(meter.pages, || {
+    let sample = meter.timed(region.pages, || {
         pid = clone()?;
         if pid == 0 {
-            pipes.child(&region)
+            pipes.child(region)
         } else {
             Ok(())
         }
     })?;
     pipes.wait_for_child()?;
     pipes.end_child(pid)?;
-    region.check_touched()?;
     Ok(sample)
 }
 
@@ -184,7 +215,7 @@ fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 }
 
 /// A bare fork, without a library's work before and after: 0 in the child.
-fn clone() -> Result<i32> {
+pub fn clone() -> Result<i32> {
     call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
 }
 

@@ -1,0 +1,182 @@
+//! What each mechanism is worth: the stages of the series that brought rmap ids to Linux's list, and each switch of the kernel
+//! off against all on, for the eight operations of that series.
+//!
+//! Source of stages and operations: "mm: precise 'mapped shared' vs. 'mapped exclusively' detection for PTE-mapped THP", sections
+//! 7.1 and 7.2, 24 November 2023.
+use super::cells::{Cells, Key};
+use super::{BenchArgs, measure};
+use crate::arch::Arch;
+use crate::build::Built;
+use anyhow::Result;
+use std::fmt::Write;
+
+/// The operations, in the order of the series.
+const OPS: [&str; 8] = [
+    "remap",
+    "munmap",
+    "fork",
+    "cow",
+    "cow-byte",
+    "reuse",
+    "reuse-byte",
+    "dontneed",
+];
+
+/// 2 MiB folios, mapped by PTEs.
+const SIZE: u32 = 2048;
+
+/// A row: its name and the words of the kernel's command line.
+type Setting = (&'static str, &'static str);
+
+/// The stages come one on top of the other. Splitting a PMD mapping updates no account here, so what the series batched there
+/// (`batch`) is fork and unmapping.
+const SETTINGS: &[Setting] = &[
+    (
+        "baseline",
+        "account=total fork=per-pte zap=per-pte cow=page reuse=page",
+    ),
+    (
+        "rmap-id",
+        "account=digits subids=lookup writer=shared seq=cmpxchg fork=per-pte zap=per-pte cow=page reuse=page",
+    ),
+    (
+        "123",
+        "account=digits subids=stored writer=shared seq=cmpxchg fork=per-pte zap=per-pte cow=page reuse=page",
+    ),
+    (
+        "batch",
+        "account=digits subids=stored writer=shared seq=cmpxchg fork=batch zap=batch cow=page reuse=page",
+    ),
+    (
+        "exclusive",
+        "account=digits subids=stored writer=exclusive seq=cmpxchg fork=batch zap=batch cow=page reuse=page",
+    ),
+    (
+        "nocmpxchg",
+        "account=digits subids=stored writer=exclusive seq=add fork=batch zap=batch cow=page reuse=page",
+    ),
+    (
+        "all",
+        "account=digits subids=stored writer=exclusive seq=add fork=batch zap=batch cow=around reuse=around",
+    ),
+    ("two-slot", "account=two-slot"),
+    ("total", "account=total"),
+    ("unified", ""),
+    ("fork=per-pte", "fork=per-pte"),
+    ("fork=share", "fork=share"),
+    ("zap=per-pte", "zap=per-pte"),
+    ("cow=page", "cow=page"),
+    ("reuse=page", "reuse=page"),
+    ("contpte=off", "contpte=off"),
+];
+
+/// Measures every setting and returns the table of one machine for each folio size.
+pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
+    let mut text = String::new();
+    let sizes: &[u32] = if args.size.is_empty() {
+        &[SIZE]
+    } else {
+        &args.size
+    };
+    for &kb in sizes {
+        let mut rows = Vec::new();
+        for &(name, words) in SETTINGS {
+            if name.starts_with("contpte") && arch == Arch::X86_64 {
+                continue;
+            }
+            eprintln!("run.sh: measuring {name} at {kb} kB on {arch}");
+            let program = format!("bench --op {} --size {kb}", OPS.join(","));
+            rows.push((name, words, measure(arch, built, words, &program)?));
+        }
+        text += &render(arch, kb, &rows);
+    }
+    Ok(text)
+}
+
+/// Instructions and, in brackets, counted atomic read-modify-writes of the account, both per 4 KiB page.
+fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
+    let mut text = format!(
+        "{arch}, folios of {kb} kB: instructions per 4 KiB page (atomic read-modify-writes of the account)\n\n| setting |"
+    );
+    for op in OPS {
+        let _ = write!(text, " {op} |");
+    }
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(OPS.len()));
+    for (name, _, cells) in rows {
+        let _ = write!(text, "| {name} |");
+        for op in OPS {
+            let _ = write!(text, " {} |", figure(cells, op, kb));
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text);
+    for (name, words, _) in rows.iter().filter(|(name, words, _)| name != words) {
+        let words = if words.is_empty() {
+            "the default"
+        } else {
+            words
+        };
+        let _ = writeln!(text, "- `{name}`: {words}");
+    }
+    text.push('\n');
+    text
+}
+
+fn figure(cells: &Cells, op: &str, kb: u32) -> String {
+    let key = Key {
+        op: op.to_owned(),
+        kb: kb.into(),
+        vmas: 0,
+    };
+    match cells.get(&key) {
+        Some(cell) => {
+            let atomics = cell.counter("account_atomics") as f64;
+            let pages = cell.counter("pages").max(1) as f64;
+            format!("{:.1} ({:.2})", cell.figure, atomics / pages)
+        }
+        None => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::cells::Cell;
+    use serde_json::json;
+
+    #[test]
+    fn a_row_for_each_setting() {
+        let key = Key {
+            op: "fork".to_owned(),
+            kb: 64,
+            vmas: 0,
+        };
+        let cell = Cell {
+            figure: 12.34,
+            line: json!({"pages": 16384, "account_atomics": 1024}),
+        };
+        let cells: Cells = [(key, cell)].into();
+        let text = render(
+            Arch::X86_64,
+            64,
+            &[
+                ("unified", "", cells.clone()),
+                ("cow=page", "cow=page", cells),
+            ],
+        );
+        assert!(
+            text.contains("| unified | - | - | 12.3 (0.06) | - |"),
+            "{text}"
+        );
+        assert!(text.contains("- `unified`: the default\n"), "{text}");
+        assert!(!text.contains("- `cow=page`"), "{text}");
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let mut names: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SETTINGS.len());
+    }
+}

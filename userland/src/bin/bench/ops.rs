@@ -124,7 +124,10 @@ fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
 
 /// What a fork counts for the region alone: what it counts with less what it counts without.
 fn updates(meter: &mut Meter) -> Result<Sample> {
-    let without = forked(meter, &Region::map(0)?)?;
+    let none = Region::map(0)?;
+    // The first fork breaks up what the program itself has in large folios.
+    forked(meter, &none)?;
+    let without = forked(meter, &none)?;
     let region = Region::map(meter.pages)?;
     region.touch()?;
     let with = forked(meter, &region)?;

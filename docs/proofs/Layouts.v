@@ -15,14 +15,14 @@ Definition layout (bits n digit sum squares order : Z) : Layout := {|
 
 (** The constants of kernel/mm/src/own/unified.rs; a test there compares these two lines, and the weights below, with its own. *)
 Definition narrow := layout 64 3 5 9 16 4.
-Definition wide := layout 128 2 8 23 32 15.
+Definition wide := layout 128 2 8 24 40 15.
 
 Example narrow_weight_plain : K narrow 0 = 8796093022208. Proof. reflexivity. Qed.
 Example narrow_weight_first : K narrow 1 = 8796227239937. Proof. reflexivity. Qed.
 Example narrow_weight_last : K narrow 32767 = 9183050874399. Proof. reflexivity. Qed.
-Example wide_weight_plain : K wide 0 = 302231454903657293676544. Proof. reflexivity. Qed.
-Example wide_weight_first : K wide 1 = 302231454974026037854209. Proof. reflexivity. Qed.
-Example wide_weight_last : K wide 32767 = 302237165608723353174271. Proof. reflexivity. Qed.
+Example wide_weight_plain : K wide 0 = 309485009821345068724781056. Proof. reflexivity. Qed.
+Example wide_weight_first : K wide 1 = 309485009821626543701491713. Proof. reflexivity. Qed.
+Example wide_weight_last : K wide 32767 = 309485032664165330832064767. Proof. reflexivity. Qed.
 
 (** What an address space may have as its id, and 0. *)
 Definition mm_id (id : Z) : Prop := 0 <= id <= 32767.
@@ -44,14 +44,14 @@ Qed.
 
 Theorem wide_formula a1 a2 :
   0 <= a1 < 2 ^ 8 -> 0 <= a2 < 2 ^ 8 ->
-  K wide (a1 + 2 ^ 8 * a2) = 2 ^ 78 + (a1 * a1 + a2 * a2) * 2 ^ 46 + a1 + a2 * 2 ^ 23.
+  K wide (a1 + 2 ^ 8 * a2) = 2 ^ 88 + (a1 * a1 + a2 * a2) * 2 ^ 48 + a1 + a2 * 2 ^ 24.
 Proof.
   intros H1 H2. set (id := a1 + 2 ^ 8 * a2).
   assert (E : digits wide id = [a1; a2]).
   { unfold digits. change (digit_bits wide) with [8; 8].
     rewrite <- (unpack_pack [8; 8] [a1; a2] 0); [f_equal; unfold id; cbn [pack]; lia | |];
       repeat constructor; lia. }
-  unfold K, point, lift. rewrite E. change (r wide) with 78. change (low wide) with [23; 23; 32].
+  unfold K, point, lift. rewrite E. change (r wide) with 88. change (low wide) with [24; 24; 40].
   unfold square. cbn [app dot pack]. lia.
 Qed.
 
@@ -73,8 +73,8 @@ Proof. unfold mm_id, is_id. change (bits (digit_bits wide)) with 16. lia. Qed.
 Theorem narrow_bound refs : number refs <= 1973790 -> bounded narrow refs.
 Proof. intros H. apply (enough_bits _ narrow_sound). change (number refs * 17 <= 16 * 2 ^ 21). lia. Qed.
 
-Theorem wide_bound refs : number refs <= 2 ^ 50 - 2 ^ 35 -> bounded wide refs.
-Proof. intros H. apply (enough_bits _ wide_sound). change (number refs * 32769 <= 32768 * 2 ^ 50). lia. Qed.
+Theorem wide_bound refs : number refs <= 2 ^ 40 - 2 ^ 25 -> bounded wide refs.
+Proof. intros H. apply (enough_bits _ wide_sound). change (number refs * 32769 <= 32768 * 2 ^ 40). lia. Qed.
 
 (** How often an id occurs among the references. *)
 Definition times (id : Z) (refs : list Z) : Z := Z.of_nat (count_occ Z.eq_dec refs id).
@@ -124,11 +124,11 @@ Proof.
 Qed.
 
 Theorem wide_mms refs :
-  Forall mm_id refs -> (forall id, 0 < id -> times id refs <= 2 ^ 15) -> times 0 refs <= 2 ^ 49 -> bounded wide refs.
+  Forall mm_id refs -> (forall id, 0 < id -> times id refs <= 2 ^ 15) -> times 0 refs <= 2 ^ 39 -> bounded wide refs.
 Proof.
   intros Hids Hmany Hplain. apply wide_bound.
   destruct (some_nat 32767 ltac:(lia)) as [last Hlast].
-  assert (number refs <= Z.of_nat last * 2 ^ 15 + 2 ^ 49).
+  assert (number refs <= Z.of_nat last * 2 ^ 15 + 2 ^ 39).
   { apply number_by_id; [lia | | exact Hmany | exact Hplain]. eapply Forall_impl; [|exact Hids]. unfold mm_id. intros; lia. }
   lia.
 Qed.
@@ -178,10 +178,10 @@ Proof.
 Qed.
 
 Theorem wide_warning refs more :
-  sum wide refs < 2 ^ 127 -> number more <= 2 ^ 49 - 2 ^ 34 -> bounded wide (more ++ refs).
+  sum wide refs < 2 ^ 127 -> number more <= 2 ^ 39 - 2 ^ 24 -> bounded wide (more ++ refs).
 Proof.
   intros Hs Hm. apply (warning _ wide_sound); [discriminate | exact Hs |].
-  change (number more * 32769 <= 32768 * 2 ^ 49). lia.
+  change (number more * 32769 <= 32768 * 2 ^ 39). lia.
 Qed.
 
 (** It does not come too early: whoever sees it sees more references than a folio has pages. *)

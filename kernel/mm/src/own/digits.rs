@@ -296,3 +296,21 @@ impl Account for Digits {
                     && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    /// The proofs in `docs/proofs` are about these shapes.
+    #[test]
+    fn the_proofs_have_the_same_shapes() {
+        let proofs = include_str!("../../../../docs/proofs/Seed.v");
+        for Shape { values, bits, base } in SHAPES {
+            let order = (base - 1).ilog2();
+            assert_eq!(base, (1 << order) + 1, "up to 2^order mappings");
+            let form = format!("form_fits {order} {bits} {values} ");
+            assert!(proofs.contains(&form), "docs/proofs/Seed.v lacks: {form}");
+        }
+    }
+}

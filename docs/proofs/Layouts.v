@@ -133,6 +133,25 @@ Proof.
   lia.
 Qed.
 
+(** The wide word has room to spare: its R is the number of references up to 13 million of them. *)
+Theorem wide_counts refs : Forall mm_id refs -> number refs <= 13000000 -> R wide (word wide refs) = number refs.
+Proof.
+  intros Hids Hn. set (M := 255 + 127 * 2 ^ 24 + (255 * 255 + 127 * 127) * 2 ^ 48).
+  assert (Hk : forall x, mm_id x -> 2 ^ 88 <= K wide x <= 2 ^ 88 + M).
+  { intros x Hx. unfold mm_id in Hx. pose proof (Z.div_mod x 256 ltac:(lia)) as E.
+    pose proof (Z.mod_pos_bound x 256 ltac:(lia)) as H1.
+    assert (H2 : 0 <= x / 256 <= 127) by (split; [apply Z.div_pos; lia | apply Z.lt_succ_r, Z.div_lt_upper_bound; lia]).
+    replace x with (x mod 256 + 2 ^ 8 * (x / 256)) by lia. rewrite wide_formula by lia. unfold M.
+    set (a := x mod 256) in *. set (b := x / 256) in *.
+    assert (0 <= a * a <= 255 * 255) by nia. assert (0 <= b * b <= 127 * 127) by nia. lia. }
+  assert (Hs : number refs * 2 ^ 88 <= sum wide refs <= number refs * (2 ^ 88 + M)).
+  { clear Hn. induction Hids as [|x l Hx _ IH]; [cbn; lia|]. cbn [sum fold_right]. fold (sum wide l).
+    rewrite number_cons. specialize (Hk x Hx). lia. }
+  assert (HM : number refs * M < 2 ^ 88) by (unfold M; lia). pose proof (number_nonneg refs).
+  rewrite (word_sum _ wide_sound) by (unfold bounded; change (word_bits wide) with 128; lia).
+  unfold R. change (r wide) with 88. symmetry. apply Z.div_unique with (sum wide refs - 2 ^ 88 * number refs); lia.
+Qed.
+
 (** ** The theorems *)
 
 (** [n] is the number of pages of the folio. *)

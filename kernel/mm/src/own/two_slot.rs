@@ -174,7 +174,8 @@ impl Account for TwoSlot {
             count: n * who.mapped(),
         };
         head(book).store(slot.bits(), Ordering::Relaxed);
-        book.words(1).set_wide(slot.count.into());
+        book.words(1).lo().store(slot.count, Ordering::Relaxed);
+        book.words(1).hi().store(0, Ordering::Relaxed);
     }
 
     fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {

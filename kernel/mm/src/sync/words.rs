@@ -65,38 +65,54 @@ mod real {
     }
 }
 
-/// What loom can follow: it has no 128-bit atomic, so the wide word is a number under a lock, apart from the halves.
+/// What loom can follow: it has no 128-bit atomic, so the wide word is apart from its halves.
 #[cfg(loom)]
 mod stand_in {
     use crate::sync::{AtomicU64, Ordering};
-    use loom::sync::Mutex;
+    use std::sync::Mutex;
+    use std::vec::Vec;
 
-    /// A 128-bit word under a lock. The orderings are not looked at: every access is ordered after the last one.
-    #[derive(Debug, Default)]
-    pub struct AtomicU128(Mutex<u128>);
+    /// A 128-bit word: an atomic that loom knows says which of its values it has. Every change is one step of that atomic, with
+    /// the ordering that was asked for, and loom switches threads only at such steps: list and atomic fit together.
+    #[derive(Debug)]
+    pub struct AtomicU128 {
+        now: AtomicU64,
+        values: Mutex<Vec<u128>>,
+    }
+
+    impl Default for AtomicU128 {
+        fn default() -> Self {
+            AtomicU128 {
+                now: AtomicU64::new(0),
+                values: Mutex::new(Vec::from([0])),
+            }
+        }
+    }
 
     impl AtomicU128 {
-        fn change(&self, f: impl FnOnce(u128) -> u128) -> u128 {
-            let mut word = self.0.lock().unwrap();
-            let old = *word;
-            *word = f(old);
+        fn change(&self, order: Ordering, f: impl FnOnce(u128) -> u128) -> u128 {
+            let at = self.now.fetch_add(1, order) as usize;
+            let mut values = self.values.lock().unwrap();
+            let old = values[at];
+            values.push(f(old));
             old
         }
-        /// The value.
-        pub fn load(&self, _: Ordering) -> u128 {
-            self.change(|old| old)
+        /// The value, or an older one where the ordering allows it.
+        pub fn load(&self, order: Ordering) -> u128 {
+            let at = self.now.load(order) as usize;
+            self.values.lock().unwrap()[at]
         }
         /// Replaces the value.
-        pub fn store(&self, value: u128, _: Ordering) {
-            self.change(|_| value);
+        pub fn store(&self, value: u128, order: Ordering) {
+            self.change(order, |_| value);
         }
         /// Adds; returns what was there.
-        pub fn fetch_add(&self, value: u128, _: Ordering) -> u128 {
-            self.change(|old| old.wrapping_add(value))
+        pub fn fetch_add(&self, value: u128, order: Ordering) -> u128 {
+            self.change(order, |old| old.wrapping_add(value))
         }
         /// Subtracts; returns what was there.
-        pub fn fetch_sub(&self, value: u128, _: Ordering) -> u128 {
-            self.change(|old| old.wrapping_sub(value))
+        pub fn fetch_sub(&self, value: u128, order: Ordering) -> u128 {
+            self.change(order, |old| old.wrapping_sub(value))
         }
     }
 
@@ -121,8 +137,10 @@ mod stand_in {
         pub fn wide(&self) -> &AtomicU128 {
             &self.wide
         }
-        /// Replaces the whole.
+        /// Replaces the whole; the halves are as good as gone.
         pub fn set_wide(&self, value: u128) {
+            self.lo.store(0, Ordering::Relaxed);
+            self.hi.store(0, Ordering::Relaxed);
             self.wide.store(value, Ordering::Relaxed);
         }
         /// The two halves of the wide word, each at its own moment.

@@ -4,7 +4,7 @@ use mm::addr::Order;
 use mm::own::Book;
 use mm::sync::{Ordering, Words};
 
-/// The words of one folio. Only the first eight parts exist: no scheme has more.
+/// The words of one folio. Only the first five parts exist: no scheme has more.
 pub struct Sheet {
     order: Order,
     parts: Vec<Words>,
@@ -15,16 +15,18 @@ impl Sheet {
     pub fn new(order: u8) -> Sheet {
         let sheet = Sheet {
             order: Order(order),
-            parts: (0..8.min(1 << order)).map(|_| Words::default()).collect(),
+            parts: (0..5.min(1 << order)).map(|_| Words::default()).collect(),
         };
         sheet.parts[0].lo().store(1, Ordering::Relaxed);
         sheet
     }
     /// Whether every word is zero.
     pub fn is_zero(&self) -> bool {
-        self.parts
-            .iter()
-            .all(|w| w.wide().load(Ordering::Relaxed) == 0)
+        // All three: under loom, the wide word is apart from its halves.
+        self.parts.iter().all(|words| {
+            let [lo, hi] = [words.lo(), words.hi()].map(|w| w.load(Ordering::Relaxed));
+            lo == 0 && hi == 0 && words.wide().load(Ordering::Relaxed) == 0
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! The spin lock under every interleaving of two and three threads:
-//! `RUSTFLAGS="--cfg loom" cargo test -p mm --release --test loom --target-dir target/loom`.
+//! The spin lock under every interleaving of two threads: `./run.sh test --filter "host.loom.*"`, or
+//! `RUSTFLAGS="--cfg loom" cargo test -p mm --features mutants --test loom --target-dir target/loom`.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;

@@ -1,4 +1,5 @@
-//! The host level: every test program of the workspace's default members, and the examples in the documentation.
+//! The host level: every test program of the workspace's default members, the models that loom runs, and the examples in the
+//! documentation.
 use super::Job;
 use crate::report::Outcome;
 use crate::{progress, workspace};
@@ -17,12 +18,37 @@ struct Program {
     folder: PathBuf,
 }
 
+impl Program {
+    /// What its tests' full names begin with.
+    fn prefix(&self) -> String {
+        if self.target == self.package.replace('-', "_") {
+            format!("host.{}", self.package)
+        } else {
+            format!("host.{}.{}", self.package, self.target)
+        }
+    }
+}
+
 /// Runs the host level.
 pub fn run(job: &Job<'_>) -> Result<()> {
-    for program in programs()? {
-        tests_of(job, &program)?;
+    let mut build = cargo(&["test"]);
+    for program in programs("building the host's tests", &mut build)? {
+        tests_of(job, &program, &program.prefix())?;
     }
     doc_tests(job)
+}
+
+/// Runs the memory manager's models with loom's atomics in the place of the real ones: `host.loom.FILE.TEST`. A build of its
+/// own, with its own folder, so that it does not undo the other one.
+pub fn run_loom(job: &Job<'_>) -> Result<()> {
+    let mut build = cargo(&["test", "--package", "mm", "--features", "mutants"]);
+    build
+        .args(["--test", "loom*", "--target-dir", "target/loom"])
+        .env("RUSTFLAGS", "--cfg loom");
+    for program in programs("building the models", &mut build)? {
+        tests_of(job, &program, &format!("host.loom.{}", program.target))?;
+    }
+    Ok(())
 }
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -31,13 +57,10 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-fn programs() -> Result<Vec<Program>> {
-    let mut build = cargo(&[
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
-    let messages = progress::step("building the host's tests", &mut build)?;
+/// What a `cargo test` would run.
+fn programs(what: &str, build: &mut Command) -> Result<Vec<Program>> {
+    build.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let messages = progress::step(what, build)?;
     let messages = messages
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok());
@@ -70,16 +93,11 @@ fn package(id: &str) -> &str {
     }
 }
 
-fn tests_of(job: &Job<'_>, program: &Program) -> Result<()> {
+fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
     let listed = Command::new(&program.path)
         .args(["--list", "--format", "terse"])
         .output()?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let prefix = if program.target == program.package.replace('-', "_") {
-        format!("host.{}", program.package)
-    } else {
-        format!("host.{}.{}", program.package, program.target)
-    };
     let full = |test: &str| format!("{prefix}.{}", test.replace("::", "."));
     let wanted: Vec<&str> = listed
         .lines()

@@ -1,7 +1,7 @@
 //! `./run.sh test`: three levels, each of which only assumes that the one before works.
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
-//!   `host.proof.coq`: the proofs in `docs/proofs`;
+//!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs,
 //!   the same under other settings, bad input, and what nobody here wrote.
@@ -71,10 +71,13 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     };
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
-        if job.filter.split(',').any(|pattern| {
-            !(pattern.starts_with("host.selftests.") || pattern.starts_with("host.proof."))
-        }) {
+        let apart = ["host.selftests.", "host.proof.", "host.loom."];
+        let in_crates = |pattern: &str| !apart.iter().any(|prefix| pattern.starts_with(prefix));
+        if job.filter.split(',').any(in_crates) {
             host::run(&job)?;
+        }
+        if job.may_want("host.loom.") {
+            host::run_loom(&job)?;
         }
         job.case("host.proof.coq".to_owned(), proofs);
         if job.may_want("host.selftests.") {

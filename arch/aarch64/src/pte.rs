@@ -85,6 +85,27 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn frame(raw: u64) -> Pfn {
+        Pfn((raw & ADDRESS) >> 12)
+    }
+
+    #[inline]
+    fn read_only(raw: u64) -> u64 {
+        // DBM without AP[2]: hardware has seen a write. The mark moves to where it lasts.
+        let dirty = if raw & (DBM | AP_READ_ONLY) == DBM {
+            SW_DIRTY
+        } else {
+            0
+        };
+        (raw & !DBM) | AP_READ_ONLY | dirty
+    }
+
+    #[inline]
+    fn is_settled(raw: u64) -> bool {
+        raw & (AF | AP_READ_ONLY) == AF
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & VALID == 0 {
             if raw & SW_INVALID_LEAF == 0 {

@@ -101,6 +101,38 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
+    fn copy_run(
+        &self,
+        (from, to): (Pfn, Pfn),
+        index: usize,
+        n: usize,
+        mut raw: u64,
+        mut new: u64,
+        step: u64,
+    ) -> usize {
+        // After the fence: as in `store`. What is mapped already was prepared for execution then.
+        let change = raw != new;
+        fence(Ordering::Release);
+        let both = slots(from)[index..index + n]
+            .iter()
+            .zip(&slots(to)[index..index + n]);
+        let mut done = 0;
+        for (from, to) in both {
+            if from.load(Ordering::Relaxed) != raw {
+                break;
+            }
+            if change {
+                from.store(new, Ordering::Relaxed);
+            }
+            to.store(new, Ordering::Relaxed);
+            raw = raw.wrapping_add(step);
+            new = new.wrapping_add(step);
+            done += 1;
+        }
+        written(bits::NOT_GLOBAL);
+        done
+    }
+    #[inline]
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
         for slot in &slots(table)[index..index + n] {

@@ -55,6 +55,21 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn frame(raw: u64) -> Pfn {
+        Pfn((raw & FRAME) >> 12)
+    }
+
+    #[inline]
+    fn read_only(raw: u64) -> u64 {
+        raw & !WRITABLE
+    }
+
+    #[inline]
+    fn is_settled(raw: u64) -> bool {
+        raw & (ACCESSED | DIRTY) == ACCESSED | DIRTY
+    }
+
+    #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         if raw & (PRESENT | NO_ACCESS) == 0 {
             return Entry::Absent;

@@ -101,6 +101,36 @@ impl PhysMem for Hardware {
         agreeing(entries, raw, step, mask)
     }
     #[inline]
+    fn copy_run(
+        &self,
+        (from, to): (Pfn, Pfn),
+        index: usize,
+        n: usize,
+        mut raw: u64,
+        mut new: u64,
+        step: u64,
+    ) -> usize {
+        // As in `store`.
+        let change = raw != new;
+        let both = entries(from)[index..index + n]
+            .iter()
+            .zip(&entries(to)[index..index + n]);
+        let mut done = 0;
+        for (from, to) in both {
+            if from.load(Ordering::Relaxed) != raw {
+                break;
+            }
+            if change {
+                from.store(new, Ordering::Release);
+            }
+            to.store(new, Ordering::Release);
+            raw = raw.wrapping_add(step);
+            new = new.wrapping_add(step);
+            done += 1;
+        }
+        done
+    }
+    #[inline]
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
         for entry in &entries(table)[index..index + n] {

@@ -118,6 +118,13 @@ pub trait PteFormat: Send + Sync + 'static {
     fn decode(raw: u64, level: Level) -> Entry;
     /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64;
+    /// The frame of a leaf in a PTE table; of an absent entry frame 0.
+    fn frame(raw: u64) -> Pfn;
+    /// The bits of a leaf without WRITE; how it was used stays.
+    fn read_only(raw: u64) -> u64;
+    /// Whether the walker has no bit left to set in a leaf that may be written: it was used and written. Then a plain store may
+    /// replace it.
+    fn is_settled(raw: u64) -> bool;
     /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
     fn table(pfn: Pfn) -> u64;
 }
@@ -145,6 +152,31 @@ pub trait PhysMem: Send + Sync + 'static {
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
         let entries = (index..index + n).map(|index| self.load(table, index));
         agreeing(entries, raw, step, mask)
+    }
+    /// Of the entries of the first table from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`,
+    /// `new + step`, and so on, there and in the second table, where they are absent; returns how many. Only for entries in which
+    /// the walker sets no bit, unless `new` is `raw`. In any order; what they map is mapped already.
+    fn copy_run(
+        &self,
+        (from, to): (Pfn, Pfn),
+        index: usize,
+        n: usize,
+        raw: u64,
+        new: u64,
+        step: u64,
+    ) -> usize {
+        let (mut raw, mut copy) = (raw, new);
+        for done in 0..n {
+            if self.load(from, index + done) != raw {
+                return done;
+            }
+            if copy != raw {
+                self.store(from, index + done, copy);
+            }
+            self.store(to, index + done, copy);
+            (raw, copy) = (raw.wrapping_add(step), copy.wrapping_add(step));
+        }
+        n
     }
     /// Hides `n` entries from `index` on from the walker: clears `valid` in each that is not zero, in one step, so that no bit
     /// that the walker sets is lost. Returns how many were not zero.

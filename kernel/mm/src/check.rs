@@ -5,17 +5,21 @@ use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::object::Object;
+use crate::own::{Account, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, validate_contpte};
 use crate::vma::{Backing, Prot, Vma};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// What is found while the spaces are walked.
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
     /// References that were found, by folio.
-    refs: BTreeMap<Pfn, u32>,
+    refs: BTreeMap<Pfn, u64>,
+    /// Of them, those of private folios by the space that maps them.
+    mapped: BTreeMap<Pfn, Vec<(Owner, u64)>>,
     /// Pages of private memory: how often each is mapped, and whether it may be written.
     private: BTreeMap<Pfn, (u32, bool)>,
     tables: u64,
@@ -35,6 +39,7 @@ pub fn all<M: Machine>(
     let mut tally = Tally {
         mm,
         refs: BTreeMap::new(),
+        mapped: BTreeMap::new(),
         private: BTreeMap::new(),
         tables: 1 + kernel_tables,
         objects: BTreeSet::new(),
@@ -43,7 +48,7 @@ pub fn all<M: Machine>(
         tally.object(object);
     }
     for space in spaces {
-        tally.space(&space.inner.lock());
+        tally.space(&space.inner.lock(), &space.id.owner);
     }
     tally.finish();
 }
@@ -87,7 +92,7 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    fn space(&mut self, inner: &Inner<M>) {
+    fn space(&mut self, inner: &Inner<M>, owner: &Owner) {
         inner.vmas.validate();
         let mut tables = 0;
         for_each_table(self.mm, &inner.table, &mut |table, level, live| {
@@ -113,10 +118,10 @@ impl<M: Machine> Tally<'_, M> {
             inner.table.pages()
         );
         self.tables += tables;
-        self.pages(inner);
+        self.pages(inner, owner);
     }
 
-    fn pages(&mut self, inner: &Inner<M>) {
+    fn pages(&mut self, inner: &Inner<M>, owner: &Owner) {
         let (mut anon, mut file, mut shmem, mut in_vmas) = (0, 0, 0, 0u64);
         for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
@@ -124,7 +129,7 @@ impl<M: Machine> Tally<'_, M> {
             }
             for_each_leaf(self.mm, &inner.table, vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
-                self.leaf(vma, &leaf);
+                self.leaf(vma, &leaf, owner);
                 match (self.mm.frames().folio(leaf.pfn).1, &vma.backing) {
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
@@ -150,7 +155,7 @@ impl<M: Machine> Tally<'_, M> {
     }
 
     /// One leaf against its VMA and its folio.
-    fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf) {
+    fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: &Owner) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let (head, kind, _) = self.mm.frames().folio(pfn);
         let writable = attrs.contains(Attrs::WRITE);
@@ -180,13 +185,18 @@ impl<M: Machine> Tally<'_, M> {
             );
             return;
         }
-        *self.refs.entry(head).or_default() += leaf.pages as u32;
+        *self.refs.entry(head).or_default() += leaf.pages;
         match kind {
             Kind::Anon => {
                 assert!(
                     !vma.shared() && vma.has_anon,
                     "private page {pfn:?} is in the wrong VMA at {va:?}"
                 );
+                let held = self.mapped.entry(head).or_default();
+                match held.iter_mut().find(|(who, _)| who == owner) {
+                    Some((_, n)) => *n += leaf.pages,
+                    None => held.push((*owner, leaf.pages)),
+                }
                 for page in (0..leaf.pages).map(|i| pfn + i) {
                     let (times, written) = self.private.entry(page).or_default();
                     *times += 1;
@@ -215,6 +225,25 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
+    /// What the account says of a private folio that these spaces map.
+    fn account(&self, head: Pfn, held: &[(Owner, u64)]) {
+        let order = self.mm.frames().get(head).order();
+        let (book, account) = (self.mm.frames().book(head, order), self.mm.account());
+        let (references, found) = (account.references(&book), self.refs[&head]);
+        // Whose the pins are is not known here.
+        assert!(
+            references != found || account.agrees(&book, held),
+            "the account of {head:?} does not say what was found: {held:?}"
+        );
+        for (who, n) in held {
+            assert!(
+                !account.exclusive(&book, who) || *n == references,
+                "{head:?} has {references} references, {n} of {:?}, and reads as exclusive",
+                who.id()
+            );
+        }
+    }
+
     /// References of every folio, and that each one in use was found; a page that may be written is nobody else's.
     fn finish(self) {
         for (page, (times, written)) in &self.private {
@@ -224,18 +253,22 @@ impl<M: Machine> Tally<'_, M> {
             );
         }
         let mut pins = 0;
+        for (head, held) in &self.mapped {
+            self.account(*head, held);
+        }
         for (pfn, meta) in self.mm.frames().iter() {
             if matches!(meta.kind(), Kind::Anon | Kind::Object) {
+                let references = self.mm.references(pfn);
                 let found = self.refs.get(&pfn).copied().unwrap_or(0);
                 assert!(
-                    meta.refs() >= found && meta.refs() > 0,
+                    references >= found && references > 0,
                     "{pfn:?} ({:?}) has {} references, {found} were found",
                     meta.kind(),
-                    meta.refs()
+                    references
                 );
-                pins += u64::from(meta.refs() - found);
+                pins += references - found;
                 let large = meta.kind() == Kind::Anon && meta.order() != Order(0);
-                let partly = large && u64::from(meta.refs()) < meta.order().pages();
+                let partly = large && references < meta.order().pages();
                 assert!(
                     meta.deferred() || !partly,
                     "{pfn:?} of order {} has {found} references and is not to be split",

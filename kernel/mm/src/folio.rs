@@ -57,6 +57,17 @@ impl Folio {
         mm.machine().mem().copy(from, pfn, Order(0));
         Ok(Folio(pfn))
     }
+    /// A folio of private memory with the contents of 2^order frames from `from` on.
+    pub(crate) fn large_copy<M: Machine>(
+        mm: &Mm<M>,
+        order: Order,
+        from: Pfn,
+    ) -> Result<Folio, OutOfMemory> {
+        let folio = Folio::large_unfilled(mm, order)?;
+        mm.count(Event::Copied, order.pages());
+        mm.machine().mem().copy(from, folio.0, order);
+        Ok(folio)
+    }
     /// Copies a page into one of the folio's.
     pub(crate) fn copy_page<M: Machine>(&self, mm: &Mm<M>, page: u64, from: Pfn) {
         mm.count(Event::Copied, 1);

@@ -27,6 +27,8 @@ events! {
     Copied = "pages_copied",
     /// Updates of a folio's account of references, one for each batch of entries.
     AccountUpdates = "account_updates",
+    /// Atomic read-modify-writes that those updates took.
+    AccountAtomics = "account_atomics",
     /// Page-table entries written.
     EntryWrites = "entry_writes",
     /// Page tables allocated.

@@ -26,6 +26,8 @@ pub mod rank {
     pub const OBJECT: u8 = 210;
     /// The pool of address-space tags.
     pub const ASID: u8 = 220;
+    /// The ids of address spaces in the account.
+    pub const MM_ID: u8 = 221;
     /// The kernel's heap.
     pub const HEAP: u8 = 230;
     /// The kernel's half of the page tables.

@@ -31,7 +31,7 @@ impl<M: Machine> Fault<'_, M> {
             return Err(error.into());
         }
         let pfn = folio.pfn();
-        cursor.install(folio, self.attrs());
+        cursor.install_folio(folio, Order(0), self.attrs(), &self.id.owner);
         self.rss.add(self.vma, 1, 0);
         Ok(pfn)
     }
@@ -93,7 +93,7 @@ impl<M: Machine> Fault<'_, M> {
         }
         if level == Level::Pmd {
             // An empty table may be in the way.
-            let mut gather = Gather::new(self.mm, self.asid);
+            let mut gather = Gather::new(self.mm, self.id);
             cursor.remove_empty_table(&mut gather);
             gather.finish();
         }
@@ -109,7 +109,7 @@ impl<M: Machine> Fault<'_, M> {
     ) -> Pfn {
         let page = (self.va - self.va.align_down(order.bytes())) / PAGE_SIZE;
         let pfn = folio.pfn() + page;
-        cursor.install_folio(folio, order, self.attrs());
+        cursor.install_folio(folio, order, self.attrs(), &self.id.owner);
         self.rss.add(self.vma, order.pages(), 0);
         self.mm.thp().stats.add(order, Stat::AnonFaultAlloc, 1);
         pfn
@@ -127,7 +127,7 @@ impl<M: Machine> Fault<'_, M> {
             && cursor.prepare(Level::Pmd).is_ok()
             && let Ok(pfn) = self.mm.get_huge_zero_page()
         {
-            let mut gather = Gather::new(self.mm, self.asid);
+            let mut gather = Gather::new(self.mm, self.id);
             cursor.remove_empty_table(&mut gather);
             gather.finish();
             cursor.install_huge_zero_page(pfn, attrs);

@@ -2,7 +2,7 @@
 
 use super::Resolution;
 use super::resolve::Fault;
-use crate::addr::Pfn;
+use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::folio::Folio;
 use crate::mutant::{self, Mutant};
@@ -20,7 +20,7 @@ impl<M: Machine> Fault<'_, M> {
             {
                 return Ok(pfn);
             }
-            let mut gather = Gather::new(self.mm, self.asid);
+            let mut gather = Gather::new(self.mm, self.id);
             let split = cursor.split(&mut gather);
             gather.finish();
             split?;
@@ -39,13 +39,13 @@ impl<M: Machine> Fault<'_, M> {
             Folio::copy_of(self.mm, old.pfn)?
         };
         let (pfn, attrs) = (folio.pfn(), self.attrs());
-        let mut gather = Gather::new(self.mm, self.asid);
+        let mut gather = Gather::new(self.mm, self.id);
         cursor.take(&mut gather);
         if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
             // arm64: a live entry gets another frame only through an absent one and a flush.
             gather.flush();
         }
-        cursor.install(folio, attrs);
+        cursor.install_folio(folio, Order(0), attrs, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.vma.has_anon = true;
@@ -66,7 +66,7 @@ impl<M: Machine> Fault<'_, M> {
             return None;
         }
         let folio = Folio::large(self.mm, PMD_ORDER).ok()?;
-        let mut gather = Gather::new(self.mm, self.asid);
+        let mut gather = Gather::new(self.mm, self.id);
         cursor.take_huge(&mut gather);
         gather.finish();
         self.vma.has_anon = true;

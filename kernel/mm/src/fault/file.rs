@@ -2,7 +2,7 @@
 
 use super::resolve::Fault;
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::object::Object;
@@ -35,12 +35,13 @@ impl<M: Machine> Fault<'_, M> {
             return Err(error.into());
         }
         let pfn = folio.pfn();
-        cursor.install(folio, self.attrs());
         if private_write {
+            cursor.install_folio(folio, Order(0), self.attrs(), &self.id.owner);
             self.mm.count(Event::CowCopied, 1);
             self.vma.has_anon = true;
             self.rss.add(self.vma, 1, 0);
         } else {
+            cursor.install_object(folio, self.attrs());
             self.rss.add(self.vma, 0, 1);
             if self.access != Access::Write {
                 self.map_around(cursor, &object, index);
@@ -64,7 +65,7 @@ impl<M: Machine> Fault<'_, M> {
             &mut |page, pfn| {
                 cursor.move_in_table(start + (page - first) * PAGE_SIZE);
                 if cursor.leaf().is_none() {
-                    cursor.install(Folio::share(self.mm, pfn), attrs);
+                    cursor.install_object(Folio::share(self.mm, pfn), attrs);
                     mapped += 1;
                 }
                 true

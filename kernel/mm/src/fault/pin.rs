@@ -6,10 +6,11 @@
 
 use super::resolve::resolve;
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm};
+use crate::own::{Account, Meter, Owner};
 use crate::state::AddressSpace;
 use alloc::sync::Arc;
 
@@ -17,8 +18,8 @@ use alloc::sync::Arc;
 #[must_use]
 pub struct Pin<M: Machine> {
     mm: Arc<Mm<M>>,
-    /// The reference; the page of zeros needs none.
-    folio: Option<Folio>,
+    /// Of whom there is a reference; the page of zeros needs none.
+    folio: Option<Pfn>,
     pfn: Pfn,
 }
 
@@ -27,11 +28,17 @@ impl<M: Machine> AddressSpace<M> {
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.inner.lock();
         let pfn = resolve(self, &mut inner, addr, (Access::Read, false), false)?;
-        let (head, kind, _) = self.mm.frames().folio(pfn);
+        let (head, kind, order) = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
             // The huge one may go with its last mapping; a page of it looks like the small one.
             Kind::Kernel => (None, self.mm.zero_page()),
-            _ => (Some(Folio::share(&self.mm, head)), pfn),
+            Kind::Anon => {
+                let (book, mut meter) = (self.mm.frames().book(head, order), Meter::default());
+                self.mm.account().add(&book, &Owner::PLAIN, 1, &mut meter);
+                self.mm.metered(meter);
+                (Some(head), pfn)
+            }
+            _ => (Some(Folio::share(&self.mm, head).into_pfn()), pfn),
         };
         self.mm.add_pins(folio.is_some().into());
         let mm = self.mm.clone();
@@ -50,9 +57,20 @@ impl<M: Machine> Pin<M> {
 
 impl<M: Machine> Drop for Pin<M> {
     fn drop(&mut self) {
-        if let Some(folio) = self.folio.take() {
-            self.mm.add_pins(-1);
-            folio.free(&self.mm);
+        let Some(head) = self.folio.take() else {
+            return;
+        };
+        self.mm.add_pins(-1);
+        let meta = self.mm.frames().get(head);
+        if meta.kind() != Kind::Anon {
+            return Folio::from_pfn(head).free(&self.mm);
         }
+        let (book, mut meter) = (self.mm.frames().book(head, meta.order()), Meter::default());
+        if self.mm.account().sub(&book, &Owner::PLAIN, 1, &mut meter) {
+            self.mm.free(&[head]);
+        } else if meta.order() != Order(0) {
+            self.mm.defer_split(head);
+        }
+        self.mm.metered(meter);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Access, Mode, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
-use crate::arch::{Asid, Attrs, Machine, PteFormat};
-use crate::frame::Mm;
+use crate::arch::{Attrs, Machine, PteFormat};
+use crate::frame::{Mm, SpaceId};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, Rss};
 use crate::table::{Cursor, Leaf, PageTable};
@@ -14,7 +14,7 @@ use crate::vma::{Prot, Vma};
 /// What the steps of one fault share: the page, who wants what, and the space's parts.
 pub(super) struct Fault<'a, M: Machine> {
     pub mm: &'a Mm<M>,
-    pub asid: Asid,
+    pub id: &'a SpaceId,
     pub disable: Disable,
     pub va: VirtAddr,
     pub access: Access,
@@ -66,7 +66,7 @@ pub(super) fn resolve<M: Machine>(
     let vma = vmas.get_mut(slot);
     Fault {
         mm: &space.mm,
-        asid: space.asid,
+        id: &space.id,
         disable: space.thp_disable(),
         va: addr.align_down(PAGE_SIZE),
         access,
@@ -105,7 +105,7 @@ impl<M: Machine> Fault<'_, M> {
             return Ok(leaf.pfn);
         }
         if private_write && !writable {
-            if !cursor.owns(&leaf) {
+            if !cursor.owns(&leaf, &self.id.owner) {
                 return self.copy(cursor, leaf);
             }
             self.mm.count(Event::CowReused, 1);
@@ -120,7 +120,7 @@ impl<M: Machine> Fault<'_, M> {
     /// flushes: a TLB may hold the entry as it was, or the fault would come again.
     fn touch(&mut self, cursor: &mut Cursor<'_, M>) {
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
-        let mut gather = Gather::new(self.mm, self.asid);
+        let mut gather = Gather::new(self.mm, self.id);
         cursor.add_bits(&mut gather, bits, self.vma.range);
         gather.finish();
     }

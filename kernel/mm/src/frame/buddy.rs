@@ -251,8 +251,7 @@ impl Buddy {
         let (index, head) = (table.index(pfn), lists.heads[order.0 as usize]);
         let meta = table.get(pfn);
         meta.set(Kind::Free, order);
-        meta.set_next(head);
-        meta.set_prev(NONE);
+        meta.set_links(head, NONE);
         if head != NONE {
             table.at(head).set_prev(index);
         }

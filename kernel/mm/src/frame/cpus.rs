@@ -1,22 +1,42 @@
 //! What the CPUs have loaded: tags, roots, and the root for a CPU that is in no address space.
 
-use super::Mm;
+use super::{Mm, OutOfMemory};
 use crate::addr::Pfn;
 use crate::arch::{Asid, Cpu, Machine, Tlb};
+use crate::own::Owner;
 use crate::stat::Event;
 use crate::sync::Ordering;
 
+/// What tells address spaces apart.
+#[derive(Debug)]
+pub struct SpaceId {
+    /// The tag of its entries in TLBs.
+    pub asid: Asid,
+    /// Whose its mappings are in the account of folios.
+    pub owner: Owner,
+}
+
 impl<M: Machine> Mm<M> {
-    /// A tag for a new address space.
-    pub(crate) fn take_asid(&self) -> Asid {
-        self.asids.lock().take()
+    /// A tag and an id for a new address space; there are 32767 ids.
+    pub(crate) fn take_id(&self) -> Result<SpaceId, OutOfMemory> {
+        let id = self.ids.lock().take().ok_or(OutOfMemory)?;
+        Ok(SpaceId {
+            asid: self.asids.lock().take(),
+            owner: Owner::new(id),
+        })
     }
-    /// Empties the TLBs of a tag and gives it back.
-    pub(crate) fn retire_asid(&self, asid: Asid) {
-        if asid.0 != 0 {
+    /// Empties the TLBs of a space that no CPU will use again.
+    pub(crate) fn flush_space(&self, id: &SpaceId) {
+        if id.asid.0 != 0 {
             self.count(Event::FlushSpace, 1);
-            self.machine.tlb().flush_asid(asid);
-            self.asids.lock().give(asid);
+            self.machine.tlb().flush_asid(id.asid);
+        }
+    }
+    /// Gives back the tag and the id of a space of which no mapping is left, in tables or in TLBs.
+    pub(crate) fn give_id(&self, id: &SpaceId) {
+        self.asids.lock().give(id.asid);
+        if let Some(id) = id.owner.id() {
+            self.ids.lock().give(id);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::sync::{Lock, rank};
 use crate::thp::Stat;
 use arrayvec::ArrayVec;
 
-/// A doubly linked list through the frame table; a folio is on it while it has the flag.
+/// A doubly linked list through the first tails of its folios; a folio is on it while it has the flag.
 pub(super) struct Deferred(Lock<u32, { rank::DEFERRED }>);
 
 /// What [`Mm::deferred`] shows at a time.
@@ -29,12 +29,12 @@ impl Deferred {
             return false;
         }
         meta.set_deferred(true);
-        meta.set_next(*first);
-        meta.set_prev(NO_LINK);
+        let here = frames.index(pfn + 1);
+        frames.at(here).set_links(*first, NO_LINK);
         if *first != NO_LINK {
-            frames.get(frames.pfn(*first)).set_prev(frames.index(pfn));
+            frames.at(*first).set_prev(here);
         }
-        *first = frames.index(pfn);
+        *first = here;
         true
     }
 
@@ -46,12 +46,12 @@ impl Deferred {
             return false;
         }
         meta.set_deferred(false);
-        let (next, prev) = meta.links();
+        let (next, prev) = frames.get(pfn + 1).links();
         if next != NO_LINK {
-            frames.get(frames.pfn(next)).set_prev(prev);
+            frames.at(next).set_prev(prev);
         }
         if prev != NO_LINK {
-            frames.get(frames.pfn(prev)).set_next(next);
+            frames.at(prev).set_next(next);
         } else {
             *first = next;
         }
@@ -65,7 +65,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn defer_split(&self, head: Pfn) {
         let meta = self.frames.get(head);
         let order = meta.order();
-        let partly = u64::from(meta.refs()) < order.pages();
+        let partly = self.references(head) < order.pages();
         if meta.kind() == Kind::Anon && partly && self.deferred.push(&self.frames, head) {
             self.thp().stats.add(order, Stat::SplitDeferred, 1);
             self.thp().stats.add(order, Stat::NrAnonPartiallyMapped, 1);
@@ -83,12 +83,12 @@ impl<M: Machine> Mm<M> {
         let mut found = ArrayVec::new();
         let (mut at, mut place) = (*first, 0);
         while at != NO_LINK && !found.is_full() {
-            let pfn = self.frames.pfn(at);
             if place >= skip {
-                found.push((pfn, self.frames.get(pfn).index()));
+                let head = Pfn(self.frames.pfn(at).0 - 1);
+                found.push((head, self.frames.get(head).index()));
             }
             place += 1;
-            at = self.frames.get(pfn).links().0;
+            at = self.frames.at(at).links().0;
         }
         found
     }

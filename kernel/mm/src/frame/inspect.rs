@@ -28,7 +28,7 @@ impl<M: Machine> Mm<M> {
             block(self.frames(), pfn).unwrap_or((pfn, Kind::Reserved, Order(0)));
         let zeros = head == self.zero_page() || head == self.huge_zero_page();
         let references = match kind {
-            Kind::Anon | Kind::Object => self.frames().get(head).refs().into(),
+            Kind::Anon | Kind::Object => self.references(head),
             _ => 0,
         };
         Some(FrameInfo {

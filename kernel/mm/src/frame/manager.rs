@@ -9,6 +9,7 @@ use super::zone::For;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::asid::AsidPool;
+use crate::own::{Account, Chosen, Ids, Meter, MmId};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, rank};
@@ -35,6 +36,7 @@ pub struct Mm<M: Machine> {
     /// References that pins hold.
     pins: AtomicU64,
     pub(super) asids: Lock<AsidPool, { rank::ASID }>,
+    pub(super) ids: Lock<Ids, { rank::MM_ID }>,
     zero_page: Pfn,
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
     pub(super) idle_root: Pfn,
@@ -90,6 +92,7 @@ impl<M: Machine> Mm<M> {
             switches: Switches::default(),
             pins: AtomicU64::new(0),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
+            ids: Lock::new(Ids::new()),
             active: (0..cpus).map(|_| AtomicU64::new(0)).collect(),
             idle_root_ready: AtomicBool::new(false),
             machine,
@@ -252,6 +255,38 @@ impl<M: Machine> Mm<M> {
     /// references of the block; the first part keeps their number and the others have none until the caller sets them.
     pub(crate) fn split_block(&self, pfn: Pfn, from: Order, to: Order) {
         self.frames.split(pfn, from, to);
+    }
+
+    /// The account of who holds a private folio.
+    #[inline]
+    pub(crate) fn account(&self) -> Chosen<'_> {
+        Chosen(&self.switches)
+    }
+    /// Counts what the account cost.
+    #[inline]
+    pub(crate) fn metered(&self, meter: Meter) {
+        self.count(Event::AccountUpdates, meter.updates.into());
+        self.count(Event::AccountAtomics, meter.rmws.into());
+    }
+    /// How many references a block in use has, by its head: of a private folio one for each page that an entry maps (a PMD leaf
+    /// counts as 512), and pins; of an object's page one for each entry and one for the object. A private folio that
+    /// nobody maps yet has one, too, which only its maker may ask for.
+    pub fn references(&self, head: Pfn) -> u64 {
+        let meta = self.frames.get(head);
+        match meta.kind() {
+            Kind::Anon => self
+                .account()
+                .references(&self.frames.book(head, meta.order())),
+            _ => meta.refs(),
+        }
+    }
+    /// The one address space that has a private folio for itself, as far as the account can tell.
+    pub fn owner(&self, head: Pfn) -> Option<MmId> {
+        let meta = self.frames.get(head);
+        let book = self.frames.book(head, meta.order());
+        (meta.kind() == Kind::Anon)
+            .then(|| self.account().owner(&book))
+            .flatten()
     }
 
     /// Counts an event.

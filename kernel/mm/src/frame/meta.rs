@@ -14,7 +14,7 @@
 //! ```
 
 use crate::addr::{Order, Vpn};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Words};
 use core::fmt;
 
 /// The end of a list, in place of a frame's index.
@@ -77,21 +77,17 @@ const FLAGS: u32 = POISONED | DEFERRED;
 #[repr(C)]
 #[cfg_attr(not(loom), repr(align(32)))]
 pub struct FrameMeta {
-    /// References to the folio: one for each page that an entry maps (a PMD leaf counts as 512), one for an object that
-    /// holds it, one for any other owner. 0 when free.
-    refs: AtomicU32,
+    /// Who refers to the block. A private folio that is mapped: its account ([`crate::own`]), which may use the words of the
+    /// tails, too. Anything else: a plain count in the first word, 0 when free.
+    words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
-    /// The next block in its list: a free list, or the queue of deferred splits.
-    next: AtomicU32,
-    /// The previous block in its list.
-    prev: AtomicU32,
     /// Page table: how many entries are not absent.
     live: AtomicU32,
-    /// Room for the account of owners.
-    _spare: u32,
-    /// Private folio: the virtual page where its first page is mapped, or would be. A hint for whoever looks for its mappings.
-    index: AtomicU64,
+    /// Free block: the next one in its list, in the low half, and the previous one. Private folio: the virtual page where its
+    /// first page is mapped, or would be, a hint for whoever looks for its mappings. First tail of a folio that is queued for
+    /// a deferred split: its neighbours on the queue, as in a free block.
+    place: AtomicU64,
 }
 
 impl FrameMeta {
@@ -142,52 +138,43 @@ impl FrameMeta {
             .store(if on { rest | POISONED } else { rest }, Ordering::Relaxed);
     }
 
-    /// How many references there are. Acquire pairs with the release in `put_ref`: who sees 1 also sees what the
-    /// other owners did to the page before they let go.
+    /// The words of the account of a private folio.
     #[inline]
-    pub fn refs(&self) -> u32 {
-        self.refs.load(Ordering::Acquire)
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+    /// How many references there are, where they are counted plainly: not of private folios that are mapped. Acquire pairs with
+    /// the release in `put_ref`: who sees 1 also sees what the other owners did to the page before they let go.
+    #[inline]
+    pub fn refs(&self) -> u64 {
+        self.words.lo().load(Ordering::Acquire)
     }
     /// One more reference; the caller has one already or holds the lock of one that does.
     #[inline]
     pub(crate) fn get_ref(&self) {
-        let old = self.refs.fetch_add(1, Ordering::Relaxed);
-        debug_assert!(
-            old != 0 && old != u32::MAX,
-            "a reference to a frame that had {old}: {self:?}"
-        );
+        let old = self.words.lo().fetch_add(1, Ordering::Relaxed);
+        debug_assert!(old != 0, "a reference to a frame that had none: {self:?}");
     }
-    /// `n` more references by one account update; the caller has one already or holds the lock of one that does.
-    #[inline]
-    pub(crate) fn add_refs(&self, n: u32) {
-        let old = self.refs.fetch_add(n, Ordering::Relaxed);
-        debug_assert!(
-            old != 0 && old.checked_add(n).is_some(),
-            "{n} references to a folio that had {old}: {self:?}"
-        );
-    }
-    /// `n` references less by one account update; returns whether they were the last. The orderings of `put_ref`.
-    #[inline]
-    pub(crate) fn sub_refs(&self, n: u32) -> bool {
-        let old = self.refs.fetch_sub(n, Ordering::AcqRel);
-        assert!(
-            old >= n,
-            "{n} references are dropped and there were {old}: {self:?}"
-        );
-        old == n
-    }
-    /// One reference less; returns whether it was the last. Release pairs with the acquire in `refs` and with the
+    /// `n` references less; returns whether they were the last. Release pairs with the acquire in `refs` and with the
     /// acquire here of whoever drops the last one and frees the page.
     #[inline]
+    pub(crate) fn put_refs(&self, n: u32) -> bool {
+        let old = self.words.lo().fetch_sub(n.into(), Ordering::AcqRel);
+        assert!(
+            old >= n.into(),
+            "{n} references are dropped and there were {old}: {self:?}"
+        );
+        old == n.into()
+    }
+    /// One reference less; returns whether it was the last.
+    #[inline]
     pub(crate) fn put_ref(&self) -> bool {
-        let old = self.refs.fetch_sub(1, Ordering::AcqRel);
-        assert!(old != 0, "a reference too many was dropped: {self:?}");
-        old == 1
+        self.put_refs(1)
     }
     /// Writes the number of references; only the one owner of a new or just split block may.
     #[inline]
-    pub(crate) fn set_refs(&self, n: u32) {
-        self.refs.store(n, Ordering::Relaxed);
+    pub(crate) fn set_refs(&self, n: u64) {
+        self.words.lo().store(n, Ordering::Relaxed);
     }
 
     /// A page table's count of entries that are not absent; under the lock of the address space.
@@ -204,12 +191,12 @@ impl FrameMeta {
     /// A private folio's hint: the virtual page where its first page is mapped, or would be.
     #[inline]
     pub(crate) fn index(&self) -> Vpn {
-        Vpn(self.index.load(Ordering::Relaxed))
+        Vpn(self.place.load(Ordering::Relaxed))
     }
     /// Sets the hint; under the lock of the space that maps the folio.
     #[inline]
     pub(crate) fn set_index(&self, vpn: Vpn) {
-        self.index.store(vpn.0, Ordering::Relaxed);
+        self.place.store(vpn.0, Ordering::Relaxed);
     }
     /// Notes whether the folio is on the queue of deferred splits; under the queue's lock.
     pub(super) fn set_deferred(&self, on: bool) {
@@ -223,17 +210,20 @@ impl FrameMeta {
         self.state.load(Ordering::Relaxed) & DEFERRED != 0
     }
 
+    /// The next and the previous block in the list; under the list's lock, as the setters are.
     pub(super) fn links(&self) -> (u32, u32) {
-        (
-            self.next.load(Ordering::Relaxed),
-            self.prev.load(Ordering::Relaxed),
-        )
+        let links = self.place.load(Ordering::Relaxed);
+        (links as u32, (links >> 32) as u32)
+    }
+    pub(super) fn set_links(&self, next: u32, prev: u32) {
+        let links = u64::from(next) | u64::from(prev) << 32;
+        self.place.store(links, Ordering::Relaxed);
     }
     pub(super) fn set_next(&self, index: u32) {
-        self.next.store(index, Ordering::Relaxed);
+        self.set_links(index, self.links().1);
     }
     pub(super) fn set_prev(&self, index: u32) {
-        self.prev.store(index, Ordering::Relaxed);
+        self.set_links(self.links().0, index);
     }
 }
 
@@ -241,7 +231,11 @@ impl fmt::Debug for FrameMeta {
     /// The state in the words of a panic message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}, order {}", self.kind(), self.order().0)?;
-        write!(f, ", {} references", self.refs())?;
+        let word = self.words.lo().load(Ordering::Relaxed);
+        match self.kind() {
+            Kind::Anon => write!(f, ", account {word:#x}")?,
+            _ => write!(f, ", {word} references")?,
+        }
         f.write_str(if self.deferred() { ", deferred" } else { "" })
     }
 }

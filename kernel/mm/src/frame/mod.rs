@@ -20,6 +20,7 @@ mod zero;
 pub mod zone;
 
 pub use allocator::Allocator;
+pub use cpus::SpaceId;
 pub use inspect::FrameInfo;
 pub use manager::{FrameCounts, Mm, OutOfMemory};
 pub use meta::{FrameMeta, Kind};

@@ -2,6 +2,8 @@
 
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn};
+use crate::own::Book;
+use crate::sync::Words;
 
 /// The metadata of frames `first ..`.
 pub struct FrameTable {
@@ -90,5 +92,41 @@ impl FrameTable {
     /// Whether the table describes no frame.
     pub fn is_empty(&self) -> bool {
         self.metas.is_empty()
+    }
+}
+
+/// Where the account of a private folio stands: in the metadata of its frames.
+#[derive(Clone, Copy)]
+pub struct FolioBook<'a> {
+    frames: &'a FrameTable,
+    head: Pfn,
+    meta: &'a FrameMeta,
+    order: Order,
+}
+
+impl FrameTable {
+    /// The account of the private folio with this head, of this order.
+    #[inline]
+    pub(crate) fn book(&self, head: Pfn, order: Order) -> FolioBook<'_> {
+        FolioBook {
+            frames: self,
+            head,
+            meta: self.get(head),
+            order,
+        }
+    }
+}
+
+impl Book for FolioBook<'_> {
+    #[inline]
+    fn order(&self) -> Order {
+        self.order
+    }
+    #[inline]
+    fn words(&self, part: usize) -> &Words {
+        match part {
+            0 => self.meta.words(),
+            part => self.frames.get(self.head + part as u64).words(),
+        }
     }
 }

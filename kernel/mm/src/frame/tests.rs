@@ -32,7 +32,7 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
     for part in (0..512).step_by(4).map(|i| block + i) {
         let meta = table.get(part);
         assert_eq!((meta.kind(), meta.order()), (Kind::Anon, Order(2)));
-        assert_eq!(meta.refs(), u32::from(part == block));
+        assert_eq!(meta.refs(), u64::from(part == block));
         meta.set_refs(0);
         assert_eq!(table.head(part + 3), part);
         frames.free(&table, 0, &[part]);

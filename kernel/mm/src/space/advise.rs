@@ -1,9 +1,9 @@
 //! madvise(2).
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine, PteFormat};
+use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution};
-use crate::frame::{Mm, OutOfMemory};
+use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Advice, Error, Inner};
 use crate::table::{Zap, clear_accessed, zap_part};
@@ -35,7 +35,7 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::Collapse => self.collapse_advice(range),
-            _ => self.inner.lock().advise(&self.mm, self.asid, range, advice),
+            _ => self.inner.lock().advise(&self.mm, &self.id, range, advice),
         }
         .and(inside)
     }
@@ -107,7 +107,7 @@ impl<M: Machine> Inner<M> {
     fn advise(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         range: VirtRange,
         advice: Advice,
     ) -> Result<(), Error> {
@@ -120,7 +120,7 @@ impl<M: Machine> Inner<M> {
             let refused = self.vmas.iter_in(range).find(|v| unsuitable(v));
             let end = refused.map_or(range.end, |v| v.range.start.max(range.start));
             let (part, refused) = (VirtRange::new(range.start, end), refused.is_some());
-            self.split_ends(mm, asid, part)?;
+            self.split_ends(mm, id, part)?;
             self.vmas
                 .update(part, |v| v.flags = (v.flags - clear) | set);
             if refused {
@@ -128,7 +128,7 @@ impl<M: Machine> Inner<M> {
             }
             return all_of_it(self.vmas.covers(range));
         }
-        let covered = self.advise_pages(mm, asid, range, advice)?;
+        let covered = self.advise_pages(mm, id, range, advice)?;
         all_of_it(covered)
     }
 
@@ -136,7 +136,7 @@ impl<M: Machine> Inner<M> {
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         mut rest: VirtRange,
         advice: Advice,
     ) -> Result<bool, Error> {
@@ -156,7 +156,7 @@ impl<M: Machine> Inner<M> {
             match advice {
                 // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
                 Advice::DontNeed | Advice::DontNeedLocked | Advice::Free => {
-                    self.drop_pages(mm, asid, slot, part)?;
+                    self.drop_pages(mm, id, slot, part)?;
                 }
                 Advice::Cold | Advice::PageOut => clear_accessed(mm, &mut self.table, part),
                 _ => {}
@@ -170,11 +170,11 @@ impl<M: Machine> Inner<M> {
     fn drop_pages(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         slot: Slot,
         part: VirtRange,
     ) -> Result<(), OutOfMemory> {
-        let mut gather = Gather::new(mm, asid);
+        let mut gather = Gather::new(mm, id);
         let mut zap = Zap {
             keep_tables: true,
             ..Zap::default()

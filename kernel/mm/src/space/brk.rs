@@ -1,8 +1,8 @@
 //! brk(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine};
-use crate::frame::Mm;
+use crate::arch::Machine;
+use crate::frame::{Mm, SpaceId};
 use crate::state::{AddressSpace, Inner, may_commit, user_pages};
 use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
@@ -23,7 +23,7 @@ impl<M: Machine> AddressSpace<M> {
     pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
         let mut inner = self.inner.lock();
         let before = inner.brk;
-        let removed = inner.move_brk(&self.mm, self.asid, wanted);
+        let removed = inner.move_brk(&self.mm, &self.id, wanted);
         let (after, future) = (inner.brk, inner.future);
         drop(inner);
         drop(removed);
@@ -41,7 +41,7 @@ impl<M: Machine> AddressSpace<M> {
 
 impl<M: Machine> Inner<M> {
     /// Moves the break if it may; `None` when it may not, else the VMAs to drop after the lock.
-    fn move_brk(&mut self, mm: &Mm<M>, asid: Asid, wanted: VirtAddr) -> Option<Taken<M>> {
+    fn move_brk(&mut self, mm: &Mm<M>, id: &SpaceId, wanted: VirtAddr) -> Option<Taken<M>> {
         if wanted < self.brk_start {
             return None;
         }
@@ -51,10 +51,7 @@ impl<M: Machine> Inner<M> {
         );
         let mut removed = None;
         if new_end < old_end {
-            removed = Some(
-                self.remove(mm, asid, VirtRange::new(new_end, old_end))
-                    .ok()?,
-            );
+            removed = Some(self.remove(mm, id, VirtRange::new(new_end, old_end)).ok()?);
         } else if new_end > old_end {
             self.grow_heap(mm, VirtRange::new(old_end, new_end), wanted)?;
         }

@@ -63,7 +63,7 @@ impl<M: Machine> Inner<M> {
         {
             return Collapse::NotEligible;
         }
-        let found = census(mm, &self.table, range.start);
+        let found = census(mm, &self.table, &space.id.owner, range.start);
         let stats = &mm.thp().stats;
         if found.other {
             return Collapse::Already;
@@ -86,7 +86,7 @@ impl<M: Machine> Inner<M> {
         stats.add(PMD_ORDER, Stat::CollapseAlloc, 1);
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
-        let mut gather = Gather::new(mm, space.asid);
+        let mut gather = Gather::new(mm, &space.id);
         collapse(mm, &mut self.table, range.start, folio, attrs, &mut gather);
         gather.finish();
         let gone = Zap {

@@ -2,9 +2,10 @@
 
 use crate::arch::Machine;
 use crate::frame::OutOfMemory;
+use crate::own::Owner;
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner};
-use crate::table::copy_range;
+use crate::table::Share;
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
@@ -15,8 +16,9 @@ impl<M: Machine> AddressSpace<M> {
         let mut child = AddressSpace::new(&self.mm)?;
         child.set_thp_disable(self.thp_disable());
         let parent = self.inner.lock();
-        let mut gather = Gather::new(&self.mm, self.asid);
-        let result = copy(&self.mm, &parent, child.inner.get_mut(), &mut gather);
+        let mut gather = Gather::new(&self.mm, &self.id);
+        let into = (child.inner.get_mut(), &child.id.owner);
+        let result = copy(&self.mm, &parent, into, &mut gather);
         // The parent's writable translations must be gone before either side may rely on copy-on-write.
         gather.finish();
         drop(parent);
@@ -29,7 +31,7 @@ impl<M: Machine> AddressSpace<M> {
 fn copy<M: Machine>(
     mm: &crate::frame::Mm<M>,
     parent: &Inner<M>,
-    child: &mut Inner<M>,
+    (child, owner): (&mut Inner<M>, &Owner),
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
     child.limits = parent.limits;
@@ -49,8 +51,16 @@ fn copy<M: Machine>(
     } = child;
     for vma in vmas.iter() {
         if vma.anon_vma.is_some() && !vma.shared() {
-            let (anon, object) = copy_range(mm, &parent.table, table, vma.range, gather)?;
-            rss.add(vma, anon, object);
+            let mut share = Share {
+                mm,
+                child: owner,
+                gather,
+                pinned: false,
+                anon: 0,
+                object: 0,
+            };
+            share.range(&parent.table, table, vma.range)?;
+            rss.add(vma, share.anon, share.object);
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, PageTable, for_each_leaf, lookup, owns};
+use crate::table::{Leaf, for_each_leaf, lookup, owns};
 use crate::vma::Vma;
 
 impl<M: Machine> AddressSpace<M> {
@@ -60,15 +60,15 @@ impl<M: Machine> AddressSpace<M> {
             .then(|| lookup(&self.mm, &inner.table, addr))
             .flatten()
         {
-            Some(leaf) => self.describe(&inner.table, &leaf),
+            Some(leaf) => self.describe(&leaf),
             _ => PageInfo::default(),
         }
     }
 
-    fn describe(&self, table: &PageTable, leaf: &Leaf) -> PageInfo {
+    fn describe(&self, leaf: &Leaf) -> PageInfo {
         let (head, kind, _) = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
-            Kind::Anon => owns(&self.mm, table, leaf),
+            Kind::Anon => owns(&self.mm, &self.id.owner, leaf),
             // The object's own reference and this one.
             Kind::Object => self.mm.frames().get(head).refs() == 2,
             _ => false,

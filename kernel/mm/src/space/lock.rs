@@ -32,7 +32,7 @@ impl<M: Machine> AddressSpace<M> {
                 return Err(Error::NoMem);
             }
         }
-        inner.split_ends(&self.mm, self.asid, range)?;
+        inner.split_ends(&self.mm, &self.id, range)?;
         let mapped = inner.set_locked(range, lock_flags(lock, on_fault))?;
         drop(inner);
         if !mapped {

@@ -23,7 +23,7 @@ impl<M: Machine> AddressSpace<M> {
         inner.check_new(&self.mm, &request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.
-        let replaced = inner.remove(&self.mm, self.asid, range)?;
+        let replaced = inner.remove(&self.mm, &self.id, range)?;
         inner
             .vmas
             .insert(Vma::new(range, request.prot, flags, request.backing));

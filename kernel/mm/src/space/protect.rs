@@ -20,7 +20,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
         let mut inner = self.inner.lock();
-        let mut gather = Gather::new(&self.mm, self.asid);
+        let mut gather = Gather::new(&self.mm, &self.id);
         let mut locked = None;
         let result = inner.protect(&self.mm, range, prot, &mut gather, &mut locked);
         gather.finish();

@@ -1,8 +1,8 @@
 //! mremap(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine};
-use crate::frame::Mm;
+use crate::arch::Machine;
+use crate::frame::{Mm, SpaceId};
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::move_range;
 use crate::tlb::Gather;
@@ -46,7 +46,7 @@ impl<M: Machine> AddressSpace<M> {
         let (had, will) = (request.old.len(), request.new_len);
         let mut inner = self.inner.lock();
         let mut gone = Gone::new();
-        let result = inner.remap(&self.mm, self.asid, &request, &mut gone);
+        let result = inner.remap(&self.mm, &self.id, &request, &mut gone);
         let grown = result.ok().filter(|_| had < will);
         let target = grown.and_then(|at| inner.vmas.find(at));
         let locked = target.is_some_and(|s| inner.vmas.get(s).flags.contains(VmaFlags::LOCKED));
@@ -109,7 +109,7 @@ impl<M: Machine> Inner<M> {
     fn remap(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         request: &Remap,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
@@ -123,11 +123,11 @@ impl<M: Machine> Inner<M> {
         let (kept, one_mapping) = (request.kept(), old.end <= vma.range.end);
         let in_place = request.fixed.is_none() && !request.dont_unmap;
         if in_place && new_len < old.len() {
-            self.unmap_tail(mm, asid, request, gone)?;
+            self.unmap_tail(mm, id, request, gone)?;
             return Ok(old.start);
         }
         if request.fixed.is_some() && new_len == old.len() && !one_mapping {
-            return self.move_all(mm, asid, request, gone);
+            return self.move_all(mm, id, request, gone);
         }
         // A move that shrinks unmaps the tail first, whatever is mapped there.
         if kept.end > vma.range.end || !one_mapping && new_len >= old.len() {
@@ -142,7 +142,7 @@ impl<M: Machine> Inner<M> {
             }
         }
         self.check_growth(mm, request, slot)?;
-        self.unmap_tail(mm, asid, request, gone)?;
+        self.unmap_tail(mm, id, request, gone)?;
         let request = Remap {
             old: kept,
             ..*request
@@ -160,8 +160,8 @@ impl<M: Machine> Inner<M> {
         };
         self.vmas.reserve(4)?;
         let new = user_pages::<M>(to, new_len).ok_or(Error::NoMem)?;
-        self.clear(mm, asid, new, gone)?;
-        self.move_vma(mm, asid, &request, new)?;
+        self.clear(mm, id, new, gone)?;
+        self.move_vma(mm, id, &request, new)?;
         Ok(to)
     }
 
@@ -169,12 +169,12 @@ impl<M: Machine> Inner<M> {
     fn clear(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         range: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
         if !self.vmas.is_clear(range) {
-            gone.push(self.remove(mm, asid, range)?);
+            gone.push(self.remove(mm, id, range)?);
         }
         Ok(())
     }
@@ -183,13 +183,13 @@ impl<M: Machine> Inner<M> {
     fn unmap_tail(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         request: &Remap,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
         let tail = VirtRange::new(request.kept().end, request.old.end);
         if !tail.is_empty() {
-            gone.push(self.remove(mm, asid, tail)?);
+            gone.push(self.remove(mm, id, tail)?);
         }
         Ok(())
     }
@@ -199,13 +199,13 @@ impl<M: Machine> Inner<M> {
     fn move_all(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         request: &Remap,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let to = request.fixed.ok_or(Error::Inval)?;
         let new = user_pages::<M>(to, request.new_len).ok_or(Error::Inval)?;
-        self.clear(mm, asid, new, gone)?;
+        self.clear(mm, id, new, gone)?;
         let mut at = request.old.start;
         while let Some(slot) = self.vmas.from(at) {
             let Some(old) = self.vmas.get(slot).range.intersection(&request.old) else {
@@ -221,7 +221,7 @@ impl<M: Machine> Inner<M> {
             self.check_growth(mm, &piece, slot)?;
             self.vmas.reserve(4)?;
             let end = start + old.len();
-            self.move_vma(mm, asid, &piece, VirtRange { start, end })?;
+            self.move_vma(mm, id, &piece, VirtRange { start, end })?;
             at = old.end;
         }
         Ok(to)
@@ -281,13 +281,13 @@ impl<M: Machine> Inner<M> {
     fn move_vma(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         request: &Remap,
         new: VirtRange,
     ) -> Result<(), Error> {
         let old = request.old;
         if !old.is_empty() {
-            let mut gather = Gather::new(mm, asid);
+            let mut gather = Gather::new(mm, id);
             let result = move_range(mm, &mut self.table, old, new.start, &mut gather);
             gather.finish();
             result?;

@@ -3,8 +3,9 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
+use crate::own::Owner;
 use crate::state::{AddressSpace, FolioUse, Smaps};
-use crate::table::{Leaf, PageTable, for_each_leaf, owns};
+use crate::table::{Leaf, for_each_leaf, owns};
 use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
@@ -16,7 +17,7 @@ impl<M: Machine> AddressSpace<M> {
             .find(start)
             .map(|i| inner.vmas.get(i))
             .filter(|v| v.range.start == start)?;
-        let mut tally = Tally::new(&self.mm, &inner.table);
+        let mut tally = Tally::new(&self.mm, &self.id.owner);
         for_each_leaf(&self.mm, &inner.table, vma.range, &mut |leaf| {
             tally.leaf(&leaf)
         });
@@ -46,16 +47,16 @@ struct Current {
 /// The figures while the leaves of a VMA are walked.
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
-    table: &'a PageTable,
+    owner: &'a Owner,
     out: Smaps,
     current: Option<Current>,
 }
 
 impl<'a, M: Machine> Tally<'a, M> {
-    fn new(mm: &'a Mm<M>, table: &'a PageTable) -> Self {
+    fn new(mm: &'a Mm<M>, owner: &'a Owner) -> Self {
         Tally {
             mm,
-            table,
+            owner,
             out: Smaps::default(),
             current: None,
         }
@@ -78,9 +79,9 @@ impl<'a, M: Machine> Tally<'a, M> {
 
     /// A page of an object, or a private folio of one page.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
-        let refs = self.mm.frames().get(head).refs();
-        let times = refs.saturating_sub(u32::from(kind == Kind::Object)).max(1);
-        self.out.add(leaf, u64::from(times), times > 1);
+        let refs = self.mm.references(head);
+        let times = refs.saturating_sub(u64::from(kind == Kind::Object)).max(1);
+        self.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
             self.out.anonymous += PAGE_SIZE;
             self.out.folios[0].whole += 1;
@@ -92,7 +93,7 @@ impl<'a, M: Machine> Tally<'a, M> {
         let Some(current) = &mut self.current else {
             return;
         };
-        let refs = u64::from(self.mm.frames().get(current.head).refs());
+        let refs = self.mm.references(current.head);
         let times = refs.div_ceil(order.pages()).max(1);
         let owned = current.owned;
         current.pages += leaf.pages;
@@ -118,7 +119,7 @@ impl<'a, M: Machine> Tally<'a, M> {
         self.current = Some(Current {
             head,
             order,
-            owned: owns(self.mm, self.table, leaf),
+            owned: owns(self.mm, self.owner, leaf),
             pages: 0,
             folded: 0,
             next: (leaf.va, head),

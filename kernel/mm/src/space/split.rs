@@ -7,6 +7,7 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::{Kind, Mm};
+use crate::own::{Account, Meter, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
 use crate::table::{for_each_leaf, lookup, split_leaf, unfold_range};
@@ -18,10 +19,10 @@ impl<M: Machine> AddressSpace<M> {
     /// are mapped whole; returns how many pages that freed. For the kernel when memory is short: it takes none.
     pub fn split_deferred(&self) -> u64 {
         let mut inner = self.inner.lock();
-        let freed = inner.split_queue(&self.mm);
+        let freed = inner.split_queue(&self.mm, &self.id.owner);
         // mremap moves tables without a look at the folios in them: some may be elsewhere now.
         if inner.note_deferred(&self.mm) {
-            freed + inner.split_queue(&self.mm)
+            freed + inner.split_queue(&self.mm, &self.id.owner)
         } else {
             freed
         }
@@ -76,7 +77,7 @@ impl Mapped {
 
 impl<M: Machine> Inner<M> {
     /// Splits what can be of the queue, going by where each folio was last known to be mapped.
-    fn split_queue(&mut self, mm: &Mm<M>) -> u64 {
+    fn split_queue(&mut self, mm: &Mm<M>, owner: &Owner) -> u64 {
         let (mut skip, mut freed) = (0, 0);
         loop {
             let batch = mm.deferred(skip);
@@ -87,7 +88,7 @@ impl<M: Machine> Inner<M> {
                 let order = mm.frames().get(head).order();
                 let split = (order != Order(0)).then(|| {
                     let largest = Order(order.0 - 1);
-                    self.split_folio(mm, head, index.start(), largest)
+                    self.split_folio((mm, owner), head, index.start(), largest)
                 });
                 match split.flatten() {
                     Some(pages) => freed += pages,
@@ -126,7 +127,7 @@ impl<M: Machine> Inner<M> {
     ) -> Option<u64> {
         let mm = &space.mm;
         let order = mm.frames().get(head).order();
-        let mut gather = Gather::new(mm, space.asid);
+        let mut gather = Gather::new(mm, &space.id);
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
             split_leaf(mm, &mut self.table, start, &mut gather).ok()?;
             self.owned(mm, head, start)?;
@@ -138,14 +139,14 @@ impl<M: Machine> Inner<M> {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         }
-        self.split_folio(mm, head, start, Order(0))
+        self.split_folio((mm, &space.id.owner), head, start, Order(0))
     }
 
     /// Splits a folio whose first page is, or would be, mapped at `start` into parts of at most `largest`. `None`, and nothing
     /// happens, when this space does not have all references by PTEs there.
     fn split_folio(
         &mut self,
-        mm: &Mm<M>,
+        (mm, owner): (&Mm<M>, &Owner),
         head: Pfn,
         start: VirtAddr,
         largest: Order,
@@ -162,6 +163,7 @@ impl<M: Machine> Inner<M> {
         }
         let parts = Parts {
             mm,
+            owner,
             head,
             start,
             largest,
@@ -182,13 +184,14 @@ impl<M: Machine> Inner<M> {
                 count += 1;
             }
         });
-        (count == meta.refs()).then_some(mapped)
+        (count == mm.references(head)).then_some(mapped)
     }
 }
 
 /// The split of one folio.
 struct Parts<'a, M: Machine> {
     mm: &'a Mm<M>,
+    owner: &'a Owner,
     head: Pfn,
     start: VirtAddr,
     largest: Order,
@@ -203,11 +206,14 @@ impl<M: Machine> Parts<'_, M> {
         let pfn = self.head + first;
         match self.mapped.count(first, pages) {
             n if n == pages && order <= self.largest && usable(order) => {
-                frames.get(pfn).set_refs(pages as u32);
+                let (book, mut meter) = (frames.book(pfn, order), Meter::default());
+                self.mm
+                    .account()
+                    .begin(&book, self.owner, pages as u32, &mut meter);
+                self.mm.metered(meter);
                 frames
                     .get(pfn)
                     .set_index((self.start + first * PAGE_SIZE).page());
-                self.mm.count(Event::AccountUpdates, 1);
                 if order != Order(0) {
                     self.mm.thp().stats.add(order, Stat::NrAnon, 1);
                 }

@@ -1,8 +1,8 @@
 //! munmap(2), and dropping an object's pages.
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Asid, Machine};
-use crate::frame::{Mm, OutOfMemory};
+use crate::arch::Machine;
+use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Error, Inner, user_pages};
 use crate::table::{Zap, split_ends, zap_range};
@@ -19,7 +19,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
         let mut inner = self.inner.lock();
-        let removed = inner.remove(&self.mm, self.asid, range);
+        let removed = inner.remove(&self.mm, &self.id, range);
         // Files are dropped after the lock.
         drop(inner);
         removed.map(drop).map_err(Error::from)
@@ -42,7 +42,7 @@ impl<M: Machine> AddressSpace<M> {
         let Inner {
             vmas, table, rss, ..
         } = &mut *inner;
-        let mut gather = Gather::new(&self.mm, self.asid);
+        let mut gather = Gather::new(&self.mm, &self.id);
         for vma in vmas.iter() {
             let Backing::Object {
                 object: o, offset, ..
@@ -79,10 +79,10 @@ impl<M: Machine> Inner<M> {
     pub(crate) fn split_ends(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         range: VirtRange,
     ) -> Result<(), OutOfMemory> {
-        let mut gather = Gather::new(mm, asid);
+        let mut gather = Gather::new(mm, id);
         let result = split_ends(mm, &mut self.table, range, &mut gather);
         gather.finish();
         result
@@ -92,14 +92,14 @@ impl<M: Machine> Inner<M> {
     pub(super) fn remove(
         &mut self,
         mm: &Mm<M>,
-        asid: Asid,
+        id: &SpaceId,
         range: VirtRange,
     ) -> Result<Taken<M>, OutOfMemory> {
         if self.vmas.is_clear(range) {
             return Ok(Taken::default());
         }
         self.vmas.reserve_take(range, 0)?;
-        let mut gather = Gather::new(mm, asid);
+        let mut gather = Gather::new(mm, id);
         let split = split_ends(mm, &mut self.table, range, &mut gather);
         let removed = split.and_then(|()| self.vmas.take(range));
         let Ok(removed) = removed else {

@@ -12,7 +12,7 @@ pub use types::{
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
-use crate::frame::{Mm, OutOfMemory};
+use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 use crate::table::{PageTable, Zap, zap_range};
 use crate::thp::Disable;
@@ -27,7 +27,7 @@ pub use crate::vma::STACK_GUARD_GAP;
 /// A user address space.
 pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
-    pub(crate) asid: Asid,
+    pub(crate) id: SpaceId,
     pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
     /// A [`Disable`] by number.
     thp_disable: AtomicU32,
@@ -51,7 +51,8 @@ impl<M: Machine> AddressSpace<M> {
     /// An empty address space.
     pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, OutOfMemory> {
         mm.prepare_idle_root();
-        let table = PageTable::new(mm)?;
+        let id = mm.take_id()?;
+        let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
         let inner = Inner {
             vmas: VmaTree::new(),
             table,
@@ -65,7 +66,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         Ok(AddressSpace {
             mm: mm.clone(),
-            asid: mm.take_asid(),
+            id,
             inner: Lock::new(inner),
             thp_disable: AtomicU32::new(Disable::No as u32),
         })
@@ -77,7 +78,7 @@ impl<M: Machine> AddressSpace<M> {
     }
     /// Its tag in the TLB.
     pub fn asid(&self) -> Asid {
-        self.asid
+        self.id.asid
     }
     /// The frame of its root table.
     pub fn root(&self) -> crate::addr::Pfn {
@@ -102,7 +103,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Makes this the current CPU's user half.
     pub fn activate(&self) {
         let root = self.inner.lock().table.root();
-        self.mm.activate(root, self.asid);
+        self.mm.activate(root, self.id.asid);
     }
     /// If this CPU is in this space, leaves it for one with an empty user half.
     pub fn leave(&self) {
@@ -122,8 +123,8 @@ impl<M: Machine> Drop for AddressSpace<M> {
     fn drop(&mut self) {
         let inner = self.inner.get_mut();
         self.mm.deactivate(inner.table.root());
-        self.mm.retire_asid(self.asid);
-        let mut gather = Gather::dead(&self.mm);
+        self.mm.flush_space(&self.id);
+        let mut gather = Gather::dead(&self.mm, &self.id);
         let mut zap = Zap {
             dead: true,
             ..Zap::default()
@@ -133,5 +134,7 @@ impl<M: Machine> Drop for AddressSpace<M> {
         }
         gather.finish();
         inner.table.free_root(&self.mm);
+        // Last of all: whoever gets the id next must find no mapping of this one.
+        self.mm.give_id(&self.id);
     }
 }

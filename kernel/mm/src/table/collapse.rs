@@ -9,6 +9,7 @@ use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm};
 use crate::mutant::{self, Mutant};
+use crate::own::Owner;
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 use crate::tlb::{Gather, Removed};
@@ -31,7 +32,7 @@ fn pmd_entry<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<
 }
 
 /// What is mapped in the 2 MiB from `start` on.
-pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, start: VirtAddr) -> Census {
+pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: VirtAddr) -> Census {
     let mut found = Census::default();
     let Some((pmd, index)) = pmd_entry(mm, space, start) else {
         return found;
@@ -54,8 +55,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, start: VirtAddr) -> Cen
         match run.kind {
             Kind::Anon => {
                 found.anon += run.n as u32;
-                let alone = mm.frames().get(run.head).refs() == run.n as u32;
-                if !alone && !owner::owns(mm, space, &leaf) {
+                if !owner::owns(mm, owner, &leaf) {
                     found.shared += run.n as u32;
                 }
             }
@@ -94,10 +94,7 @@ pub fn collapse<M: Machine>(
     gather.table(start, Level::Pte, table);
     space.pages -= 1;
     let pfn = folio.into_pfn();
-    let meta = mm.frames().get(pfn);
-    meta.set_index(start.page());
-    meta.add_refs(PMD_ORDER.pages() as u32 - 1);
-    mm.count(Event::AccountUpdates, 1);
+    owner::begin(mm, (pfn, PMD_ORDER), gather.owner(), start);
     mm.count(Event::EntryWrites, 2);
     entry::write_leaf(mm, pmd, index, Level::Pmd, pfn, attrs);
     mm.thp().pmd_mapped();

@@ -1,155 +1,289 @@
 //! Copying entries to a child: table by table, folio by folio, no lookups per page.
+//!
+//! An entry is copied with its own bits, use and fold included, less WRITE, so entries of one folio need not be alike to be one
+//! batch (seed 000 compares them): the account wants to know only how many pages of which folio. Folded blocks are complete on
+//! both sides, because what a range cuts is unfolded first, and stay folded.
 
-use super::batch::{self, Run, run_at};
 use super::walk::{Leaves, indices, leaf_tables};
-use super::{Cursor, PageTable, contpte, entry};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use super::{Cursor, PageTable, contpte, entry, owner};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
+use crate::folio::Folio;
 use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::own::{Account, Meter, Owner};
 use crate::stat::Event;
+use crate::switch::ForkBy;
 use crate::tlb::Gather;
 
-/// Shares the private pages of `range` with a child that nobody runs yet: both lose WRITE, each folio gains as many
-/// references as pages are copied. Returns how many private and object pages the child has now. On failure the child has some
-/// of them; the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut split theirs.
-pub fn copy_range<M: Machine>(
-    mm: &Mm<M>,
-    parent: &PageTable,
-    child: &mut PageTable,
-    range: VirtRange,
-    gather: &mut Gather<'_, M>,
-) -> Result<(u64, u64), OutOfMemory> {
-    let mut counts = (0, 0);
-    leaf_tables(mm, parent, range, &mut |leaves| {
-        if leaves.level != Level::Pte {
-            return copy_leaf(mm, leaves, child, gather, &mut counts);
-        }
-        if mm.frames().get(leaves.table).live() == 0 {
-            return Ok(());
-        }
-        let mut to = Cursor::new(mm, child, leaves.part.start);
-        to.prepare(Level::Pte)?;
-        copy_pages(
-            mm,
-            leaves.table,
-            to.table(),
-            leaves.part,
-            gather,
-            &mut counts,
-        );
-        Ok(())
-    })?;
-    Ok(counts)
+/// Shares the private pages of a parent with a child that nobody runs yet.
+pub struct Share<'a, 'g, M: Machine> {
+    /// The memory manager of both.
+    pub mm: &'a Mm<M>,
+    /// Whose the child's mappings are.
+    pub child: &'a Owner,
+    /// What the parent's entries are owed.
+    pub gather: &'a mut Gather<'g, M>,
+    /// Whether the parent has pages pinned: then what it does not have for itself is copied at once, for whoever holds the pin
+    /// goes on with the parent's page.
+    pub pinned: bool,
+    /// Private pages that the child has now.
+    pub anon: u64,
+    /// Pages of objects that the child has now.
+    pub object: u64,
 }
 
-/// Adds pages of a sort to the counts of private and object pages.
-fn add(counts: &mut (u64, u64), kind: Kind, pages: u64) {
-    match kind {
-        Kind::Anon => counts.0 += pages,
-        Kind::Object => counts.1 += pages,
-        _ => {}
-    }
+/// What was done in one table.
+#[derive(Default)]
+struct Done {
+    /// Entries that the child has.
+    copied: usize,
+    /// Entries that the parent may not write any more.
+    protected: usize,
+    meter: Meter,
 }
 
-/// Shares a PMD leaf whole.
-fn copy_leaf<M: Machine>(
-    mm: &Mm<M>,
-    leaves: Leaves,
-    child: &mut PageTable,
-    gather: &mut Gather<'_, M>,
-    counts: &mut (u64, u64),
-) -> Result<(), OutOfMemory> {
-    let mut to = Cursor::new(mm, child, leaves.part.start);
-    to.prepare(leaves.level)?;
-    let Some((pfn, mut attrs, _)) = entry::read_leaf_at(mm, leaves.entry()) else {
-        return Ok(());
-    };
-    if attrs.contains(Attrs::WRITE) {
-        attrs = protect(mm, leaves.entry()).unwrap_or(attrs);
-        gather.changed_leaf(leaves.part.start, leaves.level);
-        mm.count(Event::EntryWrites, 1);
-    }
-    if pfn == mm.huge_zero_page() {
-        mm.share_huge_zero_page();
-    } else {
-        mm.frames()
-            .get(pfn)
-            .add_refs(leaves.level.order().pages() as u32);
-        mm.count(Event::AccountUpdates, 1);
-        mm.thp().pmd_mapped();
-        add(counts, Kind::Anon, leaves.level.order().pages());
-    }
-    to.write_huge(pfn, attrs - Attrs::WRITE);
-    mm.count(Event::ForkEntries, 1);
-    Ok(())
-}
-
-fn copy_pages<M: Machine>(
-    mm: &Mm<M>,
+/// Consecutive entries of one table that map consecutive pages of one folio.
+#[derive(Clone, Copy)]
+struct Piece {
     from: Pfn,
     to: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-    counts: &mut (u64, u64),
-) {
-    contpte::unfold_ends(mm, from, part, gather);
-    let (meta, child) = (mm.frames().get(from), mm.frames().get(to));
-    let (mut left, mut copied) = (meta.live(), 0);
-    let span = indices(Level::Pte, part);
-    let mut index = span.start;
-    while index < span.end && left > 0 {
-        let Some(run) = run_at(mm, from, index, span.end) else {
-            index += 1;
-            continue;
+    index: usize,
+    pages: usize,
+    first: Pfn,
+}
+
+impl<M: Machine> Share<'_, '_, M> {
+    /// Shares the private pages of `range`: both sides lose WRITE, each folio gains as many references as pages are copied. On
+    /// failure the child has some of them; the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut
+    /// split theirs.
+    pub fn range(
+        &mut self,
+        parent: &PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+    ) -> Result<(), OutOfMemory> {
+        leaf_tables(self.mm, parent, range, &mut |leaves| {
+            if leaves.level != Level::Pte {
+                return self.leaf(leaves, child);
+            }
+            if self.mm.frames().get(leaves.table).live() == 0 {
+                return Ok(());
+            }
+            let mut to = Cursor::new(self.mm, child, leaves.part.start);
+            to.prepare(Level::Pte)?;
+            self.table(leaves.table, to.table(), leaves.part)
+        })
+    }
+
+    /// Shares a PMD leaf whole.
+    fn leaf(&mut self, leaves: Leaves, child: &mut PageTable) -> Result<(), OutOfMemory> {
+        let mm = self.mm;
+        let mut to = Cursor::new(mm, child, leaves.part.start);
+        to.prepare(leaves.level)?;
+        let Some((pfn, mut attrs, _)) = entry::read_leaf_at(mm, leaves.entry()) else {
+            return Ok(());
         };
-        let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
-        let used = protect_run(mm, from, va, &run, gather);
-        if run.pfn != mm.zero_page() {
-            mm.frames().get(run.head).add_refs(run.n as u32);
-            mm.count(Event::AccountUpdates, 1);
+        let order = leaves.level.order();
+        if pfn == mm.huge_zero_page() {
+            mm.share_huge_zero_page();
+        } else if self.is_pinned(pfn, order) {
+            let copy = Folio::large_copy(mm, order, pfn)?;
+            to.install_folio(copy, order, attrs - Attrs::CONTIG, self.child);
+            self.anon += order.pages();
+            return Ok(());
+        } else {
+            let (book, mut meter) = (mm.frames().book(pfn, order), Meter::default());
+            let account = mm.account();
+            account.add(&book, self.child, order.pages() as u32, &mut meter);
+            mm.metered(meter);
+            mm.thp().pmd_mapped();
+            self.anon += order.pages();
         }
-        add(counts, run.kind, run.n as u64);
-        let attrs = (run.attrs - (Attrs::WRITE | Attrs::CONTIG)) | used;
-        batch::install(mm, to, va, run.n, run.pfn, attrs);
-        copied += run.n as u32;
-        left -= run.n as u32;
-        index += run.n;
+        let write = attrs.contains(Attrs::WRITE);
+        if write && entry::modify_at(mm, leaves.entry(), |_, attrs| attrs - Attrs::WRITE) {
+            attrs = entry::read_leaf_at(mm, leaves.entry()).map_or(attrs, |(_, attrs, _)| attrs);
+            self.gather.changed_leaf(leaves.part.start, leaves.level);
+            mm.count(Event::EntryWrites, 1);
+        }
+        to.write_huge(pfn, attrs - Attrs::WRITE);
+        mm.count(Event::ForkEntries, 1);
+        Ok(())
     }
-    child.set_live(child.live() + copied);
-    mm.count(Event::ForkEntries, u64::from(copied));
-    mm.count(Event::EntryWrites, u64::from(copied));
+
+    /// Shares what a PTE table maps in `part`.
+    fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<(), OutOfMemory> {
+        contpte::unfold_ends(self.mm, from, part, self.gather);
+        let mut done = Done::default();
+        let result = self.entries(from, to, part, &mut done);
+        let child = self.mm.frames().get(to);
+        child.set_live(child.live() + done.copied as u32);
+        if done.protected > 0 {
+            self.gather
+                .changed_range(part.start, part.len(), Level::Pte);
+        }
+        let written = done.copied + done.protected;
+        self.mm.count(Event::ForkEntries, done.copied as u64);
+        self.mm.count(Event::EntryWrites, written as u64);
+        self.mm.metered(done.meter);
+        result
+    }
+
+    fn entries(
+        &mut self,
+        from: Pfn,
+        to: Pfn,
+        part: VirtRange,
+        done: &mut Done,
+    ) -> Result<(), OutOfMemory> {
+        let (mm, mem) = (self.mm, self.mm.machine().mem());
+        let (account, single) = (mm.account(), mm.switches().fork() == ForkBy::Pte);
+        let span = indices(Level::Pte, part);
+        let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
+        while index < span.end && done.copied < live {
+            let raw = mem.load(from, index);
+            if raw == 0 {
+                index += 1;
+                continue;
+            }
+            let first = M::Pte::frame(raw);
+            let (head, kind, order) = mm.frames().folio(first);
+            let mut piece = Piece {
+                from,
+                to,
+                index,
+                pages: 1,
+                first,
+            };
+            if kind == Kind::Anon {
+                if self.pinned && self.is_pinned(head, order) {
+                    let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
+                    index += self.copy_now(piece, (head, order), va, span.end, done)?;
+                    continue;
+                }
+                let book = mm.frames().book(head, order);
+                if order != Order(0) && !single {
+                    piece.pages = expected(mm, &piece, (head, order), span.end);
+                    let pages = piece.pages as u32;
+                    account.add(&book, self.child, pages, &mut done.meter);
+                    let copied = copy_piece(mm, &piece, raw, done);
+                    if copied < piece.pages {
+                        // A hole that could not be expected.
+                        let rest = (piece.pages - copied) as u32;
+                        account.sub(&book, self.child, rest, &mut done.meter);
+                    }
+                    self.anon += copied as u64;
+                    index += copied;
+                    continue;
+                }
+                // Single pages have a way of their own, with nothing to find out about their neighbours (seed 001).
+                account.add(&book, self.child, 1, &mut done.meter);
+                self.anon += 1;
+            } else if kind == Kind::Object {
+                mm.frames().get(head).get_ref();
+                self.object += 1;
+            }
+            copy_piece(mm, &piece, raw, done);
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the folio may be pinned: the parent has pins, and not all references are its mappings. A folio that it shares
+    /// with others reads as pinned, too, which costs a copy and harms nobody.
+    fn is_pinned(&self, head: Pfn, order: Order) -> bool {
+        let book = self.mm.frames().book(head, order);
+        self.pinned && !self.mm.account().exclusive(&book, self.gather.owner())
+    }
+
+    /// Gives the child copies of all that is mapped, here and in order, of a folio that may be pinned; the parent keeps its
+    /// pages as they are. Returns how many.
+    fn copy_now(
+        &mut self,
+        piece: Piece,
+        (head, order): (Pfn, Order),
+        va: VirtAddr,
+        end: usize,
+        done: &mut Done,
+    ) -> Result<usize, OutOfMemory> {
+        let left = (order.pages() - (piece.first - head)) as usize;
+        let most = left.min(end - piece.index);
+        for page in 0..most {
+            let Some((pfn, attrs, _)) = entry::read_leaf(self.mm, piece.from, piece.index + page)
+                .filter(|(pfn, ..)| *pfn == piece.first + page as u64)
+            else {
+                return Ok(page);
+            };
+            let copy = Folio::copy_of(self.mm, pfn)?.into_pfn();
+            let start = va + page as u64 * PAGE_SIZE;
+            owner::begin(self.mm, (copy, Order(0)), self.child, start);
+            let attrs = attrs - Attrs::CONTIG;
+            entry::write_leaf(
+                self.mm,
+                piece.to,
+                piece.index + page,
+                Level::Pte,
+                copy,
+                attrs,
+            );
+            done.copied += 1;
+            self.anon += 1;
+        }
+        Ok(most)
+    }
 }
 
-/// Takes WRITE from the parent's entries, if they have it; returns how any of them was used.
-fn protect_run<M: Machine>(
+/// How many entries of the piece there should be: to the end of the folio or of the range, if the last of them is there.
+#[inline]
+fn expected<M: Machine>(
     mm: &Mm<M>,
-    table: Pfn,
-    va: VirtAddr,
-    run: &Run,
-    gather: &mut Gather<'_, M>,
-) -> Attrs {
-    let entries = run.index..run.index + run.n;
-    let mut used = run.attrs;
-    if run.attrs.contains(Attrs::WRITE) {
-        for index in entries {
-            used |= protect(mm, (table, index, Level::Pte)).unwrap_or(used);
-        }
-        gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
-        mm.count(Event::EntryWrites, run.n as u64);
-    } else if run.n > 1 {
-        for index in entries {
-            used |= entry::read_leaf(mm, table, index).map_or(used, |(_, attrs, _)| attrs);
-        }
+    piece: &Piece,
+    (head, order): (Pfn, Order),
+    end: usize,
+) -> usize {
+    let left = (order.pages() - (piece.first - head)) as usize;
+    let most = left.min(end - piece.index);
+    let maps = |page: usize| {
+        let raw = mm.machine().mem().load(piece.from, piece.index + page);
+        M::Pte::frame(raw) == piece.first + page as u64
+    };
+    if maps(most - 1) {
+        most
+    } else {
+        (1..most).find(|page| !maps(*page)).unwrap_or(most)
     }
-    used & (Attrs::ACCESSED | Attrs::DIRTY)
 }
 
-/// Takes WRITE from an entry, keeping what the walker sets meanwhile; returns what it says now.
-fn protect<M: Machine>(mm: &Mm<M>, at: entry::At) -> Option<Attrs> {
+/// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both sides. Stops where an entry
+/// maps something else; returns how many there were.
+#[inline]
+fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Done) -> usize {
+    let mem = mm.machine().mem();
+    let mut page = 0;
     loop {
-        let (pfn, attrs, raw) = entry::read_leaf_at(mm, at)?;
-        if entry::exchange(mm, at, raw, pfn, attrs - Attrs::WRITE) {
-            return Some(attrs - Attrs::WRITE);
+        let (index, left) = (piece.index + page, piece.pages - page);
+        let (new, writable) = (M::Pte::read_only(raw), M::Pte::read_only(raw) != raw);
+        let n = if !writable || M::Pte::is_settled(raw) {
+            let step = M::Pte::NEXT_FRAME;
+            mem.copy_run((piece.from, piece.to), index, left, raw, new, step)
+        } else {
+            // The walker may set a bit at any moment: until it is read-only.
+            match mem.compare_exchange(piece.from, index, raw, new) {
+                Ok(()) => {
+                    mem.store(piece.to, index, new);
+                    1
+                }
+                Err(_) => 0,
+            }
+        };
+        page += n;
+        done.copied += n;
+        done.protected += if writable { n } else { 0 };
+        if page == piece.pages {
+            return page;
+        }
+        raw = mem.load(piece.from, piece.index + page);
+        if M::Pte::frame(raw) != piece.first + page as u64 {
+            return page;
         }
     }
 }

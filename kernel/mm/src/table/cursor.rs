@@ -2,13 +2,15 @@
 
 use super::zap::unhook;
 use super::{
-    Leaf, PageTable, alloc_table, batch, contpte, entry, free_unused_table, owner, split_leaf, walk,
+    Leaf, PageTable, alloc_table, batch, contpte, entry, free_unused_table, owner, owner::begin,
+    split_leaf, walk,
 };
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
+use crate::own::Owner;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 use arrayvec::ArrayVec;
@@ -160,11 +162,9 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Maps a page, or one reference of an object's, where nothing is; [`Self::prepare`] has made the tables. Nothing to
+    /// Maps an object's page, one reference to it, where nothing is; [`Self::prepare`] has made the tables. Nothing to
     /// flush: absent entries are not cached.
-    #[inline]
-    pub fn install(&mut self, folio: Folio, attrs: Attrs) {
-        self.mm.count(Event::AccountUpdates, 1);
+    pub fn install_object(&mut self, folio: Folio, attrs: Attrs) {
         self.install_page(folio.into_pfn(), attrs);
     }
     /// Maps the zero page, which is not counted, where nothing is.
@@ -184,17 +184,17 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.mm.count(Event::EntryWrites, 1);
     }
 
-    /// Maps all pages of a folio of 2^`order` pages at the naturally aligned range around the page, where nothing is: by PTEs,
-    /// folded where they may be, or by a PMD leaf when the cursor stands at a PMD entry. One account update.
+    /// Maps all pages of a private folio of 2^`order` pages, which nobody else has, at the naturally aligned range around the
+    /// page, where nothing is: by PTEs, folded where they may be, or by a PMD leaf when the cursor stands at a PMD entry. The
+    /// folio is `owner`'s by one account update.
     #[inline]
-    pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs) {
+    pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
         let (pfn, start) = (folio.into_pfn(), self.va.align_down(order.bytes()));
-        let meta = self.mm.frames().get(pfn);
-        meta.set_index(start.page());
-        meta.add_refs(pages - 1);
-        self.mm.count(Event::AccountUpdates, 1);
-        if self.level == Level::Pte {
+        begin(self.mm, (pfn, order), owner, start);
+        if order == Order(0) {
+            self.install_page(pfn, attrs);
+        } else if self.level == Level::Pte {
             batch::install(self.mm, self.table, start, pages as usize, pfn, attrs);
             self.add_live(pages);
             self.mm.count(Event::EntryWrites, u64::from(pages));
@@ -268,8 +268,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Whether this space has the private folio for itself: all references are its own entries.
     #[inline]
-    pub fn owns(&self, leaf: &Leaf) -> bool {
-        owner::owns(self.mm, self.space, leaf)
+    pub fn owns(&self, leaf: &Leaf, owner: &Owner) -> bool {
+        owner::owns(self.mm, owner, leaf)
     }
 
     /// Goes to another page of the same PTE table.

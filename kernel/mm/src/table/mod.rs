@@ -19,7 +19,7 @@ mod zap;
 
 pub use collapse::{census, collapse, unfold_range};
 pub(crate) use contpte::validate as validate_contpte;
-pub use copy::copy_range;
+pub use copy::Share;
 pub use cursor::Cursor;
 pub use moving::move_range;
 pub(crate) use owner::owns;

@@ -5,7 +5,8 @@ use super::walk::{self, indices, leaf_tables};
 use super::{Leaf, PageTable, contpte, entry, owner};
 use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::{Kind, Mm};
+use crate::frame::Mm;
+use crate::own::Owner;
 use crate::stat::Event;
 use crate::tlb::Gather;
 use core::convert::Infallible;
@@ -36,11 +37,11 @@ pub fn protect_range<M: Machine>(
     let space = &*space;
     let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
         if leaves.level == Level::Pte {
-            protect_pages(mm, space, leaves.table, leaves.part, rights, gather);
+            protect_pages(mm, leaves.table, leaves.part, rights, gather);
         } else if let Some(leaf) =
             walk::leaf_at(mm, leaves.table, leaves.level, leaves.part.start, 1)
         {
-            let attrs = new_attrs(mm, space, &leaf, rights);
+            let attrs = new_attrs(mm, gather.owner(), &leaf, rights);
             if entry::modify_at(mm, leaves.entry(), |_, old| attrs | old & USED) {
                 gather.changed_leaf(leaves.part.start, leaves.level);
                 mm.count(Event::EntryWrites, 1);
@@ -52,7 +53,6 @@ pub fn protect_range<M: Machine>(
 
 fn protect_pages<M: Machine>(
     mm: &Mm<M>,
-    space: &PageTable,
     table: Pfn,
     part: VirtRange,
     rights: Rights,
@@ -69,13 +69,7 @@ fn protect_pages<M: Machine>(
         };
         let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
         let leaf = run.leaf(va);
-        // A run that is all of the folio's references needs no second look.
-        let whole = run.kind == Kind::Anon && mm.frames().get(run.head).refs() == run.n as u32;
-        let attrs = if whole && rights.writable {
-            rights.base | Attrs::WRITE
-        } else {
-            new_attrs(mm, space, &leaf, rights)
-        };
+        let attrs = new_attrs(mm, gather.owner(), &leaf, rights);
         let changed = set_rights(mm, table, run.index, run.n, attrs);
         if changed > 0 {
             gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
@@ -101,8 +95,8 @@ fn set_rights<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize, attrs:
 }
 
 /// What the entries of a leaf say from now on, but for use.
-fn new_attrs<M: Machine>(mm: &Mm<M>, space: &PageTable, leaf: &Leaf, rights: Rights) -> Attrs {
-    let write = rights.writable && (rights.shared || owner::owns(mm, space, leaf));
+fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
+    let write = rights.writable && (rights.shared || owner::owns(mm, owner, leaf));
     let write = if write { Attrs::WRITE } else { Attrs::empty() };
     rights.base | write
 }

@@ -1,9 +1,10 @@
 //! The gather: what was taken out of page tables, with the flush that must come before it may be used again.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Asid, Level, Machine, Tlb};
-use crate::frame::{Kind, Mm};
+use crate::arch::{Level, Machine, Tlb};
+use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
+use crate::own::{Account, Meter, Owner};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::PMD_ORDER;
@@ -30,7 +31,7 @@ pub struct Removed {
 #[must_use = "what was gathered is owed a flush: call finish"]
 pub struct Gather<'a, M: Machine> {
     mm: &'a Mm<M>,
-    asid: Asid,
+    id: &'a SpaceId,
     /// `false`: no CPU can use the space any more and its tag was flushed, so nothing is owed but the frames.
     live: bool,
     start: VirtAddr,
@@ -46,10 +47,10 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// For a space that CPUs may be running in.
     // Inlined, and `finish` goes by reference: the value has a kilobyte, and would be copied each time it moves.
     #[inline(always)]
-    pub fn new(mm: &'a Mm<M>, asid: Asid) -> Self {
+    pub fn new(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         Gather {
             mm,
-            asid,
+            id,
             live: true,
             start: VirtAddr(u64::MAX),
             end: VirtAddr(0),
@@ -60,8 +61,8 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     /// For a space that no CPU has loaded and whose translations are flushed before its tag is used again.
     #[inline(always)]
-    pub(crate) fn dead(mm: &'a Mm<M>) -> Self {
-        let mut gather = Gather::new(mm, Asid(0));
+    pub(crate) fn dead(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
+        let mut gather = Gather::new(mm, id);
         gather.live = false;
         gather
     }
@@ -152,34 +153,49 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.mm
                 .machine()
                 .tlb()
-                .flush_range(self.asid, range, stride, tables);
+                .flush_range(self.id.asid, range, stride, tables);
         }
         (self.start, self.end) = (VirtAddr(u64::MAX), VirtAddr(0));
         (self.stride, self.tables) = (Level::Pud, false);
         self.release();
     }
 
-    /// Drops the references; what has none left is freed.
+    /// Whose entries these are.
+    pub(crate) fn owner(&self) -> &'a Owner {
+        &self.id.owner
+    }
+
+    /// Drops the references; what has none left is freed. Until here they counted as the space's: nobody else can take a page
+    /// for its own that a TLB of this space still has.
     fn release(&mut self) {
         let mm = self.mm;
         let mut gone = ArrayVec::<Pfn, BATCH>::new();
+        let (account, mut meter) = (mm.account(), Meter::default());
         for (pfn, refs) in self.frames.drain(..) {
             let meta = mm.frames().get(pfn);
-            match meta.kind() {
-                Kind::Table => mm.count(Event::TableFree, 1),
+            let last = match meta.kind() {
+                Kind::Anon => {
+                    let book = mm.frames().book(pfn, meta.order());
+                    account.sub(&book, &self.id.owner, refs, &mut meter)
+                }
                 Kind::Kernel => {
                     // Only the huge zero page comes here: 512 for each leaf that mapped it.
                     mm.put_huge_zero_page(u64::from(refs) >> PMD_ORDER.0);
                     continue;
                 }
-                _ => mm.count(Event::AccountUpdates, 1),
-            }
-            if meta.sub_refs(refs) {
+                Kind::Table => {
+                    mm.count(Event::TableFree, 1);
+                    meta.put_refs(refs)
+                }
+                _ => meta.put_refs(refs),
+            };
+            if last {
                 gone.push(pfn);
             } else if meta.order() != Order(0) {
                 mm.defer_split(pfn);
             }
         }
+        mm.metered(meter);
         if !gone.is_empty() {
             mm.free(&gone);
         }

@@ -54,6 +54,8 @@ mutants! {
     CopyWithoutFlush,
     /// The ownership word of a large folio is read in two halves.
     TornRead,
+    /// A reader of a seqcount does not look whether it is still the same.
+    OneLook,
     /// What is moved is written at its new place while the old one may still be used.
     MoveWithoutFlush,
     /// Blocks that are moved stay folded, however the places are aligned.

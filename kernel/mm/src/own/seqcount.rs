@@ -9,6 +9,7 @@
 //! A reader takes what it read for good if there was no writer before, and the word is the same after. The same word after 2^32
 //! sections would deceive it.
 
+use crate::mutant::{self, Mutant};
 use crate::sync::{self, AtomicU64, Ordering, fence};
 
 const SHARING: u64 = 1;
@@ -98,7 +99,7 @@ impl<'a> Seqcount<'a> {
                 let found = look();
                 // Pairs with the release fence in `write`.
                 fence(Ordering::Acquire);
-                if self.0.load(Ordering::Relaxed) == before {
+                if self.0.load(Ordering::Relaxed) == before || mutant::on(Mutant::OneLook) {
                     return found;
                 }
             }

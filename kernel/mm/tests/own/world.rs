@@ -5,6 +5,7 @@ use super::Sheet;
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use mm::own::{Account, Ids, Meter, MmId, Owner};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A rule of the caller's, broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +34,8 @@ pub struct World<A> {
     pub wrong: Wrong,
     spaces: [Space; 3],
     ids: Mutex<Ids>,
+    /// Plain references. For the end only: nothing that loom need follow.
+    pins: AtomicI32,
     /// What is in the folio. loom ends the model when a write is not ordered with every other access.
     page: UnsafeCell<u32>,
 }
@@ -51,6 +54,7 @@ impl<A: Account> World<A> {
             wrong: Wrong::Nothing,
             spaces,
             ids: Mutex::new(ids),
+            pins: AtomicI32::new(pins as i32),
             page: UnsafeCell::new(0),
         };
         world.scheme.begin(
@@ -177,19 +181,28 @@ impl<A: Account> World<A> {
         let mapped = self.spaces[space].mapped.lock().unwrap();
         if *mapped > 0 {
             self.add(&Owner::PLAIN, 1);
+            self.pins.fetch_add(1, Ordering::Relaxed);
         }
         *mapped > 0
     }
     /// The end of a pin.
     pub fn unpin(&self) -> bool {
         self.look();
+        self.pins.fetch_sub(1, Ordering::Relaxed);
         self.sub(&Owner::PLAIN, 1)
     }
-    /// A plain reference becomes a mapping.
+    /// A plain reference, through which somebody looked, becomes a mapping: first in the account, then in the tables.
     pub fn map_pinned(&self, space: usize) {
-        let mut mapped = self.spaces[space].mapped.lock().unwrap();
+        self.look();
+        self.pins.fetch_sub(1, Ordering::Relaxed);
         self.pass(&Owner::PLAIN, &self.owner(space), 1);
-        *mapped += 1;
+        *self.spaces[space].mapped.lock().unwrap() += 1;
+    }
+
+    /// Who has a plain reference maps another page.
+    pub fn map_more(&self, space: usize) {
+        self.add(&self.owner(space), 1);
+        *self.spaces[space].mapped.lock().unwrap() += 1;
     }
 
     /// The end of a space: its mappings, its id.
@@ -213,13 +226,14 @@ impl<A: Account> World<A> {
         *self.spaces[space].owner.lock().unwrap() = Owner::new(id);
     }
 
-    /// At rest: the words say who holds the folio, `pins` included, and an exact scheme knows a sole owner.
-    pub fn settle(&self, pins: u32, exact: bool) {
+    /// At rest: the words say who holds the folio, and an exact scheme knows a sole owner.
+    pub fn settle(&self, exact: bool) {
         let mapped = [0, 1, 2].map(|space| *self.spaces[space].mapped.lock().unwrap());
         let mut held: Vec<_> = (0..3)
             .map(|s| (self.owner(s), u64::from(mapped[s])))
             .collect();
-        held.push((Owner::PLAIN, pins.into()));
+        let pins = self.pins.load(Ordering::Relaxed);
+        held.push((Owner::PLAIN, pins as u64));
         held.retain(|(_, n)| *n > 0);
         assert!(
             self.scheme.agrees(&self.sheet, &held),

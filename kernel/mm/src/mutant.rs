@@ -62,6 +62,11 @@ mutants! {
     MoveFolded,
 }
 
+impl Mutant {
+    /// Those that one CPU at a time cannot show: the models (`tests/loom_own.rs`) catch them, not the simulated machine.
+    pub const MANY_CPUS: [Mutant; 2] = [Mutant::TornRead, Mutant::OneLook];
+}
+
 #[cfg(feature = "mutants")]
 mod enabled {
     use super::Mutant;

@@ -4,10 +4,10 @@
 //! compiled and tested on every host.
 //!
 //! ```text
-//! 63 59  58    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
-//! ------ INVAL DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
+//! 63 59  58    56    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
+//! ------ INVAL TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
 //! ```
-//! Bits 55 and 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be written but is clean has
+//! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be written but is clean has
 //! DBM set and AP[2] (read-only) set; the first write clears AP[2], by hardware with FEAT_HAFDBS, else in the fault
 //! handler. A page that was written and is now read-only keeps its mark in the software bit.
 
@@ -44,6 +44,8 @@ pub mod bits {
     pub const UXN: u64 = 1 << 54;
     /// Software: was written, and may no longer be.
     pub const SW_DIRTY: u64 = 1 << 55;
+    /// Software: not written since soft-dirty was cleared.
+    pub const SW_TRACKED: u64 = 1 << 56;
     /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
     /// The output address.
@@ -139,6 +141,7 @@ impl PteFormat for Format {
         set(has(Attrs::ACCESSED), AF);
         set(!has(Attrs::GLOBAL), NOT_GLOBAL);
         set(has(Attrs::CONTIG), CONTIG);
+        set(has(Attrs::TRACKED), SW_TRACKED);
         // Each side executes only its own pages.
         set(!has(Attrs::EXEC) || !has(Attrs::USER), UXN);
         set(!has(Attrs::EXEC) || has(Attrs::USER), PXN);
@@ -171,6 +174,7 @@ fn attrs(raw: u64) -> Attrs {
     attrs.set(Attrs::GLOBAL, !has(NOT_GLOBAL));
     attrs.set(Attrs::ACCESSED, has(AF));
     attrs.set(Attrs::CONTIG, has(CONTIG));
+    attrs.set(Attrs::TRACKED, has(SW_TRACKED));
     attrs.set(Attrs::DEVICE, raw & ATTR_INDEX == ATTR_DEVICE);
     attrs.set(Attrs::NO_ACCESS, !has(VALID));
     attrs

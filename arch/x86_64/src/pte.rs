@@ -18,6 +18,8 @@ const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
 /// Bit 9 is the software's: with [`PRESENT`] clear, the entry is a leaf that refuses every access. The CPU ignores all other bits then.
 const NO_ACCESS: u64 = 1 << 9;
+/// Bit 10 is the software's: not written since soft-dirty was cleared.
+const TRACKED: u64 = 1 << 10;
 const NO_EXECUTE: u64 = 1 << 63;
 /// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the frame is aligned to the level.
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
@@ -25,13 +27,14 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 const DEVICE: u64 = WRITE_THROUGH | CACHE_DISABLE;
 
 /// Attributes that are one bit set for "yes".
-const PLAIN: [(Attrs, u64); 6] = [
+const PLAIN: [(Attrs, u64); 7] = [
     (Attrs::WRITE, WRITABLE),
     (Attrs::USER, USER),
     (Attrs::GLOBAL, GLOBAL),
     (Attrs::ACCESSED, ACCESSED),
     (Attrs::DIRTY, DIRTY),
     (Attrs::NO_ACCESS, NO_ACCESS),
+    (Attrs::TRACKED, TRACKED),
 ];
 
 impl PteFormat for Format {

@@ -77,6 +77,9 @@ bitflags! {
         /// Valid for the kernel's bookkeeping but refuses every access from user mode (PROT_NONE): the hardware
         /// sees an absent entry or one that user mode cannot use.
         const NO_ACCESS = 1 << 8;
+        /// Software's: soft-dirty was cleared and the page was not written since, so WRITE is not set until it is. Means
+        /// something only in a VMA that is tracked; entries are made without it, so nobody pays who does not ask.
+        const TRACKED = 1 << 9;
     }
 }
 

@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::own::{Account, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, validate_contpte};
-use crate::vma::{Backing, Prot, Vma};
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -168,6 +168,11 @@ impl<M: Machine> Tally<'_, M> {
         assert!(
             !writable || vma.prot.contains(Prot::WRITE),
             "{va:?} is writable, its VMA is not"
+        );
+        let tracked = vma.flags.contains(VmaFlags::TRACKED) && attrs.contains(Attrs::TRACKED);
+        assert!(
+            !(writable && tracked),
+            "{va:?} is writable, and its first write is to be seen"
         );
         assert!(
             leaf.level == Level::Pte || leaf.pages == leaf.level.order().pages(),

@@ -23,7 +23,7 @@ pub(crate) const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
 /// What a translation allows.
 const RIGHTS: Attrs = Attrs::WRITE.union(Attrs::EXEC).union(Attrs::USER);
 
-/// What an entry means to the hardware. Of a leaf's attributes those that the walker does not set.
+/// What an entry means to the hardware. Of a leaf's attributes those that the walker does not set, without the software's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Nothing,
@@ -288,7 +288,7 @@ fn what<F: PteFormat>(raw: u64, level: Level) -> What {
         Entry::Absent => What::Nothing,
         Entry::Table(pfn) => What::Table(pfn),
         Entry::Leaf { attrs, .. } if attrs.contains(Attrs::NO_ACCESS) => What::Nothing,
-        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED),
+        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - Attrs::TRACKED),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::state::{AddressSpace, Inner, Rss};
 use crate::table::{Cursor, Leaf, PageTable};
 use crate::thp::Disable;
 use crate::tlb::Gather;
-use crate::vma::{Prot, Vma};
+use crate::vma::{Prot, Vma, VmaFlags};
 
 /// What the steps of one fault share: the page, who wants what, and the space's parts.
 pub(super) struct Fault<'a, M: Machine> {
@@ -112,16 +112,20 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             self.mm.count(Event::Minor, 1);
         }
-        self.touch(cursor);
+        self.touch(cursor, leaf.attrs.contains(Attrs::TRACKED));
         Ok(leaf.pfn)
     }
 
     /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
     /// flushes: a TLB may hold the entry as it was, or the fault would come again.
-    fn touch(&mut self, cursor: &mut Cursor<'_, M>) {
+    fn touch(&mut self, cursor: &mut Cursor<'_, M>, tracked: bool) {
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let mut gather = Gather::new(self.mm, self.id);
-        cursor.add_bits(&mut gather, bits, self.vma.range);
+        if tracked && self.access == Access::Write {
+            cursor.write_tracked(&mut gather, bits);
+        } else {
+            cursor.add_bits(&mut gather, bits, self.vma.range);
+        }
         gather.finish();
     }
 
@@ -132,6 +136,8 @@ impl<M: Machine> Fault<'_, M> {
         match self.access {
             Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
             Access::Write => used | Attrs::DIRTY,
+            // The first write is to be seen.
+            _ if self.vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
             // Writes to a shared mapping reach the object whenever they come.
             _ if writable && self.vma.shared() => used | Attrs::WRITE,
             _ => used,

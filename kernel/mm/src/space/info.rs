@@ -5,7 +5,7 @@ use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, for_each_leaf, lookup, owns};
-use crate::vma::Vma;
+use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names, and without a copy of
@@ -56,12 +56,19 @@ impl<M: Machine> AddressSpace<M> {
     pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
         let inner = self.inner.lock();
         let inside = user_pages::<M>(addr.align_down(PAGE_SIZE), PAGE_SIZE).is_some();
-        match inside
+        let leaf = inside
             .then(|| lookup(&self.mm, &inner.table, addr))
-            .flatten()
-        {
-            Some(leaf) => self.describe(&leaf),
+            .flatten();
+        let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
+        let tracked = vma.is_none_or(|vma| vma.flags.contains(VmaFlags::TRACKED));
+        let info = match &leaf {
+            Some(leaf) => self.describe(leaf),
             _ => PageInfo::default(),
+        };
+        let clean = leaf.is_none_or(|leaf| leaf.attrs.contains(Attrs::TRACKED));
+        PageInfo {
+            soft_dirty: !(tracked && clean),
+            ..info
         }
     }
 
@@ -81,6 +88,7 @@ impl<M: Machine> AddressSpace<M> {
             writable: leaf.attrs.contains(Attrs::WRITE),
             dirty: leaf.attrs.contains(Attrs::DIRTY),
             zero_page: kind == Kind::Kernel,
+            soft_dirty: false,
         }
     }
 

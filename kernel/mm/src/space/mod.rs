@@ -9,6 +9,7 @@ mod lock;
 mod map;
 mod place;
 mod protect;
+mod refs;
 mod remap;
 mod smaps;
 mod split;

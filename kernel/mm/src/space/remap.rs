@@ -269,6 +269,7 @@ impl<M: Machine> Inner<M> {
         self.vmas.reserve(1)?;
         let mut more = self.vmas.get(slot).clone();
         more.range.end = end;
+        more.flags -= VmaFlags::TRACKED;
         // The tail goes on in the object where the VMA stops, so the tree joins the two.
         more.cut_below(old.end);
         self.vmas.insert(more);

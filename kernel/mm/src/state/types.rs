@@ -228,4 +228,6 @@ pub struct PageInfo {
     pub dirty: bool,
     /// It is the shared page of zeros.
     pub zero_page: bool,
+    /// It counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace), present or not.
+    pub soft_dirty: bool,
 }

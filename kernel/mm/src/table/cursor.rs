@@ -73,7 +73,10 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub(super) fn table(&self) -> Pfn {
         self.table
     }
-    fn entry(&self) -> (Pfn, usize, Level) {
+    pub(super) fn mm(&self) -> &'a Mm<M> {
+        self.mm
+    }
+    pub(super) fn entry(&self) -> (Pfn, usize, Level) {
         (self.table, self.level.index(self.va), self.level)
     }
     /// What is mapped there, cut down to the page.

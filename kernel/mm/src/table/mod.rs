@@ -14,6 +14,7 @@ mod moving;
 mod owner;
 mod protect;
 mod split;
+mod track;
 mod walk;
 mod zap;
 
@@ -25,6 +26,7 @@ pub use moving::move_range;
 pub(crate) use owner::owns;
 pub use protect::{Rights, protect_range};
 pub use split::{split_ends, split_leaf};
+pub use track::track_range;
 pub(crate) use walk::for_each_table;
 pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
 pub use zap::{Zap, zap_part, zap_range};

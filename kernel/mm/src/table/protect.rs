@@ -11,7 +11,8 @@ use crate::stat::Event;
 use crate::tlb::Gather;
 use core::convert::Infallible;
 
-const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
+/// What stays as it is; and what was not written since soft-dirty was cleared must still be seen when it is.
+const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(Attrs::TRACKED);
 
 /// What entries of a VMA may say.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,9 @@ fn set_rights<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize, attrs:
 
 /// What the entries of a leaf say from now on, but for use.
 fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
-    let write = rights.writable && (rights.shared || owner::owns(mm, owner, leaf));
+    let write = rights.writable
+        && !leaf.attrs.contains(Attrs::TRACKED)
+        && (rights.shared || owner::owns(mm, owner, leaf));
     let write = if write { Attrs::WRITE } else { Attrs::empty() };
     rights.base | write
 }

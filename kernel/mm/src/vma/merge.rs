@@ -1,7 +1,7 @@
 //! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and pages that go on where
 //! the lower one stops.
 
-use super::types::{AnonVma, Backing, Vma};
+use super::types::{AnonVma, Backing, Vma, VmaFlags};
 use crate::arch::Machine;
 use alloc::sync::Arc;
 
@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
     low.range.end == high.range.start
         && low.prot == high.prot
-        && low.flags == high.flags
+        && same_flags(low, high)
         && continues(low, high)
         && one_history(low.anon_vma, high.anon_vma)
 }
@@ -17,8 +17,7 @@ pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
 /// The history that one of two neighbours may take from the other, when they could be one but for their protection.
 /// Histories that a fork brought are not handed on.
 pub fn kin<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> Option<AnonVma> {
-    let alike =
-        low.range.end == high.range.start && low.flags == high.flags && continues(low, high);
+    let alike = low.range.end == high.range.start && same_flags(low, high) && continues(low, high);
     let history = high.anon_vma.or(low.anon_vma);
     history.filter(|h| alike && !h.inherited)
 }
@@ -30,6 +29,11 @@ fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
         (Some(one), None) | (None, Some(one)) => !one.inherited,
         (None, None) => true,
     }
+}
+
+/// Whether soft-dirty was cleared keeps nobody apart.
+fn same_flags<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
+    (low.flags ^ high.flags) - VmaFlags::TRACKED == VmaFlags::empty()
 }
 
 fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {

@@ -53,6 +53,9 @@ bitflags::bitflags! {
         const RANDOM = 1 << 13;
         /// MADV_SEQUENTIAL.
         const SEQUENTIAL = 1 << 14;
+        /// Soft-dirty was cleared since it was made, grown or moved: entries with [`Attrs::TRACKED`] were not written since.
+        /// Without it all of its pages count as written (Linux: VM_SOFTDIRTY, the other way round).
+        const TRACKED = 1 << 15;
     }
 }
 
@@ -167,6 +170,8 @@ impl<M: Machine> Vma<M> {
             Some(_) => self.moved.wrapping_add(by),
             None => 0,
         };
+        // At its new place everything counts as written.
+        self.flags -= VmaFlags::TRACKED;
         self.range = range;
     }
     /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not MAP_NORESERVE.
@@ -242,6 +247,8 @@ impl<M: Machine> Vma<M> {
         self.range.end = high.range.end;
         self.has_anon |= high.has_anon;
         self.anon_vma = self.anon_vma.or(high.anon_vma);
+        // What is new counts as written, and with it what it became one with.
+        self.flags &= high.flags | !VmaFlags::TRACKED;
     }
     fn move_offset(&mut self, bytes: u64) {
         if let Backing::Object { offset, .. } = &mut self.backing {

@@ -275,6 +275,7 @@ fn flag_words(prot: Prot, flags: VmaFlags) -> String {
         (flags.contains(VmaFlags::NORESERVE), "nr"),
         (flags.contains(VmaFlags::WIPEONFORK), "wf"),
         (flags.contains(VmaFlags::DONTDUMP), "dd"),
+        (!flags.contains(VmaFlags::TRACKED), "sd"),
         (flags.contains(VmaFlags::HUGEPAGE), "hg"),
         (flags.contains(VmaFlags::NOHUGEPAGE), "nh"),
     ];

@@ -12,6 +12,7 @@ use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use mm::space::PageInfo;
 
 /// The bits of a page, pagemap.rst.
+const SOFT_DIRTY: u64 = 1 << 55;
 const EXCLUSIVE: u64 = 1 << 56;
 const FILE_OR_SHARED: u64 = 1 << 61;
 const PRESENT: u64 = 1 << 63;
@@ -31,11 +32,13 @@ pub fn open_pagemap(subject: &Subject) -> Result<Arc<dyn FileOps>> {
 }
 
 fn entry(info: &PageInfo, frames: bool) -> u64 {
-    if !info.present {
-        return 0;
-    }
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let soft_dirty = bit(info.soft_dirty, SOFT_DIRTY);
+    if !info.present {
+        return soft_dirty;
+    }
     PRESENT
+        | soft_dirty
         | bit(info.exclusive && !info.zero_page, EXCLUSIVE)
         | bit(info.file_or_shared, FILE_OR_SHARED)
         | bit(frames, info.pfn)
@@ -89,11 +92,16 @@ fn some(n: usize) -> Result<usize> {
     if n == 0 { Err(Errno::EIO) } else { Ok(n) }
 }
 
-/// /proc/PID/clear_refs. 1 to 4 ask for bits to be cleared, 5 for the peak to be forgotten.
+/// /proc/PID/clear_refs. 1 to 3 clear who was used, 4 what was written (soft-dirty.rst), 5 the peak.
 pub fn clear_refs(subject: &Subject, text: &str) -> Result {
-    subject.space()?;
+    let space = subject.space()?;
     match text.parse() {
-        Ok(1..=5) => Ok(()),
-        _ => Err(Errno::EINVAL),
+        Ok(1) => space.clear_referenced(None),
+        Ok(2) => space.clear_referenced(Some(false)),
+        Ok(3) => space.clear_referenced(Some(true)),
+        Ok(4) => space.clear_soft_dirty(),
+        Ok(5) => space.forget_peak(),
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(())
 }

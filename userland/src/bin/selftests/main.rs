@@ -27,6 +27,7 @@ mod procfs;
 mod protect;
 mod shared;
 mod signal;
+mod soft_dirty;
 mod stack;
 mod system;
 mod thp;
@@ -42,6 +43,7 @@ const FAMILIES: &[&[Test]] = &[
     shared::TESTS,
     advise::TESTS,
     pagemap::TESTS,
+    soft_dirty::TESTS,
     stack::TESTS,
     process::TESTS,
     waiting::TESTS,
@@ -93,6 +95,8 @@ const EMULATOR_GAPS: &[&str] = &[
     "vmsplice_*",
     "socketpair_*",
     "pidfd_*",
+    "soft_dirty_*",
+    "clear_refs_*",
 ];
 
 fn usage() -> ! {

@@ -1,0 +1,45 @@
+//! /proc/PID/clear_refs: what was used and written is forgotten, to be seen anew.
+
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::state::AddressSpace;
+use crate::table::{clear_accessed, track_range};
+use crate::tlb::Gather;
+use crate::vma::{Backing, Vma, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown or moved later counts as
+    /// written.
+    pub fn clear_soft_dirty(&self) {
+        let mut inner = self.inner.lock();
+        let everything = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        inner
+            .vmas
+            .update(everything, |v| v.flags |= VmaFlags::TRACKED);
+        let inner = &mut *inner;
+        let mut gather = Gather::new(&self.mm, &self.id);
+        for vma in inner.vmas.iter() {
+            track_range(&self.mm, &mut inner.table, vma.range, &mut gather);
+        }
+        gather.finish();
+    }
+
+    /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory (`Some(false)`), or of files and shared
+    /// memory (`Some(true)`).
+    pub fn clear_referenced(&self, of_objects: Option<bool>) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let object = |vma: &Vma<M>| matches!(vma.backing, Backing::Object { .. });
+        for vma in inner.vmas.iter() {
+            if of_objects.is_none_or(|wanted| wanted == object(vma)) {
+                clear_accessed(&self.mm, &mut inner.table, vma.range);
+            }
+        }
+    }
+
+    /// 5: the peak of the resident pages is what there is now.
+    pub fn forget_peak(&self) {
+        let rss = &mut self.inner.lock().rss;
+        rss.peak = rss.anon + rss.file + rss.shmem;
+    }
+}

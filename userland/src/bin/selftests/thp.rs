@@ -2,6 +2,7 @@
 //!
 //! A host's settings are its owner's: on Linux the tests write what a file refuses or holds already, and nothing else.
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use userland::counters::on_quire;
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::sys::mem::{PAGE, anon, madvise};
@@ -241,7 +242,15 @@ fn thp_switches() -> Outcome {
         fs::write(path, text)?;
         check_eq!(fs::read_to_string(path)?, text);
     }
-    Ok(fs::write(path, before)?)
+    fs::write(path, before)?;
+    // What memory in use depends on is chosen at boot.
+    for name in ["account", "subids", "writer", "seq"] {
+        let path = format!("/sys/kernel/mm/quire/{name}");
+        let before = fs::read_to_string(&path)?;
+        check_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o444);
+        check_err!(fs::write(&path, &before), EPERM);
+    }
+    Ok(())
 }
 
 /// prctl(2)'s flag, newer than the C library's header.

@@ -13,7 +13,7 @@ fn reserve() -> u64 {
 
 /// `errno` when memory is too short for another object.
 pub fn check(errno: Errno) -> Result {
-    if mm().counts().free < reserve() {
+    if mm().allocator().free_frames() < reserve() {
         Err(errno)
     } else {
         Ok(())

@@ -54,16 +54,19 @@ impl Allocator {
             local.lists.each_ref().map(info)
         })
     }
+    /// Free frames, those in per-CPU lists included.
+    pub fn free_frames(&self) -> u64 {
+        let free = self.zones.iter().map(|z| z.look(|b| b.free_frames()));
+        free.chain(self.cpus.iter().map(|cpu| cpu.cached())).sum()
+    }
     /// Frames by use.
     pub fn counts(&self) -> Counts {
-        let free = self.zones.iter().map(|z| z.look(|b| b.free_frames())).sum();
         let mut counts = Counts {
             total: self.total,
-            free,
+            free: self.free_frames(),
             ..Counts::default()
         };
         for cpu in &self.cpus {
-            counts.free += cpu.cached();
             for (kind, used) in counts.used.iter_mut().enumerate() {
                 let allocated = cpu.allocated[kind].load(Ordering::Relaxed);
                 let freed = cpu.freed[kind].load(Ordering::Relaxed);

@@ -52,7 +52,7 @@ impl<M: Machine> AddressSpace<M> {
         let locked = target.is_some_and(|s| inner.vmas.get(s).flags.contains(VmaFlags::LOCKED));
         drop(inner);
         // Files are dropped after the lock.
-        drop(gone);
+        gone.clear();
         let at = result?;
         if locked {
             self.populate(VirtRange::new(at + had, at + will));

@@ -37,7 +37,7 @@ pub fn move_range<M: Machine>(
         to,
         largest: mm.switches().move_level(),
     };
-    let top = (space.root, Level::Pgd);
+    let top = plan.top(mm, space);
     if let Err(OutOfMemory) = plan.prepare(mm, space, top, from, gather) {
         // Nothing is mapped in the target: this takes back the tables.
         let range = VirtRange {
@@ -51,8 +51,7 @@ pub fn move_range<M: Machine>(
     if !mutant::on(Mutant::MoveWithoutFlush) {
         gather.flush();
     }
-    plan.carry(mm, space, top, (from, true), gather);
-    if plan.shares_a_table() {
+    if plan.carry(mm, space, top, (from, true), gather) {
         zap_range(mm, space, from, gather, &mut Zap::default());
     }
     Ok(())
@@ -115,6 +114,23 @@ impl Plan {
             (piece.n, piece.end) = (room, piece.at + ((room as u64) << level.shift()));
         }
         piece
+    }
+
+    /// The lowest table that holds both places: it stays what it is.
+    #[inline]
+    fn top<M: Machine>(&self, mm: &Mm<M>, space: &PageTable) -> (Pfn, Level) {
+        let (mut table, mut level) = (space.root, Level::Pgd);
+        let last = VirtAddr(self.from.end.0 - 1);
+        let apart = (self.from.start.0 ^ last.0)
+            | (self.from.start.0 ^ self.to.0)
+            | (self.from.start.0 ^ self.target(last).0);
+        while apart >> level.shift() == 0
+            && let Entry::Table(next) = entry::read(mm, table, level.index(self.to), level)
+            && let Some(lower) = level.lower()
+        {
+            (table, level) = (next, lower);
+        }
+        (table, level)
     }
 
     /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
@@ -205,12 +221,6 @@ impl Plan {
         frozen == mm.frames().get(table).live()
     }
 
-    /// Whether a table of PTEs or PMDs may hold entries of both places: then it was not hidden, and may be empty in the end.
-    fn shares_a_table(&self) -> bool {
-        let ends = [self.from.start, VirtAddr(self.from.end.0 - 1)];
-        ends.iter().any(|end| self.comes_under(*end, Level::Pud))
-    }
-
     /// Whether something may come to stand under the entry of `level` for `va`.
     fn comes_under(&self, va: VirtAddr, level: Level) -> bool {
         let start = va.align_down(level.bytes());
@@ -219,6 +229,7 @@ impl Plan {
     }
 
     /// Moves what is in `part` of a table. It was frozen where it stands if it is `frozen`, else with what points to the table.
+    /// Returns whether a table that was not hidden was left empty for the time being: something may come there later.
     fn carry<M: Machine>(
         &self,
         mm: &Mm<M>,
@@ -226,11 +237,12 @@ impl Plan {
         (table, level): (Pfn, Level),
         (part, frozen): (VirtRange, bool),
         gather: &mut Gather<'_, M>,
-    ) {
+    ) -> bool {
         if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
-            return self.carry_blocks(mm, space, table, (part, frozen), gather);
+            self.carry_blocks(mm, space, table, (part, frozen), gather);
+            return false;
         }
-        let mut left = part;
+        let (mut left, mut left_empty) = (part, false);
         while !left.is_empty() {
             let piece = self.piece(level, left);
             left.start = piece.end;
@@ -249,17 +261,22 @@ impl Plan {
             {
                 let range = piece.range();
                 let inside = range.len() < level.bytes();
-                self.carry(mm, space, (child, lower), (range, inside), gather);
-                // What was not hidden waits: what comes there may come later.
-                let hidden = !frozen || entry::is_frozen(mm, table, index);
-                if hidden && mm.frames().get(child).live() == 0 {
-                    entry::clear(mm, table, index);
-                    add_live(mm, table, u32::MAX);
-                    space.pages -= 1;
-                    gather.dead_table(child);
+                left_empty |= self.carry(mm, space, (child, lower), (range, inside), gather);
+                if mm.frames().get(child).live() != 0 {
+                    continue;
                 }
+                // What was not hidden waits: something may come there later.
+                if frozen && !entry::is_frozen(mm, table, index) {
+                    left_empty = true;
+                    continue;
+                }
+                entry::clear(mm, table, index);
+                add_live(mm, table, u32::MAX);
+                space.pages -= 1;
+                gather.dead_table(child);
             }
         }
+        left_empty
     }
 
     /// The same for a table of PTEs, where they may be in blocks: these are what they must be at the new place.

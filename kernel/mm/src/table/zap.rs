@@ -89,12 +89,12 @@ fn zap_table<M: Machine>(
         if meta.live() == 0 {
             break;
         }
-        let found = entry::read(mm, table, index, level);
-        if found == Entry::Absent {
+        // Most entries of a large table are absent: that is seen before anything is reckoned for them.
+        if entry::is_absent(mm, table, index) {
             continue;
         }
         let part = part(level, index, range);
-        let child = match found {
+        let child = match entry::read(mm, table, index, level) {
             Entry::Absent => continue,
             Entry::Leaf { pfn, .. } => {
                 let kind = mm.frames().get(pfn).kind();

@@ -24,8 +24,16 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
-    /// Takes out `part` of one VMA, whose rest stays.
-    fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
+    /// The part of `range` that is covered, when one VMA covers it.
+    pub(super) fn only_one(&self, range: VirtRange) -> Option<VirtRange> {
+        let slot = self.from(range.start)?;
+        let part = self.get(slot).range.intersection(&range)?;
+        let next = self.next(slot).map(|next| self.get(next).range.start);
+        next.is_none_or(|next| range.end <= next).then_some(part)
+    }
+
+    /// Takes out `part` of one VMA, whose rest stays. Room for one more was reserved.
+    pub(super) fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
         let slot = self.find(part.start)?;
         let whole = self.get(slot).range;
         if whole == part {

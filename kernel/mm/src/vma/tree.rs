@@ -116,6 +116,13 @@ impl<M: Machine> VmaTree<M> {
     /// Takes out everything in `range`, cutting VMAs at its ends. Room was reserved; `Err` when the list of what is taken
     /// cannot be had, and then nothing has changed.
     pub fn take(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+        if let Some(part) = self.only_one(range) {
+            let mut taken = Taken::default();
+            self.cut_out(part)
+                .into_iter()
+                .for_each(|vma| taken.push(vma));
+            return Ok(taken);
+        }
         let mut taken = Taken::with_room(self.iter_in(range).count())?;
         if let Some(slot) = self.find(range.start)
             && self.get(slot).range.start < range.start

@@ -71,7 +71,8 @@ impl<M: Machine> VmaTree<M> {
     }
     /// Whether nothing shares a page with `range`.
     pub fn is_clear(&self, range: VirtRange) -> bool {
-        self.iter_in(range).next().is_none()
+        let first = self.from(range.start);
+        first.is_none_or(|slot| self.get(slot).range.start >= range.end)
     }
     /// Pages of `range` that are covered.
     pub fn pages_in(&self, range: VirtRange) -> u64 {

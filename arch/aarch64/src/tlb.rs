@@ -133,6 +133,12 @@ impl PhysMem for Hardware {
         done
     }
     #[inline]
+    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
+        all_zero(&slots(table)[index..index + n], |slot| {
+            slot.load(Ordering::Relaxed)
+        })
+    }
+    #[inline]
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
         for slot in &slots(table)[index..index + n] {
@@ -152,10 +158,12 @@ impl PhysMem for Hardware {
         let from = &slots(from.0)[from.1..][..n];
         for (from, to) in from.iter().zip(&slots(to.0)[to.1..]) {
             let raw = from.load(Ordering::Relaxed);
-            found += u32::from(raw != 0);
-            // After the fence: as in `store`.
-            to.store(if raw == 0 { 0 } else { f(raw) }, Ordering::Relaxed);
-            from.store(0, Ordering::Relaxed);
+            if raw != 0 {
+                // After the fence: as in `store`.
+                to.store(f(raw), Ordering::Relaxed);
+                from.store(0, Ordering::Relaxed);
+                found += 1;
+            }
         }
         written(bits::NOT_GLOBAL);
         found

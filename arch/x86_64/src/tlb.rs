@@ -4,7 +4,7 @@ use crate::boot::physical;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing};
+use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing, all_zero};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
@@ -131,6 +131,12 @@ impl PhysMem for Hardware {
         done
     }
     #[inline]
+    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
+        all_zero(&entries(table)[index..index + n], |entry| {
+            entry.load(Ordering::Relaxed)
+        })
+    }
+    #[inline]
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
         let mut found = 0;
         for entry in &entries(table)[index..index + n] {
@@ -145,23 +151,24 @@ impl PhysMem for Hardware {
     #[inline]
     fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
         let mut found = 0;
+        let (from, to) = (&entries(from.0)[from.1..][..n], &entries(to.0)[to.1..][..n]);
         let mut one = |from: &AtomicU64, to: &AtomicU64| {
             let raw = from.load(Ordering::Relaxed);
-            found += u32::from(raw != 0);
-            // As in `store`.
-            to.store(if raw == 0 { 0 } else { f(raw) }, Ordering::Release);
-            from.store(0, Ordering::Relaxed);
+            if raw != 0 {
+                // As in `store`.
+                to.store(f(raw), Ordering::Release);
+                from.store(0, Ordering::Relaxed);
+                found += 1;
+            }
         };
-        let (from, to) = (&entries(from.0)[from.1..][..n], &entries(to.0)[to.1..][..n]);
         // By eight: counting the rounds costs as much as an entry.
         let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
         for (from, to) in from.iter().zip(to) {
-            from.iter().zip(to).for_each(|(from, to)| one(from, to));
+            (0..8).for_each(|i| one(&from[i], &to[i]));
         }
-        from_rest
-            .iter()
-            .zip(to_rest)
-            .for_each(|(from, to)| one(from, to));
+        for (from, to) in from_rest.iter().zip(to_rest) {
+            one(from, to);
+        }
         found
     }
     #[inline]

@@ -181,6 +181,10 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         n
     }
+    /// Whether `n` entries from `index` on are zero. What they point to may only be used after a [`Self::load`].
+    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
+        (index..index + n).all(|index| self.load(table, index) == 0)
+    }
     /// Hides `n` entries from `index` on from the walker: clears `valid` in each that is not zero, in one step, so that no bit
     /// that the walker sets is lost. Returns how many were not zero.
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
@@ -251,6 +255,14 @@ pub fn agreeing(entries: impl Iterator<Item = u64>, raw: u64, step: u64, mask: u
         agrees
     };
     entries.take_while(agrees).count()
+}
+
+/// Whether all of these entries are zero ([`PhysMem::is_zero`]): by eight, for counting rounds costs more than an entry.
+#[inline]
+pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
+    let (eights, rest) = entries.as_chunks::<8>();
+    let bits = |entries: &[T]| entries.iter().fold(0, |bits, entry| bits | load(entry));
+    eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
 }
 
 /// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.

@@ -173,8 +173,9 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
-        if !self.vmas.is_clear(range) {
-            gone.push(self.remove(mm, id, range)?);
+        let taken = self.remove(mm, id, range)?;
+        if !taken.is_empty() {
+            gone.push(taken);
         }
         Ok(())
     }

@@ -60,6 +60,12 @@ pub fn absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, max: usize) -> u
     mm.machine().mem().agree(table, index, max, 0, 0, all)
 }
 
+/// Whether `n` entries of any level from `index` on are absent.
+#[inline]
+pub fn all_absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize) -> bool {
+    mm.machine().mem().is_zero(table, index, n)
+}
+
 /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU walks the table).
 #[inline]
 pub fn write_leaf<M: Machine>(

@@ -149,7 +149,7 @@ impl Plan {
             let index = level.index(piece.at);
             if piece.n > 0 {
                 self.clear_target(mm, space, level, &piece, gather);
-                if entry::absent(mm, table, index, piece.n) < piece.n {
+                if !entry::all_absent(mm, table, index, piece.n) {
                     Cursor::new(mm, space, self.target(piece.at)).prepare(level)?;
                 }
                 continue;
@@ -178,7 +178,7 @@ impl Plan {
         let (start, end) = (self.target(piece.at), self.target(piece.end));
         if level > Level::Pte
             && let Some(table) = table_at(mm, space, start, level)
-            && entry::absent(mm, table, level.index(start), piece.n) < piece.n
+            && !entry::all_absent(mm, table, level.index(start), piece.n)
         {
             let range = VirtRange { start, end };
             zap_range(mm, space, range, gather, &mut Zap::default());
@@ -250,7 +250,7 @@ impl Plan {
             if piece.n > 0 {
                 let to = self.target(piece.at);
                 let Some(target) = table_at(mm, space, to, level) else {
-                    debug_assert!(entry::absent(mm, table, index, piece.n) == piece.n);
+                    debug_assert!(entry::all_absent(mm, table, index, piece.n));
                     continue;
                 };
                 let to = (target, level.index(to));

@@ -84,12 +84,15 @@ fn zap_table<M: Machine>(
     let Some(lower) = level.lower() else {
         return zap_pages(mm, table, range, gather, zap);
     };
-    let meta = mm.frames().get(table);
-    for index in indices(level, range) {
+    let (meta, span) = (mm.frames().get(table), indices(level, range));
+    // Most of a sparse range is: that is seen before anything is reckoned.
+    if entry::all_absent(mm, table, span.start, span.len()) {
+        return;
+    }
+    for index in span {
         if meta.live() == 0 {
             break;
         }
-        // Most entries of a large table are absent: that is seen before anything is reckoned for them.
         if entry::is_absent(mm, table, index) {
             continue;
         }

@@ -95,15 +95,14 @@ impl<M: Machine> Store<M> {
             *step = (node, at as u32);
             node = self.inners.get(node)[at].node;
         }
-        let at = self
-            .leaves
-            .get(node)
-            .partition_point(|v| v.range.end <= addr);
-        let slot = Slot {
-            leaf: node,
-            at: at as u32,
-        };
+        let slot = self.slot_in(node, addr);
         Some(Path { steps, slot })
+    }
+    /// The first VMA in a leaf that ends above `addr`, or the place behind the last one.
+    fn slot_in(&self, leaf: u32, addr: VirtAddr) -> Slot {
+        let vmas = self.leaves.get(leaf);
+        let at = vmas.partition_point(|v| v.range.end <= addr) as u32;
+        Slot { leaf, at }
     }
     pub fn branch_for(&self, node: u32, addr: VirtAddr) -> usize {
         let branches = self.inners.get(node);
@@ -122,7 +121,11 @@ impl<M: Machine> Store<M> {
                 return Some(last);
             }
         }
-        let slot = self.path(addr)?.slot;
+        let mut leaf = self.root?;
+        for _ in 0..self.height {
+            leaf = self.inners.get(leaf)[self.branch_for(leaf, addr)].node;
+        }
+        let slot = self.slot_in(leaf, addr);
         if slot.at as usize == self.leaves.get(slot.leaf).len() {
             return None;
         }

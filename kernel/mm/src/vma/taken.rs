@@ -59,6 +59,10 @@ impl<M: Machine> Taken<M> {
         }
         self.pieces[self.filling].push(vma);
     }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
     /// Each in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
         self.first.iter().chain(self.pieces.iter().flatten())

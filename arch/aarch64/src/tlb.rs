@@ -139,13 +139,20 @@ impl PhysMem for Hardware {
         })
     }
     #[inline]
-    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, level: Level, valid: u64) -> u32 {
         let mut found = 0;
         for slot in &slots(table)[index..index + n] {
+            let raw = slot.load(Ordering::Relaxed);
             // What is absent stays so while the space is locked: no write is needed.
-            if slot.load(Ordering::Relaxed) != 0 {
-                slot.fetch_and(!valid, Ordering::AcqRel);
-                found += 1;
+            if raw == 0 {
+                continue;
+            }
+            found += 1;
+            if level != Level::Pte && raw & bits::TABLE_OR_PAGE != 0 {
+                // Hardware writes to leaves only: FEAT_HAFT is off.
+                slot.store(raw & !valid, Ordering::Relaxed);
+            } else {
+                slot.fetch_and(!valid, Ordering::Relaxed);
             }
         }
         written(bits::NOT_GLOBAL);
@@ -155,8 +162,8 @@ impl PhysMem for Hardware {
     fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
         fence(Ordering::Release);
         let mut found = 0;
-        let from = &slots(from.0)[from.1..][..n];
-        for (from, to) in from.iter().zip(&slots(to.0)[to.1..]) {
+        let (from, to) = (&slots(from.0)[from.1..][..n], &slots(to.0)[to.1..][..n]);
+        let mut one = |from: &AtomicU64, to: &AtomicU64| {
             let raw = from.load(Ordering::Relaxed);
             if raw != 0 {
                 // After the fence: as in `store`.
@@ -164,6 +171,14 @@ impl PhysMem for Hardware {
                 from.store(0, Ordering::Relaxed);
                 found += 1;
             }
+        };
+        // By eight: counting the rounds costs as much as an entry.
+        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
+        for (from, to) in from.iter().zip(to) {
+            (0..8).for_each(|i| one(&from[i], &to[i]));
+        }
+        for (from, to) in from_rest.iter().zip(to_rest) {
+            one(from, to);
         }
         written(bits::NOT_GLOBAL);
         found

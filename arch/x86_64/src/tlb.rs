@@ -137,7 +137,7 @@ impl PhysMem for Hardware {
         })
     }
     #[inline]
-    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, _: Level, valid: u64) -> u32 {
         let mut found = 0;
         for entry in &entries(table)[index..index + n] {
             // What is absent stays so while the space is locked: no write is needed.

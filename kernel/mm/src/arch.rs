@@ -185,9 +185,9 @@ pub trait PhysMem: Send + Sync + 'static {
     fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
         (index..index + n).all(|index| self.load(table, index) == 0)
     }
-    /// Hides `n` entries from `index` on from the walker: clears `valid` in each that is not zero, in one step, so that no bit
-    /// that the walker sets is lost. Returns how many were not zero.
-    fn freeze_run(&self, table: Pfn, index: usize, n: usize, valid: u64) -> u32 {
+    /// Hides `n` entries of `level` from `index` on from the walker: clears `valid` in each that is not zero, in one step where
+    /// the walker may set bits, so that none is lost. Returns how many were not zero.
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, _: Level, valid: u64) -> u32 {
         let mut found = 0;
         for index in index..index + n {
             let mut raw = self.load(table, index);

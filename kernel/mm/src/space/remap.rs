@@ -173,9 +173,8 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
-        let taken = self.remove(mm, id, range)?;
-        if !taken.is_empty() {
-            gone.push(taken);
+        if !self.vmas.is_clear(range) {
+            gone.push(self.remove(mm, id, range)?);
         }
         Ok(())
     }

@@ -160,9 +160,9 @@ pub fn take_leaf<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> Option<(Pf
 
 /// Hides a row of entries, leaves or tables, from the walker; its last bits stay in them. Returns how many are not absent.
 #[inline]
-pub fn freeze_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize) -> u32 {
+pub fn freeze_run<M: Machine>(mm: &Mm<M>, (table, index, level): At, n: usize) -> u32 {
     let memory = mm.machine().mem();
-    memory.freeze_run(table, index, n, M::Pte::VALID)
+    memory.freeze_run(table, index, n, level, M::Pte::VALID)
 }
 /// Reads an entry that may have been frozen, as it was before.
 #[inline]

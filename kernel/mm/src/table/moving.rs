@@ -203,7 +203,7 @@ impl Plan {
             left.start = piece.end;
             let index = level.index(piece.at);
             if piece.n > 0 {
-                let n = entry::freeze_run(mm, table, index, piece.n);
+                let n = entry::freeze_run(mm, (table, index, level), piece.n);
                 if n > 0 {
                     gather.moved(piece.range(), level);
                 }
@@ -213,7 +213,7 @@ impl Plan {
                 && self.freeze(mm, (child, lower), piece.range(), gather)
                 && !self.comes_under(piece.at, level)
             {
-                frozen += entry::freeze_run(mm, table, index, 1);
+                frozen += entry::freeze_run(mm, (table, index, level), 1);
                 gather.unhooked(piece.at, lower);
             }
         }

@@ -66,19 +66,22 @@ impl<M: Machine> Store<M> {
     }
 
     /// Takes out the VMA in a slot.
+    #[inline]
     pub fn take_one(&mut self, slot: Slot) -> Vma<M> {
-        let path = match self.height {
-            0 => None,
-            _ => self.path(self.get(slot).range.start),
-        };
-        let vma = self.leaves.get_mut(slot.leaf).remove(slot.at as usize);
         self.len -= 1;
-        if let Some(path) = path {
-            for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
-                self.settle(node, at as usize, level);
-            }
-            self.lower();
+        if self.height == 0 {
+            return self.leaves.get_mut(slot.leaf).remove(slot.at as usize);
         }
+        self.take_below(slot)
+    }
+    fn take_below(&mut self, slot: Slot) -> Vma<M> {
+        let path = self.path(self.get(slot).range.start);
+        let vma = self.leaves.get_mut(slot.leaf).remove(slot.at as usize);
+        let steps = path.map_or([(0, 0); MAX_HEIGHT], |path| path.steps);
+        for (level, &(node, at)) in (1..).zip(steps[..self.height].iter().rev()) {
+            self.settle(node, at as usize, level);
+        }
+        self.lower();
         vma
     }
 

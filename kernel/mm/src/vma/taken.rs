@@ -28,6 +28,15 @@ impl<M: Machine> Default for Taken<M> {
 }
 
 impl<M: Machine> Taken<M> {
+    /// One, or none.
+    #[inline]
+    pub(super) fn one(first: Option<Vma<M>>) -> Self {
+        Taken {
+            first,
+            pieces: Vec::new(),
+            filling: 0,
+        }
+    }
     /// Room for `n` VMAs.
     pub(super) fn with_room(n: usize) -> Result<Self, OutOfMemory> {
         let mut out = Self::default();
@@ -58,10 +67,6 @@ impl<M: Machine> Taken<M> {
             self.filling += 1;
         }
         self.pieces[self.filling].push(vma);
-    }
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.first.is_none()
     }
     /// Each in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {

@@ -117,11 +117,7 @@ impl<M: Machine> VmaTree<M> {
     /// cannot be had, and then nothing has changed.
     pub fn take(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         if let Some(part) = self.only_one(range) {
-            let mut taken = Taken::default();
-            self.cut_out(part)
-                .into_iter()
-                .for_each(|vma| taken.push(vma));
-            return Ok(taken);
+            return Ok(Taken::one(self.cut_out(part)));
         }
         let mut taken = Taken::with_room(self.iter_in(range).count())?;
         if let Some(slot) = self.find(range.start)

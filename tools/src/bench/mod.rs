@@ -2,6 +2,7 @@
 mod ablation;
 mod baseline;
 mod cells;
+mod moves;
 mod table;
 mod target;
 
@@ -143,6 +144,9 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
             large.join(",")
         };
         cells.extend(boot("2G", &format!("bench --op {ops}{}", sizes(wanted)))?);
+    }
+    for (mem, program) in moves::programs(&args.op) {
+        cells.extend(boot(mem, program)?);
     }
     Ok(cells)
 }

@@ -1,6 +1,7 @@
 //! The figures for people: a row for each cell, a column for each run.
 use super::baseline;
 use super::cells::{Cells, Key};
+use super::moves;
 use super::target::{PAIRS, Pair, Verdict, judge};
 use crate::arch::Arch;
 use std::collections::BTreeSet;
@@ -47,6 +48,7 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     let mut keys: Vec<&Key> = columns
         .iter()
         .flat_map(|column| column.cells.keys())
+        .filter(|key| moves::is_other(key))
         .collect();
     let place = |op: &str| {
         ORDER
@@ -63,7 +65,7 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
-    text
+    text + &moves::render(columns)
 }
 
 /// A line for each cell that both settings of a pair have.
@@ -145,7 +147,7 @@ fn shown(op: &str) -> &'static [&'static str] {
 
 /// How many targets were met and missed, of the first run of Quire.
 pub fn summary(text: &str) -> String {
-    let count = |word: &str| text.lines().filter(|line| line.contains(word)).count();
+    let count = |word: &str| text.matches(word).count();
     format!(
         "targets: {} met, {} missed",
         count("  met"),

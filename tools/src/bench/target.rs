@@ -36,6 +36,7 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         ("munmap", Some(linux), _) => linux / 2.0,
         // Above the clearing: half of Linux's, or within 5 instructions of that.
         ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
+        ("mremap", Some(linux), _) => 0.15 * linux,
         ("vmas", _, Some(few)) => 2.0 * few,
         ("touch1g", ..) => return exact(key, cell),
         ("updates", ..) => return one_for_each_folio(key, cell),

@@ -125,6 +125,12 @@ pub fn copy_to(at: usize, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }
 
+/// Copies `len` bytes from one place to another, which do not overlap and which the caller has mapped.
+pub fn copy(from: usize, to: usize, len: usize) {
+    // SAFETY: the caller mapped both, outside any Rust object.
+    unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) };
+}
+
 /// Makes code written at `at` (one cache line of at least 16 bytes) visible to instruction fetches.
 pub fn sync_code(at: usize) {
     // SAFETY: cache maintenance changes no values; the caller has mapped `at`.

@@ -29,7 +29,7 @@ const READ: i32 = libc::PROT_READ;
 
 /// A place of so many pages with nothing in it or around it, far below where mappings go that ask for no address: what the
 /// library maps meanwhile must not join what is tested.
-fn room(pages: usize) -> Result<usize, Stop> {
+pub fn room(pages: usize) -> Result<usize, Stop> {
     const AT: usize = 0x20_0000_0000;
     let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     mmap(AT, pages * PAGE, libc::PROT_NONE, flags, -1, 0)?;
@@ -38,7 +38,7 @@ fn room(pages: usize) -> Result<usize, Stop> {
 }
 
 /// Maps private memory in pages `first..end` of a room.
-fn put(room: usize, first: usize, end: usize, prot: i32) -> Outcome {
+pub fn put(room: usize, first: usize, end: usize, prot: i32) -> Outcome {
     let flags = ANON | libc::MAP_FIXED;
     mmap(
         room + first * PAGE,
@@ -52,7 +52,7 @@ fn put(room: usize, first: usize, end: usize, prot: i32) -> Outcome {
 }
 
 /// The areas in a room of so many pages: "first-end rights", in pages.
-fn areas(room: usize, pages: usize) -> Result<String, Stop> {
+pub fn areas(room: usize, pages: usize) -> Result<String, Stop> {
     let mut out = Vec::new();
     for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
         let mut words = line.split(' ');
@@ -70,7 +70,7 @@ fn areas(room: usize, pages: usize) -> Result<String, Stop> {
 }
 
 /// Linux before this version joins areas in other ways.
-fn since(major: u32, minor: u32) -> Outcome {
+pub fn since(major: u32, minor: u32) -> Outcome {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let mut numbers = release
         .split(['.', '-'])

@@ -25,6 +25,7 @@ mod pointers;
 mod process;
 mod procfs;
 mod protect;
+mod remap;
 mod shared;
 mod signal;
 mod soft_dirty;
@@ -42,6 +43,7 @@ const FAMILIES: &[&[Test]] = &[
     cow::TESTS,
     shared::TESTS,
     advise::TESTS,
+    remap::TESTS,
     pagemap::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,

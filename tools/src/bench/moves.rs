@@ -1,0 +1,173 @@
+//! What mremap costs by size and by the entries that move: the table of seed 003, and the pauses of `gcflip`.
+use super::cells::{Cells, Key};
+use super::table::Column;
+use std::fmt::Write;
+
+/// The operation that these programs belong to.
+const OP: &str = "mremap";
+/// Each with the memory that it needs, and what its lines begin with.
+const PROGRAMS: [(&str, &str, &str); 2] = [("6G", "moves", "move="), ("6G", "gcflip", "gcflip=")];
+
+/// The programs to run, with the memory of their machines, when these operations were asked for.
+pub fn programs(ops: &[String]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let wanted = ops.iter().any(|op| op == OP);
+    PROGRAMS
+        .into_iter()
+        .filter(move |_| wanted)
+        .map(|(mem, program, _)| (mem, program))
+}
+
+/// Whether a line of another program than these.
+pub fn is_other(key: &Key) -> bool {
+    PROGRAMS
+        .iter()
+        .all(|(_, _, prefix)| !key.op.starts_with(prefix))
+}
+
+/// The most that a call may cost: the whole of 1 GiB and more by PUD entries for each GiB, by PMD entries for each of them, by
+/// PTEs for each of them.
+fn limit(level: &str, kb: u64, mib: u64) -> Option<u64> {
+    let per_gib = match (level, kb) {
+        ("pud", _) => 2_000,
+        ("pmd", _) => 60 * 512,
+        ("pte", 64) => 12 * 512 * 512,
+        ("pte", 4) => 25 * 512 * 512,
+        _ => return None,
+    };
+    (mib >= 1024).then_some(per_gib * mib / 1024)
+}
+
+/// Both tables, for each run; empty without such cells.
+pub fn render(columns: &[Column]) -> String {
+    let mut text = String::new();
+    for column in columns {
+        for kb in [4, 64] {
+            text += &moves(column, kb);
+        }
+        text += &flips(column);
+    }
+    text
+}
+
+fn figure<'a>(cells: &'a Cells, op: &str, kb: u64) -> Option<&'a super::cells::Cell> {
+    let (op, vmas) = (op.to_owned(), 0);
+    cells.get(&Key { op, kb, vmas })
+}
+
+/// The sizes in MiB of the lines that begin so.
+fn sizes(column: &Column, prefix: &str, kb: u64) -> Vec<u64> {
+    let of = |key: &Key| key.op.strip_prefix(prefix)?.split_once('/')?.1.parse().ok();
+    let mut sizes: Vec<u64> = column
+        .cells
+        .keys()
+        .filter(|key| key.kb == kb)
+        .filter_map(of)
+        .collect();
+    sizes.sort();
+    sizes.dedup();
+    sizes
+}
+
+fn moves(column: &Column, kb: u64) -> String {
+    let sizes = sizes(column, "move=", kb);
+    let mut text = String::new();
+    if sizes.is_empty() {
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "\n{}: one mremap of folios of {kb} kB, aligned to its size: guest instructions of the call\n{:>9}{:>12}{:>12}{:>12}{:>10}{:>10}",
+        column.label, "size", "move=pte", "move=pmd", "move=pud", "pte/pmd", "pmd/pud"
+    );
+    for mib in sizes {
+        let at = |level: &str| figure(&column.cells, &format!("move={level}/{mib}"), kb);
+        let _ = write!(text, "{mib:>5} MiB");
+        for level in ["pte", "pmd", "pud"] {
+            match at(level) {
+                Some(cell) => _ = write!(text, "{:>12}", cell.figure),
+                None => _ = write!(text, "{:>12}", "-"),
+            }
+        }
+        for (more, less) in [("pte", "pmd"), ("pmd", "pud")] {
+            if let (Some(more), Some(less)) = (at(more), at(less)) {
+                let _ = write!(text, "{:>9.1}x", more.figure / less.figure);
+            }
+        }
+        for level in ["pte", "pmd", "pud"] {
+            let Some(cell) = at(level).filter(|_| !column.linux) else {
+                continue;
+            };
+            match limit(level, kb, mib) {
+                Some(most) if cell.figure <= most as f64 => _ = write!(text, "  met"),
+                Some(most) => _ = write!(text, "  missed ({level} {most})"),
+                None => {}
+            }
+        }
+        let sparse = at("pud").is_some_and(|cell| cell.line["sparse"] == true);
+        text += if sparse { "  sparse\n" } else { "\n" };
+    }
+    text
+}
+
+fn flips(column: &Column) -> String {
+    let mut text = String::new();
+    for mib in sizes(column, "gcflip=", 64) {
+        if text.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n{}: gcflip, the pause of a flip in guest instructions\n{:>9}{:>12}{:>12}{:>12}{:>14}",
+                column.label, "heap", "move=pte", "move=pmd", "move=pud", "copying"
+            );
+        }
+        let _ = write!(text, "{mib:>5} MiB");
+        for (how, width) in [("pte", 12), ("pmd", 12), ("pud", 12), ("copy", 14)] {
+            match figure(&column.cells, &format!("gcflip={how}/{mib}"), 64) {
+                Some(cell) => _ = write!(text, "{:>width$}", cell.figure),
+                None => _ = write!(text, "{:>width$}", "-"),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::cells;
+
+    #[test]
+    fn both_tables_with_speedups_and_verdicts() {
+        let mut lines = "{\"begin\":true,\"instructions\":true}\n".to_owned();
+        for (op, whole) in [
+            ("move=pte/1024", 4_000_000),
+            ("move=pmd/1024", 20_000),
+            ("move=pud/1024", 2_000),
+            ("gcflip=copy/256", 9),
+        ] {
+            let _ = writeln!(
+                lines,
+                "{{\"op\":\"{op}\",\"folio_kb\":64,\"whole\":{whole},\"sparse\":false}}"
+            );
+        }
+        lines += "{\"done\":true,\"cells\":4}\n";
+        let column = Column {
+            label: "Quire".to_owned(),
+            linux: false,
+            cells: cells::parse(&lines).unwrap(),
+        };
+        assert!(column.cells.keys().all(|key| !is_other(key)));
+        let text = render(&[column]);
+        let row = text.lines().find(|line| line.contains("1024 MiB")).unwrap();
+        assert!(row.contains("200.0x      10.0x"), "{text}");
+        assert!(row.ends_with("  missed (pte 3145728)  met  met"), "{text}");
+        assert!(text.contains("  256 MiB           -"), "{text}");
+    }
+
+    #[test]
+    fn only_when_it_was_asked_for() {
+        assert_eq!(programs(&[]).count(), 0);
+        assert_eq!(programs(&["fork".to_owned()]).count(), 0);
+        assert_eq!(programs(&["mremap".to_owned()]).count(), 2);
+    }
+}

@@ -1,0 +1,96 @@
+//! `moves [--size 4,64]`: what one mremap costs by the size of the region, 2 MiB to 4 GiB, and by the largest entries that are
+//! moved whole (`move=`), for regions in folios of so many kB.
+//!
+//! One JSON line for each, by the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Region and
+//! target are aligned to the size, to 1 GiB at most, and nothing is mapped at the target. Every page is there, if memory is
+//! large enough; else one folio in each 2 MiB, and the line says so. What was moved is checked, outside the measured time.
+mod area;
+
+use area::Area;
+use std::process::exit;
+use userland::controls::Controls;
+use userland::counters;
+use userland::sys::{Result, time};
+
+/// Regions in MiB.
+const SIZES: [usize; 7] = [2, 16, 64, 256, 1024, 2048, 4096];
+/// The switch, where there is one; other kernels have one way, which counts as the last.
+const SWITCH: &str = "/sys/kernel/mm/quire/move";
+const LEVELS: [&str; 3] = ["pte", "pmd", "pud"];
+
+/// Moves a region of each size there and back, once for each level; returns how many lines were printed.
+fn run(folio_kb: usize) -> Result<usize> {
+    let switched = std::fs::exists(SWITCH)?;
+    let levels = if switched { &LEVELS[..] } else { &LEVELS[2..] };
+    let mut lines = 0;
+    for mib in SIZES {
+        let area = Area::new(mib << 20, folio_kb << 10)?;
+        for level in levels {
+            if switched {
+                std::fs::write(SWITCH, level)?;
+            }
+            // Once for the caches of both kernels.
+            area.go(area.from, area.to)?;
+            area.go(area.to, area.from)?;
+            let before = moved();
+            let start = time::now();
+            area.go(area.from, area.to)?;
+            let whole = time::now() - start;
+            let entries = moved() - before;
+            area.check(area.to)?;
+            area.go(area.to, area.from)?;
+            let sparse = area.sparse();
+            println!(
+                "{{\"op\":\"move={level}/{mib}\",\"folio_kb\":{folio_kb},\"whole\":{whole},\"entries\":{entries},\"sparse\":{sparse}}}"
+            );
+            lines += 1;
+        }
+    }
+    if switched {
+        std::fs::write(SWITCH, LEVELS[2])?;
+    }
+    Ok(lines)
+}
+
+/// Entries that were moved since boot, where that is counted.
+fn moved() -> u64 {
+    counters::figure("/sys/kernel/mm/quire/counters", "remap_entries_moved").unwrap_or(0)
+}
+
+fn all(sizes: &[usize]) -> Result<usize> {
+    let sysfs = Controls::take();
+    let mut lines = 0;
+    for &size in sizes {
+        if sysfs.only(size)? {
+            lines += run(size)?;
+        }
+    }
+    Ok(lines)
+}
+
+fn sizes() -> Option<Vec<usize>> {
+    let mut args = std::env::args().skip(1);
+    match (args.next().as_deref(), args.next(), args.next()) {
+        (None, ..) => Some(vec![4, 64]),
+        (Some("--size"), Some(list), None) => list.split(',').map(|kb| kb.parse().ok()).collect(),
+        _ => None,
+    }
+}
+
+fn main() {
+    let Some(sizes) = sizes() else {
+        eprintln!("usage: moves [--size KB,KB]");
+        exit(2);
+    };
+    println!(
+        "{{\"begin\":true,\"instructions\":{}}}",
+        time::counts_instructions()
+    );
+    match all(&sizes) {
+        Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
+        Err(error) => {
+            eprintln!("moves: {error}");
+            exit(1);
+        }
+    }
+}

@@ -81,5 +81,5 @@ fn free() -> Result<usize> {
             .parse::<usize>()
             .ok()
     });
-    Ok(kb.unwrap_or(0) / 100 * 98 << 10)
+    Ok((kb.unwrap_or(0) / 100 * 98) << 10)
 }

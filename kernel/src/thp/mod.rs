@@ -1,6 +1,7 @@
 //! Multi-size THP outside the memory manager: what the command line says of it, khugepaged, and the view of all processes.
 
 pub mod khugepaged;
+pub mod owners;
 pub mod survey;
 
 use crate::machine::mm;

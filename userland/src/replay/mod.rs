@@ -5,7 +5,7 @@
 //! process; nothing here knows how a kernel shares memory, so all of it runs on Linux as well.
 mod area;
 mod cases;
-mod family;
+pub mod family;
 mod pins;
 mod shapes;
 

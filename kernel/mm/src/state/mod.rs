@@ -13,6 +13,7 @@ pub use types::{
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
 use crate::frame::{Mm, OutOfMemory, SpaceId};
+use crate::own::MmId;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 use crate::table::{PageTable, Zap, zap_range};
 use crate::thp::Disable;
@@ -79,6 +80,10 @@ impl<M: Machine> AddressSpace<M> {
     /// Its tag in the TLB.
     pub fn asid(&self) -> Asid {
         self.id.asid
+    }
+    /// What it is called in the account of folios, from its beginning to its end.
+    pub fn owner_id(&self) -> Option<MmId> {
+        self.id.owner.id()
     }
     /// The frame of its root table.
     pub fn root(&self) -> crate::addr::Pfn {

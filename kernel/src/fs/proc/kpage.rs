@@ -1,4 +1,4 @@
-//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst.
+//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And kpageowner, which is our own.
 
 use super::words;
 use crate::errno::Result;
@@ -7,23 +7,29 @@ use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::Sink;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
+use crate::thp::owners::Owners;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::addr::{Order, Pfn};
 use mm::frame::{FrameInfo, Kind as Use};
 
-/// A file by what it says of a frame.
+/// A file by what it says of frames: each read makes the function anew.
 #[derive(Clone, Copy)]
-struct PerFrame(fn(Pfn) -> u64);
+struct PerFrame(fn() -> Box<dyn Fn(Pfn) -> u64>);
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {
-    for (name, what) in [
-        ("kpagecount", count as fn(Pfn) -> u64),
-        ("kpageflags", flags),
-    ] {
+    let enter = |name, what| {
         let node = Node::new(tree.device(), Kind::Regular, 0o400);
         tree.enter(name, Arc::new(File(node, PerFrame(what))));
-    }
+    };
+    enter("kpagecount", || Box::new(count));
+    enter("kpageflags", || Box::new(flags));
+    // The process that has the frame's folio for itself, by the account.
+    enter("kpageowner", || {
+        let owners = Owners::now();
+        Box::new(move |pfn| owners.of(pfn) as u64)
+    });
 }
 
 struct File(Node, PerFrame);
@@ -41,7 +47,8 @@ impl FileOps for PerFrame {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
         let frames = mm().frames();
         let end = (frames.first() + frames.len() as u64).0;
-        words::read(at, sink, end, |number| (self.0)(Pfn(number)))
+        let what = (self.0)();
+        words::read(at, sink, end, |number| what(Pfn(number)))
     }
 }
 

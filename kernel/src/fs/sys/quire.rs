@@ -4,7 +4,7 @@ use crate::errno::Errno;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
 use crate::machine::mm;
-use crate::thp::survey;
+use crate::thp::{owners, survey};
 use alloc::format;
 use mm::switch::Switch;
 
@@ -16,6 +16,7 @@ pub fn register(tree: &Tree) {
     });
     tree.show("kernel/mm/quire/folios", |out| {
         survey::folios(out);
+        owners::table(out);
         Ok(())
     });
     for switch in Switch::all() {

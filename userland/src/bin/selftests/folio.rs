@@ -177,7 +177,7 @@ fn folio_collapse() -> Outcome {
 }
 
 /// Runs `act` with these sizes `always` and the others `never`, and puts all back.
-fn with_sizes(on: &[usize], act: impl FnOnce() -> Outcome) -> Outcome {
+pub fn with_sizes(on: &[usize], act: impl FnOnce() -> Outcome) -> Outcome {
     only_here()?;
     let names: Vec<String> = size_names().collect();
     let files: Vec<String> = names.iter().map(|name| format!("{name}/enabled")).collect();

@@ -19,6 +19,7 @@ mod helper;
 mod machine;
 mod map;
 mod names;
+mod owner;
 mod pagemap;
 mod pipes;
 mod pointers;
@@ -65,6 +66,7 @@ const FAMILIES: &[&[Test]] = &[
     system::TESTS,
     thp::TESTS,
     folio::TESTS,
+    owner::TESTS,
 ];
 
 /// What QEMU's user-mode emulation of another machine does otherwise than a kernel (SELFTESTS_EMULATED says that it is

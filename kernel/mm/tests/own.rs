@@ -1,6 +1,7 @@
 //! The account: every scheme beside a model that knows each reference, each for its own promise.
 
-use mm::own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use mm::own::{Account, Chosen, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use mm::switch::{Switch, Switches};
 use proptest::prelude::*;
 
 #[path = "own/book.rs"]
@@ -212,6 +213,46 @@ fn all_ids_at_once() {
         assert!(Unified.sub(sheet, &owner(1), pages, &mut meter));
         assert!(sheet.is_zero());
     }
+}
+
+#[test]
+fn the_switches_choose() {
+    let switches = Switches::default();
+    let set = |switch: Switch, word: &str| {
+        switches.set(switch, switch.number(word).expect("a word of it"));
+    };
+    for (word, promise) in [
+        ("unified", Promise::Names),
+        ("digits", Promise::Exact),
+        ("two-slot", Promise::Two),
+        ("total", Promise::First),
+    ] {
+        set(Switch::Account, word);
+        multisets(&Chosen(&switches), promise, (2, 5));
+    }
+    // Which it is shows in what it costs: a second mapping of a folio of order 9.
+    let cost = || {
+        let (sheet, mut meter) = (Sheet::new(9), Meter::default());
+        Chosen(&switches).begin(&sheet, &owner(1), 1, &mut meter);
+        Chosen(&switches).add(&sheet, &owner(2), 1, &mut meter);
+        meter.rmws
+    };
+    let mut costs = ["unified", "two-slot", "total"].map(|word| {
+        set(Switch::Account, word);
+        cost()
+    });
+    assert_eq!(costs, [1, 2, 3]);
+    set(Switch::Account, "digits");
+    for (cost_of, (writer, subids)) in costs.iter_mut().zip([
+        ("exclusive", "stored"),
+        ("shared", "stored"),
+        ("shared", "lookup"),
+    ]) {
+        set(Switch::Writer, writer);
+        set(Switch::Subids, subids);
+        *cost_of = cost();
+    }
+    assert_eq!(costs, [3, 7, 8]);
 }
 
 #[test]

@@ -7,7 +7,20 @@ use crate::switch::{AccountScheme, Switches};
 #[derive(Clone, Copy)]
 pub struct Chosen<'a>(pub &'a Switches);
 
-impl Chosen<'_> {
+/// One of the schemes to compare with: called, so that [`Unified`] is all that stands where the account is used.
+struct Other<'a>(&'a Switches, AccountScheme);
+
+impl<'a> Chosen<'a> {
+    /// The other scheme, if it is not [`Unified`].
+    #[inline]
+    fn other(&self) -> Option<Other<'a>> {
+        let scheme = self.0.account();
+        (scheme != AccountScheme::Unified).then_some(Other(self.0, scheme))
+    }
+}
+
+impl Other<'_> {
+    #[inline]
     fn digits(&self) -> Digits {
         Digits {
             stored: self.0.subids_stored(),
@@ -17,59 +30,76 @@ impl Chosen<'_> {
     }
 }
 
-/// The same question to the scheme that is chosen.
-macro_rules! ask {
+/// `Account` for both: each method by `$ask`, with `$attribute`.
+macro_rules! account {
+    ($name:ty, $ask:ident, #[$attribute:meta]) => {
+        impl Account for $name {
+            #[$attribute]
+            fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+                $ask!(self, scheme => scheme.begin(book, who, n, meter))
+            }
+            #[$attribute]
+            fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+                $ask!(self, scheme => scheme.add(book, who, n, meter))
+            }
+            #[$attribute]
+            fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+                $ask!(self, scheme => scheme.sub(book, who, n, meter))
+            }
+            #[$attribute]
+            fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+                $ask!(self, scheme => scheme.pass(book, from, to, n, meter))
+            }
+            #[$attribute]
+            fn references(&self, book: &impl Book) -> u64 {
+                $ask!(self, scheme => scheme.references(book))
+            }
+            #[$attribute]
+            fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
+                $ask!(self, scheme => scheme.exclusive(book, who))
+            }
+            #[$attribute]
+            fn owner(&self, book: &impl Book) -> Option<MmId> {
+                $ask!(self, scheme => scheme.owner(book))
+            }
+            #[$attribute]
+            fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+                $ask!(self, scheme => scheme.agrees(book, held))
+            }
+        }
+    };
+}
+
+macro_rules! unified_or_other {
     ($chosen:expr, $scheme:ident => $question:expr) => {
-        match $chosen.0.account() {
-            AccountScheme::Unified => {
+        match $chosen.other() {
+            None => {
                 let $scheme = Unified;
                 $question
             }
-            AccountScheme::Digits => {
-                let $scheme = $chosen.digits();
+            Some($scheme) => $question,
+        }
+    };
+}
+
+macro_rules! which_other {
+    ($other:expr, $scheme:ident => $question:expr) => {
+        match $other.1 {
+            AccountScheme::Total => {
+                let $scheme = Total;
                 $question
             }
             AccountScheme::TwoSlot => {
                 let $scheme = TwoSlot;
                 $question
             }
-            AccountScheme::Total => {
-                let $scheme = Total;
+            _ => {
+                let $scheme = $other.digits();
                 $question
             }
         }
     };
 }
 
-impl Account for Chosen<'_> {
-    #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        ask!(self, scheme => scheme.begin(book, who, n, meter))
-    }
-    #[inline]
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        ask!(self, scheme => scheme.add(book, who, n, meter))
-    }
-    #[inline]
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        ask!(self, scheme => scheme.sub(book, who, n, meter))
-    }
-    #[inline]
-    fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-        ask!(self, scheme => scheme.pass(book, from, to, n, meter))
-    }
-    #[inline]
-    fn references(&self, book: &impl Book) -> u64 {
-        ask!(self, scheme => scheme.references(book))
-    }
-    #[inline]
-    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
-        ask!(self, scheme => scheme.exclusive(book, who))
-    }
-    fn owner(&self, book: &impl Book) -> Option<MmId> {
-        ask!(self, scheme => scheme.owner(book))
-    }
-    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        ask!(self, scheme => scheme.agrees(book, held))
-    }
-}
+account!(Chosen<'_>, unified_or_other, #[inline]);
+account!(Other<'_>, which_other, #[inline(never)]);

@@ -95,6 +95,7 @@ const SHAPES: [Shape; 6] = [
 
 impl Shape {
     /// Value `i`'s bits of an id.
+    #[inline]
     const fn part(&self, id: u16, i: usize) -> usize {
         (id as usize) >> (i as u32 * self.bits) & ((1 << self.bits) - 1)
     }
@@ -155,15 +156,19 @@ fn subid(shape: &Shape, who: &Owner, i: usize) -> u64 {
     }
 }
 
+#[inline]
 fn references(book: &impl Book) -> Count<'_> {
     Count(book.words(0).lo())
 }
+#[inline]
 fn seqcount(book: &impl Book) -> Seqcount<'_> {
     Seqcount(book.words(0).hi())
 }
+#[inline]
 fn mapcount(book: &impl Book) -> &AtomicU64 {
     book.words(1).lo()
 }
+#[inline]
 fn value(book: &impl Book, i: usize) -> &AtomicU64 {
     let words = book.words(1 + i.div_ceil(2));
     if i.is_multiple_of(2) {
@@ -174,6 +179,7 @@ fn value(book: &impl Book, i: usize) -> &AtomicU64 {
 }
 
 impl Digits {
+    #[inline]
     fn shape(&self, order: Order) -> &'static Shape {
         let row = match order.0 {
             ..=2 => 0,
@@ -189,6 +195,7 @@ impl Digits {
         &SHAPES[row]
     }
 
+    #[inline]
     fn entry(&self) -> Entry {
         match (self.exclusive, self.add) {
             (false, _) => Entry::Share,

@@ -55,6 +55,7 @@ impl MmId {
     pub const BITS: u32 = 15;
 
     /// The id of this number; `None` outside of 1..=32767.
+    #[inline]
     pub const fn new(number: u16) -> Option<MmId> {
         if number >= 1 && number <= Self::LAST {
             Some(MmId(number))
@@ -63,6 +64,7 @@ impl MmId {
         }
     }
     /// Its number.
+    #[inline]
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -90,6 +92,7 @@ impl Owner {
         Owner::of(id.0)
     }
     /// The address space; `None` for plain references.
+    #[inline]
     pub const fn id(&self) -> Option<MmId> {
         MmId::new(self.id)
     }

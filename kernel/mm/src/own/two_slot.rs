@@ -47,6 +47,7 @@ struct Slot {
 }
 
 impl Slot {
+    #[inline]
     fn from_bits(bits: u64) -> Slot {
         Slot {
             id: (bits >> ID_AT) as u16 & MmId::LAST,
@@ -54,6 +55,7 @@ impl Slot {
         }
     }
     /// A slot without mappings is free and all zero.
+    #[inline]
     fn bits(self) -> u64 {
         match self.count {
             0 => 0,

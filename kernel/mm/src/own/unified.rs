@@ -203,7 +203,7 @@ impl Account for Unified {
             let old = word.fetch_add(change, Ordering::Relaxed);
             debug_assert!(old != 0, "{n} references to a folio that had none");
             if old.wrapping_add(change).leading_zeros() == 0 {
-                word.store(FORMAT.full() as _, Ordering::Relaxed);
+                word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
                 if old.leading_zeros() != 0 {
                     kept(book.order());
                 }
@@ -219,10 +219,10 @@ impl Account for Unified {
             // Release: what `who` did to the pages comes before. Acquire: whoever drops the last one sees all of it.
             let old = word.fetch_sub(change, Ordering::AcqRel);
             if old.leading_zeros() == 0 {
-                word.store(FORMAT.full() as _, Ordering::Relaxed);
+                word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
                 return false;
             }
-            let count = old >> FORMAT.count_at();
+            let count = old >> const { FORMAT.count_at() };
             assert!(
                 old == change || count > n.into(),
                 "{n} references of {:?} are dropped and there were {count}: {old:#x}",
@@ -239,9 +239,9 @@ impl Account for Unified {
             let change = weight(to).wrapping_sub(weight(from)).wrapping_mul(n.into());
             // Release, as in `sub`: `from` may have written the pages.
             let old = word.fetch_add(change, Ordering::Release);
-            debug_assert!(old >> FORMAT.count_at() >= n.into());
+            debug_assert!(old >> const { FORMAT.count_at() } >= n.into());
             if old.leading_zeros() == 0 {
-                word.store(FORMAT.full() as _, Ordering::Relaxed);
+                word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
             }
         });
     }
@@ -258,11 +258,11 @@ impl Account for Unified {
         // Acquire pairs with the release in `sub` and `pass`: whoever may write in place sees what the others did before.
         if book.order() <= NARROW_ORDERS {
             let word = words.lo().load(Ordering::Acquire);
-            let count = word >> NARROW.count_at();
+            let count = word >> const { NARROW.count_at() };
             count != 0 && count <= pages && word == count * who.narrow
         } else {
             let word = load(words);
-            let count = word >> WIDE.count_at();
+            let count = word >> const { WIDE.count_at() };
             count != 0 && count <= pages.into() && word == count * who.wide
         }
     }

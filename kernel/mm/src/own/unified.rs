@@ -39,7 +39,8 @@
 //! # Many CPUs
 //! References and owners are one word, so one acquire load sees a state that was. A reference count beside the word would bring
 //! back the race that [`super::Digits`] needs its seqcount for, and two loads of 64 bits are not one of 128: from 4 pages up
-//! such a reader can put together an "exclusive" that never was.
+//! such a reader can put together an "exclusive" that never was. (On x86_64 the one load of 128 bits is a cmpxchg16b itself; it
+//! is not counted as a read-modify-write, since it changes nothing.)
 
 use super::{Account, Book, Meter, MmId, Owner, kept};
 use crate::addr::Order;
@@ -113,6 +114,7 @@ impl Format {
         weight
     }
     /// R.
+    #[inline]
     const fn count(&self, word: u128) -> u128 {
         word >> self.count_at()
     }

@@ -11,7 +11,7 @@ pub struct Twin;
 /// The digit is the id; its square lies above.
 fn weight(who: &Owner) -> u64 {
     let id = u64::from(who.id().map_or(0, MmId::get));
-    id * id << 32 | id
+    (id * id) << 32 | id
 }
 
 impl Account for Twin {

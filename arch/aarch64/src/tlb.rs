@@ -78,6 +78,11 @@ impl PhysMem for Hardware {
         written(raw);
     }
     #[inline]
+    fn store_again(&self, table: Pfn, index: usize, raw: u64) {
+        // As in `store`. The table's flush, or its first use by a CPU, has the barrier.
+        slot(table, index).store(raw, Ordering::Release);
+    }
+    #[inline]
     fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
         if step == 0 || n == 1 {
             icache::before_mapping(raw);
@@ -106,29 +111,14 @@ impl PhysMem for Hardware {
         (from, to): (Pfn, Pfn),
         index: usize,
         n: usize,
-        mut raw: u64,
-        mut new: u64,
+        raw: u64,
+        new: u64,
         step: u64,
     ) -> usize {
-        // After the fence: as in `store`. What is mapped already was prepared for execution then.
-        let change = raw != new;
+        let (from, to) = (&slots(from)[index..index + n], &slots(to)[index..index + n]);
+        // As in `store_run`. What is mapped already was prepared for execution then.
         fence(Ordering::Release);
-        let both = slots(from)[index..index + n]
-            .iter()
-            .zip(&slots(to)[index..index + n]);
-        let mut done = 0;
-        for (from, to) in both {
-            if from.load(Ordering::Relaxed) != raw {
-                break;
-            }
-            if change {
-                from.store(new, Ordering::Relaxed);
-            }
-            to.store(new, Ordering::Relaxed);
-            raw = raw.wrapping_add(step);
-            new = new.wrapping_add(step);
-            done += 1;
-        }
+        let done = copying(from, to, raw, new, step);
         written(bits::NOT_GLOBAL);
         done
     }

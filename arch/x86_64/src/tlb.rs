@@ -2,9 +2,11 @@
 
 use crate::boot::physical;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing, all_zero};
+use mm::arch::{
+    Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing, all_zero, copying,
+};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
@@ -106,29 +108,17 @@ impl PhysMem for Hardware {
         (from, to): (Pfn, Pfn),
         index: usize,
         n: usize,
-        mut raw: u64,
-        mut new: u64,
+        raw: u64,
+        new: u64,
         step: u64,
     ) -> usize {
-        // As in `store`.
-        let change = raw != new;
-        let both = entries(from)[index..index + n]
-            .iter()
-            .zip(&entries(to)[index..index + n]);
-        let mut done = 0;
-        for (from, to) in both {
-            if from.load(Ordering::Relaxed) != raw {
-                break;
-            }
-            if change {
-                from.store(new, Ordering::Release);
-            }
-            to.store(new, Ordering::Release);
-            raw = raw.wrapping_add(step);
-            new = new.wrapping_add(step);
-            done += 1;
-        }
-        done
+        let (from, to) = (
+            &entries(from)[index..index + n],
+            &entries(to)[index..index + n],
+        );
+        // Stores are not reordered on x86; as in `store`.
+        compiler_fence(Ordering::Release);
+        copying(from, to, raw, new, step)
     }
     #[inline]
     fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {

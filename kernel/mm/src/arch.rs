@@ -2,6 +2,7 @@
 //! nothing else in this crate knows which machine it runs on.
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
+use crate::sync::{AtomicU64, Ordering};
 use bitflags::bitflags;
 
 /// Entries in one table of any level (4 KiB of 8-byte entries).
@@ -142,6 +143,11 @@ pub trait PhysMem: Send + Sync + 'static {
     fn load(&self, table: Pfn, index: usize) -> u64;
     /// Writes entry `index` of a table (release, and visible to the walker before the next user instruction).
     fn store(&self, table: Pfn, index: usize, raw: u64);
+    /// [`Self::store`] of an entry that maps what is mapped already: whatever that takes the first time was done.
+    #[inline]
+    fn store_again(&self, table: Pfn, index: usize, raw: u64) {
+        self.store(table, index, raw);
+    }
     /// Writes `n` entries from `index` on: `raw`, `raw + step`, and so on; as [`Self::store`], in any order.
     fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
         let mut raw = raw;
@@ -263,6 +269,46 @@ pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     let (eights, rest) = entries.as_chunks::<8>();
     let bits = |entries: &[T]| entries.iter().fold(0, |bits, entry| bits | load(entry));
     eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
+}
+
+/// [`PhysMem::copy_run`] over entries in memory, by relaxed accesses; the caller has the barriers.
+#[inline]
+pub fn copying(from: &[AtomicU64], to: &[AtomicU64], raw: u64, new: u64, step: u64) -> usize {
+    const AT_ONCE: usize = 4;
+    let (mut raw, mut new, mut done) = (raw, new, 0);
+    let put = |entry: &AtomicU64, value| entry.store(value, Ordering::Relaxed);
+    let change = raw != new;
+    let at_once = from.chunks_exact(AT_ONCE).zip(to.chunks_exact(AT_ONCE));
+    // Nearly all entries of a folio are alike: look at a few, then write them.
+    for (from, to) in at_once {
+        let wanted = |i: usize| raw.wrapping_add(i as u64 * step);
+        let differs = |i: usize| from[i].load(Ordering::Relaxed) ^ wanted(i);
+        if (0..AT_ONCE).fold(0, |all, i| all | differs(i)) != 0 {
+            break;
+        }
+        for i in 0..AT_ONCE {
+            let value = new.wrapping_add(i as u64 * step);
+            if change {
+                put(&from[i], value);
+            }
+            put(&to[i], value);
+        }
+        let past = AT_ONCE as u64 * step;
+        (raw, new) = (raw.wrapping_add(past), new.wrapping_add(past));
+        done += AT_ONCE;
+    }
+    for (from, to) in from[done..].iter().zip(&to[done..]) {
+        if from.load(Ordering::Relaxed) != raw {
+            break;
+        }
+        if change {
+            put(from, new);
+        }
+        put(to, new);
+        (raw, new) = (raw.wrapping_add(step), new.wrapping_add(step));
+        done += 1;
+    }
+    done
 }
 
 /// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.

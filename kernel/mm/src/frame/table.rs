@@ -59,6 +59,8 @@ impl FrameTable {
             from.0,
             to.0
         );
+        // The parts may have a narrower account: nothing of the wide one stays behind.
+        head.words().hi().store(0, crate::sync::Ordering::Relaxed);
         let parts = 1 << (from.0 - to.0);
         for part in (0..parts).map(|i| pfn + i * to.pages()) {
             self.get(part).set(kind, to);
@@ -105,6 +107,17 @@ pub struct FolioBook<'a> {
 }
 
 impl FrameTable {
+    /// The account of a private page, `None` when the frame is anything else, a part of a larger folio for one.
+    #[inline]
+    pub(crate) fn single(&self, page: Pfn) -> Option<FolioBook<'_>> {
+        let meta = self.get(page);
+        meta.is(Kind::Anon, Order(0)).then_some(FolioBook {
+            frames: self,
+            head: page,
+            meta,
+            order: Order(0),
+        })
+    }
     /// The account of the private folio with this head, of this order.
     #[inline]
     pub(crate) fn book(&self, head: Pfn, order: Order) -> FolioBook<'_> {

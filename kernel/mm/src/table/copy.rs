@@ -10,9 +10,9 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm, OutOfMemory};
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Meter, Owner, Unified};
 use crate::stat::Event;
-use crate::switch::ForkBy;
+use crate::switch::{AccountScheme, ForkBy};
 use crate::tlb::Gather;
 
 /// Shares the private pages of a parent with a child that nobody runs yet.
@@ -86,7 +86,7 @@ impl<M: Machine> Share<'_, '_, M> {
         let order = leaves.level.order();
         if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
-        } else if self.is_pinned(pfn, order) {
+        } else if self.pinned && self.is_pinned(pfn, order) {
             let copy = Folio::large_copy(mm, order, pfn)?;
             to.install_folio(copy, order, attrs - Attrs::CONTIG, self.child);
             self.anon += order.pages();
@@ -114,7 +114,12 @@ impl<M: Machine> Share<'_, '_, M> {
     fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<(), OutOfMemory> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         let mut done = Done::default();
-        let result = self.entries(from, to, part, &mut done);
+        let account = self.mm.account();
+        // The scheme is chosen once for the table, not for each entry.
+        let result = match self.mm.switches().account() {
+            AccountScheme::Unified => self.entries(Unified, (from, to), part, &mut done),
+            _ => self.entries(account, (from, to), part, &mut done),
+        };
         let child = self.mm.frames().get(to);
         child.set_live(child.live() + done.copied as u32);
         if done.protected > 0 {
@@ -128,71 +133,102 @@ impl<M: Machine> Share<'_, '_, M> {
         result
     }
 
-    fn entries(
+    fn entries<A: Account>(
         &mut self,
-        from: Pfn,
-        to: Pfn,
+        account: A,
+        (from, to): (Pfn, Pfn),
         part: VirtRange,
         done: &mut Done,
     ) -> Result<(), OutOfMemory> {
-        let (mm, mem) = (self.mm, self.mm.machine().mem());
-        let (account, single) = (mm.account(), mm.switches().fork() == ForkBy::Pte);
+        let (mm, mem, pinned) = (self.mm, self.mm.machine().mem(), self.pinned);
         let span = indices(Level::Pte, part);
-        let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
-        while index < span.end && done.copied < live {
+        let (mut index, mut left) = (span.start, mm.frames().get(from).live() as usize);
+        // In registers, for the way of single pages.
+        let (mut singles, mut protected, mut meter) = (0, 0, Meter::default());
+        let mut result = Ok(());
+        while index < span.end && left > 0 {
             let raw = mem.load(from, index);
             if raw == 0 {
                 index += 1;
                 continue;
             }
             let first = M::Pte::frame(raw);
-            let (head, kind, order) = mm.frames().folio(first);
-            let mut piece = Piece {
+            // Single pages have a way of their own, with nothing to find out about neighbours (seed 001).
+            if !pinned && let Some(book) = mm.frames().single(first) {
+                account.add(&book, self.child, 1, &mut meter);
+                protected += copy_one(mm, (from, to), index, raw);
+                singles += 1;
+                left -= 1;
+                index += 1;
+                continue;
+            }
+            let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
+            let piece = Piece {
                 from,
                 to,
                 index,
                 pages: 1,
                 first,
             };
-            if kind == Kind::Anon {
-                if self.pinned && self.is_pinned(head, order) {
-                    let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
-                    index += self.copy_now(piece, (head, order), va, span.end, done)?;
-                    continue;
+            match self.folio(&account, (piece, raw), va, span.end, done) {
+                Ok(n) => (index, left) = (index + n, left - n),
+                Err(error) => {
+                    result = Err(error);
+                    break;
                 }
-                let book = mm.frames().book(head, order);
-                if order != Order(0) && !single {
-                    piece.pages = expected(mm, &piece, (head, order), span.end);
-                    let pages = piece.pages as u32;
-                    account.add(&book, self.child, pages, &mut done.meter);
-                    let copied = copy_piece(mm, &piece, raw, done);
-                    if copied < piece.pages {
-                        // A hole that could not be expected.
-                        let rest = (piece.pages - copied) as u32;
-                        account.sub(&book, self.child, rest, &mut done.meter);
-                    }
-                    self.anon += copied as u64;
-                    index += copied;
-                    continue;
-                }
-                // Single pages have a way of their own, with nothing to find out about their neighbours (seed 001).
-                account.add(&book, self.child, 1, &mut done.meter);
-                self.anon += 1;
-            } else if kind == Kind::Object {
+            }
+        }
+        self.anon += singles as u64;
+        done.copied += singles;
+        done.protected += protected;
+        mm.metered(meter);
+        result
+    }
+
+    /// Shares what comes first of a folio, or the page of anything else; returns how many entries that were.
+    fn folio<A: Account>(
+        &mut self,
+        account: &A,
+        (mut piece, raw): (Piece, u64),
+        va: VirtAddr,
+        end: usize,
+        done: &mut Done,
+    ) -> Result<usize, OutOfMemory> {
+        let mm = self.mm;
+        let (head, kind, order) = mm.frames().folio(piece.first);
+        if kind != Kind::Anon {
+            if kind == Kind::Object {
                 mm.frames().get(head).get_ref();
                 self.object += 1;
             }
-            copy_piece(mm, &piece, raw, done);
-            index += 1;
+            done.protected += copy_one(mm, (piece.from, piece.to), piece.index, raw);
+            done.copied += 1;
+            return Ok(1);
         }
-        Ok(())
+        if self.pinned && self.is_pinned(head, order) {
+            return self.copy_now(piece, (head, order), va, end, done);
+        }
+        if mm.switches().fork() != ForkBy::Pte {
+            piece.pages = expected(mm, &piece, (head, order), end);
+        }
+        let book = mm.frames().book(head, order);
+        account.add(&book, self.child, piece.pages as u32, &mut done.meter);
+        let copied = copy_piece(mm, &piece, raw, done);
+        if copied < piece.pages {
+            // A hole that could not be expected.
+            let rest = (piece.pages - copied) as u32;
+            account.sub(&book, self.child, rest, &mut done.meter);
+        }
+        self.anon += copied as u64;
+        Ok(copied)
     }
 
     /// Whether the folio may be pinned: the parent has pins, and not all references are its mappings. A folio that it shares
     /// with others reads as pinned, too, which costs a copy and harms nobody.
+    #[inline]
     fn is_pinned(&self, head: Pfn, order: Order) -> bool {
         let book = self.mm.frames().book(head, order);
-        self.pinned && !self.mm.account().exclusive(&book, self.gather.owner())
+        !self.mm.account().exclusive(&book, self.gather.owner())
     }
 
     /// Gives the child copies of all that is mapped, here and in order, of a folio that may be pinned; the parent keeps its
@@ -253,6 +289,24 @@ fn expected<M: Machine>(
     }
 }
 
+/// Writes one entry to the child, and takes WRITE from both sides; returns how many entries of the parent that changed.
+#[inline(always)]
+fn copy_one<M: Machine>(mm: &Mm<M>, (from, to): (Pfn, Pfn), index: usize, mut raw: u64) -> usize {
+    let mem = mm.machine().mem();
+    let mut new = M::Pte::read_only(raw);
+    let writable = new != raw;
+    if writable && M::Pte::is_settled(raw) {
+        mem.store_again(from, index, new);
+    } else if writable {
+        // The walker may set a bit at any moment: until it is read-only.
+        while let Err(now) = mem.compare_exchange(from, index, raw, new) {
+            (raw, new) = (now, M::Pte::read_only(now));
+        }
+    }
+    mem.store_again(to, index, new);
+    usize::from(writable)
+}
+
 /// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both sides. Stops where an entry
 /// maps something else; returns how many there were.
 #[inline]
@@ -277,7 +331,9 @@ fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Do
         };
         page += n;
         done.copied += n;
-        done.protected += if writable { n } else { 0 };
+        if writable {
+            done.protected += n;
+        }
         if page == piece.pages {
             return page;
         }

@@ -103,6 +103,22 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn writable(raw: u64) -> u64 {
+        if raw & (VALID | SW_TRACKED | DBM) != VALID {
+            return raw;
+        }
+        match raw & SW_DIRTY {
+            0 => raw | DBM,
+            _ => (raw & !(SW_DIRTY | AP_READ_ONLY)) | DBM,
+        }
+    }
+
+    #[inline]
+    fn is_still(raw: u64) -> bool {
+        raw & AF != 0
+    }
+
+    #[inline]
     fn is_settled(raw: u64) -> bool {
         raw & (AF | AP_READ_ONLY) == AF
     }

@@ -7,6 +7,7 @@ use common::*;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::{Attrs, PteFormat};
 use mm::space::Advice;
+use mm::switch::Switch;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
 
@@ -150,6 +151,7 @@ fn no_access_takes_a_block_away() {
 #[test]
 fn a_copied_page_leaves_its_block() {
     both(4, |w| {
+        w.mm.switches().set(Switch::Cow, 0);
         let p = area(w, BLOCK);
         let child = w.adopt(p.fork().unwrap());
         w.store(1, &child, page(9), 99).unwrap();
@@ -163,6 +165,55 @@ fn a_copied_page_leaves_its_block() {
             (Ok(9), Ok(99))
         );
     });
+}
+
+/// With `cow=around` the child's copy is a folio, folded, and the parent's block is left alone.
+#[test]
+fn a_block_is_copied_whole() {
+    both(4, |w| {
+        let p = area(w, BLOCK);
+        let child = w.adopt(p.fork().unwrap());
+        w.store(1, &child, page(9), 99).unwrap();
+        w.check(&[&p, &child], &[]);
+        assert_eq!((folded(&p, 0), folded(&child, 0)), (1, 1));
+        let event = |name| w.mm.event(name).expect("a counter");
+        assert_eq!(
+            (event("cow_copied"), event("cow_around_pages")),
+            (1, BLOCK - 1)
+        );
+        for n in 0..BLOCK {
+            assert_eq!(w.load(0, &p, page(n)), Ok(n as u8));
+            let of_child = if n == 9 { 99 } else { n as u8 };
+            assert_eq!(w.load(1, &child, page(n)), Ok(of_child));
+        }
+        // The parent's folio is its own again: one fault takes all of it back.
+        (0..BLOCK).for_each(|n| w.store(0, &p, page(n), 1).unwrap());
+        w.check(&[&p, &child], &[]);
+        assert_eq!((event("cow_copied"), event("cow_reused")), (1, 1));
+        drop(child);
+        assert!(event("cow_around_wasted") <= BLOCK - 1);
+    });
+}
+
+/// Of a parent, a child and a grandchild each in turn is the last that maps the folio: it copies nothing.
+#[test]
+fn whoever_is_left_takes_the_folio_back() {
+    for last in 0..3 {
+        both(4, |w| {
+            let p = area(w, BLOCK);
+            let child = w.adopt(p.fork().unwrap());
+            let grandchild = w.adopt(child.fork().unwrap());
+            w.check(&[&p, &child, &grandchild], &[]);
+            let mut all = vec![p, child, grandchild];
+            let left = all.swap_remove(last);
+            all.clear();
+            (0..BLOCK).for_each(|n| w.store(1, &left, page(n), 5).unwrap());
+            w.check(&[&left], &[]);
+            let event = |name| w.mm.event(name).expect("a counter");
+            assert_eq!((event("cow_copied"), event("cow_reused")), (0, 1));
+            assert_eq!(folded(&left, 0), 1);
+        });
+    }
 }
 
 /// After fork the pages come back one by one, in any order, and with the last of them the block.
@@ -182,6 +233,7 @@ fn completed_one_by_one_in_any_order() {
             assert_eq!((folded(&p, 0), events(w)), (1, (1, 1)));
         });
         both(4, |w| {
+            w.mm.switches().set(Switch::Reuse, 0);
             let p = area(w, BLOCK);
             w.mm.switches().set_contpte(false);
             p.protect(page(3), PAGE_SIZE, Prot::READ).unwrap();

@@ -68,6 +68,19 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn writable(raw: u64) -> u64 {
+        match raw & (PRESENT | TRACKED) {
+            PRESENT => raw | WRITABLE,
+            _ => raw,
+        }
+    }
+
+    #[inline]
+    fn is_still(raw: u64) -> bool {
+        raw & ACCESSED != 0
+    }
+
+    #[inline]
     fn is_settled(raw: u64) -> bool {
         raw & (ACCESSED | DIRTY) == ACCESSED | DIRTY
     }

@@ -126,6 +126,11 @@ pub trait PteFormat: Send + Sync + 'static {
     fn frame(raw: u64) -> Pfn;
     /// The bits of a leaf without WRITE; how it was used stays.
     fn read_only(raw: u64) -> u64;
+    /// The bits of a leaf that may be written from now on, and is as clean or dirty as it was. What refuses every access, or is
+    /// watched for soft-dirty, stays as it is.
+    fn writable(raw: u64) -> u64;
+    /// Whether the walker has no bit left to set in a leaf that may not be written: it was used.
+    fn is_still(raw: u64) -> bool;
     /// Whether the walker has no bit left to set in a leaf that may be written: it was used and written. Then a plain store may
     /// replace it.
     fn is_settled(raw: u64) -> bool;
@@ -161,6 +166,19 @@ pub trait PhysMem: Send + Sync + 'static {
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
         let entries = (index..index + n).map(|index| self.load(table, index));
         agreeing(entries, raw, step, mask)
+    }
+    /// Of the entries from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`, `new + step`, and so
+    /// on; returns how many. Only for entries in which the walker sets no bit, and that map what they mapped.
+    fn replace_run(
+        &self,
+        table: Pfn,
+        index: usize,
+        n: usize,
+        raw: u64,
+        new: u64,
+        step: u64,
+    ) -> usize {
+        self.copy_run((table, table), index, n, raw, new, step)
     }
     /// Of the entries of the first table from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`,
     /// `new + step`, and so on, there and in the second table, where they are absent; returns how many. Only for entries in which

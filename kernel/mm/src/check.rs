@@ -230,23 +230,31 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// What the account says of a private folio that these spaces map.
-    fn account(&self, head: Pfn, held: &[(Owner, u64)]) {
+    /// Checks what the account says of a private folio against what was found; returns how many references are pins. They are
+    /// looked for: above as many references as there are pages, the account need not know their number (docs/proofs).
+    fn account(&self, head: Pfn) -> u64 {
         let order = self.mm.frames().get(head).order();
         let (book, account) = (self.mm.frames().book(head, order), self.mm.account());
-        let (references, found) = (account.references(&book), self.refs[&head]);
-        // Whose the pins are is not known here.
-        assert!(
-            references != found || account.agrees(&book, held),
-            "the account of {head:?} does not say what was found: {held:?}"
-        );
-        for (who, n) in held {
+        let found = self.refs.get(&head).copied().unwrap_or(0);
+        let mut held = self.mapped.get(&head).cloned().unwrap_or_default();
+        held.push((Owner::PLAIN, 0));
+        let last = held.len() - 1;
+        let said = account.references(&book).saturating_sub(found);
+        let pins = (0..=said).find(|pins| {
+            held[last].1 = *pins;
+            account.agrees(&book, &held)
+        });
+        let Some(pins) = pins else {
+            panic!("the account of {head:?} does not say what was found: {held:?}");
+        };
+        for (who, n) in &held[..last] {
             assert!(
-                !account.exclusive(&book, who) || *n == references,
-                "{head:?} has {references} references, {n} of {:?}, and reads as exclusive",
+                !account.exclusive(&book, who) || *n == found + pins,
+                "{head:?} has {found} mappings and {pins} pins, {n} of {:?}, and reads as exclusive",
                 who.id()
             );
         }
+        pins
     }
 
     /// References of every folio, and that each one in use was found; a page that may be written is nobody else's.
@@ -258,9 +266,6 @@ impl<M: Machine> Tally<'_, M> {
             );
         }
         let mut pins = 0;
-        for (head, held) in &self.mapped {
-            self.account(*head, held);
-        }
         for (pfn, meta) in self.mm.frames().iter() {
             if matches!(meta.kind(), Kind::Anon | Kind::Object) {
                 let references = self.mm.references(pfn);
@@ -271,8 +276,13 @@ impl<M: Machine> Tally<'_, M> {
                     meta.kind(),
                     references
                 );
-                pins += references - found;
-                let large = meta.kind() == Kind::Anon && meta.order() != Order(0);
+                let anon = meta.kind() == Kind::Anon;
+                pins += if anon {
+                    self.account(pfn)
+                } else {
+                    references - found
+                };
+                let large = anon && meta.order() != Order(0);
                 let partly = large && references < meta.order().pages();
                 assert!(
                     meta.deferred() || !partly,

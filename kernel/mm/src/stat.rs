@@ -47,6 +47,10 @@ events! {
     ZeroPage = "zero_page_mapped",
     /// Write faults that copied a shared page.
     CowCopied = "cow_copied",
+    /// Neighbours of such a page that were copied with it.
+    CowAround = "cow_around_pages",
+    /// Of them, those that were not written until they went.
+    CowWasted = "cow_around_wasted",
     /// Write faults that took over a page nobody else references any more.
     CowReused = "cow_reused",
     /// Faults that only set an accessed or dirty bit, or found nothing left to do.

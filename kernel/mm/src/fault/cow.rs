@@ -2,14 +2,19 @@
 
 use super::Resolution;
 use super::resolve::Fault;
-use crate::addr::{Order, Pfn};
-use crate::arch::{Level, Machine, PteFormat};
+use crate::addr::{Order, PAGE_SIZE, Pfn};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::folio::Folio;
+use crate::frame::Kind;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
+use crate::vma::Prot;
+
+/// A folio is copied whole only where this many of its size are free.
+const PLENTY: u64 = 64;
 
 impl<M: Machine> Fault<'_, M> {
     /// Replaces the page by a private copy of it. The old one is freed (by this space) after the flush.
@@ -25,7 +30,59 @@ impl<M: Machine> Fault<'_, M> {
             gather.finish();
             split?;
         }
+        if let Some(pfn) = self.copy_around(cursor) {
+            return Ok(pfn);
+        }
         self.copy_page(cursor)
+    }
+
+    /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`, and its folio has more pages.
+    pub(super) fn takes_neighbours(&self, leaf: &Leaf) -> bool {
+        leaf.level == Level::Pte
+            && self.mm.switches().reuse_around()
+            && self.vma.prot.contains(Prot::WRITE)
+            && self.mm.frames().folio(leaf.pfn).2 != Order(0)
+    }
+
+    /// Copies the naturally aligned part of the folio that is mapped around the page into one folio of that order, so that what was
+    /// a folio stays one; `None` when it is better to copy the page.
+    ///
+    /// The order is the largest that is enabled here, whose pages all come from the one folio, were all used, and are not more
+    /// than 1 in [`PLENTY`] of what is free. So memory is not wasted where it is short, and what a process has
+    /// never touched is not copied for it. Pages that were copied and are not written are counted when they go (`cow_wasted`).
+    fn copy_around(&mut self, cursor: &mut Cursor<'_, M>) -> Option<Pfn> {
+        let leaf = cursor.leaf()?;
+        let (_, kind, order) = self.mm.frames().folio(leaf.pfn);
+        if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
+            return None;
+        }
+        let mut orders = self.orders();
+        let order = loop {
+            let next = orders.highest()?;
+            if next <= order && cursor.maps_block(&leaf, next, self.vma.range) {
+                break next;
+            }
+            orders = orders.below(next);
+        };
+        if order.pages() * PLENTY > self.mm.counts().free {
+            return None;
+        }
+        let start = self.va.align_down(order.bytes());
+        let page = (self.va - start) / PAGE_SIZE;
+        let folio = Folio::large_copy(self.mm, order, Pfn(leaf.pfn.0 - page)).ok()?;
+        let pfn = folio.pfn() + page;
+        self.mm.frames().get(folio.pfn()).set_copied_around();
+        let mut gather = Gather::new(self.mm, self.id);
+        cursor.take_block(&mut gather, &leaf, order);
+        if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
+            gather.flush();
+        }
+        // The write that comes next makes its page dirty.
+        cursor.install_folio(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
+        gather.finish();
+        self.mm.count(Event::CowCopied, 1);
+        self.mm.count(Event::CowAround, order.pages() - 1);
+        Some(pfn)
     }
 
     fn copy_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {

@@ -112,15 +112,21 @@ impl<M: Machine> Fault<'_, M> {
         } else {
             self.mm.count(Event::Minor, 1);
         }
-        self.touch(cursor, leaf.attrs.contains(Attrs::TRACKED));
+        let reuse = private_write && !writable && self.takes_neighbours(&leaf);
+        self.touch(cursor, &leaf, reuse);
         Ok(leaf.pfn)
     }
 
     /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
-    /// flushes: a TLB may hold the entry as it was, or the fault would come again.
-    fn touch(&mut self, cursor: &mut Cursor<'_, M>, tracked: bool) {
+    /// flushes: a TLB may hold the entry as it was, or the fault would come again. With `reuse`, the neighbours of the page in
+    /// its folio become writable, too.
+    fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reuse: bool) {
+        let tracked = leaf.attrs.contains(Attrs::TRACKED);
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let mut gather = Gather::new(self.mm, self.id);
+        if reuse {
+            cursor.reuse_around(&mut gather, leaf, self.vma.range);
+        }
         if tracked && self.access == Access::Write {
             cursor.write_tracked(&mut gather, bits);
         } else {

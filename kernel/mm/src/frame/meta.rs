@@ -69,7 +69,10 @@ const POISONED: u32 = 1 << 31;
 /// `state` has this bit while the folio is on the queue of deferred splits.
 const DEFERRED: u32 = 1 << 30;
 
-const FLAGS: u32 = POISONED | DEFERRED;
+/// `state` has this bit while the folio holds copies of which only one page was asked for.
+const COPIED_AROUND: u32 = 1 << 29;
+
+const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
 /// Aligned, so that none lies in two cache lines.
@@ -208,6 +211,17 @@ impl FrameMeta {
     #[inline]
     pub(crate) fn deferred(&self) -> bool {
         self.state.load(Ordering::Relaxed) & DEFERRED != 0
+    }
+
+    /// Notes that the folio holds copies of which only one page was asked for; before anybody else can reach it.
+    pub(crate) fn set_copied_around(&self) {
+        let state = self.state.load(Ordering::Relaxed);
+        self.state.store(state | COPIED_AROUND, Ordering::Relaxed);
+    }
+    /// Whether it does.
+    #[inline]
+    pub(crate) fn copied_around(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & COPIED_AROUND != 0
     }
 
     /// The next and the previous block in the list; under the list's lock, as the setters are.

@@ -17,9 +17,9 @@ use arrayvec::ArrayVec;
 
 /// Stands on one page of a space. Borrowing the table mutably is holding the lock on the range.
 pub struct Cursor<'a, M: Machine> {
-    mm: &'a Mm<M>,
+    pub(super) mm: &'a Mm<M>,
     space: &'a mut PageTable,
-    va: VirtAddr,
+    pub(super) va: VirtAddr,
     /// The lowest table that exists on the way to `va`, its level, and the table above it.
     table: Pfn,
     level: Level,

@@ -3,6 +3,7 @@
 //! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
 //! all and an empty table is found without looking.
 
+mod around;
 mod batch;
 mod collapse;
 mod contpte;

@@ -1,10 +1,10 @@
 //! Zapping: everything in a range goes, and the tables that become empty with it.
 
-use super::batch::run_at;
+use super::batch::{Run, run_at};
 use super::walk::{self, indices, part};
 use super::{PageTable, contpte, entry, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine};
+use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -184,10 +184,12 @@ fn zap_pages<M: Machine>(
     if !zap.dead {
         contpte::unfold_ends(mm, table, range, gather);
     }
+    let batch = mm.switches().zap_batch();
     let (mut live, span) = (before, indices(Level::Pte, range));
     let mut index = span.start;
     while index < span.end && live > 0 {
-        let Some(run) = run_at(mm, table, index, span.end) else {
+        let end = if batch { span.end } else { index + 1 };
+        let Some(run) = run_at(mm, table, index, end) else {
             index += 1;
             continue;
         };
@@ -197,6 +199,9 @@ fn zap_pages<M: Machine>(
             continue;
         }
         zap.add(run.kind, run.n as u64);
+        if mm.frames().get(run.head).copied_around() {
+            mm.count(Event::CowWasted, clean(mm, table, &run));
+        }
         if !zap.dead {
             // Only the walker's bits can have changed since: the space is locked. Zapped memory's bits interest nobody.
             entry::clear_run(mm, table, run.index, run.n);
@@ -215,4 +220,15 @@ fn zap_pages<M: Machine>(
     if !zap.dead {
         mm.count(Event::EntryWrites, u64::from(before - live));
     }
+}
+
+/// How many entries of a run were not written.
+#[cold]
+fn clean<M: Machine>(mm: &Mm<M>, table: Pfn, run: &Run) -> u64 {
+    let written = |index| {
+        entry::read_leaf(mm, table, index).is_some_and(|(_, a, _)| a.contains(Attrs::DIRTY))
+    };
+    (run.index..run.index + run.n)
+        .filter(|index| !written(*index))
+        .count() as u64
 }

@@ -28,6 +28,14 @@ impl Orders {
     pub fn largest(self) -> Option<Order> {
         self.0.checked_ilog2().map(|o| Order(o as u8))
     }
+    /// The largest order of the set.
+    #[inline]
+    pub const fn highest(self) -> Option<Order> {
+        match self.0.checked_ilog2() {
+            Some(order) => Some(Order(order as u8)),
+            None => None,
+        }
+    }
     /// The set without `order` and what is above it.
     #[inline]
     pub const fn below(self, order: Order) -> Orders {

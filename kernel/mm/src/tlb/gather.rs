@@ -129,7 +129,10 @@ impl<'a, M: Machine> Gather<'a, M> {
     #[inline]
     fn push(&mut self, pfn: Pfn, refs: u32) {
         // Parts of one folio often come one after the other.
-        if let Some(last) = self.frames.last_mut().filter(|last| last.0 == pfn) {
+        if let Some(last) = self.frames.last_mut()
+            && last.0 == pfn
+            && self.mm.switches().zap_batch()
+        {
             last.1 += refs;
             return;
         }

@@ -1,0 +1,118 @@
+//! A write fault does for the neighbours what it does for the page: a folio that is ours alone becomes writable as far as this
+//! table and the VMA map it, and the part of a shared one that is mapped here is copied in one piece.
+
+use super::{Cursor, Leaf, contpte, entry};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
+use crate::stat::Event;
+use crate::tlb::{Gather, Removed};
+
+impl<M: Machine> Cursor<'_, M> {
+    /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that the cursor stands on, in order.
+    fn folio_range(&self, leaf: &Leaf, area: VirtRange) -> VirtRange {
+        let (head, _, order) = self.mm.frames().folio(leaf.pfn);
+        let (before, after) = (leaf.pfn - head, head + order.pages() - leaf.pfn);
+        let table = self.va.align_down(Level::Pmd.bytes());
+        let from = area.start.max(table);
+        let to = area.end.min(table + Level::Pmd.bytes());
+        VirtRange {
+            start: VirtAddr(self.va.0.saturating_sub(before * PAGE_SIZE)).max(from),
+            end: (self.va + after * PAGE_SIZE).min(to),
+        }
+    }
+
+    /// Takes over the folio of the leaf, which is this space's alone: every entry in `area` and in this table that maps it, and may
+    /// not be written, may be from now on, used as it was. What soft-dirty watches stays as it is. The gather owes the flush of
+    /// what was changed, so that no TLB faults again.
+    pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
+        let range = self.folio_range(leaf, area);
+        let table = self.table();
+        // A block that reaches out of the area must not become writable there.
+        contpte::unfold_ends(self.mm, table, range, gather);
+        let written = self.make_writable(leaf, range);
+        self.mm.count(Event::EntryWrites, written);
+        gather.changed_range(range.start, range.len(), Level::Pte);
+        contpte::fold_range(self.mm, table, range, gather);
+    }
+
+    /// Gives WRITE to the entries in `range` that map the folio in order; returns how many changed.
+    fn make_writable(&self, leaf: &Leaf, range: VirtRange) -> u64 {
+        let (mem, table) = (self.mm.machine().mem(), self.table());
+        let first = Level::Pte.index(range.start);
+        let (mut page, pages) = (0, range.pages() as usize);
+        let mut written = 0;
+        while page < pages {
+            let index = first + page;
+            let wanted =
+                Pfn((leaf.pfn.0 + page as u64).wrapping_sub((self.va - range.start) / PAGE_SIZE));
+            let raw = mem.load(table, index);
+            page += 1;
+            if M::Pte::frame(raw) != wanted {
+                continue;
+            }
+            let new = M::Pte::writable(raw);
+            if new == raw {
+                continue;
+            }
+            if M::Pte::is_still(raw) {
+                // Nearly all of them are alike.
+                let step = M::Pte::NEXT_FRAME;
+                let n = mem.replace_run(table, index, pages + 1 - page, raw, new, step);
+                written += n as u64;
+                page += n.saturating_sub(1);
+            } else if mem.compare_exchange(table, index, raw, new).is_ok() {
+                written += 1;
+            } else {
+                // The walker set a bit: once more.
+                page -= 1;
+            }
+        }
+        written
+    }
+
+    /// Whether the naturally aligned block of 2^`order` pages around the page lies in `area` and is mapped as the leaf is: by
+    /// entries of one folio, in order, alike but for use, all of them used.
+    pub fn maps_block(&self, leaf: &Leaf, order: Order, area: VirtRange) -> bool {
+        let start = self.va.align_down(order.bytes());
+        let range = VirtRange {
+            start,
+            end: start + order.bytes(),
+        };
+        let (head, _, _) = self.mm.frames().folio(leaf.pfn);
+        let before = (self.va - start) / PAGE_SIZE;
+        if !area.covers(&range) || leaf.pfn.0 < head.0 + before {
+            return false;
+        }
+        let (index, pages) = (Level::Pte.index(start), order.pages() as usize);
+        let Some((pfn, attrs, raw)) = entry::read_leaf(self.mm, self.table(), index) else {
+            return false;
+        };
+        let folio = self.mm.frames().folio(pfn + (order.pages() - 1)).0;
+        pfn == Pfn(leaf.pfn.0 - before)
+            && folio == head
+            && attrs.contains(Attrs::ACCESSED)
+            && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
+            && entry::alike(self.mm, self.table(), index, raw, pages) == pages
+    }
+
+    /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio in order.
+    pub fn take_block(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, order: Order) {
+        let (start, pages) = (self.va.align_down(order.bytes()), order.pages());
+        let range = VirtRange {
+            start,
+            end: start + order.bytes(),
+        };
+        contpte::unfold_ends(self.mm, self.table(), range, gather);
+        let index = Level::Pte.index(start);
+        entry::clear_run(self.mm, self.table(), index, pages as usize);
+        let meta = self.mm.frames().get(self.table());
+        meta.set_live(meta.live() - pages as u32);
+        self.mm.count(Event::EntryWrites, pages);
+        let removed = Removed {
+            folio: self.mm.frames().head(leaf.pfn),
+            pages: pages as u32,
+            level: Level::Pte,
+        };
+        gather.removed(start, removed);
+    }
+}

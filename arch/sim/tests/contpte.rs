@@ -191,7 +191,9 @@ fn a_block_is_copied_whole() {
         w.check(&[&p, &child], &[]);
         assert_eq!((event("cow_copied"), event("cow_reused")), (1, 1));
         drop(child);
-        assert!(event("cow_around_wasted") <= BLOCK - 1);
+        // Where software marks a folded block dirty, it marks all of it.
+        let wasted = event("cow_around_wasted");
+        assert!(wasted == BLOCK - 1 || wasted == 0, "{wasted}");
     });
 }
 

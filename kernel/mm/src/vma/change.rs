@@ -65,6 +65,14 @@ impl<M: Machine> Store<M> {
         }
     }
 
+    /// Changes the VMA in a slot; its place among the others stays.
+    pub fn change_in(&mut self, slot: Slot, f: impl FnOnce(&mut Vma<M>)) {
+        if self.height == 0 {
+            return f(self.get_mut(slot));
+        }
+        self.change(self.get(slot).range.start, f);
+    }
+
     /// Takes out the VMA in a slot.
     #[inline]
     pub fn take_one(&mut self, slot: Slot) -> Vma<M> {

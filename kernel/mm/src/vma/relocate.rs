@@ -1,5 +1,6 @@
 //! VMAs that go to another address (mremap): the one that is there goes, and no list of what was taken is needed.
 
+use super::store::Slot;
 use super::tree::VmaTree;
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
@@ -8,8 +9,13 @@ use crate::arch::Machine;
 impl<M: Machine> VmaTree<M> {
     /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for two more was reserved.
     pub fn relocate(&mut self, old: VirtRange, new: VirtRange) {
-        if self.stays_in_order(old, new) {
-            return self.change(old.start, |vma| vma.move_to(new));
+        if let Some(slot) = self.stays_in_order(old, new) {
+            let figures = &mut self.figures;
+            return self.store.change_in(slot, |vma| {
+                figures.sub(vma);
+                vma.move_to(new);
+                figures.add(vma);
+            });
         }
         if let Some(mut vma) = self.cut_out(old) {
             vma.move_to(new);
@@ -17,15 +23,13 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
-    /// Whether the VMA at `old`, all of it, stands between the same two at `new`, and becomes one with neither.
-    fn stays_in_order(&self, old: VirtRange, new: VirtRange) -> bool {
-        let Some(slot) = self.find(old.start) else {
-            return false;
-        };
+    /// The VMA at `old`, all of it, when it stands between the same two at `new` and becomes one with neither.
+    fn stays_in_order(&self, old: VirtRange, new: VirtRange) -> Option<Slot> {
+        let slot = self.find(old.start)?;
         let (before, next) = (self.before(slot), self.next(slot));
         let low = before.is_none_or(|slot| self.get(slot).range.end < new.start);
         let high = next.is_none_or(|slot| new.end < self.get(slot).range.start);
-        low && high && self.get(slot).range == old
+        (low && high && self.get(slot).range == old).then_some(slot)
     }
 
     /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more was reserved.

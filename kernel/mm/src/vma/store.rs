@@ -112,6 +112,12 @@ impl<M: Machine> Store<M> {
 
     /// The first VMA that ends above `addr`.
     pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
+        let slot = self.look(addr)?;
+        self.last_found.set(slot);
+        Some(slot)
+    }
+    /// The same for an address that is not looked for again.
+    pub fn look(&self, addr: VirtAddr) -> Option<Slot> {
         let last = self.last_found.get();
         let (leaf, at) = (self.leaves.try_get(last.leaf), last.at as usize);
         if let Some(vma) = leaf.get(at).filter(|v| addr < v.range.end) {
@@ -129,7 +135,6 @@ impl<M: Machine> Store<M> {
         if slot.at as usize == self.leaves.get(slot.leaf).len() {
             return None;
         }
-        self.last_found.set(slot);
         Some(slot)
     }
     /// The VMA behind the one in `slot`.
@@ -150,6 +155,9 @@ impl<M: Machine> Store<M> {
                 at: slot.at - 1,
                 ..slot
             });
+        }
+        if self.height == 0 {
+            return None;
         }
         let path = self.path(self.get(slot).range.start)?;
         let turn = (0..self.height).rev().find(|&l| path.steps[l].1 > 0)?;

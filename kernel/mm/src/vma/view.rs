@@ -71,7 +71,7 @@ impl<M: Machine> VmaTree<M> {
     }
     /// Whether nothing shares a page with `range`.
     pub fn is_clear(&self, range: VirtRange) -> bool {
-        let first = self.from(range.start);
+        let first = self.store.look(range.start);
         first.is_none_or(|slot| self.get(slot).range.start >= range.end)
     }
     /// Pages of `range` that are covered.

@@ -185,6 +185,8 @@ proptest! {
 
 on_both! {
     the_largest_entries_move
+    a_move_is_one_flush_and_leaves_the_account_alone
+    blocks_arrive_folded
     a_move_without_memory_for_tables_changes_nothing
 }
 
@@ -248,6 +250,60 @@ fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) 
         }
         assert!(moved);
         assert_eq!(w.load(0, &s, to + 800 * PAGE_SIZE), Ok(32));
+    }
+}
+
+/// A head, a body and a tail, in folios of 64 KiB: one flush, unless an end cuts a block.
+fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[4]);
+    for level in 0..3 {
+        w.mm.switches().set(Switch::Move, level);
+        let s = w.process();
+        map(&s, AT, 1600, RW);
+        for n in (0..1600).step_by(16) {
+            w.store(0, &s, page(n), n as u8).unwrap();
+        }
+        let (start, len) = (page(32), 1536 * PAGE_SIZE);
+        for to in [ARENA + 32 * PAGE_SIZE, ARENA + 16 * PAGE_SIZE + 6 * GIB] {
+            let from = if to.0 < (ARENA + GIB).0 {
+                start
+            } else {
+                ARENA + 32 * PAGE_SIZE
+            };
+            let counted = || {
+                ["tlb_flush_range", "account_updates", "account_atomics"].map(|name| event(w, name))
+            };
+            let before = counted();
+            assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+            let [flushes, updates, atomics] = before;
+            assert_eq!(counted(), [flushes + 1, updates, atomics], "level {level}");
+            w.check(&[&s], &[]);
+        }
+    }
+}
+
+/// By a multiple of 64 KiB that is none of 2 MiB, whole blocks stay folded; to where they do not fit and back, they are again.
+fn blocks_arrive_folded<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[4]);
+    let s = w.process();
+    map(&s, AT, 1024, RW);
+    for n in 0..1024 {
+        w.store(0, &s, page(n), n as u8).unwrap();
+    }
+    let folded = |at: VirtAddr| s.smaps(at).expect("it is mapped").folios[4].contpte;
+    let all = folded(AT);
+    assert_eq!(all, F::CONTIG_ORDER.map_or(0, |_| 64));
+    let len = 1024 * PAGE_SIZE;
+    let mut from = AT;
+    for (to, blocks) in [
+        (ARENA + 48 * PAGE_SIZE, all),
+        (ARENA + GIB + 5 * PAGE_SIZE, 0),
+        (ARENA + 2 * GIB + 80 * PAGE_SIZE, all),
+    ] {
+        assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+        assert_eq!(folded(to), blocks, "{to:?}");
+        w.check(&[&s], &[]);
+        from = to;
     }
 }
 

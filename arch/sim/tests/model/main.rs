@@ -13,6 +13,7 @@ use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::object::Object;
 use mm::space::{Advice, Collapse, Error, Place};
+use mm::switch::Switch;
 use mm::thp::controls::SizeEnabled;
 use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::{Prot, VmaFlags};
@@ -193,6 +194,7 @@ impl<F: PteFormat> Bench<F> {
             }
             Step::Contpte(on) => self.world.mm.switches().set_contpte(on),
             Step::Sizes(orders) => set_sizes(&self.world, orders),
+            Step::Level(level) => self.world.mm.switches().set(Switch::Move, level),
         }
         let spaces: Vec<&Space<F>> = self.processes.iter().flatten().map(|(p, _)| &**p).collect();
         self.world

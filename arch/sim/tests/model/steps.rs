@@ -77,6 +77,8 @@ pub enum Step {
     Contpte(bool),
     /// The sizes that folios may have, one bit for each order.
     Sizes(u32),
+    /// The largest entries that a move takes whole, by number.
+    Level(u32),
 }
 
 fn prot() -> impl Strategy<Value = Prot> {
@@ -157,6 +159,7 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         3 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
         1 => any::<bool>().prop_map(Step::Contpte),
         1 => sizes().prop_map(Step::Sizes),
+        1 => (0..3u32).prop_map(Step::Level),
         1 => (o.clone(), 0..=OBJECT_PAGES).prop_map(|(o, n)| Step::Truncate(o, n)),
         2 => (o.clone(), 0..OBJECT_PAGES, 1..255u8).prop_map(|(o, n, b)| Step::Write(o, n, b)),
         1 => (o, 0..OBJECT_PAGES).prop_map(|(o, n)| Step::Punch(o, n)),

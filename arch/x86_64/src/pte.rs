@@ -26,16 +26,40 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 const DEVICE: u64 = WRITE_THROUGH | CACHE_DISABLE;
 
-/// Attributes that are one bit set for "yes".
-const PLAIN: [(Attrs, u64); 7] = [
-    (Attrs::WRITE, WRITABLE),
-    (Attrs::USER, USER),
-    (Attrs::GLOBAL, GLOBAL),
-    (Attrs::ACCESSED, ACCESSED),
-    (Attrs::DIRTY, DIRTY),
-    (Attrs::NO_ACCESS, NO_ACCESS),
-    (Attrs::TRACKED, TRACKED),
+/// Attributes that are one bit set for "yes", by how many places above the attribute's the entry's bit stands.
+const PLAIN: [(u32, Attrs); 3] = [
+    (0, Attrs::USER),
+    (
+        1,
+        Attrs::WRITE
+            .union(Attrs::ACCESSED)
+            .union(Attrs::DIRTY)
+            .union(Attrs::NO_ACCESS)
+            .union(Attrs::TRACKED),
+    ),
+    (5, Attrs::GLOBAL),
 ];
+#[inline(always)]
+const fn place(attr: Attrs, above: u32) -> u64 {
+    (attr.bits() as u64) << above
+}
+const _: () = assert!(
+    place(Attrs::USER, 0) == USER
+        && place(Attrs::WRITE, 1) == WRITABLE
+        && place(Attrs::ACCESSED, 1) == ACCESSED
+        && place(Attrs::DIRTY, 1) == DIRTY
+        && place(Attrs::NO_ACCESS, 1) == NO_ACCESS
+        && place(Attrs::TRACKED, 1) == TRACKED
+        && place(Attrs::GLOBAL, 5) == GLOBAL
+);
+
+/// The bits of plain attributes.
+#[inline(always)]
+fn plain(attrs: Attrs) -> u64 {
+    PLAIN
+        .iter()
+        .fold(0, |raw, &(above, some)| raw | place(attrs & some, above))
+}
 
 impl PteFormat for Format {
     const USER_END: VirtAddr = VirtAddr(0x0000_7fff_ffff_f000);
@@ -95,8 +119,8 @@ impl PteFormat for Format {
             return Entry::Table(pfn);
         }
         let mut attrs = Attrs::empty();
-        for (attr, bit) in PLAIN {
-            attrs.set(attr, raw & bit != 0);
+        for (above, some) in PLAIN {
+            attrs |= Attrs::from_bits_retain((raw >> above) as u16) & some;
         }
         attrs.set(Attrs::EXEC, raw & NO_EXECUTE == 0);
         attrs.set(Attrs::DEVICE, raw & DEVICE == DEVICE);
@@ -106,12 +130,7 @@ impl PteFormat for Format {
     #[inline]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         debug_assert!(level <= Self::LARGEST_LEAF && pfn.0.is_multiple_of(level.order().pages()));
-        let mut raw = pfn.0 << 12;
-        for (attr, bit) in PLAIN {
-            if attrs.contains(attr) {
-                raw |= bit;
-            }
-        }
+        let mut raw = pfn.0 << 12 | plain(attrs);
         if !attrs.contains(Attrs::NO_ACCESS) {
             raw |= PRESENT;
         }
@@ -125,6 +144,18 @@ impl PteFormat for Format {
             raw |= LARGE;
         }
         raw
+    }
+
+    #[inline]
+    fn add(raw: u64, bits: Attrs) -> u64 {
+        let simple = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY | Attrs::USER;
+        if raw & (PRESENT | NO_ACCESS) == 0 || !simple.contains(bits) {
+            return match Self::decode(raw, Level::Pte) {
+                Entry::Leaf { pfn, attrs } => Self::leaf(pfn, attrs | bits, Level::Pte),
+                _ => raw,
+            };
+        }
+        raw | plain(bits)
     }
 
     #[inline]

@@ -134,6 +134,14 @@ pub trait PteFormat: Send + Sync + 'static {
     /// Whether the walker has no bit left to set in a leaf that may be written: it was used and written. Then a plain store may
     /// replace it.
     fn is_settled(raw: u64) -> bool;
+    /// The bits of a PTE that says what `raw` says and `bits`; what is no leaf stays as it is.
+    #[inline]
+    fn add(raw: u64, bits: Attrs) -> u64 {
+        match Self::decode(raw, Level::Pte) {
+            Entry::Leaf { pfn, attrs } => Self::leaf(pfn, attrs | bits, Level::Pte),
+            _ => raw,
+        }
+    }
     /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
     fn table(pfn: Pfn) -> u64;
 }

@@ -74,26 +74,40 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
 }
 
 /// Calls that change nothing when they fail with ENOMEM, and that programs rely on.
-fn needs_memory(sysno: Sysno) -> bool {
+const NEED_MEMORY: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
-    if matches!(sysno, Sysno::fork | Sysno::vfork) {
-        return true;
-    }
-    matches!(
-        sysno,
-        Sysno::clone
-            | Sysno::clone3
-            | Sysno::execve
-            | Sysno::execveat
-            | Sysno::mmap
-            | Sysno::munmap
-            | Sysno::mprotect
-            | Sysno::mremap
-            | Sysno::madvise
-            | Sysno::mlock
-            | Sysno::mlock2
-            | Sysno::mlockall
-    )
+    Sysno::fork,
+    #[cfg(target_arch = "x86_64")]
+    Sysno::vfork,
+    Sysno::clone,
+    Sysno::clone3,
+    Sysno::execve,
+    Sysno::execveat,
+    Sysno::mmap,
+    Sysno::munmap,
+    Sysno::mprotect,
+    Sysno::mremap,
+    Sysno::madvise,
+    Sysno::mlock,
+    Sysno::mlock2,
+    Sysno::mlockall,
+];
+
+#[inline]
+fn needs_memory(sysno: Sysno) -> bool {
+    /// A bit for each call's number.
+    const BITS: [u64; 8] = {
+        let (mut bits, mut at) = ([0; 8], 0);
+        while at < NEED_MEMORY.len() {
+            let number = NEED_MEMORY[at] as usize;
+            bits[number / 64] |= 1 << (number % 64);
+            at += 1;
+        }
+        bits
+    };
+    let number = sysno as usize;
+    BITS.get(number / 64)
+        .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
 }
 
 /// Does a call, again when there were no frames for it and some could be won. Other reasons for ENOMEM (a limit, nothing

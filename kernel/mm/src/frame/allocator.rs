@@ -132,6 +132,16 @@ impl Allocator {
         }
         self.give_blocks(table, of, &blocks[start..end]);
     }
+    /// [`Self::free`] of one frame, which is a block.
+    #[inline]
+    pub(super) fn free_page(&self, table: &FrameTable, cpu: usize, pfn: Pfn) {
+        let meta = table.get(pfn);
+        let (kind, order) = meta.kind_and_order();
+        if !kind.in_use() || order != Order(0) || meta.refs() != 0 {
+            bad_free(pfn, meta, kind, Order(0));
+        }
+        self.keep(table, &self.cpus[cpu], pfn, kind, Order(0));
+    }
     #[inline]
     fn give_blocks(&self, table: &FrameTable, order: Order, blocks: &[Pfn]) {
         if !blocks.is_empty() {
@@ -255,6 +265,10 @@ impl Allocator {
     /// Gives blocks of 2^order frames to their zones.
     #[inline(never)]
     fn give(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
+        if let [zone] = &*self.zones {
+            zone.free(table, order, blocks);
+            return self.note();
+        }
         for zone in &self.zones {
             let here = |index: &u32| zone.span().contains(table.pfn(*index));
             let mut blocks = blocks.clone().filter(here).peekable();

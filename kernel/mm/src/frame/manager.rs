@@ -233,6 +233,15 @@ impl<M: Machine> Mm<M> {
         self.allocator
             .free(&self.frames, self.machine.cpu().id(), blocks);
     }
+    /// [`Self::free`] of one block.
+    #[inline]
+    pub(crate) fn free_one(&self, pfn: Pfn) {
+        if cfg!(debug_assertions) || self.frames.get(pfn).order() != Order(0) {
+            return self.free(&[pfn]);
+        }
+        self.allocator
+            .free_page(&self.frames, self.machine.cpu().id(), pfn);
+    }
     /// Gives what this CPU's lists hold back to the zones, where it merges, and asks the other CPUs to do so; answers how many
     /// frames that were.
     pub fn drain_pcp(&self) -> u64 {

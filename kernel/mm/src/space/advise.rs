@@ -35,9 +35,18 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::Collapse => self.collapse_advice(range),
+            // By far the most frequent.
+            Advice::DontNeed => self.drop_advice(range),
             _ => self.inner.lock().advise(&self.mm, &self.id, range, advice),
         }
         .and(inside)
+    }
+
+    #[inline]
+    fn drop_advice(&self, range: VirtRange) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        let covered = inner.advise_pages(&self.mm, &self.id, range, Advice::DontNeed)?;
+        all_of_it(covered)
     }
 
     /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
@@ -133,6 +142,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Answers whether all of the range is mapped.
+    #[inline]
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,
@@ -205,6 +215,7 @@ impl<M: Machine> Inner<M> {
     }
 }
 
+#[inline]
 fn all_of_it(covered: bool) -> Result<(), Error> {
     if covered { Ok(()) } else { Err(Error::NoMem) }
 }

@@ -98,6 +98,7 @@ impl<M: Machine> AddressSpace<M> {
         self.inner.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
     }
     /// prctl(PR_SET_THP_DISABLE): what the process has forbidden itself.
+    #[inline]
     pub fn thp_disable(&self) -> Disable {
         Disable::from_number(self.thp_disable.load(Ordering::Relaxed)).unwrap_or_default()
     }

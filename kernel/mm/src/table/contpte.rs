@@ -161,7 +161,7 @@ fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> b
                 && ((other - USED) == (attrs - USED) || mutant::on(Mutant::FoldNonUniform))
         })
     };
-    follows(end - 1) && one_folio(mm, pfn, order) && (start + 1..end - 1).all(follows)
+    one_folio(mm, pfn, order) && follows(end - 1) && (start + 1..end - 1).all(follows)
 }
 
 /// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are aligned too.
@@ -269,24 +269,39 @@ pub(super) fn add_bits<M: Machine>(
     gather: &mut Gather<'_, M>,
 ) -> (Range<usize>, u64) {
     let index = Level::Pte.index(va);
-    let mut entries = index..index + 1;
     if M::Pte::CONTIG_ORDER.is_some()
         && let Some((_, attrs, _)) = entry::read_leaf(mm, table, index)
         && folded::<M>(attrs)
     {
-        let start = va.align_down(bytes::<M>());
-        let block_range = VirtRange {
-            start,
-            end: start + bytes::<M>(),
-        };
-        let outside = !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside);
-        if bits.contains(Attrs::WRITE) && outside {
-            unfold(mm, table, va, gather);
-        } else if !mutant::on(Mutant::MarkOne) {
-            entries = block::<M>(index);
-        }
+        return add_bits_to_block(mm, table, va, (bits, area), gather);
     }
-    let add = |index| u64::from(entry::modify(mm, table, index, |_, attrs| attrs | bits));
+    let written = entry::add(mm, table, index, bits);
+    (index..index + 1, u64::from(written))
+}
+
+/// [`add_bits`] of an entry of a folded block.
+#[inline(never)]
+fn add_bits_to_block<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    va: VirtAddr,
+    (bits, area): (Attrs, VirtRange),
+    gather: &mut Gather<'_, M>,
+) -> (Range<usize>, u64) {
+    let index = Level::Pte.index(va);
+    let start = va.align_down(bytes::<M>());
+    let block_range = VirtRange {
+        start,
+        end: start + bytes::<M>(),
+    };
+    let outside = !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside);
+    let mut entries = index..index + 1;
+    if bits.contains(Attrs::WRITE) && outside {
+        unfold(mm, table, va, gather);
+    } else if !mutant::on(Mutant::MarkOne) {
+        entries = block::<M>(index);
+    }
+    let add = |index| u64::from(entry::add(mm, table, index, bits));
     let written = entries.clone().map(add).sum();
     (entries, written)
 }

@@ -100,7 +100,10 @@ pub fn write_run<M: Machine>(
 /// Makes `n` entries in a row absent; how they were used is lost.
 #[inline]
 pub fn clear_run<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize) {
-    mm.machine().mem().store_run(table, index, n, 0, 0);
+    match n {
+        1 => mm.machine().mem().store(table, index, 0),
+        _ => mm.machine().mem().store_run(table, index, n, 0, 0),
+    }
 }
 
 /// Replaces the leaf whose bits were `raw`; `false` when the walker set a bit in between and it must be read again.
@@ -142,6 +145,23 @@ pub fn modify<M: Machine>(
     f: impl FnMut(Pfn, Attrs) -> Attrs,
 ) -> bool {
     modify_at(mm, (table, index, Level::Pte), f)
+}
+
+/// Adds to what a PTE says; returns whether it is different now.
+#[inline]
+pub fn add<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, bits: Attrs) -> bool {
+    let mem = mm.machine().mem();
+    let mut raw = mem.load(table, index);
+    loop {
+        let new = M::Pte::add(raw, bits);
+        if new == raw {
+            return false;
+        }
+        match mem.compare_exchange(table, index, raw, new) {
+            Ok(()) => return true,
+            Err(now) => raw = now,
+        }
+    }
 }
 
 /// Makes an entry absent and returns what the leaf was, walker's last bits included.

@@ -66,6 +66,7 @@ pub(super) fn pte_table<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr)
 }
 
 /// The leaf that the entry for `va` in `table` holds, from `va` on.
+#[inline]
 pub(super) fn leaf_at<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
@@ -91,11 +92,13 @@ pub(super) fn leaf_at<M: Machine>(
 }
 
 /// The indices of a table of `level` that `range` touches, when the table starts at or before `range.start`.
+#[inline]
 pub(super) fn indices(level: Level, range: VirtRange) -> Range<usize> {
     level.index(range.start)..level.index(VirtAddr(range.end.0 - 1)) + 1
 }
 
 /// The part of `range` that entry `index` of the table of `level` that holds `range` covers.
+#[inline]
 pub(super) fn part(level: Level, index: usize, range: VirtRange) -> VirtRange {
     let base = range.start.align_down(level.bytes() << 9).0 + ((index as u64) << level.shift());
     VirtRange {

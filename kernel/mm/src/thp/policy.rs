@@ -58,6 +58,7 @@ pub enum Disable {
 
 impl Disable {
     /// From the number that prctl(PR_GET_THP_DISABLE) returns.
+    #[inline]
     pub const fn from_number(number: u32) -> Option<Disable> {
         match number {
             0 => Some(Disable::No),

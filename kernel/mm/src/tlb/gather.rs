@@ -170,32 +170,31 @@ impl<'a, M: Machine> Gather<'a, M> {
 
     /// Drops the references; what has none left is freed. Until here they counted as the space's: nobody else can take a page
     /// for its own that a TLB of this space still has.
+    #[inline]
     fn release(&mut self) {
+        match self.frames.as_slice() {
+            [] => {}
+            // Mostly one page goes, or many.
+            &[(pfn, refs)] => {
+                self.frames.clear();
+                let mut meter = Meter::default();
+                let gone = put(self.mm, &self.id.owner, (pfn, refs), &mut meter);
+                self.mm.metered(meter);
+                if gone {
+                    self.mm.free_one(pfn);
+                }
+            }
+            _ => self.release_many(),
+        }
+    }
+    #[inline(never)]
+    fn release_many(&mut self) {
         let mm = self.mm;
         let mut gone = ArrayVec::<Pfn, BATCH>::new();
-        let (account, mut meter) = (mm.account(), Meter::default());
+        let mut meter = Meter::default();
         for (pfn, refs) in self.frames.drain(..) {
-            let meta = mm.frames().get(pfn);
-            let last = match meta.kind() {
-                Kind::Anon => {
-                    let book = mm.frames().book(pfn, meta.order());
-                    account.sub(&book, &self.id.owner, refs, &mut meter)
-                }
-                Kind::Kernel => {
-                    // Only the huge zero page comes here: 512 for each leaf that mapped it.
-                    mm.put_huge_zero_page(u64::from(refs) >> PMD_ORDER.0);
-                    continue;
-                }
-                Kind::Table => {
-                    mm.count(Event::TableFree, 1);
-                    meta.put_refs(refs)
-                }
-                _ => meta.put_refs(refs),
-            };
-            if last {
+            if put(mm, &self.id.owner, (pfn, refs), &mut meter) {
                 gone.push(pfn);
-            } else if meta.order() != Order(0) {
-                mm.defer_split(pfn);
             }
         }
         mm.metered(meter);
@@ -208,6 +207,32 @@ impl<'a, M: Machine> Gather<'a, M> {
     pub fn finish(&mut self) {
         self.flush();
     }
+}
+
+/// Drops references to a folio or a table; whether it is to be freed now.
+#[inline(always)]
+fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u32), meter: &mut Meter) -> bool {
+    let meta = mm.frames().get(pfn);
+    let last = match meta.kind() {
+        Kind::Anon => {
+            let book = mm.frames().book(pfn, meta.order());
+            mm.account().sub(&book, owner, refs, meter)
+        }
+        Kind::Kernel => {
+            // Only the huge zero page comes here: 512 for each leaf that mapped it.
+            mm.put_huge_zero_page(u64::from(refs) >> PMD_ORDER.0);
+            return false;
+        }
+        Kind::Table => {
+            mm.count(Event::TableFree, 1);
+            meta.put_refs(refs)
+        }
+        _ => meta.put_refs(refs),
+    };
+    if !last && meta.order() != Order(0) {
+        mm.defer_split(pfn);
+    }
+    last
 }
 
 impl<M: Machine> Drop for Gather<'_, M> {

@@ -79,9 +79,11 @@ impl<M: Machine> Store<M> {
         }
     }
 
+    #[inline]
     pub fn get(&self, slot: Slot) -> &Vma<M> {
         &self.leaves.get(slot.leaf)[slot.at as usize]
     }
+    #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
         &mut self.leaves.get_mut(slot.leaf)[slot.at as usize]
     }
@@ -108,6 +110,14 @@ impl<M: Machine> Store<M> {
         let branches = self.inners.get(node);
         let at = branches.partition_point(|b| b.end <= addr);
         at.min(branches.len() - 1)
+    }
+
+    /// The VMA that contains `addr`, if the last lookup ended there, too.
+    #[inline]
+    pub fn found_last(&self, addr: VirtAddr) -> Option<Slot> {
+        let last = self.last_found.get();
+        let vma = self.leaves.try_get(last.leaf).get(last.at as usize)?;
+        vma.range.contains(addr).then_some(last)
     }
 
     /// The first VMA that ends above `addr`.

@@ -61,6 +61,7 @@ bitflags::bitflags! {
 
 impl Prot {
     /// What every user entry with this protection says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    #[inline]
     pub fn attrs(self) -> Attrs {
         let mut attrs = Attrs::USER;
         attrs.set(Attrs::NO_ACCESS, self.is_empty());
@@ -197,6 +198,7 @@ impl<M: Machine> Vma<M> {
         self.prot = prot;
     }
     /// Whether writes reach the object.
+    #[inline]
     pub fn shared(&self) -> bool {
         self.flags.contains(VmaFlags::SHARED)
     }
@@ -208,10 +210,12 @@ impl<M: Machine> Vma<M> {
                 .intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
     }
     /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    #[inline]
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs()
     }
     /// The page of the object that backs `va`, for an object-backed VMA.
+    #[inline]
     pub fn object_page(&self, va: VirtAddr) -> Option<(&Arc<Object<M>>, u64)> {
         match &self.backing {
             Backing::Anon => None,

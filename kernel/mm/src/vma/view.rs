@@ -26,21 +26,32 @@ impl<M: Machine> VmaTree<M> {
     }
 
     /// The VMA in a slot.
+    #[inline]
     pub fn get(&self, slot: Slot) -> &Vma<M> {
         self.store.get(slot)
     }
     /// The same for its `has_anon` note and the like; ranges and everything that merges or is counted stay as they are.
+    #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
         self.store.get_mut(slot)
     }
     /// The first VMA that ends above `addr`.
+    #[inline]
     pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
-        self.store.from(addr)
+        self.store
+            .found_last(addr)
+            .or_else(|| self.store.from(addr))
     }
     /// The VMA that contains `addr`.
+    #[inline]
     pub fn find(&self, addr: VirtAddr) -> Option<Slot> {
-        self.from(addr)
-            .filter(|&slot| self.get(slot).range.start <= addr)
+        let found = self.store.found_last(addr);
+        found.or_else(|| self.find_slowly(addr))
+    }
+    #[inline(never)]
+    fn find_slowly(&self, addr: VirtAddr) -> Option<Slot> {
+        let slot = self.store.from(addr)?;
+        (self.get(slot).range.start <= addr).then_some(slot)
     }
     /// The VMA behind the one in `slot`.
     pub fn next(&self, slot: Slot) -> Option<Slot> {

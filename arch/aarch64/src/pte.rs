@@ -170,6 +170,19 @@ impl PteFormat for Format {
     }
 
     #[inline]
+    fn add(raw: u64, bits: Attrs) -> u64 {
+        let written = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
+        let page = VALID | TABLE_OR_PAGE;
+        if bits == written && raw & page == page {
+            return (raw | DBM | AF) & !(AP_READ_ONLY | SW_DIRTY);
+        }
+        match Self::decode(raw, Level::Pte) {
+            Entry::Leaf { pfn, attrs } => Self::leaf(pfn, attrs | bits, Level::Pte),
+            Entry::Absent | Entry::Table(_) => raw,
+        }
+    }
+
+    #[inline]
     fn table(pfn: Pfn) -> u64 {
         (pfn.start().0 & ADDRESS) | TABLE_OR_PAGE | VALID
     }
@@ -223,6 +236,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_is_added_is_there_as_if_written_anew() {
+        for (a, bits) in every().flat_map(|a| every().map(move |bits| (a, bits))) {
+            let raw = Format::leaf(Pfn(5), a, Level::Pte);
+            let new = Format::add(raw, bits);
+            let whole = Entry::Leaf {
+                pfn: Pfn(5),
+                attrs: a | bits,
+            };
+            assert_eq!(Format::decode(new, Level::Pte), whole, "{a:?} {bits:?}");
+            assert_eq!(
+                new,
+                Format::leaf(Pfn(5), a | bits, Level::Pte),
+                "{a:?} {bits:?}"
+            );
+        }
+        assert_eq!(Format::add(0, Attrs::all()), 0);
     }
 
     #[test]

@@ -192,6 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_is_there_as_if_written_anew() {
+        let every = || (0..=Attrs::all().bits()).map(Attrs::from_bits_truncate);
+        for (a, bits) in every().flat_map(|a| every().map(move |bits| (a, bits))) {
+            let raw = Format::leaf(Pfn(5), a, Level::Pte);
+            let whole = Format::leaf(Pfn(5), a | bits, Level::Pte);
+            assert_eq!(Format::add(raw, bits), whole, "{a:?} {bits:?}");
+        }
+        assert_eq!(Format::add(0, Attrs::all()), 0);
+    }
+
+    #[test]
     fn the_contiguous_bit_is_ignored() {
         let with = Format::leaf(Pfn(16), Attrs::WRITE | Attrs::CONTIG, Level::Pte);
         assert_eq!(with, Format::leaf(Pfn(16), Attrs::WRITE, Level::Pte));

@@ -212,6 +212,10 @@ pub fn brk(task: &Task, wanted: u64) -> Result<u64> {
 
 /// madvise(2).
 pub fn madvise(task: &Task, addr: u64, len: u64, advice: u64) -> Result<u64> {
+    if advice as u32 == abi::MADV_DONTNEED {
+        space(task).dont_need(VirtAddr(addr), len)?;
+        return Ok(0);
+    }
     let advice = advice_of(advice as u32).ok_or(Errno::EINVAL)?;
     let start = aligned(addr)?;
     match advice {

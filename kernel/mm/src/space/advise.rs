@@ -35,18 +35,24 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::Collapse => self.collapse_advice(range),
-            // By far the most frequent.
-            Advice::DontNeed => self.drop_advice(range),
+            Advice::DontNeed => self.dont_need(start, len),
             _ => self.inner.lock().advise(&self.mm, &self.id, range, advice),
         }
         .and(inside)
     }
 
-    #[inline]
-    fn drop_advice(&self, range: VirtRange) -> Result<(), Error> {
+    /// madvise(2) with MADV_DONTNEED, by far the most frequent advice. Errors as [`Self::advise`].
+    pub fn dont_need(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
         let mut inner = self.inner.lock();
         let covered = inner.advise_pages(&self.mm, &self.id, range, Advice::DontNeed)?;
-        all_of_it(covered)
+        all_of_it(covered).and(inside)
     }
 
     /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
@@ -142,7 +148,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Answers whether all of the range is mapped.
-    #[inline]
+    #[inline(always)]
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,

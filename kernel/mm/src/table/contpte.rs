@@ -150,7 +150,9 @@ fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> b
     let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, start) else {
         return false;
     };
+    // What small folios fail comes first.
     if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
+        || !one_folio(mm, pfn, order)
         || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
     {
         return false;
@@ -161,7 +163,7 @@ fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> b
                 && ((other - USED) == (attrs - USED) || mutant::on(Mutant::FoldNonUniform))
         })
     };
-    one_folio(mm, pfn, order) && follows(end - 1) && (start + 1..end - 1).all(follows)
+    follows(end - 1) && (start + 1..end - 1).all(follows)
 }
 
 /// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are aligned too.

@@ -82,7 +82,7 @@ fn zap_table<M: Machine>(
     zap: &mut Zap,
 ) {
     let Some(lower) = level.lower() else {
-        return zap_pages(mm, table, range, gather, zap);
+        return zap_whole_part(mm, table, range, gather, zap);
     };
     let (meta, span) = (mm.frames().get(table), indices(level, range));
     // Most of a sparse range is: that is seen before anything is reckoned.
@@ -169,6 +169,19 @@ pub(super) fn zap_leaf<M: Machine>(
     );
 }
 
+/// [`zap_pages`], out of line: inside the walk it would cost every table registers.
+#[inline(never)]
+fn zap_whole_part<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+    zap: &mut Zap,
+) {
+    zap_pages(mm, table, range, gather, zap);
+}
+
+#[inline(always)]
 fn zap_pages<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,

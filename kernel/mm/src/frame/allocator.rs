@@ -133,7 +133,7 @@ impl Allocator {
         self.give_blocks(table, of, &blocks[start..end]);
     }
     /// [`Self::free`] of one frame, which is a block.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free_page(&self, table: &FrameTable, cpu: usize, pfn: Pfn) {
         let meta = table.get(pfn);
         let (kind, order) = meta.kind_and_order();

@@ -234,7 +234,7 @@ impl<M: Machine> Mm<M> {
             .free(&self.frames, self.machine.cpu().id(), blocks);
     }
     /// [`Self::free`] of one block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_one(&self, pfn: Pfn) {
         if cfg!(debug_assertions) || self.frames.get(pfn).order() != Order(0) {
             return self.free(&[pfn]);

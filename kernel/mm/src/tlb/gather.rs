@@ -194,7 +194,11 @@ impl<'a, M: Machine> Gather<'a, M> {
         let mut meter = Meter::default();
         for (pfn, refs) in self.frames.drain(..) {
             if put(mm, &self.id.owner, (pfn, refs), &mut meter) {
-                gone.push(pfn);
+                match mm.frames().get(pfn).order() {
+                    Order(0) => mm.free_one(pfn),
+                    // Together: neighbours merge first.
+                    _ => gone.push(pfn),
+                }
             }
         }
         mm.metered(meter);

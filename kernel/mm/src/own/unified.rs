@@ -85,18 +85,15 @@ pub const WIDE: Format = Format {
 
 impl Format {
     /// Where Q begins.
-    #[inline(always)]
     const fn squares_at(&self) -> u32 {
         self.digits * self.sum
     }
     /// Where R begins; it has all the bits from here.
-    #[inline(always)]
     const fn count_at(&self) -> u32 {
         self.squares_at() + self.squares
     }
     /// The word of a folio whose references ran over: that is so from half of what R can hold, when the top bit is set. This is
     /// 3/4: CPUs that are in the middle of an update move it by their few references, and the top bit stays.
-    #[inline(always)]
     const fn full(&self) -> u128 {
         3 << (self.bits - 2)
     }

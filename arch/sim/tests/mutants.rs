@@ -8,6 +8,7 @@ use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::mutant::{self, Mutant};
 use mm::space::Advice;
+use mm::switch::Switch;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,13 +81,21 @@ fn huge<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> 
 }
 
 impl<F: PteFormat> Case<F> {
+    /// Pages are written one by one: what is done for their neighbours would hide what is broken for one.
+    fn written(&self) -> (World<F>, Process<F>) {
+        let (world, process) = written(self.order, self.pages, self.hardware_ad);
+        world.mm.switches().set(Switch::Cow, 0);
+        world.mm.switches().set(Switch::Reuse, 0);
+        (world, process)
+    }
+
     /// Quiet as the code is; with the mutant the checks speak up, and say what they should.
     fn try_on(&self, mutant: Mutant) {
-        let (world, process) = written(self.order, self.pages, self.hardware_ad);
+        let (world, process) = self.written();
         (self.verbs)(&world, &process);
         world.check(&[&process], &[]);
 
-        let (world, process) = written(self.order, self.pages, self.hardware_ad);
+        let (world, process) = self.written();
         mutant::set(Some(mutant));
         let seen = catch_unwind(AssertUnwindSafe(|| {
             (self.verbs)(&world, &process);

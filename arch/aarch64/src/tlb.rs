@@ -184,7 +184,7 @@ impl PhysMem for Hardware {
         let ((from, from_rest), (into, into_rest)) =
             (from.as_chunks::<8>(), into.as_chunks_mut::<8>());
         for (from, into) in from.iter().zip(into) {
-            from.iter().zip(into).for_each(|(slot, raw)| one(slot, raw));
+            (0..8).for_each(|i| one(&from[i], &mut into[i]));
         }
         from_rest
             .iter()
@@ -199,7 +199,7 @@ impl PhysMem for Hardware {
         let one = |slot: &AtomicU64, raw: &u64| slot.store(*raw, Ordering::Relaxed);
         let ((to, to_rest), (from, from_rest)) = (to.as_chunks::<8>(), from.as_chunks::<8>());
         for (to, from) in to.iter().zip(from) {
-            to.iter().zip(from).for_each(|(slot, raw)| one(slot, raw));
+            (0..8).for_each(|i| one(&to[i], &from[i]));
         }
         to_rest
             .iter()

@@ -259,8 +259,12 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
     for level in 0..3 {
         w.mm.switches().set(Switch::Move, level);
         let s = w.process();
-        map(&s, AT, 1600, RW);
-        for n in (0..1600).step_by(16) {
+        let request = MapRequest {
+            flags: VmaFlags::NORESERVE,
+            ..anon(Place::Fixed(AT), 1600, RW)
+        };
+        s.map(request).unwrap();
+        for n in (0..1600).step_by(64) {
             w.store(0, &s, page(n), n as u8).unwrap();
         }
         let (start, len) = (page(32), 1536 * PAGE_SIZE);
@@ -286,14 +290,14 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
 fn blocks_arrive_folded<F: PteFormat>(w: &World<F>) {
     sizes(w, &[4]);
     let s = w.process();
-    map(&s, AT, 1024, RW);
-    for n in 0..1024 {
+    map(&s, AT, 640, RW);
+    for n in 0..640 {
         w.store(0, &s, page(n), n as u8).unwrap();
     }
     let folded = |at: VirtAddr| s.smaps(at).expect("it is mapped").folios[4].contpte;
     let all = folded(AT);
-    assert_eq!(all, F::CONTIG_ORDER.map_or(0, |_| 64));
-    let len = 1024 * PAGE_SIZE;
+    assert_eq!(all, F::CONTIG_ORDER.map_or(0, |_| 40));
+    let len = 640 * PAGE_SIZE;
     let mut from = AT;
     for (to, blocks) in [
         (ARENA + 48 * PAGE_SIZE, all),

@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::{Mm, SpaceId};
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
-use crate::table::move_range;
+use crate::table::{Zap, move_range, split_ends};
 use crate::tlb::Gather;
 use crate::vma::{Slot, Taken, VmaFlags};
 use arrayvec::ArrayVec;
@@ -173,10 +173,24 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
-        if !self.vmas.is_clear(range) {
-            gone.push(self.remove(mm, id, range)?);
+        if self.vmas.is_clear(range) {
+            return Ok(());
         }
-        Ok(())
+        // Mostly it is one reservation, with nothing that must wait for the end of the lock.
+        let Some(part) = self.vmas.only_private(range) else {
+            gone.push(self.remove(mm, id, range)?);
+            return Ok(());
+        };
+        self.vmas.reserve_take(part, 0)?;
+        let mut gather = Gather::new(mm, id);
+        let split = split_ends(mm, &mut self.table, part, &mut gather);
+        if split.is_ok()
+            && let Some(vma) = self.vmas.cut_out(part)
+        {
+            self.zap(mm, &vma, part, &mut gather, Zap::default());
+        }
+        gather.finish();
+        Ok(split?)
     }
 
     /// Unmaps what of the old range is longer than the new one.

@@ -2,7 +2,7 @@
 
 use super::store::Slot;
 use super::tree::VmaTree;
-use super::types::Vma;
+use super::types::{Backing, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 
@@ -50,8 +50,15 @@ impl<M: Machine> VmaTree<M> {
         next.is_none_or(|next| range.end <= next).then_some(part)
     }
 
+    /// The part of `range` that is covered, when one VMA of private zeros covers it.
+    pub fn only_private(&self, range: VirtRange) -> Option<VirtRange> {
+        let part = self.only_one(range)?;
+        let slot = self.find(part.start)?;
+        matches!(self.get(slot).backing, Backing::Anon).then_some(part)
+    }
+
     /// Takes out `part` of one VMA, whose rest stays. Room for one more was reserved.
-    pub(super) fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
+    pub fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
         let slot = self.find(part.start)?;
         let whole = self.get(slot).range;
         if whole == part {

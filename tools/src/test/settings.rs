@@ -54,7 +54,8 @@ const SWITCHES: &[&[&str]] = &[
 ];
 
 /// What depends on them.
-const SHARING: &str = "cow_* folio_* thp_* areas_* replay_* remap_* pagemap_*";
+const SHARING: &str =
+    "cow_* folio_* thp_* areas_* replay_* remap_* pagemap_* kpage_* soft_dirty_* owner_*";
 
 /// The command lines of a set in which each two settings meet. Without contiguous blocks their switch, the last, does nothing.
 fn pairs(arch: Arch) -> Vec<String> {

@@ -165,7 +165,8 @@ fn check_last(at: usize) -> Outcome {
     check!(holds(at, 1));
     let (copied, faults) = write_alone(at, 7);
     check_eq!(copied, 0);
-    if switch("reuse")? == "around" {
+    // Where tables are shared, a fault may be about a table.
+    if switch("reuse")? == "around" && switch("fork")? != "share" {
         check_eq!(faults, LEN as u64 / (64 << 10));
     }
     check!(holds(at, 7));

@@ -132,6 +132,11 @@ fn area() -> Result<usize, Stop> {
     Ok(at)
 }
 
+/// Whether the page belongs to a large folio.
+fn frame_is_large(at: usize) -> Result<bool, Stop> {
+    Ok(of_frame("kpageflags", frame(at)?)? >> 22 & 1 == 1)
+}
+
 fn pagemap_of_a_folio() -> Outcome {
     let at = area()?;
     let all = |wanted: &[u64]| -> Outcome {
@@ -146,11 +151,17 @@ fn pagemap_of_a_folio() -> Outcome {
         Ok(1)
     })?;
     check_eq!(status, Status::Exited(1));
-    all(&[EXCLUSIVE, PRESENT])?;
+    // Quire's simplest account never again calls a large folio that was shared somebody's own.
+    let account = std::fs::read_to_string("/sys/kernel/mm/quire/account").unwrap_or_default();
+    let alone: &[u64] = match account.trim_end() {
+        "total" if frame_is_large(at)? => &[PRESENT],
+        _ => &[EXCLUSIVE, PRESENT],
+    };
+    all(alone)?;
     // A part that is gone takes nothing from the rest.
     madvise(at + 3 * PAGE, PAGE, libc::MADV_DONTNEED)?;
     check_eq!(bits(at + 3 * PAGE)?, []);
-    all(&[EXCLUSIVE, PRESENT])
+    all(alone)
 }
 
 fn pagemap_other_bits() -> Outcome {

@@ -51,11 +51,14 @@ pub fn move_range<M: Machine>(
     if !mutant::on(Mutant::MoveWithoutFlush) {
         gather.flush();
     }
-    if plan.carry(mm, space, top, (from, true), gather) {
+    if plan.carry(mm, space, top, (from, true), &mut None, gather) {
         zap_range(mm, space, from, gather, &mut Zap::default());
     }
     Ok(())
 }
+
+/// Entries on their way, where they are looked at by blocks; cleared once for a move, and only where it is needed.
+type Room = [u64; TABLE_ENTRIES];
 
 /// Entries of one table: `n` that are covered whole, or the part of one that ends at `end`.
 struct Piece {
@@ -236,10 +239,12 @@ impl Plan {
         space: &mut PageTable,
         (table, level): (Pfn, Level),
         (part, frozen): (VirtRange, bool),
+        room: &mut Option<Room>,
         gather: &mut Gather<'_, M>,
     ) -> bool {
         if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
-            self.carry_blocks(mm, space, table, (part, frozen), gather);
+            let room = room.get_or_insert([0; TABLE_ENTRIES]);
+            self.carry_blocks(mm, space, table, (part, frozen), room, gather);
             return false;
         }
         let (mut left, mut left_empty) = (part, false);
@@ -261,7 +266,7 @@ impl Plan {
             {
                 let range = piece.range();
                 let inside = range.len() < level.bytes();
-                left_empty |= self.carry(mm, space, (child, lower), (range, inside), gather);
+                left_empty |= self.carry(mm, space, (child, lower), (range, inside), room, gather);
                 if mm.frames().get(child).live() != 0 {
                     continue;
                 }
@@ -286,10 +291,10 @@ impl Plan {
         space: &PageTable,
         table: Pfn,
         (part, frozen): (VirtRange, bool),
+        room: &mut Room,
         gather: &mut Gather<'_, M>,
     ) {
-        let mut taken = [0; TABLE_ENTRIES];
-        let mut taken = &mut taken[..part.pages() as usize];
+        let mut taken = &mut room[..part.pages() as usize];
         entry::take_run(mm, (table, Level::Pte.index(part.start)), taken, frozen);
         contpte::unfold_carried::<M>(taken, part.start, self.target(part.start));
         let mut left = part;

@@ -64,6 +64,10 @@ impl<M: Machine> Mm<M> {
     /// page is surely not mapped, and the folio is queued. Whoever holds a reference keeps the folio from going meanwhile.
     pub(crate) fn defer_split(&self, head: Pfn) {
         let meta = self.frames.get(head);
+        // Page by page, most of its unmaps find it there.
+        if meta.deferred() {
+            return;
+        }
         let order = meta.order();
         let partly = self.references(head) < order.pages();
         if meta.kind() == Kind::Anon && partly && self.deferred.push(&self.frames, head) {

@@ -4,7 +4,7 @@ use super::batch::{Run, run_at};
 use super::walk::{self, indices, part};
 use super::{PageTable, contpte, entry, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -201,6 +201,24 @@ fn zap_pages<M: Machine>(
     let (mut live, span) = (before, indices(Level::Pte, range));
     let mut index = span.start;
     while index < span.end && live > 0 {
+        let raw = mm.machine().mem().load(table, index);
+        if raw == 0 {
+            index += 1;
+            continue;
+        }
+        // Single pages have a way of their own: there is nothing to find out about neighbours.
+        let page = M::Pte::frame(raw);
+        if !zap.keep_anon && mm.frames().single(page).is_some() {
+            let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
+            if !zap.dead {
+                entry::clear(mm, table, index);
+            }
+            zap.anon += 1;
+            live -= 1;
+            index += 1;
+            gather.removed_page(va, page);
+            continue;
+        }
         let end = if batch { span.end } else { index + 1 };
         let Some(run) = run_at(mm, table, index, end) else {
             index += 1;

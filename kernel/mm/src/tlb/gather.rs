@@ -105,6 +105,15 @@ impl<'a, M: Machine> Gather<'a, M> {
             self.push(folio, pages);
         }
     }
+    /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
+    #[inline]
+    pub(crate) fn removed_page(&mut self, va: VirtAddr, page: Pfn) {
+        self.changed(va);
+        if self.frames.is_full() {
+            self.flush();
+        }
+        self.frames.push((page, 1));
+    }
     /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be written elsewhere.
     pub(crate) fn moved(&mut self, range: VirtRange, level: Level) {
         self.changed_range(range.start, range.len(), Level::Pte);

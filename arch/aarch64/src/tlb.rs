@@ -118,7 +118,14 @@ impl PhysMem for Hardware {
         let (from, to) = (&slots(from)[index..index + n], &slots(to)[index..index + n]);
         // As in `store_run`. What is mapped already was prepared for execution then.
         fence(Ordering::Release);
-        let done = copying(from, to, raw, new, step);
+        let done = copying(
+            (from, to),
+            (
+                |entry: &AtomicU64| entry.load(Ordering::Relaxed),
+                |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
+            ),
+            (raw, new, step),
+        );
         written(bits::NOT_GLOBAL);
         done
     }

@@ -118,7 +118,14 @@ impl PhysMem for Hardware {
         );
         // Stores are not reordered on x86; as in `store`.
         compiler_fence(Ordering::Release);
-        copying(from, to, raw, new, step)
+        copying(
+            (from, to),
+            (
+                |entry: &AtomicU64| entry.load(Ordering::Relaxed),
+                |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
+            ),
+            (raw, new, step),
+        )
     }
     #[inline]
     fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {

@@ -2,7 +2,6 @@
 //! nothing else in this crate knows which machine it runs on.
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
-use crate::sync::{AtomicU64, Ordering};
 use bitflags::bitflags;
 
 /// Entries in one table of any level (4 KiB of 8-byte entries).
@@ -297,40 +296,41 @@ pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
 }
 
-/// [`PhysMem::copy_run`] over entries in memory, by relaxed accesses; the caller has the barriers.
+/// [`PhysMem::copy_run`] over entries in memory, as `load` and `store` have it; the caller has the barriers.
 #[inline]
-pub fn copying(from: &[AtomicU64], to: &[AtomicU64], raw: u64, new: u64, step: u64) -> usize {
+pub fn copying<T>(
+    (from, to): (&[T], &[T]),
+    (load, store): (impl Fn(&T) -> u64, impl Fn(&T, u64)),
+    (mut raw, mut new, step): (u64, u64, u64),
+) -> usize {
     const AT_ONCE: usize = 4;
-    let (mut raw, mut new, mut done) = (raw, new, 0);
-    let put = |entry: &AtomicU64, value| entry.store(value, Ordering::Relaxed);
-    let change = raw != new;
+    let (mut done, change) = (0, raw != new);
     let at_once = from.chunks_exact(AT_ONCE).zip(to.chunks_exact(AT_ONCE));
     // Nearly all entries of a folio are alike: look at a few, then write them.
     for (from, to) in at_once {
-        let wanted = |i: usize| raw.wrapping_add(i as u64 * step);
-        let differs = |i: usize| from[i].load(Ordering::Relaxed) ^ wanted(i);
+        let differs = |i: usize| load(&from[i]) ^ raw.wrapping_add(i as u64 * step);
         if (0..AT_ONCE).fold(0, |all, i| all | differs(i)) != 0 {
             break;
         }
         for i in 0..AT_ONCE {
             let value = new.wrapping_add(i as u64 * step);
             if change {
-                put(&from[i], value);
+                store(&from[i], value);
             }
-            put(&to[i], value);
+            store(&to[i], value);
         }
         let past = AT_ONCE as u64 * step;
         (raw, new) = (raw.wrapping_add(past), new.wrapping_add(past));
         done += AT_ONCE;
     }
     for (from, to) in from[done..].iter().zip(&to[done..]) {
-        if from.load(Ordering::Relaxed) != raw {
+        if load(from) != raw {
             break;
         }
         if change {
-            put(from, new);
+            store(from, new);
         }
-        put(to, new);
+        store(to, new);
         (raw, new) = (raw.wrapping_add(step), new.wrapping_add(step));
         done += 1;
     }

@@ -406,7 +406,7 @@ fn mistakes_are_named_with_the_frames_state() {
     assert!(twice_to_the_zone.contains("free"), "{twice_to_the_zone}");
     let wrong = complaint(|w, pfn| w.give(pfn, 3));
     assert!(
-        wrong.contains("freed as Anon of order 3, has another order: Anon, order 4, 1 references"),
+        wrong.contains("freed as Anon of order 3, has another order: Anon, order 4, account 0x1"),
         "{wrong}"
     );
     let tail = complaint(|w, pfn| w.give(pfn + 1, 0));

@@ -4,16 +4,20 @@
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
 
+/// The most that is left, in frames: 2 MiB.
+const MOST: u64 = 512;
+
 /// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the most.
 fn reserve() -> u64 {
     let zones = mm().allocator().zones();
     let left: u64 = zones.iter().map(|zone| zone.marks().min).sum();
-    (left / 2).clamp(32, 512)
+    (left / 2).clamp(32, MOST)
 }
 
 /// `errno` when memory is too short for another object.
 pub fn check(errno: Errno) -> Result {
-    if mm().allocator().free_frames() < reserve() {
+    let free = mm().allocator().free_frames();
+    if free < MOST && free < reserve() {
         Err(errno)
     } else {
         Ok(())

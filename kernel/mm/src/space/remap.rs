@@ -20,6 +20,7 @@ struct Remap {
 
 impl Remap {
     /// The part of the old range that is not unmapped.
+    #[inline]
     fn kept(&self) -> VirtRange {
         VirtRange {
             start: self.old.start,
@@ -194,6 +195,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Unmaps what of the old range is longer than the new one.
+    #[inline]
     fn unmap_tail(
         &mut self,
         mm: &Mm<M>,
@@ -242,6 +244,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Whether the VMA in `slot` may have as many pages more as the request adds.
+    #[inline]
     fn check_growth(&self, mm: &Mm<M>, request: &Remap, slot: Slot) -> Result<(), Error> {
         let kept = if request.dont_unmap {
             0

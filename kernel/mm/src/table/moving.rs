@@ -14,6 +14,8 @@
 //! A table that several spaces share would be unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
 //! whole it stays shared, as nothing in it depends on where it hangs.
 
+mod piece;
+
 use super::walk::table_at;
 use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, zap_range};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
@@ -22,6 +24,7 @@ use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
+use piece::{Piece, piece};
 
 /// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All tables that are needed are made
 /// first, so it either fails with nothing changed or does everything. Tables of `from` that became empty go too.
@@ -59,39 +62,6 @@ pub fn move_range<M: Machine>(
 
 /// Entries on their way, where they are looked at by blocks; cleared once for a move, and only where it is needed.
 type Room = [u64; TABLE_ENTRIES];
-
-/// Entries of one table: `n` that are covered whole, or the part of one that ends at `end`.
-struct Piece {
-    at: VirtAddr,
-    n: usize,
-    end: VirtAddr,
-}
-
-/// The first piece of `part`, which lies in one table: as many entries as it covers whole, if `whole` ones are wanted.
-#[inline]
-fn piece(level: Level, part: VirtRange, whole: bool) -> Piece {
-    let (at, bytes) = (part.start, level.bytes());
-    let n = (part.end - at) >> level.shift();
-    if whole && n > 0 && at.is_aligned(bytes) {
-        let end = at + (n << level.shift());
-        return Piece {
-            at,
-            n: n as usize,
-            end,
-        };
-    }
-    let end = VirtAddr((at.0 | (bytes - 1)) + 1).min(part.end);
-    Piece { at, n: 0, end }
-}
-
-impl Piece {
-    fn range(&self) -> VirtRange {
-        VirtRange {
-            start: self.at,
-            end: self.end,
-        }
-    }
-}
 
 /// One move.
 struct Plan {
@@ -136,6 +106,22 @@ impl Plan {
         (table, level)
     }
 
+    /// The table that the entry for `at`, which is in `table`, goes to: often the same.
+    #[inline]
+    fn target_table<M: Machine>(
+        &self,
+        mm: &Mm<M>,
+        space: &PageTable,
+        (table, level): (Pfn, Level),
+        at: VirtAddr,
+    ) -> Option<Pfn> {
+        let to = self.target(at);
+        if (at.0 ^ to.0) >> level.shift() < TABLE_ENTRIES as u64 {
+            return Some(table);
+        }
+        table_at(mm, space, to, level)
+    }
+
     /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
     fn prepare<M: Machine>(
         &self,
@@ -151,8 +137,12 @@ impl Plan {
             left.start = piece.end;
             let index = level.index(piece.at);
             if piece.n > 0 {
-                self.clear_target(mm, space, level, &piece, gather);
-                if !entry::all_absent(mm, table, index, piece.n) {
+                self.clear_target(mm, space, (table, level), &piece, gather);
+                if !entry::all_absent(mm, table, index, piece.n)
+                    && self
+                        .target_table(mm, space, (table, level), piece.at)
+                        .is_none()
+                {
                     Cursor::new(mm, space, self.target(piece.at)).prepare(level)?;
                 }
                 continue;
@@ -174,13 +164,13 @@ impl Plan {
         &self,
         mm: &Mm<M>,
         space: &mut PageTable,
-        level: Level,
+        (table, level): (Pfn, Level),
         piece: &Piece,
         gather: &mut Gather<'_, M>,
     ) {
         let (start, end) = (self.target(piece.at), self.target(piece.end));
         if level > Level::Pte
-            && let Some(table) = table_at(mm, space, start, level)
+            && let Some(table) = self.target_table(mm, space, (table, level), piece.at)
             && !entry::all_absent(mm, table, level.index(start), piece.n)
         {
             let range = VirtRange { start, end };
@@ -254,7 +244,7 @@ impl Plan {
             let index = level.index(piece.at);
             if piece.n > 0 {
                 let to = self.target(piece.at);
-                let Some(target) = table_at(mm, space, to, level) else {
+                let Some(target) = self.target_table(mm, space, (table, level), piece.at) else {
                     debug_assert!(entry::all_absent(mm, table, index, piece.n));
                     continue;
                 };

@@ -10,6 +10,10 @@ impl<M: Machine> VmaTree<M> {
     /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for two more was reserved.
     pub fn relocate(&mut self, old: VirtRange, new: VirtRange) {
         if let Some(slot) = self.stays_in_order(old, new) {
+            if old.len() == new.len() {
+                // The sums stay what they are.
+                return self.store.change_in(slot, |vma| vma.move_to(new));
+            }
             let figures = &mut self.figures;
             return self.store.change_in(slot, |vma| {
                 figures.sub(vma);

@@ -217,8 +217,11 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 
     /// Flushes, then frees. The gather's last call.
+    #[inline]
     pub fn finish(&mut self) {
-        self.flush();
+        if self.start < self.end || !self.frames.is_empty() {
+            self.flush();
+        }
     }
 }
 

@@ -127,6 +127,7 @@ impl<M: Machine> Store<M> {
         Some(slot)
     }
     /// The same for an address that is not looked for again.
+    #[inline]
     pub fn look(&self, addr: VirtAddr) -> Option<Slot> {
         let last = self.last_found.get();
         let (leaf, at) = (self.leaves.try_get(last.leaf), last.at as usize);
@@ -159,6 +160,7 @@ impl<M: Machine> Store<M> {
         self.from(leaf[slot.at as usize].range.end)
     }
     /// The VMA before the one in `slot`.
+    #[inline]
     pub fn before(&self, slot: Slot) -> Option<Slot> {
         if slot.at > 0 {
             return Some(Slot {

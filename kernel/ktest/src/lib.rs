@@ -30,6 +30,7 @@ pub mod pairwise;
 mod plan;
 mod registry;
 mod run;
+pub mod settings;
 
 pub use context::{Context, Failure, Outcome};
 pub use plan::Plan;

@@ -8,7 +8,7 @@ use crate::ktap::Parser;
 use crate::qemu::Machine;
 use crate::report::Outcome;
 use anyhow::Result;
-use ktest::pairwise;
+use ktest::settings;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -36,40 +36,9 @@ const SETTINGS: &[Setting] = &[
 /// For machines whose page tables have contiguous blocks.
 const CONTPTE_OFF: Setting = ("contpte_off", "contpte=off thp_anon=16K-2M:always", "");
 
-/// Which switches are tried in pairs, and their settings. Some of the account's are boot-only words of one of its schemes, so
-/// they stand together.
-const SWITCHES: &[&[&str]] = &[
-    &[
-        "account=unified",
-        "account=digits",
-        "account=digits subids=lookup writer=shared seq=cmpxchg",
-        "account=two-slot",
-        "account=total",
-    ],
-    &["fork=per-pte", "fork=batch", "fork=share"],
-    &["zap=per-pte", "zap=batch"],
-    &["cow=page", "cow=around"],
-    &["reuse=page", "reuse=around"],
-    &["contpte=on", "contpte=off"],
-];
-
-/// What depends on them.
+/// What depends on the switches that are tried in pairs.
 const SHARING: &str =
     "cow_* folio_* thp_* areas_* replay_* remap_* pagemap_* kpage_* soft_dirty_* owner_*";
-
-/// The command lines of a set in which each two settings meet. Without contiguous blocks their switch, the last, does nothing.
-fn pairs(arch: Arch) -> Vec<String> {
-    let switches = match arch {
-        Arch::X86_64 => &SWITCHES[..SWITCHES.len() - 1],
-        Arch::Aarch64 => SWITCHES,
-    };
-    let sizes: Vec<usize> = switches.iter().map(|settings| settings.len()).collect();
-    let line = |row: Vec<usize>| {
-        let words: Vec<&str> = row.iter().zip(switches).map(|(&n, s)| s[n]).collect();
-        format!("{} thp_anon=16K-2M:always", words.join(" "))
-    };
-    pairwise::rows(&sizes).into_iter().map(line).collect()
-}
 
 /// Runs what one architecture is to be tried with; a setting is one test.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
@@ -82,9 +51,10 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
         let (_, words, tests) = *setting;
         job.case(name, || suite(arch, built, words, tests));
     }
-    for (n, words) in pairs(arch).iter().enumerate() {
+    for (n, words) in settings::lines(more.is_some()).iter().enumerate() {
         let name = format!("user.{arch}.settings.pairs_{n:02}");
-        job.case(name, || suite(arch, built, words, SHARING));
+        let words = format!("{words} thp_anon=16K-2M:always");
+        job.case(name, || suite(arch, built, &words, SHARING));
     }
 }
 
@@ -110,21 +80,4 @@ fn suite(arch: Arch, built: &Built, words: &str, tests: &str) -> Result<Outcome>
         failed.join("\n"),
         if failed.is_empty() { &boot.text } else { "" }
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_lines_with_every_setting() {
-        for arch in Arch::ALL {
-            let lines = pairs(arch);
-            assert!((15..20).contains(&lines.len()), "{lines:#?}");
-            let meet = |a: &str, b: &str| lines.iter().any(|l| l.contains(a) && l.contains(b));
-            assert!(meet("account=two-slot", "fork=share"));
-            assert!(meet("subids=lookup", "reuse=page"));
-            assert_eq!(meet("contpte=off", "zap=per-pte"), arch == Arch::Aarch64);
-        }
-    }
 }

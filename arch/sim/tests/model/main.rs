@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod play;
 mod steps;
 mod verbs;
 
@@ -14,14 +15,11 @@ use mm::fault::Resolution;
 use mm::object::Object;
 use mm::space::{Advice, Collapse, Error, Place};
 use mm::switch::Switch;
-use mm::thp::controls::SizeEnabled;
 use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::{Prot, VmaFlags};
-use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use steps::{LARGE, MIDDLE, SMALL, Shape, Step, What, begin, sizes, step};
+use steps::{Shape, Step, What};
 
 /// What the model knows of one page of a process.
 #[derive(Clone, Copy)]
@@ -46,6 +44,8 @@ struct Model {
 struct Bench<F: PteFormat> {
     world: World<F>,
     shape: Shape,
+    /// Switches that stay as they are.
+    fixed: Vec<Switch>,
     processes: Vec<Option<(Process<F>, Model)>>,
     objects: Vec<Arc<Object<Sim<F>>>>,
     /// One byte per page; its length is the object's.
@@ -53,8 +53,11 @@ struct Bench<F: PteFormat> {
 }
 
 impl<F: PteFormat> Bench<F> {
-    fn new(options: Options, shape: Shape) -> Self {
+    /// `words`: switches, as on the kernel's command line.
+    fn new(options: Options, shape: Shape, words: &str) -> Self {
         let world = World::<F>::new(options);
+        let fixed = words.split(' ').filter(|word| !word.is_empty());
+        let fixed = fixed.map(|word| play::set(&world, word)).collect();
         let first = (world.process(), Model::default());
         let objects: Vec<_> = (0..2).map(|_| Object::new(&world.mm)).collect();
         let len = 4 * shape.unit * PAGE_SIZE;
@@ -62,6 +65,7 @@ impl<F: PteFormat> Bench<F> {
         Bench {
             world,
             shape,
+            fixed,
             processes: vec![Some(first), None, None],
             objects,
             contents: vec![vec![0; 4]; 2],
@@ -192,9 +196,12 @@ impl<F: PteFormat> Bench<F> {
                     process.split_range(VirtRange::new(self.start(at), self.start(at + len)));
                 }
             }
-            Step::Contpte(on) => self.world.mm.switches().set_contpte(on),
-            Step::Sizes(orders) => set_sizes(&self.world, orders),
-            Step::Level(level) => self.world.mm.switches().set(Switch::Move, level),
+            Step::Sizes(orders) => play::set_sizes(&self.world, orders),
+            Step::Turn(switch, number) => {
+                if !self.fixed.contains(&switch) {
+                    self.world.mm.switches().set(switch, number);
+                }
+            }
         }
         let spaces: Vec<&Space<F>> = self.processes.iter().flatten().map(|(p, _)| &**p).collect();
         self.world
@@ -269,116 +276,4 @@ impl<F: PteFormat> Bench<F> {
             }
         }
     }
-}
-
-/// Folios may have the orders of which the bit is set.
-fn set_sizes<F: PteFormat>(world: &World<F>, orders: u32) {
-    world.mm.thp().controls.change(|settings| {
-        for (order, size) in settings.sizes.iter_mut().enumerate() {
-            *size = if orders & 1 << order != 0 {
-                SizeEnabled::Always
-            } else {
-                SizeEnabled::Never
-            };
-        }
-    });
-}
-
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(0x51),
-        ..ProptestConfig::default()
-    }
-}
-
-/// What the machine and the memory manager are like in one case.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    seed: u64,
-    asids: usize,
-    hardware_ad: bool,
-    contpte: bool,
-    sizes: u32,
-}
-
-fn case() -> impl Strategy<Value = Case> {
-    let asids = prop_oneof![Just(1), Just(3), Just(64)];
-    let contpte = prop::bool::weighted(0.8);
-    (any::<u64>(), asids, any::<bool>(), contpte, sizes()).prop_map(
-        |(seed, asids, hardware_ad, contpte, sizes)| Case {
-            seed,
-            asids,
-            hardware_ad,
-            contpte,
-            sizes,
-        },
-    )
-}
-
-fn play<F: PteFormat>(
-    shape: Shape,
-    frames: usize,
-    case: Case,
-    (first, steps): &(Option<Step>, Vec<Step>),
-) {
-    let options = Options {
-        frames,
-        asids: case.asids,
-        hardware_ad: case.hardware_ad,
-        seed: case.seed,
-        ..Options::default()
-    };
-    let mut bench = Bench::<F>::new(options, shape);
-    bench.world.mm.switches().set_contpte(case.contpte);
-    set_sizes(&bench.world, case.sizes);
-    let tables = bench.world.mm.counts().page_tables;
-    first.iter().chain(steps).for_each(|step| bench.run(step));
-    let Bench {
-        world,
-        processes,
-        objects,
-        ..
-    } = bench;
-    drop(processes);
-    drop(objects);
-    let counts = world.mm.counts();
-    // The idle root and the zero page are all that is left.
-    assert_eq!(
-        (
-            counts.anon,
-            counts.object,
-            counts.page_tables,
-            counts.kernel
-        ),
-        (0, 0, tables - 1, 1)
-    );
-    world.check(&[], &[]);
-}
-
-/// A test for each shape and format: cases, frames, steps.
-macro_rules! play {
-    ($($name:ident: $shape:ident, $cases:literal, $frames:literal, $steps:literal;)*) => {$(
-        mod $name {
-            use super::*;
-            proptest! {
-                #![proptest_config(config($cases))]
-                #[test]
-                fn x86_64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
-                    play::<arch_x86_64::pte::Format>($shape, $frames, case, &steps);
-                }
-                #[test]
-                fn aarch64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
-                    play::<arch_aarch64::pte::Format>($shape, $frames, case, &steps);
-                }
-            }
-        }
-    )*};
-}
-
-play! {
-    small: SMALL, 200, 512, 160;
-    middle: MIDDLE, 150, 4096, 160;
-    large: LARGE, 40, 16384, 120;
 }

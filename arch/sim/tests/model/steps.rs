@@ -2,6 +2,7 @@
 
 use crate::common::RW;
 use mm::space::Advice;
+use mm::switch::Switch;
 use mm::vma::Prot;
 use proptest::prelude::*;
 
@@ -73,12 +74,10 @@ pub enum Step {
     Collapse(u8, u64, bool),
     SplitDeferred(u8),
     Split(u8, u64, u64),
-    /// The switch `contpte`.
-    Contpte(bool),
     /// The sizes that folios may have, one bit for each order.
     Sizes(u32),
-    /// The largest entries that a move takes whole, by number.
-    Level(u32),
+    /// A switch to one of its words, by number.
+    Turn(Switch, u32),
 }
 
 fn prot() -> impl Strategy<Value = Prot> {
@@ -104,6 +103,13 @@ fn advice() -> impl Strategy<Value = Advice> {
         PopulateRead,
         PopulateWrite,
     ])
+}
+
+/// Any switch that may be turned while memory is in use, to any of its words.
+fn turn() -> impl Strategy<Value = Step> {
+    let switches: Vec<Switch> = Switch::all().filter(|switch| !switch.boot()).collect();
+    (prop::sample::select(switches), any::<u32>())
+        .prop_map(|(switch, n)| Step::Turn(switch, n % switch.words().len() as u32))
 }
 
 /// Where a verb begins: anywhere, or where a folio could.
@@ -157,9 +163,8 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         2 => p.clone().prop_map(Step::SplitDeferred),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
         3 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
-        1 => any::<bool>().prop_map(Step::Contpte),
         1 => sizes().prop_map(Step::Sizes),
-        1 => (0..3u32).prop_map(Step::Level),
+        2 => turn(),
         1 => (o.clone(), 0..=OBJECT_PAGES).prop_map(|(o, n)| Step::Truncate(o, n)),
         2 => (o.clone(), 0..OBJECT_PAGES, 1..255u8).prop_map(|(o, n, b)| Step::Write(o, n, b)),
         1 => (o, 0..OBJECT_PAGES).prop_map(|(o, n)| Step::Punch(o, n)),

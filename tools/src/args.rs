@@ -1,5 +1,6 @@
 //! The command line of `run.sh`.
 use crate::arch::Arch;
+use crate::qemu::Firmware;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -33,6 +34,8 @@ pub enum Command {
     Proof(ProofArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
+    /// Writes an image to start from: an ISO for CD and USB stick
+    Image(ImageArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor,
 }
@@ -107,6 +110,39 @@ pub struct BenchArgs {
     pub no_install: bool,
 }
 
+/// Options of `image`.
+#[derive(Args, Debug, Clone)]
+pub struct ImageArgs {
+    /// iso: one hybrid image for BIOS and UEFI PCs and 64-bit Arm with UEFI
+    #[arg(value_enum, hide_possible_values = true, value_name = "iso")]
+    pub medium: Medium,
+    /// Where it goes
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Machines that it can start
+    #[arg(
+        long,
+        value_enum,
+        default_value = "all",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64|all"
+    )]
+    pub arch: Arches,
+    /// Words for the kernel's command line
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Option<String>,
+    /// Print the commands that would install what is missing; do not run them
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+/// What an image is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Medium {
+    /// CD or USB stick.
+    Iso,
+}
+
 /// Options of `proof`.
 #[derive(Args, Debug, Clone)]
 pub struct ProofArgs {
@@ -174,6 +210,15 @@ impl Arches {
     }
 }
 
+/// What loads the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BootWay {
+    /// QEMU.
+    Direct,
+    /// Limine, from a disk.
+    Limine,
+}
+
 /// Where a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
@@ -200,6 +245,23 @@ pub struct RunArgs {
     /// QEMU machine: q35 or microvm for x86_64, virt for aarch64; QEMU's options may follow ("virt,gic-version=3")
     #[arg(long, value_name = "q35|microvm|virt")]
     pub machine: Option<String>,
+    /// What loads the kernel: QEMU itself, or Limine from a disk, as on a PC
+    #[arg(
+        long,
+        value_enum,
+        default_value = "direct",
+        hide_possible_values = true,
+        value_name = "direct|limine"
+    )]
+    pub boot: BootWay,
+    /// What starts Limine; bios is for x86_64 only
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "bios|uefi"
+    )]
+    pub firmware: Option<Firmware>,
     /// Guest memory
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     pub mem: String,

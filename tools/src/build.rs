@@ -12,6 +12,8 @@ use std::process::Command;
 pub struct Built {
     /// What QEMU's `-kernel` gets: kernel, symbols and default initramfs in one.
     pub image: PathBuf,
+    /// The same as one ELF file, which Limine loads.
+    pub limine: PathBuf,
     /// The kernel with debug information, for gdb.
     pub elf: PathBuf,
 }
@@ -33,18 +35,19 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
     let archive = initramfs::default_archive(&programs)?;
     let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
     let payload = image::payload(&symbols::table(&bytes)?, &archive);
-    let file = image::compose(arch, &bytes, &payload)?;
 
     let folder = workspace::images(arch);
     fs::create_dir_all(&folder)?;
     let suffix = if debug { "-debug" } else { "" };
-    let image = folder.join(match arch {
-        Arch::X86_64 => format!("quire{suffix}.elf"),
-        Arch::Aarch64 => format!("Image{suffix}"),
-    });
-    replace(&image, &file)?;
+    let limine = folder.join(format!("quire{suffix}.elf"));
+    replace(&limine, &image::one_elf(&bytes, &payload)?)?;
+    let image = match arch {
+        Arch::X86_64 => limine.clone(),
+        Arch::Aarch64 => folder.join(format!("Image{suffix}")),
+    };
+    replace(&image, &image::direct(arch, &bytes, &payload)?)?;
     replace(&folder.join("initramfs.cpio"), &archive)?;
-    Ok(Built { image, elf })
+    Ok(Built { image, limine, elf })
 }
 
 /// Builds the user programs of one architecture.
@@ -89,6 +92,7 @@ fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
         "mm",
         "vfs-parts",
         "ktest",
+        "arch-boot",
         "arch-x86_64",
         "arch-aarch64",
         "userland",

@@ -1,7 +1,7 @@
 //! `./run.sh doctor`: what is here, what is not, and the one command that gets it.
 use crate::arch::Arch;
 use crate::install::{self, GOOD_QEMU, OLDEST_QEMU};
-use crate::workspace;
+use crate::{firmware, limine, packages, workspace};
 use anyhow::Result;
 use std::process::Command;
 
@@ -21,6 +21,7 @@ pub fn doctor() -> Result<u8> {
     findings.extend(targets());
     findings.extend(Arch::ALL.map(qemu));
     findings.push(firmware());
+    findings.extend(disks());
     findings.push(debugger());
     findings.extend(optional());
     let mut status = 0;
@@ -132,6 +133,31 @@ fn firmware() -> Finding {
         };
         Finding::Bad(format!("QEMU's firmware: {}", missing.join(", ")), how)
     }
+}
+
+/// What `--boot limine` and `image iso` need.
+fn disks() -> Vec<Finding> {
+    let mut findings = vec![match limine::find() {
+        Some(folder) => Finding::Good(format!("Limine in {}", folder.display())),
+        None => Finding::Nice(
+            "no Limine: --boot limine and image iso download it".to_owned(),
+            "or name a folder that has it in LIMINE_DIR".to_owned(),
+        ),
+    }];
+    let uefi = |arch| (firmware::package(arch), firmware::find(arch).is_some());
+    let packages = [
+        (&packages::XORRISO, packages::has_xorriso()),
+        uefi(Arch::X86_64),
+        uefi(Arch::Aarch64),
+    ];
+    findings.extend(packages.map(|(package, there)| match there {
+        true => Finding::Good(package.what.to_owned()),
+        false => Finding::Nice(
+            format!("no {}: --boot limine may need it", package.what),
+            package.how(),
+        ),
+    }));
+    findings
 }
 
 fn debugger() -> Finding {

@@ -1,13 +1,14 @@
 //! A machine that runs: its console, its time limit and how it ends.
 use crate::arch::Arch;
-use crate::qemu::{Console, Machine};
+use crate::qemu::{Console, Files, Firmware, Loader, Machine};
+use crate::workspace::Temporary;
+use crate::{firmware, iso};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct Guest {
     arch: Arch,
     pid: Pid,
     status: PathBuf,
+    /// Kept for QEMU.
+    _disk: Option<Temporary>,
     events: Receiver<Raw>,
     keys: Option<ChildStdin>,
     errors: Option<std::thread::JoinHandle<String>>,
@@ -68,15 +71,21 @@ impl Guest {
     /// Starts a machine. With pipes, its console arrives as events, and QEMU's own words are kept for [`Guest::errors`]
     /// when `quiet`.
     pub fn start(machine: &Machine, console: Console, quiet: bool) -> Result<Guest> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let status =
-            std::env::temp_dir().join(format!("quire-{}-{number}.status", std::process::id()));
-        let path = status
-            .to_str()
-            .context("the folder for temporary files has a name that is not text")?;
+        let status = Temporary::name("status").path().to_owned();
+        let disk = disk(machine)?;
+        let files = Files {
+            status: status
+                .to_str()
+                .context("the folder for temporary files has a name that is not text")?
+                .to_owned(),
+            disk: disk.as_ref().map(|disk| disk.path().to_owned()),
+            uefi: match machine.loader {
+                Loader::Limine(Firmware::Uefi) => Some(firmware::get(machine.arch)?),
+                _ => None,
+            },
+        };
         let mut command = Command::new(machine.arch.qemu());
-        command.args(machine.arguments(console, path));
+        command.args(machine.arguments(console, &files));
         if console == Console::Pipes {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
         }
@@ -107,6 +116,7 @@ impl Guest {
             arch: machine.arch,
             pid,
             status,
+            _disk: disk,
             events,
             keys,
             errors,
@@ -203,6 +213,22 @@ impl Drop for Guest {
         // An aarch64 guest never makes one.
         let _ = fs::remove_file(&self.status);
     }
+}
+
+/// The disk that a machine with a loader of its own boots from.
+fn disk(machine: &Machine) -> Result<Option<Temporary>> {
+    if machine.loader == Loader::Direct {
+        return Ok(None);
+    }
+    let disk = Temporary::name("iso");
+    let content = iso::Content {
+        kernels: &[(machine.arch, machine.image.clone())],
+        initramfs: machine.initramfs.as_deref(),
+        command_line: &machine.command_line,
+        timeout: 0,
+    };
+    iso::write(disk.path(), &content)?;
+    Ok(Some(disk))
 }
 
 /// Passes the console on until it closes, then waits for QEMU.

@@ -2,8 +2,8 @@
 //!
 //! The payload starts at the linker script's `__payload`: `"QUIREPAY"`, then little-endian u64s: version 1, symbols
 //! offset and length, initramfs offset and length, total length; offsets count from the payload's first byte.
-//! x86_64 stays an ELF with its PVH note and gets one more `PT_LOAD`; aarch64 becomes a flat Image
-//! (<https://docs.kernel.org/arch/arm64/booting.html>) whose `image_size` covers the payload.
+//! As an ELF the kernel gets one more `PT_LOAD` and keeps its PVH note: PVH and Limine load it. As a flat Image
+//! (<https://docs.kernel.org/arch/arm64/booting.html>), aarch64 only, its `image_size` covers the payload.
 use crate::arch::Arch;
 use anyhow::{Context, Result, bail, ensure};
 use object::elf::{FileHeader64, PF_R, PF_W, PT_LOAD, PT_NOTE, ProgramHeader64};
@@ -15,6 +15,8 @@ type Segment = ProgramHeader64<LE>;
 
 const PAGE: u64 = 4096;
 const HEADER_BYTES: u64 = 64;
+/// The boundary that the kernel must be loaded at.
+const IMAGE_ALIGN: u64 = 2 << 20;
 
 /// Header, symbols and archive in one piece, a whole number of pages.
 pub fn payload(symbols: &[u8], archive: &[u8]) -> Vec<u8> {
@@ -39,16 +41,20 @@ pub fn payload(symbols: &[u8], archive: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bootable file for `arch` from the linked kernel and its payload.
-pub fn compose(arch: Arch, elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+/// What QEMU's `-kernel` takes, from the linked kernel and its payload.
+pub fn direct(arch: Arch, elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+    match arch {
+        Arch::X86_64 => one_elf(elf, payload),
+        Arch::Aarch64 => flat(elf, payload),
+    }
+}
+
+fn parse(elf: &[u8]) -> Result<(&Header, &[Segment])> {
     let header = Header::parse(elf).context("the kernel is not a 64-bit ELF file")?;
     let segments = header
         .program_headers(LE, elf)
         .context("the kernel has no program headers")?;
-    match arch {
-        Arch::X86_64 => pvh_elf(elf, header, segments, payload),
-        Arch::Aarch64 => flat(elf, segments, payload),
-    }
+    Ok((header, segments))
 }
 
 fn loads(segments: &[Segment]) -> impl Iterator<Item = &Segment> {
@@ -74,7 +80,8 @@ fn content<'a>(elf: &'a [u8], segment: &Segment) -> Result<&'a [u8]> {
 }
 
 /// The ELF again with only what is loaded, the note, and the payload as one more segment.
-fn pvh_elf(elf: &[u8], header: &Header, segments: &[Segment], payload: &[u8]) -> Result<Vec<u8>> {
+pub fn one_elf(elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+    let (header, segments) = parse(elf)?;
     let (physical, virtual_) = end(segments)?;
     let mut file = vec![0; PAGE as usize];
     let mut placed = Vec::new();
@@ -82,7 +89,9 @@ fn pvh_elf(elf: &[u8], header: &Header, segments: &[Segment], payload: &[u8]) ->
         let mut segment = *segment;
         let bytes = content(elf, &segment)?;
         segment.p_offset = U64::new(LE, file.len() as u64);
-        segment.p_align = U64::new(LE, PAGE);
+        // Limine puts the image on the largest boundary that a segment asks for.
+        let first = placed.is_empty();
+        segment.p_align = U64::new(LE, if first { IMAGE_ALIGN } else { PAGE });
         file.extend(bytes);
         file.resize(file.len().next_multiple_of(PAGE as usize), 0);
         placed.push(segment);
@@ -127,7 +136,8 @@ fn pvh_elf(elf: &[u8], header: &Header, segments: &[Segment], payload: &[u8]) ->
 }
 
 /// The memory image from the first loaded byte on, bss included as zeros, and the payload behind it.
-fn flat(elf: &[u8], segments: &[Segment], payload: &[u8]) -> Result<Vec<u8>> {
+fn flat(elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
+    let (_, segments) = parse(elf)?;
     let start = loads(segments)
         .map(|segment| segment.p_paddr(LE))
         .min()
@@ -193,7 +203,7 @@ mod tests {
     #[test]
     fn x86_64_gets_one_more_segment() {
         let payload = payload(b"symbols", b"archive");
-        let file = compose(Arch::X86_64, &kernel(), &payload).unwrap();
+        let file = direct(Arch::X86_64, &kernel(), &payload).unwrap();
         let header = Header::parse(&*file).unwrap();
         let segments = header.program_headers(LE, &*file).unwrap();
         assert_eq!(segments.len(), 4);
@@ -210,7 +220,7 @@ mod tests {
     #[test]
     fn aarch64_is_flat() {
         let payload = payload(b"symbols", b"archive");
-        let file = compose(Arch::Aarch64, &kernel(), &payload).unwrap();
+        let file = direct(Arch::Aarch64, &kernel(), &payload).unwrap();
         assert_eq!(file.len(), 0x3000 + payload.len());
         assert_eq!(file[16..24], (file.len() as u64).to_le_bytes());
         assert_eq!(file[0x1000..0x1005], [1, 2, 3, 4, 0]);
@@ -234,6 +244,6 @@ mod tests {
 
     #[test]
     fn not_a_kernel() {
-        assert!(compose(Arch::X86_64, b"#!/bin/sh", &[]).is_err());
+        assert!(direct(Arch::X86_64, b"#!/bin/sh", &[]).is_err());
     }
 }

@@ -11,7 +11,7 @@ pub const OLDEST_QEMU: u32 = 7;
 pub const GOOD_QEMU: u32 = 9;
 
 /// The package managers that this program can speak to, by their command.
-const MANAGERS: [&str; 5] = ["apt-get", "dnf", "pacman", "apk", "brew"];
+pub const MANAGERS: [&str; 5] = ["apt-get", "dnf", "pacman", "apk", "brew"];
 
 /// Makes sure that the emulators are there; installs them, or only says how.
 pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
@@ -57,26 +57,37 @@ fn coq_number(text: &str) -> Option<String> {
 
 /// The commands that install Coq; none where the package manager has no such package.
 fn coq_commands(manager: &str) -> Vec<Vec<String>> {
+    match manager {
+        "apt-get" | "dnf" | "pacman" | "brew" => commands_for(manager, &["coq"]),
+        _ => Vec::new(),
+    }
+}
+
+/// The commands that install `packages`, with sudo when that is needed.
+pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
     let lines: &[&str] = match manager {
         "apt-get" => &[
             "apt-get update",
-            "apt-get install -y --no-install-recommends coq",
+            "apt-get install -y --no-install-recommends",
         ],
-        "dnf" => &["dnf install -y coq"],
-        "pacman" => &["pacman -S --needed --noconfirm coq"],
-        "brew" => &["brew install coq"],
-        _ => &[],
+        "dnf" => &["dnf install -y"],
+        "pacman" => &["pacman -S --needed --noconfirm"],
+        "apk" => &["apk add"],
+        _ => &["brew install"],
     };
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
-    let commands = lines.iter().map(words);
+    let mut commands: Vec<Vec<String>> = lines.iter().map(words).collect();
+    if let Some(install) = commands.last_mut() {
+        install.extend(packages.iter().map(|&name| name.to_owned()));
+    }
     match manager {
-        "brew" => commands.collect(),
-        _ => commands.map(as_root).collect(),
+        "brew" => commands,
+        _ => commands.into_iter().map(as_root).collect(),
     }
 }
 
 /// Prints the commands and, unless `no_install`, runs them.
-fn run(what: &str, commands: &[Vec<String>], no_install: bool) -> Result<()> {
+pub fn run(what: &str, commands: &[Vec<String>], no_install: bool) -> Result<()> {
     for command in commands {
         eprintln!("run.sh: {}", command.join(" "));
         if no_install {
@@ -117,15 +128,17 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 /// This system's package manager.
 pub fn manager() -> Option<&'static str> {
-    let there = |name: &&str| {
-        Command::new(name)
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok()
-    };
-    MANAGERS.iter().copied().find(|name| there(name))
+    MANAGERS.iter().copied().find(|name| starts(name))
+}
+
+/// Whether a program is here; asks it for its version.
+pub fn starts(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
 }
 
 /// The commands that install the emulators, with sudo when that is needed.

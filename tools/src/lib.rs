@@ -7,12 +7,17 @@ pub mod args;
 pub mod bench;
 pub mod build;
 pub mod doctor;
+pub mod firmware;
 pub mod gdb;
 pub mod guest;
 pub mod image;
 pub mod initramfs;
 pub mod install;
+pub mod iso;
 pub mod ktap;
+pub mod limine;
+pub mod media;
+pub mod packages;
 pub mod profile;
 pub mod progress;
 pub mod proof;
@@ -46,6 +51,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),
+        Some(Command::Image(args)) => media::image(&args),
         Some(Command::Doctor) => doctor::doctor(),
     }
 }

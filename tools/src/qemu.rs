@@ -1,8 +1,10 @@
 //! QEMU's command line for one run.
 use crate::UsageError;
 use crate::arch::Arch;
+use crate::firmware::Uefi;
+use clap::ValueEnum;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the guest's console goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,36 @@ pub enum Console {
     Terminal,
     /// Pipes: what comes in is the guest's, byte for byte.
     Pipes,
+}
+
+/// What loads the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Loader {
+    /// QEMU itself: PVH, or an arm64 Image.
+    #[default]
+    Direct,
+    /// Limine, started by this firmware from a disk.
+    Limine(Firmware),
+}
+
+/// What a machine starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Firmware {
+    /// The PC's.
+    Bios,
+    /// UEFI.
+    Uefi,
+}
+
+/// What is only made when a machine starts.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Where an x86_64 guest leaves its exit status.
+    pub status: String,
+    /// The disk that Limine is on.
+    pub disk: Option<PathBuf>,
+    /// UEFI's flash images.
+    pub uefi: Option<Uefi>,
 }
 
 /// One machine to start.
@@ -22,7 +54,9 @@ pub struct Machine {
     pub machine: Option<String>,
     /// `-m`.
     pub mem: String,
-    /// The bootable file.
+    /// What loads the kernel.
+    pub loader: Loader,
+    /// The bootable file: an arm64 Image for the direct way, else an ELF file.
     pub image: PathBuf,
     /// `-initrd`.
     pub initramfs: Option<PathBuf>,
@@ -43,6 +77,7 @@ impl Machine {
             arch,
             machine: None,
             mem: "1G".to_owned(),
+            loader: Loader::Direct,
             image,
             initramfs: None,
             command_line: String::new(),
@@ -52,8 +87,8 @@ impl Machine {
         }
     }
 
-    /// Arguments for the emulator. `status` is where an x86_64 guest leaves its exit status.
-    pub fn arguments(&self, console: Console, status: &str) -> Vec<OsString> {
+    /// Arguments for the emulator.
+    pub fn arguments(&self, console: Console, files: &Files) -> Vec<OsString> {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
         add(&[
@@ -88,7 +123,7 @@ impl Machine {
             // The exit device carries seven bits, so the whole status goes through the debug console first.
             Arch::X86_64 => add(&[
                 "-chardev",
-                &format!("file,id=status,path={status}"),
+                &format!("file,id=status,path={}", files.status),
                 "-device",
                 "isa-debugcon,iobase=0xe9,chardev=status",
                 "-device",
@@ -109,7 +144,17 @@ impl Machine {
         if let Some(port) = self.gdb {
             add(&["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
         }
-        add(&["-kernel"]);
+        match &files.disk {
+            Some(disk) => self.add_disk(disk, files.uefi.as_ref(), &mut args),
+            None => self.add_kernel(&mut args),
+        }
+        args.extend(self.extra.iter().map(OsString::from));
+        args
+    }
+
+    /// The direct way.
+    fn add_kernel(&self, args: &mut Vec<OsString>) {
+        args.push("-kernel".into());
         args.push(self.image.clone().into());
         if let Some(initramfs) = &self.initramfs {
             args.push("-initrd".into());
@@ -118,8 +163,31 @@ impl Machine {
         if !self.command_line.is_empty() {
             args.extend(["-append".into(), OsString::from(&self.command_line)]);
         }
-        args.extend(self.extra.iter().map(OsString::from));
-        args
+    }
+
+    /// A disk with all of that, a screen, and the firmware's flash (nothing is kept that it writes there).
+    fn add_disk(&self, disk: &Path, uefi: Option<&Uefi>, args: &mut Vec<OsString>) {
+        let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
+        if let Some(uefi) = uefi {
+            let (code, variables) = (uefi.code.display(), uefi.variables.display());
+            add(&[
+                "-drive",
+                &format!("if=pflash,unit=0,format=raw,readonly=on,file={code}"),
+            ]);
+            add(&[
+                "-drive",
+                &format!("if=pflash,unit=1,format=raw,snapshot=on,file={variables}"),
+            ]);
+        }
+        let drive = format!(
+            "if=none,id=boot,format=raw,readonly=on,file={}",
+            disk.display()
+        );
+        add(&["-drive", &drive]);
+        match self.arch {
+            Arch::X86_64 => add(&["-device", "ide-cd,drive=boot", "-device", "VGA"]),
+            Arch::Aarch64 => add(&["-device", "virtio-blk-pci,drive=boot", "-device", "ramfb"]),
+        }
     }
 
     fn machine_option(&self) -> String {
@@ -157,7 +225,16 @@ mod tests {
     use super::*;
 
     fn line(machine: &Machine, console: Console) -> String {
-        let arguments = machine.arguments(console, "/t/status");
+        let limine = machine.loader != Loader::Direct;
+        let files = Files {
+            status: "/t/status".to_owned(),
+            disk: limine.then(|| "/t/disk".into()),
+            uefi: (machine.loader == Loader::Limine(Firmware::Uefi)).then(|| Uefi {
+                code: "/t/code".into(),
+                variables: "/t/vars".into(),
+            }),
+        };
+        let arguments = machine.arguments(console, &files);
         arguments
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
@@ -197,6 +274,28 @@ mod tests {
         assert!(
             arm.contains("-semihosting-config") && !arm.contains("isa-"),
             "{arm}"
+        );
+    }
+
+    #[test]
+    fn disks() {
+        let mut machine = Machine::new(Arch::X86_64, "quire.elf".into());
+        machine.loader = Loader::Limine(Firmware::Bios);
+        machine.command_line = "quiet".to_owned();
+        let bios = line(&machine, Console::Pipes);
+        assert!(
+            bios.contains("file=/t/disk") && !bios.contains("pflash"),
+            "{bios}"
+        );
+        assert!(
+            !bios.contains("-kernel") && !bios.contains("-append"),
+            "{bios}"
+        );
+        machine.loader = Loader::Limine(Firmware::Uefi);
+        let uefi = line(&machine, Console::Pipes);
+        assert!(
+            uefi.contains("unit=1,format=raw,snapshot=on,file=/t/vars"),
+            "{uefi}"
         );
     }
 

@@ -1,8 +1,9 @@
 //! `./run.sh run`: the guest's console on standard output, the tool's words on standard error.
-use crate::args::RunArgs;
+use crate::arch::Arch;
+use crate::args::{BootWay, RunArgs};
 use crate::guest::{End, Event, Guest};
-use crate::qemu::{self, Console, Machine};
-use crate::{UsageError, build, gdb, install, workspace};
+use crate::qemu::{self, Console, Firmware, Loader, Machine};
+use crate::{UsageError, build, firmware, gdb, install, packages, workspace};
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -21,8 +22,17 @@ const END_OF_INPUT: u8 = 4;
 pub fn run(args: &RunArgs) -> Result<u8> {
     let mut machine = machine(args)?;
     install::ensure_qemu(&[args.arch], args.no_install)?;
+    if let Loader::Limine(firmware) = machine.loader {
+        packages::ensure_xorriso(args.no_install)?;
+        if firmware == Firmware::Uefi {
+            firmware::ensure(args.arch, args.no_install)?;
+        }
+    }
     let built = build::build(args.arch, args.debug)?;
-    machine.image = built.image;
+    machine.image = match machine.loader {
+        Loader::Direct => built.image,
+        Loader::Limine(_) => built.limine,
+    };
     if args.gdb {
         let port = gdb::free_port()?;
         machine.gdb = Some(port);
@@ -59,6 +69,7 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         qemu::check_machine(args.arch, name)?;
     }
     let mut machine = Machine::new(args.arch, Default::default());
+    machine.loader = loader(args)?;
     if let Some(path) = &args.initramfs {
         let path = workspace::user_path(path);
         // Opening tells what QEMU would otherwise say less clearly.
@@ -84,6 +95,24 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     machine.icount = args.icount;
     machine.extra.clone_from(&args.qemu);
     Ok(machine)
+}
+
+/// What loads the kernel: BIOS on a PC and UEFI elsewhere when Limine is asked for without more.
+fn loader(args: &RunArgs) -> Result<Loader, UsageError> {
+    let usual = match args.arch {
+        Arch::X86_64 => Firmware::Bios,
+        Arch::Aarch64 => Firmware::Uefi,
+    };
+    match (args.boot, args.firmware) {
+        (BootWay::Direct, None) => Ok(Loader::Direct),
+        (BootWay::Direct, Some(_)) => {
+            Err(UsageError("--firmware goes with --boot limine".to_owned()))
+        }
+        (BootWay::Limine, Some(Firmware::Bios)) if args.arch == Arch::Aarch64 => Err(UsageError(
+            "aarch64 machines have no BIOS: --firmware uefi".to_owned(),
+        )),
+        (BootWay::Limine, firmware) => Ok(Loader::Limine(firmware.unwrap_or(usual))),
+    }
 }
 
 /// Whether anything may come from standard input: a terminal, a pipe or a file, but not /dev/null.

@@ -1,7 +1,10 @@
 //! Where things are.
 use crate::arch::Arch;
+use anyhow::{Context, Result};
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The checkout that this program was built from.
 pub fn root() -> &'static Path {
@@ -23,4 +26,41 @@ pub fn images(arch: Arch) -> PathBuf {
 /// A path as the user wrote it: relative to where the user stood when starting `run.sh`.
 pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))
+}
+
+/// A file or folder for one run, which goes with this value.
+#[derive(Debug)]
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A name that nobody else uses; nothing is there yet.
+    pub fn name(kind: &str) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("quire-{}-{number}.{kind}", std::process::id());
+        Temporary(env::temp_dir().join(name))
+    }
+
+    /// An empty folder.
+    pub fn folder(kind: &str) -> Result<Self> {
+        let new = Temporary::name(kind);
+        fs::create_dir(&new.0).with_context(|| format!("cannot make {}", new.0.display()))?;
+        Ok(new)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A leftover in the folder for temporary files harms nobody.
+        let _ = if self.0.is_dir() {
+            fs::remove_dir_all(&self.0)
+        } else {
+            fs::remove_file(&self.0)
+        };
+    }
 }

@@ -3,30 +3,12 @@
 use crate::{
     acpi, apic, cpu, descriptors, features, fpu, percpu, pvh, serial, start, timer, tlb, trap,
 };
-use arrayvec::ArrayVec;
-use mm::addr::{Pfn, PhysAddr, PhysRange};
+use arch_boot::{limine, memory};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::addr::Pfn;
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
-/// What the boot protocol told, in one form for all protocols. Physical addresses.
-#[derive(Debug)]
-pub struct BootInfo {
-    /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are inside it and listed in `reserved`.
-    pub ram: ArrayVec<PhysRange, 32>,
-    /// Parts of `ram` in use: kernel image (with its payload), initramfs, boot tables, device tree.
-    pub reserved: ArrayVec<PhysRange, 32>,
-    /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt controller, timers, RTC.
-    pub devices: ArrayVec<PhysRange, 16>,
-    /// Kernel command line.
-    pub cmdline: &'static str,
-    /// The initramfs handed over by the loader (-initrd), if any.
-    pub initramfs: Option<PhysRange>,
-    /// Where the image's first byte (`__image_start`) lies.
-    pub image: PhysAddr,
-    /// Device tree (aarch64) or RSDP (x86_64), when there is one.
-    pub firmware: Option<PhysAddr>,
-    /// Name of the protocol and machine, for the boot line: "PVH", "arm64 Image".
-    pub protocol: &'static str,
-}
+pub use arch_boot::BootInfo;
 
 /// Virtual address of physical address 0 in the direct map.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
@@ -44,24 +26,30 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// Physical address of the image's first byte: PVH loads at the address the program header says.
+/// Where the image was loaded, less where it is linked. PVH loads at the address the program header says.
+static IMAGE_OFFSET: AtomicU64 = AtomicU64::new(start::KERNEL_BASE.wrapping_neg());
+
+/// Physical address of something in the image.
+pub(crate) fn in_image<T>(at: *const T) -> u64 {
+    (at.addr() as u64).wrapping_add(IMAGE_OFFSET.load(Relaxed))
+}
+
+/// Physical address of the image's first byte.
 pub(crate) fn image_start() -> u64 {
-    (&raw const __image_start).addr() as u64 - start::KERNEL_BASE
+    in_image(&raw const __image_start)
 }
 
 /// Physical end of the image with its payload: header word 6 is the payload's total length in bytes.
 pub(crate) fn image_end() -> u64 {
-    let end = (&raw const __image_end).addr() as u64 - start::KERNEL_BASE;
-    let header = physical::<[u64; 7]>(end);
-    // SAFETY: the early direct map covers the first 4 GiB and RAM goes on behind the image; without a payload this reads what
-    // was there, and the magic does not match.
-    let header = unsafe { *header };
+    // SAFETY: the loader's and the early tables map the page behind the image, be it the payload's or just RAM; without a
+    // payload this reads what was there, and the magic does not match.
+    let header = unsafe { *(&raw const __image_end).cast::<[u64; 7]>() };
     let payload = if header[0] == u64::from_le_bytes(*b"QUIREPAY") {
         header[6]
     } else {
         0
     };
-    (end + payload).next_multiple_of(mm::addr::PAGE_SIZE)
+    (in_image(&raw const __image_end) + payload).next_multiple_of(mm::addr::PAGE_SIZE)
 }
 
 /// A physical address as a pointer through the direct map.
@@ -72,6 +60,41 @@ pub(crate) fn physical<T>(at: u64) -> *mut T {
 
 /// Called by [`crate::start`] with the address of PVH's start info.
 pub(crate) extern "C" fn enter(start_info: u64) -> ! {
+    prepare_cpu();
+    // SAFETY: `start_info` comes from the loader untouched; this is the only call.
+    match unsafe { pvh::parse(start_info, start::limit()) } {
+        Some(info) => go_on(info),
+        None => give_up("not started by a PVH loader"),
+    }
+}
+
+/// Called by [`crate::start`] on the boot stack, on Limine's tables.
+pub(crate) extern "C" fn enter_from_limine() -> ! {
+    serial::init();
+    features::detect();
+    if let Some(missing) = features::missing() {
+        give_up(missing);
+    }
+    let Some(image) = limine::image() else {
+        give_up("Limine did not say where the kernel is")
+    };
+    IMAGE_OFFSET.store(
+        image
+            .0
+            .wrapping_sub((&raw const __image_start).addr() as u64),
+        Relaxed,
+    );
+    // SAFETY: Limine's tables are on; this is the only call.
+    let info = unsafe { limine::parse(image_end(), start::limit()) };
+    let info = info.unwrap_or_else(|why| give_up(why));
+    // SAFETY: the loader gave 2 MiB of alignment, as the program header asks; nothing of its tables is used from here on.
+    unsafe { start::map_again(image.0) };
+    prepare_cpu();
+    go_on(info)
+}
+
+/// What the kernel's first Rust lines rely on: serial port, features, per-CPU data, descriptors, clock.
+fn prepare_cpu() {
     serial::init();
     features::detect();
     // SAFETY: the boot CPU, once, on the early tables: nothing else uses descriptors or per-CPU data yet.
@@ -80,21 +103,27 @@ pub(crate) extern "C" fn enter(start_info: u64) -> ! {
         descriptors::load();
     }
     timer::init();
-    let limit = if features::get().pages_1g {
-        start::LARGE_LIMIT
-    } else {
-        start::SMALL_LIMIT
-    };
-    // SAFETY: `start_info` comes from the loader untouched; this is the only call.
-    let Some(mut info) = (unsafe { pvh::parse(start_info, limit) }) else {
-        serial::write(b"quire: not started by a PVH loader\n");
-        cpu::exit(101)
-    };
+}
+
+/// Reads the firmware's tables and starts the kernel.
+fn go_on(mut info: BootInfo) -> ! {
     if let Some(rsdp) = info.firmware {
         acpi::read_tables(rsdp.0);
     }
     acpi::platform().windows(&mut info.devices);
+    info.devices.extend(
+        info.framebuffer
+            .map(|screen| memory::whole_pages_around(screen.window)),
+    );
     kernel_main(info)
+}
+
+/// Nothing can be started: says why and ends the machine.
+fn give_up(why: &str) -> ! {
+    for text in ["quire: ", why, "\r\n"] {
+        serial::write(text.as_bytes());
+    }
+    cpu::exit(101)
 }
 
 /// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on

@@ -96,3 +96,17 @@ pub fn detect() {
     // SAFETY: called once on the boot CPU before any reader.
     unsafe { *FEATURES.0.get() = f };
 }
+
+/// What the kernel cannot do without and this CPU lacks, as a sentence. PVH's entry asks before there is any Rust.
+pub fn missing() -> Option<&'static str> {
+    let id = CpuId::new();
+    let has_nx = id
+        .get_extended_processor_and_feature_identifiers()
+        .is_some_and(|f| f.has_execute_disable());
+    let has_cx16 = id.get_feature_info().is_some_and(|f| f.has_cmpxchg16b());
+    match (has_nx, has_cx16) {
+        (false, _) => Some("this CPU has no long mode or no NX"),
+        (_, false) => Some("this CPU has no cmpxchg16b"),
+        _ => None,
+    }
+}

@@ -1,8 +1,8 @@
 //! PVH: `struct hvm_start_info` version 1 and what it points to (Xen, `include/public/arch-x86/hvm/start_info.h`).
 
 use crate::boot::{BootInfo, physical};
+use arch_boot::memory::{self, Ranges};
 use arrayvec::ArrayVec;
-use core::cell::UnsafeCell;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
 
 const MAGIC: u32 = 0x336e_c578;
@@ -41,13 +41,6 @@ struct MemoryEntry {
     reserved: u32,
 }
 
-/// Longest command line that is kept, in bytes (x86 Linux: COMMAND_LINE_SIZE 2048).
-const CMDLINE: usize = 2048;
-struct CmdlineCopy(UnsafeCell<[u8; CMDLINE]>);
-// SAFETY: written by the one call of `copy_cmdline`, read-only afterwards.
-unsafe impl Sync for CmdlineCopy {}
-static COPY: CmdlineCopy = CmdlineCopy(UnsafeCell::new([0; CMDLINE]));
-
 /// The loader's words as a [`BootInfo`] without device windows; memory at or above `limit` is left out, because the early tables
 /// do not reach it. `None` when the start info is not PVH's.
 ///
@@ -60,87 +53,58 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         return None;
     }
     let mut boot = BootInfo {
-        ram: ArrayVec::new(),
-        reserved: ArrayVec::new(),
+        ram: Ranges::new(),
+        reserved: Ranges::new(),
         devices: ArrayVec::new(),
-        // SAFETY: called once, so nobody else holds the copy.
-        cmdline: unsafe { copy_cmdline(info.cmdline) },
+        // SAFETY: called once, says the caller.
+        cmdline: unsafe { arch_boot::cmdline::keep(string(info.cmdline)) },
         initramfs: None,
         image: PhysAddr(crate::boot::image_start()),
         firmware: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
+        framebuffer: None,
         protocol: "PVH",
     };
-    for i in 0..u64::from(info.memmap_entries) {
-        // SAFETY: the loader's table has this many entries, below 4 GiB.
-        let entry =
-            unsafe { *physical::<MemoryEntry>(info.memmap + i * size_of::<MemoryEntry>() as u64) };
-        if entry.kind == RAM {
-            add_ram(
-                &mut boot.ram,
-                entry.start,
-                entry.start.saturating_add(entry.size).min(limit),
-            );
-        }
+    let entries = || {
+        (0..u64::from(info.memmap_entries)).map(|i| {
+            // SAFETY: the loader's table has this many entries, below 4 GiB.
+            unsafe { *physical::<MemoryEntry>(info.memmap + i * size_of::<MemoryEntry>() as u64) }
+        })
+    };
+    // Firmware may let entries overlap; what one of them reserves is not RAM, whatever another says.
+    for entry in entries().filter(|e| e.kind == RAM) {
+        memory::add(&mut boot.ram, entry.range(limit));
+    }
+    for entry in entries().filter(|e| e.kind != RAM) {
+        memory::remove(&mut boot.ram, entry.range(limit));
     }
     // Frame 0 stays out of use: a zero frame number in a table must never be right.
-    boot.reserved
-        .push(PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)));
-    boot.reserved.push(PhysRange::new(
-        boot.image,
-        PhysAddr(crate::boot::image_end()),
-    ));
+    let first = PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE));
+    let image = PhysRange::new(boot.image, PhysAddr(crate::boot::image_end()));
+    memory::add(&mut boot.reserved, first);
+    memory::add(&mut boot.reserved, image);
     if info.modules > 0 {
         // SAFETY: the loader's list has at least one entry, below 4 GiB.
         let module = unsafe { *physical::<Module>(info.module_list) };
         let range = PhysRange::new(PhysAddr(module.start), PhysAddr(module.start + module.size));
-        let end = PhysAddr(range.end.0.next_multiple_of(PAGE_SIZE));
         boot.initramfs = Some(range);
         // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
-        let start = PhysAddr(range.start.0 & !(PAGE_SIZE - 1));
-        match boot
-            .ram
-            .iter_mut()
-            .find(|r| r.start <= start && start <= r.end)
-        {
-            Some(home) => home.end = home.end.max(end),
-            None => add_ram(&mut boot.ram, start.0, end.0),
-        }
-        boot.reserved.push(PhysRange::new(range.start, end));
+        let pages = memory::whole_pages_around(range);
+        memory::add(&mut boot.ram, pages);
+        memory::add(&mut boot.reserved, pages);
     }
     Some(boot)
 }
 
-/// Adds the whole pages of `start..end`, keeping the list sorted; an entry that does not fit is left unused.
-fn add_ram(ram: &mut ArrayVec<PhysRange, 32>, start: u64, end: u64) {
-    let (start, end) = (start.next_multiple_of(PAGE_SIZE), end & !(PAGE_SIZE - 1));
-    if start < end && !ram.is_full() {
-        let at = ram
-            .iter()
-            .position(|r| r.start.0 > start)
-            .unwrap_or(ram.len());
-        ram.insert(at, PhysRange::new(PhysAddr(start), PhysAddr(end)));
+impl MemoryEntry {
+    /// The entry as far as it lies below `limit`.
+    fn range(&self, limit: u64) -> PhysRange {
+        let end = self.start.saturating_add(self.size).min(limit);
+        PhysRange::new(PhysAddr(self.start.min(end)), PhysAddr(end))
     }
 }
 
-/// Copies the command line out of memory that the kernel will reuse; bytes that are not ASCII become '?'.
-///
-/// # Safety
-/// Called once; `at` is 0 or a NUL-terminated string below 4 GiB.
-unsafe fn copy_cmdline(at: u64) -> &'static str {
-    if at == 0 {
-        return "";
-    }
-    // SAFETY: the only reference to the copy, per the caller.
-    let copy = unsafe { &mut *COPY.0.get() };
-    let mut len = 0;
-    while len < CMDLINE {
-        // SAFETY: not past the terminator, which stops the loop.
-        let byte = unsafe { *physical::<u8>(at + len as u64) };
-        if byte == 0 {
-            break;
-        }
-        copy[len] = if byte.is_ascii() { byte } else { b'?' };
-        len += 1;
-    }
-    core::str::from_utf8(&copy[..len]).unwrap_or("")
+/// The bytes of a NUL-terminated string below 4 GiB, and what is behind it; nothing at address 0.
+fn string(at: u64) -> impl Iterator<Item = u8> {
+    // SAFETY: the early direct map covers the first 4 GiB.
+    (at..if at == 0 { 0 } else { 1 << 32 }).map(|at| unsafe { *physical::<u8>(at) })
 }

@@ -3,8 +3,13 @@
 //!
 //! Early mapping: physical 0.. at 0 (for the switch itself) and at the direct map, the first 2 GiB at the image's base.
 //! With 1 GiB pages the direct map covers 512 GiB, without them [`SMALL_LIMIT`]; all tables are static.
+//!
+//! Limine comes in 64-bit mode on tables of its own, with the image anywhere: [`map_again`] makes the same early mapping from
+//! there, so that the rest of boot knows one kind of tables.
 
-use core::arch::global_asm;
+use crate::{boot, features};
+use arch_boot::limine::EntryPointRequest;
+use core::arch::{asm, global_asm};
 use mm::addr::PAGE_SIZE;
 
 /// Bytes of physical memory that the early direct map covers when the CPU has no 1 GiB pages.
@@ -17,8 +22,75 @@ pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 const PD_TABLES: usize = 16;
 const BOOT_STACK: usize = 64 << 10;
 
+/// A 2 MiB or 1 GiB entry: present, writable, large.
+const LARGE: u64 = 0x83;
+/// A table's entry: present, writable.
+const TABLE: u64 = 3;
+
+type Table = [u64; 512];
+
 unsafe extern "C" {
     static boot_stack_bottom: u8;
+    static mut early_pml4: Table;
+    static mut early_pdpt: Table;
+    static mut early_image_pdpt: Table;
+    static mut early_image_pd: Table;
+    static mut early_pd: [Table; PD_TABLES];
+}
+
+unsafe extern "C" {
+    /// Limine's way in: to the boot stack, then [`boot::enter_from_limine`].
+    safe fn limine_start() -> !;
+}
+
+#[used]
+#[unsafe(link_section = ".limine_requests")]
+static ENTRY: EntryPointRequest = EntryPointRequest::new().with_entry_point(from_limine);
+
+/// As the protocol's bindings want it.
+extern "C" fn from_limine() -> ! {
+    limine_start()
+}
+
+/// Bytes of physical memory that the early direct map covers on this CPU.
+pub fn limit() -> u64 {
+    if features::get().pages_1g {
+        LARGE_LIMIT
+    } else {
+        SMALL_LIMIT
+    }
+}
+
+/// Fills the early tables for an image whose first byte is at `image` and moves onto them.
+///
+/// # Safety
+/// Called once, with the image mapped where it is linked; `image` is on a 2 MiB boundary; nothing else that the running
+/// tables map is used afterwards.
+pub unsafe fn map_again(image: u64) {
+    let link = |table: u64| table | TABLE;
+    // SAFETY: the boot CPU, once: nobody else touches the early tables, which lie in the image and are all zeros.
+    unsafe {
+        for i in 0..512u64 {
+            early_pdpt[i as usize] = i << 30 | LARGE;
+            // The image's gigabyte begins 2 MiB below it; no page is there.
+            if i > 0 {
+                early_image_pd[i as usize] = (image + ((i - 1) << 21)) | LARGE;
+            }
+        }
+        if !features::get().pages_1g {
+            early_pdpt = [0; 512];
+            for i in 0..PD_TABLES * 512 {
+                early_pd[i / 512][i % 512] = (i as u64) << 21 | LARGE;
+            }
+            for i in 0..PD_TABLES {
+                early_pdpt[i] = link(boot::in_image(&raw const early_pd[i]));
+            }
+        }
+        early_image_pdpt[510] = link(boot::in_image(&raw const early_image_pd));
+        early_pml4[256] = link(boot::in_image(&raw const early_pdpt));
+        early_pml4[511] = link(boot::in_image(&raw const early_image_pdpt));
+        asm!("mov cr3, {}", in(reg) boot::in_image(&raw const early_pml4), options(nostack, preserves_flags));
+    }
 }
 
 /// Whether a fault at `at` means that the boot stack has overflowed into the page below it.
@@ -150,6 +222,15 @@ _start:
     pushq $0
     callq {enter}
     ud2
+
+    .globl limine_start
+limine_start:
+    movq $boot_stack_top, %rsp
+    xorl %ebp, %ebp
+    pushq $0
+    pushq $0
+    callq {enter_from_limine}
+    ud2
     .popsection
 
     .pushsection .rodata.boot, "a"
@@ -167,9 +248,11 @@ no_cx16_text:
 
     .pushsection .bss.boot, "aw", @nobits
     .balign 4096
+    .globl early_pml4, early_pdpt, early_image_pdpt, early_image_pd, early_pd
 early_pml4:       .skip 4096
 early_pdpt:       .skip 4096
 early_image_pdpt: .skip 4096
+early_image_pd:   .skip 4096
 early_pd:         .skip 4096 * {pds}
     .popsection
 
@@ -185,6 +268,7 @@ boot_stack_top:
     base = const KERNEL_BASE,
     pds = const PD_TABLES,
     stack = const BOOT_STACK,
-    enter = sym crate::boot::enter,
+    enter = sym boot::enter,
+    enter_from_limine = sym boot::enter_from_limine,
     options(att_syntax)
 );

@@ -1,0 +1,53 @@
+//! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of physical memory
+//! ([`memory`]), and the Limine boot protocol ([`limine`], machine only), which is the same on both architectures.
+#![no_std]
+#![allow(unsafe_code)]
+
+pub mod cmdline;
+#[cfg(target_os = "none")]
+pub mod limine;
+pub mod memory;
+
+use arrayvec::ArrayVec;
+use memory::Ranges;
+use mm::addr::{PhysAddr, PhysRange};
+
+/// What the boot protocol told, in one form for all protocols. Physical addresses.
+#[derive(Debug)]
+pub struct BootInfo {
+    /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are inside it and listed in `reserved`.
+    pub ram: Ranges,
+    /// Parts of `ram` in use: kernel image (with its payload), initramfs, boot tables, device tree.
+    pub reserved: Ranges,
+    /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt controller, timers, RTC, screen.
+    pub devices: ArrayVec<PhysRange, 16>,
+    /// Kernel command line.
+    pub cmdline: &'static str,
+    /// The initramfs handed over by the loader (QEMU's -initrd, Limine's first module), if any.
+    pub initramfs: Option<PhysRange>,
+    /// Where the image's first byte (`__image_start`) lies.
+    pub image: PhysAddr,
+    /// Device tree (aarch64) or RSDP (x86_64), when there is one.
+    pub firmware: Option<PhysAddr>,
+    /// A screen of pixels, when the loader set one up.
+    pub framebuffer: Option<Framebuffer>,
+    /// Name of the protocol and machine, for the boot line: "PVH", "arm64 Image", "Limine (UEFI)".
+    pub protocol: &'static str,
+}
+
+/// A screen: rows of pixels in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framebuffer {
+    /// Where the pixels are.
+    pub window: PhysRange,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Bytes from one row to the next.
+    pub pitch: u32,
+    /// Bytes of a pixel: 2, 3 or 4.
+    pub bytes_per_pixel: u8,
+    /// Red, green and blue in a pixel, as (bits, lowest bit).
+    pub colours: [(u8, u8); 3],
+}

@@ -154,22 +154,21 @@ pub fn schedule() {
         "a thread gives up the CPU with a lock held"
     );
     let next = next_task();
-    let now = timers::now();
     let mut cpu = CPU.lock();
     let current = cpu
         .current
         .as_ref()
         .expect("schedule is called by a thread");
     if Arc::ptr_eq(current, &next) {
-        next.times.resume(now);
+        next.times.resume();
         return;
     }
     timers::start_slice(if cpu.queue.is_empty() {
         u64::MAX
     } else {
-        now + SLICE
+        timers::now() + SLICE
     });
-    next.times.resume(now);
+    next.times.resume();
     SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
     let switch = Switch::new(current, &next);
     activate_for(&mut cpu, &next);
@@ -183,7 +182,7 @@ pub fn schedule() {
 fn next_task() -> Arc<Task> {
     let mut cpu = CPU.lock();
     if let Some(current) = &cpu.current {
-        current.times.leave_kernel(timers::now());
+        current.times.leave_kernel();
     }
     if let Some(next) = cpu.queue.pop_front() {
         return next;
@@ -242,7 +241,7 @@ pub fn start() -> ! {
     let mut cpu = CPU.lock();
     activate_for(&mut cpu, &first);
     let switch = Switch::first(&first);
-    first.times.resume(timers::now());
+    first.times.resume();
     cpu.current = Some(first);
     drop(cpu);
     switch.go();

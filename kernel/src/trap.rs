@@ -34,7 +34,7 @@ fn run(task: &Arc<Task>, user: &mut UserContext) {
             user.set_return(value);
             continue;
         }
-        task.times.leave_user(timers::now());
+        task.times.leave_user();
         let mut interrupted = handle(task, user, trap);
         while interrupted.is_some() || !task.work().is_empty() {
             if task.work().contains(Work::EXIT) {
@@ -42,7 +42,7 @@ fn run(task: &Arc<Task>, user: &mut UserContext) {
             }
             before_user_mode(task, user, interrupted.take());
         }
-        task.times.leave_kernel(timers::now());
+        task.times.leave_kernel();
     }
 }
 
@@ -96,10 +96,9 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
 
 fn resolve(task: &Task, addr: VirtAddr, access: Access, mode: Mode) -> Resolution {
     let process = task.process();
-    let Some(space) = process.space() else {
+    let Some(resolution) = process.with_space(|space| space.fault(addr, access, mode)) else {
         return Resolution::NotMapped;
     };
-    let resolution = space.fault(addr, access, mode);
     if resolution == Resolution::Done {
         process.faults.fetch_add(1, Relaxed);
     }

@@ -39,6 +39,7 @@ enum Kind {
     Other(u32),
 }
 
+#[inline]
 fn kind(esr: u64) -> Kind {
     match esr & 0x3f {
         0x00..=0x07 | 0x29..=0x2b => Kind::Translation,
@@ -49,6 +50,7 @@ fn kind(esr: u64) -> Kind {
 }
 
 /// What the instruction did.
+#[inline]
 pub(crate) fn access(esr: u64) -> Access {
     if matches!(
         esr >> 26,
@@ -63,6 +65,7 @@ pub(crate) fn access(esr: u64) -> Access {
 }
 
 /// An abort from user mode. Of kernel addresses it does not learn which are mapped.
+#[inline]
 pub(crate) fn abort(esr: u64, addr: VirtAddr) -> Trap {
     match kind(esr) {
         kind @ (Kind::Translation | Kind::Present) => Trap::PageFault {
@@ -81,6 +84,7 @@ pub(crate) fn may_resolve(esr: u64) -> bool {
 }
 
 /// A user address without its tag byte (TBI0); others as they are.
+#[inline]
 pub(crate) fn untag(addr: u64) -> u64 {
     if addr >> 55 & 1 == 0 {
         addr & 0x00ff_ffff_ffff_ffff

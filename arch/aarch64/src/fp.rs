@@ -30,6 +30,7 @@ impl State {
             tls: 0,
         }
     }
+    #[inline]
     fn owned(&self) -> bool {
         // SAFETY: this CPU's own data.
         core::ptr::eq(unsafe { (*per_cpu()).fp_owner }, self)

@@ -49,6 +49,17 @@ pub fn now() -> u64 {
     )
 }
 
+/// The clock that [`now`] goes by, as the CPU counts; for differences. It may be read ahead of earlier instructions.
+#[inline]
+pub fn ticks() -> u64 {
+    regs::read!("cntvct_el0")
+}
+
+/// How long that many [`ticks`] are, in ns.
+pub fn ticks_to_ns(ticks: u64) -> u64 {
+    scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
+}
+
 /// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last call counts.
 pub fn set_deadline(at: Option<u64>) {
     let Some(at) = at else {

@@ -355,6 +355,18 @@ impl Tlb for Hardware {
         }
         regs::dsb_ish();
     }
+    #[inline]
+    fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
+        // More rights need no break-before-make (D8.16.1). But an entry that gave a permission fault may be in the TLB, and stay there
+        // until it is invalidated: only those that give translation, address size or access flag faults never are. In this CPU's
+        // TLB alone, so the barriers reach no further; the return to user mode synchronises.
+        let operand = tlbi::operand(asid, va.page().0);
+        // SAFETY: dropping cached translations is always allowed.
+        unsafe {
+            asm!("dsb nshst", "tlbi vale1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags))
+        };
+        true
+    }
     fn flush_asid(&self, asid: Asid) {
         before_flush();
         tlbi!("tlbi aside1is", u64::from(asid.0) << 48);

@@ -20,8 +20,14 @@ pub enum Invalidate {
 pub const RANGE_PAGES: u64 = 1 << 21;
 
 /// The operand for one leaf.
+#[inline]
+pub fn operand(asid: Asid, page: u64) -> u64 {
+    u64::from(asid.0) << 48 | page & 0xfff_ffff_ffff
+}
+
+/// The instruction for one leaf.
 pub fn leaf(asid: Asid, page: u64) -> Invalidate {
-    Invalidate::Leaf(u64::from(asid.0) << 48 | page & 0xfff_ffff_ffff)
+    Invalidate::Leaf(operand(asid, page))
 }
 
 /// The fewest instructions for all pages of a range below [`RANGE_PAGES`], where the hardware has FEAT_TLBIRANGE: one for an odd

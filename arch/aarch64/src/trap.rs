@@ -104,6 +104,9 @@ impl UserContext {
                 self.first_argument = self.x[0];
                 return Trap::Syscall;
             }
+            if reason >> 26 == Class::DATA_ABORT_USER {
+                return esr::abort(reason, fault_address());
+            }
             if let Some(trap) = self.decode(reason) {
                 return trap;
             }
@@ -119,9 +122,8 @@ impl UserContext {
                 self.fatal(reason)
             });
         }
-        let far = || VirtAddr(esr::untag(regs::read!("far_el1")));
         Some(match reason >> 26 {
-            Class::DATA_ABORT_USER | Class::FETCH_ABORT_USER => esr::abort(reason, far()),
+            Class::FETCH_ABORT_USER => esr::abort(reason, fault_address()),
             // Reads of ID registers are undefined on some CPUs and trapped on others (FEAT_IDST).
             Class::UNKNOWN | Class::SYSTEM_REGISTER => {
                 let instruction = uaccess::load_u32(self.pc).ok()?;
@@ -223,6 +225,12 @@ impl UserContext {
     }
 }
 
+/// The address of an abort, without its tag byte.
+#[inline]
+fn fault_address() -> VirtAddr {
+    VirtAddr(esr::untag(regs::read!("far_el1")))
+}
+
 impl Clone for UserContext {
     fn clone(&self) -> Self {
         Self {
@@ -259,6 +267,7 @@ static mut BOOT_CPU: PerCpu = PerCpu {
 };
 
 /// This CPU's data.
+#[inline]
 pub(crate) fn per_cpu() -> *mut PerCpu {
     regs::read!("tpidr_el1") as *mut PerCpu
 }

@@ -235,6 +235,14 @@ impl<F: PteFormat> Tlb for Sim<F> {
             |s| s.flush_range(asid, flush),
         );
     }
+    fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
+        // On x86_64 the fault has dropped the entry (`Sim::translate`).
+        let needed = F::BREAK_BEFORE_MAKE;
+        if needed && !self.0.drop_flushes.load(Ordering::Relaxed) {
+            self.caches(self.id()).remove(asid, va);
+        }
+        needed
+    }
     fn flush_asid(&self, asid: Asid) {
         let active = self.active();
         self.flush(|c| c.flush_asid(asid), |s| s.flush_asid(asid, &active));

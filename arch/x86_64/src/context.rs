@@ -127,14 +127,27 @@ impl UserContext {
             // SAFETY: as above, and rip is canonical, so IRET does not fault.
             unsafe { enter::<false>(frame) }
         }
-        if self.frame.vector == SYSCALL {
-            Trap::Syscall
-        } else {
-            self.exception()
+        match self.frame.vector {
+            SYSCALL => Trap::Syscall,
+            PAGE_FAULT => self.page_fault(),
+            _ => self.exception(),
         }
     }
 
-    /// Names what came back other than a system call.
+    #[inline]
+    fn page_fault(&mut self) -> Trap {
+        let addr = Cr2::read_raw();
+        // User mode shall not learn what of the kernel half is mapped: there, every fault looks like a protection fault.
+        self.frame.error |= u64::from(addr >= Format::USER_END.0);
+        let error = self.frame.error;
+        Trap::PageFault {
+            addr: VirtAddr(addr),
+            access: access_of(error),
+            present: error & 1 != 0,
+        }
+    }
+
+    /// Names what came back other than a system call or a page fault.
     #[inline(never)]
     fn exception(&mut self) -> Trap {
         match self.frame.vector {
@@ -149,17 +162,6 @@ impl UserContext {
             3 => Trap::Breakpoint,
             6 => Trap::IllegalInstruction,
             13 => Trap::GeneralProtection,
-            PAGE_FAULT => {
-                let addr = Cr2::read_raw();
-                // User mode shall not learn what of the kernel half is mapped: there, every fault looks like a protection fault.
-                self.frame.error |= u64::from(addr >= Format::USER_END.0);
-                let error = self.frame.error;
-                Trap::PageFault {
-                    addr: VirtAddr(addr),
-                    access: access_of(error),
-                    present: error & 1 != 0,
-                }
-            }
             16 => Trap::FloatingPoint(crate::fpu::x87_code()),
             17 => Trap::Alignment { addr: VirtAddr(0) },
             19 => Trap::FloatingPoint(crate::fpu::simd_code()),

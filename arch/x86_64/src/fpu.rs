@@ -119,6 +119,7 @@ impl FpArea {
         self.0.as_ptr().cast_mut().cast()
     }
 
+    #[inline]
     fn id(&self) -> u64 {
         self.0.as_ptr().addr() as u64
     }

@@ -116,6 +116,18 @@ pub fn now() -> u64 {
     to_ns(tsc() - TSC_START.load(Relaxed))
 }
 
+/// The clock that [`now`] goes by, as the CPU counts; for differences.
+#[inline]
+pub fn ticks() -> u64 {
+    tsc()
+}
+
+/// How long that many [`ticks`] are, in ns.
+#[inline]
+pub fn ticks_to_ns(ticks: u64) -> u64 {
+    to_ns(ticks)
+}
+
 #[inline]
 fn to_ns(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(TSC_TO_NS.load(Relaxed))) >> 32) as u64

@@ -3,7 +3,7 @@
 use crate::boot::physical;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
-use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use mm::arch::{
     Asid, Cpu, Level, Machine, PhysMem, Place, TABLE_ENTRIES, Tlb, agreeing, all_zero, copying,
 };
@@ -227,6 +227,12 @@ impl Tlb for Hardware {
             invlpg(x86_64::VirtAddr::new_truncate(at));
             at += stride.bytes();
         }
+    }
+    #[inline]
+    fn widened(&self, _asid: Asid, _va: VirtAddr) -> bool {
+        // The page fault itself has dropped this CPU's entries for the address (SDM Vol 3A, 4.10.4.1), so another one comes at most
+        // once on another CPU (4.10.4.3 "Optional Invalidation": R/W from 0 to 1).
+        false
     }
     fn flush_asid(&self, _asid: Asid) {
         reload_cr3();

@@ -113,6 +113,7 @@ pub(crate) fn init_syscalls() {
 }
 
 /// What the instruction did, from a page fault's error code (SDM Vol 3, 4.7): W bit 1, I/D bit 4.
+#[inline]
 pub(crate) fn access_of(error: u64) -> Access {
     if error & 1 << 4 != 0 {
         Access::Exec

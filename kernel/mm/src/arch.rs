@@ -346,6 +346,10 @@ pub trait Tlb: Send + Sync + 'static {
     /// Drops leaf entries of `asid` that translate `range`; `stride` is the level of the leaves that were there.
     /// With `tables`, also drops cached pointers to tables that covered the range.
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool);
+    /// The entry for the page of `va`, on which this CPU has just faulted, lacked a right and has it now; frame, size and contiguity
+    /// are as they were. Makes sure that this CPU does not fault again. Others may, once, from what they hold: that is no harm,
+    /// so no other is disturbed. Returns whether an invalidation was needed.
+    fn widened(&self, asid: Asid, va: VirtAddr) -> bool;
     /// Drops everything of `asid`.
     fn flush_asid(&self, asid: Asid);
     /// Drops kernel (global) entries of `range`.

@@ -49,11 +49,11 @@ pub fn clock_gettime(task: &Task, clock: u64, address: u64) -> Result<u64> {
         | abi::CLOCK_REALTIME_ALARM
         | abi::CLOCK_TAI => epoch() + now,
         abi::CLOCK_PROCESS_CPUTIME_ID => {
-            task.times.leave_kernel(now);
+            task.times.leave_kernel();
             cpu_time(task.process())
         }
         abi::CLOCK_THREAD_CPUTIME_ID => {
-            task.times.leave_kernel(now);
+            task.times.leave_kernel();
             task.times.user() + task.times.system()
         }
         other => cpu_clock(other as i32)?,

@@ -12,7 +12,7 @@ const TICK: u64 = 10_000_000;
 /// times(2): ticks since boot.
 pub fn times(task: &Task, address: u64) -> Result<u64> {
     let now = timers::now();
-    task.times.leave_kernel(now);
+    task.times.leave_kernel();
     let times = task.process().times();
     if address != 0 {
         let words = [
@@ -43,7 +43,7 @@ pub struct Usage {
 
 /// getrusage(2).
 pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
-    task.times.leave_kernel(timers::now());
+    task.times.leave_kernel();
     let process = task.process();
     let times = process.times();
     let (faults, children_faults) = process.faults();

@@ -97,7 +97,7 @@ fn leave_process(task: &Arc<Task>) -> bool {
             .status
             .store(task.exit_status.load(Relaxed), Relaxed);
     }
-    task.times.leave_kernel(crate::timers::now());
+    task.times.leave_kernel();
     let mut threads = process.threads.lock();
     threads.retain(|other| !Arc::ptr_eq(other, task));
     let is_last = threads.is_empty();

@@ -1,16 +1,18 @@
 //! CPU time, counted where threads cross between user mode, the kernel and each other.
 
 use super::Process;
+use crate::arch::timer;
 use crate::signal::{self, SIGALRM, SigInfo};
 use crate::timers::{self, Action, TimerId};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// CPU time of one thread. Only its own CPU writes it.
+/// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks converts. Only its own CPU
+/// writes it.
 pub struct Times {
     user: AtomicU64,
     system: AtomicU64,
-    /// When time was last attributed, in ns since boot.
+    /// When time was last attributed.
     stamp: AtomicU64,
 }
 
@@ -38,33 +40,34 @@ impl Times {
 
     /// Nanoseconds in user mode.
     pub fn user(&self) -> u64 {
-        self.user.load(Relaxed)
+        timer::ticks_to_ns(self.user.load(Relaxed))
     }
 
     /// Nanoseconds in the kernel.
     pub fn system(&self) -> u64 {
-        self.system.load(Relaxed)
+        timer::ticks_to_ns(self.system.load(Relaxed))
     }
 
     /// Time since the last stamp was spent in user mode.
     #[inline]
-    pub fn leave_user(&self, now: u64) {
-        self.attribute(&self.user, now);
+    pub fn leave_user(&self) {
+        self.attribute(&self.user);
     }
 
     /// Time since the last stamp was spent in the kernel.
     #[inline]
-    pub fn leave_kernel(&self, now: u64) {
-        self.attribute(&self.system, now);
+    pub fn leave_kernel(&self) {
+        self.attribute(&self.system);
     }
 
     /// The thread gets the CPU: time before now is nobody's.
-    pub fn resume(&self, now: u64) {
-        self.stamp.store(now, Relaxed);
+    pub fn resume(&self) {
+        self.stamp.store(timer::ticks(), Relaxed);
     }
 
     #[inline]
-    fn attribute(&self, to: &AtomicU64, now: u64) {
+    fn attribute(&self, to: &AtomicU64) {
+        let now = timer::ticks();
         let spent = now.saturating_sub(self.stamp.load(Relaxed));
         to.store(to.load(Relaxed) + spent, Relaxed);
         self.stamp.store(now, Relaxed);

@@ -18,7 +18,11 @@ const PLENTY: u64 = 64;
 
 impl<M: Machine> Fault<'_, M> {
     /// Replaces the page by a private copy of it. The old one is freed (by this space) after the flush.
-    pub(super) fn copy(mut self, cursor: &mut Cursor<'_, M>, old: Leaf) -> Result<Pfn, Resolution> {
+    pub(super) fn copy(
+        mut self,
+        cursor: &mut Cursor<'_, M>,
+        mut old: Leaf,
+    ) -> Result<Pfn, Resolution> {
         if old.level == Level::Pmd {
             if self.is_huge_zero(&old)
                 && let Some(pfn) = self.replace_huge_zero(cursor)
@@ -29,11 +33,15 @@ impl<M: Machine> Fault<'_, M> {
             let split = cursor.split(&mut gather);
             gather.finish();
             split?;
+            let Some(page) = cursor.leaf() else {
+                unreachable!("the page was mapped, and the space is locked");
+            };
+            old = page;
         }
-        if let Some(pfn) = self.copy_around(cursor) {
+        if let Some(pfn) = self.copy_around(cursor, &old) {
             return Ok(pfn);
         }
-        self.copy_page(cursor)
+        self.copy_page(cursor, &old)
     }
 
     /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`, and its folio has more pages.
@@ -50,8 +58,7 @@ impl<M: Machine> Fault<'_, M> {
     /// The order is the largest that is enabled here, whose pages all come from the one folio, were all used, and are not more
     /// than 1 in [`PLENTY`] of what is free. So memory is not wasted where it is short, and what a process has
     /// never touched is not copied for it. Pages that were copied and are not written are counted when they go (`cow_wasted`).
-    fn copy_around(&mut self, cursor: &mut Cursor<'_, M>) -> Option<Pfn> {
-        let leaf = cursor.leaf()?;
+    fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
         let (_, kind, order) = self.mm.frames().folio(leaf.pfn);
         if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
             return None;
@@ -59,7 +66,7 @@ impl<M: Machine> Fault<'_, M> {
         let mut orders = self.orders();
         let order = loop {
             let next = orders.highest()?;
-            if next <= order && cursor.maps_block(&leaf, next, self.vma.range) {
+            if next <= order && cursor.maps_block(leaf, next, self.vma.range) {
                 break next;
             }
             orders = orders.below(next);
@@ -73,7 +80,7 @@ impl<M: Machine> Fault<'_, M> {
         let pfn = folio.pfn() + page;
         self.mm.frames().get(folio.pfn()).set_copied_around();
         let mut gather = Gather::new(self.mm, self.id);
-        cursor.take_block(&mut gather, &leaf, order);
+        cursor.take_block(&mut gather, leaf, order);
         if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
             gather.flush();
         }
@@ -85,10 +92,7 @@ impl<M: Machine> Fault<'_, M> {
         Some(pfn)
     }
 
-    fn copy_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
-        let Some(old) = cursor.leaf() else {
-            unreachable!("the page was mapped, and the space is locked");
-        };
+    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, Resolution> {
         let (_, kind, _) = self.mm.frames().folio(old.pfn);
         let folio = if old.pfn == self.mm.zero_page() {
             Folio::anon(self.mm)?

@@ -87,8 +87,23 @@ pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> 
 }
 
 impl<M: Machine> Fault<'_, M> {
+    #[inline]
     fn run(self, table: &mut PageTable) -> Result<Pfn, Resolution> {
         let mut cursor = Cursor::new(self.mm, table, self.va);
+        // What was tried is allowed without force, so WRITE may be set.
+        if self.tried
+            && self.access == Access::Write
+            && !self.vma.shared()
+            && let Some(pfn) = cursor.reuse_page(self.id)
+        {
+            self.mm.count(Event::CowReused, 1);
+            return Ok(pfn);
+        }
+        self.at(cursor)
+    }
+
+    #[inline(never)]
+    fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
         match cursor.leaf() {
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),

@@ -1,13 +1,45 @@
 //! A write fault does for the neighbours what it does for the page: a folio that is ours alone becomes writable as far as this
-//! table and the VMA map it, and the part of a shared one that is mapped here is copied in one piece.
+//! table and the VMA map it, and the part of a shared one that is mapped here is copied in one piece. A page without neighbours
+//! has the short way, [`Cursor::reuse_page`].
 
 use super::{Cursor, Leaf, contpte, entry};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
+use crate::frame::SpaceId;
+use crate::own::Account;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
 impl<M: Machine> Cursor<'_, M> {
+    /// Takes over the private page that the cursor stands on, after this CPU faulted on a write to it: its PTE may be written from
+    /// now on, and says used and written, as it will be. Returns its frame; `None`, and nothing has changed, unless it is a folio
+    /// of one page that was used and is this space's alone, and WRITE is all that the PTE lacks: most pages that a child leaves
+    /// behind are so.
+    #[inline]
+    pub fn reuse_page(&mut self, id: &SpaceId) -> Option<Pfn> {
+        let (mm, (table, index, level)) = (self.mm, self.entry());
+        let (mem, written) = (
+            mm.machine().mem(),
+            Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY,
+        );
+        let raw = mem.load(table, index);
+        if level != Level::Pte || !M::Pte::is_still(raw) || M::Pte::writable(raw) == raw {
+            return None;
+        }
+        let page = M::Pte::frame(raw);
+        let book = mm.frames().single(page)?;
+        if !mm.account().exclusive(&book, &id.owner) {
+            return None;
+        }
+        // The walker has no bit left to set, and the page is mapped already.
+        mem.store_again(table, index, M::Pte::add(raw, written));
+        mm.count(Event::EntryWrites, 1);
+        if mm.machine().tlb().widened(id.asid, self.va) {
+            mm.count(Event::FlushRange, 1);
+        }
+        Some(page)
+    }
+
     /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that the cursor stands on, in order.
     fn folio_range(&self, leaf: &Leaf, area: VirtRange) -> VirtRange {
         let (head, _, order) = self.mm.frames().folio(leaf.pfn);

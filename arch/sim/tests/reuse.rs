@@ -1,0 +1,74 @@
+//! The short way of a write fault, for single pages that a child leaves behind: what it costs, and that it is no shorter than it may be.
+
+mod common;
+
+use arch_sim::{Process, World};
+use common::*;
+use mm::arch::PteFormat;
+
+const PAGES: u64 = 24;
+const EVENTS: [&str; 5] = [
+    "pgfault",
+    "cow_reused",
+    "cow_copied",
+    "entry_writes",
+    "tlb_flush_range",
+];
+
+/// How much of each event `f` brings.
+fn cost<F: PteFormat>(w: &World<F>, f: impl FnOnce()) -> [u64; 5] {
+    let now = || EVENTS.map(|name| w.mm.event(name).expect("a counter"));
+    let before = now();
+    f();
+    let after = now();
+    core::array::from_fn(|i| after[i] - before[i])
+}
+
+/// Single pages, written on CPU 0, then forked; both TLBs may hold them read-only. The child is there still.
+fn forked<F: PteFormat>(w: &World<F>) -> (Process<F>, Process<F>) {
+    sizes(w, &[]);
+    let parent = w.process();
+    map(&parent, AT, PAGES, RW);
+    (0..PAGES).for_each(|n| w.store(0, &parent, page(n), n as u8).unwrap());
+    let child = w.adopt(parent.fork().unwrap());
+    for (cpu, n) in (0..2).flat_map(|cpu| (0..PAGES).map(move |n| (cpu, n))) {
+        assert_eq!(w.load(cpu, &parent, page(n)), Ok(n as u8));
+    }
+    (parent, child)
+}
+
+fn one_fault_and_one_entry_for_each_page<F: PteFormat>(w: &World<F>) {
+    let (parent, child) = forked(w);
+    drop(child);
+    let write = |cpu| (0..PAGES).for_each(|n| w.store(cpu, &parent, page(n), 7).unwrap());
+    // x86_64: a page fault drops what the TLB has for the address.
+    let flushes = if F::BREAK_BEFORE_MAKE { PAGES } else { 0 };
+    assert_eq!(cost(w, || write(0)), [PAGES, PAGES, 0, PAGES, flushes]);
+    w.check(&[&parent], &[]);
+    // The other CPU was not disturbed: it faults once at most, and changes nothing.
+    let [faults, reused, copied, entries, _] = cost(w, || write(1));
+    assert!(faults <= PAGES && (reused, copied, entries) == (0, 0, 0));
+    (0..PAGES).for_each(|n| assert_eq!(w.load(0, &parent, page(n)), Ok(7)));
+    w.check(&[&parent], &[]);
+}
+
+fn who_is_not_alone_copies<F: PteFormat>(w: &World<F>) {
+    let (parent, child) = forked(w);
+    w.store(0, &parent, page(3), 7).unwrap();
+    // Now the child is alone with its own.
+    let [_, reused, copied, ..] = cost(w, || w.store(1, &child, page(3), 8).unwrap());
+    assert_eq!((reused, copied), (1, 0));
+    let [_, reused, copied, ..] = cost(w, || w.store(0, &parent, page(4), 9).unwrap());
+    assert_eq!((reused, copied), (0, 1));
+    let pin = parent.pin(page(5)).unwrap();
+    drop(child);
+    let [_, reused, copied, ..] = cost(w, || w.store(0, &parent, page(5), 9).unwrap());
+    assert_eq!((reused, copied), (0, 1), "a pinned page is copied");
+    drop(pin);
+    w.check(&[&parent], &[]);
+}
+
+on_both! {
+    one_fault_and_one_entry_for_each_page
+    who_is_not_alone_copies
+}

@@ -48,6 +48,8 @@ pub mod bits {
     pub const SW_TRACKED: u64 = 1 << 56;
     /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
+    /// APTable[1], in an entry that points to a table: nothing below may be written, and hardware marks nothing there as dirty.
+    pub const AP_TABLE_READ_ONLY: u64 = 1 << 62;
     /// The output address.
     pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 }
@@ -185,6 +187,16 @@ impl PteFormat for Format {
     #[inline]
     fn table(pfn: Pfn) -> u64 {
         (pfn.start().0 & ADDRESS) | TABLE_OR_PAGE | VALID
+    }
+
+    #[inline]
+    fn table_read_only(pfn: Pfn) -> u64 {
+        Self::table(pfn) | AP_TABLE_READ_ONLY
+    }
+
+    #[inline]
+    fn is_table_read_only(raw: u64) -> bool {
+        raw & AP_TABLE_READ_ONLY != 0
     }
 }
 

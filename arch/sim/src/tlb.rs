@@ -28,6 +28,7 @@ struct Pointer {
     asid: Asid,
     va: VirtAddr,
     table: Pfn,
+    read_only: bool,
 }
 
 /// A flush of a range: one invalidation for each `stride`, so what lies between two of them stays.
@@ -94,17 +95,23 @@ impl CpuCaches {
             self.leaves.swap_remove(at);
         }
     }
-    pub fn pointer(&self, asid: Asid, va: VirtAddr) -> Option<Pfn> {
+    pub fn pointer(&self, asid: Asid, va: VirtAddr) -> Option<(Pfn, bool)> {
         let va = va.align_down(Level::Pmd.bytes());
         self.pointers
             .iter()
             .find(|p| p.asid == asid && p.va == va)
-            .map(|p| p.table)
+            .map(|p| (p.table, p.read_only))
     }
-    pub fn insert_pointer(&mut self, asid: Asid, va: VirtAddr, table: Pfn) {
+    /// Remembers a table, and whether nothing in it may be written.
+    pub fn insert_pointer(&mut self, asid: Asid, va: VirtAddr, (table, read_only): (Pfn, bool)) {
         let va = va.align_down(Level::Pmd.bytes());
         self.pointers.retain(|p| p.asid != asid || p.va != va);
-        self.pointers.push(Pointer { asid, va, table });
+        self.pointers.push(Pointer {
+            asid,
+            va,
+            table,
+            read_only,
+        });
     }
 
     pub fn flush_range(&mut self, asid: Asid, flush: Flush) {

@@ -77,10 +77,10 @@ impl<F: PteFormat> Sim<F> {
         va: VirtAddr,
         access: Access,
     ) -> Option<Cached> {
-        let (mut table, mut level) = (root, Level::Pgd);
+        let (mut table, mut level, mut read_only) = (root, Level::Pgd, false);
         let pointer = self.caches(cpu).pointer(asid, va);
-        if let Some(pte_table) = pointer.filter(|_| self.0.rng.one_in(2)) {
-            (table, level) = (pte_table, Level::Pte);
+        if let Some(pointer) = pointer.filter(|_| self.0.rng.one_in(2)) {
+            ((table, read_only), level) = (pointer, Level::Pte);
         }
         loop {
             let word = self.0.ram.word(table, level.index(va));
@@ -93,8 +93,10 @@ impl<F: PteFormat> Sim<F> {
                         "the walker meets a table at {next:?}, which is no RAM: a freed table?"
                     );
                     level = level.lower().expect("a PTE is never a table");
+                    // Rights are the AND over the levels.
+                    read_only |= F::is_table_read_only(raw);
                     if level == Level::Pte {
-                        self.caches(cpu).insert_pointer(asid, va, next);
+                        self.caches(cpu).insert_pointer(asid, va, (next, read_only));
                     }
                     table = next;
                 }
@@ -108,7 +110,12 @@ impl<F: PteFormat> Sim<F> {
                     );
                     let index = level.index(va);
                     let (from, pfn, attrs) = self.any_of_block(table, index, level, (pfn, attrs));
-                    let wanted = attrs | self.bits(attrs, access);
+                    let above = if read_only {
+                        Attrs::WRITE
+                    } else {
+                        Attrs::empty()
+                    };
+                    let wanted = attrs | self.bits(attrs - above, access);
                     if !wanted.contains(Attrs::ACCESSED) {
                         return None;
                     }
@@ -128,7 +135,7 @@ impl<F: PteFormat> Sim<F> {
                         bytes,
                         // The hardware takes the low bits of the frame from the address.
                         pfn: Pfn(pfn.0 & !(pages - 1)),
-                        attrs: wanted,
+                        attrs: wanted - above,
                         source: (table, from),
                     });
                 }

@@ -8,7 +8,7 @@ use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::mutant::{self, Mutant};
 use mm::space::Advice;
-use mm::switch::Switch;
+use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +56,7 @@ struct Case<F: PteFormat> {
     order: u8,
     pages: u64,
     hardware_ad: bool,
+    fork: ForkBy,
     rule: &'static str,
     verbs: fn(&World<F>, &Process<F>),
 }
@@ -66,9 +67,28 @@ fn blocks<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -
         order: 4,
         pages: 2 * BLOCK,
         hardware_ad: true,
+        fork: ForkBy::Batch,
         rule,
         verbs,
     }
+}
+
+/// A table's worth of pages, shared by a fork.
+fn shared<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> Case<F> {
+    Case {
+        pages: HUGE,
+        fork: ForkBy::Share,
+        ..blocks(rule, verbs)
+    }
+}
+
+/// The same, and then copied.
+fn unshared<F: PteFormat>(rule: &'static str) -> Case<F> {
+    shared(rule, |w, p| {
+        let child = p.fork().unwrap();
+        p.unmap(page(5), PAGE_SIZE).unwrap();
+        w.check(&[p, &child], &[]);
+    })
 }
 
 /// One PMD leaf.
@@ -86,6 +106,7 @@ impl<F: PteFormat> Case<F> {
         let (world, process) = written(self.order, self.pages, self.hardware_ad);
         world.mm.switches().set(Switch::Cow, 0);
         world.mm.switches().set(Switch::Reuse, 0);
+        world.mm.switches().set(Switch::Fork, self.fork as u32);
         (world, process)
     }
 
@@ -236,6 +257,7 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
             w.store(0, p, page(5), 1).unwrap();
             drop(child);
         })],
+        Mutant::UnshareWithoutFlush => vec![unshared(LIVE)],
         _ => everywhere(mutant),
     }
 }
@@ -274,6 +296,15 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             blocks(TWICE, |_, p| move_to(p, 3, BLOCK, page(2000))),
             huge(TWICE, |_, p| move_to(p, 0, HUGE, page(10 * HUGE))),
         ],
+        Mutant::ShareWritable => vec![shared("may be written through", |_, p| {
+            drop(p.fork().unwrap());
+        })],
+        Mutant::UnshareWithoutFlush => vec![unshared(FLUSH)],
+        Mutant::KeepAccountant => vec![shared("does not say what was found", |w, p| {
+            let child = p.fork().unwrap();
+            p.unmap(page(5), PAGE_SIZE).unwrap();
+            w.check(&[p, &child], &[]);
+        })],
         _ => Vec::new(),
     }
 }

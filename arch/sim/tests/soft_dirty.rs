@@ -42,7 +42,7 @@ fn what_is_new_counts_as_written<F: PteFormat>(w: &World<F>) {
     w.store(0, &s, page(1), 1).unwrap();
     assert_eq!(written(&s, 4), [0, 1, 2, 3]);
     assert!(!s.page_info(page(4)).soft_dirty);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     assert_eq!(written(&s, 4), []);
     // Another mapping where one was.
     s.unmap(page(2), PAGE_SIZE).unwrap();
@@ -55,7 +55,7 @@ fn only_writes_count<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 8, RW);
     fill(w, &s, 6);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     assert_eq!(w.load(0, &s, page(2)), Ok(2));
     w.store(1, &s, page(3), 9).unwrap();
     // Where nothing was yet.
@@ -63,7 +63,7 @@ fn only_writes_count<F: PteFormat>(w: &World<F>) {
     assert_eq!(written(&s, 8), [3, 7]);
     w.check(&[&s], &[]);
     w.store(0, &s, page(3), 10).unwrap();
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     assert_eq!(written(&s, 8), []);
     // No copies were needed for all that.
     w.store(0, &s, page(3), 11).unwrap();
@@ -77,13 +77,13 @@ fn by_the_page_in_folios<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 64, RW);
     fill(w, &s, 64);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     for n in [5, 16, 31] {
         w.store(0, &s, page(n), 1).unwrap();
     }
     assert_eq!(written(&s, 64), [5, 16, 31]);
     w.check(&[&s], &[]);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     fill(w, &s, 16);
     assert_eq!(written(&s, 64), (0..16).collect::<Vec<_>>());
     w.check(&[&s], &[]);
@@ -94,7 +94,7 @@ fn a_huge_leaf_is_one<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 512, RW);
     w.store(0, &s, page(0), 1).unwrap();
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     assert_eq!(written(&s, 512), []);
     // Of two halves only the one that is written.
     s.protect(page(256), 256 * PAGE_SIZE, Prot::READ).unwrap();
@@ -107,7 +107,7 @@ fn a_huge_leaf_is_one<F: PteFormat>(w: &World<F>) {
     let t = w.process();
     map(&t, AT, 512, RW);
     w.store(0, &t, page(0), 1).unwrap();
-    t.clear_soft_dirty();
+    t.clear_soft_dirty().unwrap();
     w.store(0, &t, page(7), 1).unwrap();
     assert_eq!(written(&t, 512).len(), 512);
     w.check(&[&t], &[]);
@@ -118,7 +118,7 @@ fn reading_is_not_writing<F: PteFormat>(w: &World<F>) {
         sizes(w, orders);
         let s = w.process();
         map(&s, AT, 512, RW);
-        s.clear_soft_dirty();
+        s.clear_soft_dirty().unwrap();
         assert_eq!(w.load(0, &s, page(5)), Ok(0));
         assert_eq!(written(&s, 512), []);
         w.check(&[&s], &[]);
@@ -137,7 +137,7 @@ fn shared_memory<F: PteFormat>(w: &World<F>) {
         space.map(request).unwrap();
         w.store(0, space, page(1), 1).unwrap();
     }
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     // Reads map what is around.
     assert_eq!(w.load(0, &s, page(2)), Ok(0));
     w.store(0, &t, page(1), 2).unwrap();
@@ -155,7 +155,7 @@ fn protection_forgets_nothing<F: PteFormat>(w: &World<F>) {
         let s = w.process();
         map(&s, AT, 32, RW);
         fill(w, &s, 32);
-        s.clear_soft_dirty();
+        s.clear_soft_dirty().unwrap();
         w.store(0, &s, page(1), 1).unwrap();
         for prot in [Prot::READ, Prot::empty(), RW] {
             s.protect(AT, 32 * PAGE_SIZE, prot).unwrap();
@@ -174,7 +174,7 @@ fn a_child_starts_with_its_parents<F: PteFormat>(w: &World<F>) {
         let parent = w.process();
         map(&parent, AT, 32, RW);
         fill(w, &parent, 32);
-        parent.clear_soft_dirty();
+        parent.clear_soft_dirty().unwrap();
         w.store(0, &parent, page(3), 1).unwrap();
         let child = w.adopt(parent.fork().unwrap());
         assert_eq!(written(&child, 32), [3]);
@@ -198,7 +198,7 @@ fn copies_are_written<F: PteFormat>(w: &World<F>) {
     map(&parent, AT, 32, RW);
     fill(w, &parent, 32);
     let child = w.adopt(parent.fork().unwrap());
-    child.clear_soft_dirty();
+    child.clear_soft_dirty().unwrap();
     w.store(1, &child, page(9), 1).unwrap();
     assert_eq!(written(&child, 32), [9]);
     w.store(1, &child, page(10), 1).unwrap();
@@ -216,7 +216,7 @@ fn what_moves_counts_as_written<F: PteFormat>(w: &World<F>) {
         let s = w.process();
         map(&s, AT, 512, RW);
         w.store(0, &s, page(0), 1).unwrap();
-        s.clear_soft_dirty();
+        s.clear_soft_dirty().unwrap();
         let to = VirtAddr(AT.0 + (4 << 20));
         let len = 256 * PAGE_SIZE;
         s.remap(AT, len, len, true, false, Some(to)).unwrap();
@@ -224,7 +224,7 @@ fn what_moves_counts_as_written<F: PteFormat>(w: &World<F>) {
         assert_eq!(written(&s, 512), []);
         w.store(0, &s, to, 2).unwrap();
         w.check(&[&s], &[]);
-        s.clear_soft_dirty();
+        s.clear_soft_dirty().unwrap();
         assert!(!s.page_info(to).soft_dirty);
     }
 }
@@ -233,11 +233,11 @@ fn what_grows_counts_as_written<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 4, RW);
     fill(w, &s, 4);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, false, false, None)
         .unwrap();
     assert!(written(&s, 6).ends_with(&[4, 5]));
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     // Advice is no write, and what comes back is none before it is.
     s.advise(AT, PAGE_SIZE, Advice::DontNeed).unwrap();
     assert_eq!(written(&s, 6), []);
@@ -250,7 +250,7 @@ fn the_kernels_writes_count<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 3, RW);
     fill(w, &s, 3);
-    s.clear_soft_dirty();
+    s.clear_soft_dirty().unwrap();
     let mut byte = [0];
     assert_eq!(
         (s.read(page(0), &mut byte), s.write(page(1), &[1], false)),

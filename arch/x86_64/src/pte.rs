@@ -163,6 +163,16 @@ impl PteFormat for Format {
         // Rights are the AND over the levels, so the upper ones allow everything (SDM Vol 3A, 4.6.1).
         pfn.0 << 12 | USER | WRITABLE | PRESENT
     }
+
+    #[inline]
+    fn table_read_only(pfn: Pfn) -> u64 {
+        pfn.0 << 12 | USER | PRESENT
+    }
+
+    #[inline]
+    fn is_table_read_only(raw: u64) -> bool {
+        raw & WRITABLE == 0
+    }
 }
 
 #[cfg(test)]

@@ -143,6 +143,10 @@ pub trait PteFormat: Send + Sync + 'static {
     }
     /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
     fn table(pfn: Pfn) -> u64;
+    /// The same, but nothing below may be written, whatever the leaves say.
+    fn table_read_only(pfn: Pfn) -> u64;
+    /// Whether an entry that points to a table is one of [`Self::table_read_only`].
+    fn is_table_read_only(raw: u64) -> bool;
 }
 
 /// A table and the index of an entry.

@@ -7,7 +7,10 @@ use crate::frame::{Kind, Mm};
 use crate::object::Object;
 use crate::own::{Account, Owner};
 use crate::state::{AddressSpace, Inner};
-use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, validate_contpte};
+use crate::table::{
+    Leaf, accountant, for_each_leaf, for_each_table, is_shared, lookup, shared_table,
+    validate_contpte,
+};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -23,6 +26,8 @@ struct Tally<'a, M: Machine> {
     /// Pages of private memory: how often each is mapped, and whether it may be written.
     private: BTreeMap<Pfn, (u32, bool)>,
     tables: u64,
+    /// Tables that spaces share: how many were found to.
+    sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
 }
 
@@ -42,6 +47,7 @@ pub fn all<M: Machine>(
         mapped: BTreeMap::new(),
         private: BTreeMap::new(),
         tables: 1 + kernel_tables,
+        sharers: BTreeMap::new(),
         objects: BTreeSet::new(),
     };
     for object in objects {
@@ -94,11 +100,12 @@ impl<M: Machine> Tally<'_, M> {
 
     fn space(&mut self, inner: &Inner<M>, owner: &Owner) {
         inner.vmas.validate();
-        let mut tables = 0;
+        let (mut tables, mut again) = (0, 0);
+        let sharers = &mut self.sharers;
         for_each_table(self.mm, &inner.table, &mut |table, level, live| {
             let meta = self.mm.frames().get(table);
             assert!(
-                meta.kind() == Kind::Table && meta.refs() == 1,
+                meta.kind() == Kind::Table && (is_shared(self.mm, table) || meta.refs() == 1),
                 "{table:?} is a {level:?} table and {:?}",
                 meta.kind()
             );
@@ -111,13 +118,18 @@ impl<M: Machine> Tally<'_, M> {
                 validate_contpte(self.mm, table);
             }
             tables += 1;
+            if is_shared(self.mm, table) {
+                let found = sharers.entry(table).or_default();
+                *found += 1;
+                again += u64::from(*found > 1);
+            }
         });
         assert!(
             tables == inner.table.pages(),
             "{tables} page tables, {} are counted",
             inner.table.pages()
         );
-        self.tables += tables;
+        self.tables += tables - again;
         self.pages(inner, owner);
     }
 
@@ -129,7 +141,18 @@ impl<M: Machine> Tally<'_, M> {
             }
             for_each_leaf(self.mm, &inner.table, vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
-                self.leaf(vma, &leaf, owner);
+                let table = leaf
+                    .shared
+                    .then(|| shared_table(self.mm, &inner.table, leaf.va));
+                match table.flatten() {
+                    None => self.leaf(vma, &leaf, Some(owner)),
+                    // Its references are its accountant's, once.
+                    Some(table) => {
+                        let first = self.sharers[&table] == 1;
+                        let owner = first.then(|| accountant(self.mm, table));
+                        self.leaf(vma, &leaf, owner.as_ref());
+                    }
+                }
                 match (self.mm.frames().folio(leaf.pfn).1, &vma.backing) {
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
@@ -154,8 +177,8 @@ impl<M: Machine> Tally<'_, M> {
         );
     }
 
-    /// One leaf against its VMA and its folio.
-    fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: &Owner) {
+    /// One leaf against its VMA and its folio; the references are `owner`'s, or were counted already.
+    fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let (head, kind, _) = self.mm.frames().folio(pfn);
         let writable = attrs.contains(Attrs::WRITE);
@@ -190,6 +213,9 @@ impl<M: Machine> Tally<'_, M> {
             );
             return;
         }
+        let Some(owner) = owner else {
+            return;
+        };
         *self.refs.entry(head).or_default() += leaf.pages;
         match kind {
             Kind::Anon => {
@@ -263,6 +289,13 @@ impl<M: Machine> Tally<'_, M> {
             assert!(
                 !written || *times == 1,
                 "{page:?} may be written and is mapped {times} times"
+            );
+        }
+        for (table, sharers) in &self.sharers {
+            let counted = self.mm.frames().get(*table).refs();
+            assert!(
+                counted == *sharers,
+                "{table:?} is shared by {sharers} spaces, {counted} are counted"
             );
         }
         let mut pins = 0;

@@ -58,6 +58,12 @@ mutants! {
     OneLook,
     /// What is moved is written at its new place while the old one may still be used.
     MoveWithoutFlush,
+    /// A fork shares a table and the parent may go on writing through it.
+    ShareWritable,
+    /// A copy of a shared table comes in its place without a flush.
+    UnshareWithoutFlush,
+    /// Who leaves a shared table stays in the account with it.
+    KeepAccountant,
     /// Blocks that are moved stay folded, however the places are aligned.
     MoveFolded,
 }

@@ -35,6 +35,10 @@ events! {
     TableAlloc = "page_tables_allocated",
     /// Page tables freed.
     TableFree = "page_tables_freed",
+    /// Page tables that a fork handed on whole.
+    TableShared = "page_tables_shared",
+    /// Of them, those that were copied later, because something in them changed.
+    TableUnshared = "page_tables_unshared",
     /// Flushes of a range of user addresses.
     FlushRange = "tlb_flush_range",
     /// Flushes of a whole address space.

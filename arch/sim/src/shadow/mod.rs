@@ -27,7 +27,8 @@ const RIGHTS: Attrs = Attrs::WRITE.union(Attrs::EXEC).union(Attrs::USER);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Nothing,
-    Table(Pfn),
+    /// A table, and whether nothing in it may be written.
+    Table(Pfn, bool),
     Leaf(Pfn, Attrs),
 }
 
@@ -59,6 +60,8 @@ struct Place {
     root: Pfn,
     level: Level,
     va: VirtAddr,
+    /// Nothing in it may be written, whatever the entries say.
+    read_only: bool,
 }
 
 impl Place {
@@ -67,11 +70,12 @@ impl Place {
         Slot::new(self.root, self.level, va)
     }
     /// Where a table that entry `index` points to stands.
-    fn below(&self, index: usize) -> Place {
+    fn below(&self, index: usize, read_only: bool) -> Place {
         Place {
             root: self.root,
             level: self.level.lower().expect("a PTE is never a table"),
             va: self.slot(index).va(),
+            read_only: self.read_only || read_only,
         }
     }
 }
@@ -86,7 +90,8 @@ struct Root {
 #[derive(Default)]
 pub struct Shadow {
     roots: HashMap<Pfn, Root>,
-    places: HashMap<Pfn, Place>,
+    /// Spaces may share a table.
+    places: HashMap<Pfn, Vec<Place>>,
     stale: Stale,
     /// Frames that got new contents and were not unmapped since: what CPUs hold of them is of the old ones.
     renewed: Renewed,
@@ -145,15 +150,15 @@ impl<F: PteFormat> Sim<F> {
     /// An entry was written.
     pub(crate) fn written(&self, table: Pfn, index: usize, old: u64, new: u64) {
         let mut shadow = self.shadow();
-        let Some(place) = shadow.places.get(&table).copied() else {
-            return;
-        };
-        let (old, new) = (what::<F>(old, place.level), what::<F>(new, place.level));
-        if old == new {
-            return;
-        }
-        self.goes(&mut shadow, place, index, old);
-        let result = self.comes(&mut shadow, place, (table, index), new);
+        let places = shadow.places.get(&table).cloned().unwrap_or_default();
+        let result = places.into_iter().try_for_each(|place| {
+            let (old, new) = (what::<F>(old, place), what::<F>(new, place));
+            if old == new {
+                return Ok(());
+            }
+            self.goes(&mut shadow, place, index, old);
+            self.comes(&mut shadow, place, (table, index), new)
+        });
         drop(shadow);
         complain(result);
     }
@@ -166,8 +171,9 @@ impl<F: PteFormat> Sim<F> {
             root,
             level: Level::Pgd,
             va: VirtAddr(0),
+            read_only: false,
         };
-        let known = shadow.places.insert(root, place).is_some();
+        let known = shadow.places.insert(root, vec![place]).is_some();
         let result = if known {
             Ok(())
         } else {
@@ -178,8 +184,8 @@ impl<F: PteFormat> Sim<F> {
     }
 
     /// What an entry says now.
-    fn what(&self, table: Pfn, index: usize, level: Level) -> What {
-        what::<F>(self.0.ram.word(table, index).load(Ordering::Acquire), level)
+    fn what(&self, table: Pfn, index: usize, place: Place) -> What {
+        what::<F>(self.0.ram.word(table, index).load(Ordering::Acquire), place)
     }
 
     /// CPUs may go on holding what an entry said.
@@ -192,13 +198,16 @@ impl<F: PteFormat> Sim<F> {
             shadow.renewed.remove(&pfn);
         }
         shadow.stale.push(place.slot(index), old, cpus);
-        if let What::Table(child) = old {
-            let below = place.below(index);
+        if let What::Table(child, read_only) = old {
+            let below = place.below(index, read_only);
             for i in 0..TABLE_ENTRIES {
-                let old = self.what(child, i, below.level);
+                let old = self.what(child, i, below);
                 self.goes(shadow, below, i, old);
             }
-            shadow.places.remove(&child);
+            let at = |p: &Place| (p.root, p.va) == (below.root, below.va);
+            if let Some(places) = shadow.places.get_mut(&child) {
+                places.retain(|p| !at(p));
+            }
         }
     }
 
@@ -231,18 +240,16 @@ impl<F: PteFormat> Sim<F> {
         match new {
             What::Nothing => Ok(()),
             What::Leaf(pfn, attrs) if place.level == Level::Pte => {
-                self.agrees((table, index), pfn, attrs)
+                self.agrees((table, index), place, pfn, attrs)
             }
             What::Leaf(..) => Ok(()),
-            What::Table(child) => {
-                let below = place.below(index);
-                if shadow
-                    .places
-                    .insert(child, below)
-                    .is_some_and(|p| p.root == below.root)
-                {
+            What::Table(child, read_only) => {
+                let below = place.below(index, read_only);
+                let places = shadow.places.entry(child).or_default();
+                if places.iter().any(|p| p.root == below.root) {
                     return Err(format!("table {child:?} is hooked in twice"));
                 }
+                places.push(below);
                 self.table_comes(shadow, below, child)
             }
         }
@@ -251,14 +258,20 @@ impl<F: PteFormat> Sim<F> {
     /// A table comes to be reached, with all that is in it.
     fn table_comes(&self, shadow: &mut Shadow, place: Place, table: Pfn) -> Result<(), String> {
         (0..TABLE_ENTRIES).try_for_each(|i| {
-            let new = self.what(table, i, place.level);
+            let new = self.what(table, i, place);
             self.comes(shadow, place, (table, i), new)
         })
     }
 
     /// A leaf against the others of its block. While a verb runs they may differ in rights and in what the walker sets, and some
     /// may be absent; frames, memory type and the contiguous bit agree at any moment.
-    fn agrees(&self, (table, index): (Pfn, usize), pfn: Pfn, attrs: Attrs) -> Result<(), String> {
+    fn agrees(
+        &self,
+        (table, index): (Pfn, usize),
+        place: Place,
+        pfn: Pfn,
+        attrs: Attrs,
+    ) -> Result<(), String> {
         let contig = attrs.contains(Attrs::CONTIG);
         let first = index & !(Self::span() - 1);
         if contig && pfn.0 as usize % Self::span() != index - first {
@@ -267,7 +280,7 @@ impl<F: PteFormat> Sim<F> {
             ));
         }
         for i in (first..first + Self::span()).filter(|i| *i != index) {
-            let What::Leaf(other, theirs) = self.what(table, i, Level::Pte) else {
+            let What::Leaf(other, theirs) = self.what(table, i, place) else {
                 continue;
             };
             let follows = other.0.wrapping_sub(i as u64) == pfn.0.wrapping_sub(index as u64);
@@ -283,12 +296,17 @@ impl<F: PteFormat> Sim<F> {
 }
 
 /// The meaning of an entry to the hardware.
-fn what<F: PteFormat>(raw: u64, level: Level) -> What {
-    match F::decode(raw, level) {
+fn what<F: PteFormat>(raw: u64, place: Place) -> What {
+    let above = if place.read_only {
+        Attrs::WRITE
+    } else {
+        Attrs::empty()
+    };
+    match F::decode(raw, place.level) {
         Entry::Absent => What::Nothing,
-        Entry::Table(pfn) => What::Table(pfn),
+        Entry::Table(pfn) => What::Table(pfn, F::is_table_read_only(raw)),
         Entry::Leaf { attrs, .. } if attrs.contains(Attrs::NO_ACCESS) => What::Nothing,
-        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - Attrs::TRACKED),
+        Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - Attrs::TRACKED - above),
     }
 }
 

@@ -43,7 +43,8 @@ impl<F: PteFormat> Sim<F> {
                 continue;
             }
             let mut pages = Pages::new();
-            self.pages(root, Level::Pgd, VirtAddr(0), &mut pages)?;
+            let top = (Level::Pgd, VirtAddr(0), Attrs::empty());
+            self.pages(root, top, &mut pages)?;
             for (slot, held) in shadow.stale.of(root) {
                 self.flushed(root, slot, held, &pages)?;
             }
@@ -52,16 +53,16 @@ impl<F: PteFormat> Sim<F> {
         Ok(())
     }
 
+    /// `denied` is what the entries above do not allow.
     fn pages(
         &self,
         table: Pfn,
-        level: Level,
-        va: VirtAddr,
+        (level, va, denied): (Level, VirtAddr, Attrs),
         pages: &mut Pages,
     ) -> Result<(), String> {
         if level == Level::Pte {
             for first in (0..TABLE_ENTRIES).step_by(Self::span()) {
-                self.block(table, first, va, pages)?;
+                self.block(table, first, (va, denied), pages)?;
             }
             return Ok(());
         }
@@ -70,11 +71,17 @@ impl<F: PteFormat> Sim<F> {
             match self.entry(table, index, level) {
                 Entry::Table(child) => {
                     let lower = level.lower().expect("a PTE is never a table");
-                    self.pages(child, lower, at, pages)?;
+                    let read_only = F::is_table_read_only(self.raw(table, index));
+                    let more = if read_only {
+                        Attrs::WRITE
+                    } else {
+                        Attrs::empty()
+                    };
+                    self.pages(child, (lower, at, denied | more), pages)?;
                 }
                 Entry::Leaf { pfn, attrs } => {
                     for i in 0..level.order().pages() {
-                        pages.insert(at.page().0 + i, (pfn + i, attrs));
+                        pages.insert(at.page().0 + i, (pfn + i, attrs - denied));
                     }
                 }
                 Entry::Absent => {}
@@ -88,7 +95,7 @@ impl<F: PteFormat> Sim<F> {
         &self,
         table: Pfn,
         first: usize,
-        va: VirtAddr,
+        (va, denied): (VirtAddr, Attrs),
         pages: &mut Pages,
     ) -> Result<(), String> {
         let all: Vec<_> = (first..first + Self::span())
@@ -111,7 +118,10 @@ impl<F: PteFormat> Sim<F> {
             .fold(Attrs::empty(), |sum, (_, a)| sum | *a & USED);
         for (i, (pfn, attrs)) in all.iter().enumerate().filter_map(|(i, e)| Some((i, (*e)?))) {
             let bits = if folded { gathered } else { Attrs::empty() };
-            pages.insert(va.page().0 + (first + i) as u64, (pfn, attrs | bits));
+            pages.insert(
+                va.page().0 + (first + i) as u64,
+                (pfn, (attrs | bits) - denied),
+            );
         }
         Ok(())
     }
@@ -138,8 +148,10 @@ impl<F: PteFormat> Sim<F> {
     }
 
     fn entry(&self, table: Pfn, index: usize, level: Level) -> Entry {
-        let word = self.0.ram.word(table, index);
-        F::decode(word.load(Ordering::Acquire), level)
+        F::decode(self.raw(table, index), level)
+    }
+    fn raw(&self, table: Pfn, index: usize) -> u64 {
+        self.0.ram.word(table, index).load(Ordering::Acquire)
     }
 
     /// What a CPU may hold allows no more than the tables do.
@@ -153,7 +165,7 @@ impl<F: PteFormat> Sim<F> {
         };
         match held {
             What::Nothing => {}
-            What::Table(child) => {
+            What::Table(child, _) => {
                 let now = self.lookup(root, slot);
                 if now != Entry::Table(child) {
                     return missed(&now);

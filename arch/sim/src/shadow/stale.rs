@@ -40,6 +40,8 @@ impl Stale {
             (What::Leaf(old, was), What::Leaf(new, is)) => {
                 old != new || (was ^ is).contains(Attrs::CONTIG)
             }
+            // Rights may change at once.
+            (What::Table(old, _), What::Table(new, _)) => old != new,
             (old, new) => old != new,
         });
         here.or_else(|| self.larger(slot)).or_else(|| match new {
@@ -117,7 +119,7 @@ impl Stale {
     pub(super) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush) {
         self.0.retain(|slot, held| {
             if of(slot.root) && flush.hits(slot.va(), slot.level.bytes()) {
-                held.retain(|h| matches!(h.what, What::Table(_)) && !flush.tables);
+                held.retain(|h| matches!(h.what, What::Table(..)) && !flush.tables);
             }
             !held.is_empty()
         });

@@ -9,9 +9,12 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
+use crate::frame::zone::For;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Meter, Owner};
 use crate::state::AddressSpace;
+use crate::table::unshare;
+use crate::tlb::Gather;
 use alloc::sync::Arc;
 
 /// A page that stays while this is there.
@@ -27,6 +30,12 @@ impl<M: Machine> AddressSpace<M> {
     /// Pins the page of `addr`, which is faulted in as by a user's read. Why it cannot be as a fault would say.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.inner.lock();
+        // A pin keeps what a later write changes: so the entry must be there to be write-protected.
+        let page = addr.align_down(PAGE_SIZE);
+        let mut gather = Gather::new(&self.mm, &self.id);
+        let unshared = unshare(&self.mm, &inner.table, page, For::User, &mut gather);
+        gather.finish();
+        unshared?;
         let pfn = resolve(self, &mut inner, addr, (Access::Read, false), false)?;
         let (head, kind, order) = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {

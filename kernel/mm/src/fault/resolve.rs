@@ -104,6 +104,12 @@ impl<M: Machine> Fault<'_, M> {
 
     #[inline(never)]
     fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
+        if cursor.is_shared() && !cursor.leaf().is_some_and(|leaf| self.is_enough(&leaf)) {
+            let mut gather = Gather::new(self.mm, self.id);
+            let unshared = cursor.unshare(&mut gather);
+            gather.finish();
+            unshared?;
+        }
         match cursor.leaf() {
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),
@@ -111,14 +117,22 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
-    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: Leaf) -> Result<Pfn, Resolution> {
+    /// Whether the access needs nothing but what is mapped.
+    #[inline]
+    fn is_enough(&self, leaf: &Leaf) -> bool {
         let needed = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let private_write = self.access == Access::Write && !self.vma.shared();
         let writable = leaf.attrs.contains(Attrs::WRITE);
-        if !self.tried && leaf.attrs.contains(needed) && (!private_write || writable) {
+        !self.tried && leaf.attrs.contains(needed) && (!private_write || writable)
+    }
+
+    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
+    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: Leaf) -> Result<Pfn, Resolution> {
+        if self.is_enough(&leaf) {
             return Ok(leaf.pfn);
         }
+        let private_write = self.access == Access::Write && !self.vma.shared();
+        let writable = leaf.attrs.contains(Attrs::WRITE);
         if private_write && !writable {
             if !cursor.owns(&leaf, &self.id.owner) {
                 return self.copy(cursor, leaf);

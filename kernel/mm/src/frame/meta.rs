@@ -89,7 +89,7 @@ pub struct FrameMeta {
     live: AtomicU32,
     /// Free block: the next one in its list, in the low half, and the previous one. Private folio: the virtual page where its
     /// first page is mapped, or would be, a hint for whoever looks for its mappings. First tail of a folio that is queued for
-    /// a deferred split: its neighbours on the queue, as in a free block.
+    /// a deferred split: its neighbours on the queue, as in a free block. Page table: who shares it (`table::share`).
     place: AtomicU64,
 }
 
@@ -189,6 +189,17 @@ impl FrameMeta {
     #[inline]
     pub(crate) fn set_live(&self, n: u32) {
         self.live.store(n, Ordering::Relaxed);
+    }
+
+    /// A page table's note about who shares it, for `table::share`; under the lock of a space that has it.
+    #[inline]
+    pub(crate) fn note(&self) -> u64 {
+        self.place.load(Ordering::Relaxed)
+    }
+    /// Sets the note.
+    #[inline]
+    pub(crate) fn set_note(&self, note: u64) {
+        self.place.store(note, Ordering::Relaxed);
     }
 
     /// A private folio's hint: the virtual page where its first page is mapped, or would be.

@@ -3,8 +3,10 @@
 use crate::addr::VirtAddr;
 use crate::arch::{Attrs, Machine};
 use crate::folio::Folio;
+use crate::frame::OutOfMemory;
+use crate::frame::zone::For;
 use crate::state::{AddressSpace, Collapse, Error, Inner};
-use crate::table::{Zap, census, collapse};
+use crate::table::{Zap, census, collapse, unshare};
 use crate::thp::policy::{self, block};
 use crate::thp::{CollapseLimits, Disable, Orders, PMD_ORDER, Stat};
 use crate::tlb::Gather;
@@ -87,6 +89,11 @@ impl<M: Machine> Inner<M> {
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
         let mut gather = Gather::new(mm, &space.id);
+        if let Err(OutOfMemory) = unshare(mm, &self.table, range.start, For::User, &mut gather) {
+            gather.finish();
+            folio.free(mm);
+            return Collapse::NoMem;
+        }
         collapse(mm, &mut self.table, range.start, folio, attrs, &mut gather);
         gather.finish();
         let gone = Zap {

@@ -5,9 +5,10 @@ use crate::frame::OutOfMemory;
 use crate::own::Owner;
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner};
+use crate::switch::ForkBy;
 use crate::table::Share;
 use crate::tlb::Gather;
-use crate::vma::VmaFlags;
+use crate::vma::{Backing, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds are not copied, the
@@ -56,6 +57,8 @@ fn copy<M: Machine>(
                 child: owner,
                 gather,
                 pinned: false,
+                tables: mm.switches().fork() == ForkBy::Share
+                    && matches!(vma.backing, Backing::Anon),
                 anon: 0,
                 object: 0,
             };

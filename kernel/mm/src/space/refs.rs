@@ -2,6 +2,7 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
+use crate::frame::OutOfMemory;
 use crate::state::AddressSpace;
 use crate::table::{clear_accessed, track_range};
 use crate::tlb::Gather;
@@ -9,8 +10,8 @@ use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown or moved later counts as
-    /// written.
-    pub fn clear_soft_dirty(&self) {
+    /// written. Out of memory (only tables that are shared need any): some still count as written.
+    pub fn clear_soft_dirty(&self) -> Result<(), OutOfMemory> {
         let mut inner = self.inner.lock();
         let everything = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
         inner
@@ -18,10 +19,12 @@ impl<M: Machine> AddressSpace<M> {
             .update(everything, |v| v.flags |= VmaFlags::TRACKED);
         let inner = &mut *inner;
         let mut gather = Gather::new(&self.mm, &self.id);
-        for vma in inner.vmas.iter() {
-            track_range(&self.mm, &mut inner.table, vma.range, &mut gather);
-        }
+        let result = inner
+            .vmas
+            .iter()
+            .try_for_each(|vma| track_range(&self.mm, &mut inner.table, vma.range, &mut gather));
         gather.finish();
+        result
     }
 
     /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory (`Some(false)`), or of files and shared

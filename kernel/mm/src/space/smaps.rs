@@ -80,7 +80,10 @@ impl<'a, M: Machine> Tally<'a, M> {
     /// A page of an object, or a private folio of one page.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
         let refs = self.mm.references(head);
-        let times = refs.saturating_sub(u64::from(kind == Kind::Object)).max(1);
+        let least = if leaf.shared { 2 } else { 1 };
+        let times = refs
+            .saturating_sub(u64::from(kind == Kind::Object))
+            .max(least);
         self.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
             self.out.anonymous += PAGE_SIZE;

@@ -172,19 +172,20 @@ impl<M: Machine> Inner<M> {
         Some(parts.make(0, order))
     }
 
-    /// Which pages of the folio are mapped from `start` on, if those are all its references.
+    /// Which pages of the folio are mapped from `start` on, if those are all its references and nobody shares the tables.
     fn owned(&self, mm: &Mm<M>, head: Pfn, start: VirtAddr) -> Option<Mapped> {
         let meta = mm.frames().get(head);
         let range = user_pages::<M>(start, meta.order().bytes())?;
-        let (mut mapped, mut count) = (Mapped([0; 8]), 0);
+        let (mut mapped, mut count, mut shared) = (Mapped([0; 8]), 0, false);
         for_each_leaf(mm, &self.table, range, &mut |leaf| {
             let page = (leaf.va - range.start) / PAGE_SIZE;
+            shared |= leaf.shared;
             if leaf.pfn == head + page && leaf.level == Level::Pte {
                 mapped.set(page);
                 count += 1;
             }
         });
-        (count == mm.references(head)).then_some(mapped)
+        (!shared && count == mm.references(head)).then_some(mapped)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::batch::run_at;
 use super::walk::table_at;
-use super::{PageTable, contpte, entry, owner};
+use super::{PageTable, contpte, entry, owner, share};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
@@ -45,7 +45,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
         }
         Entry::Absent => return found,
     };
-    let mut index = 0;
+    let (mut index, shared) = (0, share::is_shared(mm, table));
     while index < TABLE_ENTRIES {
         let Some(run) = run_at(mm, table, index, TABLE_ENTRIES) else {
             index += 1;
@@ -55,7 +55,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
         match run.kind {
             Kind::Anon => {
                 found.anon += run.n as u32;
-                if !owner::owns(mm, owner, &leaf) {
+                if shared || !owner::owns(mm, owner, &leaf) {
                     found.shared += run.n as u32;
                 }
             }
@@ -67,7 +67,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
     found
 }
 
-/// Replaces what the PTE table at `start` maps, private pages and zeros, by a PMD leaf on `folio`, whose contents are made here.
+/// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose contents are made here.
 /// No other memory is needed. Nobody can use the range in between: its PMD entry is absent and flushed while the pages are
 /// copied.
 pub fn collapse<M: Machine>(

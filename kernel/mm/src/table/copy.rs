@@ -4,11 +4,12 @@
 //! batch (seed 000 compares them): the account wants to know only how many pages of which folio. Folded blocks are complete on
 //! both sides, because what a range cuts is unfolded first, and stay folded.
 
-use super::walk::{Leaves, indices, leaf_tables};
-use super::{Cursor, PageTable, contpte, entry, owner};
+use super::walk::{self, Leaves, indices, leaf_tables};
+use super::{Cursor, PageTable, contpte, entry, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
+use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::own::{Account, Meter, Owner, Unified};
 use crate::stat::Event;
@@ -26,6 +27,8 @@ pub struct Share<'a, 'g, M: Machine> {
     /// Whether the parent has pages pinned: then what it does not have for itself is copied at once, for whoever holds the pin
     /// goes on with the parent's page.
     pub pinned: bool,
+    /// Whether tables are shared whole where the range covers all of theirs ([`super::share`]): private anonymous memory only.
+    pub tables: bool,
     /// Private pages that the child has now.
     pub anon: u64,
     /// Pages of objects that the child has now.
@@ -70,8 +73,18 @@ impl<M: Machine> Share<'_, '_, M> {
                 return Ok(());
             }
             let mut to = Cursor::new(self.mm, child, leaves.part.start);
+            if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
+                self.anon += share::share(self.mm, (parent, leaves.table), &mut to, self.gather)?;
+                return Ok(());
+            }
             to.prepare(Level::Pte)?;
-            self.table(leaves.table, to.table(), leaves.part)
+            let mut from = leaves.table;
+            if share::is_shared(self.mm, from) {
+                let start = leaves.part.start;
+                share::unshare(self.mm, parent, start, For::User, self.gather)?;
+                from = walk::pte_table(self.mm, parent, start).unwrap_or(from);
+            }
+            self.table(from, to.table(), leaves.part)
         })
     }
 
@@ -113,6 +126,7 @@ impl<M: Machine> Share<'_, '_, M> {
     /// Shares what a PTE table maps in `part`.
     fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<(), OutOfMemory> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
+        share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
         let account = self.mm.account();
         // The scheme is chosen once for the table, not for each entry.
@@ -266,6 +280,29 @@ impl<M: Machine> Share<'_, '_, M> {
         }
         Ok(most)
     }
+}
+
+/// Copies all entries of a table, which translates the 2 MiB from `start` on, to an empty one; the references are `who`'s.
+pub(super) fn whole<M: Machine>(
+    mm: &Mm<M>,
+    (from, to): (Pfn, Pfn),
+    start: VirtAddr,
+    who: &Owner,
+    gather: &mut Gather<'_, M>,
+) {
+    let mut share = Share {
+        mm,
+        child: who,
+        gather,
+        pinned: false,
+        tables: false,
+        anon: 0,
+        object: 0,
+    };
+    let range = VirtRange::new(start, start + Level::Pmd.bytes());
+    let Ok(()) = share.table(from, to, range) else {
+        unreachable!("memory is needed only for pages that are pinned");
+    };
 }
 
 /// How many entries of the piece there should be: to the end of the folio or of the range, if the last of them is there.

@@ -3,7 +3,7 @@
 use super::zap::unhook;
 use super::{
     Leaf, PageTable, alloc_table, batch, contpte, entry, free_unused_table, owner, owner::begin,
-    split_leaf, walk,
+    share, split_leaf, walk,
 };
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
@@ -63,6 +63,28 @@ impl<'a, M: Machine> Cursor<'a, M> {
             self.descend(Level::Pmd, Level::Pte);
         }
         Ok(())
+    }
+
+    /// Whether the page's table is shared with other spaces: then nothing may be changed before [`Self::unshare`].
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.level == Level::Pte && share::is_shared(self.mm, self.table)
+    }
+    /// Makes the page's table this space's own.
+    #[cold]
+    pub fn unshare(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
+        share::unshare(self.mm, self.space, self.va, For::User, gather)?;
+        (self.table, self.level) = (self.above, Level::Pmd);
+        self.descend(Level::Pmd, Level::Pte);
+        Ok(())
+    }
+    /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands at.
+    pub(super) fn hook_shared(&mut self, table: Pfn) {
+        debug_assert!(self.level == Level::Pmd);
+        entry::write_table_read_only(self.mm, self.table, self.level.index(self.va), table);
+        self.add_live(1);
+        self.space.pages += 1;
+        self.mm.count(Event::EntryWrites, 1);
     }
 
     /// The page it stands on.
@@ -173,6 +195,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// Maps the zero page, which is not counted, where nothing is.
     pub fn install_zero_page(&mut self, attrs: Attrs) {
         self.install_page(self.mm.zero_page(), attrs);
+        share::note_zeros(self.mm, self.table);
     }
     #[inline]
     fn install_page(&mut self, pfn: Pfn, attrs: Attrs) {
@@ -287,6 +310,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     #[inline]
     fn add_live(&self, n: u32) {
+        debug_assert!(!share::is_shared(self.mm, self.table));
         let meta = self.mm.frames().get(self.table);
         meta.set_live(meta.live().wrapping_add(n));
     }

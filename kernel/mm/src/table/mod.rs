@@ -14,6 +14,7 @@ pub mod kernel;
 mod moving;
 mod owner;
 mod protect;
+mod share;
 mod split;
 mod track;
 mod walk;
@@ -26,6 +27,8 @@ pub use cursor::Cursor;
 pub use moving::move_range;
 pub(crate) use owner::owns;
 pub use protect::{Rights, protect_range};
+pub(crate) use share::{accountant, is_shared, shared_table};
+pub use share::{unshare, unshare_range};
 pub use split::{split_ends, split_leaf};
 pub use track::track_range;
 pub(crate) use walk::for_each_table;
@@ -80,7 +83,9 @@ impl PageTable {
 /// A zeroed frame for a table; for the kernel it may come from the reserve.
 fn alloc_table<M: Machine>(mm: &Mm<M>, who: For) -> Result<Pfn, OutOfMemory> {
     let pfn = mm.alloc_zeroed(Kind::Table, who)?;
-    mm.frames().get(pfn).set_live(0);
+    let meta = mm.frames().get(pfn);
+    meta.set_live(0);
+    meta.set_note(0);
     mm.count(Event::TableAlloc, 1);
     Ok(pfn)
 }

@@ -11,15 +11,16 @@
 //! and stores, whatever the size of the steps. How large they are, is up to the alignment of both places, the length and the
 //! switch `move=`. The account of no folio changes.
 //!
-//! A table that several spaces share would be unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
+//! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
 //! whole it stays shared, as nothing in it depends on where it hangs.
 
 mod piece;
 
 use super::walk::table_at;
-use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, zap_range};
+use super::{Cursor, PageTable, Zap, contpte, entry, share, split_leaf, unshare, zap_range};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -150,6 +151,10 @@ impl Plan {
             let mut found = entry::read(mm, table, index, level);
             if matches!(found, Entry::Leaf { .. }) {
                 split_leaf(mm, space, piece.at, gather)?;
+                found = entry::read(mm, table, index, level);
+            }
+            if level == Level::Pmd {
+                unshare(mm, space, piece.at, For::User, gather)?;
                 found = entry::read(mm, table, index, level);
             }
             if let (Entry::Table(child), Some(lower)) = (found, level.lower()) {
@@ -316,6 +321,7 @@ impl Plan {
 fn count<M: Machine>(mm: &Mm<M>, from: Pfn, to: Pfn, moved: u32) {
     add_live(mm, from, moved.wrapping_neg());
     add_live(mm, to, moved);
+    share::inherit_zeros(mm, from, to);
     mm.count(Event::Moved, u64::from(moved));
     mm.count(Event::EntryWrites, u64::from(moved));
 }

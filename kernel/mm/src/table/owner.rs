@@ -7,11 +7,12 @@ use crate::frame::{Kind, Mm};
 use crate::own::{Account, Meter, Owner};
 
 /// Whether all references of the private folio that `leaf` maps are entries of the owner's space. To be asked under the lock of
-/// the space, which maps the folio.
+/// the space, which maps the folio. A page in a table that others share is theirs, too.
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);
     kind == Kind::Anon
+        && !leaf.shared
         && mm
             .account()
             .exclusive(&mm.frames().book(head, order), owner)

@@ -2,7 +2,7 @@
 //! its account does not change: a PMD leaf counts as the 512 pages that it maps.
 
 use super::walk::table_at;
-use super::{PageTable, alloc_table, batch, entry};
+use super::{PageTable, alloc_table, batch, entry, share, unshare};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
@@ -11,7 +11,7 @@ use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Splits the PMD leaves that an end of `range` cuts. On failure one of them may be split already, which nobody sees.
+/// Splits the PMD leaves and unshares the tables that an end of `range` cuts. On failure one of them may be split already, which nobody sees.
 pub fn split_ends<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -22,7 +22,8 @@ pub fn split_ends<M: Machine>(
     split_at(mm, space, range.end, gather)
 }
 
-/// Splits the PMD leaf that maps both sides of `va`, if there is one.
+/// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that is shared is the space's own
+/// afterwards.
 pub fn split_at<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -32,6 +33,7 @@ pub fn split_at<M: Machine>(
     if va.is_aligned(Level::Pmd.bytes()) {
         return Ok(());
     }
+    unshare(mm, space, va, For::Kernel, gather)?;
     split_leaf(mm, space, va, gather)
 }
 
@@ -62,6 +64,7 @@ pub fn split_leaf<M: Machine>(
             entry::write_leaf(mm, table, index, Level::Pte, mm.zero_page(), attrs);
         }
         mm.put_huge_zero_page(1);
+        share::note_zeros(mm, table);
     } else {
         batch::install(mm, table, start, TABLE_ENTRIES, pfn, attrs);
         mm.thp().pmd_unmapped();

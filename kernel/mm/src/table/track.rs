@@ -3,10 +3,10 @@
 //! it: nobody pays who does not ask.
 
 use super::walk::{indices, leaf_tables};
-use super::{Cursor, PageTable, contpte, entry};
+use super::{Cursor, PageTable, contpte, entry, unshare_range};
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::Mm;
+use crate::frame::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::Gather;
 use core::convert::Infallible;
@@ -16,12 +16,14 @@ fn tracked(attrs: Attrs) -> Attrs {
 }
 
 /// From now on the first write to each page of `range` is seen. No PMD leaf crosses an end of the range.
+/// Out of memory: nothing has changed that anybody sees.
 pub fn track_range<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     range: VirtRange,
     gather: &mut Gather<'_, M>,
-) {
+) -> Result<(), OutOfMemory> {
+    unshare_range(mm, space, range, gather)?;
     let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
         let mut written = 0;
         if leaves.level == Level::Pte {
@@ -38,6 +40,7 @@ pub fn track_range<M: Machine>(
         mm.count(Event::EntryWrites, written);
         Ok::<_, Infallible>(())
     });
+    Ok(())
 }
 
 impl<M: Machine> Cursor<'_, M> {

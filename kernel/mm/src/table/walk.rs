@@ -1,6 +1,6 @@
 //! Walking: one address, every leaf, or every table of a range. Nothing here changes a translation.
 
-use super::{PageTable, contpte, entry, user_root_end};
+use super::{PageTable, contpte, entry, share, user_root_end};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Mm;
@@ -22,6 +22,8 @@ pub struct Leaf {
     pub level: Level,
     /// Whether it is part of a folded block.
     pub folded: bool,
+    /// Whether other spaces have the table, too ([`super::share`]): then `attrs` never has WRITE.
+    pub shared: bool,
 }
 
 /// The leaf that translates `va`, cut down to the page of `va`.
@@ -77,17 +79,23 @@ pub(super) fn leaf_at<M: Machine>(
     let index = level.index(va);
     let (pfn, attrs, _) = entry::read_leaf_at(mm, (table, index, level))?;
     let folded = level == Level::Pte && contpte::folded::<M>(attrs);
+    let shared = level == Level::Pte && share::is_shared(mm, table);
+    let mut attrs = if folded {
+        contpte::seen(mm, table, index, attrs)
+    } else {
+        attrs
+    };
+    if shared {
+        attrs -= Attrs::WRITE;
+    }
     Some(Leaf {
         va,
         pages,
         pfn: pfn + (va - va.align_down(level.bytes())) / PAGE_SIZE,
-        attrs: if folded {
-            contpte::seen(mm, table, index, attrs)
-        } else {
-            attrs
-        },
+        attrs,
         level,
         folded,
+        shared,
     })
 }
 
@@ -197,6 +205,10 @@ pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: Virt
             entry::modify_at(mm, leaves.entry(), clear);
             return Ok::<_, Infallible>(());
         }
+        // It is advice, and no reason to copy a table.
+        if share::is_shared(mm, leaves.table) {
+            return Ok(());
+        }
         for index in indices(Level::Pte, leaves.part) {
             entry::modify(mm, leaves.table, index, clear);
         }
@@ -221,13 +233,14 @@ pub(crate) fn for_each_table<M: Machine>(
         for index in 0..end {
             match entry::read(mm, table, index, level) {
                 Entry::Absent => continue,
-                Entry::Table(child) => visit(
-                    mm,
-                    child,
-                    level.lower().expect("a PTE is never a table"),
-                    TABLE_ENTRIES,
-                    f,
-                ),
+                Entry::Table(child) => {
+                    assert!(
+                        entry::is_table_read_only(mm, table, index) == share::is_shared(mm, child),
+                        "what is in {child:?} may be written through entry {index} of {table:?} if, and only if, it is shared"
+                    );
+                    let lower = level.lower().expect("a PTE is never a table");
+                    visit(mm, child, lower, TABLE_ENTRIES, f);
+                }
                 Entry::Leaf { .. } => {}
             }
             live += 1;

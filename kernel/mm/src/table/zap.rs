@@ -2,7 +2,7 @@
 
 use super::batch::{Run, run_at};
 use super::walk::{self, indices, part};
-use super::{PageTable, contpte, entry, split_ends};
+use super::{PageTable, contpte, entry, share, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::{Kind, Mm, OutOfMemory};
@@ -36,7 +36,7 @@ impl Zap {
     }
 }
 
-/// Takes out every page in `range`; the gather flushes and frees. No PMD leaf crosses an end of the range
+/// Takes out every page in `range`; the gather flushes and frees. No PMD leaf and no shared table crosses an end of the range
 /// ([`super::split_ends`]).
 pub fn zap_range<M: Machine>(
     mm: &Mm<M>,
@@ -64,7 +64,10 @@ pub fn zap_part<M: Machine>(
     let table = Level::Pmd.bytes();
     let near = (range.start.0 ^ (range.end.0 - 1)) < table;
     // Mostly it is a few pages of one table.
-    if near && let Some(table) = walk::pte_table(mm, space, range.start) {
+    if near
+        && let Some(table) = walk::pte_table(mm, space, range.start)
+        && !share::is_shared(mm, table)
+    {
         zap_pages(mm, table, range, gather, zap);
         return Ok(());
     }
@@ -113,6 +116,12 @@ fn zap_table<M: Machine>(
             }
             Entry::Table(child) => child,
         };
+        if lower == Level::Pte
+            && share::is_shared(mm, child)
+            && share::zap_shared(mm, space, (table, index, child), part, gather, zap)
+        {
+            continue;
+        }
         zap_table(mm, space, (child, lower), part, gather, zap);
         if mm.frames().get(child).live() == 0 && !zap.keep_tables {
             unhook(
@@ -171,7 +180,7 @@ pub(super) fn zap_leaf<M: Machine>(
 
 /// [`zap_pages`], out of line: inside the walk it would cost every table registers.
 #[inline(never)]
-fn zap_whole_part<M: Machine>(
+pub(super) fn zap_whole_part<M: Machine>(
     mm: &Mm<M>,
     table: Pfn,
     range: VirtRange,

@@ -55,7 +55,7 @@ fn entry(va: VirtAddr, level: Level) -> Option<&'static AtomicU64> {
         }
         at = match Format::decode(slot.load(Ordering::Relaxed), above) {
             Entry::Table(next) => next.start(),
-            Entry::Leaf { .. } => return None,
+            Entry::Leaf { .. } | Entry::Shared(_) => return None,
             Entry::Absent => {
                 let next = new_table();
                 slot.store(Format::table(next.frame()), Ordering::Relaxed);

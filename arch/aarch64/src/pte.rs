@@ -132,7 +132,11 @@ impl PteFormat for Format {
                 return Entry::Absent;
             }
         } else if raw & TABLE_OR_PAGE != 0 && level != Level::Pte {
-            return Entry::Table(Pfn((raw & ADDRESS) >> 12));
+            let pfn = Pfn((raw & ADDRESS) >> 12);
+            if level == Level::Pmd && raw & AP_TABLE_READ_ONLY != 0 {
+                return Entry::Shared(pfn);
+            }
+            return Entry::Table(pfn);
         } else if raw & TABLE_OR_PAGE == 0 && level == Level::Pte {
             // 0b01 is reserved at the last level and faults as an invalid entry does.
             return Entry::Absent;
@@ -180,7 +184,7 @@ impl PteFormat for Format {
         }
         match Self::decode(raw, Level::Pte) {
             Entry::Leaf { pfn, attrs } => Self::leaf(pfn, attrs | bits, Level::Pte),
-            Entry::Absent | Entry::Table(_) => raw,
+            _ => raw,
         }
     }
 
@@ -190,13 +194,8 @@ impl PteFormat for Format {
     }
 
     #[inline]
-    fn table_read_only(pfn: Pfn) -> u64 {
+    fn shared_table(pfn: Pfn) -> u64 {
         Self::table(pfn) | AP_TABLE_READ_ONLY
-    }
-
-    #[inline]
-    fn is_table_read_only(raw: u64) -> bool {
-        raw & AP_TABLE_READ_ONLY != 0
     }
 }
 

@@ -87,14 +87,14 @@ impl<F: PteFormat> Sim<F> {
             let raw = word.load(Ordering::Acquire);
             match F::decode(raw, level) {
                 Entry::Absent => return None,
-                Entry::Table(next) => {
+                entry @ (Entry::Table(next) | Entry::Shared(next)) => {
                     assert!(
                         self.0.ram.contains(next),
                         "the walker meets a table at {next:?}, which is no RAM: a freed table?"
                     );
                     level = level.lower().expect("a PTE is never a table");
                     // Rights are the AND over the levels.
-                    read_only |= F::is_table_read_only(raw);
+                    read_only |= matches!(entry, Entry::Shared(_));
                     if level == Level::Pte {
                         self.caches(cpu).insert_pointer(asid, va, (next, read_only));
                     }

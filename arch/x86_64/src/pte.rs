@@ -111,12 +111,16 @@ impl PteFormat for Format {
 
     #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
+        let pfn = Pfn((raw & FRAME) >> 12);
+        // Two tests for one, as walks want to know nothing else.
+        if level != Level::Pte && raw & (PRESENT | WRITABLE | LARGE) == PRESENT | WRITABLE {
+            return Entry::Table(pfn);
+        }
         if raw & (PRESENT | NO_ACCESS) == 0 {
             return Entry::Absent;
         }
-        let pfn = Pfn((raw & FRAME) >> 12);
         if level != Level::Pte && raw & LARGE == 0 {
-            return Entry::Table(pfn);
+            return Entry::Shared(pfn);
         }
         let mut attrs = Attrs::empty();
         for (above, some) in PLAIN {
@@ -165,13 +169,8 @@ impl PteFormat for Format {
     }
 
     #[inline]
-    fn table_read_only(pfn: Pfn) -> u64 {
+    fn shared_table(pfn: Pfn) -> u64 {
         pfn.0 << 12 | USER | PRESENT
-    }
-
-    #[inline]
-    fn is_table_read_only(raw: u64) -> bool {
-        raw & WRITABLE == 0
     }
 }
 

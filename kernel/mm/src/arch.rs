@@ -90,6 +90,8 @@ pub enum Entry {
     Absent,
     /// Points to a table of the next lower level.
     Table(Pfn),
+    /// Points to a table of PTEs that several spaces share (`table::share`): nothing below may be written, whatever the leaves say.
+    Shared(Pfn),
     /// Maps a folio part of the level's size.
     Leaf {
         /// The first frame that is mapped, naturally aligned to the level.
@@ -143,10 +145,8 @@ pub trait PteFormat: Send + Sync + 'static {
     }
     /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
     fn table(pfn: Pfn) -> u64;
-    /// The same, but nothing below may be written, whatever the leaves say.
-    fn table_read_only(pfn: Pfn) -> u64;
-    /// Whether an entry that points to a table is one of [`Self::table_read_only`].
-    fn is_table_read_only(raw: u64) -> bool;
+    /// The bits of a PMD entry that points to a table that is shared: nothing below may be written, whatever the leaves say.
+    fn shared_table(pfn: Pfn) -> u64;
 }
 
 /// A table and the index of an entry.

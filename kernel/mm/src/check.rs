@@ -8,8 +8,7 @@ use crate::object::Object;
 use crate::own::{Account, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{
-    Leaf, accountant, for_each_leaf, for_each_table, is_shared, lookup, shared_table,
-    validate_contpte,
+    Leaf, Table, accountant, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
 };
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -102,10 +101,17 @@ impl<M: Machine> Tally<'_, M> {
         inner.vmas.validate();
         let (mut tables, mut again) = (0, 0);
         let sharers = &mut self.sharers;
-        for_each_table(self.mm, &inner.table, &mut |table, level, live| {
+        for_each_table(self.mm, &inner.table, &mut |found| {
+            let Table {
+                frame: table,
+                level,
+                live,
+                shared,
+            } = found;
             let meta = self.mm.frames().get(table);
             assert!(
-                meta.kind() == Kind::Table && (is_shared(self.mm, table) || meta.refs() == 1),
+                meta.kind() == Kind::Table
+                    && (shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN),
                 "{table:?} is a {level:?} table and {:?}",
                 meta.kind()
             );
@@ -118,7 +124,7 @@ impl<M: Machine> Tally<'_, M> {
                 validate_contpte(self.mm, table);
             }
             tables += 1;
-            if is_shared(self.mm, table) {
+            if shared {
                 let found = sharers.entry(table).or_default();
                 *found += 1;
                 again += u64::from(*found > 1);
@@ -141,9 +147,8 @@ impl<M: Machine> Tally<'_, M> {
             }
             for_each_leaf(self.mm, &inner.table, vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
-                let table = leaf
-                    .shared
-                    .then(|| shared_table(self.mm, &inner.table, leaf.va));
+                let table =
+                    (leaf.sharers != 0).then(|| shared_table(self.mm, &inner.table, leaf.va));
                 match table.flatten() {
                     None => self.leaf(vma, &leaf, Some(owner)),
                     // Its references are its accountant's, once.

@@ -304,7 +304,8 @@ fn what<F: PteFormat>(raw: u64, place: Place) -> What {
     };
     match F::decode(raw, place.level) {
         Entry::Absent => What::Nothing,
-        Entry::Table(pfn) => What::Table(pfn, F::is_table_read_only(raw)),
+        Entry::Table(pfn) => What::Table(pfn, false),
+        Entry::Shared(pfn) => What::Table(pfn, true),
         Entry::Leaf { attrs, .. } if attrs.contains(Attrs::NO_ACCESS) => What::Nothing,
         Entry::Leaf { pfn, attrs } => What::Leaf(pfn, attrs - USED - Attrs::TRACKED - above),
     }

@@ -71,13 +71,10 @@ impl<F: PteFormat> Sim<F> {
             match self.entry(table, index, level) {
                 Entry::Table(child) => {
                     let lower = level.lower().expect("a PTE is never a table");
-                    let read_only = F::is_table_read_only(self.raw(table, index));
-                    let more = if read_only {
-                        Attrs::WRITE
-                    } else {
-                        Attrs::empty()
-                    };
-                    self.pages(child, (lower, at, denied | more), pages)?;
+                    self.pages(child, (lower, at, denied), pages)?;
+                }
+                Entry::Shared(child) => {
+                    self.pages(child, (Level::Pte, at, denied | Attrs::WRITE), pages)?;
                 }
                 Entry::Leaf { pfn, attrs } => {
                     for i in 0..level.order().pages() {
@@ -148,10 +145,8 @@ impl<F: PteFormat> Sim<F> {
     }
 
     fn entry(&self, table: Pfn, index: usize, level: Level) -> Entry {
-        F::decode(self.raw(table, index), level)
-    }
-    fn raw(&self, table: Pfn, index: usize) -> u64 {
-        self.0.ram.word(table, index).load(Ordering::Acquire)
+        let word = self.0.ram.word(table, index);
+        F::decode(word.load(Ordering::Acquire), level)
     }
 
     /// What a CPU may hold allows no more than the tables do.
@@ -165,9 +160,11 @@ impl<F: PteFormat> Sim<F> {
         };
         match held {
             What::Nothing => {}
-            What::Table(child, _) => {
+            What::Table(child, read_only) => {
                 let now = self.lookup(root, slot);
-                if now != Entry::Table(child) {
+                // A right that is there again may be missed for a while.
+                let same = now == Entry::Table(child) || read_only && now == Entry::Shared(child);
+                if !same {
                     return missed(&now);
                 }
             }
@@ -192,7 +189,7 @@ impl<F: PteFormat> Sim<F> {
         loop {
             let entry = self.entry(table, level.index(slot.va()), level);
             match (entry, level.lower()) {
-                (Entry::Table(next), Some(lower)) if level > slot.level => {
+                (Entry::Table(next) | Entry::Shared(next), Some(lower)) if level > slot.level => {
                     (table, level) = (next, lower)
                 }
                 _ => return entry,

@@ -104,16 +104,28 @@ impl<M: Machine> Fault<'_, M> {
 
     #[inline(never)]
     fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
-        if cursor.is_shared() && !cursor.leaf().is_some_and(|leaf| self.is_enough(&leaf)) {
-            let mut gather = Gather::new(self.mm, self.id);
-            let unshared = cursor.unshare(&mut gather);
-            gather.finish();
-            unshared?;
-        }
         match cursor.leaf() {
+            None if cursor.is_shared() => self.shared_table(&mut cursor),
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),
             Some(leaf) => self.present(&mut cursor, leaf),
+        }
+    }
+
+    /// The table is shared: the space gets its own, unless the access needs no change.
+    #[cold]
+    fn shared_table(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
+        if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
+            return Ok(leaf.pfn);
+        }
+        let mut gather = Gather::new(self.mm, self.id);
+        let unshared = cursor.unshare(&mut gather);
+        gather.finish();
+        unshared?;
+        // Only private anonymous memory is in shared tables.
+        match cursor.leaf() {
+            None => self.anon_page(cursor),
+            Some(leaf) => self.present(cursor, leaf),
         }
     }
 

@@ -4,7 +4,8 @@ use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, for_each_leaf, lookup, owns};
+use crate::table::{Leaf, for_each_leaf, lookup, owns, settle};
+use crate::tlb::Gather;
 use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -56,9 +57,15 @@ impl<M: Machine> AddressSpace<M> {
     pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
         let inner = self.inner.lock();
         let inside = user_pages::<M>(addr.align_down(PAGE_SIZE), PAGE_SIZE).is_some();
-        let leaf = inside
-            .then(|| lookup(&self.mm, &inner.table, addr))
-            .flatten();
+        let find = || lookup(&self.mm, &inner.table, addr);
+        let mut leaf = inside.then(find).flatten();
+        if leaf.as_ref().is_some_and(|leaf| leaf.sharers == 1) {
+            // The others have left the table: the account is to say so.
+            let mut gather = Gather::new(&self.mm, &self.id);
+            settle(&self.mm, &inner.table, addr, &mut gather);
+            gather.finish();
+            leaf = find();
+        }
         let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
         let tracked = vma.is_none_or(|vma| vma.flags.contains(VmaFlags::TRACKED));
         let info = match &leaf {

@@ -5,7 +5,8 @@ use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::own::Owner;
 use crate::state::{AddressSpace, FolioUse, Smaps};
-use crate::table::{Leaf, for_each_leaf, owns};
+use crate::table::{Leaf, for_each_leaf, owns, settle_range};
+use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> AddressSpace<M> {
@@ -17,6 +18,9 @@ impl<M: Machine> AddressSpace<M> {
             .find(start)
             .map(|i| inner.vmas.get(i))
             .filter(|v| v.range.start == start)?;
+        let mut gather = Gather::new(&self.mm, &self.id);
+        settle_range(&self.mm, &inner.table, vma.range, &mut gather);
+        gather.finish();
         let mut tally = Tally::new(&self.mm, &self.id.owner);
         for_each_leaf(&self.mm, &inner.table, vma.range, &mut |leaf| {
             tally.leaf(&leaf)
@@ -80,10 +84,10 @@ impl<'a, M: Machine> Tally<'a, M> {
     /// A page of an object, or a private folio of one page.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
         let refs = self.mm.references(head);
-        let least = if leaf.shared { 2 } else { 1 };
-        let times = refs
+        // Those who share a table are one in the account.
+        let times = (refs + leaf.sharers.saturating_sub(1))
             .saturating_sub(u64::from(kind == Kind::Object))
-            .max(least);
+            .max(1);
         self.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
             self.out.anonymous += PAGE_SIZE;
@@ -97,7 +101,8 @@ impl<'a, M: Machine> Tally<'a, M> {
             return;
         };
         let refs = self.mm.references(current.head);
-        let times = refs.div_ceil(order.pages()).max(1);
+        let others = leaf.sharers.saturating_sub(1);
+        let times = (refs.div_ceil(order.pages()) + others).max(1);
         let owned = current.owned;
         current.pages += leaf.pages;
         current.in_order &= current.next == (leaf.va, leaf.pfn);

@@ -179,7 +179,7 @@ impl<M: Machine> Inner<M> {
         let (mut mapped, mut count, mut shared) = (Mapped([0; 8]), 0, false);
         for_each_leaf(mm, &self.table, range, &mut |leaf| {
             let page = (leaf.va - range.start) / PAGE_SIZE;
-            shared |= leaf.shared;
+            shared |= leaf.sharers != 0;
             if leaf.pfn == head + page && leaf.level == Level::Pte {
                 mapped.set(page);
                 count += 1;

@@ -33,7 +33,7 @@ impl Run {
             attrs: self.attrs - Attrs::CONTIG,
             level: Level::Pte,
             folded: false,
-            shared: false,
+            sharers: 0,
         }
     }
 }

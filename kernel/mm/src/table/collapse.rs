@@ -3,7 +3,7 @@
 
 use super::batch::run_at;
 use super::walk::table_at;
-use super::{PageTable, contpte, entry, owner, share};
+use super::{PageTable, contpte, entry, owner};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
@@ -37,15 +37,16 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
     let Some((pmd, index)) = pmd_entry(mm, space, start) else {
         return found;
     };
-    let table = match entry::read(mm, pmd, index, Level::Pmd) {
-        Entry::Table(table) => table,
+    let (table, shared) = match entry::read(mm, pmd, index, Level::Pmd) {
+        Entry::Table(table) => (table, false),
+        Entry::Shared(table) => (table, true),
         Entry::Leaf { .. } => {
             found.other = true;
             return found;
         }
         Entry::Absent => return found,
     };
-    let (mut index, shared) = (0, share::is_shared(mm, table));
+    let mut index = 0;
     while index < TABLE_ENTRIES {
         let Some(run) = run_at(mm, table, index, TABLE_ENTRIES) else {
             index += 1;
@@ -67,8 +68,8 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
     found
 }
 
-/// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose contents are made here.
-/// No other memory is needed. Nobody can use the range in between: its PMD entry is absent and flushed while the pages are
+/// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose
+/// contents are made here. No other memory is needed. Nobody can use the range in between: its PMD entry is absent and flushed while the pages are
 /// copied.
 pub fn collapse<M: Machine>(
     mm: &Mm<M>,

@@ -74,16 +74,16 @@ impl<M: Machine> Share<'_, '_, M> {
             }
             let mut to = Cursor::new(self.mm, child, leaves.part.start);
             if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
-                self.anon += share::share(self.mm, (parent, leaves.table), &mut to, self.gather)?;
+                self.anon += share::share(self.mm, (parent, leaves), &mut to, self.gather)?;
                 return Ok(());
             }
-            to.prepare(Level::Pte)?;
             let mut from = leaves.table;
-            if share::is_shared(self.mm, from) {
+            if leaves.shared {
                 let start = leaves.part.start;
                 share::unshare(self.mm, parent, start, For::User, self.gather)?;
-                from = walk::pte_table(self.mm, parent, start).unwrap_or(from);
+                from = walk::pte_table(self.mm, parent, start).expect("it was unshared");
             }
+            to.prepare(Level::Pte)?;
             self.table(from, to.table(), leaves.part)
         })
     }

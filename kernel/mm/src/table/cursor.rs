@@ -65,23 +65,33 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
 
-    /// Whether the page's table is shared with other spaces: then nothing may be changed before [`Self::unshare`].
+    /// Whether the page's table is shared with other spaces: then the cursor stands above it, and nothing may be done before
+    /// [`Self::unshare`] but to look at the [`Self::shared_leaf`].
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.level == Level::Pte && share::is_shared(self.mm, self.table)
+        self.level == Level::Pmd && matches!(self.read(), Entry::Shared(_))
+    }
+    /// What is mapped there by a table that is shared, cut down to the page.
+    pub fn shared_leaf(&self) -> Option<Leaf> {
+        match self.read() {
+            Entry::Shared(table) => share::leaf_at(self.mm, table, self.va),
+            _ => None,
+        }
     }
     /// Makes the page's table this space's own.
-    #[cold]
     pub fn unshare(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
         share::unshare(self.mm, self.space, self.va, For::User, gather)?;
-        (self.table, self.level) = (self.above, Level::Pmd);
         self.descend(Level::Pmd, Level::Pte);
         Ok(())
     }
+    fn read(&self) -> Entry {
+        let (table, index, level) = self.entry();
+        entry::read(self.mm, table, index, level)
+    }
     /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands at.
     pub(super) fn hook_shared(&mut self, table: Pfn) {
-        debug_assert!(self.level == Level::Pmd);
-        entry::write_table_read_only(self.mm, self.table, self.level.index(self.va), table);
+        debug_assert!(self.level == Level::Pmd && self.read() == Entry::Absent);
+        entry::write_shared(self.mm, self.table, self.level.index(self.va), table);
         self.add_live(1);
         self.space.pages += 1;
         self.mm.count(Event::EntryWrites, 1);
@@ -151,6 +161,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.make_tables(level)
     }
     fn make_tables(&mut self, level: Level) -> Result<(), OutOfMemory> {
+        debug_assert!(self.read() == Entry::Absent);
         let mut fresh = ArrayVec::<Pfn, 3>::new();
         for _ in 0..self.level as usize - level as usize {
             match alloc_table(self.mm, For::User) {
@@ -310,7 +321,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     #[inline]
     fn add_live(&self, n: u32) {
-        debug_assert!(!share::is_shared(self.mm, self.table));
         let meta = self.mm.frames().get(self.table);
         meta.set_live(meta.live().wrapping_add(n));
     }

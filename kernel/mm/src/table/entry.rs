@@ -227,15 +227,11 @@ pub fn write_table<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, child: Pfn)
     mm.machine().mem().store(table, index, M::Pte::table(child));
 }
 
-/// Hooks a table in, through which nothing may be written.
+/// Hooks a table of PTEs in that several spaces share.
 #[inline]
-pub fn write_table_read_only<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, child: Pfn) {
-    let raw = M::Pte::table_read_only(child);
-    mm.machine().mem().store(table, index, raw);
-}
-/// Whether nothing may be written through the entry, which points to a table.
-pub fn is_table_read_only<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> bool {
-    M::Pte::is_table_read_only(mm.machine().mem().load(table, index))
+pub fn write_shared<M: Machine>(mm: &Mm<M>, pmd: Pfn, index: usize, child: Pfn) {
+    let raw = M::Pte::shared_table(child);
+    mm.machine().mem().store(pmd, index, raw);
 }
 
 /// Unhooks a table.

@@ -84,7 +84,7 @@ impl<M: Machine> KernelSpace<M> {
                     entry::write_table(&self.mm, table, index, child);
                     child
                 }
-                Entry::Leaf { .. } => panic!("{va:?} is mapped already"),
+                Entry::Leaf { .. } | Entry::Shared(_) => panic!("{va:?} is mapped already"),
             };
             (table, level) = (child, lower);
         }

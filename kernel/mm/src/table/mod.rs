@@ -27,12 +27,12 @@ pub use cursor::Cursor;
 pub use moving::move_range;
 pub(crate) use owner::owns;
 pub use protect::{Rights, protect_range};
-pub(crate) use share::{accountant, is_shared, shared_table};
+pub(crate) use share::{accountant, settle, settle_range, shared_table};
 pub use share::{unshare, unshare_range};
 pub use split::{split_ends, split_leaf};
 pub use track::track_range;
-pub(crate) use walk::for_each_table;
 pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
+pub(crate) use walk::{Table, for_each_table};
 pub use zap::{Zap, zap_part, zap_range};
 
 use crate::addr::{Order, Pfn};

@@ -153,7 +153,7 @@ impl Plan {
                 split_leaf(mm, space, piece.at, gather)?;
                 found = entry::read(mm, table, index, level);
             }
-            if level == Level::Pmd {
+            if matches!(found, Entry::Shared(_)) {
                 unshare(mm, space, piece.at, For::User, gather)?;
                 found = entry::read(mm, table, index, level);
             }

@@ -12,7 +12,7 @@ use crate::own::{Account, Meter, Owner};
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);
     kind == Kind::Anon
-        && !leaf.shared
+        && leaf.sharers <= 1
         && mm
             .account()
             .exclusive(&mm.frames().book(head, order), owner)

@@ -8,8 +8,9 @@
 //! ```
 //! # Rules
 //! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and the parent has no pins.
-//! 2. The table's frame counts who shares it. While it is [`is_shared`] every PMD entry that points to it forbids writing, and
-//!    nobody writes its entries; hardware sets the accessed bit. Who wants to change one calls [`unshare`] first.
+//! 2. The table's frame counts who shares it. Every PMD entry that points to it is an [`Entry::Shared`], and nobody writes the
+//!    table's entries; hardware sets the accessed bit. A walk that wants to change one does not find the table, and calls
+//!    [`unshare`] first: so who never forks this way pays nothing.
 //! 3. The last one takes the table over as it stands. Before that, [`unshare`] copies: both copies are write-protected entry by
 //!    entry, as by any fork. The old table's entries may be changed for that, because nobody may write through them anyway.
 //! 4. Zapping all of it drops the share, and no entry is touched.
@@ -29,32 +30,25 @@
 //! releases what the next one acquires who reads the count. If all but one leave while that one copies, it drops the old table.
 
 use super::batch::{Run, run_at};
-use super::walk::{leaf_tables, table_at};
+use super::walk::{self, Leaf, Leaves, indices, leaf_tables, table_at};
 use super::zap::zap_whole_part;
 use super::{Cursor, PageTable, Zap, alloc_table, copy, entry};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat, TABLE_ENTRIES};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
 use crate::tlb::Gather;
+use core::convert::Infallible;
 
 /// A table's note ([`crate::frame::FrameMeta::note`]) has the accountant's id in its low 16 bits, 0 for plain, and private pages
 /// that the entries map in its high half, both while it is shared.
 const ACCOUNTANT: u64 = 0xffff;
 const PAGES_AT: u32 = 32;
-/// Several spaces may have the table.
-const SHARED: u64 = 1 << 16;
 /// Entries may map the page of zeros, or did.
-const ZEROS: u64 = 1 << 17;
-
-/// Whether others may have the table: then its entries stay as they are, and none of them may be written through.
-#[inline]
-pub(crate) fn is_shared<M: Machine>(mm: &Mm<M>, table: Pfn) -> bool {
-    mm.frames().get(table).note() & SHARED != 0
-}
+const ZEROS: u64 = 1 << 16;
 
 /// Notes that an entry of the table maps the page of zeros.
 #[inline]
@@ -70,7 +64,7 @@ pub(super) fn inherit_zeros<M: Machine>(mm: &Mm<M>, from: Pfn, to: Pfn) {
     }
 }
 
-/// Whose the references of a shared table are in the account.
+/// Whose the references of a shared table are in the account; of any other table plain.
 pub(crate) fn accountant<M: Machine>(mm: &Mm<M>, table: Pfn) -> Owner {
     let id = mm.frames().get(table).note() & ACCOUNTANT;
     MmId::new(id as u16).map_or(Owner::PLAIN, Owner::new)
@@ -81,41 +75,50 @@ pub(crate) fn shared_table<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAd
     find(mm, space, va).map(|(_, _, table)| table)
 }
 
+/// What a shared table says of the page of `va`: never WRITE, whatever the entry says.
+pub(super) fn leaf_at<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr) -> Option<Leaf> {
+    let leaf = walk::leaf_at(mm, table, Level::Pte, va, 1)?;
+    Some(Leaf {
+        attrs: leaf.attrs - Attrs::WRITE,
+        sharers: mm.frames().get(table).refs(),
+        ..leaf
+    })
+}
+
 /// The PMD table, the index in it, and the shared table for `va`.
-#[inline]
 fn find<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize, Pfn)> {
     let (pmd, index) = (table_at(mm, space, va, Level::Pmd)?, Level::Pmd.index(va));
     match entry::read(mm, pmd, index, Level::Pmd) {
-        Entry::Table(table) if is_shared(mm, table) => Some((pmd, index, table)),
+        Entry::Shared(table) => Some((pmd, index, table)),
         _ => None,
     }
 }
 
-/// Shares the table that the parent has for the 2 MiB from `va` on with a child, whose cursor stands there. The gather, the
-/// parent's, owes the flush. Returns how many private pages the child has by it.
+/// Shares a table of the parent, all of it, with a child, whose cursor stands at its first page. The gather, the parent's, owes
+/// the flush. Returns how many private pages the child has by it.
 pub(super) fn share<M: Machine>(
     mm: &Mm<M>,
-    (parent, table): (&PageTable, Pfn),
+    (parent, leaves): (&PageTable, Leaves),
     child: &mut Cursor<'_, M>,
     gather: &mut Gather<'_, M>,
 ) -> Result<u64, OutOfMemory> {
     child.prepare(Level::Pmd)?;
-    let meta = mm.frames().get(table);
-    if !is_shared(mm, table) {
+    let meta = mm.frames().get(leaves.table);
+    if !leaves.shared {
         let Some(pmd) = table_at(mm, parent, child.va(), Level::Pmd) else {
             unreachable!("a PTE table hangs in a PMD table");
         };
         let id = gather.owner().id().map_or(0, |id| u64::from(id.get()));
-        let pages = private_pages(mm, table) << PAGES_AT;
-        meta.set_note(meta.note() & ZEROS | SHARED | pages | id);
+        let pages = private_pages(mm, leaves.table) << PAGES_AT;
+        meta.set_note(meta.note() & ZEROS | pages | id);
         if !mutant::on(Mutant::ShareWritable) {
-            entry::write_table_read_only(mm, pmd, Level::Pmd.index(child.va()), table);
+            entry::write_shared(mm, pmd, Level::Pmd.index(child.va()), leaves.table);
         }
         mm.count(Event::EntryWrites, 1);
         gather.unhooked(child.va(), Level::Pte);
     }
     meta.get_ref();
-    child.hook_shared(table);
+    child.hook_shared(leaves.table);
     mm.count(Event::TableShared, 1);
     Ok(meta.note() >> PAGES_AT)
 }
@@ -129,7 +132,12 @@ fn private_pages<M: Machine>(mm: &Mm<M>, table: Pfn) -> u64 {
     let zeros = mm.zero_page();
     let private =
         |index: &usize| entry::read_leaf(mm, table, *index).is_some_and(|(pfn, _, _)| pfn != zeros);
-    (0..TABLE_ENTRIES).filter(private).count() as u64
+    let pages = (0..TABLE_ENTRIES).filter(private).count() as u64;
+    if pages == u64::from(meta.live()) {
+        // They are gone.
+        meta.set_note(meta.note() & !ZEROS);
+    }
+    pages
 }
 
 /// Makes the table for `va` this space's own, if it is shared; the gather is the space's. Out of memory: nothing has changed.
@@ -140,20 +148,13 @@ pub fn unshare<M: Machine>(
     who: For,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
+    if settle(mm, space, va, gather) {
+        return Ok(());
+    }
     let Some((pmd, index, table)) = find(mm, space, va) else {
         return Ok(());
     };
     let start = va.align_down(Level::Pmd.bytes());
-    let meta = mm.frames().get(table);
-    if meta.refs() == 1 {
-        take_over(mm, table, gather.owner());
-        entry::write_table(mm, pmd, index, table);
-        mm.count(Event::EntryWrites, 1);
-        // Or what a walker remembers of the PMD entry would go on forbidding.
-        gather.unhooked(start, Level::Pte);
-        gather.flush();
-        return Ok(());
-    }
     let copied = alloc_table(mm, who)?;
     copy_entries(mm, table, copied, start, gather);
     if M::Pte::BREAK_BEFORE_MAKE {
@@ -166,10 +167,32 @@ pub fn unshare<M: Machine>(
     }
     mm.count(Event::EntryWrites, 1);
     mm.count(Event::TableUnshared, 1);
-    if meta.put_ref() {
+    if mm.frames().get(table).put_ref() {
         discard(mm, table, start, gather);
     }
     Ok(())
+}
+
+/// Makes the table for `va` this space's own if all others have left it; returns whether they had.
+pub(crate) fn settle<M: Machine>(
+    mm: &Mm<M>,
+    space: &PageTable,
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) -> bool {
+    let Some((pmd, index, table)) = find(mm, space, va) else {
+        return false;
+    };
+    if mm.frames().get(table).refs() != 1 {
+        return false;
+    }
+    take_over(mm, table, gather.owner());
+    entry::write_table(mm, pmd, index, table);
+    mm.count(Event::EntryWrites, 1);
+    // Or what a walker remembers of the PMD entry would go on forbidding.
+    gather.unhooked(va.align_down(Level::Pmd.bytes()), Level::Pte);
+    gather.flush();
+    true
 }
 
 /// No CPU uses the old table any more.
@@ -180,6 +203,21 @@ fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
     }
 }
 
+/// [`settle`] for every table in `range`.
+pub(crate) fn settle_range<M: Machine>(
+    mm: &Mm<M>,
+    space: &PageTable,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+) {
+    let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
+        if leaves.shared {
+            settle(mm, space, leaves.part.start, gather);
+        }
+        Ok::<_, Infallible>(())
+    });
+}
+
 /// [`unshare`] of every table in `range`. Out of memory: some are this space's own now, which nobody sees.
 pub fn unshare_range<M: Machine>(
     mm: &Mm<M>,
@@ -187,11 +225,9 @@ pub fn unshare_range<M: Machine>(
     range: VirtRange,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
-    leaf_tables(mm, space, range, &mut |leaves| {
-        if leaves.level == Level::Pte && is_shared(mm, leaves.table) {
-            unshare(mm, space, leaves.part.start, For::Kernel, gather)?;
-        }
-        Ok(())
+    leaf_tables(mm, space, range, &mut |leaves| match leaves.shared {
+        true => unshare(mm, space, leaves.part.start, For::Kernel, gather),
+        false => Ok(()),
     })
 }
 
@@ -226,13 +262,24 @@ fn take_over<M: Machine>(mm: &Mm<M>, table: Pfn, owner: &Owner) {
     let from = accountant(mm, table);
     if from != *owner {
         pass(mm, table, &from, owner);
-        // Nobody may write through them now; a fault finds out which may.
-        for index in 0..TABLE_ENTRIES {
-            entry::modify(mm, table, index, |_, attrs| attrs - Attrs::WRITE);
-        }
+        write_protect(mm, table);
     }
     let meta = mm.frames().get(table);
     meta.set_note(meta.note() & ZEROS);
+}
+
+/// Takes WRITE from all entries of a table through which nobody may write now: a fault finds out which may be written.
+fn write_protect<M: Machine>(mm: &Mm<M>, table: Pfn) {
+    let mem = mm.machine().mem();
+    for index in 0..TABLE_ENTRIES {
+        let mut raw = mem.load(table, index);
+        // The walker may set a bit at any moment.
+        while raw != 0
+            && let Err(now) = mem.compare_exchange(table, index, raw, M::Pte::read_only(raw))
+        {
+            raw = now;
+        }
+    }
 }
 
 /// The references of a table become another's.
@@ -253,52 +300,77 @@ fn pass<M: Machine>(mm: &Mm<M>, table: Pfn, from: &Owner, to: &Owner) {
     mm.metered(meter);
 }
 
-/// Zaps a shared table that `at` points to and that translates `va`. `false`: it is this space's alone now, to be zapped as any.
-/// All of it goes, or the space ends and all of it will.
-pub(super) fn zap_shared<M: Machine>(
+/// Drops the shared tables in a row, from an entry of a PMD table on, in `range`. All of each goes, or the space ends and all of
+/// it will.
+pub(super) fn zap_row<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
-    (pmd, index, table): (Pfn, usize, Pfn),
-    part: VirtRange,
+    (pmd, first): (Pfn, usize),
+    range: VirtRange,
     gather: &mut Gather<'_, M>,
     zap: &mut Zap,
+) {
+    let part = |index| walk::part(Level::Pmd, index, range);
+    let end = (first..indices(Level::Pmd, range).end)
+        .find(|index| !hidden(mm, (pmd, *index), part(*index), gather, zap))
+        .unwrap_or(indices(Level::Pmd, range).end);
+    // One flush for all: who is left may write to the pages from now on.
+    gather.flush();
+    for index in first..end {
+        let Entry::Shared(table) = entry::read_frozen(mm, pmd, index, Level::Pmd) else {
+            unreachable!("it was hidden just now, under the lock of the space");
+        };
+        entry::clear(mm, pmd, index);
+        zap.anon += mm.frames().get(table).note() >> PAGES_AT;
+        leave(mm, table, part(index).start, gather);
+    }
+    let (above, gone) = (mm.frames().get(pmd), end - first);
+    above.set_live(above.live() - gone as u32);
+    space.pages -= gone as u64;
+    mm.count(Event::EntryWrites, gone as u64);
+}
+
+/// Hides an entry from the walker if it points to a shared table; the gather owes the flush.
+fn hidden<M: Machine>(
+    mm: &Mm<M>,
+    (pmd, index): (Pfn, usize),
+    part: VirtRange,
+    gather: &mut Gather<'_, M>,
+    zap: &Zap,
 ) -> bool {
+    if !matches!(entry::read(mm, pmd, index, Level::Pmd), Entry::Shared(_)) {
+        return false;
+    }
     debug_assert!(
         zap.dead || part.len() == Level::Pmd.bytes() && !zap.keep_anon,
         "a shared table is cut by {part:?}"
     );
-    let (start, meta) = (
-        part.start.align_down(Level::Pmd.bytes()),
-        mm.frames().get(table),
-    );
-    gather.unhooked(start, Level::Pte);
-    if meta.refs() == 1 {
-        take_over(mm, table, gather.owner());
-        entry::write_table(mm, pmd, index, table);
-        return false;
-    }
-    zap.anon += meta.note() >> PAGES_AT;
-    entry::clear(mm, pmd, index);
-    let above = mm.frames().get(pmd);
-    above.set_live(above.live() - 1);
-    space.pages -= 1;
-    mm.count(Event::EntryWrites, 1);
-    gather.flush();
-    let owner = gather.owner();
-    if accountant(mm, table) == *owner && !mutant::on(Mutant::KeepAccountant) {
+    entry::freeze_run(mm, (pmd, index, Level::Pmd), 1);
+    gather.unhooked(part.start, Level::Pte);
+    true
+}
+
+/// Drops the space's share of a table that it does not use any more.
+fn leave<M: Machine>(mm: &Mm<M>, table: Pfn, at: VirtAddr, gather: &mut Gather<'_, M>) {
+    let (meta, owner) = (mm.frames().get(table), gather.owner());
+    if meta.refs() != 1 && accountant(mm, table) == *owner && !mutant::on(Mutant::KeepAccountant) {
         pass(mm, table, owner, &Owner::PLAIN);
         be_plain(mm, table);
     }
     if meta.put_ref() {
-        discard(mm, table, start, gather);
+        discard(mm, table, at.align_down(Level::Pmd.bytes()), gather);
     }
-    true
 }
 
-/// Frees a table that nothing points to, after the last share was dropped: the others left at the same time.
+/// Frees a table that nothing points to, after the last share was dropped.
 fn discard<M: Machine>(mm: &Mm<M>, table: Pfn, start: VirtAddr, gather: &mut Gather<'_, M>) {
-    mm.frames().get(table).set_refs(1);
-    take_over(mm, table, gather.owner());
+    let (from, owner) = (accountant(mm, table), gather.owner());
+    if from != *owner {
+        pass(mm, table, &from, owner);
+    }
+    let meta = mm.frames().get(table);
+    meta.set_note(0);
+    meta.set_refs(1);
     let mut zap = Zap {
         dead: true,
         ..Zap::default()

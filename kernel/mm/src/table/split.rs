@@ -2,7 +2,7 @@
 //! its account does not change: a PMD leaf counts as the 512 pages that it maps.
 
 use super::walk::table_at;
-use super::{PageTable, alloc_table, batch, entry, share, unshare};
+use super::{PageTable, alloc_table, batch, entry, share};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
@@ -11,7 +11,8 @@ use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Splits the PMD leaves and unshares the tables that an end of `range` cuts. On failure one of them may be split already, which nobody sees.
+/// Splits the PMD leaves and unshares the tables that an end of `range` cuts. On failure one of them may be split already,
+/// which nobody sees.
 pub fn split_ends<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -33,8 +34,14 @@ pub fn split_at<M: Machine>(
     if va.is_aligned(Level::Pmd.bytes()) {
         return Ok(());
     }
-    unshare(mm, space, va, For::Kernel, gather)?;
-    split_leaf(mm, space, va, gather)
+    let Some(pmd) = table_at(mm, space, va, Level::Pmd) else {
+        return Ok(());
+    };
+    match entry::read(mm, pmd, Level::Pmd.index(va), Level::Pmd) {
+        Entry::Leaf { .. } => split_leaf(mm, space, va, gather),
+        Entry::Shared(_) => share::unshare(mm, space, va, For::Kernel, gather),
+        _ => Ok(()),
+    }
 }
 
 /// Splits the PMD leaf that maps `va`, if there is one.

@@ -22,8 +22,8 @@ pub struct Leaf {
     pub level: Level,
     /// Whether it is part of a folded block.
     pub folded: bool,
-    /// Whether other spaces have the table, too ([`super::share`]): then `attrs` never has WRITE.
-    pub shared: bool,
+    /// How many spaces have a table that is shared ([`super::share`]), 0 for any other table.
+    pub sharers: u64,
 }
 
 /// The leaf that translates `va`, cut down to the page of `va`.
@@ -33,13 +33,14 @@ pub fn lookup<M: Machine>(mm: &Mm<M>, table: &PageTable, va: VirtAddr) -> Option
     loop {
         match (entry::read(mm, at, level.index(va), level), level.lower()) {
             (Entry::Table(next), Some(lower)) => (at, level) = (next, lower),
+            (Entry::Shared(next), _) => return share::leaf_at(mm, next, va),
             (Entry::Leaf { .. }, _) => return leaf_at(mm, at, level, va, 1),
             _ => return None,
         }
     }
 }
 
-/// The table of `level` that holds the entry for `va`, if there is one.
+/// The table of `level` that holds the entry for `va`, if there is one; never one that is shared.
 pub(super) fn table_at<M: Machine>(
     mm: &Mm<M>,
     space: &PageTable,
@@ -56,7 +57,7 @@ pub(super) fn table_at<M: Machine>(
     Some(table)
 }
 
-/// The PTE table on the way to `va`, if there is one. Each level for itself, so that its bits are constants.
+/// The PTE table on the way to `va`, if there is one that is not shared. Each level for itself, so that its bits are constants.
 #[inline]
 pub(super) fn pte_table<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Pfn> {
     let below = |table, level: Level| match entry::read(mm, table, level.index(va), level) {
@@ -79,23 +80,18 @@ pub(super) fn leaf_at<M: Machine>(
     let index = level.index(va);
     let (pfn, attrs, _) = entry::read_leaf_at(mm, (table, index, level))?;
     let folded = level == Level::Pte && contpte::folded::<M>(attrs);
-    let shared = level == Level::Pte && share::is_shared(mm, table);
-    let mut attrs = if folded {
-        contpte::seen(mm, table, index, attrs)
-    } else {
-        attrs
-    };
-    if shared {
-        attrs -= Attrs::WRITE;
-    }
     Some(Leaf {
         va,
         pages,
         pfn: pfn + (va - va.align_down(level.bytes())) / PAGE_SIZE,
-        attrs,
+        attrs: if folded {
+            contpte::seen(mm, table, index, attrs)
+        } else {
+            attrs
+        },
         level,
         folded,
-        shared,
+        sharers: 0,
     })
 }
 
@@ -120,6 +116,8 @@ pub(super) fn part(level: Level, index: usize, range: VirtRange) -> VirtRange {
 pub(super) struct Leaves {
     pub table: Pfn,
     pub level: Level,
+    /// Whether it is a PTE table that spaces share: [`super::unshare`] comes before any change.
+    pub shared: bool,
     /// The part of the range that the PTE table or the leaf covers.
     pub part: VirtRange,
 }
@@ -158,6 +156,7 @@ fn descend<M: Machine, E>(
         return f(Leaves {
             table,
             level,
+            shared: false,
             part: range,
         });
     };
@@ -165,7 +164,18 @@ fn descend<M: Machine, E>(
         let part = part(level, index, range);
         match entry::read(mm, table, index, level) {
             Entry::Table(child) => descend(mm, (child, lower), part, f)?,
-            Entry::Leaf { .. } => f(Leaves { table, level, part })?,
+            Entry::Shared(table) => f(Leaves {
+                table,
+                level: lower,
+                shared: true,
+                part,
+            })?,
+            Entry::Leaf { .. } => f(Leaves {
+                table,
+                level,
+                shared: false,
+                part,
+            })?,
             Entry::Absent => {}
         }
     }
@@ -187,7 +197,12 @@ pub fn for_each_leaf<M: Machine>(
         };
         let mut va = leaves.part.start;
         while va < leaves.part.end {
-            if let Some(leaf) = leaf_at(mm, leaves.table, leaves.level, va, pages) {
+            let leaf = if leaves.shared {
+                share::leaf_at(mm, leaves.table, va)
+            } else {
+                leaf_at(mm, leaves.table, leaves.level, va, pages)
+            };
+            if let Some(leaf) = leaf {
                 f(leaf);
             }
             va += step;
@@ -206,7 +221,7 @@ pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: Virt
             return Ok::<_, Infallible>(());
         }
         // It is advice, and no reason to copy a table.
-        if share::is_shared(mm, leaves.table) {
+        if leaves.shared {
             return Ok(());
         }
         for index in indices(Level::Pte, leaves.part) {
@@ -216,36 +231,44 @@ pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: Virt
     });
 }
 
-/// Every table under `table` with its level, the root included, in walking order, for [`crate::check`].
-pub(crate) fn for_each_table<M: Machine>(
-    mm: &Mm<M>,
-    table: &PageTable,
-    f: &mut impl FnMut(Pfn, Level, u32),
-) {
+/// A table, for [`crate::check`].
+pub(crate) struct Table {
+    pub frame: Pfn,
+    pub level: Level,
+    /// How many entries are not absent.
+    pub live: u32,
+    /// Whether the entry above says that spaces share it.
+    pub shared: bool,
+}
+
+/// Every table under `table`, the root included, in walking order, for [`crate::check`].
+pub(crate) fn for_each_table<M: Machine>(mm: &Mm<M>, table: &PageTable, f: &mut impl FnMut(Table)) {
     fn visit<M: Machine>(
         mm: &Mm<M>,
-        table: Pfn,
-        level: Level,
+        (frame, level, shared): (Pfn, Level, bool),
         end: usize,
-        f: &mut impl FnMut(Pfn, Level, u32),
+        f: &mut impl FnMut(Table),
     ) {
         let mut live = 0;
         for index in 0..end {
-            match entry::read(mm, table, index, level) {
+            match entry::read(mm, frame, index, level) {
                 Entry::Absent => continue,
                 Entry::Table(child) => {
-                    assert!(
-                        entry::is_table_read_only(mm, table, index) == share::is_shared(mm, child),
-                        "what is in {child:?} may be written through entry {index} of {table:?} if, and only if, it is shared"
-                    );
                     let lower = level.lower().expect("a PTE is never a table");
-                    visit(mm, child, lower, TABLE_ENTRIES, f);
+                    visit(mm, (child, lower, false), TABLE_ENTRIES, f);
                 }
+                Entry::Shared(child) => visit(mm, (child, Level::Pte, true), TABLE_ENTRIES, f),
                 Entry::Leaf { .. } => {}
             }
             live += 1;
         }
-        f(table, level, live);
+        f(Table {
+            frame,
+            level,
+            live,
+            shared,
+        });
     }
-    visit(mm, table.root, Level::Pgd, user_root_end::<M>(), f);
+    let root = (table.root, Level::Pgd, false);
+    visit(mm, root, user_root_end::<M>(), f);
 }

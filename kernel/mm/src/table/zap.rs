@@ -64,10 +64,7 @@ pub fn zap_part<M: Machine>(
     let table = Level::Pmd.bytes();
     let near = (range.start.0 ^ (range.end.0 - 1)) < table;
     // Mostly it is a few pages of one table.
-    if near
-        && let Some(table) = walk::pte_table(mm, space, range.start)
-        && !share::is_shared(mm, table)
-    {
+    if near && let Some(table) = walk::pte_table(mm, space, range.start) {
         zap_pages(mm, table, range, gather, zap);
         return Ok(());
     }
@@ -114,14 +111,13 @@ fn zap_table<M: Machine>(
                 }
                 continue;
             }
+            // Here, and not at once: the rest of the row goes with it.
+            Entry::Shared(_) => {
+                share::zap_row(mm, space, (table, index), range, gather, zap);
+                continue;
+            }
             Entry::Table(child) => child,
         };
-        if lower == Level::Pte
-            && share::is_shared(mm, child)
-            && share::zap_shared(mm, space, (table, index, child), part, gather, zap)
-        {
-            continue;
-        }
         zap_table(mm, space, (child, lower), part, gather, zap);
         if mm.frames().get(child).live() == 0 && !zap.keep_tables {
             unhook(

@@ -110,6 +110,15 @@ impl<M: Machine> Tally<'_, M> {
             } = found;
             let meta = self.mm.frames().get(table);
             assert!(
+                meta.kind() == Kind::Table,
+                "{table:?} is a {level:?} table and {:?}",
+                meta.kind()
+            );
+            assert!(
+                shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN,
+                "others have {table:?}, and it may be written through"
+            );
+            assert!(
                 meta.kind() == Kind::Table
                     && (shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN),
                 "{table:?} is a {level:?} table and {:?}",

@@ -296,7 +296,7 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             blocks(TWICE, |_, p| move_to(p, 3, BLOCK, page(2000))),
             huge(TWICE, |_, p| move_to(p, 0, HUGE, page(10 * HUGE))),
         ],
-        Mutant::ShareWritable => vec![shared("may be written through", |_, p| {
+        Mutant::ShareWritable => vec![shared("it may be written through", |_, p| {
             drop(p.fork().unwrap());
         })],
         Mutant::UnshareWithoutFlush => vec![unshared(FLUSH)],

@@ -119,12 +119,6 @@ impl<M: Machine> Tally<'_, M> {
                 "others have {table:?}, and it may be written through"
             );
             assert!(
-                meta.kind() == Kind::Table
-                    && (shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN),
-                "{table:?} is a {level:?} table and {:?}",
-                meta.kind()
-            );
-            assert!(
                 meta.live() == live,
                 "{level:?} table {table:?} has {live} entries, {} are counted",
                 meta.live()

@@ -24,6 +24,7 @@ on_both! {
     what_moves_stays_shared_or_not
     zeros_are_not_counted
     pins_keep_what_they_saw
+    pins_from_before_keep_what_they_saw
     a_collapse_takes_its_own
     out_of_memory
 }
@@ -279,6 +280,25 @@ fn pins_keep_what_they_saw<F: PteFormat>(w: &World<F>) {
         assert_eq!(byte, [15]);
         w.check(&[&parent], &[]);
     });
+}
+
+/// What was pinned before the fork is not written in place after it, even when the child is gone.
+fn pins_from_before_keep_what_they_saw<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Fork, 2);
+    for order in [0, 4, 5] {
+        sizes(w, &[order]);
+        let parent = w.process();
+        map(&parent, AT, PAGES, RW);
+        USED.iter()
+            .for_each(|n| w.store(0, &parent, page(*n), *n as u8).unwrap());
+        let pin = parent.pin(page(15)).unwrap_or_else(|why| panic!("{why:?}"));
+        drop(parent.fork().unwrap());
+        w.store(0, &parent, page(15), 99).unwrap();
+        let mut byte = [0];
+        pin.read(0, &mut byte);
+        assert_eq!(byte, [15]);
+        w.check(&[&parent], &[]);
+    }
 }
 
 fn a_collapse_takes_its_own<F: PteFormat>(w: &World<F>) {

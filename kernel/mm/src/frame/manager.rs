@@ -122,7 +122,8 @@ impl<M: Machine> Mm<M> {
     pub fn thp(&self) -> &Thp {
         &self.thp
     }
-    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks at rest.
+    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks at rest, and for who
+    /// asks about pages of a locked space, which get pins under its lock.
     pub fn pins(&self) -> u64 {
         self.pins.load(Ordering::Relaxed)
     }

@@ -50,6 +50,8 @@ fn copy<M: Machine>(
     let Inner {
         vmas, table, rss, ..
     } = child;
+    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
+    let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
     for vma in vmas.iter() {
         if vma.anon_vma.is_some() && !vma.shared() {
             let mut share = Share {
@@ -57,8 +59,7 @@ fn copy<M: Machine>(
                 child: owner,
                 gather,
                 pinned: false,
-                tables: mm.switches().fork() == ForkBy::Share
-                    && matches!(vma.backing, Backing::Anon),
+                tables: tables && matches!(vma.backing, Backing::Anon),
                 anon: 0,
                 object: 0,
             };

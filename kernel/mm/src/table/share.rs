@@ -7,7 +7,7 @@
 //!   child's PMD entry  --- nothing below may be written ---+
 //! ```
 //! # Rules
-//! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and the parent has no pins.
+//! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and nobody has pins.
 //! 2. The table's frame counts who shares it. Every PMD entry that points to it is an [`Entry::Shared`], and nobody writes the
 //!    table's entries; hardware sets the accessed bit. A walk that wants to change one does not find the table, and calls
 //!    [`unshare`] first: so who never forks this way pays nothing.

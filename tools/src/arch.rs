@@ -8,7 +8,7 @@ pub enum Arch {
     /// 64-bit PC: q35 or microvm.
     #[value(name = "x86_64", alias = "x86-64")]
     X86_64,
-    /// 64-bit Arm: virt.
+    /// 64-bit Arm: virt, Raspberry Pi.
     #[value(name = "aarch64", alias = "arm64")]
     Aarch64,
 }
@@ -53,8 +53,15 @@ impl Arch {
     pub const fn machines(self) -> &'static [&'static str] {
         match self {
             Arch::X86_64 => &["q35", "microvm"],
-            Arch::Aarch64 => &["virt"],
+            Arch::Aarch64 => &["virt", "raspi3b", "raspi4b"],
         }
+    }
+
+    /// Who has the QEMU machine of this name.
+    pub fn of_machine(name: &str) -> Option<Arch> {
+        Arch::ALL
+            .into_iter()
+            .find(|arch| arch.machines().contains(&name))
     }
 
     /// The other one.

@@ -1,6 +1,6 @@
 //! The command line of `run.sh`.
 use crate::arch::Arch;
-use crate::qemu::Firmware;
+use crate::qemu::{self, Firmware};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -233,17 +233,16 @@ pub enum Level {
 /// Options of `run`.
 #[derive(Args, Debug, Clone)]
 pub struct RunArgs {
-    /// Machine architecture
+    /// Machine architecture: that of --machine, or x86_64
     #[arg(
         long,
         value_enum,
-        default_value = "x86_64",
         hide_possible_values = true,
         value_name = "x86_64|aarch64"
     )]
-    pub arch: Arch,
-    /// QEMU machine: q35 or microvm for x86_64, virt for aarch64; QEMU's options may follow ("virt,gic-version=3")
-    #[arg(long, value_name = "q35|microvm|virt")]
+    pub arch: Option<Arch>,
+    /// QEMU machine: q35 or microvm for x86_64, the others for aarch64; QEMU's options may follow ("virt,gic-version=3")
+    #[arg(long, value_name = "q35|microvm|virt|raspi3b|raspi4b")]
     pub machine: Option<String>,
     /// What loads the kernel: QEMU itself, or Limine from a disk, as on a PC
     #[arg(
@@ -294,6 +293,14 @@ pub struct RunArgs {
     pub qemu: Vec<String>,
 }
 
+impl RunArgs {
+    /// The architecture asked for.
+    pub fn arch(&self) -> Arch {
+        let of_machine = || Arch::of_machine(qemu::name(self.machine.as_deref()?));
+        self.arch.or_else(of_machine).unwrap_or(Arch::X86_64)
+    }
+}
+
 /// QEMU's way to write a size: digits and K, M or G (none means MiB).
 fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
@@ -339,10 +346,14 @@ mod tests {
         ] {
             let args = run_args(line).unwrap();
             assert_eq!(
-                (args.arch, args.mem.as_str(), args.debug),
+                (args.arch(), args.mem.as_str(), args.debug),
                 (Arch::Aarch64, "512M", false)
             );
         }
+        assert_eq!(
+            run_args("run.sh --machine raspi3b").unwrap().arch(),
+            Arch::Aarch64
+        );
         let args = run_args("run.sh --append --x --icount -- -d int").unwrap();
         assert_eq!(args.append.as_deref(), Some("--x"));
         assert_eq!(args.qemu, ["-d", "int"]);

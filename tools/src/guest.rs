@@ -60,7 +60,7 @@ pub struct Guest {
     pid: Pid,
     status: PathBuf,
     /// Kept for QEMU.
-    _disk: Option<Temporary>,
+    _files: [Option<Temporary>; 2],
     events: Receiver<Raw>,
     keys: Option<ChildStdin>,
     errors: Option<std::thread::JoinHandle<String>>,
@@ -72,13 +72,15 @@ impl Guest {
     /// when `quiet`.
     pub fn start(machine: &Machine, console: Console, quiet: bool) -> Result<Guest> {
         let status = Temporary::name("status").path().to_owned();
-        let disk = disk(machine)?;
+        let (disk, tree) = (disk(machine)?, tree(machine)?);
+        let path = |file: &Option<Temporary>| file.as_ref().map(|file| file.path().to_owned());
         let files = Files {
             status: status
                 .to_str()
                 .context("the folder for temporary files has a name that is not text")?
                 .to_owned(),
-            disk: disk.as_ref().map(|disk| disk.path().to_owned()),
+            disk: path(&disk),
+            tree: path(&tree),
             uefi: match machine.loader {
                 Loader::Limine(Firmware::Uefi) => Some(firmware::get(machine.arch)?),
                 _ => None,
@@ -116,7 +118,7 @@ impl Guest {
             arch: machine.arch,
             pid,
             status,
-            _disk: disk,
+            _files: [disk, tree],
             events,
             keys,
             errors,
@@ -229,6 +231,16 @@ fn disk(machine: &Machine) -> Result<Option<Temporary>> {
     };
     iso::write(disk.path(), &content)?;
     Ok(Some(disk))
+}
+
+/// The device tree of a board for which QEMU brings none.
+fn tree(machine: &Machine) -> Result<Option<Temporary>> {
+    let Some(board) = machine.board() else {
+        return Ok(None);
+    };
+    let file = Temporary::name("dtb");
+    fs::write(file.path(), board.device_tree()).context("cannot write the device tree")?;
+    Ok(Some(file))
 }
 
 /// Passes the console on until it closes, then waits for QEMU.

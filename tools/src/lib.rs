@@ -22,6 +22,7 @@ pub mod profile;
 pub mod progress;
 pub mod proof;
 pub mod qemu;
+pub mod raspi;
 pub mod report;
 pub mod run;
 pub mod symbols;

@@ -2,6 +2,7 @@
 use crate::UsageError;
 use crate::arch::Arch;
 use crate::firmware::Uefi;
+use crate::raspi::Board;
 use clap::ValueEnum;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Files {
     pub disk: Option<PathBuf>,
     /// UEFI's flash images.
     pub uefi: Option<Uefi>,
+    /// The device tree of a board for which QEMU brings none.
+    pub tree: Option<PathBuf>,
 }
 
 /// One machine to start.
@@ -100,14 +103,12 @@ impl Machine {
             "-accel",
             "tcg,thread=single",
         ]);
-        add(&[
-            "-machine",
-            &self.machine_option(),
-            "-cpu",
-            self.cpu(),
-            "-m",
-            &self.mem,
-        ]);
+        add(&["-machine", &self.machine_option()]);
+        match self.board() {
+            // Its CPU and memory are what they are.
+            Some(board) => add(&["-m", board.memory()]),
+            None => add(&["-cpu", self.cpu(), "-m", &self.mem]),
+        }
         match console {
             // signal=off: ^C is the guest's.
             Console::Terminal => add(&[
@@ -147,6 +148,9 @@ impl Machine {
         match &files.disk {
             Some(disk) => self.add_disk(disk, files.uefi.as_ref(), &mut args),
             None => self.add_kernel(&mut args),
+        }
+        if let Some(tree) = &files.tree {
+            args.extend(["-dtb".into(), OsString::from(tree)]);
         }
         args.extend(self.extra.iter().map(OsString::from));
         args
@@ -190,9 +194,21 @@ impl Machine {
         }
     }
 
+    /// The machine and its options, as they were given.
+    fn machine_words(&self) -> &str {
+        self.machine.as_deref().unwrap_or(self.arch.machines()[0])
+    }
+
+    /// The board that it is, when that brings its own CPU and memory.
+    pub fn board(&self) -> Option<Board> {
+        Board::of(name(self.machine_words()))
+    }
+
     fn machine_option(&self) -> String {
-        let machine = self.machine.as_deref().unwrap_or(self.arch.machines()[0]);
-        match machine.split_once(',').map_or(machine, |(name, _)| name) {
+        let machine = self.machine_words();
+        match name(machine) {
+            // UEFI passes either ACPI's tables on or a device tree, which the kernel reads.
+            "virt" if self.loader != Loader::Direct => format!("{machine},acpi=off"),
             // QEMU would otherwise describe devices that are not there on the kernel's command line.
             "microvm" => format!("{machine},rtc=on,auto-kernel-cmdline=off"),
             _ => machine.to_owned(),
@@ -208,9 +224,14 @@ impl Machine {
     }
 }
 
+/// A machine without its options.
+pub fn name(machine: &str) -> &str {
+    machine.split(',').next().unwrap_or_default()
+}
+
 /// Checks that `machine` is one that Quire runs on.
 pub fn check_machine(arch: Arch, machine: &str) -> Result<(), UsageError> {
-    let name = machine.split(',').next().unwrap_or_default();
+    let name = name(machine);
     if arch.machines().contains(&name) {
         return Ok(());
     }
@@ -227,6 +248,7 @@ mod tests {
     fn line(machine: &Machine, console: Console) -> String {
         let limine = machine.loader != Loader::Direct;
         let files = Files {
+            tree: machine.board().map(|_| "/t/tree".into()),
             status: "/t/status".to_owned(),
             disk: limine.then(|| "/t/disk".into()),
             uefi: (machine.loader == Loader::Limine(Firmware::Uefi)).then(|| Uefi {
@@ -297,6 +319,18 @@ mod tests {
             uefi.contains("unit=1,format=raw,snapshot=on,file=/t/vars"),
             "{uefi}"
         );
+    }
+
+    #[test]
+    fn boards() {
+        let mut machine = Machine::new(Arch::Aarch64, "Image".into());
+        machine.machine = Some("raspi4b".to_owned());
+        let pi = line(&machine, Console::Pipes);
+        assert!(
+            pi.contains("-machine raspi4b -m 2G") && pi.contains("-dtb /t/tree"),
+            "{pi}"
+        );
+        assert!(!pi.contains("-cpu"), "{pi}");
     }
 
     #[test]

@@ -21,14 +21,14 @@ const END_OF_INPUT: u8 = 4;
 /// Builds, boots, and returns the exit status.
 pub fn run(args: &RunArgs) -> Result<u8> {
     let mut machine = machine(args)?;
-    install::ensure_qemu(&[args.arch], args.no_install)?;
+    install::ensure_qemu(&[args.arch()], args.no_install)?;
     if let Loader::Limine(firmware) = machine.loader {
         packages::ensure_xorriso(args.no_install)?;
         if firmware == Firmware::Uefi {
-            firmware::ensure(args.arch, args.no_install)?;
+            firmware::ensure(args.arch(), args.no_install)?;
         }
     }
-    let built = build::build(args.arch, args.debug)?;
+    let built = build::build(args.arch(), args.debug)?;
     machine.image = match machine.loader {
         Loader::Direct => built.image,
         Loader::Limine(_) => built.limine,
@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
         machine.gdb = Some(port);
         eprintln!(
             "run.sh: the machine waits for a debugger:\n{}",
-            gdb::attach_command(args.arch, &built.elf, port)
+            gdb::attach_command(args.arch(), &built.elf, port)
         );
     }
     let deadline = args
@@ -66,10 +66,14 @@ pub fn run(args: &RunArgs) -> Result<u8> {
 /// The machine that the arguments describe; checked before anything is built.
 fn machine(args: &RunArgs) -> Result<Machine> {
     if let Some(name) = &args.machine {
-        qemu::check_machine(args.arch, name)?;
+        qemu::check_machine(args.arch(), name)?;
     }
-    let mut machine = Machine::new(args.arch, Default::default());
+    let mut machine = Machine::new(args.arch(), Default::default());
     machine.loader = loader(args)?;
+    machine.machine.clone_from(&args.machine);
+    if machine.board().is_some() && machine.loader != Loader::Direct {
+        return Err(UsageError("Limine does not start a Raspberry Pi here".to_owned()).into());
+    }
     if let Some(path) = &args.initramfs {
         let path = workspace::user_path(path);
         // Opening tells what QEMU would otherwise say less clearly.
@@ -89,7 +93,6 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         // Even "end of input" would arrive at a moment of the host's choosing.
         words = format!("quire.noinput {words}").trim_end().to_owned();
     }
-    machine.machine.clone_from(&args.machine);
     machine.mem.clone_from(&args.mem);
     machine.command_line = words;
     machine.icount = args.icount;
@@ -99,7 +102,7 @@ fn machine(args: &RunArgs) -> Result<Machine> {
 
 /// What loads the kernel: BIOS on a PC and UEFI elsewhere when Limine is asked for without more.
 fn loader(args: &RunArgs) -> Result<Loader, UsageError> {
-    let usual = match args.arch {
+    let usual = match args.arch() {
         Arch::X86_64 => Firmware::Bios,
         Arch::Aarch64 => Firmware::Uefi,
     };
@@ -108,7 +111,7 @@ fn loader(args: &RunArgs) -> Result<Loader, UsageError> {
         (BootWay::Direct, Some(_)) => {
             Err(UsageError("--firmware goes with --boot limine".to_owned()))
         }
-        (BootWay::Limine, Some(Firmware::Bios)) if args.arch == Arch::Aarch64 => Err(UsageError(
+        (BootWay::Limine, Some(Firmware::Bios)) if args.arch() == Arch::Aarch64 => Err(UsageError(
             "aarch64 machines have no BIOS: --firmware uefi".to_owned(),
         )),
         (BootWay::Limine, firmware) => Ok(Loader::Limine(firmware.unwrap_or(usual))),

@@ -1,34 +1,17 @@
 //! From the first instruction (`head`) to `kernel_main`.
 
-use super::fdt::{self, Devices, Gic};
+use super::board::{self, Devices};
 use super::pte::Format;
-use super::{cpu, early, gic, regs, serial, timer, trap};
+use super::{cpu, early, fdt, interrupts, regs, serial, timer, trap, watchdog};
+use arch_boot::memory::{self, Ranges};
+use arch_boot::{cmdline, limine};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::Fdt;
 use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
 use mm::arch::PteFormat;
 use mm::sync::Lock;
 
-/// What the boot protocol told, in one form for all protocols. Physical addresses.
-#[derive(Debug)]
-pub struct BootInfo {
-    /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are inside it and listed in `reserved`.
-    pub ram: ArrayVec<PhysRange, 32>,
-    /// Parts of `ram` in use: kernel image (with its payload), initramfs, boot tables, device tree.
-    pub reserved: ArrayVec<PhysRange, 32>,
-    /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt controller, timers, RTC.
-    pub devices: ArrayVec<PhysRange, 16>,
-    /// Kernel command line.
-    pub cmdline: &'static str,
-    /// The initramfs handed over by the loader (-initrd), if any.
-    pub initramfs: Option<PhysRange>,
-    /// Where the image's first byte (`__image_start`) lies.
-    pub image: PhysAddr,
-    /// Device tree (aarch64) or RSDP (x86_64), when there is one.
-    pub firmware: Option<PhysAddr>,
-    /// Name of the protocol and machine, for the boot line: "PVH", "arm64 Image".
-    pub protocol: &'static str,
-}
+pub use arch_boot::BootInfo;
 
 /// Virtual address of physical address 0 in the direct map.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
@@ -52,8 +35,32 @@ const DEVICE_TREE_MAX: u64 = 2 << 20;
 const PAYLOAD_MAGIC: &[u8; 8] = b"QUIREPAY";
 const PAYLOAD_TOTAL: usize = 48;
 
-/// What the device tree says about devices, for [`init_cpu`]. Taken under no other lock.
+/// What the board has, for [`init_cpu`]. Taken under no other lock.
 static DEVICES: Lock<Option<Devices>, 254> = Lock::new(None);
+/// What Limine told, until the head has come from its tables to ours; not in .bss, which the head empties.
+#[unsafe(link_section = ".data.handed")]
+static HANDED: Lock<Option<BootInfo>, 253> = Lock::new(None);
+
+/// Where a loader left the device tree (0: nowhere) and the image.
+#[repr(C)]
+pub(crate) struct Places {
+    tree: u64,
+    image: u64,
+}
+
+/// The head comes here on Limine's tables and the boot stack; it goes on as if a loader without an MMU had started it.
+pub(crate) extern "C" fn enter_from_limine() -> Places {
+    let image = limine::image();
+    // SAFETY: the only call, on Limine's tables.
+    let info = image
+        .and_then(|image| unsafe { limine::parse(image_with_payload(image).end.0, u64::MAX) }.ok());
+    let places = Places {
+        tree: info.as_ref().and_then(|i| i.firmware).map_or(0, |at| at.0),
+        image: image.map_or(0, |at| at.0),
+    };
+    *HANDED.lock() = info;
+    places
+}
 
 /// The head comes here with the image mapped high, `dtb` from x0 and where the image was loaded.
 pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
@@ -61,79 +68,125 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     timer::init();
     early::init(image);
     let tree = device_tree(dtb);
-    let devices = fdt::devices(tree);
-    *DEVICES.lock() = Some(devices);
-    let memory = fdt::memory(tree);
-    let windows = device_windows(&devices);
-    for window in &windows {
-        early::map(*window, true);
-    }
-    if let Some((window, _)) = devices.uart {
-        serial::init(window);
-    }
-    cpu::set_psci(devices.psci_smc);
-    for range in &memory.ram {
-        early::map(*range, false);
-    }
-    let initramfs = fdt::initramfs(tree);
-    let mut reserved = memory.reserved;
-    reserved.push(image_with_payload(image));
-    reserved.push(PhysRange::new(dtb, dtb + tree.data().len() as u64));
-    reserved.extend(initramfs);
-    for range in &mut reserved {
-        *range = PhysRange::new(
-            PhysAddr(range.start.0 & !(PAGE_SIZE - 1)),
-            PhysAddr(range.end.0.next_multiple_of(PAGE_SIZE)),
+    let handed = HANDED.lock().take();
+    let (devices, mut info) = match (tree, handed) {
+        (Some(tree), Some(info)) => (fdt::devices(tree), info),
+        (Some(tree), None) => (fdt::devices(tree), from_tree(tree, image)),
+        (None, handed) => {
+            let Some((devices, ram)) = board::raspberry_pi() else {
+                give_up("no device tree that can be read (from UEFI: turn its ACPI off)")
+            };
+            (devices, handed.unwrap_or_else(|| built_in(ram, image)))
+        }
+    };
+    if let Some(tree) = tree {
+        fdt::reserve(
+            &mut info.reserved,
+            PhysRange::new(dtb, dtb + tree.data().len() as u64),
         );
     }
-    reserved.sort_unstable_by_key(|r| r.start);
-    kernel_main(BootInfo {
-        ram: usable(memory.ram),
-        reserved,
-        devices: windows,
-        cmdline: fdt::command_line(tree),
+    // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a Raspberry Pi the other CPUs
+    // wait there.
+    fdt::reserve(
+        &mut info.reserved,
+        PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
+    );
+    start(devices, info)
+}
+
+/// Maps what the kernel begins with, and starts it.
+fn start(devices: Devices, mut info: BootInfo) -> ! {
+    *DEVICES.lock() = Some(devices);
+    info.devices = devices.windows();
+    info.devices.extend(
+        info.framebuffer
+            .map(|screen| memory::whole_pages_around(screen.window)),
+    );
+    for window in &info.devices {
+        early::map(*window, true);
+    }
+    if let Some(uart) = devices.uart {
+        serial::init(uart.window, uart.kind);
+    }
+    cpu::set_psci(devices.psci_smc);
+    watchdog::init(devices.watchdog);
+    for range in &info.ram {
+        early::map(*range, false);
+    }
+    kernel_main(info)
+}
+
+/// The facts in a device tree.
+fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
+    let (ram, mut reserved) = fdt::memory(tree);
+    let initramfs = fdt::initramfs(tree);
+    for range in [Some(image_with_payload(image)), initramfs]
+        .into_iter()
+        .flatten()
+    {
+        fdt::reserve(&mut reserved, range);
+    }
+    let words = fdt::command_line(tree).bytes();
+    BootInfo {
+        // SAFETY: the only call where the loader is not Limine.
+        cmdline: unsafe { cmdline::keep(words) },
         initramfs,
-        image,
-        firmware: Some(dtb),
-        protocol: if devices.psci_smc == Some(true) {
+        firmware: Some(PhysAddr(tree.data().as_ptr() as u64 - DIRECT_MAP)),
+        protocol: if fdt::devices(tree).psci_smc == Some(true) {
             "arm64 Image (EL2)"
         } else {
             "arm64 Image"
         },
-    })
+        ..bare(ram, reserved, image)
+    }
+}
+
+/// The facts where nobody told any.
+fn built_in(ram: PhysRange, image: PhysAddr) -> BootInfo {
+    let (mut all, mut reserved) = (Ranges::new(), Ranges::new());
+    memory::add(&mut all, ram);
+    fdt::reserve(&mut reserved, image_with_payload(image));
+    bare(all, reserved, image)
+}
+
+fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {
+    BootInfo {
+        ram,
+        reserved,
+        devices: ArrayVec::new(),
+        cmdline: "",
+        initramfs: None,
+        image,
+        firmware: None,
+        framebuffer: None,
+        protocol: "arm64 Image (no device tree)",
+    }
 }
 
 /// Maps the device tree and checks it.
-fn device_tree(dtb: PhysAddr) -> Fdt<'static> {
+fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
+    if dtb.0 == 0 || !dtb.0.is_multiple_of(8) {
+        return None;
+    }
     let start = PhysAddr(dtb.0 & !(DEVICE_TREE_MAX - 1));
-    early::map(PhysRange::new(start, start + DEVICE_TREE_MAX), false);
+    early::map(PhysRange::new(start, start + 2 * DEVICE_TREE_MAX), false);
     // SAFETY: the boot protocol hands over a device tree, which the direct map now covers and nobody writes.
-    let tree = unsafe { Fdt::from_raw((DIRECT_MAP + dtb.0) as *const u8) };
-    tree.expect("a valid device tree in x0")
+    unsafe { Fdt::from_raw((DIRECT_MAP + dtb.0) as *const u8) }.ok()
 }
 
-fn device_windows(devices: &Devices) -> ArrayVec<PhysRange, 16> {
-    let mut out = ArrayVec::new();
-    out.extend(devices.uart.map(|(window, _)| window));
-    out.extend(devices.rtc);
-    match devices.gic {
-        Some(Gic::V2(distributor, cpu)) => out.extend([distributor, cpu]),
-        Some(Gic::V3(distributor, redistributors)) => out.extend([distributor, redistributors]),
-        None => {}
-    }
-    out
+/// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends the machine.
+fn give_up(why: &str) -> ! {
+    cpu::last_words(why);
+    cpu::exit(101)
 }
 
 /// The image and what the image tool put behind it.
 fn image_with_payload(image: PhysAddr) -> PhysRange {
-    let (start, end) = (
-        &raw const __image_start as u64,
-        &raw const __image_end as u64,
-    );
-    let payload = image + (end - start);
-    // SAFETY: the boot protocol keeps the memory behind the image readable RAM, and RAM is mapped by now; a header is
-    // only looked at when its magic is there.
-    let header = unsafe { &*((DIRECT_MAP + payload.0) as *const [u8; PAYLOAD_TOTAL + 8]) };
+    let (start, end) = (&raw const __image_start, &raw const __image_end);
+    let payload = image + (end as u64 - start as u64);
+    // SAFETY: loaders map the page behind the image, be it the payload's or just RAM; a header is only looked at when its
+    // magic is there.
+    let header = unsafe { &*end.cast::<[u8; PAYLOAD_TOTAL + 8]>() };
     let total = if &header[..8] == PAYLOAD_MAGIC {
         header[PAYLOAD_TOTAL..]
             .iter()
@@ -143,21 +196,6 @@ fn image_with_payload(image: PhysAddr) -> PhysRange {
         0
     };
     PhysRange::new(image, payload + total)
-}
-
-/// Whole pages, sorted, neighbours joined.
-fn usable(mut ram: ArrayVec<PhysRange, 32>) -> ArrayVec<PhysRange, 32> {
-    ram.sort_unstable_by_key(|r| r.start);
-    let mut out: ArrayVec<PhysRange, 32> = ArrayVec::new();
-    for range in ram {
-        let frames = range.whole_frames();
-        let range = PhysRange::new(frames.start.start(), frames.end.start());
-        match out.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => out.push(range),
-        }
-    }
-    out
 }
 
 #[repr(C, align(4096))]
@@ -199,19 +237,13 @@ pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     trap::set_emergency_stack(emergency_stacks[0]);
     let devices = DEVICES.lock().unwrap_or_default();
     cpu::set_rtc(devices.rtc);
-    let Some(controller) = devices.gic else {
-        log::warn!("no GICv2 or GICv3 in the device tree: no interrupts");
+    let Some(controller) = devices.controller else {
+        log::warn!("no interrupt controller in the device tree that we can drive: no interrupts");
         return;
     };
-    gic::init(controller);
-    gic::enable(
-        devices.timer.unwrap_or(gic::VIRTUAL_TIMER),
-        gic::Role::Timer,
-    );
-    if let Some((_, interrupt)) = devices.uart {
-        gic::enable(interrupt, gic::Role::Serial);
-        serial::enable_interrupt();
-    }
+    let serial = devices.uart.and_then(|uart| uart.interrupt);
+    interrupts::init(controller, devices.timer, serial);
+    serial::enable_interrupt();
 }
 
 /// Bits 47 to 12 of an address fit in an entry: what the walker can reach.

@@ -2,7 +2,7 @@
 
 use super::mmio::Mmio;
 use super::trap::Irq;
-use super::{fp, gic, idregs, regs};
+use super::{fp, idregs, interrupts, regs, serial, watchdog};
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -96,7 +96,7 @@ pub fn wait_for_interrupt() -> Irq {
 
 /// Takes an interrupt that is already pending, without waiting.
 pub fn poll_interrupt() -> Option<Irq> {
-    match gic::acknowledge() {
+    match interrupts::acknowledge() {
         Irq::Spurious => None,
         irq => Some(irq),
     }
@@ -117,27 +117,49 @@ pub(crate) fn set_rtc(window: Option<PhysRange>) {
     RTC.store(window.map_or(0, |w| w.start.0), Ordering::Relaxed);
 }
 
+/// Semihosting's SYS_WRITE0: a string that ends with a NUL.
+const SYS_WRITE0: u64 = 0x04;
 /// Semihosting's SYS_EXIT_EXTENDED and its reason ADP_Stopped_ApplicationExit (Arm's semihosting specification).
 const SYS_EXIT_EXTENDED: u64 = 0x20;
 const APPLICATION_EXIT: u64 = 0x20026;
 
-/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
-pub fn exit(status: u8) -> ! {
-    let block = [APPLICATION_EXIT, u64::from(status)];
-    // SAFETY: with semihosting the machine ends here; without it the instruction is undefined, which its entry in
-    // `__ex_table` turns into going on.
+/// Calls who debugs the machine, if anybody does: QEMU with semihosting.
+fn semihosting(call: u64, argument: u64) {
+    // SAFETY: without semihosting the instruction is undefined, which its entry in `__ex_table` turns into going on. The
+    // callers' arguments are what the calls take.
     unsafe {
         asm!(
             "2: hlt #0xf000", "3:",
             ".pushsection __ex_table, \"a\"", ".balign 8", ".quad 2b, 3b", ".popsection",
-            inout("x0") SYS_EXIT_EXTENDED => _, in("x1") &raw const block, options(nostack),
+            inout("x0") call => _, in("x1") argument, options(nostack),
         );
     }
+}
+
+/// Says something before there is a console: to the serial port, else to who debugs the machine.
+pub(crate) fn last_words(why: &str) {
+    for text in ["quire: ", why, "\r\n"] {
+        if serial::is_there() {
+            serial::write(text.as_bytes());
+            continue;
+        }
+        for byte in text.bytes() {
+            let string = [byte, 0];
+            semihosting(SYS_WRITE0, (&raw const string) as u64);
+        }
+    }
+}
+
+/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
+pub fn exit(status: u8) -> ! {
+    let block = [APPLICATION_EXIT, u64::from(status)];
+    semihosting(SYS_EXIT_EXTENDED, (&raw const block) as u64);
     let _ = match PSCI.load(Ordering::Relaxed) {
         1 => psci::system_off::<Hvc>(),
         2 => psci::system_off::<Smc>(),
         _ => Ok(()),
     };
+    watchdog::reset(true);
     halt()
 }
 
@@ -148,6 +170,7 @@ pub fn reboot() -> ! {
         2 => psci::system_reset::<Smc>(),
         _ => Ok(()),
     };
+    watchdog::reset(false);
     halt()
 }
 
@@ -265,7 +288,8 @@ pub fn features(out: &mut dyn Write) -> fmt::Result {
             write!(out, " {name}")?;
         }
     }
-    write!(out, " gicv{}", gic::version())
+    write!(out, " ")?;
+    interrupts::describe(out)
 }
 
 /// AT_HWCAP, AT_HWCAP2.

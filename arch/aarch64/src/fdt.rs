@@ -1,45 +1,13 @@
 //! What the device tree tells: RAM, what of it is taken, the command line, and where the few devices are.
-//!
-//! Device addresses are taken as they stand: buses with `ranges` other than identity are not followed.
 
+use super::board::{Controller, Devices, Uart};
+use super::serial::Kind;
+use arch_boot::memory::{self, Ranges};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use mm::addr::{PhysAddr, PhysRange};
-
-/// Which interrupt controller there is, and its register windows.
-#[derive(Clone, Copy, Debug)]
-pub enum Gic {
-    /// GICv2: distributor, CPU interface.
-    V2(PhysRange, PhysRange),
-    /// GICv3: distributor, the first region of redistributors.
-    V3(PhysRange, PhysRange),
-}
-
-/// The devices the kernel drives.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Devices {
-    /// PL011 and its interrupt.
-    pub uart: Option<(PhysRange, u32)>,
-    /// The interrupt controller.
-    pub gic: Option<Gic>,
-    /// PL031.
-    pub rtc: Option<PhysRange>,
-    /// The virtual timer's interrupt.
-    pub timer: Option<u32>,
-    /// PSCI by `smc` (true) or `hvc`.
-    pub psci_smc: Option<bool>,
-}
-
-/// Memory as the tree describes it, unsorted.
-#[derive(Debug, Default)]
-pub struct Memory {
-    /// RAM.
-    pub ram: ArrayVec<PhysRange, 32>,
-    /// Reserved parts of it.
-    pub reserved: ArrayVec<PhysRange, 32>,
-}
 
 /// The `reg` windows of a node.
 fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
@@ -56,55 +24,53 @@ fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
     out
 }
 
-/// The interrupt number of entry `index` of `interrupts`, three cells each: kind (0 shared, 1 private), number, flags.
-fn interrupt(node: &FdtNode<'_>, index: usize) -> Option<u32> {
+/// The number of entry `index` of `interrupts`. A GIC's have three cells: kind (0 shared, 1 private), number, flags; those of
+/// the Raspberry Pi 3 two: bank, number.
+fn interrupt(node: &FdtNode<'_>, index: usize, cells: usize) -> Option<u32> {
     let property = node.property("interrupts")?;
     let cell = |i: usize| {
-        property
-            .value()
-            .get(i * 4..i * 4 + 4)
-            .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+        let at = (index * cells + i) * 4;
+        let bytes = property.value().get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    match (cell(index * 3)?, cell(index * 3 + 1)?) {
-        (0, number) => Some(32 + number),
-        (1, number) => Some(16 + number),
+    match (cells, cell(0)?, cell(1)?) {
+        (2, bank @ 0..=2, number) => Some(bank * 32 + number),
+        (3, 0, number) => Some(32 + number),
+        (3, 1, number) => Some(16 + number),
         _ => None,
     }
 }
 
-/// RAM and reserved memory.
-pub fn memory(fdt: Fdt<'_>) -> Memory {
-    let mut out = Memory::default();
-    for node in fdt
-        .root()
-        .children()
-        .filter(|n| n.name_without_address() == "memory")
-    {
+/// RAM, and what of it is in use. Reserved memory that nobody may map is not RAM at all.
+pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
+    let (mut ram, mut reserved) = (Ranges::new(), Ranges::new());
+    let named = |node: &FdtNode<'_>| node.name_without_address() == "memory";
+    for node in fdt.root().children().filter(named) {
         for range in windows(node) {
-            if out.ram.try_push(range).is_err() {
-                break;
-            }
+            memory::add(&mut ram, range);
         }
     }
-    for reserved in fdt.memory_reservations() {
-        let start = PhysAddr(reserved.address());
-        reserve(&mut out, PhysRange::new(start, start + reserved.size()));
+    for entry in fdt.memory_reservations() {
+        let start = PhysAddr(entry.address());
+        reserve(&mut reserved, PhysRange::new(start, start + entry.size()));
     }
     if let Some(parent) = fdt.find_node("/reserved-memory") {
         for node in parent.children() {
             for range in windows(node) {
-                reserve(&mut out, range);
+                match node.property("no-map") {
+                    Some(_) => memory::remove(&mut ram, range),
+                    None => reserve(&mut reserved, range),
+                }
             }
         }
     }
-    out
+    (ram, reserved)
 }
 
-fn reserve(out: &mut Memory, range: PhysRange) {
-    assert!(
-        out.reserved.try_push(range).is_ok(),
-        "more than 32 reserved ranges in the device tree"
-    );
+/// Adds the pages that `range` touches.
+pub fn reserve(reserved: &mut Ranges, range: PhysRange) {
+    let kept = memory::add(reserved, memory::whole_pages_around(range));
+    assert!(kept, "too many reserved ranges in the device tree");
 }
 
 /// The command line; empty when there is none.
@@ -136,59 +102,122 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     (start < end).then(|| PhysRange::new(PhysAddr(start), PhysAddr(end)))
 }
 
+/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings.
+fn console(fdt: Fdt<'_>) -> Option<PhysAddr> {
+    let chosen = fdt.find_node("/chosen")?.property("stdout-path")?;
+    let name = chosen.value_as::<&str>().ok()?.split(':').next()?;
+    let node = if name.starts_with('/') {
+        fdt.find_node(name)?
+    } else {
+        let alias = fdt.find_node("/aliases")?.property(name)?;
+        fdt.find_node(alias.value_as::<&str>().ok()?)?
+    };
+    Some(windows(node).first()?.start)
+}
+
 /// The devices, by their `compatible` words, wherever they stand in the tree.
 pub fn devices(fdt: Fdt<'_>) -> Devices {
-    let mut out = Devices::default();
-    collect(fdt.root(), &mut out, 0);
-    // The console that /chosen names goes before the first one.
-    let chosen = fdt.find_node("/chosen");
-    let path = chosen.and_then(|c| {
-        c.property("stdout-path")
-            .and_then(|p| p.value_as::<&str>().ok())
-    });
-    if let Some(node) = path.and_then(|p| fdt.find_node(p.split(':').next().unwrap_or(p)))
-        && node.is_compatible("arm,pl011")
-    {
-        uart(node, &mut out);
+    let mut found = Found {
+        console: console(fdt),
+        ..Found::default()
+    };
+    found.collect(fdt.root(), &|address| address, 0);
+    let mut out = found.devices;
+    if let (None, [Some(cores), Some(peripherals)]) = (out.controller, found.bcm2836) {
+        out.controller = Some(Controller::Bcm2836(cores, peripherals));
     }
     out
 }
 
-fn uart(node: FdtNode<'_>, out: &mut Devices) {
-    if let Some(window) = windows(node).first() {
-        out.uart = Some((*window, interrupt(&node, 0).unwrap_or(0)));
-    }
+/// What was seen so far.
+#[derive(Default)]
+struct Found {
+    devices: Devices,
+    console: Option<PhysAddr>,
+    /// The Raspberry Pi 3's two interrupt controllers.
+    bcm2836: [Option<PhysRange>; 2],
 }
 
-fn collect(parent: FdtNode<'_>, out: &mut Devices, depth: u32) {
-    for node in parent.children() {
-        if node
-            .property("status")
-            .is_some_and(|s| s.value().starts_with(b"disabled"))
-        {
-            continue;
+/// From an address on a bus to the CPU's.
+type ToCpu<'a> = &'a dyn Fn(u64) -> u64;
+
+impl Found {
+    /// Looks at the nodes on one bus.
+    fn collect(&mut self, bus: FdtNode<'_>, to_cpu: ToCpu<'_>, depth: u32) {
+        for node in bus.children() {
+            let disabled = |s: &[u8]| s.starts_with(b"disabled");
+            if node.property("status").is_some_and(|s| disabled(s.value())) {
+                continue;
+            }
+            self.look(node, to_cpu);
+            if depth < 4 {
+                self.collect(node, &|address| to_cpu(to_parent(node, address)), depth + 1);
+            }
         }
+    }
+
+    fn look(&mut self, node: FdtNode<'_>, to_cpu: ToCpu<'_>) {
         let is = |name: &str| node.is_compatible(name);
-        let regs = windows(node);
-        let pair = || Some((*regs.first()?, *regs.get(1)?));
-        if is("arm,pl011") && out.uart.is_none() {
-            uart(node, out);
+        let raw = windows(node);
+        let window = |i: usize| {
+            let range = raw.get(i)?;
+            let start = PhysAddr(to_cpu(range.start.0));
+            Some(PhysRange::new(start, start + range.len()))
+        };
+        let pair = || Some((window(0)?, window(1)?));
+        let out = &mut self.devices;
+        if is("arm,pl011") || is("brcm,bcm2835-aux-uart") {
+            let chosen = self.console.is_some() && raw.first().map(|r| r.start) == self.console;
+            if let Some(window) = window(0).filter(|_| chosen || out.uart.is_none()) {
+                out.uart = Some(uart(node, window));
+            }
         } else if is("arm,pl031") {
-            out.rtc = regs.first().copied();
+            out.rtc = window(0);
         } else if is("arm,gic-v3") {
-            out.gic = pair().map(|(d, r)| Gic::V3(d, r));
+            out.controller = pair().map(|(d, r)| Controller::GicV3(d, r));
         } else if is("arm,cortex-a15-gic") || is("arm,gic-400") {
-            out.gic = pair().map(|(d, c)| Gic::V2(d, c));
+            out.controller = pair().map(|(d, c)| Controller::GicV2(d, c));
+        } else if is("brcm,bcm2836-l1-intc") {
+            self.bcm2836[0] = window(0);
+        } else if is("brcm,bcm2836-armctrl-ic") {
+            self.bcm2836[1] = window(0);
         } else if is("arm,armv8-timer") {
             // Secure, non-secure, virtual, hypervisor.
-            out.timer = interrupt(&node, 2);
+            out.timer = interrupt(&node, 2, 3);
         } else if is("arm,psci") || is("arm,psci-0.2") || is("arm,psci-1.0") {
             out.psci_smc = node
                 .property("method")
                 .map(|m| m.value().starts_with(b"smc"));
-        }
-        if depth < 4 {
-            collect(node, out, depth + 1);
+        } else if is("brcm,bcm2835-pm") || is("brcm,bcm2711-pm") || is("brcm,bcm2835-pm-wdt") {
+            out.watchdog = window(0);
         }
     }
+}
+
+fn uart(node: FdtNode<'_>, window: PhysRange) -> Uart {
+    let bytes = node.property("interrupts").map_or(0, |p| p.value().len());
+    Uart {
+        kind: if node.is_compatible("arm,pl011") {
+            Kind::Pl011
+        } else {
+            Kind::Mini
+        },
+        window,
+        interrupt: interrupt(&node, 0, bytes / 4),
+    }
+}
+
+/// From an address behind `bus` to one before it, by its `ranges`; where none of them fits, the two are the same.
+fn to_parent(bus: FdtNode<'_>, address: u64) -> u64 {
+    for range in bus.ranges().ok().flatten().into_iter().flatten() {
+        if let (Ok(child), Ok(parent), Ok(len)) = (
+            range.child_bus_address::<u64>(),
+            range.parent_bus_address::<u64>(),
+            range.length::<u64>(),
+        ) && address.wrapping_sub(child) < len
+        {
+            return parent + (address - child);
+        }
+    }
+    address
 }

@@ -1,16 +1,10 @@
 //! The interrupt controller: GICv2 by memory (Arm IHI 0048), GICv3 by system registers (IHI 0069). One priority, one CPU,
-//! every interrupt level-sensitive as the device tree of QEMU's `virt` says; end of interrupt comes right after acknowledge,
-//! because the kernel runs with interrupts off until it has served the device.
+//! every interrupt level-sensitive as the device tree of QEMU's `virt` says.
 
-use super::fdt::Gic;
 use super::mmio::Mmio;
-use super::trap::Irq;
-use super::{regs, serial, timer};
+use super::regs;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use mm::addr::PhysRange;
-
-/// The virtual timer's private interrupt on every machine so far (PPI 11).
-pub(crate) const VIRTUAL_TIMER: u32 = 27;
 
 /// Distributor registers (bytes).
 const GICD_CTLR: u64 = 0x000;
@@ -46,24 +40,12 @@ const PRIORITY: u32 = 0xa0a0_a0a0;
 /// Interrupt numbers from here on are special: none pending.
 const SPURIOUS: u32 = 1020;
 
-/// 0 (not yet), 2 or 3.
+/// 0 (not yet, or none), 2 or 3.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static DISTRIBUTOR: AtomicU64 = AtomicU64::new(0);
 /// The CPU interface (v2), this CPU's redistributor (v3).
 static LOCAL: AtomicU64 = AtomicU64::new(0);
-static TIMER: AtomicU32 = AtomicU32::new(u32::MAX);
-static SERIAL: AtomicU32 = AtomicU32::new(u32::MAX);
-
-/// What an interrupt is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// The virtual timer.
-    Timer,
-    /// The console.
-    Serial,
-}
-
-/// 2 or 3; 0 before [`init`] or without a controller.
+/// 2 or 3; 0 before either was turned on.
 pub(crate) fn version() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
@@ -76,20 +58,13 @@ fn local() -> Mmio {
     Mmio::new(LOCAL.load(Ordering::Relaxed))
 }
 
-/// Turns the controller on with every interrupt disabled.
-pub(crate) fn init(gic: Gic) {
-    match gic {
-        Gic::V2(distributor, cpu) => init_v2(distributor, cpu),
-        Gic::V3(distributor, redistributors) => init_v3(distributor, redistributors),
-    }
-}
-
 /// Registers of 32 interrupts each that the distributor has.
 fn words(distributor: Mmio) -> u64 {
     u64::from(distributor.read(GICD_TYPER) & 0x1f) + 1
 }
 
-fn init_v2(window: PhysRange, cpu: PhysRange) {
+/// Turns a GICv2 on with every interrupt disabled: distributor, CPU interface.
+pub(crate) fn init_v2(window: PhysRange, cpu: PhysRange) {
     DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
     LOCAL.store(cpu.start.0, Ordering::Relaxed);
     let (gicd, gicc) = (distributor(), local());
@@ -111,7 +86,8 @@ fn init_v2(window: PhysRange, cpu: PhysRange) {
     VERSION.store(2, Ordering::Relaxed);
 }
 
-fn init_v3(window: PhysRange, redistributors: PhysRange) {
+/// Turns a GICv3 on with every interrupt disabled: distributor, the first region of redistributors.
+pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
     DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
     let gicd = distributor();
     gicd.write(GICD_CTLR, 0);
@@ -186,11 +162,7 @@ fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
 }
 
 /// Lets an interrupt come to this CPU.
-pub(crate) fn enable(interrupt: u32, role: Role) {
-    match role {
-        Role::Timer => TIMER.store(interrupt, Ordering::Relaxed),
-        Role::Serial => SERIAL.store(interrupt, Ordering::Relaxed),
-    }
+pub(crate) fn enable(interrupt: u32) {
     let (word, bit) = (u64::from(interrupt / 32) * 4, 1 << (interrupt % 32));
     if VERSION.load(Ordering::Relaxed) == 2 {
         distributor().write(GICD_ISENABLER + word, bit);
@@ -202,32 +174,30 @@ pub(crate) fn enable(interrupt: u32, role: Role) {
     }
 }
 
-/// Takes the interrupt that is pending, if any, quietens its device and ends it at the controller.
-pub(crate) fn acknowledge() -> Irq {
-    let version = VERSION.load(Ordering::Relaxed);
-    let raw = match version {
+/// Takes the interrupt that is pending, if any: what [`end`] wants back, whose low bits are its number.
+pub(crate) fn take() -> Option<u32> {
+    let raw = match VERSION.load(Ordering::Relaxed) {
         2 => local().read(GICC_IAR),
-        3 => regs::read!("S3_0_C12_C12_0") as u32,
-        _ => return Irq::Spurious,
+        _ => regs::read!("S3_0_C12_C12_0") as u32,
     };
-    let number = if version == 2 { raw & 0x3ff } else { raw };
-    if (SPURIOUS..SPURIOUS + 4).contains(&number) {
-        return Irq::Spurious;
-    }
-    let irq = if number == TIMER.load(Ordering::Relaxed) {
-        timer::stop();
-        Irq::Timer
-    } else if number == SERIAL.load(Ordering::Relaxed) {
-        serial::acknowledge();
-        Irq::Serial
+    (!(SPURIOUS..SPURIOUS + 4).contains(&number(raw))).then_some(raw)
+}
+
+/// The interrupt's number.
+pub(crate) fn number(raw: u32) -> u32 {
+    if VERSION.load(Ordering::Relaxed) == 2 {
+        raw & 0x3ff
     } else {
-        Irq::Other(number)
-    };
-    if version == 2 {
+        raw
+    }
+}
+
+/// Ends an interrupt whose device is quiet again.
+pub(crate) fn end(raw: u32) {
+    if VERSION.load(Ordering::Relaxed) == 2 {
         local().write(GICC_EOIR, raw);
     } else {
         regs::write!("S3_0_C12_C12_1", u64::from(raw));
         regs::isb();
     }
-    irq
 }

@@ -25,6 +25,10 @@ pub mod trap;
 pub mod uaccess;
 
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod bcm2836;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod board;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod early;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod esr;
@@ -41,10 +45,18 @@ mod icache;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod idregs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod interrupts;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod mini_uart;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mmio;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod pl011;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod regs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod sigframe;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod vectors;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod watchdog;

@@ -2,7 +2,7 @@
 
 use super::esr::{self, Class};
 use super::vectors::{self, FROM_IRQ};
-use super::{fp, gic, idregs, regs, uaccess};
+use super::{fp, idregs, interrupts, regs, uaccess};
 use mm::addr::VirtAddr;
 use mm::fault::Access;
 
@@ -117,7 +117,7 @@ impl UserContext {
     fn decode(&mut self, reason: u64) -> Option<Trap> {
         if reason >= vectors::FROM_SERROR {
             return Some(if reason == FROM_IRQ {
-                Trap::Interrupt(gic::acknowledge())
+                Trap::Interrupt(interrupts::acknowledge())
             } else {
                 self.fatal(reason)
             });

@@ -8,6 +8,8 @@ pub const LONGEST: usize = 8192;
 struct Copy(UnsafeCell<[u8; LONGEST]>);
 // SAFETY: written by the one call of `keep`, read-only afterwards.
 unsafe impl Sync for Copy {}
+// Not in .bss: on aarch64, Limine's words are kept before that is emptied.
+#[cfg_attr(target_os = "none", unsafe(link_section = ".data.cmdline"))]
 static COPY: Copy = Copy(UnsafeCell::new([0; LONGEST]));
 
 /// Keeps `bytes` up to the first NUL; those that are not ASCII become '?'.

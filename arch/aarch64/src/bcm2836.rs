@@ -1,0 +1,76 @@
+//! The Raspberry Pi 3's interrupt controllers: one at the cores (BCM2836 "QA7" ARM-local peripherals), and behind it one for the
+//! peripherals (BCM2835 ARM Peripherals, 7). Both only show levels: an interrupt ends when its device is quiet.
+//!
+//! Numbers: bank * 32 + bit for peripherals as the device tree counts them (bank 0 basic, 1, 2), [`LOCAL`] + bit for the cores'.
+
+use super::mmio::Mmio;
+use core::sync::atomic::{AtomicU64, Ordering};
+use mm::addr::PhysRange;
+
+/// First number of the interrupts of a core.
+const LOCAL: u32 = 96;
+/// The virtual timer's.
+pub(crate) const VIRTUAL_TIMER: u32 = LOCAL + 3;
+
+/// At the cores, core 0's: where the peripherals go (0: core 0, as IRQ), which timers interrupt, what is pending.
+const ROUTING: u64 = 0x0c;
+const TIMER_CONTROL: u64 = 0x40;
+const SOURCE: u64 = 0x60;
+const SOURCE_PERIPHERALS: u32 = 1 << 8;
+
+/// For peripherals, from the address in the device tree: pending by bank, enable, disable.
+const PENDING: [u64; 3] = [0x00, 0x04, 0x08];
+const ENABLE: [u64; 3] = [0x18, 0x10, 0x14];
+const DISABLE: [u64; 3] = [0x24, 0x1c, 0x20];
+/// Bits of the basic register that only repeat the other two.
+const BASIC: u32 = 0xff;
+
+static CORES: AtomicU64 = AtomicU64::new(0);
+static PERIPHERALS: AtomicU64 = AtomicU64::new(0);
+
+fn cores() -> Mmio {
+    Mmio::new(CORES.load(Ordering::Relaxed))
+}
+
+fn peripherals() -> Mmio {
+    Mmio::new(PERIPHERALS.load(Ordering::Relaxed))
+}
+
+/// Takes both controllers, with every interrupt disabled.
+pub(crate) fn init(at_cores: PhysRange, for_peripherals: PhysRange) {
+    CORES.store(at_cores.start.0, Ordering::Relaxed);
+    PERIPHERALS.store(for_peripherals.start.0, Ordering::Relaxed);
+    cores().write(TIMER_CONTROL, 0);
+    cores().write(ROUTING, 0);
+    for disable in DISABLE {
+        peripherals().write(disable, u32::MAX);
+    }
+}
+
+/// Lets an interrupt come to core 0.
+pub(crate) fn enable(interrupt: u32) {
+    if interrupt >= LOCAL {
+        let on = cores().read(TIMER_CONTROL);
+        cores().write(TIMER_CONTROL, on | 1 << (interrupt - LOCAL));
+    } else {
+        peripherals().write(ENABLE[interrupt as usize / 32], 1 << (interrupt % 32));
+    }
+}
+
+/// The lowest interrupt that is pending, the cores' own first.
+pub(crate) fn take() -> Option<u32> {
+    let source = cores().read(SOURCE);
+    let own = source & (SOURCE_PERIPHERALS - 1);
+    if own != 0 {
+        return Some(LOCAL + own.trailing_zeros());
+    }
+    if source & SOURCE_PERIPHERALS == 0 {
+        return None;
+    }
+    let pending =
+        |bank: usize| peripherals().read(PENDING[bank]) & if bank == 0 { BASIC } else { u32::MAX };
+    (0..PENDING.len()).find_map(|bank| {
+        let bits = pending(bank);
+        (bits != 0).then(|| bank as u32 * 32 + bits.trailing_zeros())
+    })
+}

@@ -1,0 +1,178 @@
+//! Raspberry Pis in QEMU: what their firmware would do, which is to hand over a device tree. QEMU brings none; it adds the
+//! memory, the command line and the initramfs to the one it is given.
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+
+/// A board that QEMU emulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Board {
+    /// Raspberry Pi 3B.
+    Pi3,
+    /// Raspberry Pi 4B.
+    Pi4,
+}
+
+impl Board {
+    /// The board that QEMU's machine of this name is.
+    pub fn of(machine: &str) -> Option<Board> {
+        match machine {
+            "raspi3b" => Some(Board::Pi3),
+            "raspi4b" => Some(Board::Pi4),
+            _ => None,
+        }
+    }
+
+    /// The only size of memory that QEMU gives it.
+    pub const fn memory(self) -> &'static str {
+        match self {
+            Board::Pi3 => "1G",
+            Board::Pi4 => "2G",
+        }
+    }
+
+    /// The device tree, as short as the kernel needs it. Addresses as in the boards' own: behind the bus `soc`, which moves them.
+    pub fn device_tree(self) -> Vec<u8> {
+        let mut tree = DeviceTree::new();
+        let root = &mut tree.root;
+        let (compatible, cells) = match self {
+            Board::Pi3 => ("raspberrypi,3-model-b\0brcm,bcm2837\0", 1),
+            Board::Pi4 => ("raspberrypi,4-model-b\0brcm,bcm2711\0", 2),
+        };
+        root.add_property(property("compatible", compatible.as_bytes()));
+        root.add_property(words("#address-cells", &[cells]));
+        root.add_property(words("#size-cells", &[1]));
+        root.add_child(node(
+            "chosen",
+            [text("stdout-path", "/soc/serial@7e201000")],
+        ));
+        root.add_child(node("soc", self.bus()));
+        let soc = root.child_mut("soc").expect("just added");
+        self.devices()
+            .into_iter()
+            .for_each(|device| soc.add_child(device));
+        tree.to_dtb()
+    }
+
+    fn bus(self) -> [DeviceTreeProperty; 4] {
+        let ranges: &[u32] = match self {
+            Board::Pi3 => &[
+                0x7e00_0000,
+                0x3f00_0000,
+                0x0100_0000,
+                0x4000_0000,
+                0x4000_0000,
+                0x1000,
+            ],
+            Board::Pi4 => &[
+                0x7e00_0000,
+                0,
+                0xfe00_0000,
+                0x0180_0000,
+                0x4000_0000,
+                0,
+                0xff80_0000,
+                0x0080_0000,
+            ],
+        };
+        [
+            text("compatible", "simple-bus"),
+            words("#address-cells", &[1]),
+            words("#size-cells", &[1]),
+            words("ranges", ranges),
+        ]
+    }
+
+    fn devices(self) -> Vec<DeviceTreeNode> {
+        let device = |name, compatible, registers: &[u32], interrupts: &[u32]| {
+            let mut all = vec![text("compatible", compatible), words("reg", registers)];
+            if !interrupts.is_empty() {
+                all.push(words("interrupts", interrupts));
+            }
+            node(name, all)
+        };
+        let serial = |interrupts| {
+            device(
+                "serial@7e201000",
+                "arm,pl011",
+                &[0x7e20_1000, 0x200],
+                interrupts,
+            )
+        };
+        let mut devices = vec![device(
+            "watchdog@7e100000",
+            "brcm,bcm2835-pm",
+            &[0x7e10_0000, 0x114],
+            &[],
+        )];
+        devices.extend(match self {
+            Board::Pi3 => [
+                serial(&[2, 25]),
+                device(
+                    "interrupt-controller@7e00b200",
+                    "brcm,bcm2836-armctrl-ic",
+                    &[0x7e00_b200, 0x200],
+                    &[],
+                ),
+                device(
+                    "interrupt-controller@40000000",
+                    "brcm,bcm2836-l1-intc",
+                    &[0x4000_0000, 0x100],
+                    &[],
+                ),
+            ],
+            Board::Pi4 => [
+                serial(&[0, 121, 4]),
+                device(
+                    "interrupt-controller@40041000",
+                    "arm,gic-400",
+                    &[0x4004_1000, 0x1000, 0x4004_2000, 0x2000],
+                    &[],
+                ),
+                device(
+                    "timer",
+                    "arm,armv8-timer",
+                    &[],
+                    &[1, 13, 8, 1, 14, 8, 1, 11, 8, 1, 10, 8],
+                ),
+            ],
+        });
+        devices
+    }
+}
+
+fn property(name: &str, value: &[u8]) -> DeviceTreeProperty {
+    DeviceTreeProperty::new(name, value).expect("names here are sound")
+}
+
+fn text(name: &str, value: &str) -> DeviceTreeProperty {
+    DeviceTreeProperty::new(name, value).expect("names here are sound")
+}
+
+fn words(name: &str, value: &[u32]) -> DeviceTreeProperty {
+    let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_be_bytes()).collect();
+    property(name, &bytes)
+}
+
+fn node(name: &str, properties: impl IntoIterator<Item = DeviceTreeProperty>) -> DeviceTreeNode {
+    let mut node = DeviceTreeNode::new(name).expect("names here are sound");
+    properties
+        .into_iter()
+        .for_each(|property| node.add_property(property));
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::fdt::Fdt;
+
+    #[test]
+    fn trees_can_be_read() {
+        for board in [Board::Pi3, Board::Pi4] {
+            let bytes = board.device_tree();
+            let tree = Fdt::new(&bytes).unwrap();
+            for path in ["/chosen", "/soc/serial@7e201000", "/soc/watchdog@7e100000"] {
+                assert!(tree.find_node(path).is_some(), "{path} of {board:?}");
+            }
+        }
+    }
+}

@@ -1,35 +1,43 @@
 //! Which process has a folio for itself: the account names an address space, and here that gets its process's number.
 
 use crate::fs::pseudo::Text;
-use crate::machine::mm;
+use crate::machine::{AddressSpace, mm};
 use crate::task;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use mm::addr::Pfn;
 use mm::frame::Kind;
 use mm::own::MmId;
 use mm::space::FOLIO_ORDERS;
 
-/// Address spaces and processes, as they were at one moment.
-pub struct Owners(BTreeMap<MmId, i32>);
+/// Address spaces by what the account calls them, each with its process, as they were at one moment.
+pub struct Owners(BTreeMap<MmId, (i32, Arc<AddressSpace>)>);
 
 impl Owners {
     /// All that there are. Of processes that share a space, the lowest number stands for it.
     pub fn now() -> Owners {
-        let mut pids = BTreeMap::new();
+        let mut owners = BTreeMap::new();
         for process in task::processes() {
-            if let Some(id) = process.space().and_then(|space| space.owner_id()) {
-                let pid = pids.entry(id).or_insert(process.pid());
+            if let Some(space) = process.space()
+                && let Some(id) = space.owner_id()
+            {
+                let (pid, _) = owners.entry(id).or_insert((process.pid(), space));
                 *pid = process.pid().min(*pid);
             }
         }
-        Owners(pids)
+        Owners(owners)
+    }
+
+    fn get(&self, pfn: Pfn) -> Option<&(i32, Arc<AddressSpace>)> {
+        let info = mm().frame_info(pfn)?;
+        let owner = self.0.get(&mm().owner(info.head)?)?;
+        // Those who share a page table are one in the account.
+        (!owner.1.may_share(info.head)).then_some(owner)
     }
 
     /// The process that has the folio of a frame for itself; 0 when there is none, or it is not known.
     pub fn of(&self, pfn: Pfn) -> i32 {
-        let info = mm().frame_info(pfn).filter(|info| info.kind == Kind::Anon);
-        let owner = info.and_then(|info| mm().owner(info.head));
-        owner.and_then(|id| self.0.get(&id).copied()).unwrap_or(0)
+        self.get(pfn).map_or(0, |(pid, _)| *pid)
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Column {
 }
 
 /// The order of the rows; operations that are not named here come last.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "fault",
     "remap",
     "munmap",
@@ -31,6 +31,7 @@ const ORDER: [&str; 15] = [
     "mremap",
     "updates",
     "survivor",
+    "child-byte",
     "fork1g",
     "touch1g",
     "vmas",

@@ -21,7 +21,7 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 15] = [
+pub const OPS: [Op; 16] = [
     op("fault", |m, _| one(fault(m, m.pages))),
     op("remap", |m, _| one(remap(m))),
     op("munmap", |m, kb| one(unmap(m, kb))),
@@ -41,6 +41,10 @@ pub const OPS: [Op; 15] = [
         ..op("updates", |m, _| one(updates(m)))
     },
     op("survivor", |m, _| survivor::run(m)),
+    Op {
+        by_default: false,
+        ..op("child-byte", |m, kb| one(child_writes(m, kb)))
+    },
     Op {
         by_default: false,
         ..op("fork1g", |m, kb| one(fork(m, MANY_PAGES, kb)))
@@ -186,6 +190,24 @@ fn reuse(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
     proc::wait_for(pid)?;
     let sample = meter.timed(meter.pages, || (write.act)(&region))?;
     (write.check)(&region)?;
+    Ok(sample)
+}
+
+/// The whole life of a child that writes to each page: fork, writes, end.
+fn child_writes(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+    let region = populated(meter.pages, folio_kb)?;
+    let sample = meter.timed(meter.pages, || {
+        let pid = clone()?;
+        if pid == 0 {
+            let written = (DOT.act)(&region).is_ok();
+            proc::exit_now(if written { 0 } else { 1 })
+        }
+        match proc::wait_for(pid)? {
+            Status::Exited(0) => Ok(()),
+            other => Err(wrong(&format!("the child could not write: {other:?}"))),
+        }
+    })?;
+    region.check_touched()?;
     Ok(sample)
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Mode, Resolution};
 use mm::space::{Advice, Error};
@@ -68,6 +68,11 @@ fn holds<F: PteFormat>(w: &World<F>, s: &Space<F>, other: Option<(u64, u8)>) {
     }
 }
 
+/// The head of the folio that a page is mapped to.
+fn head<F: PteFormat>(w: &World<F>, s: &Space<F>, n: u64) -> Pfn {
+    w.mm.frames().folio(Pfn(s.page_info(page(n)).pfn)).0
+}
+
 fn a_child_takes_whole_tables<F: PteFormat>(w: &World<F>) {
     families(w, |parent, child| {
         let tables = w.mm.counts().page_tables;
@@ -80,6 +85,7 @@ fn a_child_takes_whole_tables<F: PteFormat>(w: &World<F>) {
             let info = s.page_info(page(1));
             assert!(info.present && !info.exclusive && !info.writable);
             assert_eq!(s.smaps(AT).unwrap().private_dirty, 0);
+            assert!(s.may_share(head(w, s, 1)));
         }
         w.check(&[&parent, &child], &[]);
     });
@@ -112,6 +118,8 @@ fn the_child_ends<F: PteFormat>(w: &World<F>) {
     families(w, |parent, child| {
         drop(child);
         w.check(&[&parent], &[]);
+        assert!(!parent.may_share(head(w, &parent, 1)));
+        assert!(parent.page_info(page(1)).exclusive);
         let copied = event(w, "cow_copied");
         for n in USED {
             w.store(0, &parent, page(n), 5).unwrap();
@@ -131,6 +139,8 @@ fn the_parent_ends<F: PteFormat>(w: &World<F>) {
         let other = w.process();
         map(&other, AT, 4, RW);
         w.store(0, &other, page(0), 9).unwrap();
+        let seen = child.smaps(AT).unwrap();
+        assert_eq!((seen.private_dirty > 0, seen.shared_dirty), (true, 0));
         w.check(&[&child, &other], &[]);
         let copied = event(w, "cow_copied");
         for n in USED {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::arch;
-use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root};
+use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root, zero};
 use crate::arch::cpu::{KernelContext, switch};
 use crate::kstack::KernelStack;
 use crate::machine::{self, KernelSpace, Mm};
@@ -112,11 +112,9 @@ fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [F
     let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
     home.start = start + bytes;
     let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
+    zero(PhysRange::new(start, home.start));
     // SAFETY: the range is free RAM, now taken off the list; zeros are a valid FrameMeta; the early direct map covers it.
-    let frames = unsafe {
-        core::ptr::write_bytes(table, 0, count);
-        core::slice::from_raw_parts_mut(table, count)
-    };
+    let frames = unsafe { core::slice::from_raw_parts_mut(table, count) };
     (first, frames)
 }
 

@@ -1,7 +1,7 @@
 //! The kernel log: the `log` crate's messages, in a ring for /dev/kmsg and panics, and on the console up to the level
 //! the command line chose.
 
-use crate::{arch, ranks};
+use crate::{arch, console, ranks};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU8, Ordering};
 use log::{LevelFilter, Log, Metadata, Record};
@@ -75,10 +75,10 @@ impl Log for Logger {
     fn log(&self, record: &Record<'_>) {
         let now = arch::timer::now();
         let (seconds, micros) = (now / 1_000_000_000, now / 1_000 % 1_000_000);
-        let console = record.level() as u8 <= CONSOLE_LEVEL.load(Ordering::Relaxed);
+        let on_console = record.level() as u8 <= CONSOLE_LEVEL.load(Ordering::Relaxed);
         let mut out = Both {
             ring: &mut RING.lock(),
-            console,
+            console: on_console,
         };
         // Neither the ring nor the console can fail.
         let _ = write!(out, "[{seconds:5}.{micros:06}] ");
@@ -129,7 +129,7 @@ impl Write for Escaped<'_, '_> {
     }
 }
 
-/// The serial console as a writer; `\n` becomes `\r\n`.
+/// The console as a writer; `\n` becomes `\r\n`.
 pub struct Console;
 
 impl Write for Console {
@@ -137,10 +137,10 @@ impl Write for Console {
         for line in text.split_inclusive('\n') {
             match line.strip_suffix('\n') {
                 Some(line) => {
-                    arch::serial::write(line.as_bytes());
-                    arch::serial::write(b"\r\n");
+                    console::write(line.as_bytes());
+                    console::write(b"\r\n");
                 }
-                None => arch::serial::write(line.as_bytes()),
+                None => console::write(line.as_bytes()),
             }
         }
         Ok(())

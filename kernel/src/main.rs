@@ -14,6 +14,7 @@ use arch_x86_64 as arch;
 
 mod boot;
 mod cmdline;
+mod console;
 mod errno;
 mod exec;
 mod fs;
@@ -45,6 +46,7 @@ use mm::addr::PhysRange;
 
 /// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the boot stack.
 fn start(info: BootInfo) -> ! {
+    console::init(&info);
     klog::init();
     let cmdline = cmdline::init(info.cmdline);
     klog::set_console_level(cmdline.loglevel);

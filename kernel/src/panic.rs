@@ -2,7 +2,7 @@
 //! status 101.
 
 use crate::klog::{self, Console};
-use crate::{arch, symbols, task};
+use crate::{arch, console, symbols, task};
 use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
 
 fn enter() {
     if PANICKING.swap(true, Ordering::AcqRel) {
-        arch::serial::write(b"\r\nquire: panic inside the panic report\r\n");
+        console::write(b"\r\nquire: panic inside the panic report\r\n");
         arch::cpu::exit(STATUS);
     }
 }

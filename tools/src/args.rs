@@ -52,6 +52,12 @@ pub struct TestArgs {
         value_name = "x86_64|aarch64|all"
     )]
     pub arch: Arches,
+    /// Test these ways to boot instead: the kernel's suite, a shell, bad input, the user-mode suite
+    #[arg(
+        long,
+        value_name = "q35|q35-bios|q35-uefi|virt|virt-uefi|raspi3b|raspi4b|all"
+    )]
+    pub machine: Option<String>,
     /// One level only
     #[arg(
         long,

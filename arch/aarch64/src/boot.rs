@@ -2,13 +2,14 @@
 
 use super::board::{self, Devices};
 use super::pte::Format;
+use super::tlb::Hardware;
 use super::{cpu, early, fdt, interrupts, regs, serial, timer, trap, watchdog};
 use arch_boot::memory::{self, Ranges};
 use arch_boot::{cmdline, limine};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::Fdt;
-use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
-use mm::arch::PteFormat;
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, PhysRange};
+use mm::arch::{Machine, PhysMem, PteFormat};
 use mm::sync::Lock;
 
 pub use arch_boot::BootInfo;
@@ -196,6 +197,14 @@ fn image_with_payload(image: PhysAddr) -> PhysRange {
         0
     };
     PhysRange::new(image, payload + total)
+}
+
+/// Zeroes whole pages of a range in the direct map, as fast as the CPU can: the frame table is large.
+pub fn zero(range: PhysRange) {
+    let frames = range.whole_frames();
+    for frame in frames.start.0..frames.end.0 {
+        Hardware.mem().zero(Pfn(frame), Order(0));
+    }
 }
 
 #[repr(C, align(4096))]

@@ -9,6 +9,8 @@ use x86_64::registers::model_specific::Msr;
 
 /// First vector of the I/O APIC's inputs that are used.
 pub const SERIAL_VECTOR: u8 = 0x30;
+/// Vector of the keyboard.
+pub const KEYBOARD_VECTOR: u8 = 0x31;
 /// Vector of the local timer.
 pub const TIMER_VECTOR: u8 = 0xf0;
 /// Vector of interrupts that went away before they were taken; needs no end-of-interrupt.
@@ -150,7 +152,7 @@ pub fn acknowledge(vector: u8) -> Irq {
     match vector {
         TIMER_VECTOR if timer::fired() => Irq::Timer,
         TIMER_VECTOR => Irq::Spurious,
-        SERIAL_VECTOR => Irq::Serial,
+        SERIAL_VECTOR | KEYBOARD_VECTOR => Irq::Serial,
         other => Irq::Other(u32::from(other)),
     }
 }

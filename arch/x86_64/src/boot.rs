@@ -1,11 +1,12 @@
 //! From the first instruction to `kernel_main`; [`crate::start`] holds the instructions themselves.
 
 use crate::{
-    acpi, apic, cpu, descriptors, features, fpu, percpu, pvh, serial, start, timer, tlb, trap,
+    acpi, apic, cpu, descriptors, features, fpu, keyboard, percpu, pvh, serial, start, timer, tlb,
+    trap,
 };
 use arch_boot::{limine, memory};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::addr::Pfn;
+use mm::addr::{Pfn, PhysRange};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
 pub use arch_boot::BootInfo;
@@ -126,6 +127,23 @@ fn give_up(why: &str) -> ! {
     cpu::exit(101)
 }
 
+/// Zeroes whole pages of a range in the direct map, as fast as the CPU can before anybody uses its vector registers: the frame
+/// table is large.
+pub fn zero(range: PhysRange) {
+    let (start, end) = (physical::<u8>(range.start.0), physical::<u8>(range.end.0));
+    // SAFETY: the callers' range is free RAM; SSE is on from here on, and the kernel's code does not use its registers.
+    unsafe {
+        Cr4::update(|f| f.insert(Cr4Flags::OSFXSR));
+        core::arch::asm!(
+            "xorps xmm0, xmm0",
+            "2: cmp rdi, rsi", "jae 3f",
+        ".irp at, 0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240", "movaps [rdi + \\at], xmm0", ".endr",
+            "add rdi, 256", "jmp 2b", "3:",
+            inout("rdi") start => _, in("rsi") end, options(nostack),
+        );
+    }
+}
+
 /// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on
 /// every protection (WP, NX, SMEP, SMAP, UMIP / PAN, WXN) and forgets the early mapping.
 ///
@@ -157,4 +175,5 @@ pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     apic::init();
     timer::init_deadlines();
     serial::enable_interrupt();
+    keyboard::init();
 }

@@ -43,6 +43,8 @@ mod fpu;
 #[cfg(target_os = "none")]
 mod identify;
 #[cfg(target_os = "none")]
+mod keyboard;
+#[cfg(target_os = "none")]
 mod percpu;
 #[cfg(target_os = "none")]
 mod pvh;

@@ -1,6 +1,6 @@
 //! The console: a 16550 at COM1 (TI PC16550D data sheet; QEMU's `isa-serial` on q35 and microvm).
 
-use crate::apic;
+use crate::{apic, keyboard};
 use x86_64::instructions::port::Port;
 
 const COM1: u16 = 0x3f8;
@@ -16,6 +16,8 @@ const LINE_STATUS: u16 = 5;
 
 const DATA_READY: u8 = 1 << 0;
 const TRANSMIT_EMPTY: u8 = 1 << 5;
+/// No port at all: the bus reads as ones.
+const NOTHING_THERE: u8 = 0xff;
 /// Bytes that fit once the transmitter is empty.
 const FIFO: usize = 16;
 /// Reads of the line status before a transmitter that never empties is given up (a pulled plug must not stop the kernel).
@@ -61,7 +63,9 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// A byte that has arrived, if any.
+/// A byte that has arrived, if any; what was typed at the PC's own keyboard counts, too.
 pub fn read() -> Option<u8> {
-    (get(LINE_STATUS) & DATA_READY != 0).then(|| get(DATA))
+    let status = get(LINE_STATUS);
+    let here = status & DATA_READY != 0 && status != NOTHING_THERE;
+    here.then(|| get(DATA)).or_else(keyboard::read)
 }

@@ -15,8 +15,13 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the in-kernel tests of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
-    let full = |name: &str| format!("kernel.{arch}.{name}");
-    let mut machine = Machine::new(arch, built.image.clone());
+    let machine = Machine::new(arch, built.image.clone());
+    run_on(job, &format!("kernel.{arch}"), machine)
+}
+
+/// Runs the in-kernel tests on one machine; their names begin with `prefix`.
+pub fn run_on(job: &Job<'_>, prefix: &str, mut machine: Machine) -> Result<()> {
+    let full = |name: &str| format!("{prefix}.{name}");
     let mut globs = "*".to_owned();
     if job.list || job.filter != "*" {
         let names = list(&mut machine)?;

@@ -4,7 +4,8 @@
 //!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs,
-//!   the same under other settings, bad input, and what nobody here wrote.
+//!   the same under other settings, bad input, and what nobody here wrote;
+//! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::{self, Built};
@@ -22,6 +23,7 @@ mod session;
 mod settings;
 mod suite;
 mod tinyelf;
+mod ways;
 
 /// What every level needs to know.
 pub struct Job<'a> {
@@ -69,19 +71,33 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         list: args.list,
         report: &report,
     };
+    match &args.machine {
+        Some(names) => ways::run(&job, names, args)?,
+        None => levels(&job, args)?,
+    }
+    if let Some(path) = &args.junit {
+        let path = crate::workspace::user_path(path);
+        std::fs::write(&path, report.junit())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if args.list { 0 } else { report.finish() })
+}
+
+/// The three levels, on the default machine of each architecture.
+fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
         let apart = ["host.selftests.", "host.proof.", "host.loom."];
         let in_crates = |pattern: &str| !apart.iter().any(|prefix| pattern.starts_with(prefix));
         if job.filter.split(',').any(in_crates) {
-            host::run(&job)?;
+            host::run(job)?;
         }
         if job.may_want("host.loom.") {
-            host::run_loom(&job)?;
+            host::run_loom(job)?;
         }
         job.case("host.proof.coq".to_owned(), proofs);
         if job.may_want("host.selftests.") {
-            suite::run_on_host(&job)?;
+            suite::run_on_host(job)?;
         }
     }
     let arches = args.arch.arches();
@@ -100,7 +116,6 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         .collect::<Result<Vec<_>>>()?;
     // Each architecture has one QEMU at a time, so two cores are enough for both.
     std::thread::scope(|scope| {
-        let job = &job;
         let threads: Vec<_> = built
             .iter()
             .map(|(arch, built)| scope.spawn(move || machine(job, *arch, built, args)))
@@ -108,14 +123,8 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         for thread in threads {
             thread.join().ok().context("a test thread died")??;
         }
-        anyhow::Ok(())
-    })?;
-    if let Some(path) = &args.junit {
-        let path = crate::workspace::user_path(path);
-        std::fs::write(&path, report.junit())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(if args.list { 0 } else { report.finish() })
+        Ok(())
+    })
 }
 
 /// The proofs hold, where there is somebody to check them.

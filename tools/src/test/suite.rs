@@ -16,8 +16,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the user-mode suite of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
-    let prefix = format!("user.{arch}.selftests");
-    let mut machine = Machine::new(arch, built.image.clone());
+    let machine = Machine::new(arch, built.image.clone());
+    run_on(job, format!("user.{arch}.selftests"), machine)
+}
+
+/// Runs the user-mode suite on one machine; the tests' names begin with `prefix`.
+pub fn run_on(job: &Job<'_>, prefix: String, mut machine: Machine) -> Result<()> {
     let mut chosen = String::new();
     if job.list || job.filter != "*" {
         machine.command_line = "quiet -- selftests --list".to_owned();

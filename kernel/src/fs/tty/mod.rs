@@ -4,6 +4,7 @@ mod ioctl;
 
 use crate::arch;
 use crate::cmdline;
+use crate::console;
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
@@ -43,15 +44,18 @@ struct State {
 /// The terminal.
 fn terminal() -> &'static Terminal {
     static TERMINAL: Once<Terminal> = Once::new();
-    TERMINAL.call_once(|| Terminal {
-        state: Lock::new(State {
-            line: Line::default(),
-            window: [25, 80, 0, 0],
-            session: 0,
-            foreground: 0,
-        }),
-        readable: WaitQueue::new(),
-        writable: WaitQueue::new(),
+    TERMINAL.call_once(|| {
+        let [rows, columns] = console::size();
+        Terminal {
+            state: Lock::new(State {
+                line: Line::default(),
+                window: [rows, columns, 0, 0],
+                session: 0,
+                foreground: 0,
+            }),
+            readable: WaitQueue::new(),
+            writable: WaitQueue::new(),
+        }
     })
 }
 
@@ -127,7 +131,7 @@ pub fn receive_pending() {
         }
     }
     if arrived {
-        arch::serial::write(&echo);
+        console::write(&echo);
         terminal().readable.wake_all();
         terminal().writable.wake_all();
     }
@@ -263,7 +267,7 @@ impl FileOps for Tty {
             let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
             state.line.write(bytes, &mut out);
             drop(state);
-            arch::serial::write(&out);
+            console::write(&out);
             Some(())
         };
         source.drain_pieces(PIECE, |bytes| match process_out(bytes) {

@@ -83,6 +83,7 @@ impl Folio {
         Folio(pfn)
     }
     /// Its frame.
+    #[inline]
     pub fn pfn(&self) -> Pfn {
         self.0
     }

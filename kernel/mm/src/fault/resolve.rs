@@ -56,14 +56,14 @@ pub(super) fn resolve<M: Machine>(
     let Inner {
         vmas, table, rss, ..
     } = inner;
-    let vma = vmas.get(slot);
+    let mut vma = vmas.get_mut(slot);
     if !allowed(vma, access, force) {
         return Err(Resolution::Denied);
     }
     if access == Access::Write && vma.anon_vma.is_none() && !vma.shared() {
         vmas.prepare_anon(slot);
+        vma = vmas.get_mut(slot);
     }
-    let vma = vmas.get_mut(slot);
     Fault {
         mm: &space.mm,
         id: &space.id,

@@ -17,13 +17,13 @@ impl<M: Machine> Cursor<'_, M> {
     /// behind are so.
     #[inline]
     pub fn reuse_page(&mut self, id: &SpaceId) -> Option<Pfn> {
-        let (mm, (table, index, level)) = (self.mm, self.entry());
-        let (mem, written) = (
-            mm.machine().mem(),
-            Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY,
-        );
+        if self.entry().2 != Level::Pte {
+            return None;
+        }
+        let (mm, table, index) = (self.mm, self.table(), Level::Pte.index(self.va));
+        let mem = mm.machine().mem();
         let raw = mem.load(table, index);
-        if level != Level::Pte || !M::Pte::is_still(raw) || M::Pte::writable(raw) == raw {
+        if !M::Pte::is_still(raw) || M::Pte::writable(raw) == raw {
             return None;
         }
         let page = M::Pte::frame(raw);
@@ -31,8 +31,9 @@ impl<M: Machine> Cursor<'_, M> {
         if !mm.account().exclusive(&book, &id.owner) {
             return None;
         }
+        let written = M::Pte::add(raw, Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         // The walker has no bit left to set, and the page is mapped already.
-        mem.store_again(table, index, M::Pte::add(raw, written));
+        mem.store_again(table, index, written);
         mm.count(Event::EntryWrites, 1);
         if mm.machine().tlb().widened(id.asid, self.va) {
             mm.count(Event::FlushRange, 1);

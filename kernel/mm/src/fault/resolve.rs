@@ -105,7 +105,7 @@ impl<M: Machine> Fault<'_, M> {
     #[inline(never)]
     fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
         match cursor.leaf() {
-            None if cursor.is_shared() => self.shared_table(&mut cursor),
+            None if cursor.is_shared() => self.shared_table(cursor),
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),
             Some(leaf) => self.present(&mut cursor, leaf),
@@ -114,7 +114,7 @@ impl<M: Machine> Fault<'_, M> {
 
     /// The table is shared: the space gets its own, unless the access needs no change.
     #[cold]
-    fn shared_table(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
+    fn shared_table(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
         if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
             return Ok(leaf.pfn);
         }
@@ -122,11 +122,8 @@ impl<M: Machine> Fault<'_, M> {
         let unshared = cursor.unshare(&mut gather);
         gather.finish();
         unshared?;
-        // Only private anonymous memory is in shared tables.
-        match cursor.leaf() {
-            None => self.anon_page(cursor),
-            Some(leaf) => self.present(cursor, leaf),
-        }
+        // Once more, and not on from here: a second caller would cost each fault.
+        self.at(cursor)
     }
 
     /// Whether the access needs nothing but what is mapped.

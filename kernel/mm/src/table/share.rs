@@ -148,13 +148,13 @@ pub fn unshare<M: Machine>(
     who: For,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
-    if settle(mm, space, va, gather) {
-        return Ok(());
-    }
-    let Some((pmd, index, table)) = find(mm, space, va) else {
+    let Some(at) = find(mm, space, va) else {
         return Ok(());
     };
-    let start = va.align_down(Level::Pmd.bytes());
+    let (start, (pmd, index, table)) = (va.align_down(Level::Pmd.bytes()), at);
+    if settle_at(mm, at, start, gather) {
+        return Ok(());
+    }
     let copied = alloc_table(mm, who)?;
     copy_entries(mm, table, copied, start, gather);
     if M::Pte::BREAK_BEFORE_MAKE {
@@ -180,9 +180,15 @@ pub(crate) fn settle<M: Machine>(
     va: VirtAddr,
     gather: &mut Gather<'_, M>,
 ) -> bool {
-    let Some((pmd, index, table)) = find(mm, space, va) else {
-        return false;
-    };
+    find(mm, space, va).is_some_and(|at| settle_at(mm, at, va, gather))
+}
+
+fn settle_at<M: Machine>(
+    mm: &Mm<M>,
+    (pmd, index, table): (Pfn, usize, Pfn),
+    va: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) -> bool {
     if mm.frames().get(table).refs() != 1 {
         return false;
     }
@@ -190,7 +196,7 @@ pub(crate) fn settle<M: Machine>(
     entry::write_table(mm, pmd, index, table);
     mm.count(Event::EntryWrites, 1);
     // Or what a walker remembers of the PMD entry would go on forbidding.
-    gather.unhooked(va.align_down(Level::Pmd.bytes()), Level::Pte);
+    gather.unhooked(va, Level::Pte);
     gather.flush();
     true
 }

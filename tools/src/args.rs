@@ -34,7 +34,7 @@ pub enum Command {
     Proof(ProofArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
-    /// Writes an image to start from: an ISO for CD and USB stick
+    /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi
     Image(ImageArgs),
     /// Checks what this machine has and says how to get the rest
     Doctor,
@@ -119,13 +119,16 @@ pub struct BenchArgs {
 /// Options of `image`.
 #[derive(Args, Debug, Clone)]
 pub struct ImageArgs {
-    /// iso: one hybrid image for BIOS and UEFI PCs and 64-bit Arm with UEFI
-    #[arg(value_enum, hide_possible_values = true, value_name = "iso")]
+    /// iso: one hybrid image for BIOS and UEFI PCs and 64-bit Arm with UEFI; rpi: an SD card for a Raspberry Pi 3 or 4
+    #[arg(value_enum, hide_possible_values = true, value_name = "iso|rpi")]
     pub medium: Medium,
+    /// rpi: the folder with the Pi's firmware (bootcode.bin, start*.elf, fixup*.dat, *.dtb, overlays)
+    #[arg(long, value_name = "FOLDER")]
+    pub firmware: Option<PathBuf>,
     /// Where it goes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Machines that it can start
+    /// iso: machines that it can start
     #[arg(
         long,
         value_enum,
@@ -147,6 +150,8 @@ pub struct ImageArgs {
 pub enum Medium {
     /// CD or USB stick.
     Iso,
+    /// SD card.
+    Rpi,
 }
 
 /// Options of `proof`.

@@ -25,6 +25,7 @@ pub mod qemu;
 pub mod raspi;
 pub mod report;
 pub mod run;
+pub mod sdcard;
 pub mod symbols;
 pub mod test;
 pub mod workspace;

@@ -1,8 +1,10 @@
 //! `./run.sh image`: what people put on a stick, a disc or a card.
+use crate::arch::Arch;
 use crate::args::{ImageArgs, Medium};
-use crate::{build, iso, limine, packages, workspace};
+use crate::{build, iso, limine, packages, sdcard, workspace};
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Seconds in which a person may choose and edit the boot entry.
@@ -11,17 +13,32 @@ const TIMEOUT: u32 = 3;
 /// Writes the image that the arguments ask for and says where it is.
 pub fn image(args: &ImageArgs) -> Result<u8> {
     match args.medium {
-        Medium::Iso => write_iso(args)?,
+        Medium::Iso => write_iso(args, &output(args, "quire.iso"))?,
+        Medium::Rpi => write_card(args, &output(args, "quire-rpi.img"))?,
     }
     Ok(0)
 }
 
-fn write_iso(args: &ImageArgs) -> Result<()> {
-    packages::ensure_xorriso(args.no_install)?;
-    let path = match &args.output {
+/// Where the image goes.
+fn output(args: &ImageArgs, name: &str) -> PathBuf {
+    match &args.output {
         Some(path) => workspace::user_path(path),
-        None => workspace::target().join("images").join("quire.iso"),
-    };
+        None => workspace::target().join("images").join(name),
+    }
+}
+
+fn write_card(args: &ImageArgs, path: &Path) -> Result<()> {
+    let firmware = sdcard::firmware(args.firmware.as_deref())?;
+    let kernel = build::build(Arch::Aarch64, false)?.image;
+    let command_line = args.append.as_deref().unwrap_or_default();
+    let card = sdcard::card(&firmware, &fs::read(kernel)?, command_line)?;
+    fs::write(path, card).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
+    packages::ensure_xorriso(args.no_install)?;
     let arches = args.arch.arches().iter();
     let kernels = arches.map(|arch| Ok((*arch, build::build(*arch, false)?.limine)));
     let content = iso::Content {
@@ -30,8 +47,8 @@ fn write_iso(args: &ImageArgs) -> Result<()> {
         command_line: args.append.as_deref().unwrap_or_default(),
         timeout: TIMEOUT,
     };
-    iso::write(&path, &content)?;
-    match start_by_bios(&path) {
+    iso::write(path, &content)?;
+    match start_by_bios(path) {
         Ok(()) => {}
         Err(error) => eprintln!(
             "run.sh: {error:#}\nrun.sh: the image starts from CD, and from a USB stick by UEFI, but not from a stick by BIOS"

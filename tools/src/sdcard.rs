@@ -1,0 +1,174 @@
+//! SD cards for a Raspberry Pi: one FAT partition with the Pi's firmware, its settings and the kernel.
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use fatfs::{FatType, FileSystem, FormatVolumeOptions, FsOptions};
+use std::env;
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+/// What the firmware reads first. The kernel wants to be at a 2 MiB boundary; without Bluetooth, the good serial port is
+/// at pins 8 and 10 of the header.
+const CONFIG: &str = "arm_64bit=1\nkernel=kernel8.img\nkernel_address=0x200000\nenable_uart=1\ndtoverlay=disable-bt\n\
+                      disable_splash=1\n";
+/// Of the firmware, by the ends of their names: Pi 3 and Zero 2 W need the first, Pi 4 has it in its flash.
+const NEEDED: [&str; 2] = ["start.elf", "start4.elf"];
+/// What is copied when it is there.
+const WANTED: [&str; 8] = [
+    "bootcode.bin",
+    "start.elf",
+    "fixup.dat",
+    "start4.elf",
+    "fixup4.dat",
+    "overlays/disable-bt.dtbo",
+    "overlays/overlay_map.dtb",
+    "LICENCE.broadcom",
+];
+/// Device trees are copied by the beginning of their names: 3, Zero 2 W, 4, 5.
+const TREES: [&str; 3] = ["bcm2710-", "bcm2711-", "bcm2712-"];
+
+/// Where distributions put the firmware.
+const FOLDERS: [&str; 4] = [
+    "/usr/lib/raspi-firmware",
+    "/boot/firmware",
+    "/usr/share/raspberrypi-firmware",
+    "/boot",
+];
+
+const SECTOR: usize = 512;
+/// Where the partition begins.
+const START: usize = 1 << 20;
+/// How long it is: the least that FAT32 is sound with, and room to add things.
+const LENGTH: usize = 64 << 20;
+
+/// The folder with the firmware's files.
+pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
+    let complete = |folder: &Path| NEEDED.iter().any(|name| folder.join(name).is_file());
+    let named = named
+        .map(workspace::user_path)
+        .or_else(|| env::var_os("RPI_FIRMWARE").map(PathBuf::from));
+    match named {
+        Some(folder) if complete(&folder) => Ok(folder),
+        Some(folder) => bail!("{} has no {}", folder.display(), NEEDED.join(" and no ")),
+        None => FOLDERS.iter().map(PathBuf::from).find(|folder| complete(folder)).context(
+            "the Raspberry Pi's firmware is missing: install raspi-firmware (Debian, non-free-firmware), or get the folder \
+             boot of https://github.com/raspberrypi/firmware and name it with --firmware",
+        ),
+    }
+}
+
+/// A card's content: `files` (paths with `/` between) and what of the firmware is in `folder`.
+pub fn card(folder: &Path, kernel: &[u8], command_line: &str) -> Result<Vec<u8>> {
+    let mut files = vec![
+        ("config.txt".to_owned(), CONFIG.as_bytes().to_vec()),
+        (
+            "cmdline.txt".to_owned(),
+            format!("{command_line}\n").into_bytes(),
+        ),
+        ("kernel8.img".to_owned(), kernel.to_vec()),
+    ];
+    for name in WANTED.iter().filter(|name| folder.join(name).is_file()) {
+        files.push(((*name).to_owned(), fs::read(folder.join(name))?));
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start)) {
+            files.push((name, fs::read(entry.path())?));
+        }
+    }
+    let mut image = table();
+    image.resize(START, 0);
+    image.extend(volume(&files)?);
+    Ok(image)
+}
+
+/// The first sector: a partition table with one entry, FAT32 with LBA (type 0x0c).
+fn table() -> Vec<u8> {
+    let mut sector = vec![0; SECTOR];
+    let (start, length) = ((START / SECTOR) as u32, (LENGTH / SECTOR) as u32);
+    let entry = &mut sector[446..462];
+    entry[4] = 0x0c;
+    entry[8..12].copy_from_slice(&start.to_le_bytes());
+    entry[12..].copy_from_slice(&length.to_le_bytes());
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    sector
+}
+
+fn volume(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; LENGTH];
+    let options = FormatVolumeOptions::new()
+        .fat_type(FatType::Fat32)
+        .volume_label(*b"QUIRE      ");
+    // One sector a cluster: FAT32 wants many of them.
+    fatfs::format_volume(
+        Cursor::new(&mut bytes[..]),
+        options.bytes_per_cluster(SECTOR as u32),
+    )?;
+    {
+        let system = FileSystem::new(Cursor::new(&mut bytes[..]), FsOptions::new())?;
+        for (path, content) in files {
+            if let Some((folder, _)) = path.rsplit_once('/') {
+                system.root_dir().create_dir(folder)?;
+            }
+            let mut file = system.root_dir().create_file(path)?;
+            file.write_all(content)
+                .with_context(|| format!("the card is too small for {path}"))?;
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let folder = workspace::Temporary::folder("firmware").unwrap();
+        fs::create_dir(folder.path().join("overlays")).unwrap();
+        for name in [
+            "start4.elf",
+            "overlays/disable-bt.dtbo",
+            "bcm2711-rpi-4-b.dtb",
+            "other.dtb",
+        ] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        assert_eq!(firmware(Some(folder.path())).unwrap(), folder.path());
+        let mut card = card(folder.path(), &[7; 100_000], "quiet").unwrap();
+        assert_eq!(
+            (card.len(), &card[510..512]),
+            (START + LENGTH, &[0x55, 0xaa][..])
+        );
+        let system = FileSystem::new(Cursor::new(&mut card[START..]), FsOptions::new()).unwrap();
+        assert_eq!(system.fat_type(), FatType::Fat32);
+        let read = |path: &str| {
+            let mut content = Vec::new();
+            system
+                .root_dir()
+                .open_file(path)
+                .map(|mut file| file.read_to_end(&mut content))
+                .ok()?
+                .ok()?;
+            Some(content)
+        };
+        assert_eq!(read("kernel8.img").unwrap(), [7; 100_000]);
+        assert_eq!(read("cmdline.txt").unwrap(), b"quiet\n");
+        assert!(
+            read("overlays/disable-bt.dtbo").is_some() && read("bcm2711-rpi-4-b.dtb").is_some()
+        );
+        assert!(read("other.dtb").is_none());
+    }
+
+    #[test]
+    fn missing_firmware_is_named() {
+        let folder = workspace::Temporary::folder("empty").unwrap();
+        let error = firmware(Some(folder.path())).unwrap_err().to_string();
+        assert!(
+            error.contains("has no start.elf and no start4.elf"),
+            "{error}"
+        );
+    }
+}

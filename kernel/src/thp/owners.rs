@@ -1,4 +1,5 @@
-//! Which process has a folio for itself: the account names an address space, and here that gets its process's number.
+//! Which process has a folio for itself, and where: the account names an address space, and here that gets its process's number
+//! and is asked for its mappings.
 
 use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
@@ -38,6 +39,12 @@ impl Owners {
     /// The process that has the folio of a frame for itself; 0 when there is none, or it is not known.
     pub fn of(&self, pfn: Pfn) -> i32 {
         self.get(pfn).map_or(0, |(pid, _)| *pid)
+    }
+
+    /// Where that process maps the frame; 0 when there is none, or it does not.
+    pub fn address(&self, pfn: Pfn) -> u64 {
+        let at = self.get(pfn).and_then(|(_, space)| space.address_of(pfn));
+        at.map_or(0, |at| at.0)
     }
 }
 

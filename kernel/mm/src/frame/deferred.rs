@@ -4,7 +4,7 @@
 use super::meta::Kind;
 use super::table::FrameTable;
 use super::{Mm, meta::NO_LINK};
-use crate::addr::{Order, Pfn, Vpn};
+use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::sync::{Lock, rank};
 use crate::thp::Stat;
@@ -81,15 +81,14 @@ impl<M: Machine> Mm<M> {
             self.thp().stats.sub(order, Stat::NrAnonPartiallyMapped, 1);
         }
     }
-    /// Up to [`BATCH`] folios of the queue, without the first `skip`, with the page where each is, or would be, mapped first.
-    pub(crate) fn deferred(&self, skip: usize) -> ArrayVec<(Pfn, Vpn), BATCH> {
+    /// Up to [`BATCH`] folios of the queue, without the first `skip`.
+    pub(crate) fn deferred(&self, skip: usize) -> ArrayVec<Pfn, BATCH> {
         let first = self.deferred.0.lock();
         let mut found = ArrayVec::new();
         let (mut at, mut place) = (*first, 0);
         while at != NO_LINK && !found.is_full() {
             if place >= skip {
-                let head = Pfn(self.frames.pfn(at).0 - 1);
-                found.push((head, self.frames.get(head).index()));
+                found.push(Pfn(self.frames.pfn(at).0 - 1));
             }
             place += 1;
             at = self.frames.at(at).links().0;

@@ -202,7 +202,7 @@ impl FrameMeta {
         self.place.store(note, Ordering::Relaxed);
     }
 
-    /// A private folio's hint: the virtual page where its first page is mapped, or would be.
+    /// A private folio's hint: the virtual page where its first page was mapped, or would have been, when somebody last looked.
     #[inline]
     pub(crate) fn index(&self) -> Vpn {
         Vpn(self.place.load(Ordering::Relaxed))

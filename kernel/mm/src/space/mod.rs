@@ -11,6 +11,7 @@ mod place;
 mod protect;
 mod refs;
 mod remap;
+mod rmap;
 mod smaps;
 mod split;
 mod unmap;

@@ -10,7 +10,7 @@ use crate::frame::{Kind, Mm};
 use crate::own::{Account, Meter, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
-use crate::table::{for_each_leaf, lookup, split_leaf, unfold_range};
+use crate::table::{lookup, split_leaf, unfold_range};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 use crate::tlb::Gather;
 
@@ -18,14 +18,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Splits the folios on the queue of deferred splits that this space has for itself, into the largest aligned parts that
     /// are mapped whole; returns how many pages that freed. For the kernel when memory is short: it takes none.
     pub fn split_deferred(&self) -> u64 {
-        let mut inner = self.inner.lock();
-        let freed = inner.split_queue(&self.mm, &self.id.owner);
-        // mremap moves tables without a look at the folios in them: some may be elsewhere now.
-        if inner.note_deferred(&self.mm) {
-            freed + inner.split_queue(&self.mm, &self.id.owner)
-        } else {
-            freed
-        }
+        self.inner.lock().split_queue(&self.mm, &self.id.owner)
     }
 
     /// Splits every large folio of which a page is mapped in `range` into single pages, and PMD leaves with them; returns how
@@ -76,7 +69,7 @@ impl Mapped {
 }
 
 impl<M: Machine> Inner<M> {
-    /// Splits what can be of the queue, going by where each folio was last known to be mapped.
+    /// Splits what can be of the queue: what the account says is this space's alone.
     fn split_queue(&mut self, mm: &Mm<M>, owner: &Owner) -> u64 {
         let (mut skip, mut freed) = (0, 0);
         loop {
@@ -84,11 +77,13 @@ impl<M: Machine> Inner<M> {
             if batch.is_empty() {
                 return freed;
             }
-            for (head, index) in batch {
+            for head in batch {
                 let order = mm.frames().get(head).order();
-                let split = (order != Order(0)).then(|| {
+                let book = mm.frames().book(head, order);
+                let ours = order != Order(0) && mm.account().exclusive(&book, owner);
+                let split = ours.then(|| {
                     let largest = Order(order.0 - 1);
-                    self.split_folio((mm, owner), head, index.start(), largest)
+                    self.split_folio((mm, owner), head, largest)
                 });
                 match split.flatten() {
                     Some(pages) => freed += pages,
@@ -97,26 +92,6 @@ impl<M: Machine> Inner<M> {
                 }
             }
         }
-    }
-
-    /// Notes where the folios of the queue are mapped that this space maps; returns whether any was thought elsewhere.
-    fn note_deferred(&self, mm: &Mm<M>) -> bool {
-        let mut moved = false;
-        if mm.deferred(0).is_empty() {
-            return moved;
-        }
-        for vma in self.vmas.iter().filter(|vma| vma.has_anon) {
-            for_each_leaf(mm, &self.table, vma.range, &mut |leaf| {
-                let (head, _, _) = mm.frames().folio(leaf.pfn);
-                let meta = mm.frames().get(head);
-                let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
-                if let (true, Some(start)) = (meta.deferred(), start) {
-                    moved |= meta.index() != VirtAddr(start).page();
-                    meta.set_index(VirtAddr(start).page());
-                }
-            });
-        }
-        moved
     }
 
     fn split_to_pages(
@@ -130,7 +105,14 @@ impl<M: Machine> Inner<M> {
         let mut gather = Gather::new(mm, &space.id);
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
             split_leaf(mm, &mut self.table, start, &mut gather).ok()?;
-            self.owned(mm, head, start)?;
+            mm.frames().get(head).set_index(start.page());
+            let mut elsewhere = false;
+            let all = self.mappings(mm, head, &mut |leaf| {
+                elsewhere |= leaf.sharers != 0 || !range.contains(leaf.va)
+            });
+            if !all || elsewhere {
+                return None;
+            }
             unfold_range(mm, &mut self.table, range, &mut gather);
             Some(())
         });
@@ -139,20 +121,19 @@ impl<M: Machine> Inner<M> {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         }
-        self.split_folio((mm, &space.id.owner), head, start, Order(0))
+        self.split_folio((mm, &space.id.owner), head, Order(0))
     }
 
-    /// Splits a folio whose first page is, or would be, mapped at `start` into parts of at most `largest`. `None`, and nothing
-    /// happens, when this space does not have all references by PTEs there.
+    /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space does not have all references
+    /// by PTEs.
     fn split_folio(
         &mut self,
         (mm, owner): (&Mm<M>, &Owner),
         head: Pfn,
-        start: VirtAddr,
         largest: Order,
     ) -> Option<u64> {
         let order = mm.frames().get(head).order();
-        let Some(mapped) = self.owned(mm, head, start) else {
+        let Some(mapped) = self.owned(mm, head) else {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         };
@@ -165,27 +146,21 @@ impl<M: Machine> Inner<M> {
             mm,
             owner,
             head,
-            start,
+            start: mm.frames().get(head).index().start(),
             largest,
             mapped,
         };
         Some(parts.make(0, order))
     }
 
-    /// Which pages of the folio are mapped from `start` on, if those are all its references and nobody shares the tables.
-    fn owned(&self, mm: &Mm<M>, head: Pfn, start: VirtAddr) -> Option<Mapped> {
-        let meta = mm.frames().get(head);
-        let range = user_pages::<M>(start, meta.order().bytes())?;
-        let (mut mapped, mut count, mut shared) = (Mapped([0; 8]), 0, false);
-        for_each_leaf(mm, &self.table, range, &mut |leaf| {
-            let page = (leaf.va - range.start) / PAGE_SIZE;
-            shared |= leaf.sharers != 0;
-            if leaf.pfn == head + page && leaf.level == Level::Pte {
-                mapped.set(page);
-                count += 1;
-            }
+    /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables that nobody shares.
+    fn owned(&self, mm: &Mm<M>, head: Pfn) -> Option<Mapped> {
+        let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
+        let all = self.mappings(mm, head, &mut |leaf| {
+            by_ptes &= leaf.level == Level::Pte && leaf.sharers == 0;
+            mapped.set(leaf.pfn - head);
         });
-        (!shared && count == mm.references(head)).then_some(mapped)
+        (all && by_ptes).then_some(mapped)
     }
 }
 

@@ -1,4 +1,4 @@
-//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And kpageowner, which is our own.
+//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And kpageowner and kpageaddress, which are our own.
 
 use super::words;
 use crate::errno::Result;
@@ -29,6 +29,11 @@ pub fn register(tree: &Tree) {
     enter("kpageowner", || {
         let owners = Owners::now();
         Box::new(move |pfn| owners.of(pfn) as u64)
+    });
+    // And where it maps the frame: the owner's tables say so, there is no reverse map.
+    enter("kpageaddress", || {
+        let owners = Owners::now();
+        Box::new(move |pfn| owners.address(pfn))
     });
 }
 

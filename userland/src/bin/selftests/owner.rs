@@ -2,7 +2,9 @@
 use std::fs;
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::replay::family::{Child, child};
-use userland::sys::mem::{ANON, PAGE, RW, anon, load, madvise, mmap, munmap, pagemap, store};
+use userland::sys::mem::{
+    ANON, PAGE, RW, anon, load, madvise, mmap, mremap, munmap, pagemap, store,
+};
 use userland::sys::{file, proc, proc::Status};
 use userland::{check, check_eq};
 
@@ -11,6 +13,7 @@ use crate::folio::with_sizes;
 userland::tests![
     owner_of_a_page,
     owner_of_a_folio,
+    owner_address,
     owner_table,
     owner_last_of_four_copies_nothing,
     owner_fork_counts_folios,
@@ -32,13 +35,18 @@ fn need_account(schemes: &[&str]) -> Outcome {
     }
 }
 
-/// The process that has the folio of the page at `at` for itself.
-fn owner(at: usize) -> Result<u64, Stop> {
+/// What a file of frames says of the page at `at`.
+fn of_frame(file: &str, at: usize) -> Result<u64, Stop> {
     use std::os::unix::fs::FileExt;
     let frame = pagemap(at, 1)?[0] & ((1 << 55) - 1);
     let mut word = [0; 8];
-    fs::File::open("/proc/kpageowner")?.read_exact_at(&mut word, frame * 8)?;
+    fs::File::open(file)?.read_exact_at(&mut word, frame * 8)?;
     Ok(u64::from_ne_bytes(word))
+}
+
+/// The process that has the folio of the page at `at` for itself.
+fn owner(at: usize) -> Result<u64, Stop> {
+    of_frame("/proc/kpageowner", at)
 }
 
 /// The owner while a child has the pages, in the child after it wrote one, and here when it is gone.
@@ -104,6 +112,36 @@ fn owner_of_a_folio() -> Outcome {
             munmap(at + (3 << 20), PAGE)?;
             check_eq!(owner(at + (3 << 20) + PAGE)?, proc::getpid() as u64);
             Ok(munmap(at, LEN)?)
+        })?;
+    }
+    Ok(())
+}
+
+/// Every page is found by its frame, also where it was moved, and by nobody while others have it.
+fn owner_address() -> Outcome {
+    need_account(&["unified"])?;
+    let address = |at| of_frame("/proc/kpageaddress", at);
+    for kb in [16, 64, 2048] {
+        with_sizes(&[kb], || {
+            let at = area()?;
+            for page in [0, 3 * PAGE, LEN - PAGE] {
+                check_eq!(address(at + page)?, (at + page) as u64);
+            }
+            if switch("fork")? != "share" {
+                let kid = child(|turn| turn.next())?;
+                check_eq!(address(at)?, 0);
+                kid.end()?;
+            }
+            // Whole tables move, and a part of a folio does.
+            let to = mmap(0, LEN + (2 << 20), RW, ANON, -1, 0)?.next_multiple_of(2 << 20);
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            mremap(at, LEN, LEN, flags, to)?;
+            check_eq!(address(to + 5 * PAGE)?, (to + 5 * PAGE) as u64);
+            mremap(to + PAGE, PAGE, PAGE, flags, at)?;
+            check_eq!(address(at)?, at as u64);
+            check_eq!(address(to)?, to as u64);
+            munmap(at, PAGE)?;
+            Ok(munmap(to, LEN)?)
         })?;
     }
     Ok(())

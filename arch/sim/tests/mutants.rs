@@ -148,6 +148,13 @@ fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
     );
 }
 
+fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {
+    let pin = p.pin_lasting(page(3)).unwrap();
+    let child = p.fork().unwrap();
+    w.check(&[p, &child], &[]);
+    drop((pin, child));
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -304,6 +311,16 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
             let child = p.fork().unwrap();
             p.unmap(page(5), PAGE_SIZE).unwrap();
             w.check(&[p, &child], &[]);
+        })],
+        Mutant::SharePinned => vec![
+            blocks("others have it", pin_and_fork),
+            huge("others have it", pin_and_fork),
+        ],
+        Mutant::ReuseOutside => vec![blocks("its VMA is not", |w, p| {
+            w.mm.switches().set(Switch::Reuse, 1);
+            read_only(p, 8, 8);
+            drop(p.fork().unwrap());
+            w.store(0, p, page(2), 1).unwrap();
         })],
         _ => Vec::new(),
     }

@@ -281,6 +281,11 @@ impl<M: Machine> Tally<'_, M> {
         let Some(pins) = pins else {
             panic!("the account of {head:?} does not say what was found: {held:?}");
         };
+        let lasting = self.mm.frames().get(head).lasting();
+        assert!(
+            u64::from(lasting) <= pins && (lasting == 0 || last < 2),
+            "{head:?} has {lasting} pins that last, of {pins}, and others have it: {held:?}"
+        );
         for (who, n) in &held[..last] {
             assert!(
                 !account.exclusive(&book, who) || *n == found + pins,

@@ -56,6 +56,10 @@ mutants! {
     TornRead,
     /// A reader of a seqcount does not look whether it is still the same.
     OneLook,
+    /// Fork shares pages whose pins last.
+    SharePinned,
+    /// A folio that is taken over becomes writable outside of the area, too.
+    ReuseOutside,
     /// What is moved is written at its new place while the old one may still be used.
     MoveWithoutFlush,
     /// A fork shares a table and the parent may go on writing through it.

@@ -36,6 +36,8 @@ pub mod rank {
     pub const HUGE_ZERO: u8 = 236;
     /// The queue of deferred splits.
     pub const DEFERRED: u8 = 237;
+    /// Pins that last.
+    pub const LASTING: u8 = 238;
     /// The free frames of a zone.
     pub const ZONE: u8 = 240;
     /// The settings of multi-size THP.

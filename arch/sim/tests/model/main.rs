@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod pins;
 mod play;
 mod steps;
 mod verbs;
@@ -46,6 +47,7 @@ struct Bench<F: PteFormat> {
     shape: Shape,
     /// Switches that stay as they are.
     fixed: Vec<Switch>,
+    pins: Vec<pins::Pinned<F>>,
     processes: Vec<Option<(Process<F>, Model)>>,
     objects: Vec<Arc<Object<Sim<F>>>>,
     /// One byte per page; its length is the object's.
@@ -66,6 +68,7 @@ impl<F: PteFormat> Bench<F> {
             world,
             shape,
             fixed,
+            pins: Vec::new(),
             processes: vec![Some(first), None, None],
             objects,
             contents: vec![vec![0; 4]; 2],
@@ -121,6 +124,7 @@ impl<F: PteFormat> Bench<F> {
     }
 
     fn run(&mut self, step: &Step) {
+        self.detach(step);
         match *step {
             Step::Fork(p) => self.fork(p as usize),
             Step::Exit(p) if p != 0 => self.processes[p as usize] = None,
@@ -191,6 +195,12 @@ impl<F: PteFormat> Bench<F> {
                     process.split_deferred();
                 }
             }
+            Step::Pin(p, n, lasts) => self.pin(p as usize, n, lasts),
+            Step::Unpin(n) => {
+                if !self.pins.is_empty() {
+                    self.pins.swap_remove(n % self.pins.len());
+                }
+            }
             Step::Split(p, at, len) => {
                 if let Some((process, _)) = &self.processes[p as usize] {
                     process.split_range(VirtRange::new(self.start(at), self.start(at + len)));
@@ -206,6 +216,7 @@ impl<F: PteFormat> Bench<F> {
         let spaces: Vec<&Space<F>> = self.processes.iter().flatten().map(|(p, _)| &**p).collect();
         self.world
             .check(&spaces, &self.objects.iter().collect::<Vec<_>>());
+        self.check_pins();
     }
 
     fn access(&mut self, p: usize, step: &Step) {

@@ -84,9 +84,11 @@ fn play<F: PteFormat>(
         world,
         processes,
         objects,
+        pins,
         ..
     } = bench;
     drop(processes);
+    drop(pins);
     drop(objects);
     let counts = world.mm.counts();
     // The idle root and the zero page are all that is left.

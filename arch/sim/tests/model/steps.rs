@@ -73,6 +73,10 @@ pub enum Step {
     /// The 2 MiB around a page, by MADV_COLLAPSE or as khugepaged does.
     Collapse(u8, u64, bool),
     SplitDeferred(u8),
+    /// A page is pinned, for long or as by a pipe.
+    Pin(u8, u64, bool),
+    /// One of the pins goes.
+    Unpin(usize),
     Split(u8, u64, u64),
     /// The sizes that folios may have, one bit for each order.
     Sizes(u32),
@@ -161,6 +165,8 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::DontNeed(p, a, n)),
         2 => (p.clone(), at.clone(), any::<bool>()).prop_map(|(p, a, now)| Step::Collapse(p, a, now)),
         2 => p.clone().prop_map(Step::SplitDeferred),
+        2 => (p.clone(), at.clone(), prop::bool::weighted(0.8)).prop_map(|(p, a, l)| Step::Pin(p, a, l)),
+        1 => any::<usize>().prop_map(Step::Unpin),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
         3 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
         1 => sizes().prop_map(Step::Sizes),

@@ -2,6 +2,7 @@
 
 use super::allocator::Allocator;
 use super::deferred::Deferred;
+use super::lasting::Lasting;
 use super::meta::{FrameMeta, Kind};
 use super::table::FrameTable;
 use super::zero::HugeZero;
@@ -27,6 +28,7 @@ pub struct Mm<M: Machine> {
     pub(super) frames: FrameTable,
     allocator: Allocator,
     pub(super) deferred: Deferred,
+    pub(super) lasting: Lasting,
     pub(super) huge_zero: HugeZero,
     pub(super) stats: Stats,
     /// How many calls of [`Mm::urgently`] run.
@@ -86,6 +88,7 @@ impl<M: Machine> Mm<M> {
         Arc::new(Mm {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
+            lasting: Lasting::new(()),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
             thp: Thp::default(),

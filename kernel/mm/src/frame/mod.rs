@@ -1,6 +1,6 @@
 //! Frames: who uses each ([`meta`]), which are free ([`buddy`] by [`pageblock`], `pcp` in front), who may have the last
 //! ones ([`zone`]), the page allocator of them all ([`Allocator`]), which large folios are to be split (`deferred`), the huge
-//! zero page (`zero`), what is told of one frame (`inspect`), and the value that owns everything ([`Mm`]).
+//! zero page (`zero`), what is told of one frame (`inspect`), pins that last (`lasting`), and the value that owns everything ([`Mm`]).
 
 pub mod allocator;
 pub mod buddy;
@@ -8,6 +8,7 @@ pub mod counts;
 mod cpus;
 mod deferred;
 mod inspect;
+mod lasting;
 pub mod manager;
 pub mod meta;
 pub mod pageblock;

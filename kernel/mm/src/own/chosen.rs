@@ -55,8 +55,8 @@ macro_rules! account {
                 $ask!(self, scheme => scheme.references(book))
             }
             #[$attribute]
-            fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
-                $ask!(self, scheme => scheme.exclusive(book, who))
+            fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+                $ask!(self, scheme => scheme.exclusive_but(book, who, plain))
             }
             #[$attribute]
             fn owner(&self, book: &impl Book) -> Option<MmId> {

@@ -266,8 +266,9 @@ impl Account for Digits {
         references(book).get()
     }
 
-    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
-        let all = references(book).get();
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        let rest = || references(book).get().wrapping_sub(plain);
+        let all = rest();
         if book.order() == Order(0) {
             return all == 1;
         }
@@ -278,9 +279,7 @@ impl Account for Digits {
         seqcount(book).read(|| {
             let mapped = mapcount(book).load(Ordering::Relaxed);
             let its = |i| value(book, i).load(Ordering::Relaxed) == mapped * subid(shape, who, i);
-            mapped <= book.order().pages()
-                && references(book).get() == mapped
-                && (0..shape.values).all(its)
+            mapped <= book.order().pages() && rest() == mapped && (0..shape.values).all(its)
         })
     }
 

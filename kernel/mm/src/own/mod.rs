@@ -160,7 +160,14 @@ pub trait Account {
 
     /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of its page tables. A scheme that
     /// does not know answers no.
-    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool;
+    #[inline]
+    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
+        self.exclusive_but(book, who, 0)
+    }
+
+    /// Whether all references but `plain` plain ones, which the caller knows to be there for as long as it asks, are mappings by
+    /// `who`: as [`Account::exclusive`].
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool;
 
     /// The one address space that all references are mappings of, found without a candidate; `None` when there are several, or
     /// the scheme cannot tell.

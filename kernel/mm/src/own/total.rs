@@ -91,12 +91,13 @@ impl Account for Total {
         references(book).get()
     }
 
-    fn exclusive(&self, book: &impl Book, _: &Owner) -> bool {
+    fn exclusive_but(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
+        let rest = || references(book).get().wrapping_sub(plain);
         if book.order() == Order(0) {
-            return references(book).get() == 1;
+            return rest() == 1;
         }
         let mapped = mapcount(book).load(Ordering::Acquire);
-        let all = references(book).get();
+        let all = rest();
         // The same twice, without ADDED: nothing was mapped or unmapped between, and the references were counted in that time.
         mapped & ADDED == 0
             && all == mapped

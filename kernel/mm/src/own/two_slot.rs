@@ -201,8 +201,9 @@ impl Account for TwoSlot {
         references(book).get()
     }
 
-    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
-        let all = references(book).get();
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        let rest = || references(book).get().wrapping_sub(plain);
+        let all = rest();
         if book.order() == Order(0) {
             return all == 1;
         }
@@ -212,7 +213,7 @@ impl Account for TwoSlot {
         let mut slots = Slots::lock(book);
         let total = slots.total;
         let its = slots.of(who).is_some_and(|slot| slot.count == total);
-        let exclusive = its && references(book).get() == total;
+        let exclusive = its && rest() == total;
         slots.unlock();
         exclusive
     }

@@ -255,15 +255,17 @@ impl Account for Unified {
     }
 
     #[inline]
-    fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let (words, pages) = (book.words(0), book.order().pages());
         // Acquire pairs with the release in `sub` and `pass`: whoever may write in place sees what the others did before.
         if book.order() <= NARROW_ORDERS {
-            let word = words.lo().load(Ordering::Acquire);
+            let plain = plain << const { NARROW.count_at() };
+            let word = words.lo().load(Ordering::Acquire).wrapping_sub(plain);
             let count = word >> const { NARROW.count_at() };
             count != 0 && count <= pages && word == count * who.narrow
         } else {
-            let word = load(words);
+            let plain = u128::from(plain) << const { WIDE.count_at() };
+            let word = load(words).wrapping_sub(plain);
             let count = word >> const { WIDE.count_at() };
             count != 0 && count <= pages.into() && word == count * who.wide
         }

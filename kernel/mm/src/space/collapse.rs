@@ -28,7 +28,7 @@ impl<M: Machine> AddressSpace<M> {
         self.inner.lock().collapse(self, at, limits, eligible)
     }
 
-    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where it may not be or nothing is mapped, ENOMEM when
+    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where it may not be or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when
     /// there is no folio.
     pub(super) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
         let eligible = |vma: &Vma<M>| {
@@ -41,6 +41,7 @@ impl<M: Machine> AddressSpace<M> {
         match self.inner.lock().collapse(self, at, limits, eligible) {
             Collapse::Done | Collapse::Already => Ok(()),
             Collapse::NoMem => Err(Error::NoMem),
+            Collapse::Pinned => Err(Error::Again),
             _ => Err(Error::Inval),
         }
     }
@@ -80,6 +81,9 @@ impl<M: Machine> Inner<M> {
         if found.shared > limits.max_ptes_shared {
             stats.add(PMD_ORDER, Stat::CollapseExceedSharedPte, 1);
             return Collapse::TooShared;
+        }
+        if found.pinned > 0 {
+            return Collapse::Pinned;
         }
         let Ok(folio) = Folio::large_unfilled(mm, PMD_ORDER) else {
             stats.add(PMD_ORDER, Stat::CollapseAllocFailed, 1);

@@ -58,7 +58,7 @@ fn copy<M: Machine>(
                 mm,
                 child: owner,
                 gather,
-                pinned: false,
+                pinned: parent.pinned,
                 tables: tables && matches!(vma.backing, Backing::Anon),
                 anon: 0,
                 object: 0,

@@ -46,6 +46,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) brk: VirtAddr,
     /// Flags that every new VMA gets (mlockall(MCL_FUTURE)).
     pub(crate) future: VmaFlags,
+    /// Whether a page was ever pinned to last.
+    pub(crate) pinned: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -64,6 +66,7 @@ impl<M: Machine> AddressSpace<M> {
             brk_start: VirtAddr(0),
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
+            pinned: false,
         };
         Ok(AddressSpace {
             mm: mm.clone(),

@@ -104,6 +104,8 @@ pub enum Collapse {
     TooEmpty,
     /// More pages are shared than the limit says.
     TooShared,
+    /// A page is pinned, or shared while there are pins: whoever holds it would go on with the old one.
+    Pinned,
     /// There is no free folio.
     NoMem,
 }

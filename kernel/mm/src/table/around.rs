@@ -6,6 +6,7 @@ use super::{Cursor, Leaf, contpte, entry};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
 use crate::frame::SpaceId;
+use crate::mutant::{self, Mutant};
 use crate::own::Account;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -44,6 +45,11 @@ impl<M: Machine> Cursor<'_, M> {
     /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that the cursor stands on, in order.
     fn folio_range(&self, leaf: &Leaf, area: VirtRange) -> VirtRange {
         let (head, _, order) = self.mm.frames().folio(leaf.pfn);
+        let area = if mutant::on(Mutant::ReuseOutside) {
+            VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
+        } else {
+            area
+        };
         let (before, after) = (leaf.pfn - head, head + order.pages() - leaf.pfn);
         let table = self.va.align_down(Level::Pmd.bytes());
         let from = area.start.max(table);

@@ -21,6 +21,8 @@ pub struct Census {
     pub anon: u32,
     /// Private pages that others may have, too.
     pub shared: u32,
+    /// Pages that may be pinned.
+    pub pinned: u32,
     /// A PMD leaf, or not private memory: nothing to collapse.
     pub other: bool,
 }
@@ -56,8 +58,13 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
         match run.kind {
             Kind::Anon => {
                 found.anon += run.n as u32;
-                if shared || !owner::owns(mm, owner, &leaf) {
+                let owned = !shared && owner::owns(mm, owner, &leaf);
+                if !owned {
                     found.shared += run.n as u32;
+                }
+                // The account does not tell a pin from another's mapping.
+                if mm.pins() != 0 && !owned || mm.frames().get(run.head).lasting() != 0 {
+                    found.pinned += run.n as u32;
                 }
             }
             Kind::Kernel => {}

@@ -11,6 +11,7 @@ use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Unified};
 use crate::stat::Event;
 use crate::switch::{AccountScheme, ForkBy};
@@ -24,8 +25,8 @@ pub struct Share<'a, 'g, M: Machine> {
     pub child: &'a Owner,
     /// What the parent's entries are owed.
     pub gather: &'a mut Gather<'g, M>,
-    /// Whether the parent has pages pinned: then what it does not have for itself is copied at once, for whoever holds the pin
-    /// goes on with the parent's page.
+    /// Whether the parent may have pages with pins that last: folios with such pages are copied at once, for whoever holds the
+    /// pin goes on with the parent's page.
     pub pinned: bool,
     /// Whether tables are shared whole where the range covers all of theirs ([`super::share`]): private anonymous memory only.
     pub tables: bool,
@@ -99,11 +100,8 @@ impl<M: Machine> Share<'_, '_, M> {
         let order = leaves.level.order();
         if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
-        } else if self.pinned && self.is_pinned(pfn, order) {
-            let copy = Folio::large_copy(mm, order, pfn)?;
-            to.install_folio(copy, order, attrs - Attrs::CONTIG, self.child);
-            self.anon += order.pages();
-            return Ok(());
+        } else if self.keeps(pfn) {
+            return self.copy_leaf(&mut to, (pfn, order), attrs);
         } else {
             let (book, mut meter) = (mm.frames().book(pfn, order), Meter::default());
             let account = mm.account();
@@ -219,7 +217,7 @@ impl<M: Machine> Share<'_, '_, M> {
             done.copied += 1;
             return Ok(1);
         }
-        if self.pinned && self.is_pinned(head, order) {
+        if self.keeps(head) {
             return self.copy_now(piece, (head, order), va, end, done);
         }
         if mm.switches().fork() != ForkBy::Pte {
@@ -237,16 +235,36 @@ impl<M: Machine> Share<'_, '_, M> {
         Ok(copied)
     }
 
-    /// Whether the folio may be pinned: the parent has pins, and not all references are its mappings. A folio that it shares
-    /// with others reads as pinned, too, which costs a copy and harms nobody.
+    /// Whether the parent keeps the folio for itself, because a pin lasts.
     #[inline]
-    fn is_pinned(&self, head: Pfn, order: Order) -> bool {
-        let book = self.mm.frames().book(head, order);
-        !self.mm.account().exclusive(&book, self.gather.owner())
+    fn keeps(&self, head: Pfn) -> bool {
+        self.pinned && self.mm.frames().get(head).lasting() != 0 && !mutant::on(Mutant::SharePinned)
     }
 
-    /// Gives the child copies of all that is mapped, here and in order, of a folio that may be pinned; the parent keeps its
-    /// pages as they are. Returns how many.
+    /// Gives the child a copy of a pinned PMD leaf, in one folio or, where there is none, in pages.
+    fn copy_leaf(
+        &mut self,
+        to: &mut Cursor<'_, M>,
+        (pfn, order): (Pfn, Order),
+        attrs: Attrs,
+    ) -> Result<(), OutOfMemory> {
+        if let Ok(copy) = Folio::large_copy(self.mm, order, pfn) {
+            to.install_folio(copy, order, attrs, self.child);
+        } else {
+            to.prepare(Level::Pte)?;
+            let start = to.va();
+            for page in 0..order.pages() {
+                let copy = Folio::copy_of(self.mm, pfn + page)?;
+                to.move_in_table(start + page * PAGE_SIZE);
+                to.install_folio(copy, Order(0), attrs, self.child);
+            }
+        }
+        self.anon += order.pages();
+        Ok(())
+    }
+
+    /// Gives the child copies of all that is mapped, here and in order, of a pinned folio; the parent keeps its pages as they
+    /// are. Returns how many.
     fn copy_now(
         &mut self,
         piece: Piece,

@@ -93,7 +93,9 @@ fn alloc_table<M: Machine>(mm: &Mm<M>, who: For) -> Result<Pfn, OutOfMemory> {
 /// Frees a table that was never hooked in.
 fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
     debug_assert!(mm.frames().get(pfn).order() == Order(0));
-    mm.frames().get(pfn).put_ref();
+    let meta = mm.frames().get(pfn);
+    meta.put_ref();
+    meta.set_live(0);
     mm.count(Event::TableFree, 1);
     mm.free(&[pfn]);
 }

@@ -6,23 +6,27 @@ use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Meter, Owner};
 
-/// Whether all references of the private folio that `leaf` maps are entries of the owner's space. To be asked under the lock of
-/// the space, which maps the folio. A page in a table that others share is theirs, too.
+/// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or pins that last, whose holders
+/// are to see what it writes. To be asked under the lock of the space, which maps the folio. A page in a
+/// table that others share is theirs, too.
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);
     kind == Kind::Anon
         && leaf.sharers <= 1
-        && mm
+        && (mm
             .account()
             .exclusive(&mm.frames().book(head, order), owner)
+            || mm.frames().get(head).lasting() != 0 && mm.exclusive_but_lasting(head, order, owner))
 }
 
 /// Begins the account of a private folio that nobody else has: all of its pages are about to be mapped by the owner's space, from
 /// `start` on.
 #[inline]
 pub fn begin<M: Machine>(mm: &Mm<M>, (head, order): (Pfn, Order), owner: &Owner, start: VirtAddr) {
-    mm.frames().get(head).set_index(start.page());
+    let meta = mm.frames().get(head);
+    debug_assert!(meta.lasting() == 0, "a fresh folio is pinned: {meta:?}");
+    meta.set_index(start.page());
     let (book, mut meter) = (mm.frames().book(head, order), Meter::default());
     mm.account()
         .begin(&book, owner, order.pages() as u32, &mut meter);

@@ -241,7 +241,12 @@ fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u32), meter: &m
         }
         Kind::Table => {
             mm.count(Event::TableFree, 1);
-            meta.put_refs(refs)
+            let last = meta.put_refs(refs);
+            if last {
+                // As the frame's next owner expects it.
+                meta.set_live(0);
+            }
+            last
         }
         _ => meta.put_refs(refs),
     };

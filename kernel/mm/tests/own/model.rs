@@ -97,13 +97,13 @@ impl<'a, A: Account> Model<'a, A> {
     pub fn is_gone(&self) {
         assert!(self.gone && self.sheet.is_zero(), "{self:?}");
     }
-    /// Whose the folio is alone, as its promise has it: more references than pages read as shared.
-    fn truth(&self) -> Option<u16> {
-        let few = self.total() <= self.sheet.order().pages();
-        match self.held.first_key_value() {
-            Some((&id, _)) if few && self.held.len() == 1 && id != 0 => Some(id),
-            _ => None,
-        }
+    /// Whose the folio is alone but for `plain` plain references, as its promise has it: more of the others than pages read as
+    /// shared.
+    fn truth(&self, plain: u64) -> Option<u16> {
+        let mut mappers = self.held.keys().filter(|id| **id != 0);
+        let first = mappers.next().copied();
+        let alone = self.held(0) == plain && mappers.next().is_none();
+        first.filter(|_| alone && self.total() - plain <= self.sheet.order().pages())
     }
     /// Up to so many references, no field of the ownership word carries into their number.
     fn room(&self) -> u64 {
@@ -130,13 +130,15 @@ impl<'a, A: Account> Model<'a, A> {
             "{self:?}: {said} references"
         );
         for &id in self.held.keys().filter(|id| **id != 0) {
-            let said = self.scheme.exclusive(self.sheet, &who(id));
-            let truth = self.truth() == Some(id);
-            assert!(truth || !said, "{self:?}: wrongly exclusive to {id}");
-            assert!(
-                said || !truth || !self.exact(),
-                "{self:?}: wrongly shared, {id} asks"
-            );
+            for plain in [0, self.held(0)] {
+                let said = self.scheme.exclusive_but(self.sheet, &who(id), plain);
+                let truth = self.truth(plain) == Some(id);
+                assert!(truth || !said, "{self:?}: wrongly exclusive to {id}");
+                assert!(
+                    said || !truth || !self.exact(),
+                    "{self:?}: wrongly shared, {id} asks"
+                );
+            }
         }
         let mut held: Vec<_> = self.held.iter().map(|(id, n)| (who(*id), *n)).collect();
         assert!(self.scheme.agrees(self.sheet, &held), "{self:?}");
@@ -146,7 +148,7 @@ impl<'a, A: Account> Model<'a, A> {
             "{self:?}, and one more"
         );
         let named = match self.promise {
-            Promise::Names => self.truth().and_then(MmId::new),
+            Promise::Names => self.truth(0).and_then(MmId::new),
             _ => None,
         };
         assert_eq!(self.scheme.owner(self.sheet), named, "{self:?}");

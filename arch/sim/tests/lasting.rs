@@ -1,0 +1,224 @@
+//! Pins that last: process and device see one page, whatever is forked and protected meanwhile.
+
+mod common;
+
+use arch_sim::{Options, Process, Sim, World};
+use common::{AT, RW, Space, map, page, sizes};
+use mm::addr::PAGE_SIZE;
+use mm::arch::PteFormat;
+use mm::fault::{Pin, Resolution};
+use mm::object::Object;
+use mm::space::{Advice, Collapse, Error};
+use mm::switch::Switch;
+use mm::thp::CollapseLimits;
+use mm::vma::{Prot, VmaFlags};
+
+macro_rules! tests {
+    ($($name:ident)*) => {
+        mod x86_64 { $(#[test] fn $name() { super::on::<arch_x86_64::pte::Format>(super::$name) })* }
+        mod aarch64 { $(#[test] fn $name() { super::on::<arch_aarch64::pte::Format>(super::$name) })* }
+    };
+}
+tests! {
+    one_page_for_both
+    the_child_of_a_fork_has_copies
+    a_fork_without_large_folios_copies_pages
+    a_page_is_pinned_by_one_process
+    what_is_pinned_is_not_collapsed
+    an_objects_page_is_everybodys
+    what_cannot_be_written_cannot_be_pinned
+}
+
+/// Runs the test with every account.
+fn on<F: PteFormat>(test: fn(&World<F>)) {
+    for account in 0..Switch::Account.words().len() {
+        let world = World::<F>::new(Options {
+            frames: 4096,
+            ..Options::default()
+        });
+        world.mm.switches().set(Switch::Account, account as u32);
+        let before = world.mm.counts();
+        test(&world);
+        assert_eq!(before, world.mm.counts());
+        world.check(&[], &[]);
+    }
+}
+
+fn byte<F: PteFormat>(pin: &Pin<Sim<F>>, offset: usize) -> u8 {
+    let mut one = [0];
+    pin.read(offset, &mut one);
+    one[0]
+}
+
+/// A process with 512 pages, the first 32 of them written, in folios of these orders.
+fn written<F: PteFormat>(w: &World<F>, orders: &[u8]) -> Process<F> {
+    sizes(w, orders);
+    let s = w.process();
+    map(&s, AT, 512, RW);
+    (0..32).for_each(|n| w.store(0, &s, page(n), 5).unwrap());
+    s
+}
+
+/// May not be written, and may be again: writes ask.
+fn protect_and_back<F: PteFormat>(s: &Space<F>) {
+    for prot in [Prot::READ, RW] {
+        s.protect(AT, 512 * PAGE_SIZE, prot).unwrap();
+    }
+}
+
+const ORDERS: [&[u8]; 3] = [&[], &[4], &[9]];
+
+/// Both see the same page.
+fn same<F: PteFormat>(w: &World<F>, s: &Space<F>, n: u64, pin: &Pin<Sim<F>>, value: u8) {
+    w.store(0, s, page(n), value).unwrap();
+    assert_eq!(byte(pin, 0), value);
+    pin.write(0, &[value + 1]);
+    assert_eq!(w.load(1, s, page(n)), Ok(value + 1));
+}
+
+fn one_page_for_both<F: PteFormat>(w: &World<F>) {
+    for orders in ORDERS {
+        let s = written(w, orders);
+        let pins = [(); 2].map(|()| s.pin_lasting(page(3)).unwrap());
+        let copied = w.mm.event("pages_copied");
+        same(w, &s, 3, &pins[0], 1);
+        w.check(&[&s], &[]);
+        // Whatever becomes of the protection, and of the mapping's place.
+        protect_and_back(&s);
+        same(w, &s, 3, &pins[1], 3);
+        let to = page(1024);
+        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, true, false, Some(to))
+            .unwrap();
+        same(w, &s, 1024, &pins[0], 5);
+        assert_eq!(w.mm.event("pages_copied"), copied);
+        w.check(&[&s], &[]);
+        let [first, second] = pins;
+        drop(first);
+        w.check(&[&s], &[]);
+        s.unmap(to, PAGE_SIZE).unwrap();
+        assert_eq!(byte(&second, 0), 6);
+        drop(s);
+        w.check(&[], &[]);
+    }
+}
+
+fn the_child_of_a_fork_has_copies<F: PteFormat>(w: &World<F>) {
+    for orders in ORDERS {
+        let parent = written(w, orders);
+        let pin = parent.pin_lasting(page(3)).unwrap();
+        let child = w.adopt(parent.fork().unwrap());
+        w.check(&[&parent, &child], &[]);
+        let copied = w.mm.event("pages_copied");
+        same(w, &parent, 3, &pin, 7);
+        protect_and_back(&parent);
+        same(w, &parent, 3, &pin, 9);
+        assert_eq!(w.load(1, &child, page(3)), Ok(5));
+        w.store(1, &child, page(3), 6).unwrap();
+        assert_eq!(byte(&pin, 0), 10);
+        assert_eq!(
+            w.mm.event("pages_copied"),
+            copied,
+            "the copy was made by fork"
+        );
+        // The child's is a page like any other.
+        let grandchild = w.adopt(child.fork().unwrap());
+        w.store(0, &child, page(3), 8).unwrap();
+        assert_eq!(w.load(1, &grandchild, page(3)), Ok(6));
+        w.check(&[&parent, &child, &grandchild], &[]);
+        drop(parent);
+        assert_eq!(byte(&pin, 0), 10);
+        w.check(&[&child, &grandchild], &[]);
+    }
+}
+
+fn a_page_is_pinned_by_one_process<F: PteFormat>(w: &World<F>) {
+    for orders in ORDERS {
+        let parent = written(w, orders);
+        let child = w.adopt(parent.fork().unwrap());
+        // What both have, each gets for itself.
+        let pins = [&parent, &child].map(|s| s.pin_lasting(page(3)).unwrap());
+        w.check(&[&parent, &child], &[]);
+        same(w, &parent, 3, &pins[0], 7);
+        same(w, &child, 3, &pins[1], 9);
+        assert_eq!(w.load(0, &parent, page(3)), Ok(8));
+        // A page that may be written lies in a folio that the child has a part of.
+        parent.unmap(AT, 512 * PAGE_SIZE).unwrap();
+        map(&parent, AT, 512, RW);
+        (0..32).for_each(|n| w.store(0, &parent, page(n), 5).unwrap());
+        parent.advise(AT, 8 * PAGE_SIZE, Advice::DontFork).unwrap();
+        let other = w.adopt(parent.fork().unwrap());
+        let pin = parent.pin_lasting(page(3)).unwrap();
+        w.store(1, &other, page(9), 7).unwrap();
+        same(w, &parent, 3, &pin, 7);
+        assert_eq!(w.load(0, &parent, page(9)), Ok(5));
+        w.check(&[&parent, &child, &other], &[]);
+    }
+}
+
+fn what_is_pinned_is_not_collapsed<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[]);
+    let s = w.process();
+    map(&s, AT, 512, RW);
+    (0..512).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
+    sizes(w, &[9]);
+    for lasting in [false, true] {
+        let pin = match lasting {
+            false => s.pin(page(3)).unwrap(),
+            true => s.pin_lasting(page(3)).unwrap(),
+        };
+        assert_eq!(
+            s.collapse(AT, CollapseLimits::ANY),
+            Collapse::Pinned,
+            "{lasting}"
+        );
+        assert_eq!(
+            s.advise(AT, 512 * PAGE_SIZE, Advice::Collapse),
+            Err(Error::Again)
+        );
+        w.store(0, &s, page(3), 3).unwrap();
+        assert_eq!(byte(&pin, 0), 3);
+    }
+    assert_eq!(s.collapse(AT, CollapseLimits::ANY), Collapse::Done);
+    w.check(&[&s], &[]);
+}
+
+fn a_fork_without_large_folios_copies_pages<F: PteFormat>(w: &World<F>) {
+    let parent = written(w, &[9]);
+    let pin = parent.pin_lasting(page(3)).unwrap();
+    // Every page that may be had, and then each second 64 KiB of it back.
+    sizes(w, &[]);
+    let hog = w.process();
+    let pages = w.mm.counts().free;
+    map(&hog, AT, pages, RW);
+    let got = (0..pages).take_while(|n| w.store(0, &hog, page(*n), 1).is_ok());
+    for n in (0..got.count() as u64).step_by(32) {
+        hog.unmap(page(n), 16 * PAGE_SIZE).unwrap();
+    }
+    w.mm.drain_pcp();
+    let child = w.adopt(parent.fork().unwrap());
+    w.check(&[&parent, &child, &hog], &[]);
+    same(w, &parent, 3, &pin, 7);
+    (0..32).for_each(|n| assert_eq!(w.load(1, &child, page(n)), Ok(5)));
+    w.store(1, &child, page(3), 1).unwrap();
+    assert_eq!(byte(&pin, 0), 8);
+}
+
+fn an_objects_page_is_everybodys<F: PteFormat>(w: &World<F>) {
+    let object = Object::new(&w.mm);
+    object.set_len(4 * PAGE_SIZE);
+    let s = w.process();
+    let request = common::of_object(&object, 0, AT, 4, RW, VmaFlags::SHARED);
+    s.map(request).unwrap();
+    let pin = s.pin_lasting(page(2)).unwrap();
+    let child = w.adopt(s.fork().unwrap());
+    w.store(0, &child, page(2), 9).unwrap();
+    assert_eq!(byte(&pin, 0), 9);
+    w.check(&[&s, &child], &[&object]);
+}
+
+fn what_cannot_be_written_cannot_be_pinned<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 1, Prot::READ);
+    assert_eq!(s.pin_lasting(AT).err(), Some(Resolution::Denied));
+    assert_eq!(s.pin_lasting(page(1)).err(), Some(Resolution::NotMapped));
+}

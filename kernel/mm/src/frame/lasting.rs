@@ -1,0 +1,48 @@
+//! Pins that last: a device reads and writes the page for as long as it likes, so the process that pinned it must go on seeing the
+//! same page, whatever it forks and protects meanwhile.
+//!
+//! Each is a plain reference in the account, and is counted with the folio as well: then the account can be asked whether the
+//! rest is one space's ([`Account::exclusive_but`]). Both change together, under one lock, or an answer might take off a
+//! reference that is gone already.
+
+use super::Mm;
+use crate::addr::{Order, Pfn};
+use crate::arch::Machine;
+use crate::own::{Account, Meter, Owner};
+use crate::sync::{Lock, rank};
+
+/// Held while pins that last come and go, and while somebody counts on them.
+pub(super) type Lasting = Lock<(), { rank::LASTING }>;
+
+impl<M: Machine> Mm<M> {
+    /// One more pin that lasts, of a private folio that the caller maps, under the lock of its space.
+    pub(crate) fn add_lasting(&self, head: Pfn) {
+        let _held = self.lasting.lock();
+        let (meta, mut meter) = (self.frames.get(head), Meter::default());
+        let book = self.frames.book(head, meta.order());
+        self.account().add(&book, &Owner::PLAIN, 1, &mut meter);
+        meta.set_lasting(meta.lasting() + 1);
+        self.metered(meter);
+    }
+
+    /// One less; returns whether it was the folio's last reference, so that the caller frees it.
+    pub(crate) fn sub_lasting(&self, head: Pfn) -> bool {
+        let _held = self.lasting.lock();
+        let (meta, mut meter) = (self.frames.get(head), Meter::default());
+        meta.set_lasting(meta.lasting() - 1);
+        let book = self.frames.book(head, meta.order());
+        let last = self.account().sub(&book, &Owner::PLAIN, 1, &mut meter);
+        self.metered(meter);
+        last
+    }
+
+    /// Whether all references of a private folio but its pins that last are mappings by `owner`, who maps it and asks under the
+    /// lock of its space.
+    #[cold]
+    pub(crate) fn exclusive_but_lasting(&self, head: Pfn, order: Order, owner: &Owner) -> bool {
+        let _held = self.lasting.lock();
+        let pins = self.frames.get(head).lasting().into();
+        let book = self.frames.book(head, order);
+        self.account().exclusive_but(&book, owner, pins)
+    }
+}

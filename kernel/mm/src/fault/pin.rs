@@ -15,7 +15,7 @@ use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{Leaf, Rights, lookup, owns, protect_range, split_leaf, unshare};
 use crate::tlb::Gather;
@@ -47,9 +47,9 @@ impl<M: Machine> AddressSpace<M> {
             // The huge one may go with its last mapping; a page of it looks like the small one.
             Kind::Kernel => (None, self.mm.zero_page()),
             Kind::Anon => {
-                let (book, mut meter) = (self.mm.frames().book(head, order), Meter::default());
-                self.mm.account().add(&book, &Owner::PLAIN, 1, &mut meter);
-                self.mm.metered(meter);
+                self.mm.with_account((head, order), |account, book, meter| {
+                    account.add(book, &Owner::PLAIN, 1, meter)
+                });
                 (Some(head), pfn)
             }
             _ => (Some(Folio::share(&self.mm, head).into_pfn()), pfn),
@@ -149,10 +149,10 @@ impl<M: Machine> Drop for Pin<M> {
         let last = if self.lasts {
             self.mm.sub_lasting(head)
         } else {
-            let (book, mut meter) = (self.mm.frames().book(head, meta.order()), Meter::default());
-            let last = self.mm.account().sub(&book, &Owner::PLAIN, 1, &mut meter);
-            self.mm.metered(meter);
-            last
+            self.mm
+                .with_account((head, meta.order()), |account, book, meter| {
+                    account.sub(book, &Owner::PLAIN, 1, meter)
+                })
         };
         if last {
             self.mm.free(&[head]);

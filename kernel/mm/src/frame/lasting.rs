@@ -8,7 +8,7 @@
 use super::Mm;
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Owner};
 use crate::sync::{Lock, rank};
 
 /// Held while pins that last come and go, and while somebody counts on them.
@@ -18,22 +18,21 @@ impl<M: Machine> Mm<M> {
     /// One more pin that lasts, of a private folio that the caller maps, under the lock of its space.
     pub(crate) fn add_lasting(&self, head: Pfn) {
         let _held = self.lasting.lock();
-        let (meta, mut meter) = (self.frames.get(head), Meter::default());
-        let book = self.frames.book(head, meta.order());
-        self.account().add(&book, &Owner::PLAIN, 1, &mut meter);
+        let meta = self.frames.get(head);
+        self.with_account((head, meta.order()), |account, book, meter| {
+            account.add(book, &Owner::PLAIN, 1, meter)
+        });
         meta.set_lasting(meta.lasting() + 1);
-        self.metered(meter);
     }
 
     /// One less; returns whether it was the folio's last reference, so that the caller frees it.
     pub(crate) fn sub_lasting(&self, head: Pfn) -> bool {
         let _held = self.lasting.lock();
-        let (meta, mut meter) = (self.frames.get(head), Meter::default());
+        let meta = self.frames.get(head);
         meta.set_lasting(meta.lasting() - 1);
-        let book = self.frames.book(head, meta.order());
-        let last = self.account().sub(&book, &Owner::PLAIN, 1, &mut meter);
-        self.metered(meter);
-        last
+        self.with_account((head, meta.order()), |account, book, meter| {
+            account.sub(book, &Owner::PLAIN, 1, meter)
+        })
     }
 
     /// Whether all references of a private folio but its pins that last are mappings by `owner`, who maps it and asks under the

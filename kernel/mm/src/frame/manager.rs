@@ -4,7 +4,7 @@ use super::allocator::Allocator;
 use super::deferred::Deferred;
 use super::lasting::Lasting;
 use super::meta::{FrameMeta, Kind};
-use super::table::FrameTable;
+use super::table::{FolioBook, FrameTable};
 use super::zero::HugeZero;
 use super::zone::For;
 use crate::addr::{Order, Pfn, PfnRange};
@@ -280,6 +280,18 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn metered(&self, meter: Meter) {
         self.count(Event::AccountUpdates, meter.updates.into());
         self.count(Event::AccountAtomics, meter.rmws.into());
+    }
+    /// One operation on the account of a private folio, which is counted.
+    #[inline(always)]
+    pub(crate) fn with_account<R>(
+        &self,
+        (head, order): (Pfn, Order),
+        operate: impl FnOnce(&Chosen<'_>, &FolioBook<'_>, &mut Meter) -> R,
+    ) -> R {
+        let mut meter = Meter::default();
+        let result = operate(&self.account(), &self.frames.book(head, order), &mut meter);
+        self.metered(meter);
+        result
     }
     /// How many references a block in use has, by its head: of a private folio one for each page that an entry maps (a PMD leaf
     /// counts as 512), and pins; of an object's page one for each entry and one for the object. A private folio that

@@ -2,8 +2,12 @@
 
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn};
-use crate::own::Book;
+use crate::own::{Book, WIDE_ORDERS};
 use crate::sync::Words;
+use crate::thp::PMD_ORDER;
+
+// Every private folio has an account, and none is larger.
+const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
 
 /// The metadata of frames `first ..`.
 pub struct FrameTable {

@@ -39,7 +39,7 @@ pub use digits::Digits;
 pub use ids::Ids;
 pub use total::Total;
 pub use two_slot::TwoSlot;
-pub use unified::Unified;
+pub use unified::{Unified, WIDE_ORDERS};
 
 use crate::addr::Order;
 use crate::sync::Words;

@@ -74,7 +74,10 @@ pub const NARROW: Format = Format {
     squares: 16,
 };
 
-/// The word of larger folios, up to order 15.
+/// The largest order that has a word at all.
+pub const WIDE_ORDERS: Order = Order(15);
+
+/// The word of larger folios, up to [`WIDE_ORDERS`].
 pub const WIDE: Format = Format {
     bits: 128,
     digits: 2,
@@ -83,7 +86,16 @@ pub const WIDE: Format = Format {
     squares: 40,
 };
 
+const _: () = assert!(NARROW.holds(NARROW_ORDERS) && WIDE.holds(WIDE_ORDERS));
+
 impl Format {
+    /// Whether the fields have room for all that references to 2^order pages can bring.
+    const fn holds(&self, order: Order) -> bool {
+        let (pages, digit) = (1u128 << order.0, (1u128 << self.digit) - 1);
+        pages * digit < 1 << self.sum
+            && pages * digit * digit * (self.digits as u128) < 1 << self.squares
+            && self.bits - self.count_at() > MmId::BITS + order.0 as u32
+    }
     /// Where Q begins.
     const fn squares_at(&self) -> u32 {
         self.digits * self.sum
@@ -242,8 +254,12 @@ impl Account for Unified {
             // Release, as in `sub`: `from` may have written the pages.
             let old = word.fetch_add(change, Ordering::Release);
             debug_assert!(old >> const { FORMAT.count_at() } >= n.into());
-            if old.leading_zeros() == 0 {
+            // No reference is added, but a carry may be.
+            if old.wrapping_add(change).leading_zeros() == 0 {
                 word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
+                if old.leading_zeros() != 0 {
+                    kept(book.order());
+                }
             }
         });
     }
@@ -298,8 +314,10 @@ mod tests {
             |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
         let last = MmId::LAST;
         has(&format!("(id : Z) : Prop := 0 <= id <= {last}."));
-        for (name, format, order) in [("narrow", NARROW, NARROW_ORDERS), ("wide", WIDE, Order(15))]
-        {
+        for (name, format, order) in [
+            ("narrow", NARROW, NARROW_ORDERS),
+            ("wide", WIDE, WIDE_ORDERS),
+        ] {
             let Format {
                 bits,
                 digits,

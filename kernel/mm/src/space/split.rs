@@ -7,10 +7,10 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::{Kind, Mm};
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
-use crate::table::{lookup, split_leaf, unfold_range};
+use crate::table::{begin, lookup, split_leaf, unfold_range};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 use crate::tlb::Gather;
 
@@ -182,14 +182,8 @@ impl<M: Machine> Parts<'_, M> {
         let pfn = self.head + first;
         match self.mapped.count(first, pages) {
             n if n == pages && order <= self.largest && usable(order) => {
-                let (book, mut meter) = (frames.book(pfn, order), Meter::default());
-                self.mm
-                    .account()
-                    .begin(&book, self.owner, pages as u32, &mut meter);
-                self.mm.metered(meter);
-                frames
-                    .get(pfn)
-                    .set_index((self.start + first * PAGE_SIZE).page());
+                let start = self.start + first * PAGE_SIZE;
+                begin(self.mm, (pfn, order), self.owner, start);
                 if order != Order(0) {
                     self.mm.thp().stats.add(order, Stat::NrAnon, 1);
                 }

@@ -103,10 +103,9 @@ impl<M: Machine> Share<'_, '_, M> {
         } else if self.keeps(pfn) {
             return self.copy_leaf(&mut to, (pfn, order), attrs);
         } else {
-            let (book, mut meter) = (mm.frames().book(pfn, order), Meter::default());
-            let account = mm.account();
-            account.add(&book, self.child, order.pages() as u32, &mut meter);
-            mm.metered(meter);
+            mm.with_account((pfn, order), |account, book, meter| {
+                account.add(book, self.child, order.pages() as u32, meter)
+            });
             mm.thp().pmd_mapped();
             self.anon += order.pages();
         }

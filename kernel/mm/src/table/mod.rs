@@ -25,7 +25,7 @@ pub(crate) use contpte::validate as validate_contpte;
 pub use copy::Share;
 pub use cursor::Cursor;
 pub use moving::move_range;
-pub(crate) use owner::owns;
+pub(crate) use owner::{begin, owns};
 pub use protect::{Rights, protect_range};
 pub(crate) use share::{accountant, settle, settle_range, shared_table};
 pub use share::{unshare, unshare_range};

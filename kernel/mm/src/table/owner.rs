@@ -4,7 +4,7 @@ use super::Leaf;
 use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Owner};
 
 /// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or pins that last, whose holders
 /// are to see what it writes. To be asked under the lock of the space, which maps the folio. A page in a
@@ -27,8 +27,7 @@ pub fn begin<M: Machine>(mm: &Mm<M>, (head, order): (Pfn, Order), owner: &Owner,
     let meta = mm.frames().get(head);
     debug_assert!(meta.lasting() == 0, "a fresh folio is pinned: {meta:?}");
     meta.set_index(start.page());
-    let (book, mut meter) = (mm.frames().book(head, order), Meter::default());
-    mm.account()
-        .begin(&book, owner, order.pages() as u32, &mut meter);
-    mm.metered(meter);
+    mm.with_account((head, order), |account, book, meter| {
+        account.begin(book, owner, order.pages() as u32, meter)
+    });
 }

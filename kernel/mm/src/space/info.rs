@@ -1,6 +1,6 @@
 //! What /proc and mincore(2) show.
 
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{PAGE_SIZE, VirtAddr};
 use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
@@ -77,27 +77,6 @@ impl<M: Machine> AddressSpace<M> {
             soft_dirty: !(tracked && clean),
             ..info
         }
-    }
-
-    /// Whether this space, which the account says has a folio for itself, may have it by a table that others share
-    /// (`fork=share`): the account has one name for all of them. Of a folio that is not where it was put, nobody knows.
-    pub fn may_share(&self, head: Pfn) -> bool {
-        if self.mm.event("page_tables_shared") == Some(0) {
-            return false;
-        }
-        let inner = self.inner.lock();
-        let meta = self.mm.frames().get(head);
-        let (start, pages) = (meta.index().start(), meta.order().pages());
-        let (mut found, mut shared) = (false, false);
-        if let Some(range) = user_pages::<M>(start, meta.order().bytes()) {
-            for_each_leaf(&self.mm, &inner.table, range, &mut |leaf| {
-                if leaf.pfn >= head && leaf.pfn - head < pages {
-                    found = true;
-                    shared |= leaf.sharers > 1;
-                }
-            });
-        }
-        shared || !found
     }
 
     fn describe(&self, leaf: &Leaf) -> PageInfo {

@@ -26,6 +26,20 @@ impl<M: Machine> AddressSpace<M> {
         }
         found
     }
+
+    /// Whether this space, which the account says has a folio for itself, may have it by a table that others share
+    /// (`fork=share`): the account has one name for all of them.
+    pub fn may_share(&self, head: Pfn) -> bool {
+        if self.mm.event("page_tables_shared") == Some(0) {
+            return false;
+        }
+        let (mut found, mut shared) = (false, false);
+        let inner = self.inner.lock();
+        inner.mappings(&self.mm, head, &mut |leaf| {
+            (found, shared) = (true, shared || leaf.sharers > 1);
+        });
+        shared || !found
+    }
 }
 
 impl<M: Machine> Inner<M> {

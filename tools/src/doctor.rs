@@ -1,7 +1,7 @@
 //! `./run.sh doctor`: what is here, what is not, and the one command that gets it.
 use crate::arch::Arch;
 use crate::install::{self, GOOD_QEMU, OLDEST_QEMU};
-use crate::{firmware, limine, packages, workspace};
+use crate::{firmware, limine, packages, sdcard, workspace};
 use anyhow::Result;
 use std::process::Command;
 
@@ -157,6 +157,13 @@ fn disks() -> Vec<Finding> {
             package.how(),
         ),
     }));
+    findings.push(match sdcard::firmware(None) {
+        Ok(folder) => Finding::Good(format!(
+            "the Raspberry Pi's firmware in {}",
+            folder.display()
+        )),
+        Err(error) => Finding::Nice("no firmware for image rpi".to_owned(), error.to_string()),
+    });
     findings
 }
 

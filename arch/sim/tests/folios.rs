@@ -155,7 +155,7 @@ fn a_pmd_leaf_splits_where_a_part_changes<F: PteFormat>(w: &World<F>) {
         |s| s.advise(at(3), PAGE_SIZE, Advice::DontFork).unwrap(),
         |s| s.lock(at(3), PAGE_SIZE, true, false).unwrap(),
         |s| {
-            s.remap(at(3), PAGE_SIZE, PAGE_SIZE, true, false, Some(at(2000)))
+            s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000))
                 .map(drop)
                 .unwrap()
         },
@@ -369,14 +369,7 @@ fn moving_keeps_the_folio<F: PteFormat>(w: &World<F>) {
             map(&s, HUGE, 512, RW);
             fill(w, &s, 0..512);
             let to = at(1024 + shift);
-            let moved = s.remap(
-                HUGE,
-                512 * PAGE_SIZE,
-                512 * PAGE_SIZE,
-                true,
-                false,
-                Some(to),
-            );
+            let moved = s.remap(HUGE, 512 * PAGE_SIZE, 512 * PAGE_SIZE, FIXED, to);
             assert_eq!(moved, Ok(to));
             let used = folios(&s, to, order);
             assert_eq!((used.whole, used.part), (512 >> order, 0));

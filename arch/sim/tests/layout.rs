@@ -8,7 +8,7 @@ use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::object::Object;
-use mm::space::{Advice, Error, Limits, MapRequest, Place};
+use mm::space::{Advice, Error, Limits, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, VmaFlags};
 
 on_both! {
@@ -77,59 +77,34 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 4, RW);
     (0..4).for_each(|n| w.store(0, &s, page(n), n as u8 + 1).unwrap());
     let to = page(1000);
-    assert_eq!(
-        s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, true, false, Some(to)),
-        Ok(to)
-    );
+    assert_eq!(s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, FIXED, to), Ok(to));
     assert_eq!(w.load(0, &s, page(0)), Err(Resolution::NotMapped));
     (0..4).for_each(|n| assert_eq!(w.load(1, &s, page(1000 + n)), Ok(n as u8 + 1)));
     assert_eq!(w.load(0, &s, page(1005)), Ok(0));
     w.check(&[&s], &[]);
     // Shrink, grow in place, be blocked, move.
-    assert_eq!(
-        s.remap(to, 6 * PAGE_SIZE, 2 * PAGE_SIZE, false, false, None),
-        Ok(to)
-    );
-    assert_eq!(
-        s.remap(to, 2 * PAGE_SIZE, 3 * PAGE_SIZE, false, false, None),
-        Ok(to)
-    );
+    let resize = |at, from: u64, to: u64, flags| {
+        s.remap(at, from * PAGE_SIZE, to * PAGE_SIZE, flags, VirtAddr(0))
+    };
+    let stays = RemapFlags::empty();
+    assert_eq!(resize(to, 6, 2, stays), Ok(to));
+    assert_eq!(resize(to, 2, 3, stays), Ok(to));
     map(&s, page(1003), 1, Prot::READ);
-    assert_eq!(
-        s.remap(to, 3 * PAGE_SIZE, 4 * PAGE_SIZE, false, false, None),
-        Err(Error::NoMem)
-    );
-    let moved = s
-        .remap(to, 3 * PAGE_SIZE, 4 * PAGE_SIZE, true, false, None)
-        .unwrap();
+    assert_eq!(resize(to, 3, 4, stays), Err(Error::NoMem));
+    let moved = resize(to, 3, 4, MAYMOVE).unwrap();
     assert_eq!(
         (w.load(0, &s, moved), w.load(0, &s, moved + PAGE_SIZE)),
         (Ok(1), Ok(2))
     );
     w.check(&[&s], &[]);
     // DONTUNMAP leaves an empty mapping behind.
-    let again = s
-        .remap(moved, 4 * PAGE_SIZE, 4 * PAGE_SIZE, true, true, None)
-        .unwrap();
+    let again = resize(moved, 4, 4, MAYMOVE | RemapFlags::DONTUNMAP).unwrap();
     assert_eq!((w.load(0, &s, moved), w.load(0, &s, again)), (Ok(0), Ok(1)));
     w.check(&[&s], &[]);
+    assert_eq!(resize(again, 1, 0, MAYMOVE), Err(Error::Inval));
+    assert_eq!(resize(page(5000), 1, 1, MAYMOVE), Err(Error::Fault));
     assert_eq!(
-        s.remap(again, PAGE_SIZE, 0, true, false, None),
-        Err(Error::Inval)
-    );
-    assert_eq!(
-        s.remap(page(5000), PAGE_SIZE, PAGE_SIZE, true, false, None),
-        Err(Error::Fault)
-    );
-    assert_eq!(
-        s.remap(
-            again,
-            2 * PAGE_SIZE,
-            PAGE_SIZE,
-            true,
-            false,
-            Some(again + PAGE_SIZE)
-        ),
+        s.remap(again, 2 * PAGE_SIZE, PAGE_SIZE, FIXED, again + PAGE_SIZE),
         Err(Error::Inval)
     );
 }

@@ -134,7 +134,7 @@ fn apply<F: PteFormat>(w: &World<F>, s: &Process<F>, model: &mut Model, step: &S
             {
                 return;
             }
-            if s.remap(start, len, len, true, false, Some(to)) == Ok(to) {
+            if s.remap(start, len, len, FIXED, to) == Ok(to) {
                 model.moved(&old, to);
             }
         }
@@ -209,7 +209,7 @@ fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
         let (moved, updates) = (event(w, "remap_entries_moved"), event(w, "account_updates"));
         let tables = s.usage().page_tables;
         let to = ARENA + 8 * GIB;
-        assert_eq!(s.remap(ARENA, GIB, GIB, true, false, Some(to)), Ok(to));
+        assert_eq!(s.remap(ARENA, GIB, GIB, FIXED, to), Ok(to));
         assert_eq!(event(w, "remap_entries_moved") - moved, entries, "{level}");
         assert_eq!(event(w, "account_updates"), updates);
         assert_eq!(s.usage().page_tables, tables);
@@ -238,7 +238,7 @@ fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) 
         for allowed in 0..10 {
             let tables = s.usage().page_tables;
             w.mm.allocator().fail_after(Some(allowed));
-            let result = s.remap(AT, 900 * PAGE_SIZE, 900 * PAGE_SIZE, true, false, Some(to));
+            let result = s.remap(AT, 900 * PAGE_SIZE, 900 * PAGE_SIZE, FIXED, to);
             w.mm.allocator().fail_after(None);
             w.check(&[&s], &[]);
             if result.is_ok() {
@@ -278,7 +278,7 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
                 ["tlb_flush_range", "account_updates", "account_atomics"].map(|name| event(w, name))
             };
             let before = counted();
-            assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+            assert_eq!(s.remap(from, len, len, FIXED, to), Ok(to));
             let [flushes, updates, atomics] = before;
             assert_eq!(counted(), [flushes + 1, updates, atomics], "level {level}");
             w.check(&[&s], &[]);
@@ -304,7 +304,7 @@ fn blocks_arrive_folded<F: PteFormat>(w: &World<F>) {
         (ARENA + GIB + 5 * PAGE_SIZE, 0),
         (ARENA + 2 * GIB + 80 * PAGE_SIZE, all),
     ] {
-        assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+        assert_eq!(s.remap(from, len, len, FIXED, to), Ok(to));
         assert_eq!(folded(to), blocks, "{to:?}");
         w.check(&[&s], &[]);
         from = to;

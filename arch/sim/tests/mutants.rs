@@ -142,10 +142,7 @@ fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
 
 fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(
-        p.remap(page(first), len, len, true, false, Some(to)),
-        Ok(to)
-    );
+    assert_eq!(p.remap(page(first), len, len, FIXED, to), Ok(to));
 }
 
 fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {

@@ -157,7 +157,7 @@ fn remap<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &p, page(n), 1).unwrap());
     // The target crosses a table's end 512 GiB away: a PUD, a PMD and two PTE tables are needed.
     let to = page((1 << 27) + 510);
-    let verb = || match p.remap(AT, 4 * PAGE_SIZE, 4 * PAGE_SIZE, true, false, Some(to)) {
+    let verb = || match p.remap(AT, 4 * PAGE_SIZE, 4 * PAGE_SIZE, FIXED, to) {
         Ok(at) => Ok(at),
         Err(Error::NoMem) => Err(OutOfMemory),
         Err(other) => panic!("{other:?}"),

@@ -243,7 +243,7 @@ fn what_moves_stays_shared_or_not<F: PteFormat>(w: &World<F>) {
         each(w, |s, other| {
             let (from, len) = (page(first), pages * PAGE_SIZE);
             let to = page(to);
-            assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+            assert_eq!(s.remap(from, len, len, FIXED, to), Ok(to));
             w.check(&[s, other], &[]);
             let moved = |n: u64| VirtAddr(to.0 + (n - first) * PAGE_SIZE);
             assert_eq!(w.load(0, s, moved(15)), Ok(15));
@@ -266,8 +266,8 @@ fn zeros_are_not_counted<F: PteFormat>(w: &World<F>) {
     }
     // Where they went, and where they went by a copy.
     let to = page(4 * PAGES + 7);
-    parent.remap(AT, LEN, LEN, true, false, Some(to)).unwrap();
-    parent.remap(to, LEN, LEN, true, false, Some(AT)).unwrap();
+    parent.remap(AT, LEN, LEN, FIXED, to).unwrap();
+    parent.remap(to, LEN, LEN, FIXED, AT).unwrap();
     let child = w.adopt(parent.fork().unwrap());
     w.store(0, &child, page(6), 1).unwrap();
     let grandchild = w.adopt(child.fork().unwrap());

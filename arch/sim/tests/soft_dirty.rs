@@ -7,7 +7,7 @@ use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
-use mm::space::{Advice, Place};
+use mm::space::{Advice, Place, RemapFlags};
 use mm::vma::{Prot, VmaFlags};
 
 on_both! {
@@ -219,7 +219,7 @@ fn what_moves_counts_as_written<F: PteFormat>(w: &World<F>) {
         s.clear_soft_dirty().unwrap();
         let to = VirtAddr(AT.0 + (4 << 20));
         let len = 256 * PAGE_SIZE;
-        s.remap(AT, len, len, true, false, Some(to)).unwrap();
+        s.remap(AT, len, len, FIXED, to).unwrap();
         assert!((0..256).all(|n| s.page_info(to + n * PAGE_SIZE).soft_dirty));
         assert_eq!(written(&s, 512), []);
         w.store(0, &s, to, 2).unwrap();
@@ -234,8 +234,14 @@ fn what_grows_counts_as_written<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 4, RW);
     fill(w, &s, 4);
     s.clear_soft_dirty().unwrap();
-    s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, false, false, None)
-        .unwrap();
+    s.remap(
+        AT,
+        4 * PAGE_SIZE,
+        6 * PAGE_SIZE,
+        RemapFlags::empty(),
+        VirtAddr(0),
+    )
+    .unwrap();
     assert!(written(&s, 6).ends_with(&[4, 5]));
     s.clear_soft_dirty().unwrap();
     // Advice is no write, and what comes back is none before it is.

@@ -11,7 +11,7 @@ use alloc::vec;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
-use mm::space::{Advice, MapRequest, Place};
+use mm::space::{Advice, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, VmaFlags};
 
 fn space(task: &Task) -> Arc<AddressSpace> {
@@ -176,30 +176,11 @@ pub fn mremap(
     flags: u64,
     new: u64,
 ) -> Result<u64> {
-    let flags = flags as u32;
-    let has = |flag| flags & flag != 0;
-    let (may_move, fixed, dont_unmap) = (
-        has(abi::MREMAP_MAYMOVE),
-        has(abi::MREMAP_FIXED),
-        has(abi::MREMAP_DONTUNMAP),
-    );
-    if flags & !(abi::MREMAP_MAYMOVE | abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP) != 0
-        || ((fixed || dont_unmap) && !may_move)
-        || (dont_unmap && old_len != new_len)
-        || new_len == 0
-    {
-        return Err(Errno::EINVAL);
-    }
+    let flags = u32::try_from(flags).ok().and_then(RemapFlags::from_bits);
+    let flags = flags.ok_or(Errno::EINVAL)?;
     room::check(Errno::ENOMEM)?;
-    let start = aligned(old)?;
-    let target = if fixed { Some(aligned(new)?) } else { None };
-    let (old_len, new_len) = (
-        pages_up(old_len).map_err(|_| Errno::EINVAL)?,
-        pages_up(new_len)?,
-    );
-    Ok(space(task)
-        .remap(start, old_len, new_len, may_move, dont_unmap, target)?
-        .0)
+    let (old, new) = (VirtAddr(old), VirtAddr(new));
+    Ok(space(task).remap(old, old_len, new_len, flags, new)?.0)
 }
 
 /// brk(2), as the kernel does it: the break after the call, whether it moved or not.

@@ -5,7 +5,7 @@ use arch_sim::{Options, Sim, World};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
-use mm::space::{AddressSpace, MapRequest, Place};
+use mm::space::{AddressSpace, MapRequest, Place, RemapFlags};
 use mm::thp::ORDERS;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -13,6 +13,10 @@ use std::sync::Arc;
 
 /// PROT_READ | PROT_WRITE.
 pub const RW: Prot = Prot::READ.union(Prot::WRITE);
+/// MREMAP_MAYMOVE.
+pub const MAYMOVE: RemapFlags = RemapFlags::MAYMOVE;
+/// MREMAP_MAYMOVE | MREMAP_FIXED.
+pub const FIXED: RemapFlags = MAYMOVE.union(RemapFlags::FIXED);
 /// Where tests map.
 pub const AT: VirtAddr = VirtAddr(0x4000_0000);
 pub type Space<F> = AddressSpace<Sim<F>>;

@@ -1,14 +1,19 @@
 //! The calls as the host's Linux does them.
 
-use super::{Area, Kind, PAGES, Step};
+use super::{Area, Kind, PAGES, Remap, Step};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use userland::sys::mem::{self, ANON, PAGE};
 use userland::sys::{Errno, fault, proc};
 
 /// A place that nothing else is mapped at.
 const BASE: usize = 0x1234_5600_0000;
+/// What grows may reach out of the pages that are played with.
+const END: usize = BASE + 2 * PAGES as usize * PAGE;
 
-/// What is mapped at [`BASE`]; nothing is, before and after.
-pub(crate) struct Linux;
+/// What is mapped at [`BASE`], by one test at a time; nothing is, before and after.
+pub(crate) struct Linux(#[allow(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+static ONE: Mutex<()> = Mutex::new(());
 
 /// Whether the host joins VMAs as Linux does since 6.16, and has transparent huge pages to advise about.
 pub(crate) fn joins_as_today() -> bool {
@@ -31,9 +36,10 @@ fn at(page: u64) -> usize {
 
 impl Linux {
     pub(crate) fn new() -> Self {
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         fault::arm();
-        let _ = mem::munmap(BASE, PAGES as usize * PAGE);
-        Linux
+        let _ = mem::munmap(BASE, END - BASE);
+        Linux(one)
     }
 
     /// Whether `act` says so in a child.
@@ -72,14 +78,12 @@ impl Linux {
             Step::Advise(page, len, advice) => mem::madvise(at(page), len as usize * PAGE, advice),
             Step::Lock(page, len, on_fault) => mlock2(at(page), len as usize * PAGE, on_fault),
             Step::Unlock(page, len) => mem::munlock(at(page), len as usize * PAGE),
-            Step::Read(page) => fault::read(at(page)).map(drop).map_err(|_| Errno(0)),
-            Step::Write(page) => fault::write(at(page), 1).map_err(|_| Errno(0)),
-            Step::Move(page, len, to, keep) => {
-                let keep = if keep { libc::MREMAP_DONTUNMAP } else { 0 };
-                let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keep;
-                let len = len as usize * PAGE;
-                mem::mremap(at(page), len, len, flags, at(to)).map(drop)
+            Step::Read(page) => {
+                let read = fault::read(at(page));
+                return read.map(|value| vec![value]).map_err(|_| 0);
             }
+            Step::Write(page, byte) => fault::write(at(page), byte).map_err(|_| Errno(0)),
+            Step::Remap(remap) => return remap_to(&remap).map_err(|e| e.0),
             Step::InMemory(page, len) => {
                 let pages = mem::mincore(at(page), len as usize).map_err(|e| e.0)?;
                 return Ok(pages.iter().map(|byte| byte & 1).collect());
@@ -95,7 +99,7 @@ impl Linux {
         let mut inside = false;
         for line in smaps.lines() {
             if let Some((start, end, prot)) = header(line) {
-                inside = (BASE..at(PAGES)).contains(&start);
+                inside = (BASE..END).contains(&start);
                 if inside {
                     let first = (start - BASE) / PAGE;
                     out.push((
@@ -121,9 +125,22 @@ impl Linux {
     }
 }
 
+/// Where the memory is: its page, or nothing if it had gone elsewhere.
+fn remap_to(remap: &Remap) -> userland::sys::Result<Vec<u8>> {
+    let (old_len, new_len) = (remap.old_len as usize * PAGE, remap.new_len as usize * PAGE);
+    let (from, to) = (at(remap.at), at(remap.to));
+    let now = mem::mremap(from, old_len, new_len, remap.flags, to)?;
+    if (BASE..END).contains(&now) {
+        return Ok(vec![((now - BASE) / PAGE) as u8]);
+    }
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    mem::mremap(now, new_len, new_len, flags, to)?;
+    Ok(Vec::new())
+}
+
 impl Drop for Linux {
     fn drop(&mut self) {
-        let _ = mem::munmap(BASE, PAGES as usize * PAGE);
+        let _ = mem::munmap(BASE, END - BASE);
     }
 }
 

@@ -33,18 +33,55 @@ pub(crate) enum Step {
     Lock(u64, u64, bool),
     Unlock(u64, u64),
     Read(u64),
-    Write(u64),
-    /// From, pages, to, MREMAP_DONTUNMAP; only where one VMA covers it.
-    Move(u64, u64, u64, bool),
+    Write(u64, u8),
+    Remap(Remap),
     InMemory(u64, u64),
     /// The rest happens in a child.
     Fork,
 }
 
+/// mremap from one page to another. What a free choice moved elsewhere is then brought to `to` by a second call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remap {
+    pub at: u64,
+    pub old_len: u64,
+    pub new_len: u64,
+    pub flags: i32,
+    pub to: u64,
+}
+
 /// A VMA: first page, pages, "rwxp", VmFlags without those that are about the machine.
 pub(crate) type Area = (u64, u64, String, String);
 
-fn step() -> impl Strategy<Value = Step> {
+/// Any call of mremap: mostly one that could do something.
+fn remap() -> impl Strategy<Value = Step> {
+    const MAY: i32 = libc::MREMAP_MAYMOVE;
+    const FIXED: i32 = libc::MREMAP_FIXED;
+    const KEEP: i32 = libc::MREMAP_DONTUNMAP;
+    let flags = prop_oneof![
+        1 => prop::sample::select(vec![FIXED, KEEP, FIXED | KEEP]),
+        2 => Just(0),
+        3 => Just(MAY),
+        6 => Just(MAY | FIXED),
+        1 => Just(MAY | KEEP),
+        2 => Just(MAY | FIXED | KEEP),
+    ];
+    let old_len = prop_oneof![1 => Just(0), 15 => 1..9u64];
+    let new_len = prop_oneof![8 => Just(None), 8 => (1..9u64).prop_map(Some), 1 => Just(Some(0))];
+    let place = 0..PAGES - 8;
+    (place.clone(), old_len, new_len, flags, place).prop_map(|(at, old_len, new_len, flags, to)| {
+        let new_len = new_len.unwrap_or(old_len);
+        Step::Remap(Remap {
+            at,
+            old_len,
+            new_len,
+            flags,
+            to,
+        })
+    })
+}
+
+fn step(remaps: u32) -> impl Strategy<Value = Step> {
     let (at, len) = (1..PAGES - 6, 1..6u64);
     let rw = libc::PROT_READ | libc::PROT_WRITE;
     let prot = prop_oneof![
@@ -92,8 +129,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (at.clone(), len.clone(), any::<bool>()).prop_map(|(a, n, f)| Step::Lock(a, n, f)),
         1 => (at.clone(), len.clone()).prop_map(|(a, n)| Step::Unlock(a, n)),
         2 => at.clone().prop_map(Step::Read),
-        6 => at.clone().prop_map(Step::Write),
-        3 => (at.clone(), len.clone(), at.clone(), any::<bool>()).prop_map(|(a, n, t, d)| Step::Move(a, n, t, d)),
+        6 => (at.clone(), 1..255u8).prop_map(|(a, b)| Step::Write(a, b)),
+        remaps => remap(),
         1 => (at, len).prop_map(|(a, n)| Step::InMemory(a, n)),
         1 => Just(Step::Fork),
     ]
@@ -102,11 +139,6 @@ fn step() -> impl Strategy<Value = Step> {
 /// Runs what is left; true when all was alike. In a child it does not return.
 fn alike(ours: &mut ours::Ours, linux: &linux::Linux, steps: &[Step]) -> bool {
     for (n, step) in steps.iter().enumerate() {
-        if let Step::Move(at, len, to, _) = *step
-            && (!ours.is_one_area(at, len) || at < to + len && to < at + len)
-        {
-            continue;
-        }
         if matches!(step, Step::Fork) {
             let child = linux.in_child(|| {
                 ours.fork();
@@ -137,21 +169,45 @@ fn same_areas(ours: &ours::Ours, linux: &linux::Linux, step: &Step) -> bool {
     here == there
 }
 
+/// Plays the steps on both, and looks at what is in every page in the end.
+fn play(steps: &[Step]) -> bool {
+    if !linux::joins_as_today() {
+        return true;
+    }
+    // MADV_FREE frees at once here, in Linux when memory is wanted: mincore shows it, and so does what is in the pages.
+    let free = steps
+        .iter()
+        .any(|s| matches!(s, Step::Advise(_, _, libc::MADV_FREE)));
+    let steps = steps.iter().filter_map(|step| match *step {
+        Step::InMemory(..) if free => None,
+        Step::Write(page, _) if free => Some(Step::Write(page, 0)),
+        step => Some(step),
+    });
+    let steps: Vec<Step> = steps.chain((0..PAGES).map(Step::Read)).collect();
+    let linux = linux::Linux::new();
+    alike(&mut ours::Ours::new(), &linux, &steps)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x77),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, max_shrink_iters: 400, failure_persistence: None, rng_seed: RngSeed::Fixed(0x77), ..ProptestConfig::default() })]
+    #![proptest_config(config(150))]
 
     #[test]
-    fn vmas_are_those_of_linux(steps in prop::collection::vec(step(), 1..60)) {
-        if !linux::joins_as_today() {
-            return Ok(());
-        }
-        // MADV_FREE frees at once here, in Linux when memory is wanted: mincore shows it.
-        let frees = |s: &Step| matches!(s, Step::Advise(_, _, libc::MADV_FREE));
-        let free = steps.iter().any(frees);
-        let shown = |s: &&Step| !free || !matches!(s, Step::InMemory(..));
-        let steps: Vec<Step> = steps.iter().filter(shown).copied().collect();
-        let linux = linux::Linux::new();
-        let mut ours = ours::Ours::new();
-        prop_assert!(alike(&mut ours, &linux, &steps));
+    fn vmas_are_those_of_linux(steps in prop::collection::vec(step(3), 1..60)) {
+        prop_assert!(play(&steps));
+    }
+
+    #[test]
+    fn mremap_does_what_that_of_linux_does(steps in prop::collection::vec(step(60), 1..60)) {
+        prop_assert!(play(&steps));
     }
 }

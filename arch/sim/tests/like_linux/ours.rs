@@ -1,12 +1,12 @@
 //! The same calls as the memory manager does them.
 
-use super::{Area, Kind, Step};
+use super::{Area, Kind, PAGES, Remap, Step};
 use arch_sim::{Options, Process, Sim, World};
 use arch_x86_64::pte::Format;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::object::Object;
-use mm::space::{Advice, Error, MapRequest, Place};
+use mm::space::{Advice, Error, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, Vma, VmaFlags};
 
 type Machine = Sim<Format>;
@@ -100,17 +100,17 @@ impl Ours {
             Step::Advise(page, len, n) => p.advise(at(page), len * PAGE_SIZE, advice(n)),
             Step::Lock(page, len, on_fault) => p.lock(at(page), len * PAGE_SIZE, true, on_fault),
             Step::Unlock(page, len) => p.lock(at(page), len * PAGE_SIZE, false, false),
-            Step::Read(page) => return w.load(0, p, at(page)).map(|_| Vec::new()).map_err(|_| 0),
-            Step::Write(page) => {
+            Step::Read(page) => return w.load(0, p, at(page)).map(|b| vec![b]).map_err(|_| 0),
+            Step::Write(page, byte) => {
                 return w
-                    .store(0, p, at(page), 1)
+                    .store(0, p, at(page), byte)
                     .map(|_| Vec::new())
                     .map_err(|_| 0);
             }
-            Step::Move(page, len, to, keep) => {
-                let len = len * PAGE_SIZE;
-                p.remap(at(page), len, len, true, keep, Some(at(to)))
-                    .map(drop)
+            Step::Remap(remap) => {
+                let result = self.remap(&remap);
+                self.check();
+                return result.map_err(errno);
             }
             Step::InMemory(page, len) => {
                 let mut pages = vec![0; len as usize];
@@ -123,9 +123,30 @@ impl Ours {
             let range = VirtRange::new(at(page), at(page + len));
             w.sim.forgive(p.root(), range, Attrs::ACCESSED);
         }
-        let spaces: Vec<_> = self.processes.iter().map(|p| &**p).collect();
-        w.check(&spaces, &[]);
+        self.check();
         done.map(|()| Vec::new()).map_err(errno)
+    }
+
+    fn check(&self) {
+        let spaces: Vec<_> = self.processes.iter().map(|p| &**p).collect();
+        self.world.check(&spaces, &[]);
+    }
+
+    /// Where the memory is: its page, or nothing if it had gone elsewhere.
+    fn remap(&self, remap: &Remap) -> Result<Vec<u8>, Error> {
+        let to = at(remap.to);
+        let flags = RemapFlags::from_bits_truncate(remap.flags as u32);
+        let (old_len, new_len) = (remap.old_len * PAGE_SIZE, remap.new_len * PAGE_SIZE);
+        let now = self
+            .process()
+            .remap(at(remap.at), old_len, new_len, flags, to)?;
+        if (at(0)..at(2 * PAGES)).contains(&now) {
+            return Ok(vec![((now.0 - BASE) / PAGE_SIZE) as u8]);
+        }
+        let p = self.process();
+        let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
+        p.remap(now, new_len, new_len, flags, to)?;
+        Ok(Vec::new())
     }
 
     pub(crate) fn areas(&self) -> Vec<Area> {
@@ -147,11 +168,6 @@ impl Ours {
             ));
         });
         out
-    }
-    pub(crate) fn is_one_area(&self, page: u64, len: u64) -> bool {
-        let end = at(page + len);
-        let vma = self.process().vma_at(at(page));
-        vma.is_some_and(|v| v.range.end >= end)
     }
 }
 

@@ -130,14 +130,7 @@ impl<F: PteFormat> Bench<F> {
         };
         let bytes = self.bytes(len);
         assert_eq!(
-            process.remap(
-                self.start(from),
-                bytes,
-                bytes,
-                true,
-                false,
-                Some(self.start(to))
-            ),
+            process.remap(self.start(from), bytes, bytes, FIXED, self.start(to)),
             expected
         );
         if expected.is_ok() {

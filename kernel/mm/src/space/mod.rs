@@ -16,6 +16,8 @@ mod smaps;
 mod split;
 mod unmap;
 
+pub use remap::RemapFlags;
+
 pub use crate::state::{
     AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
     MapRequest, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,

@@ -42,7 +42,8 @@ impl<M: Machine> Inner<M> {
             .or_else(|| self.find_place(VirtAddr(0), len, backing))
     }
 
-    fn place_at_hint(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
+    /// The hint, if there is one and it is free.
+    pub(super) fn place_at_hint(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
         if hint.0 == 0 {
             return None;
         }

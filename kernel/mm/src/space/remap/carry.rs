@@ -1,0 +1,112 @@
+//! Mappings that go elsewhere.
+
+use super::gone::Gone;
+use super::request::{Move, RemapFlags, Request};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::frame::{Mm, SpaceId};
+use crate::state::{Error, Inner};
+use crate::table::{Zap, move_range, split_ends};
+use crate::tlb::Gather;
+use crate::vma::VmaFlags;
+
+impl<M: Machine> Inner<M> {
+    /// Unmaps what is in the target.
+    pub(super) fn clear(
+        &mut self,
+        mm: &Mm<M>,
+        id: &SpaceId,
+        range: VirtRange,
+        gone: &mut Gone<M>,
+    ) -> Result<(), Error> {
+        if self.vmas.is_clear(range) {
+            return Ok(());
+        }
+        // Mostly it is one reservation, with nothing that must wait for the end of the lock.
+        let Some(part) = self.vmas.only_private(range) else {
+            gone.push(self.remove(mm, id, range)?);
+            return Ok(());
+        };
+        self.vmas.reserve_take(part, 0)?;
+        let mut gather = Gather::new(mm, id);
+        let split = split_ends(mm, &mut self.table, part, &mut gather);
+        if split.is_ok()
+            && let Some(vma) = self.vmas.cut_out(part)
+        {
+            self.zap(mm, &vma, part, &mut gather, Zap::default());
+        }
+        gather.finish();
+        Ok(split?)
+    }
+
+    /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between them the target stays as it is.
+    /// An error half-way leaves the rest where it was.
+    pub(super) fn move_all(
+        &mut self,
+        mm: &Mm<M>,
+        id: &SpaceId,
+        request: &Request,
+        old: VirtRange,
+        gone: &mut Gone<M>,
+    ) -> Result<VirtAddr, Error> {
+        let to = request.to.ok_or(Error::Inval)?;
+        let mut left = old;
+        while let Some(slot) = self.vmas.from(left.start) {
+            let Some(part) = self.vmas.get(slot).range.intersection(&left) else {
+                break;
+            };
+            left.start = part.end;
+            let start = to + (part.start - old.start);
+            let piece = Request {
+                start: part.start,
+                old_len: part.len(),
+                new_len: part.len(),
+                flags: request.flags,
+                to: Some(start),
+                near: None,
+            };
+            self.check_growth(mm, &piece, slot)?;
+            self.vmas.reserve(4)?;
+            gone.reserve()?;
+            let new = VirtRange {
+                start,
+                end: start + part.len(),
+            };
+            self.clear(mm, id, new, gone)?;
+            let keep = request.flags.contains(RemapFlags::DONTUNMAP);
+            let one = Move {
+                old: part,
+                new,
+                keep,
+            };
+            self.move_vma(mm, id, one)?;
+        }
+        Ok(to)
+    }
+
+    /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables only, and then nothing has
+    /// changed.
+    pub(super) fn move_vma(&mut self, mm: &Mm<M>, id: &SpaceId, one: Move) -> Result<(), Error> {
+        let Move { old, new, keep } = one;
+        if !old.is_empty() {
+            let mut gather = Gather::new(mm, id);
+            let result = move_range(mm, &mut self.table, old, new.start, &mut gather);
+            gather.finish();
+            result?;
+        }
+        if old.is_empty() || keep {
+            self.vmas.duplicate(old.start, new);
+        } else {
+            self.vmas.relocate(old, new);
+        }
+        if keep {
+            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages it has no history either.
+            self.vmas.amend(old.start, |v| {
+                v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+                v.anon_vma = v.anon_vma.filter(|_| v.range != old);
+            });
+        }
+        self.note_total();
+        Ok(())
+    }
+}

@@ -8,6 +8,7 @@
 //! What a TLB happens to hold is chance, so the rules are also checked against a shadow ([`shadow`]): what CPUs *may* hold since
 //! an entry changed until a flush covers it, and which bits the walker set.
 
+mod inside;
 mod machine;
 mod ram;
 mod rng;
@@ -16,6 +17,7 @@ mod tlb;
 mod user;
 mod walker;
 
+pub use inside::inside;
 pub use machine::{Options, Sim};
 pub use tlb::Cached;
 pub use user::{Process, World};

@@ -1,5 +1,6 @@
 //! The machine as a value behind the memory manager's four traits.
 
+use crate::inside::Inside;
 use crate::ram::Ram;
 use crate::rng::Rng;
 use crate::shadow::Shadow;
@@ -181,12 +182,14 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         self.0.ram.word(table, index).load(Ordering::Acquire)
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
+        let _inside = Inside::new();
         self.maybe_prefetch();
         let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
         self.written(table, index, old, raw);
         self.maybe_prefetch();
     }
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        let _inside = Inside::new();
         self.maybe_prefetch();
         let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
         self.written(table, index, old, raw);
@@ -194,6 +197,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         old
     }
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        let _inside = Inside::new();
         self.maybe_prefetch();
         let word = self.0.ram.word(table, index);
         let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
@@ -204,10 +208,12 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         result.map(drop)
     }
     fn zero(&self, first: Pfn, order: Order) {
+        let _inside = Inside::new();
         self.shadow().renew(first, order);
         self.0.ram.zero(first, order);
     }
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let _inside = Inside::new();
         self.shadow().renew(to, order);
         self.0.ram.copy(from, to, order);
     }
@@ -215,6 +221,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         self.0.ram.read(from, into);
     }
     fn write(&self, to: PhysAddr, from: &[u8]) {
+        let _inside = Inside::new();
         // A whole frame: what a freed one is filled with, if nothing else.
         if to.0.is_multiple_of(PAGE_SIZE) && from.len() as u64 == PAGE_SIZE {
             self.shadow().renew(to.frame(), Order(0));
@@ -225,6 +232,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
 
 impl<F: PteFormat> Tlb for Sim<F> {
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
+        let _inside = Inside::new();
         let flush = Flush {
             range,
             stride,
@@ -244,10 +252,12 @@ impl<F: PteFormat> Tlb for Sim<F> {
         needed
     }
     fn flush_asid(&self, asid: Asid) {
+        let _inside = Inside::new();
         let active = self.active();
         self.flush(|c| c.flush_asid(asid), |s| s.flush_asid(asid, &active));
     }
     fn flush_kernel(&self, range: VirtRange) {
+        let _inside = Inside::new();
         self.flush(|c| c.flush_kernel(range), |_| ());
     }
 }
@@ -263,6 +273,7 @@ impl<F: PteFormat> Cpu for Sim<F> {
         self.0.options.asids
     }
     fn activate(&self, root: Pfn, asid: Asid) {
+        let _inside = Inside::new();
         self.caches(self.id()).activate(root, asid);
         self.activated(self.id(), root, asid);
     }

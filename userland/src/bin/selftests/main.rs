@@ -27,6 +27,7 @@ mod process;
 mod procfs;
 mod protect;
 mod remap;
+mod remap_errors;
 mod shared;
 mod signal;
 mod soft_dirty;
@@ -45,6 +46,7 @@ const FAMILIES: &[&[Test]] = &[
     shared::TESTS,
     advise::TESTS,
     remap::TESTS,
+    remap_errors::TESTS,
     pagemap::TESTS,
     soft_dirty::TESTS,
     stack::TESTS,

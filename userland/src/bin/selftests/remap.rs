@@ -1,8 +1,7 @@
-//! mremap(2): its flags, its errors with nothing changed, several mappings at once, limits, and large moves.
+//! mremap(2): its flags, several mappings at once, and large moves. Its errors and limits are in `remap_errors`.
 use crate::areas::{areas, put, room, since};
-use userland::ktap::{Outcome, Stop, in_child, skip};
-use userland::sys::mem::{ANON, PAGE, RW, load, mlock, mmap, mremap, munmap, store};
-use userland::sys::proc::{self, Status};
+use userland::ktap::{Outcome, Stop, skip};
+use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mremap, munmap, store};
 use userland::sys::{Errno, fault};
 use userland::{check, check_eq, check_err};
 
@@ -15,26 +14,26 @@ userland::tests![
     remap_shared_keeps_both,
     remap_duplicates_what_is_shared,
     remap_several_at_once,
-    remap_several_are_not_resized,
-    remap_errors_change_nothing,
-    remap_limit_of_address_space,
-    remap_limit_of_locked,
+    remap_several_keep_what_gaps_meet,
+    remap_several_are_kept,
+    remap_of_no_other_size,
+    remap_kept_goes_where_it_likes,
     remap_in_every_step,
     remap_a_gigabyte,
 ];
 
-const MAY: i32 = libc::MREMAP_MAYMOVE;
-const FIXED: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-const KEEP: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
-const READ: i32 = libc::PROT_READ;
+pub const MAY: i32 = libc::MREMAP_MAYMOVE;
+pub const FIXED: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+pub const KEEP: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
+pub const READ: i32 = libc::PROT_READ;
 
 /// Writes `first`, `first + 1` .. into so many pages.
-fn number(at: usize, pages: usize, first: u64) {
+pub fn number(at: usize, pages: usize, first: u64) {
     (0..pages).for_each(|n| store(at + n * PAGE, first + n as u64));
 }
 
 /// Whether so many pages hold what [`number`] wrote.
-fn numbered(at: usize, pages: usize, first: u64) -> bool {
+pub fn numbered(at: usize, pages: usize, first: u64) -> bool {
     (0..pages).all(|n| load(at + n * PAGE) == first + n as u64)
 }
 
@@ -171,12 +170,8 @@ fn remap_duplicates_what_is_shared() -> Outcome {
     let new = mremap(at, 0, 4 * PAGE, MAY, 0)?;
     check_eq!(load(new + PAGE), 77);
     munmap(new, 4 * PAGE)?;
-    // Without leave to move, and of private memory, there is no second one. The man page says EINVAL, Linux 6.18 ENOMEM.
-    let stays = mremap(at, 0, PAGE, 0, 0);
-    check!(
-        [libc::EINVAL, libc::ENOMEM].contains(&stays.map_or_else(|e| e.0, |_| 0)),
-        "{stays:?}"
-    );
+    // Without leave to move, and of private memory, there is no second one. For the first the man page says EINVAL, Linux ENOMEM.
+    check_err!(mremap(at, 0, PAGE, 0, 0), ENOMEM);
     put(at, 4, 5, RW)?;
     check_err!(mremap(at + 4 * PAGE, 0, PAGE, MAY, 0), EINVAL);
     Ok(())
@@ -205,121 +200,80 @@ fn remap_several_at_once() -> Outcome {
     Ok(())
 }
 
-fn remap_several_are_not_resized() -> Outcome {
+/// What is mapped in the target where the old range has a gap stays.
+fn remap_several_keep_what_gaps_meet() -> Outcome {
+    since(6, 17)?;
     let at = room(32)?;
     put(at, 0, 2, RW)?;
-    put(at, 2, 4, READ)?;
-    let before = areas(at, 32)?;
+    put(at, 4, 5, RW)?;
+    put(at, 16, 22, READ)?;
+    number(at, 2, 1);
     let to = at + 16 * PAGE;
-    check_err!(mremap(at, 4 * PAGE, 5 * PAGE, FIXED, to), EFAULT);
-    check_err!(mremap(at, 4 * PAGE, 5 * PAGE, MAY, 0), EFAULT);
-    check_eq!(areas(at, 32)?, before);
+    check_eq!(mremap(at, 6 * PAGE, 6 * PAGE, FIXED, to)?, to);
+    check_eq!(
+        areas(at, 32)?,
+        "16-18 rw-p, 18-20 r--p, 20-21 rw-p, 21-22 r--p"
+    );
+    check!(numbered(to, 2, 1));
     Ok(())
 }
 
-fn remap_errors_change_nothing() -> Outcome {
+/// All of the first mapping and a part of the last go and stay.
+fn remap_several_are_kept() -> Outcome {
+    since(6, 17)?;
     let at = room(32)?;
-    put(at, 0, 4, RW)?;
-    put(at, 6, 8, RW)?;
-    number(at, 4, 1);
-    let (to, before) = (at + 16 * PAGE, areas(at, 32)?);
-    let (one, two) = (PAGE, 2 * PAGE);
-    let last = usize::MAX / 2 + 1 - 16 * PAGE;
-    let inval = [
-        (at + 1, one, two, MAY, 0),
-        (at, one, 0, MAY, 0),
-        (at, one, one, 8, 0),
-        (at, one, one, MAY | 0x1000, 0),
-        (at, one, one, libc::MREMAP_FIXED, to),
-        (at, one, one, libc::MREMAP_DONTUNMAP, 0),
-        (at, one, two, KEEP, 0),
-        (at, two, one, KEEP | FIXED, to),
-        (at, one, one, FIXED, to + 8),
-        (at, one, one, FIXED, last),
-        (at, two, two, FIXED, at + PAGE),
-        (at + PAGE, two, two, FIXED, at),
-        (at, 0, one, MAY, 0),
-    ];
-    for (old, old_len, new_len, flags, new) in inval {
-        let got = mremap(old, old_len, new_len, flags, new);
-        check!(
-            got == Err(Errno(libc::EINVAL)),
-            "{old_len:#x} {new_len:#x} {flags:#x} {new:#x}: {got:?}"
-        );
-    }
-    let fault = [
-        (at + 4 * PAGE, one, one, MAY, 0),
-        (at + 4 * PAGE, one, two, FIXED, to),
-        (at + 2 * PAGE, 3 * PAGE, 4 * PAGE, MAY, 0),
-    ];
-    for (old, old_len, new_len, flags, new) in fault {
-        let got = mremap(old, old_len, new_len, flags, new);
-        check!(
-            got == Err(Errno(libc::EFAULT)),
-            "{old_len:#x} {new_len:#x} {flags:#x}: {got:?}"
-        );
-    }
-    check_err!(mremap(at, 4 * PAGE, 7 * PAGE, 0, 0), ENOMEM);
-    check_err!(mremap(at, 2 * PAGE, 3 * PAGE, 0, 0), ENOMEM);
-    check_eq!(areas(at, 32)?, before);
-    check!(numbered(at, 4, 1));
+    put(at, 0, 2, RW)?;
+    put(at, 2, 3, READ)?;
+    put(at, 4, 8, RW)?;
+    number(at, 2, 1);
+    number(at + 4 * PAGE, 4, 5);
+    let to = at + 16 * PAGE;
+    check_eq!(mremap(at, 6 * PAGE, 6 * PAGE, KEEP | FIXED, to)?, to);
+    check_eq!(
+        areas(at, 32)?,
+        "0-2 rw-p, 2-3 r--p, 4-8 rw-p, 16-18 rw-p, 18-19 r--p, 20-22 rw-p"
+    );
+    check!(numbered(to, 2, 1) && numbered(to + 4 * PAGE, 2, 5));
+    check_eq!(
+        [0, 1, 4, 5, 6, 7].map(|n| load(at + n * PAGE)),
+        [0, 0, 0, 0, 7, 8]
+    );
     Ok(())
 }
 
-fn remap_limit_of_address_space() -> Outcome {
-    let at = room(600)?;
-    put(at, 0, 100, RW)?;
-    number(at, 100, 1);
-    let hard = proc::getrlimit(libc::RLIMIT_AS)?.1;
-    let to = at + 300 * PAGE;
-    let status = in_child(|| {
-        let statm = std::fs::read_to_string("/proc/self/statm")?;
-        let pages: u64 = statm
-            .split(' ')
-            .next()
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0);
-        proc::setrlimit(libc::RLIMIT_AS, (pages + 50) * PAGE as u64, hard)?;
-        let results = [
-            mremap(at, 100 * PAGE, 200 * PAGE, 0, 0),
-            mremap(at, 100 * PAGE, 200 * PAGE, MAY, 0),
-            mremap(at, 100 * PAGE, 200 * PAGE, FIXED, to),
-            mremap(at, 100 * PAGE, 100 * PAGE, KEEP | FIXED, to),
-        ];
-        let refused = results.iter().all(|r| *r == Err(Errno(libc::ENOMEM)));
-        let kept = numbered(at, 100, 1);
-        // What moves needs no more, and a little more is allowed.
-        let moved = mremap(at, 100 * PAGE, 100 * PAGE, FIXED, to) == Ok(to);
-        let grown = mremap(to, 100 * PAGE, 120 * PAGE, 0, 0) == Ok(to);
-        Ok((refused && kept && moved && grown && numbered(to, 100, 1)) as i32)
-    })?;
-    check_eq!(status, Status::Exited(1));
+/// Without a new size or place nothing is done, whatever follows the first mapping.
+fn remap_of_no_other_size() -> Outcome {
+    let at = room(16)?;
+    put(at, 0, 2, RW)?;
+    put(at, 3, 5, READ)?;
+    let before = areas(at, 16)?;
+    for flags in [0, MAY] {
+        check_eq!(mremap(at, 9 * PAGE, 9 * PAGE, flags, 0)?, at);
+        check_eq!(mremap(at + PAGE, PAGE - 5, 1, flags, 0)?, at + PAGE);
+    }
+    check_eq!(areas(at, 16)?, before);
     Ok(())
 }
 
-fn remap_limit_of_locked() -> Outcome {
+/// MREMAP_DONTUNMAP without MREMAP_FIXED takes the new address as a wish.
+fn remap_kept_goes_where_it_likes() -> Outcome {
     let at = room(32)?;
-    put(at, 0, 4, RW)?;
-    number(at, 4, 1);
-    let status = in_child(|| {
-        proc::setrlimit(libc::RLIMIT_MEMLOCK, 4 * PAGE as u64, 4 * PAGE as u64)?;
-        if proc::geteuid() == 0 && proc::setuid(65534).is_err() {
-            return Ok(2);
-        }
-        if mlock(at, 4 * PAGE).is_err() {
-            return Ok(2);
-        }
-        let again = Err(Errno(libc::EAGAIN));
-        let refused = mremap(at, 4 * PAGE, 6 * PAGE, 0, 0) == again
-            && mremap(at, 4 * PAGE, 6 * PAGE, FIXED, at + 16 * PAGE) == again;
-        let moved = mremap(at, 4 * PAGE, 4 * PAGE, FIXED, at + 16 * PAGE) == Ok(at + 16 * PAGE);
-        Ok((refused && moved && numbered(at + 16 * PAGE, 4, 1)) as i32)
-    })?;
-    if status == Status::Exited(2) {
-        return skip("no limit of locked memory can be tried here");
-    }
-    check_eq!(status, Status::Exited(1));
-    Ok(())
+    put(at, 0, 2, RW)?;
+    put(at, 20, 21, RW)?;
+    number(at, 2, 1);
+    let to = at + 10 * PAGE;
+    check_eq!(kept(mremap(at, 2 * PAGE, 2 * PAGE, KEEP, to))?, to);
+    check!(numbered(to, 2, 1));
+    // What is mapped there is not replaced.
+    let elsewhere = mremap(to, 2 * PAGE, 2 * PAGE, KEEP, at + 19 * PAGE)?;
+    check!(numbered(elsewhere, 2, 1));
+    check_eq!(areas(at, 32)?, "0-2 rw-p, 10-12 rw-p, 20-21 rw-p");
+    check_err!(mremap(at, 2 * PAGE, 2 * PAGE, KEEP, at + PAGE), EINVAL);
+    check_err!(
+        mremap(at, 2 * PAGE, 2 * PAGE, KEEP, at + 5 * PAGE + 8),
+        EINVAL
+    );
+    Ok(munmap(elsewhere, 2 * PAGE)?)
 }
 
 /// 5 MiB to where it is aligned alike to a page, to 64 KiB, to 2 MiB and back, each time with a head and a tail.

@@ -82,6 +82,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// An old length of 0 makes a second mapping of what is shared.
+    #[cold]
     fn check_duplicate(&self, request: &Request, slot: Slot) -> Result<(), Error> {
         if !self.vmas.get(slot).shared() {
             return Err(Error::Inval);
@@ -92,6 +93,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Grows or moves what is, as far as it is kept, of the one mapping in `slot`.
+    #[inline]
     fn remap_one(
         &mut self,
         mm: &Mm<M>,

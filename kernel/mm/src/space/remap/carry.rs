@@ -41,6 +41,7 @@ impl<M: Machine> Inner<M> {
 
     /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between them the target stays as it is.
     /// An error half-way leaves the rest where it was.
+    #[inline(never)]
     pub(super) fn move_all(
         &mut self,
         mm: &Mm<M>,
@@ -86,6 +87,7 @@ impl<M: Machine> Inner<M> {
 
     /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables only, and then nothing has
     /// changed.
+    #[inline]
     pub(super) fn move_vma(&mut self, mm: &Mm<M>, id: &SpaceId, one: Move) -> Result<(), Error> {
         let Move { old, new, keep } = one;
         if !old.is_empty() {

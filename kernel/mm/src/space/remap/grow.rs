@@ -30,6 +30,7 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack above keeps no gap.
+    #[inline(never)]
     pub(super) fn grow_in_place(
         &mut self,
         mm: &Mm<M>,

@@ -42,6 +42,7 @@ pub(super) struct Move {
 }
 
 impl Request {
+    #[inline]
     pub fn new<M: Machine>(
         start: VirtAddr,
         old_len: u64,
@@ -96,6 +97,7 @@ impl Request {
 }
 
 /// Whether the target is user memory and does not overlap with the old range.
+#[inline]
 fn check_target<M: Machine>(old: (VirtAddr, u64), new: (VirtAddr, u64)) -> Result<(), Error> {
     let fits = new.0.is_aligned(PAGE_SIZE) && user_pages::<M>(new.0, new.1).is_some();
     let overlap =

@@ -359,15 +359,8 @@ fn out_of_memory<F: PteFormat>(w: &World<F>) {
         &|s| s.protect(AT, LEN, Prot::READ),
         &|s| s.advise(page(10), PAGE_SIZE, Advice::DontNeed),
         &|s| {
-            s.remap(
-                page(10),
-                PAGE_SIZE,
-                PAGE_SIZE,
-                true,
-                false,
-                Some(page(20 * PAGES)),
-            )
-            .map(drop)
+            s.remap(page(10), PAGE_SIZE, PAGE_SIZE, FIXED, page(20 * PAGES))
+                .map(drop)
         },
         &|s| s.clear_soft_dirty().map_err(Error::from),
     ];

@@ -4,6 +4,7 @@ mod cost;
 mod files;
 mod frames;
 mod machine;
+mod pins;
 
 use crate::machine::mm;
 use crate::{arch, klog::Console};

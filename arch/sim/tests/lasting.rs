@@ -3,7 +3,7 @@
 mod common;
 
 use arch_sim::{Options, Process, Sim, World};
-use common::{AT, RW, Space, map, page, sizes};
+use common::{AT, FIXED, RW, Space, map, page, sizes};
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::{Pin, Resolution};
@@ -87,8 +87,7 @@ fn one_page_for_both<F: PteFormat>(w: &World<F>) {
         protect_and_back(&s);
         same(w, &s, 3, &pins[1], 3);
         let to = page(1024);
-        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, true, false, Some(to))
-            .unwrap();
+        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, FIXED, to).unwrap();
         same(w, &s, 1024, &pins[0], 5);
         assert_eq!(w.mm.event("pages_copied"), copied);
         w.check(&[&s], &[]);

@@ -3,7 +3,7 @@
 mod common;
 
 use arch_sim::{Options, World};
-use common::{RW, Space, map, sizes};
+use common::{FIXED, RW, Space, map, sizes};
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::thp::{ORDERS, Stat};
@@ -56,7 +56,7 @@ fn filled<F: PteFormat>(w: &World<F>, order: u8) -> arch_sim::Process<F> {
 /// Moves `pages` pages.
 fn remap<F: PteFormat>(s: &Space<F>, from: VirtAddr, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(s.remap(from, len, len, true, false, Some(to)), Ok(to));
+    assert_eq!(s.remap(from, len, len, FIXED, to), Ok(to));
 }
 
 fn failed<F: PteFormat>(w: &World<F>) -> u64 {

@@ -235,7 +235,7 @@ fn disk(machine: &Machine) -> Result<Option<Temporary>> {
 
 /// The device tree of a board for which QEMU brings none.
 fn tree(machine: &Machine) -> Result<Option<Temporary>> {
-    let Some(board) = machine.board() else {
+    let Some(board) = machine.board().filter(|_| machine.device_tree) else {
         return Ok(None);
     };
     let file = Temporary::name("dtb");

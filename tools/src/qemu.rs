@@ -65,6 +65,10 @@ pub struct Machine {
     pub initramfs: Option<PathBuf>,
     /// The kernel's command line.
     pub command_line: String,
+    /// Has a serial port.
+    pub serial: bool,
+    /// A board gets its device tree, as its firmware would see to.
+    pub device_tree: bool,
     /// Virtual time counts instructions.
     pub icount: bool,
     /// Wait for gdb on this port of the loopback.
@@ -84,6 +88,8 @@ impl Machine {
             image,
             initramfs: None,
             command_line: String::new(),
+            serial: true,
+            device_tree: true,
             icount: false,
             gdb: None,
             extra: Vec::new(),
@@ -119,7 +125,12 @@ impl Machine {
             ]),
             Console::Pipes => add(&["-chardev", "stdio,id=console,signal=off"]),
         }
-        add(&["-serial", "chardev:console"]);
+        let console = if self.serial {
+            "chardev:console"
+        } else {
+            "none"
+        };
+        add(&["-serial", console]);
         match self.arch {
             // The exit device carries seven bits, so the whole status goes through the debug console first.
             Arch::X86_64 => add(&[

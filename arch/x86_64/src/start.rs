@@ -193,7 +193,7 @@ _start:
     lgdt early_gdt_pointer - {base}
     ljmp $0x08, $(5f - {base})
 
-    // Says what is missing, then waits for ever.
+    // Says what is missing, then ends with status 101 as `cpu::exit` does, or waits for ever.
 7:  movl $(no_cx16_text - {base}), %esi
     jmp 11f
 8:  movl $(no_cpu_text - {base}), %esi
@@ -203,8 +203,11 @@ _start:
     jz 10f
     outb %al, %dx
     jmp 9b
-10: hlt
-    jmp 10b
+10: movb $101, %al
+    outb %al, $0xe9
+    outb %al, $0xf4
+12: hlt
+    jmp 12b
 
     .code64
 5:  movabsq $6f, %rax

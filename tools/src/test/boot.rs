@@ -268,6 +268,24 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
         ..Case::new(name, Some(sound.to_vec()), &[], 3)
     };
     let mut cases = vec![with("memory_4g", "4G"), with("memory_64m", "64M")];
+    if arch == Arch::X86_64 {
+        let lacks = |name, qemu, says: &[&'static str]| Case {
+            qemu,
+            ..Case::new(name, Some(sound.to_vec()), says, NOTHING_TO_RUN)
+        };
+        cases.extend([
+            lacks(
+                "cpu_without_nx",
+                &["-cpu", "qemu64,-nx"],
+                &["this CPU has no long mode or no NX"],
+            ),
+            lacks(
+                "cpu_without_cx16",
+                &["-cpu", "qemu64,-cx16"],
+                &["this CPU has no cmpxchg16b"],
+            ),
+        ]);
+    }
     cases.extend(match arch {
         Arch::X86_64 => [
             on(

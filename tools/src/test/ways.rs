@@ -178,6 +178,14 @@ fn cases(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
             101,
         )
     });
+    job.case(name("no_serial_port"), || {
+        let mut machine = machine.clone();
+        machine.serial = false;
+        ends(&machine, Some(&sound), &[], 3)
+    });
+    if machine.board().is_some() {
+        job.case(name("no_device_tree"), || built_in(machine));
+    }
     if way.arch == Arch::X86_64 {
         job.case(name("keyboard"), || keyboard(machine));
     }
@@ -236,6 +244,19 @@ fn shell(machine: &Machine) -> Result<Outcome> {
     session.expect(programs::PROMPT)?;
     let said = session.command("cat /proc/cmdline")?;
     ensure!(said.contains("quiet -- sh"), "the shell says {said:?}");
+    session.send("exit 9\n")?;
+    let end = session.end()?;
+    ensure!(end == End::Status(9), "the machine ended with {end:?}");
+    Ok(Outcome::Passed)
+}
+
+/// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the built-in ones.
+fn built_in(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.device_tree = false;
+    let mut session = Session::start(&machine)?;
+    session.expect("(no device tree)")?;
+    session.expect(programs::PROMPT)?;
     session.send("exit 9\n")?;
     let end = session.end()?;
     ensure!(end == End::Status(9), "the machine ended with {end:?}");

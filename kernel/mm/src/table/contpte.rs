@@ -38,8 +38,12 @@
 //!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
 
 mod carry;
+mod range;
+mod validate;
 
 pub(super) use carry::{fold_carried, unfold_carried};
+pub(super) use range::{fold_ends, fold_range, unfold_ends, unfold_range};
+pub(crate) use validate::validate;
 
 use super::entry;
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -187,78 +191,6 @@ pub(super) fn unfold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &
     }
 }
 
-/// Unfolds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: before a range verb
-/// changes what is in `part`. Blocks that it covers whole stay folded.
-#[inline]
-pub(super) fn unfold_ends<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    if !part.start.is_aligned(bytes::<M>()) {
-        unfold(mm, table, part.start, gather);
-    }
-    if !part.end.is_aligned(bytes::<M>()) {
-        unfold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
-    }
-}
-
-/// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly and that are complete now:
-/// after entries came there.
-#[inline]
-pub(super) fn fold_ends<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    if !part.start.is_aligned(bytes::<M>()) {
-        fold(mm, table, part.start, gather);
-    }
-    if !part.end.is_aligned(bytes::<M>()) {
-        fold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
-    }
-}
-
-/// Folds every block that `part` (not empty, within one PTE table) touches and that is complete now.
-#[inline]
-pub(super) fn fold_range<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    for va in blocks::<M>(part) {
-        fold(mm, table, va, gather);
-    }
-}
-
-/// Unfolds every block that `part` (not empty, within one PTE table) touches.
-#[inline]
-pub(super) fn unfold_range<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    for va in blocks::<M>(part) {
-        unfold(mm, table, va, gather);
-    }
-}
-
 /// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay folded. `area` is where the bits are
 /// right: a folded block may reach out of it, into one whose entries only happened to say the same, and WRITE is not for that.
 /// Returns the entries and how many writes it took.
@@ -358,41 +290,5 @@ fn forgotten() -> Attrs {
         Attrs::DIRTY
     } else {
         Attrs::empty()
-    }
-}
-
-/// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio. Panics with what is wrong.
-pub(crate) fn validate<M: Machine>(mm: &Mm<M>, table: Pfn) {
-    let Some(order) = M::Pte::CONTIG_ORDER else {
-        return;
-    };
-    for start in (0..crate::arch::TABLE_ENTRIES).step_by(span::<M>()) {
-        let leaf = |i: usize| entry::read_leaf(mm, table, i);
-        let Some(one) = block::<M>(start)
-            .find(|i| leaf(*i).is_some_and(|(_, attrs, _)| attrs.contains(Attrs::CONTIG)))
-        else {
-            continue;
-        };
-        let (pfn, attrs, _) = leaf(one).expect("it was found");
-        let first = Pfn(pfn.0.wrapping_sub((one - start) as u64));
-        assert!(
-            first.0 & (order.pages() - 1) == 0,
-            "misaligned block: entry {one} of {table:?} is folded and maps {pfn:?}"
-        );
-        for i in block::<M>(start) {
-            let Some((page, other, _)) = leaf(i) else {
-                panic!("non-uniform block: entry {one} of {table:?} is folded, {i} is absent");
-            };
-            assert!(
-                page == first + (i - start) as u64 && other - USED == attrs - USED,
-                "non-uniform block: entry {one} of {table:?} maps {pfn:?} {attrs:?}, entry {i} {page:?} {other:?}"
-            );
-        }
-        let head = mm.frames().head(first);
-        assert!(
-            mm.frames().get(head).order() >= order,
-            "folded block of several folios: entry {one} of {table:?} maps {first:?} in {head:?} of order {}",
-            mm.frames().get(head).order().0
-        );
     }
 }

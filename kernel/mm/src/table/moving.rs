@@ -14,12 +14,13 @@
 //! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
 //! whole it stays shared, as nothing in it depends on where it hangs.
 
+mod carry;
 mod piece;
 
 use super::walk::table_at;
-use super::{Cursor, PageTable, Zap, contpte, entry, share, split_leaf, unshare, zap_range};
+use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, unshare, zap_range};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
@@ -60,9 +61,6 @@ pub fn move_range<M: Machine>(
     }
     Ok(())
 }
-
-/// Entries on their way, where they are looked at by blocks; cleared once for a move, and only where it is needed.
-type Room = [u64; TABLE_ENTRIES];
 
 /// One move.
 struct Plan {
@@ -225,108 +223,4 @@ impl Plan {
         let last = VirtAddr(self.target(self.from.end).0 - 1);
         (self.to.align_down(level.bytes())..=last.align_down(level.bytes())).contains(&start)
     }
-
-    /// Moves what is in `part` of a table. It was frozen where it stands if it is `frozen`, else with what points to the table.
-    /// Returns whether a table that was not hidden was left empty for the time being: something may come there later.
-    fn carry<M: Machine>(
-        &self,
-        mm: &Mm<M>,
-        space: &mut PageTable,
-        (table, level): (Pfn, Level),
-        (part, frozen): (VirtRange, bool),
-        room: &mut Option<Room>,
-        gather: &mut Gather<'_, M>,
-    ) -> bool {
-        if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
-            let room = room.get_or_insert([0; TABLE_ENTRIES]);
-            self.carry_blocks(mm, space, table, (part, frozen), room, gather);
-            return false;
-        }
-        let (mut left, mut left_empty) = (part, false);
-        while !left.is_empty() {
-            let piece = self.piece(level, left);
-            left.start = piece.end;
-            let index = level.index(piece.at);
-            if piece.n > 0 {
-                let to = self.target(piece.at);
-                let Some(target) = self.target_table(mm, space, (table, level), piece.at) else {
-                    debug_assert!(entry::all_absent(mm, table, index, piece.n));
-                    continue;
-                };
-                let to = (target, level.index(to));
-                let moved = entry::move_run(mm, (table, index), to, piece.n, frozen);
-                count(mm, table, target, moved);
-            } else if let (Entry::Table(child), Some(lower)) =
-                (entry::read_frozen(mm, table, index, level), level.lower())
-            {
-                let range = piece.range();
-                let inside = range.len() < level.bytes();
-                left_empty |= self.carry(mm, space, (child, lower), (range, inside), room, gather);
-                if mm.frames().get(child).live() != 0 {
-                    continue;
-                }
-                // What was not hidden waits: something may come there later.
-                if frozen && !entry::is_frozen(mm, table, index) {
-                    left_empty = true;
-                    continue;
-                }
-                entry::clear(mm, table, index);
-                add_live(mm, table, u32::MAX);
-                space.pages -= 1;
-                gather.dead_table(child);
-            }
-        }
-        left_empty
-    }
-
-    /// The same for a table of PTEs, where they may be in blocks: these are what they must be at the new place.
-    fn carry_blocks<M: Machine>(
-        &self,
-        mm: &Mm<M>,
-        space: &PageTable,
-        table: Pfn,
-        (part, frozen): (VirtRange, bool),
-        room: &mut Room,
-        gather: &mut Gather<'_, M>,
-    ) {
-        let mut taken = &mut room[..part.pages() as usize];
-        entry::take_run(mm, (table, Level::Pte.index(part.start)), taken, frozen);
-        contpte::unfold_carried::<M>(taken, part.start, self.target(part.start));
-        let mut left = part;
-        while !left.is_empty() {
-            let piece = self.piece(Level::Pte, left);
-            left.start = piece.end;
-            let (these, rest) = taken.split_at_mut(piece.n);
-            taken = rest;
-            let to = self.target(piece.at);
-            let Some(target) = table_at(mm, space, to, Level::Pte) else {
-                debug_assert!(these.iter().all(|raw| *raw == 0));
-                continue;
-            };
-            contpte::fold_carried(mm, these, to);
-            entry::put_run(mm, (target, Level::Pte.index(to)), these);
-            let moved = if piece.n == TABLE_ENTRIES {
-                mm.frames().get(table).live()
-            } else {
-                these.iter().map(|raw| u32::from(*raw != 0)).sum()
-            };
-            count(mm, table, target, moved);
-            let end = self.target(piece.end);
-            contpte::fold_ends(mm, target, VirtRange { start: to, end }, gather);
-        }
-    }
-}
-
-/// Counts entries that went from one table to another.
-fn count<M: Machine>(mm: &Mm<M>, from: Pfn, to: Pfn, moved: u32) {
-    add_live(mm, from, moved.wrapping_neg());
-    add_live(mm, to, moved);
-    share::inherit_zeros(mm, from, to);
-    mm.count(Event::Moved, u64::from(moved));
-    mm.count(Event::EntryWrites, u64::from(moved));
-}
-
-fn add_live<M: Machine>(mm: &Mm<M>, table: Pfn, n: u32) {
-    let meta = mm.frames().get(table);
-    meta.set_live(meta.live().wrapping_add(n));
 }

@@ -367,6 +367,12 @@ impl Tlb for Hardware {
         };
         true
     }
+    #[inline]
+    fn flush_page(&self, asid: Asid, va: VirtAddr) {
+        before_flush();
+        tlbi!("tlbi vale1is", tlbi::operand(asid, va.0 >> PAGE_SHIFT));
+        regs::dsb_ish();
+    }
     fn flush_asid(&self, asid: Asid) {
         before_flush();
         tlbi!("tlbi aside1is", u64::from(asid.0) << 48);

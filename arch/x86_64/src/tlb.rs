@@ -234,6 +234,10 @@ impl Tlb for Hardware {
         // once on another CPU (4.10.4.3 "Optional Invalidation": R/W from 0 to 1).
         false
     }
+    #[inline]
+    fn flush_page(&self, _asid: Asid, va: VirtAddr) {
+        invlpg(x86_64::VirtAddr::new_truncate(va.0));
+    }
     fn flush_asid(&self, _asid: Asid) {
         reload_cr3();
     }

@@ -354,6 +354,12 @@ pub trait Tlb: Send + Sync + 'static {
     /// are as they were. Makes sure that this CPU does not fault again. Others may, once, from what they hold: that is no harm,
     /// so no other is disturbed. Returns whether an invalidation was needed.
     fn widened(&self, asid: Asid, va: VirtAddr) -> bool;
+    /// [`Self::flush_range`] for the one page at `va`, which a PTE mapped.
+    #[inline]
+    fn flush_page(&self, asid: Asid, va: VirtAddr) {
+        let range = VirtRange::new(va, va + PAGE_SIZE);
+        self.flush_range(asid, range, Level::Pte, false);
+    }
     /// Drops everything of `asid`.
     fn flush_asid(&self, asid: Asid);
     /// Drops kernel (global) entries of `range`.

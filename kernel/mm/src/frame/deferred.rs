@@ -62,12 +62,16 @@ impl Deferred {
 impl<M: Machine> Mm<M> {
     /// Notes that entries of a large private folio went and others are left: once there are fewer references than pages, some
     /// page is surely not mapped, and the folio is queued. Whoever holds a reference keeps the folio from going meanwhile.
+    #[inline]
     pub(crate) fn defer_split(&self, head: Pfn) {
-        let meta = self.frames.get(head);
         // Page by page, most of its unmaps find it there.
-        if meta.deferred() {
-            return;
+        if !self.frames.get(head).deferred() {
+            self.defer_split_now(head);
         }
+    }
+    #[inline(never)]
+    fn defer_split_now(&self, head: Pfn) {
+        let meta = self.frames.get(head);
         let order = meta.order();
         let partly = self.references(head) < order.pages();
         if meta.kind() == Kind::Anon && partly && self.deferred.push(&self.frames, head) {

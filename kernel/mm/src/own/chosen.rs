@@ -101,5 +101,5 @@ macro_rules! which_other {
     };
 }
 
-account!(Chosen<'_>, unified_or_other, #[inline]);
+account!(Chosen<'_>, unified_or_other, #[inline(always)]);
 account!(Other<'_>, which_other, #[inline(never)]);

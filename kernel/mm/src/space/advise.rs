@@ -6,7 +6,7 @@ use crate::fault::{Access, Resolution};
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Advice, Error, Inner};
-use crate::table::{Zap, clear_accessed, zap_part};
+use crate::table::{Zap, clear_accessed, zap_page, zap_part};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::{Backing, Slot, Vma, VmaFlags};
@@ -182,8 +182,24 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Drops the pages of `part` of the VMA in `slot`; the tables stay, they will be used again.
-    #[inline]
+    #[inline(always)]
     fn drop_pages(
+        &mut self,
+        mm: &Mm<M>,
+        id: &SpaceId,
+        slot: Slot,
+        part: VirtRange,
+    ) -> Result<(), OutOfMemory> {
+        if part.len() == PAGE_SIZE
+            && let Some(pages) = zap_page(mm, &mut self.table, part.start, id)
+        {
+            self.rss.anon -= pages;
+            return Ok(());
+        }
+        self.drop_range(mm, id, slot, part)
+    }
+    #[inline(never)]
+    fn drop_range(
         &mut self,
         mm: &Mm<M>,
         id: &SpaceId,

@@ -47,7 +47,7 @@ pub(crate) use validate::validate;
 
 use super::entry;
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -92,6 +92,15 @@ fn blocks<M: Machine>(part: VirtRange) -> impl Iterator<Item = VirtAddr> {
 #[inline]
 pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
     M::Pte::CONTIG_ORDER.is_some() && attrs.contains(Attrs::CONTIG)
+}
+
+/// Whether the entry with these bits, a leaf's, is one of a folded block.
+#[inline]
+pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
+    match M::Pte::decode(raw, Level::Pte) {
+        Entry::Leaf { attrs, .. } => folded::<M>(attrs),
+        _ => false,
+    }
 }
 
 /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.

@@ -19,6 +19,7 @@ mod split;
 mod track;
 mod walk;
 mod zap;
+mod zap_page;
 
 pub use collapse::{census, collapse, unfold_range};
 pub(crate) use contpte::validate as validate_contpte;
@@ -34,6 +35,7 @@ pub use track::track_range;
 pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
 pub(crate) use walk::{Table, for_each_table};
 pub use zap::{Zap, zap_part, zap_range};
+pub use zap_page::zap_page;
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};

@@ -225,6 +225,33 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 }
 
+/// A gather of one: the PTE of a page of this private folio was removed at `va`. Flushes, then drops its reference.
+#[inline(always)]
+pub(crate) fn removed_alone<M: Machine>(
+    mm: &Mm<M>,
+    id: &SpaceId,
+    va: VirtAddr,
+    (folio, order): (Pfn, Order),
+) {
+    if mutant::on(Mutant::FlushWideStride) {
+        let range = VirtRange::new(va, va + PAGE_SIZE);
+        mm.machine()
+            .tlb()
+            .flush_range(id.asid, range, Level::Pmd, false);
+    } else if !mutant::on(Mutant::NoFlush) {
+        mm.machine().tlb().flush_page(id.asid, va);
+    }
+    mm.count(Event::FlushRange, 1);
+    let (book, mut meter) = (mm.frames().book(folio, order), Meter::default());
+    let last = mm.account().sub(&book, &id.owner, 1, &mut meter);
+    mm.metered(meter);
+    if last {
+        mm.free_one(folio);
+    } else if order != Order(0) {
+        mm.defer_split(folio);
+    }
+}
+
 /// Drops references to a folio or a table; whether it is to be freed now.
 #[inline(always)]
 fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u32), meter: &mut Meter) -> bool {

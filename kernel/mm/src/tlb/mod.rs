@@ -2,4 +2,5 @@
 
 pub mod gather;
 
+pub(crate) use gather::removed_alone;
 pub use gather::{Gather, Removed};

@@ -1,0 +1,46 @@
+//! Zapping one page, with nothing that ranges need: allocators give memory back by single pages (MADV_DONTNEED), call by call.
+
+use super::{PageTable, contpte, entry, walk};
+use crate::addr::{Pfn, VirtAddr};
+use crate::arch::{Level, Machine, PhysMem, PteFormat};
+use crate::frame::{Kind, Mm, SpaceId};
+use crate::stat::Event;
+use crate::tlb::{self, Gather};
+
+/// Takes out the private page at `va`, if there is one: flushed and given up at once; the tables stay. Answers how many pages
+/// went, 0 or 1. `None`: what is there is something else ([`super::zap_part`] is for everything), and nothing was done.
+#[inline(always)]
+pub fn zap_page<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    va: VirtAddr,
+    id: &SpaceId,
+) -> Option<u64> {
+    let (table, index) = (walk::pte_table(mm, space, va)?, Level::Pte.index(va));
+    let raw = mm.machine().mem().load(table, index);
+    if raw == 0 {
+        return Some(0);
+    }
+    let (folio, kind, order) = mm.frames().folio(M::Pte::frame(raw));
+    // Whether copies were made in vain is looked up where ranges go.
+    if kind != Kind::Anon || mm.frames().get(folio).copied_around() {
+        return None;
+    }
+    if contpte::is_folded::<M>(raw) {
+        unfold(mm, table, va, id);
+    }
+    entry::clear(mm, table, index);
+    let meta = mm.frames().get(table);
+    meta.set_live(meta.live() - 1);
+    mm.count(Event::EntryWrites, 1);
+    tlb::removed_alone(mm, id, va, (folio, order));
+    Some(1)
+}
+
+/// Once for each block.
+#[inline(never)]
+fn unfold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, id: &SpaceId) {
+    let mut gather = Gather::new(mm, id);
+    contpte::unfold(mm, table, va, &mut gather);
+    gather.finish();
+}

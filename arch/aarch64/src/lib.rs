@@ -51,6 +51,8 @@ mod mini_uart;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mmio;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod pairs;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod pl011;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod regs;

@@ -3,7 +3,7 @@
 use super::boot::DIRECT_MAP;
 use super::pte::bits;
 use super::tlbi::{self, Invalidate, RANGE_PAGES};
-use super::{icache, idregs, regs};
+use super::{icache, idregs, pairs, regs};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;
@@ -100,10 +100,9 @@ impl PhysMem for Hardware {
     }
     #[inline]
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
-        let entries = slots(table)[index..index + n].iter();
         // Relaxed: nothing is done with what the entries point to.
-        let entries = entries.map(|entry| entry.load(Ordering::Relaxed));
-        agreeing(entries, raw, step, mask)
+        let load = |entry: &AtomicU64| entry.load(Ordering::Relaxed);
+        agreeing(&slots(table)[index..index + n], load, (raw, step, mask))
     }
     #[inline]
     fn copy_run(
@@ -118,14 +117,18 @@ impl PhysMem for Hardware {
         let (from, to) = (&slots(from)[index..index + n], &slots(to)[index..index + n]);
         // As in `store_run`. What is mapped already was prepared for execution then.
         fence(Ordering::Release);
-        let done = copying(
-            (from, to),
-            (
-                |entry: &AtomicU64| entry.load(Ordering::Relaxed),
-                |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
-            ),
-            (raw, new, step),
-        );
+        let mut done = pairs::copying((from, to), (raw, new, step));
+        if done < n {
+            let past = done as u64 * step;
+            done += copying(
+                (&from[done..], &to[done..]),
+                (
+                    |entry: &AtomicU64| entry.load(Ordering::Relaxed),
+                    |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
+                ),
+                (raw.wrapping_add(past), new.wrapping_add(past), step),
+            );
+        }
         written(bits::NOT_GLOBAL);
         done
     }
@@ -370,7 +373,7 @@ impl Tlb for Hardware {
     #[inline]
     fn flush_page(&self, asid: Asid, va: VirtAddr) {
         before_flush();
-        tlbi!("tlbi vale1is", tlbi::operand(asid, va.0 >> PAGE_SHIFT));
+        tlbi!("tlbi vale1is", tlbi::operand(asid, va.page().0));
         regs::dsb_ish();
     }
     fn flush_asid(&self, asid: Asid) {

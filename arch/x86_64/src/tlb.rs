@@ -97,10 +97,9 @@ impl PhysMem for Hardware {
     }
     #[inline]
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
-        let entries = entries(table)[index..index + n].iter();
         // Relaxed: nothing is done with what the entries point to.
-        let entries = entries.map(|entry| entry.load(Ordering::Relaxed));
-        agreeing(entries, raw, step, mask)
+        let load = |entry: &AtomicU64| entry.load(Ordering::Relaxed);
+        agreeing(&entries(table)[index..index + n], load, (raw, step, mask))
     }
     #[inline]
     fn copy_run(

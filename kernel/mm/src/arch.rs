@@ -175,8 +175,11 @@ pub trait PhysMem: Send + Sync + 'static {
     /// How many entries from `index` on, at most `n`, are `raw`, `raw + step`, and so on in the bits of `mask`. What they
     /// point to may only be used after a [`Self::load`].
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
-        let entries = (index..index + n).map(|index| self.load(table, index));
-        agreeing(entries, raw, step, mask)
+        let agrees = |i: &usize| {
+            let wanted = raw.wrapping_add(*i as u64 * step);
+            (self.load(table, index + i) ^ wanted) & mask == 0
+        };
+        (0..n).take_while(agrees).count()
     }
     /// Of the entries from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`, `new + step`, and so
     /// on; returns how many. Only for entries in which the walker sets no bit, and that map what they mapped.
@@ -280,16 +283,25 @@ pub trait PhysMem: Send + Sync + 'static {
     fn write(&self, to: PhysAddr, from: &[u8]);
 }
 
-/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of `mask` ([`PhysMem::agree`]).
+/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of `mask` ([`PhysMem::agree`]): by
+/// eight, as in [`all_zero`].
 #[inline]
-pub fn agreeing(entries: impl Iterator<Item = u64>, raw: u64, step: u64, mask: u64) -> usize {
-    let mut wanted = raw;
-    let agrees = |entry: &u64| {
-        let agrees = (entry ^ wanted) & mask == 0;
-        wanted = wanted.wrapping_add(step);
-        agrees
-    };
-    entries.take_while(agrees).count()
+pub fn agreeing<T>(
+    entries: &[T],
+    load: impl Fn(&T) -> u64,
+    (raw, step, mask): (u64, u64, u64),
+) -> usize {
+    let wanted = |i: usize| raw.wrapping_add(i as u64 * step);
+    let mut found = 0;
+    for eight in entries.as_chunks::<8>().0 {
+        let differs = |i: usize| load(&eight[i]) ^ wanted(found + i);
+        if (0..8).fold(0, |all, i| all | differs(i)) & mask != 0 {
+            break;
+        }
+        found += 8;
+    }
+    let agrees = |&i: &usize| (load(&entries[i]) ^ wanted(i)) & mask == 0;
+    found + (found..entries.len()).take_while(agrees).count()
 }
 
 /// Whether all of these entries are zero ([`PhysMem::is_zero`]): by eight, for counting rounds costs more than an entry.
@@ -307,38 +319,30 @@ pub fn copying<T>(
     (load, store): (impl Fn(&T) -> u64, impl Fn(&T, u64)),
     (mut raw, mut new, step): (u64, u64, u64),
 ) -> usize {
-    const AT_ONCE: usize = 4;
     let (mut done, change) = (0, raw != new);
-    let at_once = from.chunks_exact(AT_ONCE).zip(to.chunks_exact(AT_ONCE));
-    // Nearly all entries of a folio are alike: look at a few, then write them.
-    for (from, to) in at_once {
-        let differs = |i: usize| load(&from[i]) ^ raw.wrapping_add(i as u64 * step);
-        if (0..AT_ONCE).fold(0, |all, i| all | differs(i)) != 0 {
-            break;
-        }
-        for i in 0..AT_ONCE {
-            let value = new.wrapping_add(i as u64 * step);
-            if change {
-                store(&from[i], value);
-            }
-            store(&to[i], value);
-        }
-        let past = AT_ONCE as u64 * step;
-        (raw, new) = (raw.wrapping_add(past), new.wrapping_add(past));
-        done += AT_ONCE;
-    }
-    for (from, to) in from[done..].iter().zip(&to[done..]) {
+    let mut one = |from: &T, to: &T| {
         if load(from) != raw {
-            break;
+            return false;
         }
         if change {
             store(from, new);
         }
         store(to, new);
         (raw, new) = (raw.wrapping_add(step), new.wrapping_add(step));
-        done += 1;
+        true
+    };
+    // By eight: counting the rounds costs as much as an entry.
+    let ((eights, from_rest), (to_eights, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
+    for (from, to) in eights.iter().zip(to_eights) {
+        for i in 0..8 {
+            if !one(&from[i], &to[i]) {
+                return done + i;
+            }
+        }
+        done += 8;
     }
-    done
+    let rest = from_rest.iter().zip(to_rest);
+    done + rest.take_while(|(from, to)| one(from, to)).count()
 }
 
 /// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.

@@ -363,7 +363,7 @@ fn copy_one<M: Machine>(mm: &Mm<M>, (from, to): (Pfn, Pfn), index: usize, mut ra
 
 /// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both sides. Stops where an entry
 /// maps something else; returns how many there were.
-#[inline]
+#[inline(always)]
 fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Done) -> usize {
     let mem = mm.machine().mem();
     let mut page = 0;

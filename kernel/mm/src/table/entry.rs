@@ -46,11 +46,8 @@ pub fn is_absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize) -> bool {
 #[inline]
 pub fn alike<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, raw: u64, max: usize) -> usize {
     let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
-    let next = raw.wrapping_add(step);
-    1 + mm
-        .machine()
-        .mem()
-        .agree(table, index + 1, max.max(1) - 1, next, step, firm)
+    let mem = mm.machine().mem();
+    mem.agree(table, index, max, raw, step, firm)
 }
 
 /// How many PTEs from `index` on, at most `max`, are absent.

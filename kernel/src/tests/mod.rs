@@ -5,6 +5,7 @@ mod files;
 mod frames;
 mod machine;
 mod pins;
+mod rows;
 
 use crate::machine::mm;
 use crate::{arch, klog::Console};

@@ -242,9 +242,9 @@ pub(crate) fn removed_alone<M: Machine>(
         mm.machine().tlb().flush_page(id.asid, va);
     }
     mm.count(Event::FlushRange, 1);
-    let (book, mut meter) = (mm.frames().book(folio, order), Meter::default());
-    let last = mm.account().sub(&book, &id.owner, 1, &mut meter);
-    mm.metered(meter);
+    let last = mm.with_account((folio, order), |account, book, meter| {
+        account.sub(book, &id.owner, 1, meter)
+    });
     if last {
         mm.free_one(folio);
     } else if order != Order(0) {

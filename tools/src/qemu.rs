@@ -112,7 +112,7 @@ impl Machine {
         add(&["-machine", &self.machine_option()]);
         match self.board() {
             // Its CPU and memory are what they are.
-            Some(board) => add(&["-m", board.memory()]),
+            Some(board) => add(&["-m", &format!("{}M", board.mebibytes())]),
             None => add(&["-cpu", self.cpu(), "-m", &self.mem]),
         }
         match console {
@@ -338,7 +338,7 @@ mod tests {
         machine.machine = Some("raspi4b".to_owned());
         let pi = line(&machine, Console::Pipes);
         assert!(
-            pi.contains("-machine raspi4b -m 2G") && pi.contains("-dtb /t/tree"),
+            pi.contains("-machine raspi4b -m 2048M") && pi.contains("-dtb /t/tree"),
             "{pi}"
         );
         assert!(!pi.contains("-cpu"), "{pi}");

@@ -21,11 +21,11 @@ impl Board {
         }
     }
 
-    /// The only size of memory that QEMU gives it.
-    pub const fn memory(self) -> &'static str {
+    /// The only size of memory that QEMU gives it, in MiB.
+    pub const fn mebibytes(self) -> u64 {
         match self {
-            Board::Pi3 => "1G",
-            Board::Pi4 => "2G",
+            Board::Pi3 => 1024,
+            Board::Pi4 => 2048,
         }
     }
 
@@ -97,12 +97,20 @@ impl Board {
                 interrupts,
             )
         };
-        let mut devices = vec![device(
-            "watchdog@7e100000",
-            "brcm,bcm2835-pm",
-            &[0x7e10_0000, 0x114],
-            &[],
-        )];
+        let mut devices = vec![
+            device(
+                "watchdog@7e100000",
+                "brcm,bcm2835-pm",
+                &[0x7e10_0000, 0x114],
+                &[],
+            ),
+            device(
+                "mailbox@7e00b880",
+                "brcm,bcm2835-mbox",
+                &[0x7e00_b880, 0x40],
+                &[],
+            ),
+        ];
         devices.extend(match self {
             Board::Pi3 => [
                 serial(&[2, 25]),

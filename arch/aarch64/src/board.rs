@@ -42,6 +42,8 @@ pub struct Devices {
     pub psci_smc: Option<bool>,
     /// The Raspberry Pi's watchdog.
     pub watchdog: Option<PhysRange>,
+    /// The way to the Raspberry Pi's firmware; only used before [`windows`](Self::windows) are mapped for good.
+    pub mailbox: Option<PhysRange>,
 }
 
 impl Devices {
@@ -67,7 +69,8 @@ fn window(start: u64, bytes: u64) -> PhysRange {
 const CORTEX_A53: u64 = 0x41_d03;
 const CORTEX_A72: u64 = 0x41_d08;
 
-/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us.
+/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us (for a firmware
+/// that does not answer).
 pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
     let midr = regs::read!("midr_el1");
     let uart = |window, interrupt| Uart {
@@ -85,6 +88,7 @@ pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
                     window(0x3f00_b200, 0x200),
                 )),
                 watchdog: Some(window(0x3f10_0000, 0x1000)),
+                mailbox: Some(window(0x3f00_b880, 0x40)),
                 ..Devices::default()
             },
             window(0, 448 << 20),
@@ -98,6 +102,7 @@ pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
                     window(0xff84_2000, 0x2000),
                 )),
                 watchdog: Some(window(0xfe10_0000, 0x1000)),
+                mailbox: Some(window(0xfe00_b880, 0x40)),
                 ..Devices::default()
             },
             window(0, 0x3b40_0000),

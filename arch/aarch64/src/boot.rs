@@ -1,6 +1,7 @@
 //! From the first instruction (`head`) to `kernel_main`.
 
 use super::board::{self, Devices};
+use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
 use super::{cpu, early, fdt, interrupts, regs, serial, timer, trap, watchdog};
@@ -77,7 +78,8 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
             let Some((devices, ram)) = board::raspberry_pi() else {
                 give_up("no device tree that can be read (from UEFI: turn its ACPI off)")
             };
-            (devices, handed.unwrap_or_else(|| built_in(ram, image)))
+            let ram = || board_ram(devices, ram);
+            (devices, handed.unwrap_or_else(|| built_in(ram(), image)))
         }
     };
     if let Some(tree) = tree {
@@ -92,17 +94,27 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
         &mut info.reserved,
         PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
     );
+    info.framebuffer = info
+        .framebuffer
+        .or_else(|| Mailbox::new(devices.mailbox?).screen());
     start(devices, info)
+}
+
+/// RAM as the board's firmware tells it, else `least`.
+fn board_ram(devices: Devices, least: PhysRange) -> Ranges {
+    let told = devices.mailbox.map(Mailbox::new).and_then(|m| m.ram());
+    told.unwrap_or_else(|| Ranges::from_iter([least]))
 }
 
 /// Maps what the kernel begins with, and starts it.
 fn start(devices: Devices, mut info: BootInfo) -> ! {
     *DEVICES.lock() = Some(devices);
     info.devices = devices.windows();
-    info.devices.extend(
-        info.framebuffer
-            .map(|screen| memory::whole_pages_around(screen.window)),
-    );
+    if let Some(screen) = info.framebuffer {
+        let window = memory::whole_pages_around(screen.window);
+        memory::remove(&mut info.ram, window);
+        info.devices.push(window);
+    }
     for window in &info.devices {
         early::map(*window, true);
     }
@@ -143,11 +155,10 @@ fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
 }
 
 /// The facts where nobody told any.
-fn built_in(ram: PhysRange, image: PhysAddr) -> BootInfo {
-    let (mut all, mut reserved) = (Ranges::new(), Ranges::new());
-    memory::add(&mut all, ram);
+fn built_in(ram: Ranges, image: PhysAddr) -> BootInfo {
+    let mut reserved = Ranges::new();
     fdt::reserve(&mut reserved, image_with_payload(image));
-    bare(all, reserved, image)
+    bare(ram, reserved, image)
 }
 
 fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {

@@ -188,6 +188,8 @@ impl Found {
             out.psci_smc = node
                 .property("method")
                 .map(|m| m.value().starts_with(b"smc"));
+        } else if is("brcm,bcm2835-mbox") {
+            out.mailbox = window(0);
         } else if is("brcm,bcm2835-pm") || is("brcm,bcm2711-pm") || is("brcm,bcm2835-pm-wdt") {
             out.watchdog = window(0);
         }

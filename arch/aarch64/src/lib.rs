@@ -47,6 +47,8 @@ mod idregs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod interrupts;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod mailbox;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mini_uart;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mmio;

@@ -8,6 +8,7 @@ use crate::build::{self, Built};
 use crate::guest::End;
 use crate::install::{self, GOOD_QEMU};
 use crate::qemu::{Firmware, Loader, Machine};
+use crate::raspi::Board;
 use crate::report::Outcome;
 use crate::workspace::Temporary;
 use crate::{UsageError, firmware, limine, packages};
@@ -183,13 +184,13 @@ fn cases(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
         machine.serial = false;
         ends(&machine, Some(&sound), &[], 3)
     });
-    if machine.board().is_some() {
-        job.case(name("no_device_tree"), || built_in(machine));
+    if let Some(board) = machine.board() {
+        job.case(name("no_device_tree"), || built_in(machine, board));
     }
     if way.arch == Arch::X86_64 {
         job.case(name("keyboard"), || keyboard(machine));
     }
-    if machine.loader != Loader::Direct {
+    if machine.loader != Loader::Direct || machine.board().is_some() {
         job.case(name("screen"), || screen(machine));
     }
     if machine.board().is_none() {
@@ -251,11 +252,20 @@ fn shell(machine: &Machine) -> Result<Outcome> {
 }
 
 /// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the built-in ones.
-fn built_in(machine: &Machine) -> Result<Outcome> {
+/// How much memory there is, it tells when it is asked; part of it is the GPU's.
+fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.device_tree = false;
     let mut session = Session::start(&machine)?;
     session.expect("(no device tree)")?;
+    session.expect("memory: ")?;
+    let said = session.expect(" MiB,")?;
+    let mebibytes: u64 = said.parse()?;
+    let most = board.mebibytes();
+    ensure!(
+        (most * 9 / 10..most).contains(&mebibytes),
+        "{mebibytes} MiB of {most}"
+    );
     session.expect(programs::PROMPT)?;
     session.send("exit 9\n")?;
     let end = session.end()?;

@@ -1,5 +1,6 @@
 //! The command line of `run.sh`.
 use crate::arch::Arch;
+use crate::doctor::system::Systems;
 use crate::qemu::{self, Firmware};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ pub enum Command {
     /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi
     Image(ImageArgs),
     /// Checks what this machine has and says how to get the rest
-    Doctor,
+    Doctor(DoctorArgs),
 }
 
 /// Options of `test`.
@@ -152,6 +153,19 @@ pub enum Medium {
     Iso,
     /// SD card.
     Rpi,
+}
+
+/// Options of `doctor`.
+#[derive(Args, Debug, Clone)]
+pub struct DoctorArgs {
+    /// Print instead what installs everything on a fresh machine with this system
+    #[arg(
+        long = "for",
+        value_enum,
+        hide_possible_values = true,
+        value_name = "debian|ubuntu|fedora|arch|alpine|macos|all"
+    )]
+    pub system: Option<Systems>,
 }
 
 /// Options of `proof`.

@@ -1,8 +1,8 @@
 //! What the host lacks, and the commands that get it from the system's package manager.
 use crate::arch::Arch;
+use crate::{backports, packages};
 use anyhow::{Context, Result, bail, ensure};
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 /// QEMU before this knows neither the microvm nor the CPU features that the kernel wants.
@@ -33,11 +33,7 @@ pub fn ensure_coq(no_install: bool) -> Result<()> {
     if coq_version().is_some() {
         return Ok(());
     }
-    let commands = manager()
-        .map(coq_commands)
-        .filter(|commands| !commands.is_empty())
-        .context("coqc is missing; https://rocq-prover.org tells how to install Coq (now Rocq)")?;
-    run("Coq", &commands, no_install)?;
+    packages::ensure(&packages::COQ, false, no_install)?;
     ensure!(coq_version().is_some(), "coqc is still missing");
     Ok(())
 }
@@ -55,16 +51,13 @@ fn coq_number(text: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// The commands that install Coq; none where the package manager has no such package.
-fn coq_commands(manager: &str) -> Vec<Vec<String>> {
-    match manager {
-        "apt-get" | "dnf" | "pacman" | "brew" => commands_for(manager, &["coq"]),
-        _ => Vec::new(),
-    }
+/// The commands that install `packages`, with sudo when that is needed; a name that stands there twice is said once.
+pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
+    commands_as(manager, packages, is_root())
 }
 
-/// The commands that install `packages`, with sudo when that is needed.
-pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
+/// [`commands_for`] a user who is root, or needs sudo.
+pub fn commands_as(manager: &str, packages: &[&str], root: bool) -> Vec<Vec<String>> {
     let lines: &[&str] = match manager {
         "apt-get" => &[
             "apt-get update",
@@ -78,11 +71,14 @@ pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
     let mut commands: Vec<Vec<String>> = lines.iter().map(words).collect();
     if let Some(install) = commands.last_mut() {
-        install.extend(packages.iter().map(|&name| name.to_owned()));
+        let mut seen = BTreeSet::new();
+        let new = packages.iter().filter(|name| seen.insert(**name));
+        install.extend(new.map(|&name| name.to_owned()));
     }
     match manager {
         "brew" => commands,
-        _ => commands.into_iter().map(as_root).collect(),
+        _ if root => commands,
+        _ => commands.into_iter().map(with_sudo).collect(),
     }
 }
 
@@ -143,156 +139,30 @@ pub fn starts(program: &str) -> bool {
 
 /// The commands that install the emulators, with sudo when that is needed.
 pub fn commands(manager: &str, arches: &[Arch]) -> Vec<Vec<String>> {
-    let packages = arches
+    let names = arches
         .iter()
-        .flat_map(|arch| packages(manager, *arch))
-        .copied();
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let mut commands = Vec::new();
-    let mut install = match manager {
-        "apt-get" => {
-            let suite = backports();
-            if let Some((suite, file, Some(entry))) = &suite {
-                // sh -c: the entry goes through tee, because only tee runs as root.
-                let write = format!(
-                    "printf '%s' '{entry}' | {}tee {file}",
-                    if is_root() { "" } else { "sudo " }
-                );
-                commands.push(vec!["sh".to_owned(), "-c".to_owned(), write]);
-                eprintln!("run.sh: this Debian's QEMU is old; taking it from {suite}");
-            }
-            commands.push(as_root(words("apt-get update")));
-            let mut install = words("apt-get install -y --no-install-recommends");
-            if let Some((suite, ..)) = suite {
-                install.extend(["-t".to_owned(), suite]);
-            }
-            install
-        }
-        "dnf" => words("dnf install -y"),
-        "pacman" => words("pacman -S --needed --noconfirm"),
-        "apk" => words("apk add"),
-        _ => words("brew install"),
-    };
-    install.extend(packages.map(str::to_owned));
-    // A package may serve both machines.
-    let mut seen = std::collections::BTreeSet::new();
-    install.retain(|word| word == "-t" || seen.insert(word.clone()));
-    commands.push(if manager == "brew" {
-        install
-    } else {
-        as_root(install)
-    });
-    commands
-}
-
-fn packages(manager: &str, arch: Arch) -> &'static [&'static str] {
-    match (manager, arch) {
-        ("apt-get", Arch::X86_64) => &["qemu-system-x86"],
-        ("apt-get", Arch::Aarch64) => &["qemu-system-arm"],
-        ("dnf", Arch::X86_64) => &["qemu-system-x86-core"],
-        ("dnf", Arch::Aarch64) => &["qemu-system-aarch64-core"],
-        ("pacman", Arch::X86_64) => &["qemu-system-x86"],
-        ("pacman", Arch::Aarch64) => &["qemu-system-aarch64"],
-        ("apk", Arch::X86_64) => &["qemu-system-x86_64"],
-        ("apk", Arch::Aarch64) => &["qemu-system-aarch64"],
-        _ => &["qemu"],
+        .flat_map(|arch| packages::qemu(*arch).names(manager));
+    let names: Vec<&str> = names.collect();
+    match manager {
+        "apt-get" => backports::commands(&names, is_root()),
+        _ => commands_for(manager, &names),
     }
 }
 
-fn as_root(command: Vec<String>) -> Vec<String> {
-    if is_root() {
-        command
-    } else {
-        [vec!["sudo".to_owned()], command].concat()
-    }
+/// Commands as one line for a shell.
+pub fn line(commands: &[Vec<String>]) -> String {
+    let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
+    lines.join(" && ")
 }
 
-fn is_root() -> bool {
+/// The same by sudo.
+pub fn with_sudo(command: Vec<String>) -> Vec<String> {
+    [vec!["sudo".to_owned()], command].concat()
+}
+
+/// Whether this user may install.
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// On a Debian whose own QEMU is old: its backports suite, the file to put its entry in, and the entry when no source names
-/// the suite yet. The entry is made from the one that is already there, so it points to the same server.
-fn backports() -> Option<(String, &'static str, Option<String>)> {
-    let release = fs::read_to_string("/etc/os-release").ok()?;
-    let field = |name: &str| {
-        let line = release
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
-        Some(line.trim_matches('"').to_owned())
-    };
-    if field("ID")? != "debian" || field("VERSION_ID")?.parse::<u32>().ok()? > 12 {
-        return None;
-    }
-    let codename = field("VERSION_CODENAME")?;
-    let suite = format!("{codename}-backports");
-    let sources = source_texts();
-    let file = "/etc/apt/sources.list.d/quire-backports.sources";
-    let has = sources.iter().any(|text| {
-        text.lines()
-            .any(|line| !line.starts_with('#') && line.contains(&suite))
-    });
-    if has {
-        return Some((suite, file, None));
-    }
-    let entry = sources
-        .iter()
-        .find_map(|text| backports_entry(text, &codename))?;
-    Some((suite, file, Some(entry)))
-}
-
-/// All of apt's source files.
-fn source_texts() -> Vec<String> {
-    let mut files = vec![Path::new("/etc/apt/sources.list").to_owned()];
-    if let Ok(folder) = fs::read_dir("/etc/apt/sources.list.d") {
-        files.extend(folder.filter_map(|entry| Some(entry.ok()?.path())));
-    }
-    let known = |path: &Path| {
-        path.extension()
-            .is_some_and(|kind| kind == "list" || kind == "sources")
-    };
-    files
-        .iter()
-        .filter(|path| known(path))
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .collect()
-}
-
-/// A deb822 entry for the backports of `codename`, from an entry (of either form) for `codename` itself.
-fn backports_entry(sources: &str, codename: &str) -> Option<String> {
-    for stanza in sources.split("\n\n") {
-        let field = |name: &str| {
-            stanza
-                .lines()
-                .find_map(|line| line.strip_prefix(name).map(str::trim))
-        };
-        let (Some(uris), Some(suites)) = (field("URIs:"), field("Suites:")) else {
-            continue;
-        };
-        if suites.split_whitespace().any(|suite| suite == codename) {
-            let key = field("Signed-By:")
-                .map(|key| format!("Signed-By: {key}\n"))
-                .unwrap_or_default();
-            return Some(format!(
-                "Types: deb\nURIs: {uris}\nSuites: {codename}-backports\nComponents: main\n{key}"
-            ));
-        }
-    }
-    for line in sources.lines() {
-        let mut words = line.split_whitespace();
-        if words.next() != Some("deb") {
-            continue;
-        }
-        let mut words = words.skip_while(|word| word.starts_with('[') || word.ends_with(']'));
-        if let (Some(uri), Some(suite)) = (words.next(), words.next())
-            && suite == codename
-        {
-            return Some(format!(
-                "Types: deb\nURIs: {uri}\nSuites: {codename}-backports\nComponents: main\n"
-            ));
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -316,22 +186,5 @@ mod tests {
         );
         assert_eq!(line("brew"), "brew install qemu");
         assert!(line("apt-get").ends_with("qemu-system-x86 qemu-system-arm"));
-    }
-
-    #[test]
-    fn backports_from_either_form() {
-        let modern = "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm bookworm-updates\nComponents: main\nSigned-By: /k\n";
-        let entry = backports_entry(modern, "bookworm").unwrap();
-        assert_eq!(
-            entry,
-            "Types: deb\nURIs: http://mirror/debian\nSuites: bookworm-backports\nComponents: main\nSigned-By: /k\n"
-        );
-        let old = "# deb x\ndeb [arch=amd64] http://mirror/debian bookworm main\n";
-        assert!(
-            backports_entry(old, "bookworm")
-                .unwrap()
-                .contains("URIs: http://mirror/debian\n")
-        );
-        assert_eq!(backports_entry(old, "trixie"), None);
     }
 }

@@ -4,6 +4,7 @@
 //! standard error.
 pub mod arch;
 pub mod args;
+pub mod backports;
 pub mod bench;
 pub mod build;
 pub mod doctor;
@@ -54,6 +55,6 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Image(args)) => media::image(&args),
-        Some(Command::Doctor) => doctor::doctor(),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
     }
 }

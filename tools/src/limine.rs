@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The version that is downloaded and that everything is tried with.
-const VERSION: &str = "8.2.0";
+pub const VERSION: &str = "8.2.0";
 /// Limine's own releases, file by file.
 const SOURCE: &str = "https://raw.githubusercontent.com/limine-bootloader/limine";
 
@@ -73,8 +73,8 @@ pub fn find() -> Option<PathBuf> {
         .find(complete)
 }
 
-/// A folder with all of them; downloads them when there is none.
-pub fn folder() -> Result<PathBuf> {
+/// [`find`], but a `LIMINE_DIR` that lacks something is an error.
+pub fn folder_here() -> Result<Option<PathBuf>> {
     if let Some(named) = env::var_os("LIMINE_DIR") {
         let named = workspace::user_path(Path::new(&named));
         let missing = names().find(|name| !named.join(name).is_file());
@@ -82,8 +82,21 @@ pub fn folder() -> Result<PathBuf> {
             bail!("LIMINE_DIR={} has no {name}", named.display());
         }
     }
-    if let Some(folder) = find() {
-        return Ok(folder);
+    Ok(find())
+}
+
+/// Whether a folder has the files of [`VERSION`].
+pub fn is_pinned(folder: &Path) -> bool {
+    FILES
+        .iter()
+        .all(|(name, sum)| check(&folder.join(name), sum).is_ok())
+}
+
+/// A folder with all of them; downloads them when there is none.
+pub fn folder() -> Result<PathBuf> {
+    match folder_here()? {
+        Some(folder) if folder != downloads() => return Ok(folder),
+        _ => {}
     }
     for (name, sum) in FILES {
         download(name, sum)?;
@@ -141,11 +154,11 @@ fn downloads() -> PathBuf {
     workspace::target().join(format!("limine-{VERSION}"))
 }
 
-/// Gets one file, unless it is there already, and checks it.
+/// Gets one file, unless it is there already and sound, and checks it.
 fn download(name: &str, sum: &str) -> Result<()> {
     let folder = downloads();
     let path = folder.join(name);
-    if path.is_file() {
+    if path.is_file() && check(&path, sum).is_ok() {
         return Ok(());
     }
     fs::create_dir_all(&folder)?;

@@ -3,6 +3,7 @@
 //! A host's settings are its owner's: on Linux the tests write what a file refuses or holds already, and nothing else.
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use userland::controls::Controls;
 use userland::counters::on_quire;
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::sys::mem::{PAGE, anon, madvise};
@@ -351,12 +352,7 @@ fn thp_eligible() -> Outcome {
     userland::sys::mem::mprotect(guarded, PAGE, libc::PROT_NONE)?;
     madvise(at, 4 * MIB, libc::MADV_NOHUGEPAGE)?;
     check_eq!(eligible(at), Some(0));
-    let never = size_names()
-        .map(|size| chosen(&format!("{size}/enabled")))
-        .collect::<Result<Vec<_>, _>>()?
-        .iter()
-        .all(|word| word == "never" || word == "inherit");
-    if never && chosen("enabled")? == "never" {
+    if Controls::take().largest() == 4 {
         return Err(Stop::Skip("large folios are never allowed here".into()));
     }
     madvise(at, 4 * MIB, libc::MADV_HUGEPAGE)?;

@@ -138,6 +138,9 @@ pub struct ImageArgs {
         value_name = "x86_64|aarch64|all"
     )]
     pub arch: Arches,
+    /// Put this newc archive (plain, gzip or zstd) on it and run its /init instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub initramfs: Option<PathBuf>,
     /// Words for the kernel's command line
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Option<String>,
@@ -337,6 +340,18 @@ fn memory(text: &str) -> Result<String, String> {
     }
 }
 
+/// How many bytes a size of [`memory`]'s form is.
+pub fn bytes(size: &str) -> u64 {
+    let digits = size.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let shift = match size.as_bytes().last() {
+        Some(b'k' | b'K') => 10,
+        Some(b'g' | b'G') => 30,
+        _ => 20,
+    };
+    let number: u64 = digits.parse().unwrap_or(u64::MAX);
+    number.saturating_mul(1 << shift)
+}
+
 /// Parses the process's command line; wrong ones end the process with status 2 and a short text.
 pub fn parse() -> Cli {
     Cli::parse()
@@ -351,17 +366,19 @@ pub fn bench_args(line: &str) -> BenchArgs {
     }
 }
 
+/// For tests: the options of `run`.
+#[cfg(test)]
+pub fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
+    let cli = Cli::try_parse_from(line.split(' '))?;
+    Ok(match cli.command {
+        Some(Command::Run(args)) => args,
+        _ => cli.run,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
-        let cli = Cli::try_parse_from(line.split(' '))?;
-        Ok(match cli.command {
-            Some(Command::Run(args)) => args,
-            _ => cli.run,
-        })
-    }
 
     #[test]
     fn run_is_the_default_command() {
@@ -385,6 +402,13 @@ mod tests {
     }
 
     #[test]
+    fn sizes() {
+        let sizes = ["64", "64M", "1g", "512k"].map(bytes);
+        assert_eq!(sizes, [64 << 20, 64 << 20, 1 << 30, 512 << 10]);
+        assert_eq!(bytes("99999999999999999999G"), u64::MAX);
+    }
+
+    #[test]
     fn wrong_ones_are_usage_errors() {
         for line in [
             "run.sh --mem 0",
@@ -392,6 +416,11 @@ mod tests {
             "run.sh --arch vax",
             "run.sh --nope",
             "run.sh --timeout 0",
+            "run.sh --boot grub",
+            "run.sh --boot limine --firmware coreboot",
+            "run.sh image floppy",
+            "run.sh image",
+            "run.sh doctor --for vax",
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
         }

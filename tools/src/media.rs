@@ -1,7 +1,7 @@
 //! `./run.sh image`: what people put on a stick, a disc or a card.
 use crate::arch::Arch;
 use crate::args::{ImageArgs, Medium};
-use crate::{build, iso, limine, packages, sdcard, workspace};
+use crate::{build, iso, limine, packages, run, sdcard, workspace};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,33 +27,46 @@ fn output(args: &ImageArgs, name: &str) -> PathBuf {
     }
 }
 
+/// The archive that goes on it.
+fn initramfs(args: &ImageArgs) -> Result<Option<PathBuf>> {
+    let named = args.initramfs.as_deref().map(run::initramfs).transpose()?;
+    Ok(named.map(|(path, _)| path))
+}
+
 fn write_card(args: &ImageArgs, path: &Path) -> Result<()> {
     let firmware = sdcard::firmware(args.firmware.as_deref())?;
+    let initramfs = initramfs(args)?.map(fs::read).transpose()?;
     let kernel = build::build(Arch::Aarch64, false)?.image;
     let command_line = args.append.as_deref().unwrap_or_default();
-    let card = sdcard::card(&firmware, &fs::read(kernel)?, command_line)?;
-    fs::write(path, card).with_context(|| format!("cannot write {}", path.display()))?;
+    let card = sdcard::card(&firmware, &fs::read(kernel)?, initramfs, command_line)?;
+    workspace::replace(path, |new| Ok(fs::write(new, card)?))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
     Ok(())
 }
 
 fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
+    let initramfs = initramfs(args)?;
     packages::ensure_xorriso(args.no_install)?;
+    // Before anything is built: this says what is missing.
+    limine::folder()?;
     let arches = args.arch.arches().iter();
     let kernels = arches.map(|arch| Ok((*arch, build::build(*arch, false)?.limine)));
     let content = iso::Content {
         kernels: &kernels.collect::<Result<Vec<_>>>()?,
-        initramfs: None,
+        initramfs: initramfs.as_deref(),
         command_line: args.append.as_deref().unwrap_or_default(),
         timeout: TIMEOUT,
     };
-    iso::write(path, &content)?;
-    match start_by_bios(path) {
-        Ok(()) => {}
-        Err(error) => eprintln!(
-            "run.sh: {error:#}\nrun.sh: the image starts from CD, and from a USB stick by UEFI, but not from a stick by BIOS"
-        ),
-    }
+    workspace::replace(path, |new| {
+        iso::write(new, &content)?;
+        if let Err(error) = start_by_bios(new) {
+            eprintln!(
+                "run.sh: {error:#}\nrun.sh: the image starts from CD, and from a USB stick by UEFI, but not from a stick by BIOS"
+            );
+        }
+        Ok(())
+    })?;
     println!("{}", path.display());
     Ok(())
 }

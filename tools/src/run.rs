@@ -1,6 +1,6 @@
 //! `./run.sh run`: the guest's console on standard output, the tool's words on standard error.
 use crate::arch::Arch;
-use crate::args::{BootWay, RunArgs};
+use crate::args::{self, BootWay, RunArgs};
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{self, Console, Firmware, Loader, Machine};
 use crate::{UsageError, build, firmware, gdb, install, packages, workspace};
@@ -9,6 +9,7 @@ use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -74,17 +75,26 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     if machine.board().is_some() && machine.loader != Loader::Direct {
         return Err(UsageError("Limine does not start a Raspberry Pi here".to_owned()).into());
     }
+    // It has neither a BIOS that knows disks nor UEFI.
+    if args.machine.as_deref().map(qemu::name) == Some("microvm")
+        && machine.loader != Loader::Direct
+    {
+        return Err(UsageError("Limine does not start a microvm".to_owned()).into());
+    }
     if let Some(path) = &args.initramfs {
-        let path = workspace::user_path(path);
-        // Opening tells what QEMU would otherwise say less clearly.
-        File::open(&path)
-            .map_err(|error| UsageError(format!("--initramfs {}: {error}", path.display())))?;
-        if path.is_dir() {
-            return Err(UsageError(format!("--initramfs {} is a folder", path.display())).into());
-        }
-        // QEMU would hand over nothing, and the built-in one would start instead.
-        if std::fs::metadata(&path).is_ok_and(|file| file.len() == 0) {
-            return Err(UsageError(format!("--initramfs {} is empty", path.display())).into());
+        let (path, size) = initramfs(path)?;
+        let room = machine
+            .board()
+            .map_or_else(|| args::bytes(&args.mem), |board| board.mebibytes() << 20);
+        // Limine would say so on a screen only, and wait there.
+        if size >= room {
+            return Err(UsageError(format!(
+                "--initramfs {} has {} MiB, the machine {} MiB",
+                path.display(),
+                size >> 20,
+                room >> 20
+            ))
+            .into());
         }
         machine.initramfs = Some(path);
     }
@@ -98,6 +108,25 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     machine.icount = args.icount;
     machine.extra.clone_from(&args.qemu);
     Ok(machine)
+}
+
+/// The archive that a user named, and its size in bytes; checked as far as that goes without reading it.
+pub fn initramfs(named: &Path) -> Result<(PathBuf, u64), UsageError> {
+    let path = workspace::user_path(named);
+    let wrong = |why: String| UsageError(format!("--initramfs {}{why}", path.display()));
+    // Opening tells what QEMU would otherwise say less clearly.
+    let file = File::open(&path).map_err(|error| wrong(format!(": {error}")))?;
+    let about = file
+        .metadata()
+        .map_err(|error| wrong(format!(": {error}")))?;
+    if about.is_dir() {
+        return Err(wrong(" is a folder".to_owned()));
+    }
+    // QEMU would hand over nothing, and the built-in one would start instead.
+    if about.len() == 0 {
+        return Err(wrong(" is empty".to_owned()));
+    }
+    Ok((path, about.len()))
 }
 
 /// What loads the kernel: BIOS on a PC and UEFI elsewhere when Limine is asked for without more.
@@ -190,4 +219,74 @@ fn feed(mut keys: ChildStdin) -> bool {
         std::thread::sleep(END_OF_INPUT_EVERY);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::run_args;
+    use crate::workspace::Temporary;
+
+    fn refused(line: &str) -> String {
+        let error = machine(&run_args(line).unwrap()).unwrap_err();
+        assert!(error.is::<UsageError>(), "{line}: {error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn machines_that_are_none() {
+        for (line, words) in [
+            (
+                "run.sh --machine vax",
+                "--machine vax is not a machine for x86_64: q35 or microvm",
+            ),
+            (
+                "run.sh --arch aarch64 --machine q35",
+                "virt or raspi3b or raspi4b",
+            ),
+            (
+                "run.sh --machine raspi3b --boot limine",
+                "Limine does not start a Raspberry Pi",
+            ),
+            (
+                "run.sh --machine microvm --boot limine",
+                "Limine does not start a microvm",
+            ),
+            (
+                "run.sh --firmware uefi",
+                "--firmware goes with --boot limine",
+            ),
+            (
+                "run.sh --arch aarch64 --boot limine --firmware bios",
+                "have no BIOS",
+            ),
+        ] {
+            let error = refused(line);
+            assert!(error.contains(words), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn archives_that_cannot_be() {
+        let folder = Temporary::folder("archives").unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("empty"), "").unwrap();
+        File::create(path("large"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
+        let line = |name: &str, more: &str| format!("run.sh --initramfs {}{more}", path(name));
+        assert!(refused(&line("none", "")).contains("No such file"));
+        assert!(refused(&line("empty", "")).contains("is empty"));
+        assert!(refused(&line(".", "")).contains("is a folder"));
+        for more in [
+            "",
+            " --boot limine --mem 512M",
+            " --machine raspi3b --mem 4G",
+        ] {
+            let error = refused(&line("large", more));
+            assert!(error.contains("has 1024 MiB, the machine "), "{error}");
+        }
+        assert!(machine(&run_args(&line("large", " --mem 1025")).unwrap()).is_ok());
+    }
 }

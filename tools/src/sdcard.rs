@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 /// at pins 8 and 10 of the header.
 const CONFIG: &str = "arm_64bit=1\nkernel=kernel8.img\nkernel_address=0x200000\nenable_uart=1\ndtoverlay=disable-bt\n\
                       disable_splash=1\n";
+/// More for the firmware when there is an initramfs: above everything the kernel's file needs, below 256 MiB.
+const INITRAMFS: &str = "initramfs initramfs 0x08000000\n";
 /// Of the firmware, by the ends of their names: Pi 3 and Zero 2 W need the first, Pi 4 has it in its flash.
 const NEEDED: [&str; 2] = ["start.elf", "start4.elf"];
 /// What is copied when it is there.
@@ -58,15 +60,25 @@ pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// A card's content: `files` (paths with `/` between) and what of the firmware is in `folder`.
-pub fn card(folder: &Path, kernel: &[u8], command_line: &str) -> Result<Vec<u8>> {
+pub fn card(
+    folder: &Path,
+    kernel: &[u8],
+    initramfs: Option<Vec<u8>>,
+    command_line: &str,
+) -> Result<Vec<u8>> {
+    let more = initramfs.as_ref().map_or("", |_| INITRAMFS);
     let mut files = vec![
-        ("config.txt".to_owned(), CONFIG.as_bytes().to_vec()),
+        (
+            "config.txt".to_owned(),
+            format!("{CONFIG}{more}").into_bytes(),
+        ),
         (
             "cmdline.txt".to_owned(),
             format!("{command_line}\n").into_bytes(),
         ),
         ("kernel8.img".to_owned(), kernel.to_vec()),
     ];
+    files.extend(initramfs.map(|archive| ("initramfs".to_owned(), archive)));
     for name in WANTED.iter().filter(|name| folder.join(name).is_file()) {
         files.push(((*name).to_owned(), fs::read(folder.join(name))?));
     }
@@ -137,7 +149,7 @@ mod tests {
             fs::write(folder.path().join(name), name).unwrap();
         }
         assert_eq!(firmware(Some(folder.path())).unwrap(), folder.path());
-        let mut card = card(folder.path(), &[7; 100_000], "quiet").unwrap();
+        let mut card = card(folder.path(), &[7; 100_000], Some(vec![9; 5]), "quiet").unwrap();
         assert_eq!(
             (card.len(), &card[510..512]),
             (START + LENGTH, &[0x55, 0xaa][..])
@@ -155,6 +167,8 @@ mod tests {
             Some(content)
         };
         assert_eq!(read("kernel8.img").unwrap(), [7; 100_000]);
+        assert_eq!(read("initramfs").unwrap(), [9; 5]);
+        assert!(read("config.txt").unwrap().ends_with(INITRAMFS.as_bytes()));
         assert_eq!(read("cmdline.txt").unwrap(), b"quiet\n");
         assert!(
             read("overlays/disable-bt.dtbo").is_some() && read("bcm2711-rpi-4-b.dtb").is_some()

@@ -23,6 +23,21 @@ pub fn images(arch: Arch) -> PathBuf {
     target().join("images").join(arch.name())
 }
 
+/// Has `write` make a file, and puts it at `path` only when that succeeds: what was there before is lost to a whole one only.
+pub fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".new-{}", std::process::id()));
+    let new = PathBuf::from(new);
+    let written = write(&new).and_then(|()| {
+        fs::rename(&new, path).with_context(|| format!("cannot write {}", path.display()))
+    });
+    if written.is_err() {
+        // It may not even have begun.
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
 /// A path as the user wrote it: relative to where the user stood when starting `run.sh`.
 pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))

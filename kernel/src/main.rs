@@ -74,6 +74,12 @@ fn run(info: &BootInfo) -> ! {
     if let Some(how) = &cmdline.crash {
         tests::crash(how);
     }
+    if let Some(range) = info.initramfs.filter(|range| !info.has(*range)) {
+        let (start, end) = (range.start.0, range.end.0);
+        give_up(format_args!(
+            "cannot unpack the initramfs: the loader says that it is at {start:#x} to {end:#x}, where there is no RAM"
+        ));
+    }
     let loaded = info
         .initramfs
         .map_or(&[][..], |range: PhysRange| boot::physical_bytes(range));

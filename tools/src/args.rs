@@ -366,6 +366,15 @@ pub fn bench_args(line: &str) -> BenchArgs {
     }
 }
 
+/// For tests: the options of an `image` command.
+#[cfg(test)]
+pub fn image_args(line: &str) -> ImageArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Image(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
 /// For tests: the options of `run`.
 #[cfg(test)]
 pub fn run_args(line: &str) -> Result<RunArgs, clap::Error> {

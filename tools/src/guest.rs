@@ -239,7 +239,7 @@ fn tree(machine: &Machine) -> Result<Option<Temporary>> {
         return Ok(None);
     };
     let file = Temporary::name("dtb");
-    fs::write(file.path(), board.device_tree()).context("cannot write the device tree")?;
+    fs::write(file.path(), board.device_tree(None)).context("cannot write the device tree")?;
     Ok(Some(file))
 }
 

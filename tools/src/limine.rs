@@ -76,13 +76,21 @@ pub fn find() -> Option<PathBuf> {
 /// [`find`], but a `LIMINE_DIR` that lacks something is an error.
 pub fn folder_here() -> Result<Option<PathBuf>> {
     if let Some(named) = env::var_os("LIMINE_DIR") {
-        let named = workspace::user_path(Path::new(&named));
-        let missing = names().find(|name| !named.join(name).is_file());
-        if let Some(name) = missing {
-            bail!("LIMINE_DIR={} has no {name}", named.display());
-        }
+        complete(&workspace::user_path(Path::new(&named)))?;
     }
     Ok(find())
+}
+
+/// Whether a folder that a user named has everything.
+fn complete(named: &Path) -> Result<()> {
+    let missing: Vec<&str> = names().filter(|name| !named.join(name).is_file()).collect();
+    ensure!(
+        missing.is_empty(),
+        "LIMINE_DIR={} has no {}",
+        named.display(),
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// Whether a folder has the files of [`VERSION`].
@@ -237,6 +245,23 @@ mod tests {
         let other = check(&path, &abc.replace('b', "c")).unwrap_err();
         assert!(other.to_string().contains(abc));
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_lacks_files() {
+        let folder = workspace::Temporary::folder("limine").unwrap();
+        for (name, _) in FILES.iter().skip(2) {
+            fs::write(folder.path().join(name), "not Limine").unwrap();
+        }
+        let error = complete(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("has no limine-bios.sys, limine-bios-cd.bin"),
+            "{error}"
+        );
+        for (name, _) in FILES {
+            fs::write(folder.path().join(name), "not Limine").unwrap();
+        }
+        assert!(complete(folder.path()).is_ok() && !is_pinned(folder.path()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `./run.sh image`: what people put on a stick, a disc or a card.
 use crate::arch::Arch;
 use crate::args::{ImageArgs, Medium};
-use crate::{build, iso, limine, packages, run, sdcard, workspace};
+use crate::{UsageError, build, iso, limine, packages, run, sdcard, workspace};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,25 @@ const TIMEOUT: u32 = 3;
 /// Writes the image that the arguments ask for and says where it is.
 pub fn image(args: &ImageArgs) -> Result<u8> {
     match args.medium {
-        Medium::Iso => write_iso(args, &output(args, "quire.iso"))?,
-        Medium::Rpi => write_card(args, &output(args, "quire-rpi.img"))?,
+        Medium::Iso => write_iso(args, &output(args, "quire.iso")?)?,
+        Medium::Rpi => write_card(args, &output(args, "quire-rpi.img")?)?,
     }
     Ok(0)
 }
 
-/// Where the image goes.
-fn output(args: &ImageArgs, name: &str) -> PathBuf {
-    match &args.output {
-        Some(path) => workspace::user_path(path),
-        None => workspace::target().join("images").join(name),
+/// Where the image goes: a file, never a disk itself.
+fn output(args: &ImageArgs, name: &str) -> Result<PathBuf, UsageError> {
+    let Some(path) = &args.output else {
+        return Ok(workspace::target().join("images").join(name));
+    };
+    let path = workspace::user_path(path);
+    let about = fs::metadata(&path);
+    match about {
+        Ok(about) if !about.is_file() => Err(UsageError(format!(
+            "--output {} is not a file; dd takes an image to a disk",
+            path.display()
+        ))),
+        _ => Ok(path),
     }
 }
 
@@ -82,4 +90,53 @@ fn start_by_bios(path: &Path) -> Result<()> {
         .stderr(Stdio::null());
     ensure!(command.status()?.success(), "limine bios-install failed");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::image_args;
+    use crate::workspace::Temporary;
+
+    #[test]
+    fn wrong_orders_lose_nothing() {
+        let folder = Temporary::folder("images").unwrap();
+        let old = folder.path().join("old.img");
+        fs::write(&old, "what was there").unwrap();
+        let [folder, old_name] = [folder.path(), &old].map(|path| path.display().to_string());
+        for (order, words) in [
+            (
+                format!("iso -o {old_name} --initramfs /nowhere/at/all"),
+                "No such file",
+            ),
+            (
+                format!("iso -o {old_name} --initramfs {folder}"),
+                "is a folder",
+            ),
+            (format!("iso -o {folder}"), "is not a file"),
+            ("iso -o /dev/null".to_owned(), "is not a file"),
+            (
+                format!("rpi -o {old_name} --firmware {folder}"),
+                "has no start.elf",
+            ),
+        ] {
+            let error = image(&image_args(&format!("run.sh image {order}"))).unwrap_err();
+            assert!(format!("{error:#}").contains(words), "{order}: {error:#}");
+        }
+        assert_eq!(fs::read(&old).unwrap(), b"what was there");
+    }
+
+    #[test]
+    fn only_whole_files_replace_others() {
+        let folder = Temporary::folder("replace").unwrap();
+        let path = folder.path().join("file");
+        workspace::replace(&path, |new| Ok(fs::write(new, "one")?)).unwrap();
+        let failed = workspace::replace(&path, |new| {
+            fs::write(new, "tw")?;
+            anyhow::bail!("the disk is full")
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -30,7 +30,8 @@ impl Board {
     }
 
     /// The device tree, as short as the kernel needs it. Addresses as in the boards' own: behind the bus `soc`, which moves them.
-    pub fn device_tree(self) -> Vec<u8> {
+    /// `initramfs`: where its first byte and the one behind its last are, when it is not QEMU that puts one there.
+    pub fn device_tree(self, initramfs: Option<(u32, u32)>) -> Vec<u8> {
         let mut tree = DeviceTree::new();
         let root = &mut tree.root;
         let (compatible, cells) = match self {
@@ -40,10 +41,12 @@ impl Board {
         root.add_property(property("compatible", compatible.as_bytes()));
         root.add_property(words("#address-cells", &[cells]));
         root.add_property(words("#size-cells", &[1]));
-        root.add_child(node(
-            "chosen",
-            [text("stdout-path", "/soc/serial@7e201000")],
-        ));
+        let mut chosen = vec![text("stdout-path", "/soc/serial@7e201000")];
+        if let Some((start, end)) = initramfs {
+            chosen.push(words("linux,initrd-start", &[start]));
+            chosen.push(words("linux,initrd-end", &[end]));
+        }
+        root.add_child(node("chosen", chosen));
         root.add_child(node("soc", self.bus()));
         let soc = root.child_mut("soc").expect("just added");
         self.devices()
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn trees_can_be_read() {
         for board in [Board::Pi3, Board::Pi4] {
-            let bytes = board.device_tree();
+            let bytes = board.device_tree(Some((1, 2)));
             let tree = Fdt::new(&bytes).unwrap();
             for path in ["/chosen", "/soc/serial@7e201000", "/soc/watchdog@7e100000"] {
                 assert!(tree.find_node(path).is_some(), "{path} of {board:?}");

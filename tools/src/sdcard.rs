@@ -53,8 +53,8 @@ pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
         Some(folder) if complete(&folder) => Ok(folder),
         Some(folder) => bail!("{} has no {}", folder.display(), NEEDED.join(" and no ")),
         None => FOLDERS.iter().map(PathBuf::from).find(|folder| complete(folder)).context(
-            "the Raspberry Pi's firmware is missing: install raspi-firmware (Debian, non-free-firmware), or get the folder \
-             boot of https://github.com/raspberrypi/firmware and name it with --firmware",
+            "the Raspberry Pi's firmware is missing: get the folder boot of https://github.com/raspberrypi/firmware (./run.sh \
+             doctor says how) and name it with --firmware",
         ),
     }
 }

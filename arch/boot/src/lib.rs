@@ -35,6 +35,13 @@ pub struct BootInfo {
     pub protocol: &'static str,
 }
 
+impl BootInfo {
+    /// Whether all of `range` is RAM.
+    pub fn has(&self, range: PhysRange) -> bool {
+        memory::covers(&self.ram, range)
+    }
+}
+
 /// A screen: rows of pixels in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framebuffer {

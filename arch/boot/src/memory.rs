@@ -35,6 +35,12 @@ pub fn remove(ranges: &mut Ranges, hole: PhysRange) {
     }
 }
 
+/// Whether all of `range` lies in the list.
+pub fn covers(ranges: &Ranges, range: PhysRange) -> bool {
+    let whole = |one: &PhysRange| one.start <= range.start && range.end <= one.end;
+    range.start <= range.end && ranges.iter().any(whole)
+}
+
 /// The pages that `range` touches.
 pub fn whole_pages_around(range: PhysRange) -> PhysRange {
     PhysRange::new(
@@ -124,5 +130,16 @@ mod tests {
         assert!(!add(&mut ranges, pages(1000, 1001)));
         assert!(add(&mut ranges, pages(1, 4)));
         assert_eq!(ranges.len(), 63);
+    }
+
+    #[test]
+    fn what_a_list_covers() {
+        let ranges = list(&[(1, 3), (5, 9)]);
+        let bytes = |start, end| PhysRange::new(PhysAddr(start), PhysAddr(end));
+        assert!(covers(&ranges, pages(1, 3)) && covers(&ranges, pages(6, 7)));
+        assert!(covers(&ranges, bytes(PAGE_SIZE + 5, 3 * PAGE_SIZE - 1)));
+        for (start, end) in [(0, 2), (2, 4), (2, 6), (8, 10), (20, 21)] {
+            assert!(!covers(&ranges, pages(start, end)), "{start} to {end}");
+        }
     }
 }

@@ -1,0 +1,200 @@
+//! A shell, wrong input and little and much memory, on every way to boot.
+use super::super::session::Session;
+use super::super::{Job, console, inputs, programs, tinyelf};
+use super::{UEFI, Way, screen};
+use crate::arch::Arch;
+use crate::guest::End;
+use crate::qemu::{Loader, Machine};
+use crate::raspi::Board;
+use crate::report::Outcome;
+use crate::workspace::Temporary;
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// The tool's own cases on one way.
+pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
+    let name = |case: &str| format!("way.{}.boot.{case}", way.name);
+    job.case(name("shell"), || shell(machine));
+    let sound = inputs::with_init(&tinyelf::exit(way.arch, 3))?;
+    job.case(name("initramfs"), || ends(machine, Some(&sound), &[], 3));
+    job.case(name("cut_initramfs"), || {
+        ends(
+            machine,
+            Some(&sound[..sound.len() * 2 / 3]),
+            &["cannot unpack the initramfs"],
+            101,
+        )
+    });
+    let larger = || larger_than_memory(way.arch, machine);
+    job.case(name("initramfs_larger_than_memory"), larger);
+    if machine.board().is_some() {
+        job.case(name("initramfs_where_no_memory_is"), || nowhere(machine));
+    }
+    job.case(name("no_init"), || {
+        ends(
+            machine,
+            Some(&inputs::without_init()?),
+            &["cannot start /init"],
+            101,
+        )
+    });
+    job.case(name("long_command_line"), || {
+        let mut machine = machine.clone();
+        machine.command_line = format!("{} quire.last", "w".repeat(4096 - " quire.last".len()));
+        let last = "unknown command-line word \"quire.last\"";
+        ends(&machine, Some(&sound), &[last], 3)
+    });
+    job.case(name("panic_report"), || {
+        let mut machine = machine.clone();
+        machine.command_line = "quire.crash=panic".to_owned();
+        ends(
+            &machine,
+            None,
+            &["asked for on the command line", "quire::"],
+            101,
+        )
+    });
+    job.case(name("no_serial_port"), || {
+        let mut machine = machine.clone();
+        machine.serial = false;
+        ends(&machine, Some(&sound), &[], 3)
+    });
+    if let Some(board) = machine.board() {
+        job.case(name("no_device_tree"), || built_in(machine, board));
+    }
+    if way.arch == Arch::X86_64 {
+        job.case(name("keyboard"), || screen::keyboard(machine));
+    }
+    if machine.loader != Loader::Direct || machine.board().is_some() {
+        job.case(name("screen"), || screen::screen(machine));
+    }
+    if machine.board().is_none() {
+        for mem in [least(machine), "4G"] {
+            job.case(name(&format!("memory_{}", mem.to_lowercase())), || {
+                let mut machine = machine.clone();
+                machine.mem = mem.to_owned();
+                ends(&machine, Some(&sound), &[], 3)
+            });
+        }
+        job.case(name("memory_64g"), || much_memory(machine, &sound));
+    }
+    Ok(())
+}
+
+/// UEFI and Limine do not get along with 128 MiB themselves: Limine says "High memory allocator: Out of memory".
+fn least(machine: &Machine) -> &'static str {
+    match machine.loader {
+        UEFI => "256M",
+        _ => "128M",
+    }
+}
+
+/// A small file that unpacks to more than there is.
+fn larger_than_memory(arch: Arch, machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.mem = least(&machine).to_owned();
+    let memory = machine
+        .board()
+        .map_or(256, |board| board.mebibytes() as usize);
+    let bomb = inputs::bomb(arch, memory + 64)?;
+    ends(
+        &machine,
+        Some(&bomb),
+        &["cannot unpack the initramfs: "],
+        101,
+    )
+}
+
+/// A device tree that has an initramfs behind the end of memory.
+fn nowhere(machine: &Machine) -> Result<Outcome> {
+    let board = machine.board().context("this way is a board")?;
+    let file = Temporary::name("dtb");
+    std::fs::write(
+        file.path(),
+        board.device_tree(Some((0xe000_0000, 0xe010_0000))),
+    )?;
+    let mut machine = machine.clone();
+    machine.device_tree = false;
+    machine.extra = vec!["-dtb".to_owned(), file.path().display().to_string()];
+    let says = "cannot unpack the initramfs: the loader says that it is at 0xe0000000 to 0xe0100000, where there is no RAM";
+    ends(&machine, None, &[says], 101)
+}
+
+/// Boots with an initramfs; it must say all of `says` and end with `status`.
+fn ends(machine: &Machine, initramfs: Option<&[u8]>, says: &[&str], status: u8) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    let file = Temporary::name("cpio");
+    if let Some(bytes) = initramfs {
+        std::fs::write(file.path(), bytes)?;
+        machine.initramfs = Some(file.path().to_owned());
+    }
+    let boot = console::watch_patiently(&machine, LIMIT, LIMIT, |_| {})?;
+    ensure!(
+        boot.end == End::Status(status),
+        "ended with {:?}, not {status}\n{}",
+        boot.end,
+        boot.text
+    );
+    for words in says {
+        ensure!(
+            boot.text.contains(words),
+            "the console does not say {words:?}\n{}",
+            boot.text
+        );
+    }
+    Ok(Outcome::Passed)
+}
+
+/// A person types at the prompt, and the machine ends with the shell's status.
+fn shell(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.command_line = "quiet -- sh".to_owned();
+    let mut session = Session::start(&machine)?;
+    session.expect(programs::PROMPT)?;
+    let said = session.command("cat /proc/cmdline")?;
+    ensure!(said.contains("quiet -- sh"), "the shell says {said:?}");
+    session.send("exit 9\n")?;
+    let end = session.end()?;
+    ensure!(end == End::Status(9), "the machine ended with {end:?}");
+    Ok(Outcome::Passed)
+}
+
+/// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the built-in ones.
+/// How much memory there is, it tells when it is asked; part of it is the GPU's.
+fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.device_tree = false;
+    let mut session = Session::start(&machine)?;
+    session.expect("(no device tree)")?;
+    session.expect("memory: ")?;
+    let said = session.expect(" MiB,")?;
+    let mebibytes: u64 = said.parse()?;
+    let most = board.mebibytes();
+    ensure!(
+        (most * 9 / 10..most).contains(&mebibytes),
+        "{mebibytes} MiB of {most}"
+    );
+    session.expect(programs::PROMPT)?;
+    session.send("exit 9\n")?;
+    let end = session.end()?;
+    ensure!(end == End::Status(9), "the machine ended with {end:?}");
+    Ok(Outcome::Passed)
+}
+
+/// 64 GiB that QEMU takes from a file with nothing in it.
+fn much_memory(machine: &Machine, initramfs: &[u8]) -> Result<Outcome> {
+    let file = Temporary::name("memory");
+    std::fs::File::create(file.path())?.set_len(64 << 30)?;
+    let mut machine = machine.clone();
+    machine.mem = "64G".to_owned();
+    let path = file.path().display();
+    machine.extra = vec![
+        "-object".to_owned(),
+        format!("memory-backend-file,id=ram,size=64G,mem-path={path},share=on"),
+        "-machine".to_owned(),
+        "memory-backend=ram".to_owned(),
+    ];
+    ends(&machine, Some(initramfs), &[], 3)
+}

@@ -1,0 +1,136 @@
+//! `./run.sh test --machine`: the suite in the kernel, a shell and bad input on every way to boot.
+//! `way.WAY.boot.CASE`, `way.WAY.kernel.TEST`, `way.WAY.selftests.TEST`.
+mod cases;
+mod screen;
+
+use super::{Job, kernel, suite};
+use crate::arch::Arch;
+use crate::args::{Level, TestArgs};
+use crate::build::{self, Built};
+use crate::install::{self, GOOD_QEMU};
+use crate::qemu::{Firmware, Loader, Machine};
+use crate::report::Outcome;
+use crate::{UsageError, firmware, limine, packages};
+use anyhow::Result;
+
+/// A way to boot: its name, QEMU's machine, what loads the kernel.
+struct Way {
+    name: &'static str,
+    arch: Arch,
+    machine: &'static str,
+    loader: Loader,
+}
+
+const fn way(name: &'static str, arch: Arch, machine: &'static str, loader: Loader) -> Way {
+    Way {
+        name,
+        arch,
+        machine,
+        loader,
+    }
+}
+
+const BIOS: Loader = Loader::Limine(Firmware::Bios);
+const UEFI: Loader = Loader::Limine(Firmware::Uefi);
+
+const WAYS: [Way; 7] = [
+    way("q35", Arch::X86_64, "q35", Loader::Direct),
+    way("q35-bios", Arch::X86_64, "q35", BIOS),
+    way("q35-uefi", Arch::X86_64, "q35", UEFI),
+    way("virt", Arch::Aarch64, "virt", Loader::Direct),
+    way("virt-uefi", Arch::Aarch64, "virt", UEFI),
+    way("raspi3b", Arch::Aarch64, "raspi3b", Loader::Direct),
+    way("raspi4b", Arch::Aarch64, "raspi4b", Loader::Direct),
+];
+
+/// Tests on the ways that `names` (commas between them, or "all") asks for.
+pub fn run(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
+    let unknown = names
+        .split(',')
+        .find(|name| *name != "all" && WAYS.iter().all(|way| way.name != *name));
+    if let Some(name) = unknown {
+        let known: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
+        return Err(UsageError(format!(
+            "--machine {name} is none of {}, all",
+            known.join(", ")
+        ))
+        .into());
+    }
+    let asked = |way: &&Way| {
+        names
+            .split(',')
+            .any(|name| name == "all" || name == way.name)
+    };
+    for arch in Arch::ALL {
+        let ways: Vec<&Way> = WAYS
+            .iter()
+            .filter(asked)
+            .filter(|way| way.arch == arch)
+            .collect();
+        let wanted = ways
+            .iter()
+            .any(|way| job.may_want(&format!("way.{}.", way.name)));
+        if !wanted || !args.arch.arches().contains(&arch) {
+            continue;
+        }
+        install::ensure_qemu(&[arch], args.no_install)?;
+        let built = build::build(arch, false)?;
+        for way in ways {
+            run_way(job, way, &built, args)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_way(job: &Job<'_>, way: &Way, built: &Built, args: &TestArgs) -> Result<()> {
+    let name = format!("way.{}", way.name);
+    if !job.may_want(&format!("{name}.")) {
+        return Ok(());
+    }
+    if let Some(why) = missing(way) {
+        job.report.add(name, Outcome::Skipped(why), None);
+        return Ok(());
+    }
+    let machine = way.machine(built);
+    if args.only != Some(Level::User) {
+        cases::run(job, way, &machine)?;
+        if job.may_want(&format!("{name}.kernel.")) {
+            kernel::run_on(job, &format!("{name}.kernel"), machine.clone())?;
+        }
+    }
+    if args.only != Some(Level::Kernel) && job.may_want(&format!("{name}.selftests.")) {
+        suite::run_on(job, format!("{name}.selftests"), machine)?;
+    }
+    Ok(())
+}
+
+/// Why a way cannot be tried here.
+fn missing(way: &Way) -> Option<String> {
+    let (major, _) = install::qemu_version(way.arch)?;
+    if way.machine == "raspi4b" && major < GOOD_QEMU {
+        return Some(format!("QEMU {major} has no raspi4b"));
+    }
+    let Loader::Limine(by) = way.loader else {
+        return None;
+    };
+    if !packages::has_xorriso() {
+        return Some(format!("no xorriso: {}", packages::XORRISO.how()));
+    }
+    if by == Firmware::Uefi && firmware::find(way.arch).is_none() {
+        return firmware::get(way.arch).err().map(|error| error.to_string());
+    }
+    limine::folder().err().map(|error| format!("{error:#}"))
+}
+
+impl Way {
+    fn machine(&self, built: &Built) -> Machine {
+        let image = match self.loader {
+            Loader::Direct => &built.image,
+            Loader::Limine(_) => &built.limine,
+        };
+        let mut machine = Machine::new(self.arch, image.clone());
+        machine.machine = Some(self.machine.to_owned());
+        machine.loader = self.loader;
+        machine
+    }
+}

@@ -1,0 +1,113 @@
+//! The screen and the keyboard of a PC, by way of QEMU's monitor.
+use super::super::programs;
+use super::super::session::Session;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use crate::workspace::Temporary;
+use anyhow::{Context, Result, ensure};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long the monitor may take.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// What is typed at the PC's own keyboard reaches the shell.
+pub fn keyboard(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.command_line = "quiet -- sh".to_owned();
+    let monitor = Monitor::new(&mut machine);
+    let mut session = Session::start(&machine)?;
+    session.expect(programs::PROMPT)?;
+    for key in "e x i t spc 1 1 ret".split(' ') {
+        monitor.say(&format!("sendkey {key} 20"))?;
+    }
+    let end = session.end()?;
+    ensure!(end == End::Status(11), "the machine ended with {end:?}");
+    Ok(Outcome::Passed)
+}
+
+/// The prompt is on the screen: in the first row of characters there are pixels that are not black, in the last there are none.
+pub fn screen(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.command_line = "quiet -- sh".to_owned();
+    let monitor = Monitor::new(&mut machine);
+    let mut session = Session::start(&machine)?;
+    session.expect(programs::PROMPT)?;
+    // The answer comes over the same console, behind everything that was shown.
+    session.command("true")?;
+    let shot = Temporary::name("ppm");
+    let answer = monitor.say(&format!("screendump {}", shot.path().display()))?;
+    session.send("exit 0\n")?;
+    session.end()?;
+    let picture = std::fs::read(shot.path()).with_context(|| format!("no screendump: {answer}"))?;
+    let lit = lit_rows(&picture).context("the screendump is no PPM")?;
+    ensure!(
+        lit.iter().take(16).any(|lit| *lit),
+        "the first row of characters is black"
+    );
+    ensure!(
+        !lit.iter().rev().take(16).any(|lit| *lit),
+        "the last row of characters is not black"
+    );
+    Ok(Outcome::Passed)
+}
+
+/// Which rows of a binary PPM (magic, width, height, 255, each with whitespace behind it) have a pixel that is not black.
+fn lit_rows(picture: &[u8]) -> Option<Vec<bool>> {
+    let mut fields = picture.splitn(4, |byte| byte.is_ascii_whitespace());
+    let (magic, width) = (fields.next()?, fields.next()?);
+    let width: usize = std::str::from_utf8(width).ok()?.parse().ok()?;
+    let pixels = fields.nth(1)?.strip_prefix(b"255\n")?;
+    (magic == b"P6").then(|| {
+        pixels
+            .chunks(3 * width)
+            .map(|row| row.iter().any(|b| *b != 0))
+            .collect()
+    })
+}
+
+/// QEMU's monitor, at a socket.
+struct Monitor(Temporary);
+
+impl Monitor {
+    fn new(machine: &mut Machine) -> Self {
+        let socket = Temporary::name("monitor");
+        let path = socket.path().display();
+        machine.extra.extend([
+            "-chardev".to_owned(),
+            format!("socket,id=monitor,path={path},server=on,wait=off"),
+            "-mon".to_owned(),
+            "chardev=monitor,mode=readline".to_owned(),
+        ]);
+        Monitor(socket)
+    }
+
+    /// Gives one command and returns what came until the prompt behind it.
+    fn say(&self, command: &str) -> Result<String> {
+        let mut socket = UnixStream::connect(self.0.path())?;
+        socket.set_read_timeout(Some(LIMIT))?;
+        socket.write_all(format!("{command}\n").as_bytes())?;
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        // One prompt is before the command, one behind it.
+        while said.windows(7).filter(|words| words == b"(qemu) ").count() < 2
+            && socket.read(&mut byte)? > 0
+        {
+            said.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_picture() {
+        let picture = b"P6\n2 3\n255\n\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\0\0";
+        assert_eq!(lit_rows(picture).unwrap(), [false, true, false]);
+        assert_eq!(lit_rows(b"P5\n2 3\n255\n"), None);
+    }
+}

@@ -15,6 +15,8 @@ const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
 
 /// SCTLR_EL1 with the MMU off: the bits that are RES1 without later extensions.
 const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
+/// The same for SCTLR_EL2.
+const SCTLR_EL2_OFF: u64 = 0x30c5_0830;
 /// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that an exception sets PAN.
 /// WXN stays off: it would take user mode's writable and executable mappings away as well.
 const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23))
@@ -54,14 +56,36 @@ _start:
     cmp     x0, #(3 << 2)
     b.ne    12f
 
-    // EL3: a firmware without a monitor. The rest is not secure, EL2 is AArch64 and may call its hypervisor.
-    mov     x0, #0x5b1              // SCR_EL3: NS, RES1, SMD, HCE, RW
-    msr     scr_el3, x0
+    // EL3: a firmware without a monitor. The rest is not secure, and nothing that it may do traps to here.
+    ldr     x0, =0x305b1            // SCR_EL3: NS, RES1, SMD, HCE, RW, APK, API
+    mrs     x1, id_aa64mmfr0_el1
+    ubfx    x1, x1, #56, #4         // FEAT_FGT
+    cbz     x1, 13f
+    orr     x0, x0, #(1 << 27)      // FGTEn
+13: mrs     x1, id_aa64mmfr1_el1
+    ubfx    x1, x1, #40, #4         // FEAT_HCX
+    cbz     x1, 14f
+    orr     x0, x0, #(1 << 38)      // HXEn
+14: msr     scr_el3, x0
     msr     cptr_el3, xzr
-    mov     x0, #0x3c9              // EL2h, all masked
-    msr     spsr_el3, x0
-    adr     x0, 11f
+    msr     mdcr_el3, xzr
+    isb
+    mrs     x1, id_aa64pfr0_el1
+    ubfx    x0, x1, #24, #4         // GIC system registers
+    cbz     x0, 15f
+    mov     x0, #0xf                // ICC_SRE_EL3: SRE, no bypass, Enable
+    msr     S3_6_C12_C12_5, x0
+    isb
+15: adr     x0, 11f
     msr     elr_el3, x0
+    mov     x0, #0x3c5              // EL1h, all masked
+    msr     sctlr_el1, x22
+    tst     x1, #(0xf << 8)         // is there an EL2?
+    b.eq    16f
+    ldr     x0, ={SCTLR_EL2_OFF}
+    msr     sctlr_el2, x0
+    mov     x0, #0x3c9              // EL2h, all masked
+16: msr     spsr_el3, x0
     eret
 11: mrs     x0, CurrentEL
 12: cmp     x0, #(2 << 2)
@@ -322,6 +346,7 @@ __early_tables:
     .previous
     "#,
     SCTLR_OFF = const SCTLR_OFF,
+    SCTLR_EL2_OFF = const SCTLR_EL2_OFF,
     SCTLR_ON = const SCTLR_ON,
     BLOCK = const BLOCK,
     MAIR = const MAIR,

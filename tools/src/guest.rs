@@ -239,7 +239,11 @@ fn tree(machine: &Machine) -> Result<Option<Temporary>> {
         return Ok(None);
     };
     let file = Temporary::name("dtb");
-    fs::write(file.path(), board.device_tree(None)).context("cannot write the device tree")?;
+    let chosen = Chosen {
+        mini_uart: machine.mini_uart,
+        ..Chosen::default()
+    };
+    fs::write(file.path(), board.device_tree(chosen)).context("cannot write the device tree")?;
     Ok(Some(file))
 }
 

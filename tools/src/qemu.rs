@@ -69,6 +69,10 @@ pub struct Machine {
     pub serial: bool,
     /// A board gets its device tree, as its firmware would see to.
     pub device_tree: bool,
+    /// The console is the board's second serial port, its mini UART.
+    pub mini_uart: bool,
+    /// The kernel begins at EL3, as behind a firmware without a monitor: no command line, no initramfs.
+    pub el3: bool,
     /// Virtual time counts instructions.
     pub icount: bool,
     /// Wait for gdb on this port of the loopback.
@@ -90,6 +94,8 @@ impl Machine {
             command_line: String::new(),
             serial: true,
             device_tree: true,
+            mini_uart: false,
+            el3: false,
             icount: false,
             gdb: None,
             extra: Vec::new(),
@@ -130,6 +136,9 @@ impl Machine {
         } else {
             "none"
         };
+        if self.mini_uart {
+            add(&["-serial", "null"]);
+        }
         add(&["-serial", console]);
         match self.arch {
             // The exit device carries seven bits, so the whole status goes through the debug console first.
@@ -158,6 +167,7 @@ impl Machine {
         }
         match &files.disk {
             Some(disk) => self.add_disk(disk, files.uefi.as_ref(), &mut args),
+            None if self.el3 => self.add_el3(&mut args),
             None => self.add_kernel(&mut args),
         }
         if let Some(tree) = &files.tree {
@@ -177,6 +187,36 @@ impl Machine {
         }
         if !self.command_line.is_empty() {
             args.extend(["-append".into(), OsString::from(&self.command_line)]);
+        }
+    }
+
+    /// The image in memory and CPU 0 sent there, where `-kernel` would have left EL3 first. `virt` puts its device tree at the
+    /// beginning of RAM; three instructions pass that on. A board's other CPUs, which begin at 0, wait there.
+    fn add_el3(&self, args: &mut Vec<OsString>) {
+        let image = self.image.display();
+        let (image_at, start, code) = match self.board() {
+            // wfi; b .-4
+            Some(_) => (0x20_0000, 0x20_0000, vec![(0, 0x17ff_fffd_d503_207f_u64)]),
+            None => (
+                0x4020_0000,
+                0x4800_0000,
+                // movz x0, #0x4000, lsl #16; movz x3, #0x4020, lsl #16; br x3
+                vec![
+                    (0x4800_0000, 0xd2a8_0403_d2a8_0000),
+                    (0x4800_0008, 0xd61f_0060),
+                ],
+            ),
+        };
+        let mut devices = vec![
+            format!("loader,file={image},addr={image_at:#x},force-raw=on"),
+            format!("loader,addr={start:#x},cpu-num=0"),
+        ];
+        devices.extend(
+            code.into_iter()
+                .map(|(at, word)| format!("loader,addr={at:#x},data={word:#x},data-len=8")),
+        );
+        for device in devices {
+            args.extend(["-device".into(), device.into()]);
         }
     }
 

@@ -2,6 +2,9 @@
 //! memory, the command line and the initramfs to the one it is given.
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
+/// The mini UART's node.
+const MINI_UART: &str = "/soc/serial@7e215040";
+
 /// A board that QEMU emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Board {
@@ -9,6 +12,15 @@ pub enum Board {
     Pi3,
     /// Raspberry Pi 4B.
     Pi4,
+}
+
+/// What the firmware chose.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chosen {
+    /// As without the overlay disable-bt: the PL011 is Bluetooth's, the mini UART `serial0`.
+    pub mini_uart: bool,
+    /// Where the initramfs' first byte and the one behind its last are, when it is not QEMU that puts one there.
+    pub initramfs: Option<(u32, u32)>,
 }
 
 impl Board {
@@ -30,8 +42,7 @@ impl Board {
     }
 
     /// The device tree, as short as the kernel needs it. Addresses as in the boards' own: behind the bus `soc`, which moves them.
-    /// `initramfs`: where its first byte and the one behind its last are, when it is not QEMU that puts one there.
-    pub fn device_tree(self, initramfs: Option<(u32, u32)>) -> Vec<u8> {
+    pub fn device_tree(self, chosen: Chosen) -> Vec<u8> {
         let mut tree = DeviceTree::new();
         let root = &mut tree.root;
         let (compatible, cells) = match self {
@@ -41,17 +52,26 @@ impl Board {
         root.add_property(property("compatible", compatible.as_bytes()));
         root.add_property(words("#address-cells", &[cells]));
         root.add_property(words("#size-cells", &[1]));
-        let mut chosen = vec![text("stdout-path", "/soc/serial@7e201000")];
-        if let Some((start, end)) = initramfs {
-            chosen.push(words("linux,initrd-start", &[start]));
-            chosen.push(words("linux,initrd-end", &[end]));
+        let mut properties = vec![];
+        if chosen.mini_uart {
+            root.add_child(node("aliases", [text("serial0", MINI_UART)]));
+        } else {
+            properties.push(text("stdout-path", "/soc/serial@7e201000"));
         }
-        root.add_child(node("chosen", chosen));
+        if let Some((start, end)) = chosen.initramfs {
+            properties.push(words("linux,initrd-start", &[start]));
+            properties.push(words("linux,initrd-end", &[end]));
+        }
+        root.add_child(node("chosen", properties));
         root.add_child(node("soc", self.bus()));
         let soc = root.child_mut("soc").expect("just added");
         self.devices()
             .into_iter()
             .for_each(|device| soc.add_child(device));
+        if mini_uart {
+            let pl011 = soc.child_mut("serial@7e201000").expect("just added");
+            pl011.add_child(node("bluetooth", [text("compatible", "brcm,bcm43438-bt")]));
+        }
         tree.to_dtb()
     }
 
@@ -114,9 +134,18 @@ impl Board {
                 &[],
             ),
         ];
+        let mini_uart = |interrupts| {
+            device(
+                "serial@7e215040",
+                "brcm,bcm2835-aux-uart",
+                &[0x7e21_5040, 0x40],
+                interrupts,
+            )
+        };
         devices.extend(match self {
             Board::Pi3 => [
                 serial(&[2, 25]),
+                mini_uart(&[1, 29]),
                 device(
                     "interrupt-controller@7e00b200",
                     "brcm,bcm2836-armctrl-ic",
@@ -132,6 +161,7 @@ impl Board {
             ],
             Board::Pi4 => [
                 serial(&[0, 121, 4]),
+                mini_uart(&[0, 93, 4]),
                 device(
                     "interrupt-controller@40041000",
                     "arm,gic-400",
@@ -178,12 +208,16 @@ mod tests {
 
     #[test]
     fn trees_can_be_read() {
-        for board in [Board::Pi3, Board::Pi4] {
-            let bytes = board.device_tree(Some((1, 2)));
+        for (board, mini_uart) in [(Board::Pi3, false), (Board::Pi4, false), (Board::Pi4, true)] {
+            let bytes = board.device_tree(Chosen {
+                mini_uart,
+                initramfs: Some((1, 2)),
+            });
             let tree = Fdt::new(&bytes).unwrap();
-            for path in ["/chosen", "/soc/serial@7e201000", "/soc/watchdog@7e100000"] {
+            for path in ["/chosen", "/soc/serial@7e201000", MINI_UART] {
                 assert!(tree.find_node(path).is_some(), "{path} of {board:?}");
             }
+            assert_eq!(tree.find_node("/aliases").is_some(), mini_uart);
         }
     }
 }

@@ -102,10 +102,13 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     (start < end).then(|| PhysRange::new(PhysAddr(start), PhysAddr(end)))
 }
 
-/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings.
+/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings; without
+/// it the alias `serial0`, which is at the header's pins of a Raspberry Pi, be it the PL011 or the mini UART.
 fn console(fdt: Fdt<'_>) -> Option<PhysAddr> {
-    let chosen = fdt.find_node("/chosen")?.property("stdout-path")?;
-    let name = chosen.value_as::<&str>().ok()?.split(':').next()?;
+    let chosen = fdt.find_node("/chosen");
+    let path = chosen.and_then(|chosen| chosen.property("stdout-path"));
+    let path = path.as_ref().and_then(|path| path.value_as::<&str>().ok());
+    let name = path.map_or("serial0", |path| path.split(':').next().unwrap_or(path));
     let node = if name.starts_with('/') {
         fdt.find_node(name)?
     } else {
@@ -168,7 +171,9 @@ impl Found {
         let out = &mut self.devices;
         if is("arm,pl011") || is("brcm,bcm2835-aux-uart") {
             let chosen = self.console.is_some() && raw.first().map(|r| r.start) == self.console;
-            if let Some(window) = window(0).filter(|_| chosen || out.uart.is_none()) {
+            // A port with a device behind it talks to that, not to us.
+            let free = || out.uart.is_none() && node.children().next().is_none();
+            if let Some(window) = window(0).filter(|_| chosen || free()) {
                 out.uart = Some(uart(node, window));
             }
         } else if is("arm,pl031") {

@@ -1,12 +1,10 @@
-//! What a board has, from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose firmware passed none, from here.
+//! What a board has, from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose firmware passed none, built in.
 
-use super::regs;
-use super::serial::Kind;
 use arrayvec::ArrayVec;
-use mm::addr::{PhysAddr, PhysRange};
+use mm::addr::PhysRange;
 
 /// Which interrupt controller there is, and its register windows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
     /// GICv2: distributor, CPU interface.
     GicV2(PhysRange, PhysRange),
@@ -16,8 +14,17 @@ pub enum Controller {
     Bcm2836(PhysRange, PhysRange),
 }
 
+/// What drives a serial port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Arm's PL011.
+    Pl011,
+    /// The Raspberry Pi's small one.
+    Mini,
+}
+
 /// A serial port.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uart {
     /// What drives it.
     pub kind: Kind,
@@ -28,7 +35,7 @@ pub struct Uart {
 }
 
 /// The devices the kernel drives.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
     /// The console.
     pub uart: Option<Uart>,
@@ -58,55 +65,5 @@ impl Devices {
         let others = [self.uart.map(|uart| uart.window), self.rtc, self.watchdog];
         let all = others.into_iter().chain(controller).flatten();
         all.map(arch_boot::memory::whole_pages_around).collect()
-    }
-}
-
-fn window(start: u64, bytes: u64) -> PhysRange {
-    PhysRange::new(PhysAddr(start), PhysAddr(start + bytes))
-}
-
-/// MIDR_EL1's part number: Cortex-A53 and A72, by Arm.
-const CORTEX_A53: u64 = 0x41_d03;
-const CORTEX_A72: u64 = 0x41_d08;
-
-/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us (for a firmware
-/// that does not answer).
-pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
-    let midr = regs::read!("midr_el1");
-    let uart = |window, interrupt| Uart {
-        kind: Kind::Pl011,
-        window,
-        interrupt: Some(interrupt),
-    };
-    match midr >> 24 << 12 | midr >> 4 & 0xfff {
-        // BCM2837: Pi 3, Zero 2 W (512 MiB, less 64 for the GPU and a little more).
-        CORTEX_A53 => Some((
-            Devices {
-                uart: Some(uart(window(0x3f20_1000, 0x200), 2 * 32 + 25)),
-                controller: Some(Controller::Bcm2836(
-                    window(0x4000_0000, 0x1000),
-                    window(0x3f00_b200, 0x200),
-                )),
-                watchdog: Some(window(0x3f10_0000, 0x1000)),
-                mailbox: Some(window(0x3f00_b880, 0x40)),
-                ..Devices::default()
-            },
-            window(0, 448 << 20),
-        )),
-        // BCM2711: Pi 4 with at least 1 GiB.
-        CORTEX_A72 => Some((
-            Devices {
-                uart: Some(uart(window(0xfe20_1000, 0x200), 32 + 121)),
-                controller: Some(Controller::GicV2(
-                    window(0xff84_1000, 0x1000),
-                    window(0xff84_2000, 0x2000),
-                )),
-                watchdog: Some(window(0xfe10_0000, 0x1000)),
-                mailbox: Some(window(0xfe00_b880, 0x40)),
-                ..Devices::default()
-            },
-            window(0, 0x3b40_0000),
-        )),
-        _ => None,
     }
 }

@@ -1,10 +1,10 @@
 //! From the first instruction (`head`) to `kernel_main`.
 
-use super::board::{self, Devices};
+use super::board::Devices;
 use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
-use super::{cpu, early, fdt, interrupts, regs, serial, timer, trap, watchdog};
+use super::{cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
 use arch_boot::memory::{self, Ranges};
 use arch_boot::{cmdline, limine};
 use arrayvec::ArrayVec;
@@ -31,8 +31,6 @@ unsafe extern "C" {
     fn __switch_ttbr1(root: u64, empty: u64);
 }
 
-/// What a device tree blob may be at most, by the boot protocol; it does not cross a 2 MiB boundary.
-const DEVICE_TREE_MAX: u64 = 2 << 20;
 /// The payload's header: magic, version, four offsets and lengths, total length.
 const PAYLOAD_MAGIC: &[u8; 8] = b"QUIREPAY";
 const PAYLOAD_TOTAL: usize = 48;
@@ -75,7 +73,7 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
         (Some(tree), Some(info)) => (fdt::devices(tree), info),
         (Some(tree), None) => (fdt::devices(tree), from_tree(tree, image)),
         (None, handed) => {
-            let Some((devices, ram)) = board::raspberry_pi() else {
+            let Some((devices, ram)) = raspberry::raspberry_pi() else {
                 give_up("no device tree that can be read (from UEFI: turn its ACPI off)")
             };
             let ram = || board_ram(devices, ram);
@@ -132,7 +130,7 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
 /// The facts in a device tree.
 fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
     let (ram, mut reserved) = fdt::memory(tree);
-    let initramfs = fdt::initramfs(tree);
+    let initramfs = fdt::initramfs(tree, &ram);
     for range in [Some(image_with_payload(image)), initramfs]
         .into_iter()
         .flatten()
@@ -177,13 +175,17 @@ fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {
 
 /// Maps the device tree and checks it.
 fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
-    if dtb.0 == 0 || !dtb.0.is_multiple_of(8) {
+    if dtb.0 == 0 || !dtb.0.is_multiple_of(8) || dtb.0 >= fdt::REACH {
         return None;
     }
-    let start = PhysAddr(dtb.0 & !(DEVICE_TREE_MAX - 1));
-    early::map(PhysRange::new(start, start + 2 * DEVICE_TREE_MAX), false);
-    // SAFETY: the boot protocol hands over a device tree, which the direct map now covers and nobody writes.
-    unsafe { Fdt::from_raw((DIRECT_MAP + dtb.0) as *const u8) }.ok()
+    let start = PhysAddr(dtb.0 & !(fdt::LARGEST - 1));
+    early::map(PhysRange::new(start, start + 2 * fdt::LARGEST), false);
+    // SAFETY: the boot protocol hands over a device tree, which the direct map now covers with `LARGEST` bytes from its
+    // beginning on, and nobody writes.
+    let bytes = unsafe {
+        core::slice::from_raw_parts((DIRECT_MAP + dtb.0) as *const u8, fdt::LARGEST as usize)
+    };
+    fdt::parse(bytes)
 }
 
 /// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends the machine.

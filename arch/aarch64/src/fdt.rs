@@ -1,7 +1,6 @@
 //! What the device tree tells: RAM, what of it is taken, the command line, and where the few devices are.
 
-use super::board::{Controller, Devices, Uart};
-use super::serial::Kind;
+use super::board::{Controller, Devices, Kind, Uart};
 use arch_boot::memory::{self, Ranges};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -9,19 +8,34 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use mm::addr::{PhysAddr, PhysRange};
 
+/// What a device tree may be at most, by the boot protocol.
+pub const LARGEST: u64 = 2 << 20;
+/// What the direct map reaches: addresses from here on are not believed.
+pub const REACH: u64 = 1 << 46;
+/// The largest interrupt of a GIC, and one more.
+const INTERRUPTS: u32 = 1020;
+
+/// The device tree at the beginning of `bytes`, when all of it is there and well-formed.
+pub fn parse(bytes: &[u8]) -> Option<Fdt<'_>> {
+    // The second word is the length.
+    let length = u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?);
+    Fdt::new(bytes.get(..length as usize)?).ok()
+}
+
+/// `length` bytes from `start`, when there are any and they can be reached.
+fn range(start: u64, length: u64) -> Option<PhysRange> {
+    let end = start
+        .checked_add(length)
+        .filter(|end| start < *end && *end <= REACH)?;
+    Some(PhysRange::new(PhysAddr(start), PhysAddr(end)))
+}
+
 /// The `reg` windows of a node.
 fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
-    let mut out = ArrayVec::new();
-    for reg in node.reg().ok().flatten().into_iter().flatten() {
-        if let (Ok(start), Ok(size)) = (reg.address::<u64>(), reg.size::<u64>())
-            && size > 0
-            && let Some(end) = start.checked_add(size)
-            && !out.is_full()
-        {
-            out.push(PhysRange::new(PhysAddr(start), PhysAddr(end)));
-        }
-    }
-    out
+    let all = node.reg().ok().flatten().into_iter().flatten();
+    all.filter_map(|reg| range(reg.address().ok()?, reg.size().ok()?))
+        .take(8)
+        .collect()
 }
 
 /// The number of entry `index` of `interrupts`. A GIC's have three cells: kind (0 shared, 1 private), number, flags; those of
@@ -33,12 +47,13 @@ fn interrupt(node: &FdtNode<'_>, index: usize, cells: usize) -> Option<u32> {
         let bytes = property.value().get(at..at + 4)?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    match (cells, cell(0)?, cell(1)?) {
-        (2, bank @ 0..=2, number) => Some(bank * 32 + number),
-        (3, 0, number) => Some(32 + number),
-        (3, 1, number) => Some(16 + number),
+    let number = match (cells, cell(0)?) {
+        (2, bank @ 0..=2) => cell(1)?.checked_add(bank * 32),
+        (3, 0) => cell(1)?.checked_add(32),
+        (3, 1) => cell(1)?.checked_add(16),
         _ => None,
-    }
+    };
+    number.filter(|number| *number < INTERRUPTS)
 }
 
 /// RAM, and what of it is in use. Reserved memory that nobody may map is not RAM at all.
@@ -51,20 +66,30 @@ pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
         }
     }
     for entry in fdt.memory_reservations() {
-        let start = PhysAddr(entry.address());
-        reserve(&mut reserved, PhysRange::new(start, start + entry.size()));
+        if let Some(range) = range(entry.address(), entry.size()) {
+            keep_out(&mut ram, &mut reserved, range);
+        }
     }
     if let Some(parent) = fdt.find_node("/reserved-memory") {
         for node in parent.children() {
             for range in windows(node) {
                 match node.property("no-map") {
                     Some(_) => memory::remove(&mut ram, range),
-                    None => reserve(&mut reserved, range),
+                    None => keep_out(&mut ram, &mut reserved, range),
                 }
             }
         }
     }
     (ram, reserved)
+}
+
+/// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the kernel itself reserves.
+fn keep_out(ram: &mut Ranges, reserved: &mut Ranges, range: PhysRange) {
+    if reserved.remaining_capacity() > 8 {
+        reserve(reserved, range);
+    } else {
+        memory::remove(ram, range);
+    }
 }
 
 /// Adds the pages that `range` touches.
@@ -85,8 +110,8 @@ pub fn command_line<'a>(fdt: Fdt<'a>) -> &'a str {
     text.unwrap_or("")
 }
 
-/// The loader's initramfs.
-pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
+/// The loader's initramfs, when it lies in RAM.
+pub fn initramfs(fdt: Fdt<'_>, ram: &Ranges) -> Option<PhysRange> {
     let chosen = fdt.find_node("/chosen")?;
     let address = |name: &str| {
         let value = chosen.property(name)?;
@@ -99,7 +124,9 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
         )
     };
     let (start, end) = (address("linux,initrd-start")?, address("linux,initrd-end")?);
-    (start < end).then(|| PhysRange::new(PhysAddr(start), PhysAddr(end)))
+    let range = range(start, end.checked_sub(start)?)?;
+    let inside = |ram: &PhysRange| ram.start <= range.start && range.end <= ram.end;
+    ram.iter().any(inside).then_some(range)
 }
 
 /// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings; without
@@ -163,9 +190,8 @@ impl Found {
         let is = |name: &str| node.is_compatible(name);
         let raw = windows(node);
         let window = |i: usize| {
-            let range = raw.get(i)?;
-            let start = PhysAddr(to_cpu(range.start.0));
-            Some(PhysRange::new(start, start + range.len()))
+            let raw = raw.get(i)?;
+            range(to_cpu(raw.start.0), raw.len())
         };
         let pair = || Some((window(0)?, window(1)?));
         let out = &mut self.devices;
@@ -223,8 +249,12 @@ fn to_parent(bus: FdtNode<'_>, address: u64) -> u64 {
             range.length::<u64>(),
         ) && address.wrapping_sub(child) < len
         {
-            return parent + (address - child);
+            return parent.saturating_add(address - child);
         }
     }
     address
 }
+
+#[cfg(test)]
+#[path = "fdt_tests.rs"]
+mod tests;

@@ -1,11 +1,13 @@
-//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte` and `tlbi` are pure bits,
-//! compiled and tested on every host; the rest exists only on the machine.
+//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte` and `tlbi` are pure bits, `board` and
+//! `fdt` read a device tree: they are compiled and tested on every host; the rest exists only on the machine.
 //!
 //! Names and signatures of the public modules are those of `arch/x86_64`.
 #![no_std]
 // A room for `unsafe`: each block says why it is sound.
 #![allow(unsafe_code)]
 
+pub mod board;
+pub mod fdt;
 pub mod pte;
 pub mod tlbi;
 
@@ -27,13 +29,9 @@ pub mod uaccess;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod bcm2836;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
-mod board;
-#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod early;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod esr;
-#[cfg(all(target_arch = "aarch64", target_os = "none"))]
-mod fdt;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod fp;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
@@ -56,6 +54,8 @@ mod mmio;
 mod pairs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod pl011;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod raspberry;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod regs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]

@@ -1,18 +1,10 @@
 //! The console: the port that the board's description names, driven by [`pl011`] or [`mini_uart`].
 
+use super::board::Kind;
 use super::mmio::Mmio;
 use super::{mini_uart, pl011};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use mm::addr::PhysRange;
-
-/// What drives a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Arm's.
-    Pl011,
-    /// The Raspberry Pi's small one.
-    Mini,
-}
 
 /// Reads of the state before a transmitter that never takes a byte is given up: a dead port must not stop the kernel.
 const PATIENCE: u32 = 1 << 20;

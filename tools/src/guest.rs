@@ -1,6 +1,7 @@
 //! A machine that runs: its console, its time limit and how it ends.
 use crate::arch::Arch;
 use crate::qemu::{Console, Files, Firmware, Loader, Machine};
+use crate::raspi::Chosen;
 use crate::workspace::Temporary;
 use crate::{firmware, iso};
 use anyhow::{Context, Result};

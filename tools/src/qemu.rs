@@ -71,8 +71,9 @@ pub struct Machine {
     pub device_tree: bool,
     /// The console is the board's second serial port, its mini UART.
     pub mini_uart: bool,
-    /// The kernel begins at EL3, as behind a firmware without a monitor: no command line, no initramfs.
-    pub el3: bool,
+    /// The kernel begins as behind a firmware that does nothing (at EL3, where there is one) but pass this as where the device
+    /// tree is, a multiple of 64 KiB: no command line, no initramfs.
+    pub raw: Option<u32>,
     /// Virtual time counts instructions.
     pub icount: bool,
     /// Wait for gdb on this port of the loopback.
@@ -95,7 +96,7 @@ impl Machine {
             serial: true,
             device_tree: true,
             mini_uart: false,
-            el3: false,
+            raw: None,
             icount: false,
             gdb: None,
             extra: Vec::new(),
@@ -167,8 +168,10 @@ impl Machine {
         }
         match &files.disk {
             Some(disk) => self.add_disk(disk, files.uefi.as_ref(), &mut args),
-            None if self.el3 => self.add_el3(&mut args),
-            None => self.add_kernel(&mut args),
+            None => match self.raw {
+                Some(tree) => self.add_raw(tree, &mut args),
+                None => self.add_kernel(&mut args),
+            },
         }
         if let Some(tree) = &files.tree {
             args.extend(["-dtb".into(), OsString::from(tree)]);
@@ -190,25 +193,27 @@ impl Machine {
         }
     }
 
-    /// The image in memory and CPU 0 sent there, where `-kernel` would have left EL3 first. `virt` puts its device tree at the
-    /// beginning of RAM; three instructions pass that on. A board's other CPUs, which begin at 0, wait there.
-    fn add_el3(&self, args: &mut Vec<OsString>) {
+    /// The image in memory, where `-kernel` would have left EL3 first, and three instructions at which CPU 0 begins. A board's
+    /// other CPUs begin at 0 and wait there.
+    fn add_raw(&self, tree: u32, args: &mut Vec<OsString>) {
         let image = self.image.display();
-        let (image_at, start, code) = match self.board() {
-            // wfi; b .-4
-            Some(_) => (0x20_0000, 0x20_0000, vec![(0, 0x17ff_fffd_d503_207f_u64)]),
-            None => (
-                0x4020_0000,
-                0x4800_0000,
-                // movz x0, #0x4000, lsl #16; movz x3, #0x4020, lsl #16; br x3
-                vec![
-                    (0x4800_0000, 0xd2a8_0403_d2a8_0000),
-                    (0x4800_0008, 0xd61f_0060),
-                ],
-            ),
+        let (at, start): (u32, u32) = match self.board() {
+            Some(_) => (0x20_0000, 0x0800_0000),
+            None => (0x4020_0000, 0x4800_0000),
         };
+        // movz xN, #..., lsl #16
+        let movz = |register: u64, value: u32| 0xd2a0_0000 | u64::from(value >> 16) << 5 | register;
+        let branch_to_x3 = 0xd61f_0060;
+        let mut code = vec![
+            (start, movz(0, tree) | movz(3, at) << 32),
+            (start + 8, branch_to_x3),
+        ];
+        if self.board().is_some() {
+            // wfi; b .-4
+            code.push((0, 0x17ff_fffd_d503_207f));
+        }
         let mut devices = vec![
-            format!("loader,file={image},addr={image_at:#x},force-raw=on"),
+            format!("loader,file={image},addr={at:#x},force-raw=on"),
             format!("loader,addr={start:#x},cpu-num=0"),
         ];
         devices.extend(

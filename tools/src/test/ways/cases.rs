@@ -1,14 +1,13 @@
 //! A shell, wrong input and little and much memory, on every way to boot.
 use super::super::session::Session;
 use super::super::{Job, console, inputs, programs, tinyelf};
-use super::{UEFI, Way, screen};
+use super::{UEFI, Way, board, screen};
 use crate::arch::Arch;
 use crate::guest::End;
 use crate::qemu::{Loader, Machine};
-use crate::raspi::Board;
 use crate::report::Outcome;
 use crate::workspace::Temporary;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -29,9 +28,6 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     });
     let larger = || larger_than_memory(way.arch, machine);
     job.case(name("initramfs_larger_than_memory"), larger);
-    if machine.board().is_some() {
-        job.case(name("initramfs_where_no_memory_is"), || nowhere(machine));
-    }
     job.case(name("no_init"), || {
         ends(
             machine,
@@ -61,8 +57,8 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
         machine.serial = false;
         ends(&machine, Some(&sound), &[], 3)
     });
-    if let Some(board) = machine.board() {
-        job.case(name("no_device_tree"), || built_in(machine, board));
+    if way.arch == Arch::Aarch64 {
+        board::run(job, way, machine);
     }
     if way.arch == Arch::X86_64 {
         job.case(name("keyboard"), || screen::keyboard(machine));
@@ -107,23 +103,8 @@ fn larger_than_memory(arch: Arch, machine: &Machine) -> Result<Outcome> {
     )
 }
 
-/// A device tree that has an initramfs behind the end of memory.
-fn nowhere(machine: &Machine) -> Result<Outcome> {
-    let board = machine.board().context("this way is a board")?;
-    let file = Temporary::name("dtb");
-    std::fs::write(
-        file.path(),
-        board.device_tree(Some((0xe000_0000, 0xe010_0000))),
-    )?;
-    let mut machine = machine.clone();
-    machine.device_tree = false;
-    machine.extra = vec!["-dtb".to_owned(), file.path().display().to_string()];
-    let says = "cannot unpack the initramfs: the loader says that it is at 0xe0000000 to 0xe0100000, where there is no RAM";
-    ends(&machine, None, &[says], 101)
-}
-
 /// Boots with an initramfs; it must say all of `says` and end with `status`.
-fn ends(machine: &Machine, initramfs: Option<&[u8]>, says: &[&str], status: u8) -> Result<Outcome> {
+pub fn ends(machine: &Machine, initramfs: Option<&[u8]>, says: &[&str], status: u8) -> Result<Outcome> {
     let mut machine = machine.clone();
     let file = Temporary::name("cpio");
     if let Some(bytes) = initramfs {
@@ -148,35 +129,13 @@ fn ends(machine: &Machine, initramfs: Option<&[u8]>, says: &[&str], status: u8) 
 }
 
 /// A person types at the prompt, and the machine ends with the shell's status.
-fn shell(machine: &Machine) -> Result<Outcome> {
+pub fn shell(machine: &Machine) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.command_line = "quiet -- sh".to_owned();
     let mut session = Session::start(&machine)?;
     session.expect(programs::PROMPT)?;
     let said = session.command("cat /proc/cmdline")?;
     ensure!(said.contains("quiet -- sh"), "the shell says {said:?}");
-    session.send("exit 9\n")?;
-    let end = session.end()?;
-    ensure!(end == End::Status(9), "the machine ended with {end:?}");
-    Ok(Outcome::Passed)
-}
-
-/// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the built-in ones.
-/// How much memory there is, it tells when it is asked; part of it is the GPU's.
-fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
-    let mut machine = machine.clone();
-    machine.device_tree = false;
-    let mut session = Session::start(&machine)?;
-    session.expect("(no device tree)")?;
-    session.expect("memory: ")?;
-    let said = session.expect(" MiB,")?;
-    let mebibytes: u64 = said.parse()?;
-    let most = board.mebibytes();
-    ensure!(
-        (most * 9 / 10..most).contains(&mebibytes),
-        "{mebibytes} MiB of {most}"
-    );
-    session.expect(programs::PROMPT)?;
     session.send("exit 9\n")?;
     let end = session.end()?;
     ensure!(end == End::Status(9), "the machine ended with {end:?}");

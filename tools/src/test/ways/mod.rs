@@ -1,5 +1,6 @@
 //! `./run.sh test --machine`: the suite in the kernel, a shell and bad input on every way to boot.
 //! `way.WAY.boot.CASE`, `way.WAY.kernel.TEST`, `way.WAY.selftests.TEST`.
+mod board;
 mod cases;
 mod screen;
 

@@ -68,7 +68,7 @@ impl Board {
         self.devices()
             .into_iter()
             .for_each(|device| soc.add_child(device));
-        if mini_uart {
+        if chosen.mini_uart {
             let pl011 = soc.child_mut("serial@7e201000").expect("just added");
             pl011.add_child(node("bluetooth", [text("compatible", "brcm,bcm43438-bt")]));
         }

@@ -15,7 +15,9 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
     let name = |case: &str| format!("way.{}.boot.{case}", way.name);
     if let Some(board) = machine.board() {
         job.case(name("no_device_tree"), || built_in(machine, board));
-        job.case(name("initramfs_where_no_memory_is"), || nowhere(machine, board));
+        job.case(name("initramfs_where_no_memory_is"), || {
+            nowhere(machine, board)
+        });
         job.case(name("mini_uart"), || {
             let mut machine = machine.clone();
             machine.mini_uart = true;

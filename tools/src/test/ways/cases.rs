@@ -104,7 +104,12 @@ fn larger_than_memory(arch: Arch, machine: &Machine) -> Result<Outcome> {
 }
 
 /// Boots with an initramfs; it must say all of `says` and end with `status`.
-pub fn ends(machine: &Machine, initramfs: Option<&[u8]>, says: &[&str], status: u8) -> Result<Outcome> {
+pub fn ends(
+    machine: &Machine,
+    initramfs: Option<&[u8]>,
+    says: &[&str],
+    status: u8,
+) -> Result<Outcome> {
     let mut machine = machine.clone();
     let file = Temporary::name("cpio");
     if let Some(bytes) = initramfs {

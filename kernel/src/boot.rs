@@ -9,9 +9,11 @@ use crate::arch::cpu::{KernelContext, switch};
 use crate::kstack::KernelStack;
 use crate::machine::{self, KernelSpace, Mm};
 use alloc::{boxed::Box, vec::Vec};
+use arch_boot::memory::{whole_pages_around, without};
 use core::mem::{ManuallyDrop, size_of};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, PhysRange, VirtAddr, VirtRange};
 use mm::arch::Attrs;
+use mm::frame::table::parts;
 use mm::manager::FrameMeta;
 
 unsafe extern "C" {
@@ -77,45 +79,34 @@ fn free_ranges(info: &BootInfo) -> Vec<PhysRange> {
     free
 }
 
-/// `range` without `hole`: what is before and after it.
-fn without(range: PhysRange, hole: PhysRange) -> [PhysRange; 2] {
-    let before = PhysRange::new(range.start, hole.start.clamp(range.start, range.end));
-    let after = PhysRange::new(hole.end.clamp(range.start, range.end), range.end);
-    if range.overlaps(&hole) {
-        [before, after]
-    } else {
-        [range, PhysRange::new(range.end, range.end)]
-    }
-}
-
 /// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each frame from the lowest
-/// RAM to the highest, holes included.
+/// RAM to the highest. Holes have room there, but it is left as it is.
 fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [FrameMeta]) {
-    let first = info
-        .ram
-        .first()
-        .expect("the boot protocol named some RAM")
-        .whole_frames()
-        .start;
-    let last = info
-        .ram
-        .last()
-        .expect("the boot protocol named some RAM")
-        .whole_frames()
-        .end;
-    let count = (last - first) as usize;
-    let bytes = (count * size_of::<FrameMeta>()).next_multiple_of(PAGE_SIZE as usize) as u64;
+    let (Some(lowest), Some(highest)) = (info.ram.first(), info.ram.last()) else {
+        panic!("the boot protocol named no RAM")
+    };
+    let span = PfnRange::new(lowest.whole_frames().start, highest.whole_frames().end);
+    let bytes = |frames: u64| frames * size_of::<FrameMeta>() as u64;
+    let size = bytes(span.len()).next_multiple_of(PAGE_SIZE);
     let home = free
         .iter_mut()
-        .find(|range| range.len() >= bytes + PAGE_SIZE)
-        .unwrap_or_else(|| panic!("no {bytes} bytes of RAM side by side for the frame table"));
+        .find(|range| range.len() >= size + PAGE_SIZE)
+        .unwrap_or_else(|| panic!("no {size} bytes of RAM side by side for the frame table"));
     let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
-    home.start = start + bytes;
+    home.start = start + size;
+    let whole: Vec<PfnRange> = free.iter().map(PhysRange::whole_frames).collect();
+    for part in parts(span, &whole) {
+        let at = |frame: Pfn| start + bytes(frame - span.start);
+        zero(whole_pages_around(PhysRange::new(
+            at(part.start),
+            at(part.end),
+        )));
+    }
     let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
-    zero(PhysRange::new(start, home.start));
-    // SAFETY: the range is free RAM, now taken off the list; zeros are a valid FrameMeta; the early direct map covers it.
-    let frames = unsafe { core::slice::from_raw_parts_mut(table, count) };
-    (first, frames)
+    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it; zeros are a valid FrameMeta, and
+    // so are any bytes, which nobody looks at.
+    let frames = unsafe { core::slice::from_raw_parts_mut(table, span.len() as usize) };
+    (span.start, frames)
 }
 
 /// The direct map, without a writable alias of the kernel's text and read-only data; devices; the image.

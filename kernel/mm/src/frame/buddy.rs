@@ -37,7 +37,7 @@ fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
     (0..=MAX_ORDER.0).map(Order).any(|order| {
         let head = Pfn(pfn.0 & !(order.pages() - 1));
         let free = |m: &FrameMeta| m.kind() == Kind::Free && m.order() >= order;
-        table.try_get(head).is_some_and(free)
+        table.near(head).is_some_and(free)
     })
 }
 
@@ -168,10 +168,7 @@ impl Buddy {
         let (mut pfn, mut order, mut home) = (pfn, order, self.home(pfn, order));
         while order < MAX_ORDER {
             let buddy = Pfn(pfn.0 ^ order.pages());
-            if !table
-                .try_get(buddy)
-                .is_some_and(|m| m.is(Kind::Free, order))
-            {
+            if !table.near(buddy).is_some_and(|m| m.is(Kind::Free, order)) {
                 break;
             }
             self.unlink(table, buddy, order, home);

@@ -65,7 +65,8 @@ pub struct FrameCounts {
 }
 
 impl<M: Machine> Mm<M> {
-    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`]); `free` lists what the allocator may hand out.
+    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`], but for what [`super::table::parts`] leaves out);
+    /// `free` lists what the allocator may hand out.
     /// Panics when there is not even room for the zero page.
     pub fn new(
         machine: M,
@@ -73,7 +74,7 @@ impl<M: Machine> Mm<M> {
         frames: &'static mut [FrameMeta],
         free: &[PfnRange],
     ) -> Arc<Self> {
-        let frames = FrameTable::new(first, frames);
+        let frames = FrameTable::around(first, frames, free);
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(&frames, free, cpus);
         let take = |kind| {

@@ -74,7 +74,7 @@ fn blocks_in(table: &FrameTable, start: Pfn) -> impl Iterator<Item = (Pfn, &Fram
     core::iter::from_fn(move || {
         while at < end {
             let pfn = at;
-            let meta = table.try_get(pfn);
+            let meta = table.near(pfn);
             let reserved = meta.is_none_or(|m| m.kind() == Kind::Reserved);
             at += if reserved { 1 } else { meta?.order().pages() };
             if !reserved {

@@ -1,10 +1,13 @@
 //! The frame table: metadata by frame number.
 
+use super::buddy::MAX_ORDER;
 use super::meta::{FrameMeta, Kind};
-use crate::addr::{Order, Pfn};
+use crate::addr::{Order, Pfn, PfnRange};
 use crate::own::{Book, WIDE_ORDERS};
 use crate::sync::Words;
 use crate::thp::PMD_ORDER;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 // Every private folio has an account, and none is larger.
 const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
@@ -13,13 +16,43 @@ const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
 pub struct FrameTable {
     first: Pfn,
     metas: &'static [FrameMeta],
+    /// The frames that are described, sorted; holes of memory lie between.
+    parts: Box<[PfnRange]>,
+}
+
+/// What of the frames `span` must be described when the allocator only ever gets those in `free`: the largest blocks, naturally
+/// aligned, with any of them inside, because blocks merge within those. Sorted and joined.
+pub fn parts(span: PfnRange, free: &[PfnRange]) -> Vec<PfnRange> {
+    let mut free = free.to_vec();
+    free.sort_by_key(|range| range.start);
+    let block = MAX_ORDER.pages();
+    let mut parts = Vec::<PfnRange>::new();
+    for range in free.iter().filter(|range| !range.is_empty()) {
+        let start = Pfn(range.start.0 / block * block).clamp(span.start, span.end);
+        let end = Pfn(range.end.0.next_multiple_of(block)).clamp(span.start, span.end);
+        match parts.last_mut() {
+            Some(last) if start <= last.end => last.end = last.end.max(end),
+            _ => parts.push(PfnRange::new(start, end)),
+        }
+    }
+    parts
 }
 
 impl FrameTable {
     /// Takes over the array; costs nothing per frame.
     pub fn new(first: Pfn, metas: &'static mut [FrameMeta]) -> Self {
+        let all = PfnRange::new(first, first + metas.len() as u64);
+        Self::around(first, metas, &[all])
+    }
+    /// As `new`, for an allocator that gets only the frames in `free`: what [`parts`] leaves out may hold anything, nobody looks.
+    pub fn around(first: Pfn, metas: &'static mut [FrameMeta], free: &[PfnRange]) -> Self {
         assert!(metas.len() < u32::MAX as usize, "links are 32 bits wide");
-        FrameTable { first, metas }
+        let span = PfnRange::new(first, first + metas.len() as u64);
+        FrameTable {
+            first,
+            metas,
+            parts: parts(span, free).into(),
+        }
     }
     /// The metadata of a frame in the table.
     #[inline]
@@ -31,9 +64,15 @@ impl FrameTable {
     pub(super) fn at(&self, index: u32) -> &FrameMeta {
         &self.metas[index as usize]
     }
-    /// The metadata of a frame, `None` when the table does not reach there.
-    #[inline]
+    /// The metadata of a frame, `None` when the table does not reach there or has a hole.
     pub fn try_get(&self, pfn: Pfn) -> Option<&FrameMeta> {
+        let described = self.parts.iter().any(|part| part.contains(pfn));
+        if described { self.near(pfn) } else { None }
+    }
+    /// The metadata of a frame in the same naturally aligned block of the largest order as one in the table; `None` when the
+    /// table does not reach there.
+    #[inline]
+    pub(super) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
         self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
     }
     /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by natural alignment, that
@@ -82,16 +121,19 @@ impl FrameTable {
     }
     /// All frames in the table with their metadata.
     pub fn iter(&self) -> impl Iterator<Item = (Pfn, &FrameMeta)> {
-        self.metas
-            .iter()
-            .enumerate()
-            .map(|(i, m)| (self.first + i as u64, m))
+        self.parts.iter().flat_map(|part| {
+            let start = (part.start - self.first) as usize;
+            let metas = &self.metas[start..start + (part.end - part.start) as usize];
+            (0..)
+                .zip(metas)
+                .map(move |(i, meta)| (part.start + i, meta))
+        })
     }
     /// The first frame that the table describes.
     pub fn first(&self) -> Pfn {
         self.first
     }
-    /// How many frames the table describes.
+    /// How many frames it is from the first to the last, holes included.
     pub fn len(&self) -> usize {
         self.metas.len()
     }

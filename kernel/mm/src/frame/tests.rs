@@ -1,5 +1,6 @@
 //! What needs the crate's own view: references of blocks.
 
+use super::table::parts;
 use super::zone::For;
 use super::{Allocator, FrameMeta, FrameTable, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
@@ -50,4 +51,53 @@ fn a_free_block_is_not_split() {
     let table = table(512);
     Allocator::new(&table, &[PfnRange::new(FIRST, FIRST + 512)], 1);
     table.split(FIRST, Order(9), Order(2));
+}
+
+#[test]
+fn the_table_describes_whole_largest_blocks() {
+    let gib = 1 << 18;
+    let range = |start, end| PfnRange::new(Pfn(start), Pfn(end));
+    let span = range(1, 7 * gib);
+    let free = [
+        range(4 * gib + 5, 7 * gib),
+        range(9, 9),
+        range(7, 300),
+        range(gib + 1, gib + 2),
+    ];
+    assert_eq!(
+        parts(span, &free),
+        [range(1, 2 * gib), range(4 * gib, 7 * gib)]
+    );
+    assert_eq!(parts(span, &[]), []);
+}
+
+#[test]
+fn nobody_looks_at_the_table_of_a_hole() {
+    let gib = 1 << 18;
+    let start = Pfn(3 * gib - 512);
+    let garbage = |i: u64| {
+        let meta = FrameMeta::default();
+        if (512..512 + gib).contains(&i) {
+            meta.set(Kind::Free, Order(i as u8 % 19));
+        }
+        meta
+    };
+    let metas = (0..gib + 1024).map(garbage).collect();
+    let free = [
+        PfnRange::new(start + 8, start + 512),
+        PfnRange::new(start + 512 + gib, start + 1024 + gib),
+    ];
+    let table = FrameTable::around(start, Box::leak::<'static>(metas), &free);
+    let frames = Allocator::new(&table, &free, 1);
+    frames.validate(&table);
+    let take = || frames.alloc(&table, 0, Order(0), Kind::Anon, For::Kernel);
+    let taken: alloc::vec::Vec<Pfn> = core::iter::from_fn(take).collect();
+    assert_eq!(taken.len(), 504 + 512);
+    for page in taken {
+        table.get(page).set_refs(0);
+        frames.free(&table, 0, &[page]);
+    }
+    frames.validate(&table);
+    assert_eq!(table.iter().count(), 1024);
+    assert!(table.try_get(start + 511).is_some() && table.try_get(start + 512).is_none());
 }

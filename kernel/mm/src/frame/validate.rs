@@ -46,7 +46,7 @@ impl Buddy {
             assert!(self.home(pfn, order) == home, "{place} is in the wrong one");
             let (next, prev) = meta.links();
             assert!(prev == before, "{place}: the list is broken");
-            let buddy = table.try_get(Pfn(pfn.0 ^ order.pages()));
+            let buddy = table.near(Pfn(pfn.0 ^ order.pages()));
             let mergeable = buddy.is_some_and(|b| b.is(Kind::Free, order));
             assert!(order == MAX_ORDER || !mergeable, "{place} was not merged");
             length += 1;

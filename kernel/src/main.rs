@@ -116,6 +116,10 @@ fn greet(info: &BootInfo) {
         info.protocol
     );
     log::info!("CPU features in use: {features}");
+    match info.cpus.len() {
+        0 | 1 => log::info!("CPUs: 1"),
+        count => log::info!("CPUs: {count}, of which 1 is used"),
+    }
     log::info!(
         "memory: {} MiB, {} MiB free",
         counts.total >> 8,

@@ -6,7 +6,7 @@ use super::pte::Format;
 use super::tlb::Hardware;
 use super::{cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
 use arch_boot::memory::{self, Ranges};
-use arch_boot::{cmdline, limine};
+use arch_boot::{Cpus, Start, cmdline, limine};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::Fdt;
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, PhysRange};
@@ -86,6 +86,13 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
             PhysRange::new(dtb, dtb + tree.data().len() as u64),
         );
     }
+    info.cpus = tree.map_or_else(raspberry::cpus, fdt::cpus);
+    for cpu in info.cpus.clone() {
+        if let Start::Spin(at) = cpu.start {
+            let entry = PhysRange::new(at, at + 8);
+            fdt::keep_out(&mut info.ram, &mut info.reserved, entry);
+        }
+    }
     // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a Raspberry Pi the other CPUs
     // wait there.
     fdt::reserve(
@@ -130,7 +137,7 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
 /// The facts in a device tree.
 fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
     let (ram, mut reserved) = fdt::memory(tree);
-    let initramfs = fdt::initramfs(tree, &ram);
+    let initramfs = fdt::initramfs(tree);
     for range in [Some(image_with_payload(image)), initramfs]
         .into_iter()
         .flatten()
@@ -166,6 +173,7 @@ fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {
         devices: ArrayVec::new(),
         cmdline: "",
         initramfs: None,
+        cpus: Cpus::new(),
         image,
         firmware: None,
         framebuffer: None,

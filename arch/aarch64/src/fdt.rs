@@ -2,6 +2,7 @@
 
 use super::board::{Controller, Devices, Kind, Uart};
 use arch_boot::memory::{self, Ranges};
+use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
@@ -84,7 +85,7 @@ pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
 }
 
 /// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the kernel itself reserves.
-fn keep_out(ram: &mut Ranges, reserved: &mut Ranges, range: PhysRange) {
+pub fn keep_out(ram: &mut Ranges, reserved: &mut Ranges, range: PhysRange) {
     if reserved.remaining_capacity() > 8 {
         reserve(reserved, range);
     } else {
@@ -110,8 +111,8 @@ pub fn command_line<'a>(fdt: Fdt<'a>) -> &'a str {
     text.unwrap_or("")
 }
 
-/// The loader's initramfs, when it lies in RAM.
-pub fn initramfs(fdt: Fdt<'_>, ram: &Ranges) -> Option<PhysRange> {
+/// The loader's initramfs, wherever it says that it is.
+pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     let chosen = fdt.find_node("/chosen")?;
     let address = |name: &str| {
         let value = chosen.property(name)?;
@@ -124,9 +125,44 @@ pub fn initramfs(fdt: Fdt<'_>, ram: &Ranges) -> Option<PhysRange> {
         )
     };
     let (start, end) = (address("linux,initrd-start")?, address("linux,initrd-end")?);
-    let range = range(start, end.checked_sub(start)?)?;
-    let inside = |ram: &PhysRange| ram.start <= range.start && range.end <= ram.end;
-    ram.iter().any(inside).then_some(range)
+    range(start, end.checked_sub(start)?)
+}
+
+/// The CPUs, and how each is started (Devicetree Specification 3.8). Disabled ones wait for what `enable-method` says; those that
+/// have failed are left out.
+pub fn cpus(fdt: Fdt<'_>) -> Cpus {
+    let Some(parent) = fdt.find_node("/cpus") else {
+        return Cpus::new();
+    };
+    let starts = |node: &FdtNode<'_>, name: &str, with: &[u8]| {
+        node.property(name)
+            .is_some_and(|p| p.value().starts_with(with))
+    };
+    let usable = |node: &FdtNode<'_>| {
+        starts(node, "device_type", b"cpu") && !starts(node, "status", b"fail")
+    };
+    let number = |node: &FdtNode<'_>, name: &str| {
+        let value = node.property(name)?.value();
+        let sum = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        (value.len() <= 8).then(|| value.iter().fold(0, sum))
+    };
+    let mut cpus = Cpus::new();
+    for node in parent.children().filter(usable) {
+        let start = if starts(&node, "enable-method", b"psci") {
+            Start::Psci
+        } else if starts(&node, "enable-method", b"spin-table") {
+            let at = number(&node, "cpu-release-addr");
+            at.filter(|at| *at < REACH)
+                .map_or(Start::Unknown, |at| Start::Spin(PhysAddr(at)))
+        } else {
+            Start::Unknown
+        };
+        if let Some(id) = number(&node, "reg") {
+            // More than the list takes are left out.
+            let _ = cpus.try_push(Cpu { id, start });
+        }
+    }
+    cpus
 }
 
 /// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings; without

@@ -2,6 +2,7 @@
 
 use super::board::{Controller, Devices, Kind, Uart};
 use super::regs;
+use arch_boot::{Cpu, Cpus, Start};
 use mm::addr::{PhysAddr, PhysRange};
 
 fn window(start: u64, bytes: u64) -> PhysRange {
@@ -52,4 +53,13 @@ pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
         )),
         _ => None,
     }
+}
+
+/// The four CPUs of a Raspberry Pi 3 or 4: all but the first wait in the firmware's stub for an entry point.
+pub fn cpus() -> Cpus {
+    let cpu = |id| Cpu {
+        id,
+        start: Start::Spin(PhysAddr(0xd8 + 8 * id)),
+    };
+    (0..4).map(cpu).collect()
 }

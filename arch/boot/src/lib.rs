@@ -25,6 +25,8 @@ pub struct BootInfo {
     pub cmdline: &'static str,
     /// The initramfs handed over by the loader (QEMU's -initrd, Limine's first module), if any.
     pub initramfs: Option<PhysRange>,
+    /// The CPUs that firmware or loader named, the running one among them; empty when nobody did.
+    pub cpus: Cpus,
     /// Where the image's first byte (`__image_start`) lies.
     pub image: PhysAddr,
     /// Device tree (aarch64) or RSDP (x86_64), when there is one.
@@ -40,6 +42,31 @@ impl BootInfo {
     pub fn has(&self, range: PhysRange) -> bool {
         memory::covers(&self.ram, range)
     }
+}
+
+/// As many CPUs as a list has room for; more are left out.
+pub type Cpus = ArrayVec<Cpu, 128>;
+
+/// A CPU that the kernel could use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Local APIC ID (x86_64), affinity fields of MPIDR_EL1 (aarch64).
+    pub id: u64,
+    /// What it waits for.
+    pub start: Start,
+}
+
+/// How a CPU is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// By INIT and SIPI of the local APIC.
+    Sipi,
+    /// By PSCI's CPU_ON.
+    Psci,
+    /// It looks for an entry point at this address (spin table).
+    Spin(PhysAddr),
+    /// In a way that the kernel does not know.
+    Unknown,
 }
 
 /// A screen: rows of pixels in memory.

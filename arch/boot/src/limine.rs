@@ -1,9 +1,12 @@
 //! The Limine boot protocol (PROTOCOL.md of Limine 8), base revision 2: what we ask for, and the answers as a [`BootInfo`].
 //!
+//! CPUs are not asked for: Limine would start them and let them wait in memory that the kernel takes back. They are read from the
+//! firmware's tables instead, and stay off.
+//!
 //! The entry point is the architecture's own: it puts an [`EntryPointRequest`] beside these, in section `.limine_requests`.
 
 use crate::memory::{self, Ranges};
-use crate::{BootInfo, Framebuffer, cmdline};
+use crate::{BootInfo, Cpus, Framebuffer, cmdline};
 use arrayvec::ArrayVec;
 use limine::BaseRevision;
 use limine::firmware_type::FirmwareType;
@@ -112,6 +115,7 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
         // SAFETY: called once, says the caller.
         cmdline: unsafe { cmdline::keep(words.iter().copied()) },
         initramfs,
+        cpus: Cpus::new(),
         image,
         firmware: tables().map(physical),
         framebuffer: screen(&physical),

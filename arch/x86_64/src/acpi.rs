@@ -1,8 +1,9 @@
-//! The few facts needed from ACPI tables (ACPI 6.5 ch. 5.2): interrupt controllers, power off, reset.
+//! The few facts needed from ACPI tables (ACPI 6.5 ch. 5.2): CPUs, interrupt controllers, power off, reset.
 //! Without tables: the PC's defaults. Read once at boot through the early direct map, then kept.
 
 use crate::boot::physical;
 use crate::serial;
+use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use core::cell::UnsafeCell;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
@@ -48,6 +49,8 @@ pub struct Platform {
     /// Physical address of the first I/O APIC.
     pub io_apic: u64,
     serial: Line,
+    /// The CPUs that can be used.
+    pub cpus: Cpus,
     /// PM1a control block (16 bits): machines with ACPI's fixed hardware.
     pub pm1a_control: Option<u16>,
     /// Sleep control register: hardware-reduced machines (QEMU microvm).
@@ -67,9 +70,21 @@ impl Platform {
                 active_low: false,
                 level: false,
             },
+            cpus: Cpus::new_const(),
             pm1a_control: None,
             sleep_control: None,
             reset: None,
+        }
+    }
+
+    /// Adds a CPU whose flags say that it is there, unless it is listed already, as the other kind of APIC.
+    fn add_cpu(&mut self, id: u32, flags: u32) {
+        let cpu = Cpu {
+            id: id.into(),
+            start: Start::Sipi,
+        };
+        if flags & 1 != 0 && !self.cpus.is_full() && !self.cpus.contains(&cpu) {
+            self.cpus.push(cpu);
         }
     }
 
@@ -155,6 +170,9 @@ fn read_madt(table: u64, platform: &mut Platform) {
     let mut at = table + 44;
     while at + 2 <= end && u8_at(at + 1) >= 2 {
         match u8_at(at) {
+            // Local APIC, with an ID of 8 bits; local x2APIC, with one of 32.
+            0 => platform.add_cpu(u8_at(at + 3).into(), u32_at(at + 4)),
+            9 => platform.add_cpu(u32_at(at + 4), u32_at(at + 8)),
             // I/O APIC whose inputs start at global interrupt 0.
             1 if u32_at(at + 8) == 0 => platform.io_apic = u64::from(u32_at(at + 4)),
             // Interrupt source override of an ISA line.

@@ -112,6 +112,7 @@ fn go_on(mut info: BootInfo) -> ! {
         acpi::read_tables(rsdp.0);
     }
     acpi::platform().windows(&mut info.devices);
+    info.cpus = acpi::platform().cpus.clone();
     info.devices.extend(
         info.framebuffer
             .map(|screen| memory::whole_pages_around(screen.window)),

@@ -1,6 +1,7 @@
 //! PVH: `struct hvm_start_info` version 1 and what it points to (Xen, `include/public/arch-x86/hvm/start_info.h`).
 
 use crate::boot::{BootInfo, physical};
+use arch_boot::Cpus;
 use arch_boot::memory::{self, Ranges};
 use arrayvec::ArrayVec;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
@@ -59,6 +60,7 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         // SAFETY: called once, says the caller.
         cmdline: unsafe { arch_boot::cmdline::keep(string(info.cmdline)) },
         initramfs: None,
+        cpus: Cpus::new(),
         image: PhysAddr(crate::boot::image_start()),
         firmware: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
         framebuffer: None,

@@ -269,7 +269,9 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
         mem,
         ..Case::new(name, Some(sound.to_vec()), &[], 3)
     };
-    let mut cases = vec![with("memory_4g", "4G"), with("memory_64m", "64M")];
+    let mut several = on("several_cpus", &["-smp", "4"]);
+    several.says.push("CPUs: 4, of which 1 is used");
+    let mut cases = vec![with("memory_4g", "4G"), with("memory_64m", "64M"), several];
     if arch == Arch::X86_64 {
         let lacks = |name, qemu, says: &[&'static str]| Case {
             qemu,

@@ -48,6 +48,9 @@ use mm::addr::PhysRange;
 fn start(info: BootInfo) -> ! {
     console::init(&info);
     klog::init();
+    if let Some(missing) = info.missing {
+        give_up(format_args!("{missing}"));
+    }
     let cmdline = cmdline::init(info.cmdline);
     klog::set_console_level(cmdline.loglevel);
     boot::take_over(&info);

@@ -263,8 +263,6 @@ impl Machine {
     fn machine_option(&self) -> String {
         let machine = self.machine_words();
         match name(machine) {
-            // UEFI passes either ACPI's tables on or a device tree, which the kernel reads.
-            "virt" if self.loader != Loader::Direct => format!("{machine},acpi=off"),
             // QEMU would otherwise describe devices that are not there on the kernel's command line.
             "microvm" => format!("{machine},rtc=on,auto-kernel-cmdline=off"),
             _ => machine.to_owned(),

@@ -4,7 +4,7 @@ use super::board::Devices;
 use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
-use super::{cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
+use super::{acpi, cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
 use arch_boot::memory::{self, Ranges};
 use arch_boot::{Cpus, Start, cmdline, limine};
 use arrayvec::ArrayVec;
@@ -35,6 +35,7 @@ unsafe extern "C" {
 const PAYLOAD_MAGIC: &[u8; 8] = b"QUIREPAY";
 const PAYLOAD_TOTAL: usize = 48;
 
+const NOTHING_TOLD: &str = "no device tree and no ACPI tables that can be read";
 /// What the board has, for [`init_cpu`]. Taken under no other lock.
 static DEVICES: Lock<Option<Devices>, 254> = Lock::new(None);
 /// What Limine told, until the head has come from its tables to ours; not in .bss, which the head empties.
@@ -55,7 +56,10 @@ pub(crate) extern "C" fn enter_from_limine() -> Places {
     let info = image
         .and_then(|image| unsafe { limine::parse(image_with_payload(image).end.0, u64::MAX) }.ok());
     let places = Places {
-        tree: info.as_ref().and_then(|i| i.firmware).map_or(0, |at| at.0),
+        tree: info
+            .as_ref()
+            .and_then(|i| i.device_tree)
+            .map_or(0, |at| at.0),
         image: image.map_or(0, |at| at.0),
     };
     *HANDED.lock() = info;
@@ -69,16 +73,13 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     early::init(image);
     let tree = device_tree(dtb);
     let handed = HANDED.lock().take();
-    let (devices, mut info) = match (tree, handed) {
-        (Some(tree), Some(info)) => (fdt::devices(tree), info),
-        (Some(tree), None) => (fdt::devices(tree), from_tree(tree, image)),
-        (None, handed) => {
-            let Some((devices, ram)) = raspberry::raspberry_pi() else {
-                give_up("no device tree that can be read (from UEFI: turn its ACPI off)")
-            };
-            let ram = || board_ram(devices, ram);
-            (devices, handed.unwrap_or_else(|| built_in(ram(), image)))
+    let (devices, mut info) = match tree {
+        Some(tree) => {
+            let mut info = handed.unwrap_or_else(|| from_tree(tree, image));
+            info.cpus = fdt::cpus(tree);
+            (fdt::devices(tree), info)
         }
+        None => without_tree(handed, image),
     };
     if let Some(tree) = tree {
         fdt::reserve(
@@ -86,7 +87,6 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
             PhysRange::new(dtb, dtb + tree.data().len() as u64),
         );
     }
-    info.cpus = tree.map_or_else(raspberry::cpus, fdt::cpus);
     for cpu in info.cpus.clone() {
         if let Start::Spin(at) = cpu.start {
             let entry = PhysRange::new(at, at + 8);
@@ -103,6 +103,26 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
         .framebuffer
         .or_else(|| Mailbox::new(devices.mailbox?).screen());
     start(devices, info)
+}
+
+/// The facts without a device tree: by ACPI, or from what is known of a Raspberry Pi.
+fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo) {
+    let rsdp = handed.as_ref().and_then(|info| info.rsdp);
+    let from_acpi = rsdp.and_then(acpi::read);
+    match (from_acpi, raspberry::raspberry_pi(), handed) {
+        (Some((devices, cpus)), _, Some(info)) => (devices, BootInfo { cpus, ..info }),
+        (_, Some((devices, ram)), handed) => {
+            let info = handed.unwrap_or_else(|| built_in(board_ram(devices, ram), image));
+            let cpus = raspberry::cpus();
+            (devices, BootInfo { cpus, ..info })
+        }
+        // The screen is all there is to say it on.
+        (_, None, Some(mut info)) if info.framebuffer.is_some() => {
+            info.missing = Some(NOTHING_TOLD);
+            (Devices::default(), info)
+        }
+        _ => give_up(NOTHING_TOLD),
+    }
 }
 
 /// RAM as the board's firmware tells it, else `least`.
@@ -149,7 +169,7 @@ fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
         // SAFETY: the only call where the loader is not Limine.
         cmdline: unsafe { cmdline::keep(words) },
         initramfs,
-        firmware: Some(PhysAddr(tree.data().as_ptr() as u64 - DIRECT_MAP)),
+        device_tree: Some(PhysAddr(tree.data().as_ptr() as u64 - DIRECT_MAP)),
         protocol: if fdt::devices(tree).psci_smc == Some(true) {
             "arm64 Image (EL2)"
         } else {
@@ -175,7 +195,9 @@ fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {
         initramfs: None,
         cpus: Cpus::new(),
         image,
-        firmware: None,
+        device_tree: None,
+        rsdp: None,
+        missing: None,
         framebuffer: None,
         protocol: "arm64 Image (no device tree)",
     }

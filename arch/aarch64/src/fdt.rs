@@ -142,7 +142,8 @@ pub fn cpus(fdt: Fdt<'_>) -> Cpus {
         starts(node, "device_type", b"cpu") && !starts(node, "status", b"fail")
     };
     let number = |node: &FdtNode<'_>, name: &str| {
-        let value = node.property(name)?.value();
+        let property = node.property(name)?;
+        let value = property.value();
         let sum = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
         (value.len() <= 8).then(|| value.iter().fold(0, sum))
     };

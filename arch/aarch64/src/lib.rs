@@ -27,6 +27,8 @@ pub mod trap;
 pub mod uaccess;
 
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod acpi;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod bcm2836;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod early;

@@ -3,6 +3,7 @@
 #![no_std]
 #![allow(unsafe_code)]
 
+pub mod acpi;
 pub mod cmdline;
 #[cfg(target_os = "none")]
 pub mod limine;
@@ -29,8 +30,12 @@ pub struct BootInfo {
     pub cpus: Cpus,
     /// Where the image's first byte (`__image_start`) lies.
     pub image: PhysAddr,
-    /// Device tree (aarch64) or RSDP (x86_64), when there is one.
-    pub firmware: Option<PhysAddr>,
+    /// The device tree, when there is one.
+    pub device_tree: Option<PhysAddr>,
+    /// ACPI's root pointer, when there is one.
+    pub rsdp: Option<PhysAddr>,
+    /// What the machine has not got and the kernel cannot do without: it says so on every console there is, and ends.
+    pub missing: Option<&'static str>,
     /// A screen of pixels, when the loader set one up.
     pub framebuffer: Option<Framebuffer>,
     /// Name of the protocol and machine, for the boot line: "PVH", "arm64 Image", "Limine (UEFI)".

@@ -47,14 +47,13 @@ static FIRMWARE: FirmwareTypeRequest = FirmwareTypeRequest::new();
 #[used]
 #[unsafe(link_section = ".limine_requests")]
 static SCREEN: FramebufferRequest = FramebufferRequest::with_revision(0);
-#[cfg(target_arch = "x86_64")]
 #[used]
 #[unsafe(link_section = ".limine_requests")]
 static TABLES: RsdpRequest = RsdpRequest::new();
 #[cfg(target_arch = "aarch64")]
 #[used]
 #[unsafe(link_section = ".limine_requests")]
-static TABLES: DeviceTreeBlobRequest = DeviceTreeBlobRequest::new();
+static TREE: DeviceTreeBlobRequest = DeviceTreeBlobRequest::new();
 
 /// Where Limine put the image's first byte.
 pub fn image() -> Option<PhysAddr> {
@@ -117,7 +116,9 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
         initramfs,
         cpus: Cpus::new(),
         image,
-        firmware: tables().map(physical),
+        device_tree: tree().map(physical),
+        rsdp: TABLES.get_response().map(|r| physical(r.address() as u64)),
+        missing: None,
         framebuffer: screen(&physical),
         protocol: match FIRMWARE.get_response().map(|r| r.firmware_type()) {
             Some(FirmwareType::X86_BIOS) => "Limine (BIOS)",
@@ -126,13 +127,13 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
     })
 }
 
-/// Where the loader says that ACPI's root pointer or the device tree is, in its direct map.
-fn tables() -> Option<u64> {
-    #[cfg(target_arch = "x86_64")]
-    let at = TABLES.get_response()?.address() as u64;
+/// Where the loader says that the device tree is, in its direct map; a PC has none.
+fn tree() -> Option<u64> {
     #[cfg(target_arch = "aarch64")]
-    let at = TABLES.get_response()?.dtb_ptr() as u64;
-    (at != 0).then_some(at)
+    let at = TREE.get_response().map(|r| r.dtb_ptr() as u64);
+    #[cfg(not(target_arch = "aarch64"))]
+    let at = None;
+    at.filter(|at| *at != 0)
 }
 
 /// The first screen whose pixels we can write.

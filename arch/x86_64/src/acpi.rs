@@ -3,6 +3,7 @@
 
 use crate::boot::physical;
 use crate::serial;
+use arch_boot::acpi::{self, Memory, Table};
 use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use core::cell::UnsafeCell;
@@ -132,28 +133,9 @@ pub fn platform() -> &'static Platform {
 
 /// Reads the tables under the RSDP. Tables beyond the early direct map do not occur: firmware puts them below 4 GiB.
 pub fn read_tables(rsdp: u64) {
-    if &bytes::<8>(rsdp) != b"RSD PTR " {
-        return;
-    }
     let mut platform = Platform::pc();
-    let xsdt = if u8_at(rsdp + 15) >= 2 {
-        u64_at(rsdp + 24)
-    } else {
-        0
-    };
-    let (root, width) = if xsdt != 0 {
-        (xsdt, 8)
-    } else {
-        (u64::from(u32_at(rsdp + 16)), 4)
-    };
-    let len = u64::from(u32_at(root + 4));
-    for at in (root + 36..root + len.max(36)).step_by(width) {
-        let table = if width == 8 {
-            u64_at(at)
-        } else {
-            u64::from(u32_at(at))
-        };
-        match &bytes::<4>(table) {
+    for table in acpi::tables(&Tables, rsdp) {
+        match &table.signature {
             b"APIC" => read_madt(table, &mut platform),
             b"FACP" => read_fadt(table, &mut platform),
             _ => {}
@@ -163,69 +145,61 @@ pub fn read_tables(rsdp: u64) {
     unsafe { *PLATFORM.0.get() = platform };
 }
 
-/// Multiple APIC description table, 5.2.12: entries of {type, length, ...} from byte 44.
-fn read_madt(table: u64, platform: &mut Platform) {
-    platform.local_apic = u64::from(u32_at(table + 36));
-    let end = table + u64::from(u32_at(table + 4));
-    let mut at = table + 44;
-    while at + 2 <= end && u8_at(at + 1) >= 2 {
-        match u8_at(at) {
+/// Multiple APIC description table, 5.2.12.
+fn read_madt(table: Table, platform: &mut Platform) {
+    platform.local_apic = u64::from(Tables.u32(table.at + 36));
+    for (kind, at) in acpi::madt(&Tables, table) {
+        match kind {
             // Local APIC, with an ID of 8 bits; local x2APIC, with one of 32.
-            0 => platform.add_cpu(u8_at(at + 3).into(), u32_at(at + 4)),
-            9 => platform.add_cpu(u32_at(at + 4), u32_at(at + 8)),
+            0 => platform.add_cpu(Tables.u8(at + 3).into(), Tables.u32(at + 4)),
+            9 => platform.add_cpu(Tables.u32(at + 4), Tables.u32(at + 8)),
             // I/O APIC whose inputs start at global interrupt 0.
-            1 if u32_at(at + 8) == 0 => platform.io_apic = u64::from(u32_at(at + 4)),
+            1 if Tables.u32(at + 8) == 0 => platform.io_apic = u64::from(Tables.u32(at + 4)),
             // Interrupt source override of an ISA line.
-            2 if u8_at(at + 3) == serial::ISA_IRQ => {
-                let flags = u8_at(at + 8);
+            2 if Tables.u8(at + 3) == serial::ISA_IRQ => {
+                let flags = Tables.u8(at + 8);
                 let (active_low, level) = (flags & 3 == 3, flags >> 2 & 3 == 3);
                 platform.serial = Line {
-                    input: u32_at(at + 4),
+                    input: Tables.u32(at + 4),
                     active_low,
                     level,
                 };
             }
             _ => {}
         }
-        at += u64::from(u8_at(at + 1));
     }
 }
 
 /// Fixed ACPI description table, 5.2.9.
-fn read_fadt(table: u64, platform: &mut Platform) {
-    let len = u32_at(table + 4);
-    let flags = u32_at(table + 112);
-    let pm1a = u32_at(table + 64);
+fn read_fadt(table: Table, platform: &mut Platform) {
+    let flags = Tables.u32(table.at + 112);
+    let pm1a = Tables.u32(table.at + 64);
     if pm1a != 0 {
         platform.pm1a_control = Some(pm1a as u16);
     }
-    if flags & 1 << 10 != 0 && len >= 129 {
-        platform.reset = register(table + 116).map(|r| (r, u8_at(table + 128)));
+    if flags & 1 << 10 != 0 && table.len >= 129 {
+        platform.reset = register(table.at + 116).map(|r| (r, Tables.u8(table.at + 128)));
     }
-    if flags & 1 << 20 != 0 && len >= 256 {
-        platform.sleep_control = register(table + 244);
+    if flags & 1 << 20 != 0 && table.len >= 256 {
+        platform.sleep_control = register(table.at + 244);
     }
 }
 
 /// A generic address structure: space (0 memory, 1 I/O), width, offset, size, address.
 fn register(at: u64) -> Option<Register> {
-    let (space, address) = (u8_at(at), u64_at(at + 4));
+    let (space, address) = (Tables.u8(at), Tables.u64(at + 4));
     (space <= 1 && address != 0).then_some(Register {
         io: space == 1,
         at: address,
     })
 }
 
-fn bytes<const N: usize>(at: u64) -> [u8; N] {
-    // SAFETY: firmware tables lie below 4 GiB, which the early direct map covers; any bytes make an array.
-    unsafe { physical::<[u8; N]>(at & 0xffff_ffff).read_unaligned() }
-}
-fn u8_at(at: u64) -> u8 {
-    bytes::<1>(at)[0]
-}
-fn u32_at(at: u64) -> u32 {
-    u32::from_le_bytes(bytes(at))
-}
-fn u64_at(at: u64) -> u64 {
-    u64::from_le_bytes(bytes(at))
+/// The tables through the early direct map.
+struct Tables;
+
+impl Memory for Tables {
+    fn bytes<const N: usize>(&self, at: u64) -> [u8; N] {
+        // SAFETY: firmware tables lie below 4 GiB, which the early direct map covers; any bytes make an array.
+        unsafe { physical::<[u8; N]>(at & 0xffff_ffff).read_unaligned() }
+    }
 }

@@ -108,7 +108,7 @@ fn prepare_cpu() {
 
 /// Reads the firmware's tables and starts the kernel.
 fn go_on(mut info: BootInfo) -> ! {
-    if let Some(rsdp) = info.firmware {
+    if let Some(rsdp) = info.rsdp {
         acpi::read_tables(rsdp.0);
     }
     acpi::platform().windows(&mut info.devices);

@@ -62,7 +62,9 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         initramfs: None,
         cpus: Cpus::new(),
         image: PhysAddr(crate::boot::image_start()),
-        firmware: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
+        device_tree: None,
+        missing: None,
+        rsdp: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
         framebuffer: None,
         protocol: "PVH",
     };

@@ -42,7 +42,12 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
         }
         job.case(name("damaged_device_tree"), || {
             let (machine, _tree) = damaged(machine, DAMAGED_AT_VIRT)?;
-            ends(&machine, None, &["no device tree that can be read"], 101)
+            ends(
+                &machine,
+                None,
+                &["no device tree and no ACPI tables that can be read"],
+                101,
+            )
         });
     }
 }

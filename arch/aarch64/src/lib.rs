@@ -55,6 +55,8 @@ mod mmio;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod pairs;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod physmem;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod pl011;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod raspberry;

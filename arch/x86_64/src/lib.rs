@@ -47,6 +47,8 @@ mod keyboard;
 #[cfg(target_os = "none")]
 mod percpu;
 #[cfg(target_os = "none")]
+mod physmem;
+#[cfg(target_os = "none")]
 mod pvh;
 #[cfg(target_os = "none")]
 mod signal;

@@ -55,10 +55,10 @@ fn write_card(args: &ImageArgs, path: &Path) -> Result<()> {
 
 fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
     let initramfs = initramfs(args)?;
-    packages::ensure_xorriso(args.no_install)?;
+    packages::ensure_xorriso(args.install.no_install)?;
     // Before anything is built: this says what is missing.
     limine::folder()?;
-    let arches = args.arch.arches().iter();
+    let arches = args.machines.arch.arches().iter();
     let kernels = arches.map(|arch| Ok((*arch, build::build(*arch, false)?.limine)));
     let content = iso::Content {
         kernels: &kernels.collect::<Result<Vec<_>>>()?,

@@ -21,7 +21,7 @@ pub struct Checked {
 
 /// Checks everything and returns the exit status.
 pub fn proof(args: &ProofArgs) -> Result<u8> {
-    install::ensure_coq(args.no_install)?;
+    install::ensure_coq(args.install.no_install)?;
     let started = Instant::now();
     let checked = check()?;
     println!("{}", checked.theorems);

@@ -22,11 +22,11 @@ const END_OF_INPUT: u8 = 4;
 /// Builds, boots, and returns the exit status.
 pub fn run(args: &RunArgs) -> Result<u8> {
     let mut machine = machine(args)?;
-    install::ensure_qemu(&[args.arch()], args.no_install)?;
+    install::ensure_qemu(&[args.arch()], args.install.no_install)?;
     if let Loader::Limine(firmware) = machine.loader {
-        packages::ensure_xorriso(args.no_install)?;
+        packages::ensure_xorriso(args.install.no_install)?;
         if firmware == Firmware::Uefi {
-            firmware::ensure(args.arch(), args.no_install)?;
+            firmware::ensure(args.arch(), args.install.no_install)?;
         }
     }
     let built = build::build(args.arch(), args.debug)?;

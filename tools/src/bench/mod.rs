@@ -37,11 +37,11 @@ const LINUX_WORDS: &str = "quiet panic=-1 mitigations=off init_on_alloc=0 cgroup
 
 /// Measures and prints; the exit status is 0 when everything ran, whatever the figures are.
 pub fn bench(args: &BenchArgs) -> Result<u8> {
-    let arches = args.arch.arches();
+    let arches = args.machines.arch.arches();
     if args.linux.is_some() && arches.len() != 1 {
         return Err(UsageError("--linux goes with one --arch".to_owned()).into());
     }
-    install::ensure_qemu(arches, args.no_install)?;
+    install::ensure_qemu(arches, args.install.no_install)?;
     let mut lines = String::new();
     for &arch in arches {
         let built = build::build(arch, false)?;

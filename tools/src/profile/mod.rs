@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Measures one operation and prints its functions.
 pub fn profile(args: &ProfileArgs) -> Result<u8> {
-    install::ensure_qemu(&[args.arch], args.no_install)?;
+    install::ensure_qemu(&[args.arch], args.install.no_install)?;
     let built = build::build(args.arch, false)?;
     let mut machine = counted(args.arch, "1G");
     machine.image.clone_from(&built.image);

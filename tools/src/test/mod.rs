@@ -100,7 +100,7 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
             suite::run_on_host(job)?;
         }
     }
-    let arches = args.arch.arches();
+    let arches = args.machines.arch.arches();
     let arches: Vec<Arch> = arches
         .iter()
         .copied()
@@ -109,7 +109,7 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
                 || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
         })
         .collect();
-    crate::install::ensure_qemu(&arches, args.no_install)?;
+    crate::install::ensure_qemu(&arches, args.install.no_install)?;
     let built = arches
         .iter()
         .map(|arch| Ok((*arch, build::build(*arch, false)?)))

@@ -71,10 +71,10 @@ pub fn run(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
         let wanted = ways
             .iter()
             .any(|way| job.may_want(&format!("way.{}.", way.name)));
-        if !wanted || !args.arch.arches().contains(&arch) {
+        if !wanted || !args.machines.arch.arches().contains(&arch) {
             continue;
         }
-        install::ensure_qemu(&[arch], args.no_install)?;
+        install::ensure_qemu(&[arch], args.install.no_install)?;
         let built = build::build(arch, false)?;
         for way in ways {
             run_way(job, way, &built, args)?;

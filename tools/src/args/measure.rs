@@ -1,0 +1,70 @@
+//! Options of `bench` and `profile`.
+use super::shared::{Install, Machines};
+use crate::arch::Arch;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of `bench`.
+#[derive(Args, Debug, Clone)]
+pub struct BenchArgs {
+    /// For which.
+    #[command(flatten)]
+    pub machines: Machines,
+    /// Measure once for each value of a switch of the kernel's command line, like contpte=on,off
+    #[arg(long, value_name = "SWITCH=A,B")]
+    pub set: Option<String>,
+    /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is worth
+    #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
+    pub ablation: bool,
+    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte, dontneed, mremap, updates, survivor,
+    /// vmas, child-byte, touch1g, fork1g
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub op: Vec<String>,
+    /// Only these folio sizes: 4 to 2048
+    #[arg(long, value_name = "KB,KB", value_delimiter = ',')]
+    pub size: Vec<u32>,
+    /// Write the figures, one JSON line per cell, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same machine; needs one --arch
+    #[arg(long, value_name = "IMAGE")]
+    pub linux: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Options of `profile`.
+#[derive(Args, Debug, Clone)]
+pub struct ProfileArgs {
+    /// Machine architecture
+    #[arg(
+        long,
+        value_enum,
+        default_value = "x86_64",
+        hide_possible_values = true,
+        value_name = "x86_64|aarch64"
+    )]
+    pub arch: Arch,
+    /// The operation, one of the bench's
+    #[arg(long)]
+    pub op: String,
+    /// The size of its folios in kB: 4 to 2048
+    #[arg(long, value_name = "KB", default_value_t = 4)]
+    pub size: u32,
+    /// How many pages it works on, a multiple of 512
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    pub pages: u64,
+    /// How many functions are printed
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub top: usize,
+    /// More words for the kernel's command line, like contpte=off
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub append: Option<String>,
+    /// Write how often each instruction was executed, too: its address and the number
+    #[arg(long, value_name = "FILE")]
+    pub raw: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}

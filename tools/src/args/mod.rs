@@ -1,0 +1,163 @@
+//! The command line of `run.sh`.
+use crate::doctor::system::Systems;
+use clap::{Args, Parser, Subcommand};
+
+mod image;
+mod measure;
+mod run;
+mod shared;
+mod test;
+
+pub use image::{ImageArgs, Medium};
+pub use measure::{BenchArgs, ProfileArgs};
+pub use run::{BootWay, RunArgs, bytes};
+pub use shared::{Arches, Install, Machines};
+pub use test::{Level, TestArgs};
+
+/// Boots Quire in QEMU, tests it, and checks what this machine needs for that.
+#[derive(Parser, Debug)]
+#[command(name = "run.sh", bin_name = "./run.sh", args_conflicts_with_subcommands = true, after_help = EXIT)]
+pub struct Cli {
+    /// `run` when absent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// What `run` takes, when no command is named.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+const EXIT: &str = "Exit status of run: that of PID 1 (power off: 0; ended by signal N: 128+N), 101 after a kernel panic,
+124 after --timeout, 2 for a usage error.
+With a terminal, every key goes to the guest, ^C too; ctrl-a x ends QEMU.";
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Boots Quire (the default)
+    #[command(after_help = EXIT)]
+    Run(RunArgs),
+    /// Tests on the host, in the kernel and in user mode
+    Test(TestArgs),
+    /// Measures what memory operations cost, in guest instructions, beside Linux's figures
+    Bench(BenchArgs),
+    /// Checks the proofs in docs/proofs with Coq and prints the theorems
+    Proof(ProofArgs),
+    /// Prints which functions of the kernel an operation of the bench spends its instructions in
+    Profile(ProfileArgs),
+    /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi
+    Image(ImageArgs),
+    /// Checks what this machine has and says how to get the rest
+    Doctor(DoctorArgs),
+}
+
+/// Options of `doctor`.
+#[derive(Args, Debug, Clone)]
+pub struct DoctorArgs {
+    /// Print instead what installs everything on a fresh machine with this system
+    #[arg(
+        long = "for",
+        value_enum,
+        hide_possible_values = true,
+        value_name = "debian|ubuntu|fedora|arch|alpine|macos|all"
+    )]
+    pub system: Option<Systems>,
+}
+
+/// Options of `proof`.
+#[derive(Args, Debug, Clone)]
+pub struct ProofArgs {
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Parses the process's command line; wrong ones end the process with status 2 and a short text.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// For tests: the options of a `bench` command.
+#[cfg(test)]
+pub fn bench_args(line: &str) -> BenchArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Bench(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of an `image` command.
+#[cfg(test)]
+pub fn image_args(line: &str) -> ImageArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Image(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of `run`.
+#[cfg(test)]
+pub fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
+    let cli = Cli::try_parse_from(line.split(' '))?;
+    Ok(match cli.command {
+        Some(Command::Run(args)) => args,
+        _ => cli.run,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Arch;
+
+    #[test]
+    fn run_is_the_default_command() {
+        for line in [
+            "run.sh --arch aarch64 --mem 512M",
+            "run.sh run --arch aarch64 --mem 512M",
+        ] {
+            let args = run_args(line).unwrap();
+            assert_eq!(
+                (args.arch(), args.mem.as_str(), args.debug),
+                (Arch::Aarch64, "512M", false)
+            );
+        }
+        assert_eq!(
+            run_args("run.sh --machine raspi3b").unwrap().arch(),
+            Arch::Aarch64
+        );
+        let args = run_args("run.sh --append --x --icount -- -d int").unwrap();
+        assert_eq!(args.append.as_deref(), Some("--x"));
+        assert_eq!(args.qemu, ["-d", "int"]);
+    }
+
+    #[test]
+    fn sizes() {
+        let sizes = ["64", "64M", "1g", "512k"].map(bytes);
+        assert_eq!(sizes, [64 << 20, 64 << 20, 1 << 30, 512 << 10]);
+        assert_eq!(bytes("99999999999999999999G"), u64::MAX);
+    }
+
+    #[test]
+    fn wrong_ones_are_usage_errors() {
+        for line in [
+            "run.sh --mem 0",
+            "run.sh --mem x",
+            "run.sh --arch vax",
+            "run.sh --nope",
+            "run.sh --timeout 0",
+            "run.sh --boot grub",
+            "run.sh --boot limine --firmware coreboot",
+            "run.sh image floppy",
+            "run.sh image",
+            "run.sh doctor --for vax",
+        ] {
+            assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        assert_eq!(
+            run_args("run.sh --release --debug")
+                .unwrap_err()
+                .exit_code(),
+            2
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! Options of `test`.
+use super::shared::{Install, Machines};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Options of `test`.
+#[derive(Args, Debug, Clone)]
+pub struct TestArgs {
+    /// For which.
+    #[command(flatten)]
+    pub machines: Machines,
+    /// Test these ways to boot instead: the kernel's suite, a shell, bad input, the user-mode suite
+    #[arg(
+        long,
+        value_name = "q35|q35-bios|q35-uefi|virt|virt-uefi|raspi3b|raspi4b|all"
+    )]
+    pub machine: Option<String>,
+    /// One level only
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        value_name = "host|kernel|user"
+    )]
+    pub only: Option<Level>,
+    /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas separate alternatives
+    #[arg(long, value_name = "GLOB")]
+    pub filter: Option<String>,
+    /// Print the names instead
+    #[arg(long)]
+    pub list: bool,
+    /// Write the results as JUnit XML, too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Where a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Level {
+    /// `cargo test`.
+    Host,
+    /// The suite inside the kernel.
+    Kernel,
+    /// Programs on the kernel.
+    User,
+}

@@ -1,0 +1,145 @@
+//! A machine in QEMU: what it is ([`Machine`]); its command line is in `line`.
+use crate::UsageError;
+use crate::arch::Arch;
+use crate::firmware::Uefi;
+use crate::raspi::Board;
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+mod line;
+
+/// Where the guest's console goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// A person's terminal: keys go to the guest, ctrl-a is QEMU's.
+    Terminal,
+    /// Pipes: what comes in is the guest's, byte for byte.
+    Pipes,
+}
+
+/// What loads the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Loader {
+    /// QEMU itself: PVH, or an arm64 Image.
+    #[default]
+    Direct,
+    /// Limine, started by this firmware from a disk.
+    Limine(Firmware),
+}
+
+/// What a machine starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Firmware {
+    /// The PC's.
+    Bios,
+    /// UEFI.
+    Uefi,
+}
+
+/// What is only made when a machine starts.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Where an x86_64 guest leaves its exit status.
+    pub status: String,
+    /// The disk that Limine is on.
+    pub disk: Option<PathBuf>,
+    /// UEFI's flash images.
+    pub uefi: Option<Uefi>,
+    /// The device tree of a board for which QEMU brings none.
+    pub tree: Option<PathBuf>,
+}
+
+/// One machine to start.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Which QEMU.
+    pub arch: Arch,
+    /// `-machine`; the architecture's default when `None`.
+    pub machine: Option<String>,
+    /// `-m`.
+    pub mem: String,
+    /// What loads the kernel.
+    pub loader: Loader,
+    /// The bootable file: an arm64 Image for the direct way, else an ELF file.
+    pub image: PathBuf,
+    /// `-initrd`.
+    pub initramfs: Option<PathBuf>,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Has a serial port.
+    pub serial: bool,
+    /// A board gets its device tree, as its firmware would see to.
+    pub device_tree: bool,
+    /// The console is the board's second serial port, its mini UART.
+    pub mini_uart: bool,
+    /// The kernel begins as behind a firmware that does nothing (at EL3, where there is one) but pass this as where the device
+    /// tree is, a multiple of 64 KiB: no command line, no initramfs.
+    pub raw: Option<u32>,
+    /// Virtual time counts instructions.
+    pub icount: bool,
+    /// Wait for gdb on this port of the loopback.
+    pub gdb: Option<u16>,
+    /// At the end of the command line.
+    pub extra: Vec<String>,
+}
+
+impl Machine {
+    /// The default machine with 1 GiB.
+    pub fn new(arch: Arch, image: PathBuf) -> Self {
+        Machine {
+            arch,
+            machine: None,
+            mem: "1G".to_owned(),
+            loader: Loader::Direct,
+            image,
+            initramfs: None,
+            command_line: String::new(),
+            serial: true,
+            device_tree: true,
+            mini_uart: false,
+            raw: None,
+            icount: false,
+            gdb: None,
+            extra: Vec::new(),
+        }
+    }
+
+    /// The machine and its options, as they were given.
+    fn machine_words(&self) -> &str {
+        self.machine.as_deref().unwrap_or(self.arch.machines()[0])
+    }
+
+    /// The board that it is, when that brings its own CPU and memory.
+    pub fn board(&self) -> Option<Board> {
+        Board::of(name(self.machine_words()))
+    }
+}
+
+/// A machine without its options.
+pub fn name(machine: &str) -> &str {
+    machine.split(',').next().unwrap_or_default()
+}
+
+/// Checks that `machine` is one that Quire runs on.
+pub fn check_machine(arch: Arch, machine: &str) -> Result<(), UsageError> {
+    let name = name(machine);
+    if arch.machines().contains(&name) {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "--machine {name} is not a machine for {arch}: {}",
+        arch.machines().join(" or ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines() {
+        assert!(check_machine(Arch::Aarch64, "virt,gic-version=3").is_ok());
+        assert!(check_machine(Arch::Aarch64, "q35").is_err());
+        assert!(check_machine(Arch::X86_64, "virt").is_err());
+    }
+}

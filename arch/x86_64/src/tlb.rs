@@ -1,6 +1,7 @@
 //! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in [`crate::memory`].
 
 use crate::boot::physical;
+use crate::features;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -49,6 +50,14 @@ impl Machine for Hardware {
     #[inline]
     fn cpu(&self) -> &Self {
         self
+    }
+    fn largest_leaf(&self) -> Level {
+        // Without the feature PS is reserved in a PDPTE, and each use of it faults (SDM Vol 3, 4.5.4).
+        if features::get().pages_1g {
+            Level::Pud
+        } else {
+            Level::Pmd
+        }
     }
     fn prepare_root(&self, root: Pfn) {
         let kernel = Pfn(KERNEL_ROOT.load(Ordering::Relaxed));

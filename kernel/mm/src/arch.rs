@@ -398,6 +398,10 @@ pub trait Machine: Send + Sync + 'static {
     fn tlb(&self) -> &Self::Tlb;
     /// The CPUs.
     fn cpu(&self) -> &Self::Cpu;
+    /// The highest level at which this machine's CPUs know leaves: at most the format's.
+    fn largest_leaf(&self) -> Level {
+        Self::Pte::LARGEST_LEAF
+    }
     /// Prepares a new root table (zeroed) for a user address space: a machine with one root for both halves copies
     /// its kernel half into it.
     fn prepare_root(&self, root: Pfn);

@@ -1,9 +1,11 @@
 //! The seam to the machine, tried from above: the clock, user mode as a call, copies that fault.
 
+use crate::arch::boot::DIRECT_MAP;
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::arch::{cpu, timer, uaccess};
-use crate::machine::{AddressSpace, mm};
+use crate::machine::{AddressSpace, kernel_space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::arch::{Attrs, Level};
 use mm::fault::Access;
 use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -100,6 +102,30 @@ ktest::ktest! {
             let now = timer::now();
             ktest::check!(ctx, now >= due, "{} ns early", due - now);
         }
+    }
+}
+
+/// Whether the CPU knows leaves of 1 GiB. QEMU takes them from any CPU, silicon does not.
+fn has_gigabyte_leaves() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has = core::arch::x86_64::__cpuid(0x8000_0001).edx & 1 << 26 != 0;
+    #[cfg(not(target_arch = "x86_64"))]
+    let has = true;
+    has
+}
+
+ktest::ktest! {
+    /// The direct map has no leaf that is larger than the CPU knows, and the largest that it knows.
+    fn largest_leaf_of_the_direct_map(ctx) {
+        let mut largest = Level::Pte;
+        for gib in 0..64 {
+            let va = VirtAddr(DIRECT_MAP + (gib << 30));
+            if let Some((_, attrs, level)) = kernel_space().lookup(va) && !attrs.contains(Attrs::DEVICE) {
+                largest = largest.max(level);
+            }
+        }
+        let most = if has_gigabyte_leaves() && mm().counts().total >= 4 << 18 { Level::Pud } else { Level::Pmd };
+        ktest::check_eq!(ctx, largest, most);
     }
 }
 

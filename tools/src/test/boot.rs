@@ -271,7 +271,17 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
     };
     let mut several = on("several_cpus", &["-smp", "4"]);
     several.says.push("CPUs: 4, of which 1 is used");
-    let mut cases = vec![with("memory_4g", "4G"), with("memory_64m", "64M"), several];
+    let leaves = Case {
+        mem: "5G",
+        words: "quire.test=*largest_leaf*",
+        ..Case::new("largest_leaf", None, &["ok 1 "], 0)
+    };
+    let mut cases = vec![
+        leaves,
+        with("memory_4g", "4G"),
+        with("memory_64m", "64M"),
+        several,
+    ];
     if arch == Arch::X86_64 {
         let lacks = |name, qemu, says: &[&'static str]| Case {
             qemu,
@@ -288,6 +298,12 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
                 &["-cpu", "qemu64,-cx16"],
                 &["this CPU has no cmpxchg16b"],
             ),
+            Case {
+                mem: "5G",
+                words: "quire.test=*largest_leaf*",
+                qemu: &["-cpu", "qemu64"],
+                ..Case::new("largest_leaf_without_1g_pages", None, &["ok 1 "], 0)
+            },
         ]);
     }
     cases.extend(match arch {

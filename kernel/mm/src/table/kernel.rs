@@ -41,7 +41,7 @@ impl<M: Machine> KernelSpace<M> {
         let mut at = va.start;
         while at < va.end {
             let to = pa + (at - va.start);
-            let level = largest::<M>(at, to, va.end - at);
+            let level = largest(self.mm.machine(), at, to, va.end - at);
             if let Err(error) = self.map_one(*root, at, to, level, attrs) {
                 self.clear(
                     *root,
@@ -155,9 +155,9 @@ impl<M: Machine> KernelSpace<M> {
 }
 
 /// The highest level whose entry fits both addresses and what is left.
-fn largest<M: Machine>(va: VirtAddr, pa: PhysAddr, left: u64) -> Level {
+fn largest<M: Machine>(machine: &M, va: VirtAddr, pa: PhysAddr, left: u64) -> Level {
     let fits = |level: Level| (va.0 | pa.0) & (level.bytes() - 1) == 0 && left >= level.bytes();
-    let mut level = M::Pte::LARGEST_LEAF;
+    let mut level = machine.largest_leaf();
     while let (false, Some(lower)) = (fits(level), level.lower()) {
         level = lower;
     }

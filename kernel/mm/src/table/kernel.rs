@@ -2,7 +2,7 @@
 
 use super::entry;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat, Tlb};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Tlb};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;

@@ -240,40 +240,18 @@ impl PhysMem for Hardware {
             }
         }
     }
+    #[inline]
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
-        if idregs::has_mops() {
-            // SAFETY: both ranges of frames are the caller's and lie apart; the three instructions belong together and
-            // change what is named.
-            unsafe {
-                asm!(
-                    ".arch_extension mops", "cpyfp [{to}]!, [{from}]!, {n}!", "cpyfm [{to}]!, [{from}]!, {n}!",
-                    "cpyfe [{to}]!, [{from}]!, {n}!",
-                    to = inout(reg) mapped(to) => _, from = inout(reg) mapped(from) => _,
-                    n = inout(reg) order.bytes() => _, options(nostack),
-                );
-            }
-            return;
-        }
-        let end = mapped(from) as u64 + order.bytes();
-        // SAFETY: both ranges of frames are the caller's.
-        unsafe {
-            asm!(
-                "2: ldp {a}, {b}, [{from}]", "ldp {c}, {d}, [{from}, #16]", "ldp {e}, {f}, [{from}, #32]", "ldp {g}, {h}, [{from}, #48]",
-                "stp {a}, {b}, [{to}]", "stp {c}, {d}, [{to}, #16]", "stp {e}, {f}, [{to}, #32]", "stp {g}, {h}, [{to}, #48]",
-                "add {from}, {from}, #64", "add {to}, {to}, #64", "cmp {from}, {end}", "b.lo 2b",
-                from = inout(reg) mapped(from) => _, to = inout(reg) mapped(to) => _, end = in(reg) end,
-                a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
-                e = out(reg) _, f = out(reg) _, g = out(reg) _, h = out(reg) _, options(nostack),
-            );
-        }
+        // SAFETY: both ranges of frames are the caller's and lie apart.
+        unsafe { copy(mapped(to), mapped(from), order.bytes() as usize) };
     }
     #[inline]
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
         // SAFETY: the range is the caller's memory, in the direct map.
         unsafe {
-            core::ptr::copy_nonoverlapping(
-                (DIRECT_MAP + from.0) as *const u8,
+            copy(
                 into.as_mut_ptr(),
+                (DIRECT_MAP + from.0) as *const u8,
                 into.len(),
             )
         };
@@ -281,12 +259,41 @@ impl PhysMem for Hardware {
     #[inline]
     fn write(&self, to: PhysAddr, from: &[u8]) {
         // SAFETY: as in `read`.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                from.as_ptr(),
-                (DIRECT_MAP + to.0) as *mut u8,
-                from.len(),
-            )
-        };
+        unsafe { copy((DIRECT_MAP + to.0) as *mut u8, from.as_ptr(), from.len()) };
     }
+}
+
+/// Copies `n` bytes that lie apart. RAM takes accesses at any address; what the compiler has for that aligns them, byte by byte
+/// where the two addresses differ.
+///
+/// # Safety
+/// Both ranges are mapped and the caller's.
+unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
+    if idregs::has_mops() {
+        // SAFETY: the ranges are the caller's; the three instructions belong together and change what is named.
+        unsafe {
+            asm!(
+                ".arch_extension mops", "cpyfp [{to}]!, [{from}]!, {n}!", "cpyfm [{to}]!, [{from}]!, {n}!",
+                "cpyfe [{to}]!, [{from}]!, {n}!",
+                to = inout(reg) to => _, from = inout(reg) from => _, n = inout(reg) n => _, options(nostack),
+            );
+        }
+        return;
+    }
+    let by_64 = n & !63;
+    if by_64 != 0 {
+        // SAFETY: the ranges are the caller's.
+        unsafe {
+            asm!(
+                "2: ldp {a}, {b}, [{from}]", "ldp {c}, {d}, [{from}, #16]", "ldp {e}, {f}, [{from}, #32]", "ldp {g}, {h}, [{from}, #48]",
+                "stp {a}, {b}, [{to}]", "stp {c}, {d}, [{to}, #16]", "stp {e}, {f}, [{to}, #32]", "stp {g}, {h}, [{to}, #48]",
+                "add {from}, {from}, #64", "add {to}, {to}, #64", "cmp {from}, {end}", "b.lo 2b",
+                from = inout(reg) from => _, to = inout(reg) to => _, end = in(reg) from.wrapping_add(by_64),
+                a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
+                e = out(reg) _, f = out(reg) _, g = out(reg) _, h = out(reg) _, options(nostack),
+            );
+        }
+    }
+    // SAFETY: as above, the rest.
+    unsafe { core::ptr::copy_nonoverlapping(from.add(by_64), to.add(by_64), n - by_64) };
 }

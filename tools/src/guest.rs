@@ -239,13 +239,11 @@ fn tree(machine: &Machine) -> Result<Option<Temporary>> {
     let Some(board) = machine.board().filter(|_| machine.device_tree) else {
         return Ok(None);
     };
-    let file = Temporary::name("dtb");
     let chosen = Chosen {
         mini_uart: machine.mini_uart,
         ..Chosen::default()
     };
-    fs::write(file.path(), board.device_tree(chosen)).context("cannot write the device tree")?;
-    Ok(Some(file))
+    Temporary::file("dtb", &board.device_tree(chosen)).map(Some)
 }
 
 /// Passes the console on until it closes, then waits for QEMU.

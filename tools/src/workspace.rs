@@ -56,6 +56,13 @@ impl Temporary {
         Temporary(env::temp_dir().join(name))
     }
 
+    /// A new file with this content.
+    pub fn file(kind: &str, content: &[u8]) -> Result<Self> {
+        let new = Temporary::name(kind);
+        fs::write(&new.0, content).with_context(|| format!("cannot write {}", new.0.display()))?;
+        Ok(new)
+    }
+
     /// An empty folder.
     pub fn folder(kind: &str) -> Result<Self> {
         let new = Temporary::name(kind);

@@ -1,5 +1,4 @@
 //! Programs that nobody here wrote, or that other compilers built: C with glibc and with musl, and busybox.
-use super::boot::TemporaryFile;
 use super::session::Session;
 use super::{Job, console, inputs};
 use crate::arch::Arch;
@@ -8,7 +7,7 @@ use crate::guest::End;
 use crate::initramfs::Archive;
 use crate::qemu::Machine;
 use crate::report::Outcome;
-use crate::workspace;
+use crate::workspace::{self, Temporary};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,9 +81,9 @@ fn c_program(arch: Arch, built: &Built, compiler: &str) -> Result<Outcome> {
         return skipped("no Linux here that runs the program, to compare with");
     };
     let bytes = std::fs::read(&program)?;
-    let archive = TemporaryFile::new(arch, &format!("c-{compiler}"), &inputs::with_init(&bytes)?)?;
+    let archive = Temporary::file("cpio", &inputs::with_init(&bytes)?)?;
     let mut machine = Machine::new(arch, built.image.clone());
-    machine.initramfs = Some(archive.0.clone());
+    machine.initramfs = Some(archive.path().to_owned());
     machine.command_line = "quiet".to_owned();
     let boot = console::boot(&machine, LIMIT)?;
     ensure!(
@@ -170,9 +169,9 @@ fn busybox(arch: Arch, built: &Built) -> Result<Outcome> {
     archive.file("bin/busybox", 0o755, &std::fs::read(&path)?)?;
     archive.link("bin/sh", "busybox")?;
     archive.file("init", 0o755, INIT.as_bytes())?;
-    let file = TemporaryFile::new(arch, "busybox", &archive.finish()?)?;
+    let file = Temporary::file("cpio", &archive.finish()?)?;
     let mut machine = Machine::new(arch, built.image.clone());
-    machine.initramfs = Some(file.0.clone());
+    machine.initramfs = Some(file.path().to_owned());
     machine.command_line = "quiet".to_owned();
     let mut session = Session::start(&machine)?;
     talk(&mut session)?;

@@ -1,0 +1,138 @@
+//! What a boot costs, counted: the same twice, and within its budgets.
+use super::super::{Job, console};
+use super::LIMIT;
+use crate::arch::Arch;
+use crate::bench;
+use crate::build::Built;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use anyhow::{Context, Result, bail};
+
+/// At most so many guest instructions from reset to /init (the brief of this kernel).
+const BOOT_BUDGET: u64 = 40_000_000;
+/// And how many more for each further GiB.
+const GIB_BUDGET: u64 = 1_000_000;
+
+/// A test by its name.
+type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
+
+const TESTS: [Test; 5] = [
+    ("same_figures_twice", same_figures),
+    ("budget", boot_budget),
+    ("costs", costs),
+    ("allocator_cost", allocator_cost),
+    ("bench_twice", bench_twice),
+];
+
+/// Runs all of them on one architecture.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+    for (name, test) in TESTS {
+        job.case(format!("user.{arch}.boot.{name}"), || test(arch, built));
+    }
+}
+
+/// The default image under --icount, running one command.
+fn counted(arch: Arch, built: &Built, words: &str) -> Result<console::Boot> {
+    let mut machine = Machine::new(arch, built.image.clone());
+    machine.icount = true;
+    machine.command_line = format!("quire.noinput {words}");
+    console::boot(&machine, LIMIT)
+}
+
+fn same_figures(arch: Arch, built: &Built) -> Result<Outcome> {
+    let first = counted(arch, built, "quiet -- memtour")?;
+    let second = counted(arch, built, "quiet -- memtour")?;
+    if first.end != End::Status(0) || first.text.lines().count() < 5 {
+        return Ok(Outcome::Failed(format!(
+            "memtour ended with {:?}\n{}",
+            first.end, first.text
+        )));
+    }
+    if first.text == second.text {
+        return Ok(Outcome::Passed);
+    }
+    let pairs = first.text.lines().zip(second.text.lines());
+    let differing: String = pairs
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| format!("- {a}\n+ {b}\n"))
+        .collect();
+    Ok(Outcome::Failed(format!("two runs differ:\n{differing}")))
+}
+
+/// With 1 GiB, and from there to 5 GiB: a PC then has a hole of 2 GiB in its memory.
+fn boot_budget(arch: Arch, built: &Built) -> Result<Outcome> {
+    let start = |gib: u64| {
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.icount = true;
+        machine.mem = format!("{gib}G");
+        machine.command_line = "quire.noinput -- memtour".to_owned();
+        let boot = console::boot(&machine, LIMIT)?;
+        instructions(&boot.text).with_context(|| format!("no instruction count\n{}", boot.text))
+    };
+    let counts = [start(1)?, start(2)?, start(5)?];
+    let allowed = [
+        BOOT_BUDGET,
+        counts[0] + GIB_BUDGET,
+        counts[1] + 3 * GIB_BUDGET,
+    ];
+    if counts
+        .iter()
+        .zip(allowed)
+        .any(|(count, most)| *count > most)
+    {
+        bail!(
+            "/init starts after {counts:?} instructions with 1, 2 and 5 GiB, {allowed:?} are allowed"
+        );
+    }
+    Ok(Outcome::Passed)
+}
+
+/// N in `/init starts after N ns`: with -icount, a nanosecond is an instruction.
+fn instructions(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("/init starts after ")?;
+    rest.split_once(" ns")?.0.trim().parse().ok()
+}
+
+fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
+    let boot = counted(arch, built, "quiet -- cost --check")?;
+    Ok(match boot.end {
+        End::Status(0) => Outcome::Passed,
+        end => Outcome::Failed(format!("cost --check ended with {end:?}\n{}", boot.text)),
+    })
+}
+
+/// The kernel's own measurement of its page allocator, which it skips where the clock counts no instructions.
+fn allocator_cost(arch: Arch, built: &Built) -> Result<Outcome> {
+    let boot = counted(arch, built, "quiet quire.test=*allocator_cost")?;
+    if boot.end == End::Status(0) && boot.text.contains("order 0: allocate") {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(boot.text))
+}
+
+/// Two runs of the bench print the same figures, down to the counters.
+fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
+    let measure = || bench::measure(arch, built, "", "bench --op fault,munmap --size 4,64");
+    let (first, second) = (measure()?, measure()?);
+    let differing = bench::differences(&first, &second);
+    if first.is_empty() || !differing.is_empty() {
+        let count = first.len();
+        bail!("{count} cells, differing:\n{}", differing.join("\n"));
+    }
+    Ok(Outcome::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instruction_count() {
+        assert_eq!(
+            instructions("[ 0.02] quire: /init starts after 1234567 ns\n"),
+            Some(1_234_567)
+        );
+        assert_eq!(instructions("/init starts after many ns"), None);
+    }
+}

@@ -5,16 +5,15 @@
 //! position independent and uses no stack.
 
 use super::pte::MAIR;
-use arch_boot::limine::EntryPointRequest;
 
 /// What TCR_EL1 says on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both halves: 48 bits
 /// (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable write-back. TBI0: EL0's top byte is ignored.
 const TCR: u64 = HALF | HALF << 16 | 2 << 30 | 1 << 37;
 /// TxSZ = 16, IRGN = ORGN = 0b01 (write-back, write-allocate), SH = 0b11.
-const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
+pub(super) const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
 
 /// SCTLR_EL1 with the MMU off: the bits that are RES1 without later extensions.
-const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
+pub(super) const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
 /// The same for SCTLR_EL2.
 const SCTLR_EL2_OFF: u64 = 0x30c5_0830;
 /// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that an exception sets PAN.
@@ -32,7 +31,7 @@ const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23))
     | 1 << 26;
 
 /// A first-tables block: valid, normal memory, inner shareable, accessed, not executable at EL0.
-const BLOCK: u64 = 1 | 3 << 8 | 1 << 10 | 1 << 54;
+pub(super) const BLOCK: u64 = 1 | 3 << 8 | 1 << 10 | 1 << 54;
 
 core::arch::global_asm!(
     r#"
@@ -148,6 +147,9 @@ _start:
     msr     elr_el2, x0
     eret
 
+    // From here on, however it was started: EL1, x20 = the device tree, x21 = where the image is, x22 = SCTLR_OFF.
+    .global __mmu_off
+__mmu_off:
 30: msr     sctlr_el1, x22
 31: isb
     mov     x0, #(3 << 20)          // FP and SIMD are not trapped
@@ -268,74 +270,6 @@ __switch_ttbr1:
     msr     ttbr1_el1, x0
     isb
     ret
-
-    // Limine: EL1, MMU on, the image high and nothing at its physical address. Parses there, then maps the image's first
-    // 2 MiB by TTBR0, which nobody uses, and goes on at `30` as if the MMU had never been on.
-    .global limine_start
-limine_start:
-    msr     daifset, #0xf
-    msr     spsel, #1
-    adrp    x0, {boot_stack}
-    add     x0, x0, #{BOOT_STACK}
-    mov     sp, x0
-    mov     x29, xzr
-    mov     x30, xzr
-    bl      {enter_from_limine}
-    cbz     x1, 63f                 // no image: nothing can be done
-    mov     x20, x0
-    mov     x21, x1
-    ldr     x22, ={SCTLR_OFF}
-    adrp    x9, _start
-    sub     x9, x21, x9             // from here to physical
-    adrp    x0, __early_tables
-    add     x1, x0, #0x1000
-    add     x2, x0, #0x2000
-    mrs     x3, mair_el1            // which of its attributes is normal write-back memory?
-    mov     x4, xzr
-60: and     x5, x3, #0xff
-    cmp     x5, #0xff
-    b.eq    61f
-    lsr     x3, x3, #8
-    add     x4, x4, #1
-    cmp     x4, #8
-    b.lo    60b
-    b       63f
-61: ldr     x3, =({BLOCK} & ~0x1c)
-    orr     x3, x3, x4, lsl #2
-    orr     x3, x3, x21
-    ubfx    x5, x21, #21, #9
-    str     x3, [x2, x5, lsl #3]
-    add     x3, x2, x9
-    orr     x3, x3, #3
-    ubfx    x5, x21, #30, #9
-    str     x3, [x1, x5, lsl #3]
-    add     x3, x1, x9
-    orr     x3, x3, #3
-    ubfx    x5, x21, #39, #9
-    str     x3, [x0, x5, lsl #3]
-    // The head writes these frames again with the caches off: nothing of them may be dirty then.
-    mov     x1, x0
-    add     x3, x0, #0x6000
-62: dc      civac, x1
-    add     x1, x1, #16             // no line is shorter
-    cmp     x1, x3
-    b.lo    62b
-    dsb     sy
-    mrs     x1, tcr_el1
-    mov     x3, #{HALF}
-    bfi     x1, x3, #0, #16
-    msr     tcr_el1, x1
-    add     x0, x0, x9
-    msr     ttbr0_el1, x0
-    isb
-    tlbi    vmalle1
-    dsb     nsh
-    isb
-    adr     x0, 30b
-    add     x0, x0, x9
-    br      x0
-63: wfe
-    b       63b
     .ltorg
 
     .section .data.early_tables, "aw"
@@ -353,27 +287,12 @@ __early_tables:
     TCR = const TCR,
     boot_stack = sym BOOT_STACK_MEMORY,
     BOOT_STACK = const BOOT_STACK,
-    HALF = const HALF,
-    enter_from_limine = sym super::boot::enter_from_limine,
     early_main = sym super::boot::early_main,
 );
 
-unsafe extern "C" {
-    safe fn limine_start() -> !;
-}
-
-#[used]
-#[unsafe(link_section = ".limine_requests")]
-static ENTRY: EntryPointRequest = EntryPointRequest::new().with_entry_point(from_limine);
-
-/// As the protocol's bindings want it.
-extern "C" fn from_limine() -> ! {
-    limine_start()
-}
-
 /// Bytes of the stack that the kernel boots on.
-const BOOT_STACK: usize = 64 << 10;
+pub(super) const BOOT_STACK: usize = 64 << 10;
 
 #[repr(C, align(4096))]
-struct Stack([u8; BOOT_STACK]);
-static mut BOOT_STACK_MEMORY: Stack = Stack([0; BOOT_STACK]);
+pub(super) struct Stack([u8; BOOT_STACK]);
+pub(super) static mut BOOT_STACK_MEMORY: Stack = Stack([0; BOOT_STACK]);

@@ -37,6 +37,8 @@ mod esr;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod fp;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod from_limine;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod gic;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod head;

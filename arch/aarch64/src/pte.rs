@@ -8,7 +8,7 @@
 //! ------ INVAL TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
 //! ```
 //! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be written but is clean has
-//! DBM set and AP[2] (read-only) set; the first write clears AP[2], by hardware with FEAT_HAFDBS, else in the fault
+//! DBM set and `AP[2]` (read-only) set; the first write clears `AP[2]`, by hardware with FEAT_HAFDBS, else in the fault
 //! handler. A page that was written and is now read-only keeps its mark in the software bit.
 
 use mm::addr::{Order, Pfn, VirtAddr};
@@ -20,21 +20,21 @@ pub mod bits {
     pub const VALID: u64 = 1 << 0;
     /// At the last level: a page (must be 1). Above: points to a table.
     pub const TABLE_OR_PAGE: u64 = 1 << 1;
-    /// AttrIndx[2:0]: which byte of MAIR_EL1 says what kind of memory it is.
+    /// `AttrIndx[2:0]`: which byte of MAIR_EL1 says what kind of memory it is.
     pub const ATTR_INDEX: u64 = 0b111 << 2;
     /// AttrIndx of device memory; normal memory is index 0.
     pub const ATTR_DEVICE: u64 = super::MAIR_DEVICE << 2;
-    /// AP[1]: EL0 may use it.
+    /// `AP[1]`: EL0 may use it.
     pub const AP_USER: u64 = 1 << 6;
-    /// AP[2]: read-only.
+    /// `AP[2]`: read-only.
     pub const AP_READ_ONLY: u64 = 1 << 7;
-    /// SH[1:0] = 0b11: inner shareable.
+    /// `SH[1:0]` = 0b11: inner shareable.
     pub const SH_INNER: u64 = 0b11 << 8;
     /// Access flag: the entry may be cached and used.
     pub const AF: u64 = 1 << 10;
     /// Not global: matched by ASID.
     pub const NOT_GLOBAL: u64 = 1 << 11;
-    /// Dirty bit modifier: AP[2] may be cleared by hardware. "May be written", whether clean or dirty.
+    /// Dirty bit modifier: `AP[2]` may be cleared by hardware. "May be written", whether clean or dirty.
     pub const DBM: u64 = 1 << 51;
     /// Contiguous: one of 16 entries that the TLB may hold as one.
     pub const CONTIG: u64 = 1 << 52;
@@ -48,7 +48,7 @@ pub mod bits {
     pub const SW_TRACKED: u64 = 1 << 56;
     /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
-    /// APTable[1], in an entry that points to a table: nothing below may be written, and hardware marks nothing there as dirty.
+    /// `APTable[1]`, in an entry that points to a table: nothing below may be written, and hardware marks nothing there as dirty.
     pub const AP_TABLE_READ_ONLY: u64 = 1 << 62;
     /// The output address.
     pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;

@@ -1,4 +1,4 @@
-//! The console: the port that the board's description names, driven by [`pl011`] or [`mini_uart`].
+//! The console: the port that the board's description names, driven by `pl011` or `mini_uart`.
 
 use super::board::Kind;
 use super::mmio::Mmio;

@@ -1,4 +1,4 @@
-//! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in [`super::memory`].
+//! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in `physmem`.
 
 use super::tlbi::{self, Invalidate, RANGE_PAGES};
 use super::{idregs, regs};

@@ -60,7 +60,7 @@ pub enum Trap {
 
 /// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
 ///
-/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; [`fp`] says who owns them.
+/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` says who owns them.
 #[repr(C, align(16))]
 pub struct UserContext {
     /// x0 to x30. The vectors know these offsets, up to `kernel_sp`.

@@ -1,5 +1,5 @@
 //! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of physical memory
-//! ([`memory`]), and the Limine boot protocol ([`limine`], machine only), which is the same on both architectures.
+//! ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is the same on both architectures.
 #![no_std]
 #![allow(unsafe_code)]
 

@@ -5,7 +5,7 @@
 //! evicted at any time. A contiguous block may be held as one translation, made from any of its entries, and page by page at
 //! the same time; the walker sets accessed and dirty in any one entry of it. What QEMU forgives fails here.
 //!
-//! What a TLB happens to hold is chance, so the rules are also checked against a shadow ([`shadow`]): what CPUs *may* hold since
+//! What a TLB happens to hold is chance, so the rules are also checked against a shadow (`shadow`): what CPUs *may* hold since
 //! an entry changed until a flush covers it, and which bits the walker set.
 
 mod inside;

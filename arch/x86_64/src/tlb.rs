@@ -1,4 +1,4 @@
-//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in [`crate::memory`].
+//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in `physmem`.
 
 use crate::boot::physical;
 use crate::features;

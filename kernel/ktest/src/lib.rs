@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The kernel runs them when its command line says `quire.test[=GLOB]` (see [`Plan`]) and prints KTAP 1
-//! (<https://docs.kernel.org/dev-tools/ktap.html>) on the console; on the host [`run_on_host`] does the same
+//! (<https://docs.kernel.org/dev-tools/ktap.html>) on the console; on the host `run_on_host` does the same
 //! under `cargo test`. A panic in the kernel ends the machine: the tool behind `run.sh` then marks the test that had
 //! started as failed and boots again for the rest (`quire.test.after=NAME`).
 #![no_std]

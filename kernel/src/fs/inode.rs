@@ -119,7 +119,7 @@ pub trait Inode: Send + Sync {
     fn device(&self) -> Device {
         Device::default()
     }
-    /// What a file without a name is called in /proc/PID/fd and maps: "pipe:[7]".
+    /// What a file without a name is called in /proc/PID/fd and maps: `pipe:[7]`.
     fn label(&self) -> Option<String> {
         None
     }

@@ -122,7 +122,7 @@ impl Node {
         self.attributes.lock().clone()
     }
 
-    /// Changes attributes. ctime is the caller's to set: [`Self::touch`] does.
+    /// Changes attributes. `changed` (ctime) is the caller's to set.
     pub fn change(&self, change: impl FnOnce(&mut Attributes)) {
         change(&mut self.attributes.lock());
     }

@@ -49,7 +49,7 @@ pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
     f(&current())
 }
 
-/// Name and number of the running thread for reports: "sh[17]", "boot" before the first one. Takes no lock and no memory:
+/// Name and number of the running thread for reports: `sh[17]`, `boot` before the first one. Takes no lock and no memory:
 /// a panic asks, too.
 pub fn describe_current() -> impl fmt::Display {
     fmt::from_fn(|out| match crate::sched::try_current() {

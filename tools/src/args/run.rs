@@ -96,7 +96,7 @@ fn memory(text: &str) -> Result<String, String> {
     }
 }
 
-/// How many bytes a size of [`memory`]'s form is.
+/// How many bytes `--mem` means: K, M or G behind the digits, MiB without.
 pub fn bytes(size: &str) -> u64 {
     let digits = size.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
     let shift = match size.as_bytes().last() {

@@ -28,7 +28,7 @@ pub struct Share<'a, 'g, M: Machine> {
     /// Whether the parent may have pages with pins that last: folios with such pages are copied at once, for whoever holds the
     /// pin goes on with the parent's page.
     pub pinned: bool,
-    /// Whether tables are shared whole where the range covers all of theirs ([`super::share`]): private anonymous memory only.
+    /// Whether tables are shared whole where the range covers all of theirs (`share`): private anonymous memory only.
     pub tables: bool,
     /// Private pages that the child has now.
     pub anon: u64,

@@ -22,7 +22,7 @@ pub struct Leaf {
     pub level: Level,
     /// Whether it is part of a folded block.
     pub folded: bool,
-    /// How many spaces have a table that is shared ([`super::share`]), 0 for any other table.
+    /// How many spaces have a table that is shared (`share`), 0 for any other table.
     pub sharers: u64,
 }
 

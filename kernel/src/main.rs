@@ -51,9 +51,9 @@ fn start(info: BootInfo) -> ! {
     if let Some(missing) = info.missing {
         give_up(format_args!("{missing}"));
     }
-    let cmdline = cmdline::init(info.cmdline);
-    klog::set_console_level(cmdline.loglevel);
     boot::take_over(&info);
+    // Not before there is memory: 4 KiB of short words take more than the heap has at first.
+    klog::set_console_level(cmdline::init(info.cmdline).loglevel);
     let emergency = [boot::emergency_stack(), boot::emergency_stack()];
     arch::boot::init_cpu(&info, emergency);
     // The boot stack has no guard page.
@@ -134,5 +134,5 @@ fn greet(info: &BootInfo) {
 /// There is nothing to run: says why and ends the machine as a panic does, without a backtrace that would say nothing.
 fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let _ = writeln!(klog::Console, "quire: {why}");
-    arch::cpu::exit(panic::STATUS)
+    arch::cpu::stop(panic::STATUS)
 }

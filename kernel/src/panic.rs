@@ -1,4 +1,4 @@
-//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then power off with
+//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then the machine stops with
 //! status 101.
 
 use crate::klog::{self, Console};
@@ -53,7 +53,7 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
 fn enter() {
     if PANICKING.swap(true, Ordering::AcqRel) {
         console::write(b"\r\nquire: panic inside the panic report\r\n");
-        arch::cpu::exit(STATUS);
+        arch::cpu::stop(STATUS);
     }
 }
 
@@ -73,7 +73,7 @@ fn report(from: Option<(u64, u64)>) -> ! {
             let _ = Console.write_str(core::str::from_utf8(line).unwrap_or("?\n"));
         }
     });
-    arch::cpu::exit(STATUS)
+    arch::cpu::stop(STATUS)
 }
 
 /// Prints frames; a run of the same address (a recursion) takes two lines.

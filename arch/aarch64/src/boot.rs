@@ -221,7 +221,7 @@ fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
 /// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends the machine.
 fn give_up(why: &str) -> ! {
     cpu::last_words(why);
-    cpu::exit(101)
+    cpu::stop(101)
 }
 
 /// The image and what the image tool put behind it.

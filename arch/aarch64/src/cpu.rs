@@ -152,8 +152,7 @@ pub(crate) fn last_words(why: &str) {
 
 /// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
 pub fn exit(status: u8) -> ! {
-    let block = [APPLICATION_EXIT, u64::from(status)];
-    semihosting(SYS_EXIT_EXTENDED, (&raw const block) as u64);
+    tell(status);
     let _ = match PSCI.load(Ordering::Relaxed) {
         1 => psci::system_off::<Hvc>(),
         2 => psci::system_off::<Smc>(),
@@ -161,6 +160,18 @@ pub fn exit(status: u8) -> ! {
     };
     watchdog::reset(true);
     halt()
+}
+
+/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
+pub fn stop(status: u8) -> ! {
+    tell(status);
+    halt()
+}
+
+/// Ends a machine of `run.sh`.
+fn tell(status: u8) {
+    let block = [APPLICATION_EXIT, u64::from(status)];
+    semihosting(SYS_EXIT_EXTENDED, (&raw const block) as u64);
 }
 
 /// Restarts the machine.

@@ -65,7 +65,7 @@ pub(crate) extern "C" fn enter(start_info: u64) -> ! {
     // SAFETY: `start_info` comes from the loader untouched; this is the only call.
     match unsafe { pvh::parse(start_info, start::limit()) } {
         Some(info) => go_on(info),
-        None => give_up("not started by a PVH loader"),
+        None => give_up("PVH's start info is damaged, as by QEMU with a command line of more than 4 KiB, or there is none"),
     }
 }
 
@@ -125,7 +125,7 @@ fn give_up(why: &str) -> ! {
     for text in ["quire: ", why, "\r\n"] {
         serial::write(text.as_bytes());
     }
-    cpu::exit(101)
+    cpu::stop(101)
 }
 
 /// Zeroes whole pages of a range in the direct map, as fast as the CPU can before anybody uses its vector registers: the frame

@@ -120,17 +120,29 @@ fn take() -> Option<Irq> {
 
 /// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
 pub fn exit(status: u8) -> ! {
+    tell(status);
+    power_off();
+    halt()
+}
+
+/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
+pub fn stop(status: u8) -> ! {
+    tell(status);
+    halt()
+}
+
+/// Ends a machine of `run.sh`.
+fn tell(status: u8) {
     // The exit device carries 7 bits, so the debug console carries the status first; nobody listens on machines without them.
     // SAFETY: QEMU's ports for this purpose (isa-debugcon, isa-debug-exit).
     unsafe {
         Port::<u8>::new(0xe9).write(status);
         Port::<u8>::new(0xf4).write(status & 0x7f);
     }
-    power_off()
 }
 
 /// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7). QEMU's SLP_TYP is 0 for PM1 and 5 for the sleep control register; SLP_EN is bit 13 / bit 5.
-fn power_off() -> ! {
+fn power_off() {
     let platform = acpi::platform();
     if let Some(register) = platform.sleep_control {
         register.write(5 << 2 | 1 << 5, false);
@@ -139,6 +151,9 @@ fn power_off() -> ! {
         // SAFETY: the port that the FADT names for this.
         unsafe { Port::<u16>::new(port).write(1 << 13) };
     }
+}
+
+fn halt() -> ! {
     loop {
         // SAFETY: interrupts are off for good.
         unsafe { asm!("cli", "hlt") };

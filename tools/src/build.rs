@@ -14,6 +14,8 @@ pub struct Built {
     pub image: PathBuf,
     /// The same as one ELF file, which Limine loads.
     pub limine: PathBuf,
+    /// The default initramfs that is in both.
+    pub initramfs: PathBuf,
     /// The kernel with debug information, for gdb.
     pub elf: PathBuf,
 }
@@ -46,8 +48,14 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
         Arch::Aarch64 => folder.join(format!("Image{suffix}")),
     };
     replace(&image, &image::direct(arch, &bytes, &payload)?)?;
-    replace(&folder.join("initramfs.cpio"), &archive)?;
-    Ok(Built { image, limine, elf })
+    let initramfs = folder.join("initramfs.cpio");
+    replace(&initramfs, &archive)?;
+    Ok(Built {
+        image,
+        limine,
+        initramfs,
+        elf,
+    })
 }
 
 /// Builds the user programs of one architecture.

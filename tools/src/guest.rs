@@ -3,7 +3,7 @@ use crate::arch::Arch;
 use crate::qemu::{Console, Files, Firmware, Loader, Machine};
 use crate::raspi::Chosen;
 use crate::workspace::Temporary;
-use crate::{firmware, iso};
+use crate::{firmware, iso, limine};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -231,6 +231,9 @@ fn disk(machine: &Machine) -> Result<Option<Temporary>> {
         timeout: 0,
     };
     iso::write(disk.path(), &content)?;
+    if machine.stick {
+        limine::start_by_bios(disk.path())?;
+    }
     Ok(Some(disk))
 }
 

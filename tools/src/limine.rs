@@ -113,7 +113,7 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 /// The program `limine`, for `limine bios-install`: beside the binaries, on PATH, or compiled from Limine's source.
-pub fn installer() -> Result<PathBuf> {
+fn installer() -> Result<PathBuf> {
     let beside = find().map(|folder| folder.join("limine"));
     let mut known = beside
         .into_iter()
@@ -147,6 +147,19 @@ pub fn installer() -> Result<PathBuf> {
         .context("cannot start cc, the C compiler")?;
     ensure!(status.success(), "cc cannot compile limine.c");
     Ok(program)
+}
+
+/// Puts Limine into the image's first sectors, so that BIOS starts it from a stick, too.
+pub fn start_by_bios(path: &Path) -> Result<()> {
+    let program = installer().context("no program limine for \"limine bios-install\"")?;
+    let mut command = Command::new(program);
+    command
+        .arg("bios-install")
+        .arg(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    ensure!(command.status()?.success(), "limine bios-install failed");
+    Ok(())
 }
 
 fn runs(program: &Path) -> bool {

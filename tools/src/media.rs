@@ -2,10 +2,9 @@
 use crate::arch::Arch;
 use crate::args::{ImageArgs, Medium};
 use crate::{UsageError, build, iso, limine, packages, run, sdcard, workspace};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Seconds in which a person may choose and edit the boot entry.
 const TIMEOUT: u32 = 3;
@@ -68,7 +67,7 @@ fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
     };
     workspace::replace(path, |new| {
         iso::write(new, &content)?;
-        if let Err(error) = start_by_bios(new) {
+        if let Err(error) = limine::start_by_bios(new) {
             eprintln!(
                 "run.sh: {error:#}\nrun.sh: the image starts from CD, and from a USB stick by UEFI, but not from a stick by BIOS"
             );
@@ -76,19 +75,6 @@ fn write_iso(args: &ImageArgs, path: &Path) -> Result<()> {
         Ok(())
     })?;
     println!("{}", path.display());
-    Ok(())
-}
-
-/// Puts Limine into the image's first sectors, so that BIOS starts it from a stick, too.
-fn start_by_bios(path: &Path) -> Result<()> {
-    let program = limine::installer().context("no program limine for \"limine bios-install\"")?;
-    let mut command = Command::new(program);
-    command
-        .arg("bios-install")
-        .arg(path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    ensure!(command.status()?.success(), "limine bios-install failed");
     Ok(())
 }
 

@@ -65,7 +65,9 @@ pub(crate) extern "C" fn enter(start_info: u64) -> ! {
     // SAFETY: `start_info` comes from the loader untouched; this is the only call.
     match unsafe { pvh::parse(start_info, start::limit()) } {
         Some(info) => go_on(info),
-        None => give_up("PVH's start info is damaged, as by QEMU with a command line of more than 4 KiB, or there is none"),
+        None => give_up(
+            "PVH's start info is damaged, as by QEMU with a command line of more than 4 KiB, or there is none",
+        ),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Options of `image`.
-use super::shared::{Install, Machines};
+use super::shared::{Install, Machines, command_line};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct ImageArgs {
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,
     /// Words for the kernel's command line
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, value_parser = command_line)]
     pub append: Option<String>,
     /// What may be installed.
     #[command(flatten)]

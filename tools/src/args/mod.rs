@@ -153,6 +153,8 @@ mod tests {
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
         }
+        let words = |count| run_args(&format!("run.sh --append {}", "w".repeat(count)));
+        assert!(words(4096).is_ok() && words(4097).is_err());
         assert_eq!(
             run_args("run.sh --release --debug")
                 .unwrap_err()

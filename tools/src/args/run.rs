@@ -1,5 +1,5 @@
 //! Options of `run`.
-use super::shared::Install;
+use super::shared::{Install, command_line};
 use crate::arch::Arch;
 use crate::qemu::{self, Firmware};
 use clap::{Args, ValueEnum};
@@ -52,7 +52,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,
     /// More words for the kernel's command line; after " -- " they are init's arguments
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, value_parser = command_line)]
     pub append: Option<String>,
     /// Count instructions instead of time: two runs print the same figures
     #[arg(long)]

@@ -24,6 +24,20 @@ pub struct Install {
     pub no_install: bool,
 }
 
+/// The longest command line that every way to boot takes, in bytes: QEMU's PVH loader damages its own words beyond.
+const LONGEST: usize = 4096;
+
+/// Words for the kernel's command line.
+pub fn command_line(words: &str) -> Result<String, String> {
+    if words.len() > LONGEST {
+        return Err(format!(
+            "a command line has at most {LONGEST} bytes, this one {}",
+            words.len()
+        ));
+    }
+    Ok(words.to_owned())
+}
+
 /// One machine or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Arches {

@@ -32,7 +32,9 @@ impl Machine {
             None => line.add(&["-cpu", self.cpu(), "-m", &self.mem]),
         }
         self.add_console(console, &mut line);
-        self.add_exit(files, &mut line);
+        if self.exit {
+            self.add_exit(files, &mut line);
+        }
         if self.icount {
             line.add(&["-icount", "shift=0,sleep=off", "-seed", "1"]);
             line.add(&["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
@@ -140,17 +142,27 @@ impl Machine {
                 format!("{flash},unit=1,snapshot=on,file={variables}"),
             );
         }
-        let drive = format!(
-            "if=none,id=boot,format=raw,readonly=on,file={}",
-            disk.display()
+        // By UEFI, Limine tells volumes apart by writing to them, and hangs where an xHCI's stick is write-protected.
+        let writes = if self.stick {
+            "snapshot=on"
+        } else {
+            "readonly=on"
+        };
+        let file = disk.display();
+        line.pair(
+            "-drive",
+            format!("if=none,id=boot,format=raw,{writes},file={file}"),
         );
-        line.pair("-drive", drive);
-        match self.arch {
-            Arch::X86_64 => line.add(&["-device", "ide-cd,drive=boot", "-device", "VGA"]),
-            Arch::Aarch64 => {
-                line.add(&["-device", "virtio-blk-pci,drive=boot", "-device", "ramfb"])
-            }
+        match (self.stick, self.arch) {
+            (true, _) => line.add(&["-device", "qemu-xhci", "-device", "usb-storage,drive=boot"]),
+            (false, Arch::X86_64) => line.add(&["-device", "ide-cd,drive=boot"]),
+            (false, Arch::Aarch64) => line.add(&["-device", "virtio-blk-pci,drive=boot"]),
         }
+        let screen = match self.arch {
+            Arch::X86_64 => "VGA",
+            Arch::Aarch64 => "ramfb",
+        };
+        line.add(&["-device", screen]);
     }
 
     fn machine_option(&self) -> String {
@@ -243,6 +255,12 @@ mod tests {
         assert!(
             !bios.contains("-kernel") && !bios.contains("-append"),
             "{bios}"
+        );
+        machine.stick = true;
+        let stick = line(&machine, Console::Pipes);
+        assert!(
+            stick.contains("usb-storage,drive=boot") && !stick.contains("ide-cd"),
+            "{stick}"
         );
         machine.loader = Loader::Limine(Firmware::Uefi);
         let uefi = line(&machine, Console::Pipes);

@@ -66,8 +66,12 @@ pub struct Machine {
     pub initramfs: Option<PathBuf>,
     /// The kernel's command line.
     pub command_line: String,
+    /// The loader's disk is a USB stick, not a CD.
+    pub stick: bool,
     /// Has a serial port.
     pub serial: bool,
+    /// Takes an exit status from the guest, as no real machine does.
+    pub exit: bool,
     /// A board gets its device tree, as its firmware would see to.
     pub device_tree: bool,
     /// The console is the board's second serial port, its mini UART.
@@ -94,7 +98,9 @@ impl Machine {
             image,
             initramfs: None,
             command_line: String::new(),
+            stick: false,
             serial: true,
+            exit: true,
             device_tree: true,
             mini_uart: false,
             raw: None,

@@ -7,17 +7,22 @@ use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
 use crate::report::Outcome;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
 
 /// At most so many guest instructions from reset to /init (the brief of this kernel).
 const BOOT_BUDGET: u64 = 40_000_000;
 /// And how many more for each further GiB.
 const GIB_BUDGET: u64 = 1_000_000;
 
+/// The largest kernel image, in bytes, without the initramfs that is built in.
+const IMAGE_LIMIT: u64 = 4 << 20;
+
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 6] = [
+    ("image_size", image_size),
     ("same_figures_twice", same_figures),
     ("budget", boot_budget),
     ("costs", costs),
@@ -30,6 +35,19 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
     for (name, test) in TESTS {
         job.case(format!("user.{arch}.boot.{name}"), || test(arch, built));
     }
+}
+
+fn image_size(_: Arch, built: &Built) -> Result<Outcome> {
+    let archive = fs::metadata(&built.initramfs)?.len();
+    for image in [&built.image, &built.limine] {
+        let bytes = fs::metadata(image)?.len() - archive;
+        ensure!(
+            bytes <= IMAGE_LIMIT,
+            "{} has {bytes} bytes without its initramfs, {IMAGE_LIMIT} are allowed",
+            image.display()
+        );
+    }
+    Ok(Outcome::Passed)
 }
 
 /// The default image under --icount, running one command.

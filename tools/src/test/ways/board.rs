@@ -36,6 +36,14 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
             built_in(&machine, Board::Pi3)
         });
     }
+    if way.name == "virt-uefi" {
+        job.case(name("device_tree"), || {
+            let mut machine = machine.clone();
+            // Else UEFI passes ACPI's tables.
+            machine.machine = Some("virt,acpi=off".to_owned());
+            shell(&machine)
+        });
+    }
     if way.name == "virt" {
         for (case, options) in FROM_EL3 {
             job.case(name(case), || from_el3(machine, options));

@@ -42,6 +42,11 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
         let last = "unknown command-line word \"quire.last\"";
         ends(&machine, Some(&sound), &[last], 3)
     });
+    job.case(name("command_line_of_short_words"), || {
+        let mut machine = machine.clone();
+        machine.command_line = format!("quiet {}", "w ".repeat(2045));
+        ends(&machine, Some(&sound), &[], 3)
+    });
     job.case(name("panic_report"), || {
         let mut machine = machine.clone();
         machine.command_line = "quire.crash=panic".to_owned();
@@ -57,6 +62,7 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
         machine.serial = false;
         ends(&machine, Some(&sound), &[], 3)
     });
+    job.case(name("panic_stays"), || screen::panic_stays(machine));
     if way.arch == Arch::Aarch64 {
         board::run(job, way, machine);
     }
@@ -65,6 +71,13 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     }
     if machine.loader != Loader::Direct || machine.board().is_some() {
         job.case(name("screen"), || screen::screen(machine));
+    }
+    if machine.loader != Loader::Direct {
+        job.case(name("usb_stick"), || {
+            let mut machine = machine.clone();
+            machine.stick = true;
+            shell(&machine)
+        });
     }
     if machine.board().is_none() {
         for mem in [least(machine), "4G"] {

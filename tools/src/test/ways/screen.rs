@@ -8,7 +8,7 @@ use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the monitor may take.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -51,6 +51,31 @@ pub fn screen(machine: &Machine) -> Result<Outcome> {
         !lit.iter().rev().take(16).any(|lit| *lit),
         "the last row of characters is not black"
     );
+    Ok(Outcome::Passed)
+}
+
+/// After a panic, a machine that takes no exit status stands still with the report on its screen.
+pub fn panic_stays(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.command_line = "quire.crash=panic".to_owned();
+    machine.exit = false;
+    let monitor = Monitor::new(&mut machine);
+    let mut session = Session::start(&machine)?;
+    session.expect("last log lines:")?;
+    let deadline = Instant::now() + LIMIT;
+    let (mut last, mut same) = (String::new(), 0);
+    while same < 3 {
+        ensure!(Instant::now() < deadline, "the machine goes on: {last}");
+        let said = monitor.say("info registers")?;
+        let line = said
+            .lines()
+            .find(|line| line.contains("RIP=") || line.contains(" PC="));
+        let now = line
+            .with_context(|| format!("no registers: {said}"))?
+            .to_owned();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
     Ok(Outcome::Passed)
 }
 

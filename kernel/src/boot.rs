@@ -129,7 +129,7 @@ fn map_everything(space: &KernelSpace, info: &BootInfo) {
         )
     };
     let read_only = PhysRange::new(physical(image_base), physical(sections[1].0.end));
-    for ram in &info.ram {
+    for ram in info.ram.iter() {
         for part in without(*ram, read_only) {
             map(direct(part), part.start, Attrs::WRITE);
         }

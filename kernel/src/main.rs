@@ -121,6 +121,9 @@ fn greet(info: &BootInfo) {
     log::info!("CPU features in use: {features}");
     match info.cpus.len() {
         0 | 1 => log::info!("CPUs: 1"),
+        count if info.cpus.is_full() => {
+            log::info!("CPUs: {count} or more, of which 1 is used");
+        }
         count => log::info!("CPUs: {count}, of which 1 is used"),
     }
     log::info!(
@@ -128,6 +131,12 @@ fn greet(info: &BootInfo) {
         counts.total >> 8,
         counts.free >> 8
     );
+    match info.ram.left_out() >> 10 {
+        0 => {}
+        left_out => {
+            log::warn!("{left_out} KiB of memory left out: out of reach, or in too many pieces");
+        }
+    }
     log::info!("command line: {}", info.cmdline);
 }
 

@@ -5,7 +5,7 @@ use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
 use super::{acpi, cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
-use arch_boot::memory::{self, Ranges};
+use arch_boot::memory::{self, Ram, Ranges};
 use arch_boot::{Cpus, Start, cmdline, limine};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::Fdt;
@@ -52,9 +52,10 @@ pub(crate) struct Places {
 /// The head comes here on Limine's tables and the boot stack; it goes on as if a loader without an MMU had started it.
 pub(crate) extern "C" fn enter_from_limine() -> Places {
     let image = limine::image();
-    // SAFETY: the only call, on Limine's tables.
-    let info = image
-        .and_then(|image| unsafe { limine::parse(image_with_payload(image).end.0, u64::MAX) }.ok());
+    let info = image.and_then(|image| {
+        // SAFETY: the only call, on Limine's tables.
+        unsafe { limine::parse(image_with_payload(image).end.0, fdt::REACH) }.ok()
+    });
     let places = Places {
         tree: info
             .as_ref()
@@ -126,9 +127,13 @@ fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo
 }
 
 /// RAM as the board's firmware tells it, else `least`.
-fn board_ram(devices: Devices, least: PhysRange) -> Ranges {
+fn board_ram(devices: Devices, least: PhysRange) -> Ram {
     let told = devices.mailbox.map(Mailbox::new).and_then(|m| m.ram());
-    told.unwrap_or_else(|| Ranges::from_iter([least]))
+    told.unwrap_or_else(|| {
+        let mut ram = Ram::new(fdt::REACH);
+        ram.add(least);
+        ram
+    })
 }
 
 /// Maps what the kernel begins with, and starts it.
@@ -137,7 +142,7 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
     info.devices = devices.windows();
     if let Some(screen) = info.framebuffer {
         let window = memory::whole_pages_around(screen.window);
-        memory::remove(&mut info.ram, window);
+        info.ram.remove(window);
         info.devices.push(window);
     }
     for window in &info.devices {
@@ -148,7 +153,7 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
     }
     cpu::set_psci(devices.psci_smc);
     watchdog::init(devices.watchdog);
-    for range in &info.ram {
+    for range in info.ram.iter() {
         early::map(*range, false);
     }
     kernel_main(info)
@@ -180,13 +185,13 @@ fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
 }
 
 /// The facts where nobody told any.
-fn built_in(ram: Ranges, image: PhysAddr) -> BootInfo {
+fn built_in(ram: Ram, image: PhysAddr) -> BootInfo {
     let mut reserved = Ranges::new();
     fdt::reserve(&mut reserved, image_with_payload(image));
     bare(ram, reserved, image)
 }
 
-fn bare(ram: Ranges, reserved: Ranges, image: PhysAddr) -> BootInfo {
+fn bare(ram: Ram, reserved: Ranges, image: PhysAddr) -> BootInfo {
     BootInfo {
         ram,
         reserved,

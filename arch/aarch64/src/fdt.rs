@@ -1,7 +1,7 @@
 //! What the device tree tells: RAM, what of it is taken, the command line, and where the few devices are.
 
 use super::board::{Controller, Devices, Kind, Uart};
-use arch_boot::memory::{self, Ranges};
+use arch_boot::memory::{self, Ram, Ranges};
 use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -58,12 +58,12 @@ fn interrupt(node: &FdtNode<'_>, index: usize, cells: usize) -> Option<u32> {
 }
 
 /// RAM, and what of it is in use. Reserved memory that nobody may map is not RAM at all.
-pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
-    let (mut ram, mut reserved) = (Ranges::new(), Ranges::new());
+pub fn memory(fdt: Fdt<'_>) -> (Ram, Ranges) {
+    let (mut ram, mut reserved) = (Ram::new(REACH), Ranges::new());
     let named = |node: &FdtNode<'_>| node.name_without_address() == "memory";
     for node in fdt.root().children().filter(named) {
         for range in windows(node) {
-            memory::add(&mut ram, range);
+            ram.add(range);
         }
     }
     for entry in fdt.memory_reservations() {
@@ -75,7 +75,7 @@ pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
         for node in parent.children() {
             for range in windows(node) {
                 match node.property("no-map") {
-                    Some(_) => memory::remove(&mut ram, range),
+                    Some(_) => ram.remove(range),
                     None => keep_out(&mut ram, &mut reserved, range),
                 }
             }
@@ -85,11 +85,11 @@ pub fn memory(fdt: Fdt<'_>) -> (Ranges, Ranges) {
 }
 
 /// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the kernel itself reserves.
-pub fn keep_out(ram: &mut Ranges, reserved: &mut Ranges, range: PhysRange) {
+pub fn keep_out(ram: &mut Ram, reserved: &mut Ranges, range: PhysRange) {
     if reserved.remaining_capacity() > 8 {
         reserve(reserved, range);
     } else {
-        memory::remove(ram, range);
+        ram.remove(range);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The Raspberry Pi's mailbox: property tags ask the VideoCore's firmware for facts and for a screen (raspberrypi/firmware's
 //! wiki, "Mailboxes" and "Mailbox property interface").
 
+use super::fdt::REACH;
 use super::mmio::Mmio;
 use super::{early, regs};
 use arch_boot::Framebuffer;
-use arch_boot::memory::{self, Ranges};
+use arch_boot::memory::{self, Ram};
 use core::sync::atomic::{AtomicU32, Ordering};
 use mm::addr::{PhysAddr, PhysRange};
 
@@ -63,24 +64,24 @@ impl Mailbox {
 
     /// RAM that the firmware leaves to us: below 1 GiB, and on larger boards what their revision says is above it. `None`
     /// without an answer.
-    pub(crate) fn ram(&self) -> Option<Ranges> {
+    pub(crate) fn ram(&self) -> Option<Ram> {
         let [arm, gpu, revision] = self.ask([
             (ARM_MEMORY, [0; 2]),
             (GPU_MEMORY, [0; 2]),
             (BOARD_REVISION, [0; 2]),
         ])?;
-        let mut ram = Ranges::new();
+        let mut ram = Ram::new(REACH);
         let bytes = |[start, length]: [u32; 2]| {
             let start = PhysAddr(u64::from(start));
             PhysRange::new(start, PhysAddr(start.0 + u64::from(length)))
         };
-        memory::add(&mut ram, bytes(arm));
+        ram.add(bytes(arm));
         // Less than the first GiB in use (`total_mem` in config.txt): then nothing above it is ours either.
         if bytes(gpu).end.0 >= GIB {
             let end = board_memory(revision[0]);
             for (start, limit) in [(GIB, PERIPHERALS), (4 * GIB, u64::MAX)] {
                 let end = end.min(limit).max(start);
-                memory::add(&mut ram, PhysRange::new(PhysAddr(start), PhysAddr(end)));
+                ram.add(PhysRange::new(PhysAddr(start), PhysAddr(end)));
             }
         }
         (!ram.is_empty()).then_some(ram)

@@ -85,6 +85,66 @@ pub fn madt<M: Memory>(memory: &M, table: Table) -> impl Iterator<Item = (u8, u6
     })
 }
 
+/// How an ISA interrupt reaches the I/O APICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Global number of the input.
+    pub input: u32,
+    /// Active low rather than high.
+    pub active_low: bool,
+    /// Level-triggered rather than edge.
+    pub level: bool,
+}
+
+impl Line {
+    /// As nobody says otherwise: the input of the same number, edge-triggered, active high.
+    pub const fn isa(irq: u8) -> Line {
+        Line {
+            input: irq as u32,
+            active_low: false,
+            level: false,
+        }
+    }
+}
+
+/// An entry of kind 2 of a MADT (5.2.12.5): which ISA interrupt is wired otherwise, and how.
+pub fn override_of_isa<M: Memory>(memory: &M, at: u64) -> (u8, Line) {
+    let flags = memory.u8(at + 8);
+    let line = Line {
+        input: memory.u32(at + 4),
+        active_low: flags & 3 == 3,
+        level: flags >> 2 & 3 == 3,
+    };
+    (memory.u8(at + 3), line)
+}
+
+/// What the power manager's two registers take for "off" (SLP_TYPa and b): the first two numbers of the package `_S5_` in a DSDT
+/// (7.4.2). Firmware writes them as constants, so its byte code need not be run (20.2: NameOp, the name, PackageOp, PkgLength,
+/// how many, then ZeroOp, OneOp or BytePrefix and a byte each).
+pub fn sleep_types_of_off<M: Memory>(memory: &M, dsdt: Table) -> Option<(u8, u8)> {
+    let mut names = dsdt.at + HEADER..dsdt.at + dsdt.len;
+    let at = names.find(|at| &memory.bytes::<4>(*at) == b"_S5_" && memory.u8(at + 4) == 0x12)?;
+    // The two highest bits: how many more bytes PkgLength has.
+    let mut next = at + 7 + u64::from(memory.u8(at + 5) >> 6);
+    let mut number = || {
+        let (op, value) = (memory.u8(next), memory.u8(next + 1));
+        next += if op == 0x0a { 2 } else { 1 };
+        match op {
+            0 | 1 => Some(op),
+            0x0a => Some(value),
+            _ => None,
+        }
+    };
+    Some((number()?, number()?))
+}
+
+impl Table {
+    /// The table at an address, when there is one with this name.
+    pub fn named<M: Memory>(memory: &M, at: u64, signature: &[u8; 4]) -> Option<Table> {
+        Table::read(memory, at).filter(|table| &table.signature == signature)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +217,40 @@ mod tests {
         assert_eq!(kinds(&memory), [(0, 344)], "longer than the table");
         memory.put(344, &[0, 0]);
         assert_eq!(kinds(&memory), [], "no length");
+    }
+
+    #[test]
+    fn lines_that_are_wired_otherwise() {
+        let mut memory = Bytes([0; 64].into());
+        // The timer at input 2 as usual; the system control interrupt, low and level; a laptop's keyboard, low.
+        memory.put(0, &[2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
+        memory.put(10, &[2, 10, 0, 9, 9, 0, 0, 0, 0xf, 0]);
+        memory.put(20, &[2, 10, 0, 1, 1, 0, 0, 0, 0x7, 0]);
+        let line = |input, active_low, level| Line {
+            input,
+            active_low,
+            level,
+        };
+        assert_eq!(override_of_isa(&memory, 0), (0, line(2, false, false)));
+        assert_eq!(override_of_isa(&memory, 10), (9, line(9, true, true)));
+        assert_eq!(override_of_isa(&memory, 20), (1, line(1, true, false)));
+    }
+
+    #[test]
+    fn what_off_is_called() {
+        let off = |code: &[u8]| {
+            let mut memory = Bytes([0; 256].into());
+            let dsdt = memory.table(16, b"DSDT", HEADER as u32 + 64);
+            memory.put(16 + HEADER as usize + 10, code);
+            sleep_types_of_off(&memory, dsdt)
+        };
+        // QEMU's, a usual one, one with a long PkgLength, one with numbers of no known form, another package's name.
+        assert_eq!(off(b"\x08_S5_\x12\x06\x04\0\0\0\0"), Some((0, 0)));
+        let usual = b"\x08_S5_\x12\x0a\x04\x0a\x07\x0a\x05\0\0";
+        assert_eq!(off(usual), Some((7, 5)));
+        let long = b"\x08_S5_\x12\x4a\0\x04\x01\x0a\x05\0\0";
+        assert_eq!(off(long), Some((1, 5)));
+        assert_eq!(off(b"\x08_S5_\x12\x06\x04\x70\0\0\0"), None);
+        assert_eq!(off(b"\x08_S4_\x12\x06\x04\0\0\0\0"), None);
     }
 }

@@ -10,14 +10,14 @@ pub mod limine;
 pub mod memory;
 
 use arrayvec::ArrayVec;
-use memory::Ranges;
+use memory::{Ram, Ranges};
 use mm::addr::{PhysAddr, PhysRange};
 
 /// What the boot protocol told, in one form for all protocols. Physical addresses.
 #[derive(Debug)]
 pub struct BootInfo {
     /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are inside it and listed in `reserved`.
-    pub ram: Ranges,
+    pub ram: Ram,
     /// Parts of `ram` in use: kernel image (with its payload), initramfs, boot tables, device tree.
     pub reserved: Ranges,
     /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt controller, timers, RTC, screen.

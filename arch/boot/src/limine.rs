@@ -5,7 +5,7 @@
 //!
 //! The entry point is the architecture's own: it puts an [`EntryPointRequest`] beside these, in section `.limine_requests`.
 
-use crate::memory::{self, Ranges};
+use crate::memory::{self, Ram, Ranges};
 use crate::{BootInfo, Cpus, Framebuffer, cmdline};
 use arrayvec::ArrayVec;
 use limine::BaseRevision;
@@ -75,7 +75,7 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
     let physical = |pointer: u64| PhysAddr(pointer.wrapping_sub(direct.offset()));
     let map = MEMORY.get_response().ok_or("Limine gave no memory map")?;
     let image = image().ok_or("Limine did not say where the kernel is")?;
-    let mut ram = Ranges::new();
+    let mut ram = Ram::new(limit);
     for entry in map.entries() {
         // What Limine needed itself is free again: everything is copied or on our own tables when the kernel starts.
         let kinds = [
@@ -84,25 +84,22 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
             EntryType::EXECUTABLE_AND_MODULES,
         ];
         if kinds.contains(&entry.entry_type) {
-            let end = entry.base.saturating_add(entry.length).min(limit);
-            let range = PhysRange::new(PhysAddr(entry.base.min(end)), PhysAddr(end));
-            memory::add(&mut ram, range);
+            let end = entry.base.saturating_add(entry.length);
+            ram.add(PhysRange::new(PhysAddr(entry.base), PhysAddr(end)));
         }
     }
-    let mut reserved = Ranges::new();
     // Frame 0 stays out of use: a zero frame number in a table must never be right.
-    memory::add(
-        &mut reserved,
+    let mut reserved = Ranges::from_iter([
         PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
-    );
-    memory::add(&mut reserved, PhysRange::new(image, PhysAddr(image_end)));
+        PhysRange::new(image, PhysAddr(image_end)),
+    ]);
     let module = MODULES.get_response().and_then(|r| r.modules().first());
     let initramfs = module.map(|file| {
         let start = physical(file.addr() as u64);
         PhysRange::new(start, start + file.size())
     });
     if let Some(range) = initramfs {
-        memory::add(&mut reserved, memory::whole_pages_around(range));
+        let _has_room = memory::add(&mut reserved, memory::whole_pages_around(range));
     }
     let words = FILE
         .get_response()

@@ -2,8 +2,8 @@
 //! Without tables: the PC's defaults. Read once at boot through the early direct map, then kept.
 
 use crate::boot::physical;
-use crate::serial;
-use arch_boot::acpi::{self, Memory, Table};
+use crate::start;
+use arch_boot::acpi::{self, Line, Memory, Table};
 use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use core::cell::UnsafeCell;
@@ -32,15 +32,25 @@ impl Register {
     }
 }
 
-/// How an ISA interrupt reaches the I/O APIC.
+/// Lines of the ISA bus.
+const ISA_LINES: usize = 16;
+const PC_LINES: [Line; ISA_LINES] = {
+    let mut lines = [Line::isa(0); ISA_LINES];
+    let mut irq = 0;
+    while irq < ISA_LINES {
+        lines[irq] = Line::isa(irq as u8);
+        irq += 1;
+    }
+    lines
+};
+
+/// ACPI's fixed hardware, as far as it takes the power away (4.8.3.2).
 #[derive(Clone, Copy)]
-pub struct Line {
-    /// Input of the first I/O APIC.
-    pub input: u32,
-    /// Active low rather than high.
-    pub active_low: bool,
-    /// Level-triggered rather than edge.
-    pub level: bool,
+pub struct Power {
+    /// PM1 control registers (16 bits) a and b, each with what it takes for "off"; 0 is no register.
+    pub controls: [(u16, u8); 2],
+    /// Where the firmware is asked to leave them to us, and by which word; (0, 0) when they are already.
+    pub enable: (u16, u8),
 }
 
 /// What the tables said.
@@ -49,11 +59,11 @@ pub struct Platform {
     pub local_apic: u64,
     /// Physical address of the first I/O APIC.
     pub io_apic: u64,
-    serial: Line,
+    isa: [Line; ISA_LINES],
     /// The CPUs that can be used.
     pub cpus: Cpus,
-    /// PM1a control block (16 bits): machines with ACPI's fixed hardware.
-    pub pm1a_control: Option<u16>,
+    /// The power manager of machines with ACPI's fixed hardware.
+    pub power: Option<Power>,
     /// Sleep control register: hardware-reduced machines (QEMU microvm).
     pub sleep_control: Option<Register>,
     /// Reset register and the value to write.
@@ -66,13 +76,9 @@ impl Platform {
         Platform {
             local_apic: 0xfee0_0000,
             io_apic: 0xfec0_0000,
-            serial: Line {
-                input: serial::ISA_IRQ as u32,
-                active_low: false,
-                level: false,
-            },
+            isa: PC_LINES,
             cpus: Cpus::new_const(),
-            pm1a_control: None,
+            power: None,
             sleep_control: None,
             reset: None,
         }
@@ -91,15 +97,7 @@ impl Platform {
 
     /// How ISA line `irq` is wired.
     pub fn isa_line(&self, irq: u8) -> Line {
-        if irq == serial::ISA_IRQ {
-            self.serial
-        } else {
-            Line {
-                input: u32::from(irq),
-                active_low: false,
-                level: false,
-            }
-        }
+        self.isa[usize::from(irq) % ISA_LINES]
     }
 
     /// The device pages the kernel must map.
@@ -131,7 +129,7 @@ pub fn platform() -> &'static Platform {
     unsafe { &*PLATFORM.0.get() }
 }
 
-/// Reads the tables under the RSDP. Tables beyond the early direct map do not occur: firmware puts them below 4 GiB.
+/// Reads the tables under the RSDP, as far as the early direct map reaches: firmware puts them below 4 GiB.
 pub fn read_tables(rsdp: u64) {
     let mut platform = Platform::pc();
     for table in acpi::tables(&Tables, rsdp) {
@@ -156,15 +154,14 @@ fn read_madt(table: Table, platform: &mut Platform) {
             // I/O APIC whose inputs start at global interrupt 0.
             1 if Tables.u32(at + 8) == 0 => platform.io_apic = u64::from(Tables.u32(at + 4)),
             // Interrupt source override of an ISA line.
-            2 if Tables.u8(at + 3) == serial::ISA_IRQ => {
-                let flags = Tables.u8(at + 8);
-                let (active_low, level) = (flags & 3 == 3, flags >> 2 & 3 == 3);
-                platform.serial = Line {
-                    input: Tables.u32(at + 4),
-                    active_low,
-                    level,
-                };
+            2 => {
+                let (irq, line) = acpi::override_of_isa(&Tables, at);
+                if let Some(slot) = platform.isa.get_mut(usize::from(irq)) {
+                    *slot = line;
+                }
             }
+            // Local APIC address, with 64 bits.
+            5 => platform.local_apic = Tables.u64(at + 4),
             _ => {}
         }
     }
@@ -173,16 +170,34 @@ fn read_madt(table: Table, platform: &mut Platform) {
 /// Fixed ACPI description table, 5.2.9.
 fn read_fadt(table: Table, platform: &mut Platform) {
     let flags = Tables.u32(table.at + 112);
-    let pm1a = Tables.u32(table.at + 64);
-    if pm1a != 0 {
-        platform.pm1a_control = Some(pm1a as u16);
-    }
+    platform.power = power(table);
     if flags & 1 << 10 != 0 && table.len >= 129 {
         platform.reset = register(table.at + 116).map(|r| (r, Tables.u8(table.at + 128)));
     }
     if flags & 1 << 20 != 0 && table.len >= 256 {
         platform.sleep_control = register(table.at + 244);
     }
+}
+
+/// The fixed hardware's registers; where the DSDT does not say what "off" is, 0 as in QEMU.
+fn power(fadt: Table) -> Option<Power> {
+    let [pm1a, pm1b] = [64, 68].map(|at| Tables.u32(fadt.at + at) as u16);
+    let x_dsdt = if fadt.len >= 148 {
+        Tables.u64(fadt.at + 140)
+    } else {
+        0
+    };
+    let places = [x_dsdt, Tables.u32(fadt.at + 40).into()];
+    let dsdt = places
+        .into_iter()
+        .find_map(|at| Table::named(&Tables, at, b"DSDT"));
+    let off = dsdt.and_then(|dsdt| acpi::sleep_types_of_off(&Tables, dsdt));
+    let (a, b) = off.unwrap_or_default();
+    let enable = (Tables.u32(fadt.at + 48) as u16, Tables.u8(fadt.at + 52));
+    (pm1a != 0).then_some(Power {
+        controls: [(pm1a, a), (pm1b, b)],
+        enable,
+    })
 }
 
 /// A generic address structure: space (0 memory, 1 I/O), width, offset, size, address.
@@ -199,7 +214,10 @@ struct Tables;
 
 impl Memory for Tables {
     fn bytes<const N: usize>(&self, at: u64) -> [u8; N] {
-        // SAFETY: firmware tables lie below 4 GiB, which the early direct map covers; any bytes make an array.
-        unsafe { physical::<[u8; N]>(at & 0xffff_ffff).read_unaligned() }
+        if at > start::limit() - N as u64 {
+            return [0; N];
+        }
+        // SAFETY: the early direct map covers all below its limit, whatever is there; any bytes make an array.
+        unsafe { physical::<[u8; N]>(at).read_unaligned() }
     }
 }

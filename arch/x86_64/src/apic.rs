@@ -95,6 +95,9 @@ pub fn init() {
 pub fn set_timer_mode(tsc_deadline: bool) {
     if tsc_deadline {
         write(LVT_TIMER, TSC_DEADLINE_MODE | u32::from(TIMER_VECTOR));
+        // By memory, the mode may be written after the first deadline (SDM Vol 3, 11.5.4.1), which would be lost.
+        // SAFETY: a barrier.
+        unsafe { core::arch::asm!("mfence", options(nostack, preserves_flags)) };
     } else {
         write(DIVIDE, DIVIDE_BY_1);
         write(LVT_TIMER, u32::from(TIMER_VECTOR));

@@ -6,7 +6,7 @@ use crate::{
 };
 use arch_boot::{limine, memory};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::addr::{Pfn, PhysRange};
+use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
 pub use arch_boot::BootInfo;
@@ -26,6 +26,9 @@ unsafe extern "C" {
     static __image_start: u8;
     static __image_end: u8;
 }
+
+/// Below it, memory is not only ours, whatever its map says.
+const FIRMWARES: u64 = 64 << 10;
 
 /// Where the image was loaded, less where it is linked. PVH loads at the address the program header says.
 static IMAGE_OFFSET: AtomicU64 = AtomicU64::new(start::KERNEL_BASE.wrapping_neg());
@@ -50,7 +53,7 @@ pub(crate) fn image_end() -> u64 {
     } else {
         0
     };
-    (in_image(&raw const __image_end) + payload).next_multiple_of(mm::addr::PAGE_SIZE)
+    (in_image(&raw const __image_end) + payload).next_multiple_of(PAGE_SIZE)
 }
 
 /// A physical address as a pointer through the direct map.
@@ -75,9 +78,6 @@ pub(crate) extern "C" fn enter(start_info: u64) -> ! {
 pub(crate) extern "C" fn enter_from_limine() -> ! {
     serial::init();
     features::detect();
-    if let Some(missing) = features::missing() {
-        give_up(missing);
-    }
     let Some(image) = limine::image() else {
         give_up("Limine did not say where the kernel is")
     };
@@ -89,7 +89,9 @@ pub(crate) extern "C" fn enter_from_limine() -> ! {
     );
     // SAFETY: Limine's tables are on; this is the only call.
     let info = unsafe { limine::parse(image_end(), start::limit()) };
-    let info = info.unwrap_or_else(|why| give_up(why));
+    let mut info = info.unwrap_or_else(|why| give_up(why));
+    // Said on the screen, too: until then nothing needs what may be missing.
+    info.missing = features::missing();
     // SAFETY: the loader gave 2 MiB of alignment, as the program header asks; nothing of its tables is used from here on.
     unsafe { start::map_again(image.0) };
     prepare_cpu();
@@ -115,10 +117,18 @@ fn go_on(mut info: BootInfo) -> ! {
     }
     acpi::platform().windows(&mut info.devices);
     info.cpus = acpi::platform().cpus.clone();
-    info.devices.extend(
-        info.framebuffer
-            .map(|screen| memory::whole_pages_around(screen.window)),
-    );
+    // Firmware writes there when nobody looks: some BIOSes' SMM, on suspend or when a cable is plugged.
+    info.ram
+        .remove(PhysRange::new(PhysAddr(0), PhysAddr(FIRMWARES)));
+    info.framebuffer = info
+        .framebuffer
+        // SAFETY: the boot CPU, once, on the early tables.
+        .filter(|screen| unsafe { start::reach(screen.window) });
+    if let Some(screen) = info.framebuffer {
+        let window = memory::whole_pages_around(screen.window);
+        info.ram.remove(window);
+        info.devices.push(window);
+    }
     kernel_main(info)
 }
 
@@ -136,6 +146,7 @@ pub fn zero(range: PhysRange) {
     let (start, end) = (physical::<u8>(range.start.0), physical::<u8>(range.end.0));
     // SAFETY: the callers' range is free RAM; SSE is on from here on, and the kernel's code does not use its registers.
     unsafe {
+        Cr0::update(|f| f.remove(Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED));
         Cr4::update(|f| f.insert(Cr4Flags::OSFXSR));
         core::arch::asm!(
             "xorps xmm0, xmm0",
@@ -173,6 +184,7 @@ pub fn adopt_kernel_root(root: Pfn) {
 /// `emergency_stacks`: top addresses of stacks for double fault and NMI.
 pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     descriptors::set_emergency_stacks(emergency_stacks);
+    trap::init_machine_check();
     trap::init_syscalls();
     fpu::init();
     apic::init();

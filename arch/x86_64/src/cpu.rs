@@ -141,15 +141,14 @@ fn tell(status: u8) {
     }
 }
 
-/// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7). QEMU's SLP_TYP is 0 for PM1 and 5 for the sleep control register; SLP_EN is bit 13 / bit 5.
+/// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7): by the sleep control register (SLP_TYP is 5 in QEMU's microvm, SLP_EN bit 5), else by PM1's.
 fn power_off() {
     let platform = acpi::platform();
     if let Some(register) = platform.sleep_control {
         register.write(5 << 2 | 1 << 5, false);
     }
-    if let Some(port) = platform.pm1a_control {
-        // SAFETY: the port that the FADT names for this.
-        unsafe { Port::<u16>::new(port).write(1 << 13) };
+    if let Some(power) = platform.power {
+        by_fixed_hardware(power);
     }
 }
 
@@ -157,6 +156,31 @@ fn halt() -> ! {
     loop {
         // SAFETY: interrupts are off for good.
         unsafe { asm!("cli", "hlt") };
+    }
+}
+
+fn by_fixed_hardware(power: acpi::Power) {
+    /// The registers are ours.
+    const SCI_EN: u16 = 1;
+    const SLP_TYP: u16 = 7 << 10;
+    const SLP_EN: u16 = 1 << 13;
+    let (command, word) = power.enable;
+    let controls = power
+        .controls
+        .map(|(port, off)| (Port::<u16>::new(port), port, off));
+    for (mut control, port, off) in controls {
+        if port == 0 {
+            continue;
+        }
+        // SAFETY: the ports that the FADT names for this; the firmware answers within a second or not at all.
+        unsafe {
+            if command != 0 && control.read() & SCI_EN == 0 {
+                Port::new(command).write(word);
+                (0..1 << 20).any(|_| control.read() & SCI_EN != 0);
+            }
+            let rest = control.read() & !(SLP_TYP | SLP_EN);
+            control.write(rest | u16::from(off) << 10 & SLP_TYP | SLP_EN);
+        }
     }
 }
 

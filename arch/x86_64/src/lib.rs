@@ -8,6 +8,7 @@
 #[cfg(target_os = "none")]
 extern crate alloc;
 
+pub mod far;
 pub mod pte;
 
 #[cfg(target_os = "none")]

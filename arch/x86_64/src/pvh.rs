@@ -2,7 +2,7 @@
 
 use crate::boot::{BootInfo, physical};
 use arch_boot::Cpus;
-use arch_boot::memory::{self, Ranges};
+use arch_boot::memory::{self, Ram, Ranges};
 use arrayvec::ArrayVec;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
 
@@ -53,15 +53,20 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
     if info.magic != MAGIC || info.version < 1 {
         return None;
     }
+    let image = PhysAddr(crate::boot::image_start());
     let mut boot = BootInfo {
-        ram: Ranges::new(),
-        reserved: Ranges::new(),
+        ram: Ram::new(limit),
+        // Frame 0 stays out of use: a zero frame number in a table must never be right.
+        reserved: Ranges::from_iter([
+            PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
+            PhysRange::new(image, PhysAddr(crate::boot::image_end())),
+        ]),
         devices: ArrayVec::new(),
         // SAFETY: called once, says the caller.
         cmdline: unsafe { arch_boot::cmdline::keep(string(info.cmdline)) },
         initramfs: None,
         cpus: Cpus::new(),
-        image: PhysAddr(crate::boot::image_start()),
+        image,
         device_tree: None,
         missing: None,
         rsdp: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
@@ -76,16 +81,11 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
     };
     // Firmware may let entries overlap; what one of them reserves is not RAM, whatever another says.
     for entry in entries().filter(|e| e.kind == RAM) {
-        memory::add(&mut boot.ram, entry.range(limit));
+        boot.ram.add(entry.range());
     }
     for entry in entries().filter(|e| e.kind != RAM) {
-        memory::remove(&mut boot.ram, entry.range(limit));
+        boot.ram.remove(entry.range());
     }
-    // Frame 0 stays out of use: a zero frame number in a table must never be right.
-    let first = PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE));
-    let image = PhysRange::new(boot.image, PhysAddr(crate::boot::image_end()));
-    memory::add(&mut boot.reserved, first);
-    memory::add(&mut boot.reserved, image);
     if info.modules > 0 {
         // SAFETY: the loader's list has at least one entry, below 4 GiB.
         let module = unsafe { *physical::<Module>(info.module_list) };
@@ -93,17 +93,16 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         boot.initramfs = Some(range);
         // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
         let pages = memory::whole_pages_around(range);
-        memory::add(&mut boot.ram, pages);
-        memory::add(&mut boot.reserved, pages);
+        boot.ram.add(pages);
+        let _has_room = memory::add(&mut boot.reserved, pages);
     }
     Some(boot)
 }
 
 impl MemoryEntry {
-    /// The entry as far as it lies below `limit`.
-    fn range(&self, limit: u64) -> PhysRange {
-        let end = self.start.saturating_add(self.size).min(limit);
-        PhysRange::new(PhysAddr(self.start.min(end)), PhysAddr(end))
+    fn range(&self) -> PhysRange {
+        let end = self.start.saturating_add(self.size);
+        PhysRange::new(PhysAddr(self.start), PhysAddr(end))
     }
 }
 

@@ -7,10 +7,10 @@
 //! Limine comes in 64-bit mode on tables of its own, with the image anywhere: [`map_again`] makes the same early mapping from
 //! there, so that the rest of boot knows one kind of tables.
 
-use crate::{boot, features};
+use crate::{boot, far, features};
 use arch_boot::limine::EntryPointRequest;
 use core::arch::{asm, global_asm};
-use mm::addr::PAGE_SIZE;
+use mm::addr::{PAGE_SIZE, PhysRange};
 
 /// Bytes of physical memory that the early direct map covers when the CPU has no 1 GiB pages.
 pub const SMALL_LIMIT: u64 = (PD_TABLES as u64) << 30;
@@ -36,6 +36,7 @@ unsafe extern "C" {
     static mut early_image_pdpt: Table;
     static mut early_image_pd: Table;
     static mut early_pd: [Table; PD_TABLES];
+    static mut early_far_pdpt: Table;
 }
 
 unsafe extern "C" {
@@ -91,6 +92,28 @@ pub unsafe fn map_again(image: u64) {
         early_pml4[511] = link(boot::in_image(&raw const early_image_pdpt));
         asm!("mov cr3, {}", in(reg) boot::in_image(&raw const early_pml4), options(nostack, preserves_flags));
     }
+}
+
+/// Maps a screen that is out of the early direct map's reach, as graphics cards of PCs with much address space are. False: it
+/// cannot be mapped, now or later.
+///
+/// # Safety
+/// Called once, on the early tables.
+pub unsafe fn reach(screen: PhysRange) -> bool {
+    if screen.end.0 <= limit() {
+        return true;
+    }
+    let Some((slot, gigabytes)) = far::place(screen).filter(|_| features::get().pages_1g) else {
+        return false;
+    };
+    // SAFETY: the boot CPU, once: nobody else touches the early tables. What was absent is in no TLB.
+    unsafe {
+        for gigabyte in gigabytes {
+            early_far_pdpt[gigabyte as usize % 512] = gigabyte << 30 | LARGE;
+        }
+        early_pml4[256 + slot] = boot::in_image(&raw const early_far_pdpt) | TABLE;
+    }
+    true
 }
 
 /// Whether a fault at `at` means that the boot stack has overflowed into the page below it.
@@ -251,11 +274,12 @@ no_cx16_text:
 
     .pushsection .bss.boot, "aw", @nobits
     .balign 4096
-    .globl early_pml4, early_pdpt, early_image_pdpt, early_image_pd, early_pd
+    .globl early_pml4, early_pdpt, early_image_pdpt, early_image_pd, early_pd, early_far_pdpt
 early_pml4:       .skip 4096
 early_pdpt:       .skip 4096
 early_image_pdpt: .skip 4096
 early_image_pd:   .skip 4096
+early_far_pdpt:   .skip 4096
 early_pd:         .skip 4096 * {pds}
     .popsection
 

@@ -112,6 +112,15 @@ pub(crate) fn init_syscalls() {
     }
 }
 
+/// Machine checks come as a trap; without CR4.MCE the CPU shuts down, which is a reset without a word (SDM Vol 3, 16.6).
+pub(crate) fn init_machine_check() {
+    // CPUID.1:EDX.MCE.
+    if features::get().hwcap & 1 << 7 != 0 {
+        // SAFETY: the gate has a stack of its own.
+        unsafe { Cr4::update(|f| f.insert(Cr4Flags::MACHINE_CHECK_EXCEPTION)) };
+    }
+}
+
 /// What the instruction did, from a page fault's error code (SDM Vol 3, 4.7): W bit 1, I/D bit 4.
 #[inline]
 pub(crate) fn access_of(error: u64) -> Access {

@@ -226,16 +226,20 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
             leaf("largest_leaf_without_1g_pages", &["-cpu", "qemu64"]),
         ]);
     }
+    let mut many_cpus = on("many_cpus", &["-smp", "140"]);
+    many_cpus.says.push("CPUs: 128 or more");
     cases.extend(match arch {
-        Arch::X86_64 => [
+        Arch::X86_64 => vec![
             on(
                 "microvm",
                 &["-machine", "microvm,rtc=on,auto-kernel-cmdline=off"] as &[_],
             ),
             on("cpu_without_smap", &["-cpu", "qemu64"]),
             on("cpu_haswell", &["-cpu", "Haswell-noTSX"]),
+            on("no_keyboard_controller", &["-machine", "i8042=off"]),
+            many_cpus,
         ],
-        Arch::Aarch64 => [
+        Arch::Aarch64 => vec![
             on("gic_v3", &["-machine", "virt,gic-version=3"] as &[_]),
             on("cpu_cortex_a53", &["-cpu", "cortex-a53"]),
             on("started_in_el2", &["-machine", "virt,virtualization=on"]),

@@ -68,6 +68,7 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     }
     if way.arch == Arch::X86_64 {
         job.case(name("keyboard"), || screen::keyboard(machine));
+        job.case(name("machine_check"), || screen::machine_check(machine));
     }
     if machine.loader != Loader::Direct || machine.board().is_some() {
         job.case(name("screen"), || screen::screen(machine));

@@ -28,6 +28,21 @@ pub fn keyboard(machine: &Machine) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// A machine check is reported; without a way to take it the machine would just reset.
+pub fn machine_check(machine: &Machine) -> Result<Outcome> {
+    let mut machine = machine.clone();
+    machine.command_line = "quiet -- sh".to_owned();
+    let monitor = Monitor::new(&mut machine);
+    let mut session = Session::start(&machine)?;
+    session.expect(programs::PROMPT)?;
+    // CPU, bank, its status (valid, uncorrected, enabled), MCG_STATUS (in progress, restartable), address, more.
+    monitor.say("mce 0 1 0xb000000000000000 5 0 0")?;
+    session.expect("kernel panic: machine check")?;
+    let end = session.end()?;
+    ensure!(end == End::Status(101), "the machine ended with {end:?}");
+    Ok(Outcome::Passed)
+}
+
 /// The prompt is on the screen: in the first row of characters there are pixels that are not black, in the last there are none.
 pub fn screen(machine: &Machine) -> Result<Outcome> {
     let mut machine = machine.clone();

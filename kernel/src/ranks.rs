@@ -4,8 +4,8 @@
 #![allow(missing_docs)]
 
 /// Renames and removals in the tree of files; under it, walks come through /proc, which asks processes.
-pub const TREE: u8 = 95;
-pub const PROCESS_TABLE: u8 = 100;
+pub const TREE: u8 = 100;
+pub const PROCESS_TABLE: u8 = 105;
 pub const PROCESS: u8 = 110;
 pub const TASK: u8 = 115;
 pub const SIGNAL: u8 = 120;

@@ -55,9 +55,7 @@ pub mod bits {
 }
 use bits::*;
 
-/// Index of normal write-back memory in MAIR_EL1.
-pub const MAIR_NORMAL: u64 = 0;
-/// Index of device memory (Device-nGnRE) in MAIR_EL1.
+/// Index of device memory (Device-nGnRE) in MAIR_EL1; that of normal write-back memory is 0.
 pub const MAIR_DEVICE: u64 = 1;
 /// MAIR_EL1 to go with the indices: byte 0 normal write-back read/write-allocate, byte 1 Device-nGnRE.
 pub const MAIR: u64 = 0xff | 0x04 << 8;

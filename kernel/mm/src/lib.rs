@@ -34,6 +34,7 @@
 //! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
+//! | 221 [`sync::rank::MM_ID`] | one | the ids of address spaces in the account |
 //! | 230 [`sync::rank::HEAP`] | the kernel's heap | allocations under any lock above; it calls `alloc_kernel` |
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |

@@ -16,10 +16,6 @@ use core::ops::{Deref, DerefMut};
 
 /// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for what each covers.
 pub mod rank {
-    /// The lowest rank the kernel may use for its own locks.
-    pub const KERNEL_FIRST: u8 = 100;
-    /// The highest rank the kernel may use for its own locks (but for the heap and the console below).
-    pub const KERNEL_LAST: u8 = 199;
     /// An address space.
     pub const SPACE: u8 = 200;
     /// An object's pages.

@@ -5,9 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// File types in [`Member::mode`] (st_mode's upper bits).
-pub const TYPE_MASK: u32 = 0o170000;
-
 /// One file of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Member {

@@ -15,12 +15,6 @@ pub fn get_modes(fd: i32) -> Result<libc::termios> {
     Ok(t)
 }
 
-/// TCSETS, at once.
-pub fn set_modes(fd: i32, modes: &libc::termios) -> Result<()> {
-    // SAFETY: `modes` is a whole termios.
-    check(unsafe { libc::tcsetattr(fd, libc::TCSANOW, modes) }).map(|_| ())
-}
-
 /// TIOCGWINSZ: (rows, columns).
 pub fn size(fd: i32) -> Result<(u16, u16)> {
     // SAFETY: an all-zero winsize is a valid value.

@@ -64,8 +64,9 @@ fn configuration(content: &Content<'_>) -> Result<String> {
         !words.contains("${"),
         "Limine cannot pass \"${{\" on in a command line"
     );
+    // Where nobody looks at the screen: not a word, but of what goes wrong.
     let quiet = if content.timeout == 0 {
-        "quiet: yes\n"
+        "quiet: yes\nserial: yes\n"
     } else {
         ""
     };

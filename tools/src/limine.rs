@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 /// The version that is downloaded and that everything is tried with.
 pub const VERSION: &str = "8.2.0";
@@ -61,12 +62,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
+/// The folder that `LIMINE_DIR` names.
+fn named() -> Option<PathBuf> {
+    let named = env::var_os("LIMINE_DIR").filter(|dir| !dir.is_empty())?;
+    Some(workspace::user_path(Path::new(&named)))
+}
+
 /// A folder with all of them, without the network: `LIMINE_DIR`, an installed one, an earlier download.
 pub fn find() -> Option<PathBuf> {
     let complete = |folder: &PathBuf| names().all(|name| folder.join(name).is_file());
-    let named = env::var_os("LIMINE_DIR").map(|dir| workspace::user_path(Path::new(&dir)));
     let installed = FOLDERS.iter().map(PathBuf::from);
-    named
+    named()
         .into_iter()
         .chain(installed)
         .chain([downloads()])
@@ -75,8 +81,8 @@ pub fn find() -> Option<PathBuf> {
 
 /// [`find`], but a `LIMINE_DIR` that lacks something is an error.
 pub fn folder_here() -> Result<Option<PathBuf>> {
-    if let Some(named) = env::var_os("LIMINE_DIR") {
-        complete(&workspace::user_path(Path::new(&named)))?;
+    if let Some(named) = named() {
+        complete(&named)?;
     }
     Ok(find())
 }
@@ -100,10 +106,24 @@ pub fn is_pinned(folder: &Path) -> bool {
         .all(|(name, sum)| check(&folder.join(name), sum).is_ok())
 }
 
+/// What is to be known of a folder with other files.
+pub fn not_pinned(folder: &Path) -> String {
+    format!(
+        "Limine in {}, not the {VERSION} that everything is tried with",
+        folder.display()
+    )
+}
+
 /// A folder with all of them; downloads them when there is none.
 pub fn folder() -> Result<PathBuf> {
     match folder_here()? {
-        Some(folder) if folder != downloads() => return Ok(folder),
+        Some(folder) if folder != downloads() => {
+            static ONCE: Once = Once::new();
+            if !is_pinned(&folder) {
+                ONCE.call_once(|| eprintln!("run.sh: {}", not_pinned(&folder)));
+            }
+            return Ok(folder);
+        }
         _ => {}
     }
     for (name, sum) in FILES {
@@ -200,7 +220,7 @@ fn help(folder: &Path) -> String {
     let names: Vec<&str> = names().collect();
     format!(
         "Limine is missing: install your distribution's package limine, or put {} of Limine {VERSION} \
-         (branch v8.x-binary of https://github.com/limine-bootloader/limine) into {} or into a folder that LIMINE_DIR names",
+         (tag v{VERSION}-binary of https://github.com/limine-bootloader/limine) into {} or into a folder that LIMINE_DIR names",
         names.join(", "),
         folder.display()
     )

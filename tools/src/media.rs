@@ -1,6 +1,6 @@
 //! `./run.sh image`: what people put on a stick, a disc or a card.
 use crate::arch::Arch;
-use crate::args::{ImageArgs, Medium};
+use crate::args::{Arches, ImageArgs, Medium};
 use crate::{UsageError, build, iso, limine, packages, run, sdcard, workspace};
 use anyhow::{Context, Result};
 use std::fs;
@@ -12,6 +12,12 @@ const TIMEOUT: u32 = 3;
 /// Writes the image that the arguments ask for and says where it is.
 pub fn image(args: &ImageArgs) -> Result<u8> {
     match args.medium {
+        Medium::Iso if args.firmware.is_some() => {
+            return Err(UsageError("--firmware goes with image rpi".to_owned()).into());
+        }
+        Medium::Rpi if args.machines.arch == Arches::X86_64 => {
+            return Err(UsageError("--arch goes with image iso".to_owned()).into());
+        }
         Medium::Iso => write_iso(args, &output(args, "quire.iso")?)?,
         Medium::Rpi => write_card(args, &output(args, "quire-rpi.img")?)?,
     }
@@ -99,6 +105,11 @@ mod tests {
                 format!("iso -o {old_name} --initramfs {folder}"),
                 "is a folder",
             ),
+            (
+                format!("iso -o {old_name} --firmware {folder}"),
+                "goes with",
+            ),
+            (format!("rpi -o {old_name} --arch x86_64"), "goes with"),
             (format!("iso -o {folder}"), "is not a file"),
             ("iso -o /dev/null".to_owned(), "is not a file"),
             (

@@ -142,6 +142,7 @@ mod tests {
         for line in [
             "run.sh --mem 0",
             "run.sh --mem x",
+            "run.sh --mem 4095K",
             "run.sh --arch vax",
             "run.sh --nope",
             "run.sh --timeout 0",

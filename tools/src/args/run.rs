@@ -85,15 +85,20 @@ impl RunArgs {
     }
 }
 
+/// The least memory in bytes: with 2 MiB, a PC's firmware hangs.
+const LEAST: u64 = 4 << 20;
+
 /// QEMU's way to write a size: digits and K, M or G (none means MiB).
 fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
     let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if number && text.len() - digits.len() <= 1 && digits.bytes().any(|byte| byte != b'0') {
-        Ok(text.to_owned())
-    } else {
-        Err("a size is a number with K, M or G behind it, like 512M".to_owned())
+    if !number || text.len() - digits.len() > 1 {
+        return Err("a size is a number with K, M or G behind it, like 512M".to_owned());
     }
+    if bytes(text) < LEAST {
+        return Err("no machine starts with less than 4M".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// How many bytes `--mem` means: K, M or G behind the digits, MiB without.

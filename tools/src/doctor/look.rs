@@ -149,10 +149,7 @@ fn limine() -> Finding {
         Ok(Some(folder)) if limine::is_pinned(&folder) => {
             Finding::good(format!("Limine {version} in {}", folder.display()))
         }
-        Ok(Some(folder)) => Finding::good(format!(
-            "Limine in {}, not the {version} that everything is tried with",
-            folder.display()
-        )),
+        Ok(Some(folder)) => Finding::good(limine::not_pinned(&folder)),
         Ok(None) if install::starts("curl") || install::starts("wget") => Finding::good(format!(
             "no Limine, but curl or wget: {version} is downloaded when it is needed"
         )),

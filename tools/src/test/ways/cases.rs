@@ -1,7 +1,7 @@
 //! A shell, wrong input and little and much memory, on every way to boot.
 use super::super::session::Session;
 use super::super::{Job, console, inputs, programs, tinyelf};
-use super::{UEFI, Way, board, screen};
+use super::{BIOS, UEFI, Way, board, screen};
 use crate::arch::Arch;
 use crate::guest::End;
 use crate::qemu::{Loader, Machine};
@@ -72,6 +72,14 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     }
     if machine.loader != Loader::Direct || machine.board().is_some() {
         job.case(name("screen"), || screen::screen(machine));
+    }
+    if machine.loader == BIOS {
+        job.case(name("too_little_memory_for_limine"), || {
+            let mut machine = machine.clone();
+            machine.mem = "16M".to_owned();
+            Session::start(&machine)?.expect("PANIC: ")?;
+            Ok(Outcome::Passed)
+        });
     }
     if machine.loader != Loader::Direct {
         job.case(name("usb_stick"), || {

@@ -82,6 +82,11 @@ pub trait FileOps: Any + Send + Sync {
     fn describe(&self, _out: &mut crate::fs::pseudo::Text) {}
 }
 
+/// An open directory has no bytes of its own: only getdents64 reads it.
+pub struct NoBytes;
+
+impl FileOps for NoBytes {}
+
 /// Flags that fcntl(F_SETFL) may change.
 pub const CHANGEABLE: u32 = c::O_APPEND | c::O_NONBLOCK | c::O_DIRECT | c::O_NOATIME | c::FASYNC;
 /// Flags of open(2) that say what to do once and are not kept.

@@ -2,7 +2,7 @@
 //! was linked last (see [`Node`]), which is enough for getcwd and /proc.
 
 use crate::errno::{Errno, Result};
-use crate::fs::file::FileOps;
+use crate::fs::file::{FileOps, NoBytes};
 use crate::fs::mount::Location;
 use crate::machine::Object;
 use alloc::collections::BTreeMap;
@@ -78,8 +78,10 @@ pub enum Target {
 pub trait Inode: Send + Sync {
     /// The common part.
     fn node(&self) -> &Node;
-    /// Opens it; `flags` are open(2)'s.
-    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>>;
+    /// Opens it; `flags` are open(2)'s. What is not overridden is a directory's.
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(NoBytes))
+    }
     /// The directory's verbs, if it is one.
     fn directory(&self) -> Option<&dyn Directory> {
         None

@@ -2,12 +2,11 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::context::FsContext;
-use crate::fs::file::OpenFile;
+use crate::fs::file::{NoBytes, OpenFile};
 use crate::fs::inode::{Inode, Kind, New};
 use crate::fs::mount::Location;
 use crate::fs::names;
 use crate::fs::path::{self, Last, LastName, Walked};
-use crate::fs::ramfs::NoBytes;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 

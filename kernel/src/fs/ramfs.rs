@@ -65,9 +65,6 @@ impl Inode for RamDir {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(NoBytes))
-    }
     fn directory(&self) -> Option<&dyn Directory> {
         Some(self)
     }
@@ -76,11 +73,6 @@ impl Inode for RamDir {
         20 * (2 + self.entries.lock().by_age.len() as u64)
     }
 }
-
-/// An open directory has no bytes of its own: only getdents64 reads it.
-pub struct NoBytes;
-
-impl FileOps for NoBytes {}
 
 impl Directory for RamDir {
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {

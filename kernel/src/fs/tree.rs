@@ -6,11 +6,9 @@
 //! ```
 
 use crate::errno::{Errno, Result};
-use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::mount::{self, FileSystem};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Store, Text};
-use crate::fs::ramfs::NoBytes;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -59,9 +57,6 @@ impl PseudoDir {
 impl Inode for PseudoDir {
     fn node(&self) -> &Node {
         &self.node
-    }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(NoBytes))
     }
     fn directory(&self) -> Option<&dyn Directory> {
         Some(self)

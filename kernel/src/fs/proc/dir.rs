@@ -4,11 +4,12 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
-use crate::fs::ramfs::NoBytes;
 use crate::machine::AddressSpace;
 use crate::task::{Process, Task};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// Whom a directory is about.
 #[derive(Clone)]
@@ -68,6 +69,22 @@ pub fn number_of(pid: i32, index: u64) -> u64 {
     1 << 40 | (pid as u64) << 16 | index
 }
 
+/// Lists the directories of these processes or threads that come after number `after`.
+pub fn list(mut numbers: Vec<i32>, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    numbers.sort_unstable();
+    for pid in numbers.into_iter().filter(|pid| *pid as u64 > after) {
+        let name = format!("{pid}");
+        if !emit(Entry {
+            next: pid as u64,
+            number: number_of(pid, 0),
+            kind: Kind::Directory,
+            name: name.as_bytes(),
+        }) {
+            return;
+        }
+    }
+}
+
 /// A directory made of a table.
 pub struct SubjectDir {
     node: Node,
@@ -99,9 +116,6 @@ pub fn node(subject: &Subject, kind: Kind, mode: u32, index: u64) -> Node {
 impl Inode for SubjectDir {
     fn node(&self) -> &Node {
         &self.node
-    }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(NoBytes))
     }
     fn directory(&self) -> Option<&dyn Directory> {
         Some(self)

@@ -2,10 +2,8 @@
 
 use super::dir::{Subject, node};
 use crate::errno::{Errno, Result};
-use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
-use crate::fs::ramfs::NoBytes;
 use crate::fs::{FdTable, OpenFile};
 use alloc::boxed::Box;
 use alloc::format;
@@ -52,9 +50,6 @@ impl Files {
 impl Inode for Files {
     fn node(&self) -> &Node {
         &self.node
-    }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(NoBytes))
     }
     fn directory(&self) -> Option<&dyn Directory> {
         Some(self)

@@ -19,7 +19,7 @@ mod vmstat;
 mod words;
 
 use crate::errno::{Errno, Result};
-use crate::fs::inode::{Entry, Inode, Kind, Target};
+use crate::fs::inode::{Entry, Inode, Target};
 use crate::fs::mount::FileSystem;
 use crate::fs::tree::{Dynamic, Tree};
 use crate::task;
@@ -97,22 +97,7 @@ impl Dynamic for Processes {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let mut pids: alloc::vec::Vec<_> = task::processes()
-            .iter()
-            .map(|process| process.pid())
-            .collect();
-        pids.sort_unstable();
-        for pid in pids.into_iter().filter(|pid| *pid as u64 > after) {
-            let name = format!("{pid}");
-            let number = dir::number_of(pid, 0);
-            if !emit(Entry {
-                next: pid as u64,
-                number,
-                kind: Kind::Directory,
-                name: name.as_bytes(),
-            }) {
-                return;
-            }
-        }
+        let all = task::processes();
+        dir::list(all.iter().map(|one| one.pid()).collect(), after, emit);
     }
 }

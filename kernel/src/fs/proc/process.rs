@@ -3,10 +3,8 @@
 use super::dir::{Item, Make, Subject, SubjectDir, node};
 use super::{fds, maps, memory, mounts, stat, status};
 use crate::errno::{Errno, Result};
-use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::Text;
-use crate::fs::ramfs::NoBytes;
 use crate::machine::mm;
 use crate::pressure;
 use crate::task::{self, Process};
@@ -175,9 +173,6 @@ impl Inode for Threads {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
-        Ok(Arc::new(NoBytes))
-    }
     fn directory(&self) -> Option<&dyn Directory> {
         Some(self)
     }
@@ -202,24 +197,7 @@ impl Directory for Threads {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let mut tids: alloc::vec::Vec<_> = self
-            .process
-            .threads()
-            .iter()
-            .map(|task| task.tid())
-            .collect();
-        tids.sort_unstable();
-        for tid in tids.into_iter().filter(|tid| *tid as u64 > after) {
-            let name = format!("{tid}");
-            let number = super::dir::number_of(tid, 0);
-            if !emit(Entry {
-                next: tid as u64,
-                number,
-                kind: Kind::Directory,
-                name: name.as_bytes(),
-            }) {
-                return;
-            }
-        }
+        let all = self.process.threads();
+        super::dir::list(all.iter().map(|one| one.tid()).collect(), after, emit);
     }
 }

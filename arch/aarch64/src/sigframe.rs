@@ -12,26 +12,7 @@
 
 use super::trap::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::uaccess::{copy_from_user, copy_to_user};
-
-/// What `push_signal_frame` needs.
-pub struct SignalFrame<'a> {
-    /// The signal's number.
-    pub signo: i32,
-    /// struct siginfo, 128 bytes, as the user will see it.
-    pub siginfo: &'a [u8; 128],
-    /// Where the handler starts.
-    pub handler: u64,
-    /// SA_RESTORER's function; 0 for none.
-    pub restorer: u64,
-    /// sa_mask to be restored (uc_sigmask).
-    pub mask: u64,
-    /// uc_stack: sp, flags, size.
-    pub altstack: [u64; 3],
-    /// Where the frame goes: below this address (the interrupted sp less the red zone is taken when `None`).
-    pub stack: Option<u64>,
-    /// Fault address for the mcontext (cr2 / fault_address), 0 otherwise.
-    pub fault_addr: u64,
-}
+use arch_boot::trap::SignalFrame;
 
 /// What handlers return to when they bring no restorer (neither glibc nor musl does here): `mov x8, #139; svc #0`.
 pub const SIGRETURN_CODE: [u32; 2] = [0xd280_1168, 0xd400_0001];

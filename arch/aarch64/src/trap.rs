@@ -3,60 +3,11 @@
 use super::esr::{self, Class};
 use super::vectors::{self, FROM_IRQ};
 use super::{fp, idregs, interrupts, regs, uaccess};
+use arch_boot::trap::{kernel_fault, kernel_trap};
 use mm::addr::VirtAddr;
-use mm::fault::Access;
 
-pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, SignalFrame, min_signal_stack};
-
-/// An interrupt, already acknowledged at the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Irq {
-    /// The deadline of [`super::timer::set_deadline`].
-    Timer,
-    /// The console has bytes.
-    Serial,
-    /// None was pending.
-    Spurious,
-    /// One that nobody asked for, by its number at the controller.
-    Other(u32),
-}
-
-/// Why user mode came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    /// A system call.
-    Syscall,
-    /// An interrupt.
-    Interrupt(Irq),
-    /// A translation or permission fault.
-    PageFault {
-        /// The address used, without its tag byte.
-        addr: VirtAddr,
-        /// What the instruction did.
-        access: Access,
-        /// The entry was there but forbade the access.
-        present: bool,
-    },
-    /// SIGILL ILL_ILLOPN at pc (undefined or privileged on aarch64).
-    IllegalInstruction,
-    /// SIGSEGV SI_KERNEL addr 0 (x86 #GP, also privileged instructions; non-canonical).
-    GeneralProtection,
-    /// SIGFPE FPE_INTDIV (x86 #DE).
-    DivideError,
-    /// SIGFPE, si_code (x87/SSE/aarch64 FP exceptions).
-    FloatingPoint(i32),
-    /// SIGTRAP TRAP_BRKPT.
-    Breakpoint,
-    /// SIGTRAP TRAP_TRACE.
-    SingleStep,
-    /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
-    Alignment {
-        /// The address used: of the data, the stack pointer or the pc.
-        addr: VirtAddr,
-    },
-    /// x86 #OF/#BR/#NM..., bounds: SIGSEGV.
-    Other(u32),
-}
+pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, min_signal_stack};
+pub use arch_boot::trap::{Irq, SignalFrame, Trap};
 
 /// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
 ///
@@ -338,18 +289,4 @@ pub(crate) extern "C" fn el1_overflow(frame: &mut Frame) -> ! {
 /// An exception that kernel mode never takes.
 pub(crate) extern "C" fn el1_stray(frame: &mut Frame, kind: usize) -> ! {
     frame.report(vectors::KINDS[kind & 3], frame.esr)
-}
-
-unsafe extern "Rust" {
-    /// A page fault taken in kernel mode inside a uaccess routine. Defined in the kernel; `true`: resolved, try again;
-    /// `false`: the uaccess routine returns an error.
-    pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
-    /// Any other trap in kernel mode: our own mistake. `what` names it; pc, sp (frame pointer) for the backtrace; registers by the callback.
-    pub safe fn kernel_trap(
-        what: &str,
-        addr: u64,
-        pc: u64,
-        fp: u64,
-        registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
-    ) -> !;
 }

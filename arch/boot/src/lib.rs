@@ -1,5 +1,6 @@
 //! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of physical memory
 //! ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is the same on both architectures.
+//! [`trap`] has why user mode came back, which is the same on both, too.
 #![no_std]
 #![allow(unsafe_code)]
 
@@ -8,6 +9,7 @@ pub mod cmdline;
 #[cfg(target_os = "none")]
 pub mod limine;
 pub mod memory;
+pub mod trap;
 
 use arrayvec::ArrayVec;
 use memory::{Ram, Ranges};

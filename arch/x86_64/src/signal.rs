@@ -6,28 +6,9 @@ use crate::entry::CHANGED;
 use crate::fpu::{self, LEGACY_SIZE, XSTATE_BV};
 use crate::uaccess::{copy_from_user, copy_to_user};
 use crate::{descriptors, pte::Format};
+use arch_boot::trap::SignalFrame;
 use mm::arch::PteFormat;
 use x86_64::registers::rflags::RFlags;
-
-/// What `push_signal_frame` needs.
-pub struct SignalFrame<'a> {
-    /// The signal's number.
-    pub signo: i32,
-    /// struct siginfo, 128 bytes, as the user will see it.
-    pub siginfo: &'a [u8; 128],
-    /// The handler's address.
-    pub handler: u64,
-    /// Where the handler returns to (SA_RESTORER).
-    pub restorer: u64,
-    /// sa_mask to be restored (uc_sigmask).
-    pub mask: u64,
-    /// uc_stack: sp, flags, size.
-    pub altstack: [u64; 3],
-    /// Where the frame goes: below this address (the interrupted sp less the red zone is taken when `None`).
-    pub stack: Option<u64>,
-    /// Fault address for the mcontext (cr2 / fault_address), 0 otherwise.
-    pub fault_addr: u64,
-}
 
 /// Bytes below the stack pointer that a leaf function may use (System V ABI, x86-64, 3.2.2).
 const RED_ZONE: u64 = 128;

@@ -1,12 +1,14 @@
 //! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came back.
 
 pub use crate::context::UserContext;
-pub use crate::signal::{SignalFrame, min_signal_stack};
+pub use crate::signal::min_signal_stack;
+pub use arch_boot::trap::{Irq, SignalFrame, Trap};
 
 use crate::boot::STACK_AREA;
 use crate::context::Frame;
 use crate::pte::Format;
 use crate::{descriptors, entry, features, percpu, start, uaccess};
+use arch_boot::trap::{kernel_fault, kernel_trap};
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
 use mm::fault::Access;
@@ -14,71 +16,6 @@ use x86_64::registers::control::{Cr2, Cr4, Cr4Flags, Efer, EferFlags};
 use x86_64::registers::debug::Dr7;
 use x86_64::registers::model_specific::{LStar, Msr};
 use x86_64::registers::rflags::RFlags;
-
-/// An interrupt, already acknowledged at the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Irq {
-    /// The deadline of `timer::set_deadline` is reached.
-    Timer,
-    /// The console has received: read until `None`.
-    Serial,
-    /// Nothing to do.
-    Spurious,
-    /// Another interrupt, by its vector.
-    Other(u32),
-}
-
-/// Why user mode came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    /// A system call.
-    Syscall,
-    /// An interrupt.
-    Interrupt(Irq),
-    /// A page fault.
-    PageFault {
-        /// The address that was used.
-        addr: VirtAddr,
-        /// How.
-        access: Access,
-        /// The entry was there but forbade the access.
-        present: bool,
-    },
-    /// SIGILL ILL_ILLOPN at pc (undefined or privileged on aarch64).
-    IllegalInstruction,
-    /// SIGSEGV SI_KERNEL addr 0 (x86 #GP, also privileged instructions; non-canonical).
-    GeneralProtection,
-    /// SIGFPE FPE_INTDIV (x86 #DE).
-    DivideError,
-    /// SIGFPE, si_code (x87/SSE/aarch64 FP exceptions).
-    FloatingPoint(i32),
-    /// SIGTRAP TRAP_BRKPT.
-    Breakpoint,
-    /// SIGTRAP TRAP_TRACE.
-    SingleStep,
-    /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
-    Alignment {
-        /// The address that was used, 0 when the CPU does not tell.
-        addr: VirtAddr,
-    },
-    /// x86 #OF/#BR/#NM..., bounds: SIGSEGV.
-    Other(u32),
-}
-
-// Defined in the kernel.
-unsafe extern "Rust" {
-    /// A page fault taken in kernel mode inside a uaccess routine. Defined in the kernel; `true`: resolved, try again;
-    /// `false`: the uaccess routine returns an error.
-    pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
-    /// Any other trap in kernel mode: our own mistake. `what` names it; pc, sp (frame pointer) for the backtrace; registers by the callback.
-    pub safe fn kernel_trap(
-        what: &str,
-        addr: u64,
-        pc: u64,
-        fp: u64,
-        registers: &dyn Fn(&mut dyn FnMut(&'static str, u64)),
-    ) -> !;
-}
 
 /// Vector of #PF.
 pub(crate) const PAGE_FAULT: u64 = 14;

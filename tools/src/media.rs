@@ -48,6 +48,9 @@ fn initramfs(args: &ImageArgs) -> Result<Option<PathBuf>> {
 
 fn write_card(args: &ImageArgs, path: &Path) -> Result<()> {
     let firmware = sdcard::firmware(args.firmware.as_deref())?;
+    if let Some(note) = sdcard::no_trees(&firmware)? {
+        eprintln!("run.sh: {note}");
+    }
     let initramfs = initramfs(args)?.map(fs::read).transpose()?;
     let kernel = build::build(Arch::Aarch64, false)?.image;
     let command_line = args.append.as_deref().unwrap_or_default();

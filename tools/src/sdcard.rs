@@ -59,6 +59,24 @@ pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
+/// What to be told of a folder without device trees, like that of Debian's package.
+pub fn no_trees(folder: &Path) -> Result<Option<String>> {
+    for entry in fs::read_dir(folder)? {
+        if is_tree(&entry?.file_name().to_string_lossy()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(format!(
+        "{} has no device trees (bcm27*.dtb): the kernel will go by what it knows of a Pi 3 and 4, and may show nothing at the \
+         serial port. The folder boot of https://github.com/raspberrypi/firmware has them",
+        folder.display()
+    )))
+}
+
+fn is_tree(name: &str) -> bool {
+    name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start))
+}
+
 /// A card's content: `files` (paths with `/` between) and what of the firmware is in `folder`.
 pub fn card(
     folder: &Path,
@@ -85,7 +103,7 @@ pub fn card(
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start)) {
+        if is_tree(&name) {
             files.push((name, fs::read(entry.path())?));
         }
     }
@@ -149,6 +167,7 @@ mod tests {
             fs::write(folder.path().join(name), name).unwrap();
         }
         assert_eq!(firmware(Some(folder.path())).unwrap(), folder.path());
+        assert_eq!(no_trees(folder.path()).unwrap(), None);
         let mut card = card(folder.path(), &[7; 100_000], Some(vec![9; 5]), "quiet").unwrap();
         assert_eq!(
             (card.len(), &card[510..512]),
@@ -184,5 +203,6 @@ mod tests {
             error.contains("has no start.elf and no start4.elf"),
             "{error}"
         );
+        assert!(no_trees(folder.path()).unwrap().is_some());
     }
 }

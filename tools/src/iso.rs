@@ -11,15 +11,16 @@ use std::process::{Command, Stdio};
 pub struct Content<'a> {
     /// Kernels as ELF files.
     pub kernels: &'a [(Arch, PathBuf)],
-    /// Replaces the built-in one.
+    /// A newc archive, plain, gzip or zstd, that replaces the built-in one.
     pub initramfs: Option<&'a Path>,
-    /// The kernel's.
+    /// The kernel's: one line, without `${`.
     pub command_line: &'a str,
     /// Seconds in which a person may choose and edit the entry.
     pub timeout: u32,
 }
 
-/// Writes the image to `path`.
+/// Writes the image to `path`, in the layout of Limine's USAGE.md. Errors: no Limine, a command line that it cannot pass on, no
+/// xorriso, or one that fails.
 pub fn write(path: &Path, content: &Content<'_>) -> Result<()> {
     let binaries = limine::folder()?;
     let root = Temporary::folder("iso")?;

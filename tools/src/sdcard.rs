@@ -43,7 +43,8 @@ const START: usize = 1 << 20;
 /// How long it is: the least that FAT32 is sound with, and room to add things.
 const LENGTH: usize = 64 << 20;
 
-/// The folder with the firmware's files.
+/// The folder with the firmware's files: the named one, else what `RPI_FIRMWARE` names, else where distributions put them. An error
+/// when a named one has no `start*.elf`, or no other is there.
 pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
     let complete = |folder: &Path| NEEDED.iter().any(|name| folder.join(name).is_file());
     let named = named
@@ -77,7 +78,9 @@ fn is_tree(name: &str) -> bool {
     name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start))
 }
 
-/// A card's content: `files` (paths with `/` between) and what of the firmware is in `folder`.
+/// A card's bytes, 65 MiB: the partition table, and from 1 MiB on FAT32 with settings, kernel, initramfs and what of the firmware is
+/// in `folder` (file names and config.txt: raspberrypi.com's "The config.txt file"). An error when a file cannot be read or the card
+/// is too small.
 pub fn card(
     folder: &Path,
     kernel: &[u8],
@@ -125,6 +128,7 @@ fn table() -> Vec<u8> {
     sector
 }
 
+/// The partition, with `files` by their paths (`/` between, one folder deep at most).
 fn volume(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; LENGTH];
     let options = FormatVolumeOptions::new()

@@ -28,9 +28,9 @@ pub enum Kind {
 pub struct Uart {
     /// What drives it.
     pub kind: Kind,
-    /// Its registers.
+    /// Its registers, in physical memory.
     pub window: PhysRange,
-    /// Its interrupt, when it is known.
+    /// Its interrupt by the controller's number (GIC: INTID; Raspberry Pi 3: 32 a bank), when it is known.
     pub interrupt: Option<u32>,
 }
 
@@ -41,9 +41,9 @@ pub struct Devices {
     pub uart: Option<Uart>,
     /// The interrupt controller.
     pub controller: Option<Controller>,
-    /// PL031.
+    /// The clock: a PL031's registers.
     pub rtc: Option<PhysRange>,
-    /// The virtual timer's interrupt, where the controller leaves a choice.
+    /// The virtual timer's interrupt, an INTID, where the controller leaves a choice.
     pub timer: Option<u32>,
     /// PSCI by `smc` (true) or `hvc`.
     pub psci_smc: Option<bool>,
@@ -54,7 +54,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Their register windows.
+    /// Their register windows, in whole pages; the mailbox's is not among them.
     pub fn windows(&self) -> ArrayVec<PhysRange, 16> {
         let controller = match self.controller {
             Some(Controller::GicV2(a, b) | Controller::GicV3(a, b) | Controller::Bcm2836(a, b)) => {

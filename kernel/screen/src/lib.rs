@@ -14,7 +14,7 @@ use vte::{Params, Parser, Perform};
 pub trait Pixels {
     /// Pixels in a row, and rows.
     fn size(&self) -> (usize, usize);
-    /// Sets one; `intensity` from 0, the background, to 255.
+    /// Sets the one in column `x` of row `y`, both from 0 and below [`size`](Self::size); `intensity` from 0, the background, to 255.
     fn put(&mut self, x: usize, y: usize, intensity: u8);
 }
 

@@ -61,9 +61,13 @@ mod physmem;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod pl011;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod power;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod raspberry;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod regs;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod rtc;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod sigframe;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]

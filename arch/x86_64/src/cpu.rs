@@ -1,10 +1,12 @@
-//! The CPU: context switch, idle, power.
+//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files of their own.
 
 use crate::apic;
+use crate::percpu;
 use crate::trap::Irq;
-use crate::{acpi, percpu};
 use core::arch::{asm, global_asm};
-use x86_64::instructions::port::Port;
+
+pub use crate::power::{exit, reboot, stop};
+pub use crate::rtc::wall_clock;
 
 pub use crate::identify::{describe, features, hwcap};
 
@@ -118,86 +120,6 @@ fn take() -> Option<Irq> {
     (vector != 0).then(|| apic::acknowledge(vector as u8))
 }
 
-/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
-pub fn exit(status: u8) -> ! {
-    tell(status);
-    power_off();
-    halt()
-}
-
-/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
-pub fn stop(status: u8) -> ! {
-    tell(status);
-    halt()
-}
-
-/// Ends a machine of `run.sh`.
-fn tell(status: u8) {
-    // The exit device carries 7 bits, so the debug console carries the status first; nobody listens on machines without them.
-    // SAFETY: QEMU's ports for this purpose (isa-debugcon, isa-debug-exit).
-    unsafe {
-        Port::<u8>::new(0xe9).write(status);
-        Port::<u8>::new(0xf4).write(status & 0x7f);
-    }
-}
-
-/// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7): by the sleep control register (SLP_TYP is 5 in QEMU's microvm, SLP_EN bit 5), else by PM1's.
-fn power_off() {
-    let platform = acpi::platform();
-    if let Some(register) = platform.sleep_control {
-        register.write(5 << 2 | 1 << 5, false);
-    }
-    if let Some(power) = platform.power {
-        by_fixed_hardware(power);
-    }
-}
-
-fn halt() -> ! {
-    loop {
-        // SAFETY: interrupts are off for good.
-        unsafe { asm!("cli", "hlt") };
-    }
-}
-
-fn by_fixed_hardware(power: acpi::Power) {
-    /// The registers are ours.
-    const SCI_EN: u16 = 1;
-    const SLP_TYP: u16 = 7 << 10;
-    const SLP_EN: u16 = 1 << 13;
-    let (command, word) = power.enable;
-    let controls = power
-        .controls
-        .map(|(port, off)| (Port::<u16>::new(port), port, off));
-    for (mut control, port, off) in controls {
-        if port == 0 {
-            continue;
-        }
-        // SAFETY: the ports that the FADT names for this; the firmware answers within a second or not at all.
-        unsafe {
-            if command != 0 && control.read() & SCI_EN == 0 {
-                Port::new(command).write(word);
-                (0..1 << 20).any(|_| control.read() & SCI_EN != 0);
-            }
-            let rest = control.read() & !(SLP_TYP | SLP_EN);
-            control.write(rest | u16::from(off) << 10 & SLP_TYP | SLP_EN);
-        }
-    }
-}
-
-/// Restarts the machine: ACPI's reset register, the keyboard controller, then a triple fault.
-pub fn reboot() -> ! {
-    // SAFETY: QEMU's debug console, or a port that nobody has. `run.sh` takes a reset without a status for a triple fault.
-    unsafe { Port::<u8>::new(0xe9).write(0) };
-    if let Some((register, value)) = acpi::platform().reset {
-        register.write(u16::from(value), false);
-    }
-    // SAFETY: 8042 command "pulse the reset line"; then an empty descriptor table, so that the next trap resets the CPU.
-    unsafe {
-        Port::<u8>::new(0x64).write(0xfe);
-        asm!("push 0", "push 0", "lidt [rsp]", "int3", options(noreturn));
-    }
-}
-
 /// 64 bits from the CPU's generator, if it has one.
 pub fn random() -> Option<u64> {
     let have = crate::features::get();
@@ -219,71 +141,6 @@ pub fn random() -> Option<u64> {
         }
     }
     None
-}
-
-/// Seconds since 1970 by the machine's clock at this moment, 0 if there is none (Motorola MC146818A; century in register 0x32).
-pub fn wall_clock() -> u64 {
-    let absent = cmos(0x0a) == 0xff && cmos(0x0b) == 0xff;
-    if absent {
-        return 0;
-    }
-    let mut last = clock_registers();
-    // Two equal readings without an update between them.
-    for _ in 0..100 {
-        let again = clock_registers();
-        if cmos(0x0a) & 0x80 == 0 && again == last {
-            break;
-        }
-        last = again;
-    }
-    let mode = cmos(0x0b);
-    let number = |raw: u8| {
-        if mode & 4 != 0 {
-            raw
-        } else {
-            (raw >> 4) * 10 + (raw & 15)
-        }
-    };
-    let [second, minute, hour, day, month, year, century] = last;
-    let mut hours = number(hour & 0x7f);
-    if mode & 2 == 0 {
-        hours = hours % 12 + if hour & 0x80 != 0 { 12 } else { 0 };
-    }
-    let century = if (0x19..=0x21).contains(&century) {
-        u64::from(number(century))
-    } else {
-        20
-    };
-    let days = days_from_civil(
-        century * 100 + u64::from(number(year)),
-        u64::from(number(month)),
-        u64::from(number(day)),
-    );
-    ((days * 24 + u64::from(hours)) * 60 + u64::from(number(minute))) * 60
-        + u64::from(number(second))
-}
-
-fn cmos(register: u8) -> u8 {
-    // SAFETY: the clock's index and data ports; bit 7 of the index keeps the NMI input on.
-    unsafe {
-        Port::<u8>::new(0x70).write(register);
-        Port::<u8>::new(0x71).read()
-    }
-}
-
-fn clock_registers() -> [u8; 7] {
-    [0x00, 0x02, 0x04, 0x07, 0x08, 0x09, 0x32].map(cmos)
-}
-
-/// Days from 1970-01-01, for years from 1970: years counted from March, so that the leap day is the last.
-fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
-    let (y, m) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let days = y * 365 + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
-    days.saturating_sub(719_468)
 }
 
 /// Calls `f` with each return address from the running frame outwards (frame pointers, bounded, never faults).

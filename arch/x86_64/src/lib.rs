@@ -50,7 +50,11 @@ mod percpu;
 #[cfg(target_os = "none")]
 mod physmem;
 #[cfg(target_os = "none")]
+mod power;
+#[cfg(target_os = "none")]
 mod pvh;
+#[cfg(target_os = "none")]
+mod rtc;
 #[cfg(target_os = "none")]
 mod signal;
 #[cfg(target_os = "none")]

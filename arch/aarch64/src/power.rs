@@ -1,0 +1,90 @@
+//! The machine's end: power off, restart, and the status that a machine of `run.sh` leaves.
+
+use super::{serial, watchdog};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU8, Ordering};
+use smccc::psci;
+use smccc::{Hvc, Smc};
+
+/// How PSCI is called: 0 not at all, 1 hvc, 2 smc.
+static PSCI: AtomicU8 = AtomicU8::new(0);
+
+/// How PSCI is called, by the device tree or ACPI: by `smc` (true) or `hvc`.
+pub(crate) fn set_psci(smc: Option<bool>) {
+    PSCI.store(smc.map_or(0, |smc| 1 + u8::from(smc)), Ordering::Relaxed);
+}
+
+/// Semihosting's SYS_WRITE0: a string that ends with a NUL.
+const SYS_WRITE0: u64 = 0x04;
+/// Semihosting's SYS_EXIT_EXTENDED and its reason ADP_Stopped_ApplicationExit (Arm's semihosting specification).
+const SYS_EXIT_EXTENDED: u64 = 0x20;
+const APPLICATION_EXIT: u64 = 0x20026;
+
+/// Calls who debugs the machine, if anybody does: QEMU with semihosting.
+fn semihosting(call: u64, argument: u64) {
+    // SAFETY: without semihosting the instruction is undefined, which its entry in `__ex_table` turns into going on. The
+    // callers' arguments are what the calls take.
+    unsafe {
+        asm!(
+            "2: hlt #0xf000", "3:",
+            ".pushsection __ex_table, \"a\"", ".balign 8", ".quad 2b, 3b", ".popsection",
+            inout("x0") call => _, in("x1") argument, options(nostack),
+        );
+    }
+}
+
+/// Says something before there is a console: to the serial port, else to who debugs the machine.
+pub(crate) fn last_words(why: &str) {
+    for text in ["quire: ", why, "\r\n"] {
+        if serial::is_there() {
+            serial::write(text.as_bytes());
+            continue;
+        }
+        for byte in text.bytes() {
+            let string = [byte, 0];
+            semihosting(SYS_WRITE0, (&raw const string) as u64);
+        }
+    }
+}
+
+/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
+pub fn exit(status: u8) -> ! {
+    tell(status);
+    let _ = match PSCI.load(Ordering::Relaxed) {
+        1 => psci::system_off::<Hvc>(),
+        2 => psci::system_off::<Smc>(),
+        _ => Ok(()),
+    };
+    watchdog::reset(true);
+    halt()
+}
+
+/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
+pub fn stop(status: u8) -> ! {
+    tell(status);
+    halt()
+}
+
+/// Ends a machine of `run.sh`.
+fn tell(status: u8) {
+    let block = [APPLICATION_EXIT, u64::from(status)];
+    semihosting(SYS_EXIT_EXTENDED, (&raw const block) as u64);
+}
+
+/// Restarts the machine.
+pub fn reboot() -> ! {
+    let _ = match PSCI.load(Ordering::Relaxed) {
+        1 => psci::system_reset::<Hvc>(),
+        2 => psci::system_reset::<Smc>(),
+        _ => Ok(()),
+    };
+    watchdog::reset(false);
+    halt()
+}
+
+fn halt() -> ! {
+    loop {
+        // SAFETY: nothing is left to do; interrupts are off.
+        unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+    }
+}

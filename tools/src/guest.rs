@@ -231,7 +231,7 @@ fn disk(machine: &Machine) -> Result<Option<Temporary>> {
         timeout: 0,
     };
     iso::write(disk.path(), &content)?;
-    if machine.stick {
+    if machine.stick && machine.loader == Loader::Limine(Firmware::Bios) {
         limine::start_by_bios(disk.path())?;
     }
     Ok(Some(disk))

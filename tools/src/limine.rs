@@ -126,14 +126,11 @@ pub fn folder() -> Result<PathBuf> {
         }
         _ => {}
     }
-    for (name, sum) in FILES {
-        download(name, sum)?;
-    }
-    Ok(downloads())
+    download(&FILES)
 }
 
 /// The program `limine`, for `limine bios-install`: beside the binaries, on PATH, or compiled from Limine's source.
-fn installer() -> Result<PathBuf> {
+pub fn installer() -> Result<PathBuf> {
     let beside = find().map(|folder| folder.join("limine"));
     let mut known = beside
         .into_iter()
@@ -148,12 +145,7 @@ fn installer() -> Result<PathBuf> {
     };
     let source = match find().filter(has_source) {
         Some(folder) => folder,
-        None => {
-            for (name, sum) in INSTALLER {
-                download(name, sum)?;
-            }
-            downloads()
-        }
+        None => download(&INSTALLER)?,
     };
     let program = downloads().join("limine");
     fs::create_dir_all(downloads())?;
@@ -195,14 +187,21 @@ fn downloads() -> PathBuf {
     workspace::target().join(format!("limine-{VERSION}"))
 }
 
-/// Gets one file, unless it is there already and sound, and checks it.
-fn download(name: &str, sum: &str) -> Result<()> {
+/// Gets files, unless they are there already and sound, and checks them; returns their folder.
+fn download(files: &[(&str, &str)]) -> Result<PathBuf> {
     let folder = downloads();
+    for (name, sum) in files {
+        download_one(&folder, name, sum).with_context(|| help(&folder, files))?;
+    }
+    Ok(folder)
+}
+
+fn download_one(folder: &Path, name: &str, sum: &str) -> Result<()> {
     let path = folder.join(name);
     if path.is_file() && check(&path, sum).is_ok() {
         return Ok(());
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder)?;
     let url = format!("{SOURCE}/v{VERSION}-binary/{name}");
     eprintln!("run.sh: downloading {url}");
     let new = folder.join(format!("{name}.new-{}", std::process::id()));
@@ -210,17 +209,18 @@ fn download(name: &str, sum: &str) -> Result<()> {
     if let Err(error) = got {
         // It may not even have begun.
         let _ = fs::remove_file(&new);
-        return Err(error).with_context(|| help(&folder));
+        return Err(error);
     }
     fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// What to do without a network.
-fn help(folder: &Path) -> String {
-    let names: Vec<&str> = names().collect();
+fn help(folder: &Path, files: &[(&str, &str)]) -> String {
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     format!(
         "Limine is missing: install your distribution's package limine, or put {} of Limine {VERSION} \
-         (tag v{VERSION}-binary of https://github.com/limine-bootloader/limine) into {} or into a folder that LIMINE_DIR names",
+         (tag v{VERSION}-binary of https://github.com/limine-bootloader/limine) into {} or beside the others in a folder \
+         that LIMINE_DIR names",
         names.join(", "),
         folder.display()
     )
@@ -299,7 +299,9 @@ mod tests {
 
     #[test]
     fn help_names_everything() {
-        let text = help(Path::new("/t"));
+        let text = help(Path::new("/t"), &FILES);
         assert!(names().all(|name| text.contains(name)) && text.contains("LIMINE_DIR"));
+        let text = help(Path::new("/t"), &INSTALLER);
+        assert!(text.contains("put limine.c, limine-bios-hdd.h of") && !text.contains(".EFI"));
     }
 }

@@ -4,6 +4,7 @@ use super::super::{Job, console, inputs, programs, tinyelf};
 use super::{BIOS, UEFI, Way, board, screen};
 use crate::arch::Arch;
 use crate::guest::End;
+use crate::limine;
 use crate::qemu::{Loader, Machine};
 use crate::report::Outcome;
 use crate::workspace::Temporary;
@@ -83,6 +84,9 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     }
     if machine.loader != Loader::Direct {
         job.case(name("usb_stick"), || {
+            if let (BIOS, Err(why)) = (machine.loader, limine::installer()) {
+                return Ok(Outcome::Skipped(format!("{why:#}")));
+            }
             let mut machine = machine.clone();
             machine.stick = true;
             shell(&machine)

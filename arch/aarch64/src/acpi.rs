@@ -4,6 +4,7 @@
 use super::board::{Controller, Devices, Kind, Uart};
 use super::boot::DIRECT_MAP;
 use super::early;
+use super::fdt::{REACH, range};
 use arch_boot::acpi::{self, Memory, Table};
 use arch_boot::{Cpu, Cpus, Start};
 use mm::addr::{PhysAddr, PhysRange};
@@ -11,12 +12,9 @@ use mm::addr::{PhysAddr, PhysRange};
 /// The tables, mapped as they are read.
 struct Tables;
 
-/// What the walker reaches.
-const END: u64 = 1 << 48;
-
 impl Memory for Tables {
     fn bytes<const N: usize>(&self, at: u64) -> [u8; N] {
-        if at == 0 || at >= END - N as u64 {
+        if at == 0 || at >= REACH - N as u64 {
             return [0; N];
         }
         early::map(PhysRange::new(PhysAddr(at), PhysAddr(at + N as u64)), false);
@@ -45,10 +43,6 @@ pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
     devices.controller.is_some().then_some((devices, cpus))
 }
 
-fn window(start: u64, bytes: u64) -> PhysRange {
-    PhysRange::new(PhysAddr(start), PhysAddr(start + bytes))
-}
-
 /// Kinds of the MADT's entries (5.2.12): a CPU's interface, the distributor, a range of redistributors.
 const GICC: u8 = 11;
 const GICD: u8 = 12;
@@ -60,14 +54,12 @@ fn controller(madt: Table) -> Option<Controller> {
     for (kind, at) in acpi::madt(&Tables, madt) {
         match kind {
             GICD => distributor = Some(Tables.u64(at + 8)),
-            GICR => {
-                redistributors = Some(window(Tables.u64(at + 4), Tables.u32(at + 12).into()));
-            }
+            GICR => redistributors = range(Tables.u64(at + 4), Tables.u32(at + 12).into()),
             GICC if interface.is_none() => {
                 interface = Some(Tables.u64(at + 32));
                 let own = Tables.u64(at + 60);
                 if own != 0 && redistributors.is_none() {
-                    redistributors = Some(window(own, 0x2_0000));
+                    redistributors = range(own, 0x2_0000);
                 }
             }
             _ => {}
@@ -75,10 +67,10 @@ fn controller(madt: Table) -> Option<Controller> {
     }
     let distributor = distributor?;
     match (redistributors, interface) {
-        (Some(all), _) => Some(Controller::GicV3(window(distributor, 0x1_0000), all)),
+        (Some(all), _) => Some(Controller::GicV3(range(distributor, 0x1_0000)?, all)),
         (None, Some(interface)) if interface != 0 => Some(Controller::GicV2(
-            window(distributor, 0x1000),
-            window(interface, 0x2000),
+            range(distributor, 0x1000)?,
+            range(interface, 0x2000)?,
         )),
         _ => None,
     }
@@ -108,9 +100,10 @@ fn uart(spcr: Table) -> Option<Uart> {
     let start = Tables.u64(spcr.at + 44);
     let (wired, interrupt) = (Tables.u8(spcr.at + 52), Tables.u32(spcr.at + 54));
     let pl011 = matches!(interface, 3 | 0xd | 0xe) && space == 0 && start != 0;
-    pl011.then(|| Uart {
+    let window = range(start, 0x1000).filter(|_| pl011)?;
+    Some(Uart {
         kind: Kind::Pl011,
-        window: window(start, 0x1000),
+        window,
         // Bit 3: by the GIC.
         interrupt: (wired & 8 != 0).then_some(interrupt),
     })

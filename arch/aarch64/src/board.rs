@@ -67,3 +67,27 @@ impl Devices {
         all.map(arch_boot::memory::whole_pages_around).collect()
     }
 }
+
+/// Where a Raspberry Pi's GPIO says what its pins 10 to 19 are for, three bits each (BCM2835 ARM Peripherals, 6.1).
+pub const GPFSEL1: u64 = 0x04;
+
+/// The serial port at the header's pin 8, which is GPIO 14, by that register: function 5 is the mini UART's TXD, 0 the PL011's.
+pub fn at_the_pins(gpfsel1: u32) -> Kind {
+    match gpfsel1 >> 12 & 7 {
+        0b010 => Kind::Mini,
+        _ => Kind::Pl011,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_the_pins() {
+        // GPIO 14 and 15 by function 5; by function 0; nobody has set them; neighbours by function 5.
+        let kinds = [0x1_2000, 0x2_4000, 0, 0x1_0400].map(at_the_pins);
+        let [mini, pl011] = [Kind::Mini, Kind::Pl011];
+        assert_eq!(kinds, [mini, pl011, pl011, pl011]);
+    }
+}

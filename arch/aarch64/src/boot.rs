@@ -115,7 +115,10 @@ fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo
         (_, Some((devices, ram)), handed) => {
             let info = handed.unwrap_or_else(|| built_in(board_ram(devices, ram), image));
             let cpus = raspberry::cpus();
-            (devices, BootInfo { cpus, ..info })
+            (
+                raspberry::console_at_the_pins(devices),
+                BootInfo { cpus, ..info },
+            )
         }
         // The screen is all there is to say it on.
         (_, None, Some(mut info)) if info.framebuffer.is_some() => {
@@ -210,17 +213,17 @@ fn bare(ram: Ram, reserved: Ranges, image: PhysAddr) -> BootInfo {
 
 /// Maps the device tree and checks it.
 fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
-    if dtb.0 == 0 || !dtb.0.is_multiple_of(8) || dtb.0 >= fdt::REACH {
+    if dtb.0 == 0 || !dtb.0.is_multiple_of(8) || dtb.0 >= fdt::REACH - fdt::LARGEST {
         return None;
     }
-    let start = PhysAddr(dtb.0 & !(fdt::LARGEST - 1));
-    early::map(PhysRange::new(start, start + 2 * fdt::LARGEST), false);
-    // SAFETY: the boot protocol hands over a device tree, which the direct map now covers with `LARGEST` bytes from its
-    // beginning on, and nobody writes.
-    let bytes = unsafe {
-        core::slice::from_raw_parts((DIRECT_MAP + dtb.0) as *const u8, fdt::LARGEST as usize)
+    let mapped = |length: u64| {
+        // No more than there is: what is beside it may be the firmware's own.
+        early::map(PhysRange::new(dtb, dtb + length), false);
+        // SAFETY: the boot protocol hands over a device tree, which the direct map now covers so far, and nobody writes.
+        unsafe { core::slice::from_raw_parts((DIRECT_MAP + dtb.0) as *const u8, length as usize) }
     };
-    fdt::parse(bytes)
+    let length = fdt::length(mapped(8))?;
+    fdt::parse(mapped(length))
 }
 
 /// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends the machine.

@@ -1,6 +1,7 @@
-//! The first direct map: RAM and devices in 1 GiB and 2 MiB blocks, until the kernel has its own tables.
+//! The first direct map: RAM and devices until the kernel has its own tables.
 
 use super::boot::DIRECT_MAP;
+use super::fdt::REACH;
 use super::pte::Format;
 use super::regs;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,8 +16,9 @@ static IMAGE: AtomicU64 = AtomicU64::new(0);
 #[repr(C, align(4096))]
 struct Table([AtomicU64; 512]);
 
-/// Tables for the direct map: gigabytes that are not whole RAM take one each.
-static POOL: [Table; 24] = [const { Table([const { AtomicU64::new(0) }; 512]) }; 24];
+/// Tables for the direct map: gigabytes that are not whole RAM take one each, and so do 2 MiB with devices.
+const TABLES: usize = 40;
+static POOL: [Table; TABLES] = [const { Table([const { AtomicU64::new(0) }; 512]) }; TABLES];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Remembers where the image is.
@@ -58,7 +60,8 @@ fn entry(va: VirtAddr, level: Level) -> Option<&'static AtomicU64> {
             Entry::Leaf { .. } | Entry::Shared(_) => return None,
             Entry::Absent => {
                 let next = new_table();
-                slot.store(Format::table(next.frame()), Ordering::Relaxed);
+                // The walker, another observer, sees the zeros in the table before the way to it.
+                slot.store(Format::table(next.frame()), Ordering::Release);
                 next
             }
         };
@@ -66,35 +69,50 @@ fn entry(va: VirtAddr, level: Level) -> Option<&'static AtomicU64> {
     }
 }
 
-/// Maps the block of `level` at physical address `at`, if nothing is there.
-fn map_block(at: u64, attrs: Attrs, level: Level) -> bool {
+/// Maps the leaf of `level` at physical address `at`, if nothing is there.
+fn map_block(at: u64, attrs: Attrs, level: Level) {
     let Some(slot) = entry(VirtAddr(DIRECT_MAP + at), level) else {
-        return false;
+        return;
     };
-    let free = Format::decode(slot.load(Ordering::Relaxed), level) == Entry::Absent;
-    if free {
+    if Format::decode(slot.load(Ordering::Relaxed), level) == Entry::Absent {
         slot.store(
             Format::leaf(PhysAddr(at).frame(), attrs, level),
             Ordering::Relaxed,
         );
     }
-    free
 }
 
-/// Maps `range` in the direct map by whole blocks (2 MiB at least); what is mapped already stays as it is.
+/// Whether a table is where a leaf of `level` would be.
+fn has_table(at: u64, level: Level) -> bool {
+    let slot = entry(VirtAddr(DIRECT_MAP + at), level);
+    slot.is_some_and(|slot| {
+        matches!(
+            Format::decode(slot.load(Ordering::Relaxed), level),
+            Entry::Table(_)
+        )
+    })
+}
+
+/// Maps `range` in the direct map, if it is in reach: RAM by blocks of 2 MiB at least, devices by pages, so that RAM beside
+/// them stays RAM. What is mapped already stays as it is.
 pub(crate) fn map(range: PhysRange, device: bool) {
     let mut attrs = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::GLOBAL;
     attrs.set(Attrs::DEVICE, device);
-    let mut at = range.start.0 & !(Level::Pmd.bytes() - 1);
-    while at < range.end.0 {
-        let whole = at.is_multiple_of(Level::Pud.bytes()) && range.end.0 - at >= Level::Pud.bytes();
-        // A gigabyte that has a table already goes on by 2 MiB.
-        let done = whole && map_block(at, attrs, Level::Pud);
-        let level = if done { Level::Pud } else { Level::Pmd };
-        if !done {
-            map_block(at, attrs, Level::Pmd);
+    let least = if device { Level::Pte } else { Level::Pmd };
+    let end = range.end.0.min(REACH);
+    let mut at = range.start.0 & !(least.bytes() - 1);
+    while at < end {
+        let fits = |level: &Level| at.is_multiple_of(level.bytes()) && end - at >= level.bytes();
+        let mut level = [Level::Pud, Level::Pmd]
+            .into_iter()
+            .find(fits)
+            .unwrap_or(least);
+        // Where a table is already, its entries are filled.
+        while let (true, Some(lower)) = (has_table(at, level), level.lower()) {
+            level = lower;
         }
-        at += level.bytes();
+        map_block(at & !(level.bytes() - 1), attrs, level);
+        at = (at & !(level.bytes() - 1)) + level.bytes();
     }
     // The walker sees the entries before anything uses them.
     regs::dsb_ish();

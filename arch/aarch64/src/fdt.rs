@@ -16,15 +16,21 @@ pub const REACH: u64 = 1 << 46;
 /// The largest interrupt of a GIC, and one more.
 const INTERRUPTS: u32 = 1020;
 
+/// How long the device tree is that begins with these bytes, if it may be so long: the second word.
+pub fn length(bytes: &[u8]) -> Option<u64> {
+    let length = u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?);
+    (1..=LARGEST)
+        .contains(&length.into())
+        .then_some(length.into())
+}
+
 /// The device tree at the beginning of `bytes`, when all of it is there and well-formed.
 pub fn parse(bytes: &[u8]) -> Option<Fdt<'_>> {
-    // The second word is the length.
-    let length = u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?);
-    Fdt::new(bytes.get(..length as usize)?).ok()
+    Fdt::new(bytes.get(..length(bytes)? as usize)?).ok()
 }
 
 /// `length` bytes from `start`, when there are any and they can be reached.
-fn range(start: u64, length: u64) -> Option<PhysRange> {
+pub fn range(start: u64, length: u64) -> Option<PhysRange> {
     let end = start
         .checked_add(length)
         .filter(|end| start < *end && *end <= REACH)?;

@@ -12,6 +12,8 @@ const GICD_TYPER: u64 = 0x004;
 const GICD_IGROUPR: u64 = 0x080;
 const GICD_ISENABLER: u64 = 0x100;
 const GICD_ICENABLER: u64 = 0x180;
+/// What a firmware has begun to serve and not ended would never come again.
+const GICD_ICACTIVER: u64 = 0x380;
 const GICD_IPRIORITYR: u64 = 0x400;
 const GICD_ITARGETSR: u64 = 0x800;
 const GICD_IROUTER: u64 = 0x6000;
@@ -73,6 +75,7 @@ pub(crate) fn init_v2(window: PhysRange, cpu: PhysRange) {
     let target = gicd.read(GICD_ITARGETSR);
     for word in 0..words(gicd) {
         gicd.write(GICD_ICENABLER + word * 4, u32::MAX);
+        gicd.write(GICD_ICACTIVER + word * 4, u32::MAX);
         for byte in 0..8 {
             gicd.write(GICD_IPRIORITYR + word * 32 + byte * 4, PRIORITY);
             if word > 0 {
@@ -94,6 +97,7 @@ pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
     wait_for_writes(gicd);
     for word in 1..words(gicd) {
         gicd.write(GICD_ICENABLER + word * 4, u32::MAX);
+        gicd.write(GICD_ICACTIVER + word * 4, u32::MAX);
         gicd.write(GICD_IGROUPR + word * 4, u32::MAX);
         for byte in 0..8 {
             gicd.write(GICD_IPRIORITYR + word * 32 + byte * 4, PRIORITY);
@@ -113,6 +117,7 @@ pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
         core::hint::spin_loop();
     }
     gicr.write(GICR_SGI + GICD_ICENABLER, u32::MAX);
+    gicr.write(GICR_SGI + GICD_ICACTIVER, u32::MAX);
     gicr.write(GICR_SGI + GICD_IGROUPR, u32::MAX);
     for byte in 0..8 {
         gicr.write(GICR_SGI + GICD_IPRIORITYR + byte * 4, PRIORITY);

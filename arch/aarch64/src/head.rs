@@ -96,8 +96,7 @@ _start:
     msr     hcr_el2, x0
     isb
     msr     sctlr_el1, x22
-    mrs     x0, cnthctl_el2
-    orr     x0, x0, #3              // EL1 uses the physical counter and timer
+    mov     x0, #3                  // EL1 uses the physical counter and timer, and no trap of FEAT_ECV's
     msr     cnthctl_el2, x0
     msr     cntvoff_el2, xzr
     msr     vttbr_el2, xzr
@@ -162,7 +161,11 @@ __mmu_off:
     cmp     x0, #0xf
     b.eq    32f
     msr     pmuserenr_el0, xzr      // the counters are not for EL0
-32:
+32: mrs     x0, id_aa64pfr0_el1
+    ubfx    x0, x0, #44, #4         // AMU
+    cbz     x0, 33f
+    msr     S3_3_C13_C2_3, xzr      // AMUSERENR_EL0: nor are the activity monitors
+33:
 
     // The first tables: TTBR0 maps the image's first 2 MiB where they are, TTBR1 maps the image high.
     adrp    x0, __early_tables

@@ -1,8 +1,9 @@
 //! The Raspberry Pis as far as the kernel drives them, for a firmware that passes no device tree.
 
-use super::board::{Controller, Devices, Kind, Uart};
-use super::regs;
-use arch_boot::{Cpu, Cpus, Start};
+use super::board::{self, Controller, Devices, Kind, Uart};
+use super::mmio::Mmio;
+use super::{early, regs};
+use arch_boot::{Cpu, Cpus, Start, memory};
 use mm::addr::{PhysAddr, PhysRange};
 
 fn window(start: u64, bytes: u64) -> PhysRange {
@@ -53,6 +54,26 @@ pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
         )),
         _ => None,
     }
+}
+
+/// The devices with the console that the firmware has put at the header's pins: with Bluetooth on, that is the mini UART.
+pub fn console_at_the_pins(mut devices: Devices) -> Devices {
+    let (Some(uart), Some(controller)) = (&mut devices.uart, devices.controller) else {
+        return devices;
+    };
+    let gpio = window(uart.window.start.0 - 0x1000, 0x100);
+    early::map(memory::whole_pages_around(gpio), true);
+    if board::at_the_pins(Mmio::new(gpio.start.0).read(board::GPFSEL1)) == Kind::Mini {
+        *uart = Uart {
+            kind: Kind::Mini,
+            window: window(gpio.start.0 + 0x1_5040, 0x40),
+            interrupt: Some(match controller {
+                Controller::Bcm2836(..) => 32 + 29,
+                _ => 32 + 93,
+            }),
+        };
+    }
+    devices
 }
 
 /// The four CPUs of a Raspberry Pi 3 or 4: all but the first wait in the firmware's stub for an entry point.

@@ -3,11 +3,11 @@
 use super::board::Kind;
 use super::mmio::Mmio;
 use super::{mini_uart, pl011};
+use arch_boot::patience::Patience;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use mm::addr::PhysRange;
 
-/// Reads of the state before a transmitter that never takes a byte is given up: a dead port must not stop the kernel.
-const PATIENCE: u32 = 1 << 20;
+static PATIENCE: Patience = Patience::new();
 
 /// Physical address of the registers; 0 before the board is known, or when it has no port.
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -80,11 +80,7 @@ pub fn write(bytes: &[u8]) {
         Kind::Mini => mini_uart::has_room(port),
     };
     for byte in bytes {
-        let mut patience = PATIENCE;
-        while !has_room() && patience > 0 {
-            patience -= 1;
-            core::hint::spin_loop();
-        }
+        PATIENCE.wait(has_room);
         match kind {
             Kind::Pl011 => pl011::put(port, *byte),
             Kind::Mini => mini_uart::put(port, *byte),

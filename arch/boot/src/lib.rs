@@ -9,6 +9,7 @@ pub mod cmdline;
 #[cfg(target_os = "none")]
 pub mod limine;
 pub mod memory;
+pub mod patience;
 pub mod trap;
 
 use arrayvec::ArrayVec;

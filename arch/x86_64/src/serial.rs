@@ -1,6 +1,7 @@
 //! The console: a 16550 at COM1 (TI PC16550D data sheet; QEMU's `isa-serial` on q35 and microvm).
 
 use crate::{apic, keyboard};
+use arch_boot::patience::Patience;
 use x86_64::instructions::port::Port;
 
 const COM1: u16 = 0x3f8;
@@ -20,8 +21,7 @@ const TRANSMIT_EMPTY: u8 = 1 << 5;
 const NOTHING_THERE: u8 = 0xff;
 /// Bytes that fit once the transmitter is empty.
 const FIFO: usize = 16;
-/// Reads of the line status before a transmitter that never empties is given up (a pulled plug must not stop the kernel).
-const PATIENCE: u32 = 1 << 20;
+static PATIENCE: Patience = Patience::new();
 
 fn put(register: u16, value: u8) {
     // SAFETY: COM1's own registers; no other code drives them, and the kernel runs with interrupts off.
@@ -53,10 +53,7 @@ pub(crate) fn enable_interrupt() {
 /// Writes bytes, waiting for room. Works from the first instruction of `kernel_main` on.
 pub fn write(bytes: &[u8]) {
     for chunk in bytes.chunks(FIFO) {
-        let mut patience = PATIENCE;
-        while get(LINE_STATUS) & TRANSMIT_EMPTY == 0 && patience > 0 {
-            patience -= 1;
-        }
+        PATIENCE.wait(|| get(LINE_STATUS) & TRANSMIT_EMPTY != 0);
         for &byte in chunk {
             put(DATA, byte);
         }

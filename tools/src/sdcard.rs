@@ -68,8 +68,8 @@ pub fn no_trees(folder: &Path) -> Result<Option<String>> {
         }
     }
     Ok(Some(format!(
-        "{} has no device trees (bcm27*.dtb): the kernel will go by what it knows of a Pi 3 and 4, and may show nothing at the \
-         serial port. The folder boot of https://github.com/raspberrypi/firmware has them",
+        "{} has no device trees (bcm27*.dtb): the kernel will go by what it knows of a Pi 3 and 4, without cmdline.txt and \
+         an initramfs of yours. The folder boot of https://github.com/raspberrypi/firmware has them",
         folder.display()
     )))
 }

@@ -24,6 +24,8 @@ const BOOT_STACK: usize = 64 << 10;
 
 /// A 2 MiB or 1 GiB entry: present, writable, large.
 const LARGE: u64 = 0x83;
+/// PCD and PWT: so far up, firmware's MTRRs need not know of devices.
+const UNCACHED: u64 = 0x18;
 /// A table's entry: present, writable.
 const TABLE: u64 = 3;
 
@@ -109,7 +111,7 @@ pub unsafe fn reach(screen: PhysRange) -> bool {
     // SAFETY: the boot CPU, once: nobody else touches the early tables. What was absent is in no TLB.
     unsafe {
         for gigabyte in gigabytes {
-            early_far_pdpt[gigabyte as usize % 512] = gigabyte << 30 | LARGE;
+            early_far_pdpt[gigabyte as usize % 512] = gigabyte << 30 | LARGE | UNCACHED;
         }
         early_pml4[256 + slot] = boot::in_image(&raw const early_far_pdpt) | TABLE;
     }

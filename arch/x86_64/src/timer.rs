@@ -4,7 +4,7 @@
 
 use crate::{apic, features, percpu};
 use core::arch::x86_64::_rdtsc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use x86_64::instructions::port::Port;
 
 const GHZ: u64 = 1_000_000_000;
@@ -12,6 +12,8 @@ const GHZ: u64 = 1_000_000_000;
 const PIT_HZ: u64 = 1_193_182;
 
 static TSC_HZ: AtomicU64 = AtomicU64::new(GHZ);
+/// Nobody tells how fast the TSC counts.
+static GUESSED: AtomicBool = AtomicBool::new(false);
 /// Nanoseconds per TSC tick, times 2^32.
 static TSC_TO_NS: AtomicU64 = AtomicU64::new(1 << 32);
 static TSC_START: AtomicU64 = AtomicU64::new(0);
@@ -67,6 +69,7 @@ fn frequency_by_cpuid() -> Option<u64> {
 /// not, the median of three windows of 5 ms, because a busy host may stop us between two reads.
 fn frequency_by_pit() -> u64 {
     let Some(first) = measure(PIT_HZ / 4000) else {
+        GUESSED.store(true, Relaxed);
         return GHZ;
     };
     if first.abs_diff(GHZ) < GHZ / 100 {
@@ -135,6 +138,9 @@ fn to_ns(ticks: u64) -> u64 {
 
 /// Prepares the local APIC's timer: TSC deadlines when the CPU has them, else one shot at a measured rate.
 pub(crate) fn init_deadlines() {
+    if GUESSED.load(Relaxed) {
+        log::warn!("neither CPUID nor an 8254 tells how fast the TSC counts: taken for 1 GHz");
+    }
     apic::set_timer_mode(features::get().tsc_deadline);
     if features::get().tsc_deadline {
         return;

@@ -228,6 +228,8 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
     }
     let mut many_cpus = on("many_cpus", &["-smp", "140"]);
     many_cpus.says.push("CPUs: 128 or more");
+    let mut no_8254 = on("no_8254", &["-machine", "pit=off"]);
+    no_8254.says.push("neither CPUID nor an 8254");
     cases.extend(match arch {
         Arch::X86_64 => vec![
             on(
@@ -237,6 +239,7 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
             on("cpu_without_smap", &["-cpu", "qemu64"]),
             on("cpu_haswell", &["-cpu", "Haswell-noTSX"]),
             on("no_keyboard_controller", &["-machine", "i8042=off"]),
+            no_8254,
             many_cpus,
         ],
         Arch::Aarch64 => vec![

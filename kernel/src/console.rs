@@ -1,9 +1,7 @@
 //! Where the kernel's words and the terminal's output go: the serial line and, when the loader set one up, the screen.
 
-#![allow(unsafe_code)]
-
 use crate::arch;
-use crate::arch::boot::{BootInfo, DIRECT_MAP};
+use crate::arch::boot::BootInfo;
 use arch_boot::Framebuffer;
 use screen::{Console, Pixels};
 use spin::Mutex;
@@ -44,29 +42,6 @@ impl Pixels for Screen {
     }
 
     fn put(&mut self, x: usize, y: usize, intensity: u8) {
-        let screen = &self.0;
-        let scaled = |(bits, shift): (u8, u8)| (u32::from(intensity) << bits >> 8) << shift;
-        let pixel = screen
-            .colours
-            .map(scaled)
-            .iter()
-            .fold(0, |all, part| all | part);
-        let bytes = usize::from(screen.bytes_per_pixel);
-        let at = DIRECT_MAP
-            + screen.window.start.0
-            + u64::from(screen.pitch) * y as u64
-            + (x * bytes) as u64;
-        // SAFETY: the pixel lies in the screen's window, which the direct map covers and only this console writes. A row may
-        // begin anywhere, so only whole aligned words are written at once.
-        unsafe {
-            match bytes {
-                4 if at.is_multiple_of(4) => (at as *mut u32).write_volatile(pixel),
-                _ => {
-                    for (n, byte) in pixel.to_le_bytes().into_iter().take(bytes).enumerate() {
-                        (at as *mut u8).add(n).write_volatile(byte);
-                    }
-                }
-            }
-        }
+        self.0.put(x, y, intensity);
     }
 }

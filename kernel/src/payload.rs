@@ -3,12 +3,12 @@
 
 use crate::arch::boot::BootInfo;
 use crate::boot::{payload_start, physical_bytes};
+use arch_boot::payload::{MAGIC, WORDS};
 use mm::addr::PhysRange;
 use spin::Once;
 
-const MAGIC: &[u8; 8] = b"QUIREPAY";
 const VERSION: u64 = 1;
-const HEADER_BYTES: u64 = 56;
+const HEADER_BYTES: u64 = 8 * WORDS as u64;
 
 /// The parts of the payload; empty where the image has none.
 pub struct Payload {
@@ -48,7 +48,7 @@ fn find(info: &BootInfo) -> Option<Payload> {
     let header = physical_bytes(PhysRange::new(start, start + HEADER_BYTES));
     let word =
         |i: usize| u64::from_le_bytes(header[8 * i..8 * i + 8].try_into().unwrap_or_default());
-    if &header[..8] != MAGIC || word(1) != VERSION {
+    if header[..8] != MAGIC || word(1) != VERSION {
         return None;
     }
     let bytes = physical_bytes(PhysRange::new(start, start + word(6)));

@@ -2,9 +2,9 @@
 //! Console Redirection Table" and "Debug Port Table 2").
 
 use super::board::{Controller, Devices, Kind, Uart};
-use super::boot::DIRECT_MAP;
 use super::early;
 use super::fdt::{REACH, range};
+use arch_boot::DIRECT_MAP;
 use arch_boot::acpi::{self, Memory, Table};
 use arch_boot::{Cpu, Cpus, Start};
 use mm::addr::{PhysAddr, PhysRange};

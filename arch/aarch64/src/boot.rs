@@ -5,35 +5,20 @@ use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
 use super::{acpi, cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
-use arch_boot::memory::{self, Ram, Ranges};
-use arch_boot::{Cpus, Start, cmdline, limine};
-use arrayvec::ArrayVec;
+use arch_boot::memory::{self, Ram};
+use arch_boot::{Start, cmdline, kernel_main, limine, payload};
 use dtoolkit::fdt::Fdt;
-use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, PhysRange};
+use mm::addr::{Order, Pfn, PhysAddr, PhysRange};
 use mm::arch::{Machine, PhysMem, PteFormat};
 use mm::sync::Lock;
 
-pub use arch_boot::BootInfo;
-
-/// Virtual address of physical address 0 in the direct map.
-pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
-/// Kernel stacks live here, with guard pages between: 64 GiB of address space.
-pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
-
-unsafe extern "Rust" {
-    /// Called by the head on the boot CPU with interrupts off, the early tables on, on the boot stack. Defined in the kernel.
-    pub safe fn kernel_main(info: BootInfo) -> !;
-}
+pub use arch_boot::{BootInfo, DIRECT_MAP, STACK_AREA};
 
 unsafe extern "C" {
     static __image_start: u8;
     static __image_end: u8;
     fn __switch_ttbr1(root: u64, empty: u64);
 }
-
-/// The payload's header: magic, version, four offsets and lengths, total length.
-const PAYLOAD_MAGIC: &[u8; 8] = b"QUIREPAY";
-const PAYLOAD_TOTAL: usize = 48;
 
 const NOTHING_TOLD: &str = "no device tree and no ACPI tables that can be read";
 /// What the board has, for [`init_cpu`]. Taken under no other lock.
@@ -54,7 +39,7 @@ pub(crate) extern "C" fn enter_from_limine() -> Places {
     let image = limine::image();
     let info = image.and_then(|image| {
         // SAFETY: the only call, on Limine's tables.
-        unsafe { limine::parse(image_with_payload(image).end.0, fdt::REACH) }.ok()
+        unsafe { limine::parse(image_with_payload(image), fdt::REACH) }.ok()
     });
     let places = Places {
         tree: info
@@ -83,10 +68,7 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
         None => without_tree(handed, image),
     };
     if let Some(tree) = tree {
-        fdt::reserve(
-            &mut info.reserved,
-            PhysRange::new(dtb, dtb + tree.data().len() as u64),
-        );
+        info.reserve(PhysRange::new(dtb, dtb + tree.data().len() as u64));
     }
     for cpu in info.cpus.clone() {
         if let Start::Spin(at) = cpu.start {
@@ -94,12 +76,6 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
             fdt::keep_out(&mut info.ram, &mut info.reserved, entry);
         }
     }
-    // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a Raspberry Pi the other CPUs
-    // wait there.
-    fdt::reserve(
-        &mut info.reserved,
-        PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
-    );
     info.framebuffer = info
         .framebuffer
         .or_else(|| Mailbox::new(devices.mailbox?).screen());
@@ -164,51 +140,28 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
 
 /// The facts in a device tree.
 fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
-    let (ram, mut reserved) = fdt::memory(tree);
-    let initramfs = fdt::initramfs(tree);
-    for range in [Some(image_with_payload(image)), initramfs]
-        .into_iter()
-        .flatten()
-    {
-        fdt::reserve(&mut reserved, range);
-    }
-    let words = fdt::command_line(tree).bytes();
-    BootInfo {
+    let (ram, reserved) = fdt::memory(tree);
+    let protocol = match fdt::devices(tree).psci_smc {
+        Some(true) => "arm64 Image (EL2)",
+        _ => "arm64 Image",
+    };
+    let mut info = BootInfo {
         // SAFETY: the only call where the loader is not Limine.
-        cmdline: unsafe { cmdline::keep(words) },
-        initramfs,
+        cmdline: unsafe { cmdline::keep(fdt::command_line(tree).bytes()) },
+        initramfs: fdt::initramfs(tree),
         device_tree: Some(PhysAddr(tree.data().as_ptr() as u64 - DIRECT_MAP)),
-        protocol: if fdt::devices(tree).psci_smc == Some(true) {
-            "arm64 Image (EL2)"
-        } else {
-            "arm64 Image"
-        },
-        ..bare(ram, reserved, image)
+        ..BootInfo::new(ram, image_with_payload(image), protocol)
+    };
+    for range in reserved.into_iter().chain(info.initramfs) {
+        info.reserve(range);
     }
+    info
 }
 
 /// The facts where nobody told any.
 fn built_in(ram: Ram, image: PhysAddr) -> BootInfo {
-    let mut reserved = Ranges::new();
-    fdt::reserve(&mut reserved, image_with_payload(image));
-    bare(ram, reserved, image)
-}
-
-fn bare(ram: Ram, reserved: Ranges, image: PhysAddr) -> BootInfo {
-    BootInfo {
-        ram,
-        reserved,
-        devices: ArrayVec::new(),
-        cmdline: "",
-        initramfs: None,
-        cpus: Cpus::new(),
-        image,
-        device_tree: None,
-        rsdp: None,
-        missing: None,
-        framebuffer: None,
-        protocol: "arm64 Image (no device tree)",
-    }
+    let image = image_with_payload(image);
+    BootInfo::new(ram, image, "arm64 Image (no device tree)")
 }
 
 /// Maps the device tree and checks it.
@@ -235,19 +188,11 @@ fn give_up(why: &str) -> ! {
 /// The image and what the image tool put behind it.
 fn image_with_payload(image: PhysAddr) -> PhysRange {
     let (start, end) = (&raw const __image_start, &raw const __image_end);
-    let payload = image + (end as u64 - start as u64);
-    // SAFETY: loaders map the page behind the image, be it the payload's or just RAM; a header is only looked at when its
-    // magic is there.
-    let header = unsafe { &*end.cast::<[u8; PAYLOAD_TOTAL + 8]>() };
-    let total = if &header[..8] == PAYLOAD_MAGIC {
-        header[PAYLOAD_TOTAL..]
-            .iter()
-            .rev()
-            .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))
-    } else {
-        0
-    };
-    PhysRange::new(image, payload + total)
+    let behind = image + (end as u64 - start as u64);
+    // SAFETY: loaders map the page behind the image, be it the payload's or just RAM; without a payload this reads what was there,
+    // and the magic does not match.
+    let bytes = payload::bytes(unsafe { *end.cast() });
+    PhysRange::new(image, behind + bytes)
 }
 
 /// Zeroes whole pages of a range in the direct map, as fast as the CPU can: the frame table is large.

@@ -1,9 +1,9 @@
 //! The first direct map: RAM and devices until the kernel has its own tables.
 
-use super::boot::DIRECT_MAP;
 use super::fdt::REACH;
 use super::pte::Format;
 use super::regs;
+use arch_boot::DIRECT_MAP;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use mm::addr::{PhysAddr, PhysRange, VirtAddr};
 use mm::arch::{Attrs, Entry, Level, PteFormat};

@@ -93,16 +93,10 @@ pub fn memory(fdt: Fdt<'_>) -> (Ram, Ranges) {
 /// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the kernel itself reserves.
 pub fn keep_out(ram: &mut Ram, reserved: &mut Ranges, range: PhysRange) {
     if reserved.remaining_capacity() > 8 {
-        reserve(reserved, range);
+        memory::reserve(reserved, range);
     } else {
         ram.remove(range);
     }
-}
-
-/// Adds the pages that `range` touches.
-pub fn reserve(reserved: &mut Ranges, range: PhysRange) {
-    let kept = memory::add(reserved, memory::whole_pages_around(range));
-    assert!(kept, "too many reserved ranges in the device tree");
 }
 
 /// The command line; empty when there is none.

@@ -1,9 +1,9 @@
 //! Instruction and data caches: before user mode may execute a page, what the kernel wrote into it is cleaned to the point
 //! of unification and old instructions are dropped, unless CTR_EL0 says that the hardware does it (IDC, DIC).
 
-use super::boot::DIRECT_MAP;
 use super::pte::bits;
 use super::regs;
+use arch_boot::DIRECT_MAP;
 use core::arch::asm;
 use mm::arch::Level;
 

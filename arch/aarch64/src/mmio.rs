@@ -1,6 +1,6 @@
 //! Device registers, reached through the direct map.
 
-use super::boot::DIRECT_MAP;
+use arch_boot::DIRECT_MAP;
 
 /// A device's registers, by the physical address of the first.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Physical memory through the direct map: page-table entries, one or a run of them, and the contents of frames.
 
-use super::boot::DIRECT_MAP;
 use super::pte::bits;
 use super::tlb::Hardware;
 use super::{icache, idregs, pairs, regs};
+use arch_boot::DIRECT_MAP;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;

@@ -6,15 +6,30 @@
 
 pub mod acpi;
 pub mod cmdline;
+mod framebuffer;
 #[cfg(target_os = "none")]
 pub mod limine;
 pub mod memory;
 pub mod patience;
+pub mod payload;
 pub mod trap;
 
 use arrayvec::ArrayVec;
 use memory::{Ram, Ranges};
-use mm::addr::{PhysAddr, PhysRange};
+use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
+
+pub use framebuffer::Framebuffer;
+
+/// Virtual address of physical address 0 in the direct map.
+pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+/// Kernel stacks live here, with guard pages between: 64 GiB of address space.
+pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
+
+// Defined in the kernel (`kernel/src/boot.rs`).
+unsafe extern "Rust" {
+    /// Called on the boot CPU with interrupts off, the early tables on, on the boot stack.
+    pub safe fn kernel_main(info: BootInfo) -> !;
+}
 
 /// What the boot protocol told, in one form for all protocols. Physical addresses.
 #[derive(Debug)]
@@ -46,6 +61,34 @@ pub struct BootInfo {
 }
 
 impl BootInfo {
+    /// Nothing told but RAM and where the image is, with what the image tool put behind it.
+    pub fn new(ram: Ram, image: PhysRange, protocol: &'static str) -> Self {
+        let mut info = BootInfo {
+            ram,
+            reserved: Ranges::new(),
+            devices: ArrayVec::new(),
+            cmdline: "",
+            initramfs: None,
+            cpus: Cpus::new(),
+            image: image.start,
+            device_tree: None,
+            rsdp: None,
+            missing: None,
+            framebuffer: None,
+            protocol,
+        };
+        // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a Raspberry Pi the other CPUs
+        // wait there.
+        info.reserve(PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)));
+        info.reserve(image);
+        info
+    }
+
+    /// Adds the pages that `range` touches to those in use. Panics when the list is full.
+    pub fn reserve(&mut self, range: PhysRange) {
+        memory::reserve(&mut self.reserved, range);
+    }
+
     /// Whether all of `range` is RAM.
     pub fn has(&self, range: PhysRange) -> bool {
         memory::covers(&self.ram, range)
@@ -75,21 +118,4 @@ pub enum Start {
     Spin(PhysAddr),
     /// In a way that the kernel does not know.
     Unknown,
-}
-
-/// A screen: rows of pixels in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Framebuffer {
-    /// Where the pixels are.
-    pub window: PhysRange,
-    /// Pixels in a row.
-    pub width: u32,
-    /// Rows.
-    pub height: u32,
-    /// Bytes from one row to the next.
-    pub pitch: u32,
-    /// Bytes of a pixel: 2, 3 or 4.
-    pub bytes_per_pixel: u8,
-    /// Red, green and blue in a pixel, as (bits, lowest bit).
-    pub colours: [(u8, u8); 3],
 }

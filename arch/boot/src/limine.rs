@@ -5,14 +5,13 @@
 //!
 //! The entry point is the architecture's own: it puts an [`EntryPointRequest`] beside these, in section `.limine_requests`.
 
-use crate::memory::{self, Ram, Ranges};
-use crate::{BootInfo, Cpus, Framebuffer, cmdline};
-use arrayvec::ArrayVec;
+use crate::memory::Ram;
+use crate::{BootInfo, Framebuffer, cmdline};
 use limine::BaseRevision;
 use limine::firmware_type::FirmwareType;
 use limine::memory_map::EntryType;
 use limine::request::*;
-use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
+use mm::addr::{PhysAddr, PhysRange};
 
 pub use limine::request::EntryPointRequest;
 
@@ -60,12 +59,12 @@ pub fn image() -> Option<PhysAddr> {
     Some(PhysAddr(ADDRESS.get_response()?.physical_base()))
 }
 
-/// Limine's answers, without device windows; memory at or above `limit` is left out. The image, but not what the image
-/// tool put behind it, is reserved already as far as `image_end`. An error is a sentence for the console.
+/// Limine's answers, without device windows; memory at or above `limit` is left out. `image` is where the kernel lies, with what
+/// the image tool put behind it. An error is a sentence for the console.
 ///
 /// # Safety
 /// Called once, on the tables that Limine made.
-pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str> {
+pub unsafe fn parse(image: PhysRange, limit: u64) -> Result<BootInfo, &'static str> {
     if !BASE.is_supported() {
         return Err("this Limine does not know base revision 2 of its protocol");
     }
@@ -74,7 +73,6 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
         .ok_or("Limine gave no direct map")?;
     let physical = |pointer: u64| PhysAddr(pointer.wrapping_sub(direct.offset()));
     let map = MEMORY.get_response().ok_or("Limine gave no memory map")?;
-    let image = image().ok_or("Limine did not say where the kernel is")?;
     let mut ram = Ram::new(limit);
     for entry in map.entries() {
         // What Limine needed itself is free again: everything is copied or on our own tables when the kernel starts.
@@ -88,39 +86,30 @@ pub unsafe fn parse(image_end: u64, limit: u64) -> Result<BootInfo, &'static str
             ram.add(PhysRange::new(PhysAddr(entry.base), PhysAddr(end)));
         }
     }
-    // Frame 0 stays out of use: a zero frame number in a table must never be right.
-    let mut reserved = Ranges::from_iter([
-        PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
-        PhysRange::new(image, PhysAddr(image_end)),
-    ]);
+    let protocol = match FIRMWARE.get_response().map(|r| r.firmware_type()) {
+        Some(FirmwareType::X86_BIOS) => "Limine (BIOS)",
+        _ => "Limine (UEFI)",
+    };
+    let mut info = BootInfo::new(ram, image, protocol);
     let module = MODULES.get_response().and_then(|r| r.modules().first());
     let initramfs = module.map(|file| {
         let start = physical(file.addr() as u64);
         PhysRange::new(start, start + file.size())
     });
     if let Some(range) = initramfs {
-        let _has_room = memory::add(&mut reserved, memory::whole_pages_around(range));
+        info.reserve(range);
     }
     let words = FILE
         .get_response()
         .map_or(&[][..], |r| r.file().string().to_bytes());
     Ok(BootInfo {
-        ram,
-        reserved,
-        devices: ArrayVec::new(),
         // SAFETY: called once, says the caller.
         cmdline: unsafe { cmdline::keep(words.iter().copied()) },
         initramfs,
-        cpus: Cpus::new(),
-        image,
         device_tree: tree().map(physical),
         rsdp: TABLES.get_response().map(|r| physical(r.address() as u64)),
-        missing: None,
         framebuffer: screen(&physical),
-        protocol: match FIRMWARE.get_response().map(|r| r.firmware_type()) {
-            Some(FirmwareType::X86_BIOS) => "Limine (BIOS)",
-            _ => "Limine (UEFI)",
-        },
+        ..info
     })
 }
 

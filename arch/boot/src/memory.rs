@@ -94,6 +94,12 @@ pub fn add(ranges: &mut Ranges, range: PhysRange) -> bool {
     ranges.try_insert(at, range).is_ok()
 }
 
+/// Adds the pages that `range` touches. Panics when the list is full.
+pub fn reserve(ranges: &mut Ranges, range: PhysRange) {
+    let kept = add(ranges, whole_pages_around(range));
+    assert!(kept, "too many separate ranges of memory are in use");
+}
+
 /// Whether all of `range` lies in the list.
 pub fn covers(ranges: &Ranges, range: PhysRange) -> bool {
     let whole = |one: &PhysRange| one.start <= range.start && range.end <= one.end;

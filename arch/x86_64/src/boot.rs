@@ -4,23 +4,12 @@ use crate::{
     acpi, apic, cpu, descriptors, features, fpu, keyboard, percpu, pvh, serial, start, timer, tlb,
     trap,
 };
-use arch_boot::{limine, memory};
+use arch_boot::{kernel_main, limine, memory, payload};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
+use mm::addr::{Pfn, PhysAddr, PhysRange};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
-pub use arch_boot::BootInfo;
-
-/// Virtual address of physical address 0 in the direct map.
-pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
-/// Kernel stacks live here, with guard pages between: 64 GiB of address space.
-pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
-
-// Called by `_start` on the boot CPU with interrupts off, the early tables on, on the boot stack. Defined in the kernel.
-unsafe extern "Rust" {
-    /// The kernel itself.
-    pub safe fn kernel_main(info: BootInfo) -> !;
-}
+pub use arch_boot::{BootInfo, DIRECT_MAP, STACK_AREA};
 
 unsafe extern "C" {
     static __image_start: u8;
@@ -38,22 +27,17 @@ pub(crate) fn in_image<T>(at: *const T) -> u64 {
     (at.addr() as u64).wrapping_add(IMAGE_OFFSET.load(Relaxed))
 }
 
-/// Physical address of the image's first byte.
-pub(crate) fn image_start() -> u64 {
-    in_image(&raw const __image_start)
-}
-
-/// Physical end of the image with its payload: header word 6 is the payload's total length in bytes.
-pub(crate) fn image_end() -> u64 {
+/// The image and what the image tool put behind it, in whole pages.
+pub(crate) fn image() -> PhysRange {
+    let end = &raw const __image_end;
     // SAFETY: the loader's and the early tables map the page behind the image, be it the payload's or just RAM; without a
     // payload this reads what was there, and the magic does not match.
-    let header = unsafe { *(&raw const __image_end).cast::<[u64; 7]>() };
-    let payload = if header[0] == u64::from_le_bytes(*b"QUIREPAY") {
-        header[6]
-    } else {
-        0
-    };
-    (in_image(&raw const __image_end) + payload).next_multiple_of(PAGE_SIZE)
+    let payload = payload::bytes(unsafe { *end.cast() });
+    let image = PhysRange::new(
+        PhysAddr(in_image(&raw const __image_start)),
+        PhysAddr(in_image(end) + payload),
+    );
+    memory::whole_pages_around(image)
 }
 
 /// A physical address as a pointer through the direct map.
@@ -88,7 +72,7 @@ pub(crate) extern "C" fn enter_from_limine() -> ! {
         Relaxed,
     );
     // SAFETY: Limine's tables are on; this is the only call.
-    let info = unsafe { limine::parse(image_end(), start::limit()) };
+    let info = unsafe { limine::parse(self::image(), start::limit()) };
     let mut info = info.unwrap_or_else(|why| give_up(why));
     // Said on the screen, too: until then nothing needs what may be missing.
     info.missing = features::missing();

@@ -161,7 +161,7 @@ pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
     };
     for _ in 0..DEEPEST {
         // Kernel stacks only, and always outwards.
-        if fp < crate::boot::DIRECT_MAP || !fp.is_multiple_of(8) {
+        if fp < arch_boot::DIRECT_MAP || !fp.is_multiple_of(8) {
             return;
         }
         let (Some(next), Some(pc)) = (crate::uaccess::probe(fp), crate::uaccess::probe(fp + 8))

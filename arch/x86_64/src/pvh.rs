@@ -1,10 +1,8 @@
 //! PVH: `struct hvm_start_info` version 1 and what it points to (Xen, `include/public/arch-x86/hvm/start_info.h`).
 
 use crate::boot::{BootInfo, physical};
-use arch_boot::Cpus;
-use arch_boot::memory::{self, Ram, Ranges};
-use arrayvec::ArrayVec;
-use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
+use arch_boot::memory::{self, Ram};
+use mm::addr::{PhysAddr, PhysRange};
 
 const MAGIC: u32 = 0x336e_c578;
 const RAM: u32 = 1;
@@ -53,25 +51,11 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
     if info.magic != MAGIC || info.version < 1 {
         return None;
     }
-    let image = PhysAddr(crate::boot::image_start());
     let mut boot = BootInfo {
-        ram: Ram::new(limit),
-        // Frame 0 stays out of use: a zero frame number in a table must never be right.
-        reserved: Ranges::from_iter([
-            PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)),
-            PhysRange::new(image, PhysAddr(crate::boot::image_end())),
-        ]),
-        devices: ArrayVec::new(),
         // SAFETY: called once, says the caller.
         cmdline: unsafe { arch_boot::cmdline::keep(string(info.cmdline)) },
-        initramfs: None,
-        cpus: Cpus::new(),
-        image,
-        device_tree: None,
-        missing: None,
         rsdp: (info.rsdp != 0).then_some(PhysAddr(info.rsdp)),
-        framebuffer: None,
-        protocol: "PVH",
+        ..BootInfo::new(Ram::new(limit), crate::boot::image(), "PVH")
     };
     let entries = || {
         (0..u64::from(info.memmap_entries)).map(|i| {
@@ -94,7 +78,7 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
         let pages = memory::whole_pages_around(range);
         boot.ram.add(pages);
-        let _has_room = memory::add(&mut boot.reserved, pages);
+        boot.reserve(pages);
     }
     Some(boot)
 }

@@ -4,10 +4,10 @@ pub use crate::context::UserContext;
 pub use crate::signal::min_signal_stack;
 pub use arch_boot::trap::{Irq, SignalFrame, Trap};
 
-use crate::boot::STACK_AREA;
 use crate::context::Frame;
 use crate::pte::Format;
 use crate::{descriptors, entry, features, percpu, start, uaccess};
+use arch_boot::STACK_AREA;
 use arch_boot::trap::{kernel_fault, kernel_trap};
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;

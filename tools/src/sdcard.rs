@@ -40,8 +40,8 @@ const FOLDERS: [&str; 4] = [
 const SECTOR: usize = 512;
 /// Where the partition begins.
 const START: usize = 1 << 20;
-/// How long it is: the least that FAT32 is sound with, and room to add things.
-const LENGTH: usize = 64 << 20;
+/// How long it is, so that the whole card has 128 MiB: room to add things, and QEMU takes only powers of two for a card.
+const LENGTH: usize = (128 << 20) - START;
 
 /// The folder with the firmware's files: the named one, else what `RPI_FIRMWARE` names, else where distributions put them. An error
 /// when a named one has no `start*.elf`, or no other is there.
@@ -78,7 +78,7 @@ fn is_tree(name: &str) -> bool {
     name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start))
 }
 
-/// A card's bytes, 65 MiB: the partition table, and from 1 MiB on FAT32 with settings, kernel, initramfs and what of the firmware is
+/// A card's bytes, 128 MiB: the partition table, and from 1 MiB on FAT32 with settings, kernel, initramfs and what of the firmware is
 /// in `folder` (file names and config.txt: raspberrypi.com's "The config.txt file"). An error when a file cannot be read or the card
 /// is too small.
 pub fn card(
@@ -175,7 +175,7 @@ mod tests {
         let mut card = card(folder.path(), &[7; 100_000], Some(vec![9; 5]), "quiet").unwrap();
         assert_eq!(
             (card.len(), &card[510..512]),
-            (START + LENGTH, &[0x55, 0xaa][..])
+            (128 << 20, &[0x55, 0xaa][..])
         );
         let system = FileSystem::new(Cursor::new(&mut card[START..]), FsOptions::new()).unwrap();
         assert_eq!(system.fat_type(), FatType::Fat32);

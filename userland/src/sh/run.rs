@@ -38,9 +38,18 @@ impl Variables for Shell {
     }
 }
 
+/// `text` with its control characters shown, not done: an arrow key is typed as some.
+fn shown(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => String::from(c),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// A line to standard error, from the shell itself.
 pub fn complain(text: &str) {
-    let _ = file::write_all(2, format!("sh: {text}\n").as_bytes());
+    let _ = file::write_all(2, format!("sh: {}\n", shown(text)).as_bytes());
 }
 
 impl Shell {
@@ -376,4 +385,12 @@ pub fn default_signals() {
 /// Sleeps, unless a signal comes: whether it slept to the end.
 pub fn pause(ns: u64) -> bool {
     time::sleep(ns).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn control_characters_are_shown() {
+        assert_eq!(super::shown("l\u{1b}[A's ä"), "l\\u{1b}[A's ä");
+    }
 }

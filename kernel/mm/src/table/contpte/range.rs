@@ -6,6 +6,28 @@ use crate::arch::{Machine, PteFormat};
 use crate::frame::Mm;
 use crate::tlb::Gather;
 
+/// Calls `change` with an address in each of the blocks, two at most, that `part` covers only partly.
+#[inline]
+fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
+    if M::Pte::CONTIG_ORDER.is_none() {
+        return;
+    }
+    if !part.start.is_aligned(bytes::<M>()) {
+        change(part.start);
+    }
+    if !part.end.is_aligned(bytes::<M>()) {
+        change(VirtAddr(part.end.0 - PAGE_SIZE));
+    }
+}
+
+/// Calls `change` with an address in each block that `part` touches.
+#[inline]
+fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
+    if M::Pte::CONTIG_ORDER.is_some() {
+        blocks::<M>(part).for_each(change);
+    }
+}
+
 /// Unfolds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: before a range verb
 /// changes what is in `part`. Blocks that it covers whole stay folded.
 #[inline]
@@ -15,15 +37,7 @@ pub(in super::super) fn unfold_ends<M: Machine>(
     part: VirtRange,
     gather: &mut Gather<'_, M>,
 ) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    if !part.start.is_aligned(bytes::<M>()) {
-        unfold(mm, table, part.start, gather);
-    }
-    if !part.end.is_aligned(bytes::<M>()) {
-        unfold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
-    }
+    at_ends::<M>(part, |va| unfold(mm, table, va, gather));
 }
 
 /// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly and that are complete now:
@@ -35,15 +49,7 @@ pub(in super::super) fn fold_ends<M: Machine>(
     part: VirtRange,
     gather: &mut Gather<'_, M>,
 ) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    if !part.start.is_aligned(bytes::<M>()) {
-        fold(mm, table, part.start, gather);
-    }
-    if !part.end.is_aligned(bytes::<M>()) {
-        fold(mm, table, VirtAddr(part.end.0 - PAGE_SIZE), gather);
-    }
+    at_ends::<M>(part, |va| fold(mm, table, va, gather));
 }
 
 /// Folds every block that `part` (not empty, within one PTE table) touches and that is complete now.
@@ -54,12 +60,7 @@ pub(in super::super) fn fold_range<M: Machine>(
     part: VirtRange,
     gather: &mut Gather<'_, M>,
 ) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    for va in blocks::<M>(part) {
-        fold(mm, table, va, gather);
-    }
+    at_each::<M>(part, |va| fold(mm, table, va, gather));
 }
 
 /// Unfolds every block that `part` (not empty, within one PTE table) touches.
@@ -70,10 +71,5 @@ pub(in super::super) fn unfold_range<M: Machine>(
     part: VirtRange,
     gather: &mut Gather<'_, M>,
 ) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
-    }
-    for va in blocks::<M>(part) {
-        unfold(mm, table, va, gather);
-    }
+    at_each::<M>(part, |va| unfold(mm, table, va, gather));
 }

@@ -5,7 +5,7 @@ use super::mailbox::Mailbox;
 use super::pte::Format;
 use super::tlb::Hardware;
 use super::{acpi, cpu, early, fdt, interrupts, raspberry, regs, serial, timer, trap, watchdog};
-use arch_boot::memory::{self, Ram};
+use arch_boot::memory::Ram;
 use arch_boot::{Start, cmdline, kernel_main, limine, payload};
 use dtoolkit::fdt::Fdt;
 use mm::addr::{Order, Pfn, PhysAddr, PhysRange};
@@ -61,9 +61,10 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     let handed = HANDED.lock().take();
     let (devices, mut info) = match tree {
         Some(tree) => {
-            let mut info = handed.unwrap_or_else(|| from_tree(tree, image));
+            let devices = fdt::devices(tree);
+            let mut info = handed.unwrap_or_else(|| from_tree(tree, &devices, image));
             info.cpus = fdt::cpus(tree);
-            (fdt::devices(tree), info)
+            (devices, info)
         }
         None => without_tree(handed, image),
     };
@@ -119,11 +120,7 @@ fn board_ram(devices: Devices, least: PhysRange) -> Ram {
 fn start(devices: Devices, mut info: BootInfo) -> ! {
     *DEVICES.lock() = Some(devices);
     info.devices = devices.windows();
-    if let Some(screen) = info.framebuffer {
-        let window = memory::whole_pages_around(screen.window);
-        info.ram.remove(window);
-        info.devices.push(window);
-    }
+    info.keep_screen();
     for window in &info.devices {
         early::map(*window, true);
     }
@@ -139,9 +136,9 @@ fn start(devices: Devices, mut info: BootInfo) -> ! {
 }
 
 /// The facts in a device tree.
-fn from_tree(tree: Fdt<'static>, image: PhysAddr) -> BootInfo {
+fn from_tree(tree: Fdt<'static>, devices: &Devices, image: PhysAddr) -> BootInfo {
     let (ram, reserved) = fdt::memory(tree);
-    let protocol = match fdt::devices(tree).psci_smc {
+    let protocol = match devices.psci_smc {
         Some(true) => "arm64 Image (EL2)",
         _ => "arm64 Image",
     };

@@ -37,6 +37,12 @@ pub fn range(start: u64, length: u64) -> Option<PhysRange> {
     Some(PhysRange::new(PhysAddr(start), PhysAddr(end)))
 }
 
+/// The number in a property of one cell or two.
+fn big_endian(cells: &[u8]) -> u64 {
+    let sum = |sum, byte: &u8| sum << 8 | u64::from(*byte);
+    cells.iter().fold(0, sum)
+}
+
 /// The `reg` windows of a node.
 fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
     let all = node.reg().ok().flatten().into_iter().flatten();
@@ -115,14 +121,8 @@ pub fn command_line<'a>(fdt: Fdt<'a>) -> &'a str {
 pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     let chosen = fdt.find_node("/chosen")?;
     let address = |name: &str| {
-        let value = chosen.property(name)?;
         // One cell or two, as the loader likes.
-        Some(
-            value
-                .value()
-                .iter()
-                .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)),
-        )
+        Some(big_endian(chosen.property(name)?.value()))
     };
     let (start, end) = (address("linux,initrd-start")?, address("linux,initrd-end")?);
     range(start, end.checked_sub(start)?)
@@ -144,8 +144,7 @@ pub fn cpus(fdt: Fdt<'_>) -> Cpus {
     let number = |node: &FdtNode<'_>, name: &str| {
         let property = node.property(name)?;
         let value = property.value();
-        let sum = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        (value.len() <= 8).then(|| value.iter().fold(0, sum))
+        (value.len() <= 8).then(|| big_endian(value))
     };
     let mut cpus = Cpus::new();
     for node in parent.children().filter(usable) {

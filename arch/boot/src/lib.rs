@@ -89,6 +89,14 @@ impl BootInfo {
         memory::reserve(&mut self.reserved, range);
     }
 
+    /// Makes the screen's pages, if there is one, a device's and not RAM.
+    pub fn keep_screen(&mut self) {
+        if let Some(screen) = self.framebuffer {
+            let window = memory::whole_pages_around(screen.window);
+            self.ram.remove(window);
+            self.devices.push(window);
+        }
+    }
     /// Whether all of `range` is RAM.
     pub fn has(&self, range: PhysRange) -> bool {
         memory::covers(&self.ram, range)

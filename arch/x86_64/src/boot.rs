@@ -108,11 +108,7 @@ fn go_on(mut info: BootInfo) -> ! {
         .framebuffer
         // SAFETY: the boot CPU, once, on the early tables.
         .filter(|screen| unsafe { start::reach(screen.window) });
-    if let Some(screen) = info.framebuffer {
-        let window = memory::whole_pages_around(screen.window);
-        info.ram.remove(window);
-        info.devices.push(window);
-    }
+    info.keep_screen();
     kernel_main(info)
 }
 

@@ -204,14 +204,10 @@ fn download_one(folder: &Path, name: &str, sum: &str) -> Result<()> {
     fs::create_dir_all(folder)?;
     let url = format!("{SOURCE}/v{VERSION}-binary/{name}");
     eprintln!("run.sh: downloading {url}");
-    let new = folder.join(format!("{name}.new-{}", std::process::id()));
-    let got = fetch(&url, &new).and_then(|()| check(&new, sum));
-    if let Err(error) = got {
-        // It may not even have begun.
-        let _ = fs::remove_file(&new);
-        return Err(error);
-    }
-    fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+    workspace::replace(&path, |new| {
+        fetch(&url, new)?;
+        check(new, sum)
+    })
 }
 
 /// What to do without a network.

@@ -52,6 +52,14 @@ impl Session {
         }
     }
 
+    /// Waits for the end, which must be this status.
+    pub fn ends_with(&mut self, status: u8) -> Result<()> {
+        match self.end()? {
+            End::Status(said) if said == status => Ok(()),
+            end => bail!("the machine ended with {end:?}, not {status}"),
+        }
+    }
+
     /// Types a command line at the prompt and returns its echo and what it prints, once its status is known to be 0. The
     /// marker is written so that its echo does not look like it.
     pub fn command(&mut self, line: &str) -> Result<String> {

@@ -3,7 +3,6 @@ use super::super::session::Session;
 use super::super::{Job, programs};
 use super::Way;
 use super::cases::{ends, shell};
-use crate::guest::End;
 use crate::qemu::Machine;
 use crate::raspi::{Board, Chosen};
 use crate::report::Outcome;
@@ -77,21 +76,17 @@ fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
     );
     session.expect(programs::PROMPT)?;
     session.send("exit 9\n")?;
-    let end = session.end()?;
-    ensure!(end == End::Status(9), "the machine ended with {end:?}");
+    session.ends_with(9)?;
     Ok(Outcome::Passed)
 }
 
 /// A device tree that has an initramfs behind the end of memory.
 fn nowhere(machine: &Machine, board: Board) -> Result<Outcome> {
-    let file = Temporary::name("dtb");
-    std::fs::write(
-        file.path(),
-        board.device_tree(Chosen {
-            initramfs: Some((0xe000_0000, 0xe010_0000)),
-            ..Chosen::default()
-        }),
-    )?;
+    let tree = board.device_tree(Chosen {
+        initramfs: Some((0xe000_0000, 0xe010_0000)),
+        ..Chosen::default()
+    });
+    let file = Temporary::file("dtb", &tree)?;
     let mut machine = machine.clone();
     machine.device_tree = false;
     machine.extra = vec!["-dtb".to_owned(), file.path().display().to_string()];
@@ -121,9 +116,8 @@ const DAMAGED_AT_VIRT: u32 = 0x4900_0000;
 
 /// The machine with a device tree at `at` whose second half was lost, and the file that it is in.
 fn damaged(machine: &Machine, at: u32) -> Result<(Machine, Temporary)> {
-    let file = Temporary::name("dtb");
     let tree = Board::Pi3.device_tree(Chosen::default());
-    std::fs::write(file.path(), &tree[..tree.len() / 2])?;
+    let file = Temporary::file("dtb", &tree[..tree.len() / 2])?;
     let mut machine = machine.clone();
     machine.device_tree = false;
     machine.raw = Some(at);

@@ -1,7 +1,6 @@
 //! The screen and the keyboard of a PC, by way of QEMU's monitor.
 use super::super::programs;
 use super::super::session::Session;
-use crate::guest::End;
 use crate::qemu::Machine;
 use crate::report::Outcome;
 use crate::workspace::Temporary;
@@ -23,8 +22,7 @@ pub fn keyboard(machine: &Machine) -> Result<Outcome> {
     for key in "e x i t spc 1 1 ret".split(' ') {
         monitor.say(&format!("sendkey {key} 20"))?;
     }
-    let end = session.end()?;
-    ensure!(end == End::Status(11), "the machine ended with {end:?}");
+    session.ends_with(11)?;
     Ok(Outcome::Passed)
 }
 
@@ -38,8 +36,7 @@ pub fn machine_check(machine: &Machine) -> Result<Outcome> {
     // CPU, bank, its status (valid, uncorrected, enabled), MCG_STATUS (in progress, restartable), address, more.
     monitor.say("mce 0 1 0xb000000000000000 5 0 0")?;
     session.expect("kernel panic: machine check")?;
-    let end = session.end()?;
-    ensure!(end == End::Status(101), "the machine ended with {end:?}");
+    session.ends_with(101)?;
     Ok(Outcome::Passed)
 }
 

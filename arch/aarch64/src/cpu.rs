@@ -75,8 +75,9 @@ unsafe extern "C" {
 }
 
 /// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is `to_stack_top` (for traps from user mode).
-/// SAFETY contract: `to` was made by `new` or saved by `switch`, and both outlive the switch.
-#[allow(clippy::missing_safety_doc)]
+///
+/// # Safety
+/// `to` was made by `new` or saved by `switch`, and both outlive the switch.
 pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, _to_stack_top: u64) {
     fp::release();
     // SAFETY: the caller's contract. Traps from user mode find the stack in the context, so its top is not needed.

@@ -97,6 +97,7 @@ impl BootInfo {
             self.devices.push(window);
         }
     }
+
     /// Whether all of `range` is RAM.
     pub fn has(&self, range: PhysRange) -> bool {
         memory::covers(&self.ram, range)

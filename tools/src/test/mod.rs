@@ -3,8 +3,9 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
 //!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
-//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.programs.CASE`: programs,
-//!   the same under other settings, bad input, and what nobody here wrote;
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.abuse.CASE`,
+//!   `user.ARCH.programs.CASE`: programs, the same under other settings, bad input, programs that ask for too much, and foreign
+//!   ones;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
@@ -13,6 +14,7 @@ use crate::report::{Outcome, Report};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
+mod abuse;
 mod boot;
 pub mod console;
 mod host;
@@ -153,6 +155,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
         }
         if job.may_want(&format!("user.{arch}.boot.")) {
             boot::run(job, arch, built);
+        }
+        if job.may_want(&format!("user.{arch}.abuse.")) {
+            abuse::run(job, arch, built);
         }
         if job.may_want(&format!("user.{arch}.programs.")) {
             programs::run(job, arch, built);

@@ -1,0 +1,61 @@
+//! `abuse`: programs that ask for too much, each on a machine of its own with little memory. The kernel lives, and says so by
+//! the program's last line.
+use super::{Job, console};
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use anyhow::Result;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// One boot, in which PID 1 runs one program.
+struct Case {
+    /// The name in `user.ARCH.abuse.NAME`.
+    name: &'static str,
+    /// The program and its arguments.
+    run: &'static str,
+    mem: &'static str,
+    /// More words on the kernel's command line.
+    words: &'static str,
+    /// What is on the console at the end.
+    says: &'static str,
+}
+
+/// `abuse RUN` on a machine with 256 MiB.
+const fn abuse(name: &'static str, run: &'static str) -> Case {
+    Case {
+        name,
+        run,
+        mem: "256M",
+        words: "",
+        says: ": done",
+    }
+}
+
+const CASES: &[Case] = &[abuse("around", "abuse around")];
+
+/// Runs the cases of one architecture.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+    for case in CASES {
+        job.case(format!("user.{arch}.abuse.{}", case.name), || {
+            check(arch, built, case)
+        });
+    }
+}
+
+fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
+    let mut machine = Machine::new(arch, built.image.clone());
+    machine.mem = case.mem.to_owned();
+    machine.command_line = format!("quiet quire.noinput {} -- {}", case.words, case.run);
+    let boot = console::boot(&machine, LIMIT)?;
+    if boot.end == End::Status(0) && boot.text.contains(case.says) {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(format!(
+        "{} with {} ended with {:?}\n{}",
+        case.run, case.mem, boot.end, boot.text
+    )))
+}

@@ -1,0 +1,107 @@
+//! `abuse NAME [ARGUMENT ...]`: asks the kernel for too much in one way. The kernel may refuse, or end the program that asks;
+//! it must live, stay responsive and get its memory back. The last line is `abuse: NAME: done`, the status 0.
+//!
+//! On any other kernel than Quire it does nothing: there it would hurt others.
+mod around;
+
+use std::process::ExitCode;
+use userland::counters::{free_frames, on_quire};
+use userland::sys::proc::{self, Fork, Status};
+
+/// What a way prints as its result, or why it is not what it should be.
+type Outcome = Result<String, String>;
+
+/// A way to ask for too much.
+struct Way {
+    name: &'static str,
+    /// Does so, in a child of its own, with the words behind the name.
+    act: fn(&[String]) -> Outcome,
+    /// Whether the kernel may end the child instead, because memory was short.
+    may_be_killed: bool,
+}
+
+const WAYS: &[Way] = &[Way {
+    name: "around",
+    act: around::displaced_folios,
+    may_be_killed: false,
+}];
+
+/// Frames that may be missing afterwards: per-CPU lists, the kernel's heap and caches that stay.
+const SLACK: u64 = 1024;
+
+fn main() -> ExitCode {
+    if !on_quire() {
+        eprintln!("abuse: only on Quire: elsewhere it would hurt others");
+        return ExitCode::from(2);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let way = words
+        .first()
+        .and_then(|name| WAYS.iter().find(|way| way.name == name));
+    let Some(way) = way else {
+        let names: Vec<_> = WAYS.iter().map(|way| way.name).collect();
+        eprintln!(
+            "usage: abuse NAME [ARGUMENT ...], NAME: {}",
+            names.join(" ")
+        );
+        return ExitCode::from(2);
+    };
+    let before = free_frames();
+    let status = in_child(way, &words[1..]);
+    let after = free_frames();
+    println!(
+        "abuse: {}: {status:?}, {before:?} frames free before, {after:?} after",
+        way.name
+    );
+    let lost = before
+        .zip(after)
+        .is_none_or(|(before, after)| after + SLACK < before);
+    let expected = match status {
+        Status::Exited(0) => true,
+        Status::Killed(libc::SIGKILL) => way.may_be_killed,
+        _ => false,
+    };
+    if lost || !expected {
+        println!(
+            "abuse: {}: FAILED{}",
+            way.name,
+            if lost { ", memory is lost" } else { "" }
+        );
+        return ExitCode::FAILURE;
+    }
+    println!("abuse: {}: done", way.name);
+    ExitCode::SUCCESS
+}
+
+/// Runs a way in a child in a directory of its own, ends what it has left running, and cleans up.
+fn in_child(way: &Way, words: &[String]) -> Status {
+    let dir = "/tmp/abuse";
+    let _ = std::fs::create_dir_all(dir);
+    let status = match proc::fork() {
+        Ok(Fork::Child) => {
+            let _ = proc::setpgid(0, 0);
+            let _ = std::env::set_current_dir(dir);
+            let code = match (way.act)(words) {
+                Ok(text) => {
+                    println!("abuse: {}: {text}", way.name);
+                    0
+                }
+                Err(text) => {
+                    println!("abuse: {}: {text}", way.name);
+                    1
+                }
+            };
+            proc::exit_now(code)
+        }
+        Ok(Fork::Parent(pid)) => {
+            let status = proc::wait_for(pid);
+            while proc::kill(-pid, libc::SIGKILL).is_ok() {
+                std::thread::yield_now();
+            }
+            status
+        }
+        Err(error) => Err(error),
+    };
+    let _ = std::fs::remove_dir_all(dir);
+    status.unwrap_or(Status::Exited(255))
+}

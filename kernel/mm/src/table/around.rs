@@ -117,21 +117,34 @@ impl<M: Machine> Cursor<'_, M> {
             start,
             end: start + order.bytes(),
         };
-        let (head, _, _) = self.mm.frames().folio(leaf.pfn);
-        let before = (self.va - start) / PAGE_SIZE;
-        if !area.covers(&range) || leaf.pfn.0 < head.0 + before {
-            return false;
-        }
-        let (index, pages) = (Level::Pte.index(start), order.pages() as usize);
-        let Some((pfn, attrs, raw)) = entry::read_leaf(self.mm, self.table(), index) else {
+        // Which of the folio's pages the first one would be. No other frame is looked up: beside the folio there may be none.
+        let (head, _, folio) = self.mm.frames().folio(leaf.pfn);
+        let first = (leaf.pfn - head).checked_sub((self.va - start) / PAGE_SIZE);
+        let Some(first) = first.filter(|first| first + order.pages() <= folio.pages()) else {
             return false;
         };
-        let folio = self.mm.frames().folio(pfn + (order.pages() - 1)).0;
-        pfn == Pfn(leaf.pfn.0 - before)
-            && folio == head
-            && attrs.contains(Attrs::ACCESSED)
-            && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
-            && entry::alike(self.mm, self.table(), index, raw, pages) == pages
+        let (index, pages) = (Level::Pte.index(start), order.pages() as usize);
+        area.covers(&range)
+            && entry::read_leaf(self.mm, self.table(), index).is_some_and(|(pfn, attrs, raw)| {
+                pfn == head + first
+                    && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
+                    && self.alike_and_used(index, raw, pages)
+            })
+    }
+
+    /// Whether `pages` PTEs from `index` on, the first of which is `raw`, map frames in a row, are alike but for use, and are all
+    /// used: of a folded block any entry tells for all.
+    fn alike_and_used(&self, index: usize, raw: u64, pages: usize) -> bool {
+        let (mm, table) = (self.mm, self.table());
+        if entry::all_used(mm, table, index, raw, pages) {
+            return true;
+        }
+        let used = |index| {
+            entry::read_leaf(mm, table, index).is_some_and(|(_, attrs, _)| {
+                contpte::seen(mm, table, index, attrs).contains(Attrs::ACCESSED)
+            })
+        };
+        entry::alike(mm, table, index, raw, pages) == pages && (index..index + pages).all(used)
     }
 
     /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio in order.

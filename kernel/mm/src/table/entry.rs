@@ -50,6 +50,17 @@ pub fn alike<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, raw: u64, max: us
     mem.agree(table, index, max, raw, step, firm)
 }
 
+/// Whether `n` PTEs from `index` on, of which the first is `raw`, map frames in a row, are alike but for use, and each of them
+/// says that it was used.
+#[inline]
+pub fn all_used<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, raw: u64, n: usize) -> bool {
+    let leaf = |attrs| M::Pte::leaf(Pfn(0), attrs, Level::Pte);
+    let accessed = leaf(Attrs::ACCESSED) ^ leaf(Attrs::empty());
+    let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw) | accessed);
+    let mem = mm.machine().mem();
+    raw & accessed != 0 && mem.agree(table, index, n, raw, step, firm) == n
+}
+
 /// How many PTEs from `index` on, at most `max`, are absent.
 #[inline]
 pub fn absent<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, max: usize) -> usize {

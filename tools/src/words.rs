@@ -28,6 +28,10 @@ pub fn check<'a>(
 
 /// The known word that is most like `word`, if any is like it at all.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    // Digits that two numbers share mean nothing.
+    if word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let alike = |other: &&str| strsim::jaro(word, other);
     let best = known
         .iter()
@@ -50,6 +54,12 @@ mod tests {
         );
         let error = check("--op", ["zzz"], &known).unwrap_err();
         assert!(error.0.ends_with("munmap"), "{error}");
+        assert!(
+            check("--size", ["5"], &["512"])
+                .unwrap_err()
+                .0
+                .ends_with("512")
+        );
         assert!(check("--op", known, &known).is_ok());
     }
 }

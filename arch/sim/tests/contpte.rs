@@ -148,6 +148,43 @@ fn no_access_takes_a_block_away() {
     });
 }
 
+/// A process with a folded block that was written at page 3 and nowhere else: the walker has said so in any one of its entries.
+/// And its parent.
+fn dirty_in_one(seed: u64) -> (World<Arm>, Process<Arm>, Process<Arm>) {
+    let w = World::<Arm>::new(Options {
+        frames: 4096,
+        seed,
+        prefetch: 0,
+        ..Options::default()
+    });
+    w.mm.thp().controls.set_size(Order(4), SizeEnabled::Always);
+    let parent = area(&w, BLOCK);
+    let p = w.adopt(parent.fork().unwrap());
+    w.store(0, &p, page(3), 1).unwrap();
+    w.check(&[&parent, &p], &[]);
+    assert_eq!((folded(&p, 0), p.page_info(page(3)).dirty), (1, true));
+    (w, parent, p)
+}
+
+/// What comes apart without a fault says all the same how the block was used.
+#[test]
+fn bits_in_any_entry_outlive_the_block() {
+    for seed in 1..32 {
+        let (w, parent, p) = dirty_in_one(seed);
+        let dirty = |p: &Process<Arm>| p.smaps(AT).unwrap().private_dirty;
+        assert_eq!(dirty(&p), BLOCK * PAGE_SIZE);
+        // A child of who has a pinned page gets copies of the pages, used as they were.
+        let pin = p.pin_lasting(page(9)).unwrap();
+        let child = w.adopt(p.fork().unwrap());
+        w.check(&[&parent, &p, &child], &[]);
+        assert!((0..BLOCK).all(|n| child.page_info(page(n)).dirty), "{seed}");
+        drop((pin, child));
+        p.protect(AT, BLOCK * PAGE_SIZE, Prot::empty()).unwrap();
+        w.check(&[&parent, &p], &[]);
+        assert_eq!(dirty(&p), BLOCK * PAGE_SIZE, "{seed}");
+    }
+}
+
 #[test]
 fn a_copied_page_leaves_its_block() {
     both(4, |w| {

@@ -121,6 +121,34 @@ pub(super) fn seen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, attrs: Attr
     all
 }
 
+/// The entry at `index` alone, or the folded block that begins there, up to `end`.
+#[inline]
+pub(super) fn block_at<M: Machine>(
+    mm: &Mm<M>,
+    table: Pfn,
+    index: usize,
+    end: usize,
+) -> Range<usize> {
+    let attrs = entry::read_leaf(mm, table, index).map(|(_, attrs, _)| attrs);
+    match attrs.is_some_and(folded::<M>) {
+        true => index..block::<M>(index).end.min(end),
+        false => index..index + 1,
+    }
+}
+
+/// Gives each of the entries of what was a folded block, which no CPU walks any more, the use of all of them.
+#[inline]
+pub(super) fn share_use<M: Machine>(mm: &Mm<M>, table: Pfn, entries: Range<usize>) {
+    if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
+        return;
+    }
+    let use_of = |index| entry::read_leaf(mm, table, index).map(|(_, attrs, _)| attrs & USED);
+    let used = entries.clone().filter_map(use_of).collect();
+    let add = |index| u64::from(entry::add(mm, table, index, used));
+    let written = entries.map(add).sum();
+    mm.count(Event::EntryWrites, written);
+}
+
 /// Which entries of a run, counted from its first, may be installed with the contiguous bit at once: the whole blocks of `n`
 /// pages of one folio from frame `pfn`, to be mapped from `va` on over entries that are absent and flushed. Empty when there
 /// is none, or the switch is off. What is left at the ends may complete a block: [`fold`] sees to it afterwards.

@@ -283,7 +283,7 @@ impl<M: Machine> Share<'_, '_, M> {
             let copy = Folio::copy_of(self.mm, pfn)?.into_pfn();
             let start = va + page as u64 * PAGE_SIZE;
             owner::begin(self.mm, (copy, Order(0)), self.child, start);
-            let attrs = attrs - Attrs::CONTIG;
+            let attrs = contpte::seen(self.mm, piece.from, piece.index + page, attrs);
             entry::write_leaf(
                 self.mm,
                 piece.to,

@@ -10,6 +10,7 @@ use crate::own::Owner;
 use crate::stat::Event;
 use crate::tlb::Gather;
 use core::convert::Infallible;
+use core::ops::Range;
 
 /// What stays as it is; and what was not written since soft-dirty was cleared must still be seen when it is.
 const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(Attrs::TRACKED);
@@ -86,13 +87,26 @@ fn protect_pages<M: Machine>(
 /// Gives `n` entries the attributes, keeping use, and the fold where a folded block may be: PROT_NONE never is. Returns how
 /// many are different now.
 fn set_rights<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, n: usize, attrs: Attrs) -> u64 {
-    let kept = if attrs.contains(Attrs::NO_ACCESS) {
-        USED
-    } else {
-        USED | Attrs::CONTIG
-    };
+    if attrs.contains(Attrs::NO_ACCESS) {
+        return forbid(mm, table, index..index + n, attrs);
+    }
+    let kept = USED | Attrs::CONTIG;
     let set = |index| entry::modify(mm, table, index, |_, old| attrs | old & kept);
     (index..index + n).map(|index| u64::from(set(index))).sum()
+}
+
+/// The same for PROT_NONE: what was a folded block comes apart, and each of its entries says how any was used.
+fn forbid<M: Machine>(mm: &Mm<M>, table: Pfn, entries: Range<usize>, attrs: Attrs) -> u64 {
+    let (mut index, mut written) = (entries.start, 0);
+    while index < entries.end {
+        let part = contpte::block_at(mm, table, index, entries.end);
+        let set = |index| entry::modify(mm, table, index, |_, old| attrs | old & USED);
+        written += part.clone().map(|index| u64::from(set(index))).sum::<u64>();
+        // The walker sets no bit any more, now that none of them is valid.
+        index = part.end;
+        contpte::share_use(mm, table, part);
+    }
+    written
 }
 
 /// What the entries of a leaf say from now on, but for use.

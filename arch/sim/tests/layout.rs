@@ -19,6 +19,8 @@ on_both! {
     errors_are_the_manuals
     figures_are_right
     locks_are_counted
+    what_is_not_locked_is_not_populated
+    a_second_mapping_leaves_the_first
     too_many_mappings
 }
 
@@ -265,6 +267,45 @@ fn locks_are_counted<F: PteFormat>(w: &World<F>) {
         ..Limits::NONE
     });
     assert_eq!(s.lock(AT, PAGE_SIZE, true, false), Err(Error::Perm));
+}
+
+/// mprotect(2) that makes locked private memory writable populates it, and not what lies between.
+fn what_is_not_locked_is_not_populated<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 12, Prot::READ);
+    for n in [0, 11] {
+        s.lock(page(n), PAGE_SIZE, true, false).unwrap();
+    }
+    s.lock(page(5), PAGE_SIZE, true, true).unwrap();
+    assert_eq!((s.usage().locked, s.usage().rss_anon), (3, 0));
+    s.protect(AT, 12 * PAGE_SIZE, RW).unwrap();
+    assert_eq!(s.usage().rss_anon, 2);
+    w.check(&[&s], &[]);
+}
+
+/// An old length of 0 maps shared memory a second time (mremap(2)): not over the page that it would be the second mapping of.
+fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    let object = Object::new(&w.mm);
+    object.set_len(4 * PAGE_SIZE);
+    let shared = VmaFlags::SHARED;
+    s.map(of_object(&object, 0, AT, 4, RW, shared)).unwrap();
+    (0..4).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
+    for (to, pages) in [(2, 1), (2, 2), (1, 2), (0, 4)] {
+        assert_eq!(
+            s.remap(page(2), 0, pages * PAGE_SIZE, FIXED, page(to)),
+            Err(Error::Inval)
+        );
+        assert_eq!(s.vma_at(AT).unwrap().range.pages(), 4);
+    }
+    (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(n as u8)));
+    // Beside it there is room, whatever is mapped there.
+    for (to, expected) in [(3, [0, 1, 2, 2]), (1, [0, 2, 2, 2])] {
+        let second = s.remap(page(2), 0, PAGE_SIZE, FIXED, page(to));
+        assert_eq!(second, Ok(page(to)));
+        (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(expected[n as usize])));
+    }
+    w.check(&[&s], &[&object]);
 }
 
 fn too_many_mappings<F: PteFormat>(w: &World<F>) {

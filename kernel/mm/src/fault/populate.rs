@@ -15,6 +15,14 @@ impl<M: Machine> AddressSpace<M> {
         self.populate_as(range, natural_access)
     }
 
+    /// The same for what in `range` is locked, and may be written now: the rest of it is left alone.
+    pub(crate) fn populate_again(&self, range: VirtRange) -> Resolution {
+        let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
+        self.populate_as(range, |vma| {
+            locked(vma).then(|| natural_access(vma)).flatten()
+        })
+    }
+
     /// The same for mlock(2), which fails at memory without access.
     pub(crate) fn populate_locked(&self, range: VirtRange) -> Resolution {
         self.populate_as(range, |vma| {

@@ -68,12 +68,10 @@ impl<M: Machine> AddressSpace<M> {
         }
         drop(inner);
         if current && !on_fault {
-            let mut ranges = alloc::vec::Vec::new();
-            self.for_each_vma(&mut |v| ranges.push(v.range));
             // mlockall(2) reports nothing about pages that cannot be had.
-            for range in ranges {
-                let _ = self.populate(range);
-            }
+            self.for_each_vma(&mut |v| {
+                let _ = self.populate(v.range);
+            });
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ impl<M: Machine> AddressSpace<M> {
         gather.finish();
         drop(inner);
         if let Some(locked) = locked {
-            self.populate(locked);
+            self.populate_again(locked);
         }
         result
     }
@@ -59,7 +59,8 @@ impl<M: Machine> Inner<M> {
                 }
                 if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
                     if vma.flags.contains(VmaFlags::LOCKED) {
-                        // Locked private pages are there, writable ones as the process's own.
+                        // Locked private pages are there, writable ones as the process's own. What lies between two
+                        // of these is not populated for it.
                         let start = locked.map_or(part.start, |l| l.start);
                         *locked = Some(VirtRange { start, ..part });
                     }

@@ -84,7 +84,8 @@ impl<M: Machine> Inner<M> {
     /// An old length of 0 makes a second mapping of what is shared.
     #[cold]
     fn check_duplicate(&self, request: &Request, slot: Slot) -> Result<(), Error> {
-        if !self.vmas.get(slot).shared() {
+        // Linux unmaps a target that begins where the source does, and then finds no source (EFAULT): here both stay.
+        if !self.vmas.get(slot).shared() || request.to == Some(request.start) {
             return Err(Error::Inval);
         }
         // EINVAL in the man page, ENOMEM in Linux: there is no room where it stands.

@@ -52,7 +52,7 @@ pub struct Mm<M: Machine> {
 pub struct FrameCounts {
     /// Frames the allocator was given at boot.
     pub total: u64,
-    /// Free frames.
+    /// Free frames, the huge zero page among them while nobody maps it.
     pub free: u64,
     /// Private memory.
     pub anon: u64,
@@ -174,8 +174,12 @@ impl<M: Machine> Mm<M> {
     #[inline(never)]
     fn alloc_slowly(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
         let cpu = self.machine.cpu().id();
-        self.allocator
-            .alloc_slowly(&self.frames, cpu, order, kind, who)
+        let alloc = || {
+            self.allocator
+                .alloc_slowly(&self.frames, cpu, order, kind, who)
+        };
+        alloc()
+            .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
             .or_else(|| self.stalled(order, kind, who))
             .map(|pfn| self.checked(pfn, order))
             .ok_or(OutOfMemory)
@@ -247,10 +251,11 @@ impl<M: Machine> Mm<M> {
         self.allocator
             .free_page(&self.frames, self.machine.cpu().id(), pfn);
     }
-    /// Gives what this CPU's lists hold back to the zones, where it merges, and asks the other CPUs to do so; answers how many
-    /// frames that were.
+    /// Gives what this CPU's lists hold, and the huge zero page if nobody maps it, back to the zones, where it merges, and asks
+    /// the other CPUs to do so; answers how many frames that were.
     pub fn drain_pcp(&self) -> u64 {
-        self.allocator.drain(&self.frames, self.machine.cpu().id())
+        let zeros = self.free_idle_zeros();
+        zeros + self.allocator.drain(&self.frames, self.machine.cpu().id())
     }
     /// A large private folio is no more: freed, or about to be split.
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
@@ -324,13 +329,14 @@ impl<M: Machine> Mm<M> {
     pub fn counts(&self) -> FrameCounts {
         let counts = self.allocator.counts();
         let of = |kind: Kind| counts.used[kind as usize];
+        let idle = self.idle_zeros();
         FrameCounts {
             total: counts.total,
-            free: counts.free,
+            free: counts.free + idle,
             anon: of(Kind::Anon),
             object: of(Kind::Object),
             page_tables: of(Kind::Table),
-            kernel: of(Kind::Kernel),
+            kernel: of(Kind::Kernel) - idle,
         }
     }
     /// Frames the allocator was given at boot.

@@ -161,13 +161,13 @@ impl FrameMeta {
     /// `n` references less; returns whether they were the last. Release pairs with the acquire in `refs` and with the
     /// acquire here of whoever drops the last one and frees the page.
     #[inline]
-    pub(crate) fn put_refs(&self, n: u32) -> bool {
-        let old = self.words.lo().fetch_sub(n.into(), Ordering::AcqRel);
+    pub(crate) fn put_refs(&self, n: u64) -> bool {
+        let old = self.words.lo().fetch_sub(n, Ordering::AcqRel);
         assert!(
-            old >= n.into(),
+            old >= n,
             "{n} references are dropped and there were {old}: {self:?}"
         );
-        old == n.into()
+        old == n
     }
     /// One reference less; returns whether it was the last.
     #[inline]

@@ -39,8 +39,9 @@ pub struct Gather<'a, M: Machine> {
     /// The lowest level of the leaves that changed.
     stride: Level,
     tables: bool,
-    /// Folios and page tables with the references that go.
-    frames: ArrayVec<(Pfn, u32), BATCH>,
+    /// Folios and page tables with the references that go. One space may have the huge zero page 2^26 times, and each time is
+    /// 512: more than 32 bits hold.
+    frames: ArrayVec<(Pfn, u64), BATCH>,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
@@ -102,7 +103,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         } = removed;
         self.changed_range(va, u64::from(pages) * PAGE_SIZE, level);
         if folio != self.mm.zero_page() {
-            self.push(folio, pages);
+            self.push(folio, pages.into());
         }
     }
     /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
@@ -136,7 +137,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.push(table, 1);
     }
     #[inline]
-    fn push(&mut self, pfn: Pfn, refs: u32) {
+    fn push(&mut self, pfn: Pfn, refs: u64) {
         // Parts of one folio often come one after the other.
         if let Some(last) = self.frames.last_mut()
             && last.0 == pfn
@@ -254,16 +255,18 @@ pub(crate) fn removed_alone<M: Machine>(
 
 /// Drops references to a folio or a table; whether it is to be freed now.
 #[inline(always)]
-fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u32), meter: &mut Meter) -> bool {
+fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u64), meter: &mut Meter) -> bool {
     let meta = mm.frames().get(pfn);
     let last = match meta.kind() {
         Kind::Anon => {
             let book = mm.frames().book(pfn, meta.order());
-            mm.account().sub(&book, owner, refs, meter)
+            // No space maps a page twice.
+            debug_assert!(refs <= meta.order().pages());
+            mm.account().sub(&book, owner, refs as u32, meter)
         }
         Kind::Kernel => {
             // Only the huge zero page comes here: 512 for each leaf that mapped it.
-            mm.put_huge_zero_page(u64::from(refs) >> PMD_ORDER.0);
+            mm.put_huge_zero_page(refs >> PMD_ORDER.0);
             return false;
         }
         Kind::Table => {

@@ -323,10 +323,7 @@ fn the_huge_zero_page_is_kept_while_memory_is_not_short<F: PteFormat>(w: &World<
         w.check(&[&s], &[]);
     }
     allocated(1);
-    assert_eq!(
-        event(w, "pages_zeroed"),
-        512 + u64::from(s.usage().page_tables)
-    );
+    assert_eq!(event(w, "pages_zeroed"), 512 + s.usage().page_tables);
     drop(s);
     assert_eq!(w.mm.counts(), before);
     // All that was counted as free can be had.

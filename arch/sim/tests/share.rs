@@ -23,6 +23,7 @@ on_both! {
     protection
     what_moves_stays_shared_or_not
     zeros_are_not_counted
+    a_folio_in_two_tables
     pins_keep_what_they_saw
     pins_from_before_keep_what_they_saw
     a_collapse_takes_its_own
@@ -277,6 +278,43 @@ fn zeros_are_not_counted<F: PteFormat>(w: &World<F>) {
     child.unmap(AT, LEN).unwrap();
     assert_eq!(child.usage().rss_anon, 0);
     w.check(&[&parent, &child, &grandchild], &[]);
+}
+
+/// Of a folio that lies in two tables, and others share one of them, a part is shared.
+fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
+    let (half, pages) = (8, PAGES + 8);
+    for shared_first in [false, true] {
+        w.mm.switches().set(Switch::Fork, 2);
+        sizes(w, &[4]);
+        let s = w.process();
+        // The folio's pages come to lie on both sides of a border, and one of the tables is full.
+        let (from, first, to, own) = match shared_first {
+            false => (8 * PAGES, 0, PAGES - half, PAGES - half),
+            true => (8 * PAGES + half, PAGES - half, PAGES, 2 * PAGES),
+        };
+        let [from, to, own] = [from, to, own].map(page);
+        map(&s, from, pages, RW);
+        for n in 0..16 {
+            w.store(0, &s, from + (first + n) * PAGE_SIZE, 5).unwrap();
+        }
+        s.remap(from, pages * PAGE_SIZE, pages * PAGE_SIZE, FIXED, to)
+            .unwrap();
+        let child = w.adopt(s.fork().unwrap());
+        child.unmap(own, half * PAGE_SIZE).unwrap();
+        w.check(&[&s, &child], &[]);
+        let m = s.smaps(to).unwrap();
+        let (private, shared) = (
+            m.private_clean + m.private_dirty,
+            m.shared_clean + m.shared_dirty,
+        );
+        assert_eq!((private, shared), (half * PAGE_SIZE, half * PAGE_SIZE));
+        assert_eq!(m.folios[4].whole, 1);
+        for n in 0..16 {
+            let at = to + (first + n) * PAGE_SIZE;
+            let alone = (own..own + half * PAGE_SIZE).contains(&at);
+            assert_eq!(s.page_info(at).exclusive, alone, "{n}");
+        }
+    }
 }
 
 fn pins_keep_what_they_saw<F: PteFormat>(w: &World<F>) {

@@ -37,7 +37,7 @@ impl<M: Machine> AddressSpace<M> {
 struct Current {
     head: Pfn,
     order: Order,
-    /// Whether the space has it for itself.
+    /// Whether the space has it for itself, but for what lies in a table that others share.
     owned: bool,
     /// Pages seen.
     pages: u64,
@@ -103,7 +103,8 @@ impl<'a, M: Machine> Tally<'a, M> {
         let refs = self.mm.references(current.head);
         let others = leaf.sharers.saturating_sub(1);
         let times = (refs.div_ceil(order.pages()) + others).max(1);
-        let owned = current.owned;
+        // A folio may lie in two tables, of which others share one.
+        let owned = current.owned && leaf.sharers <= 1;
         current.pages += leaf.pages;
         current.in_order &= current.next == (leaf.va, leaf.pfn);
         current.next = (leaf.va + leaf.pages * PAGE_SIZE, leaf.pfn + leaf.pages);
@@ -124,10 +125,14 @@ impl<'a, M: Machine> Tally<'a, M> {
             return;
         }
         self.leave();
+        let own = Leaf {
+            sharers: 0,
+            ..*leaf
+        };
         self.current = Some(Current {
             head,
             order,
-            owned: owns(self.mm, self.owner, leaf),
+            owned: owns(self.mm, self.owner, &own),
             pages: 0,
             folded: 0,
             next: (leaf.va, head),

@@ -2,13 +2,7 @@
 # The one entrance: makes sure that cargo and the pinned toolchain are there, then hands over to the program in tools/.
 set -eu
 here=$PWD
-# It may have been started through symbolic links; each is relative to the folder that it is in.
-self=${BASH_SOURCE[0]}
-while [ -L "$self" ]; do
-    cd "$(dirname "$self")"
-    self=$(readlink "$(basename "$self")")
-done
-cd "$(dirname "$self")"
+cd "$(dirname "$0")"
 
 install=yes
 for word in "$@"; do

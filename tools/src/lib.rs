@@ -2,7 +2,6 @@
 //!
 //! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's own words go to
 //! standard error.
-pub mod added;
 pub mod arch;
 pub mod args;
 pub mod backports;
@@ -30,7 +29,6 @@ pub mod run;
 pub mod sdcard;
 pub mod symbols;
 pub mod test;
-pub mod words;
 pub mod workspace;
 
 use args::{Cli, Command};

@@ -49,7 +49,8 @@ impl User {
         if count > u64::from(c::UIO_MAXIOV) {
             return Err(Errno::EINVAL);
         }
-        let mut runs = Vec::with_capacity(count as usize);
+        let mut runs = Vec::new();
+        fallible::reserve(&mut runs, count as usize)?;
         let mut total = 0usize;
         for i in 0..count {
             let [at, len] = uaccess::read::<[u64; 2]>(array + i * 16)?;
@@ -163,7 +164,7 @@ impl<'a> Source<'a> {
         if self.left() > max {
             return Err(Errno::EINVAL);
         }
-        let mut bytes = vec![0; self.left()];
+        let mut bytes = fallible::filled(0, self.left())?;
         let n = self.take(&mut bytes)?;
         bytes.truncate(n);
         Ok(bytes)
@@ -265,6 +266,11 @@ impl<'a> Sink<'a> {
     }
 }
 
+/// A buffer of `len` bytes. While memory is short a page must do.
+fn buffer_of(len: usize) -> Vec<u8> {
+    fallible::filled(0, len).unwrap_or_else(|_| vec![0; len.min(PAGE_SIZE as usize)])
+}
+
 /// Moves `total` bytes through a buffer: `step` gets the bytes done so far and the buffer, returns how many it moved
 /// and whether that was the end. An error after the first bytes is left for the next call to find.
 fn through_buffer(
@@ -273,11 +279,11 @@ fn through_buffer(
     mut step: impl FnMut(usize, &mut [u8]) -> Result<(usize, bool)>,
 ) -> Result<usize> {
     let mut small = [0; SMALL];
-    let mut large = Vec::new();
+    let mut large;
     let buffer = if total <= SMALL {
         &mut small[..]
     } else {
-        large.resize(total.min(largest), 0);
+        large = buffer_of(total.min(largest));
         &mut large[..]
     };
     let mut done = 0;

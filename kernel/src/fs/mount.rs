@@ -158,11 +158,11 @@ pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
     if table.len() >= MAX_MOUNTS {
         return Err(Errno::ENOSPC);
     }
-    table.push(Mounted {
+    let mounted = Mounted {
         mount,
         point: Some(point),
-    });
-    Ok(())
+    };
+    Ok(fallible::push(&mut table, mounted)?)
 }
 
 /// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root, for what is not mounted, and for a point inside of it.

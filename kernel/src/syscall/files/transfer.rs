@@ -8,7 +8,6 @@ use crate::fs::io::{MAX_TRANSFER, Sink, Source};
 use crate::fs::ramfile::MAX_SIZE;
 use crate::task::Task;
 use crate::uaccess;
-use alloc::vec;
 use linux_raw_sys::general as c;
 
 /// Copies between files go in pieces of this size.
@@ -206,7 +205,7 @@ impl Place {
 /// Copies up to `len` bytes; stops at the end, and after what the target does not take.
 fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) -> Result<u64> {
     let len = len.min(MAX_TRANSFER as u64);
-    let mut buffer = vec![0; PIECE.min(len as usize)];
+    let mut buffer = fallible::filled(0, PIECE.min(len as usize))?;
     let mut done = 0;
     while done < len {
         let piece = buffer.len().min((len - done) as usize);

@@ -135,11 +135,10 @@ fn main() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let counted = sys::time::counts_instructions();
     println!(
-        "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{},\"size_controls\":{}}}",
+        "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{}}}",
         counters::on_quire(),
         read("/proc/sys/kernel/osrelease").trim(),
-        counted,
-        userland::controls::Controls::take().each_size()
+        counted
     );
     if counted {
         // What a kernel does in the background after boot comes to its end meanwhile; idle time passes at once.

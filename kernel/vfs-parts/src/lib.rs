@@ -1,5 +1,6 @@
-//! The parts of the file layer that are logic alone: unpacking an archive and the terminal's line discipline. They
-//! know no machine, no lock and no file system, so they are compiled and tested on the host.
+//! The parts of the file layer that are logic alone: unpacking an archive, the terminal's line
+//! discipline, texts of numbers. They know no machine, no lock and no file system, so they are
+//! compiled and tested on the host.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -7,5 +8,7 @@ extern crate alloc;
 
 pub mod archive;
 pub mod cpio;
+pub mod digits;
+pub mod form;
 pub mod line;
 pub mod stream;

@@ -18,7 +18,9 @@ use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-pub use fallible::OutOfMemory;
+/// No frame could be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
 
 /// The memory manager: machine, frame table, allocator, zero page, counters.
 pub struct Mm<M: Machine> {

@@ -1,12 +1,12 @@
 //! What /proc and mincore(2) show.
 
-use crate::addr::{PAGE_SIZE, VirtAddr};
-use crate::arch::{Attrs, Machine};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, for_each_leaf, lookup, owns, settle};
-use crate::tlb::Gather;
+use crate::table::{Leaf, for_each_leaf, owns, step};
 use crate::vma::{Vma, VmaFlags};
+use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
     /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names, and without a copy of
@@ -55,27 +55,51 @@ impl<M: Machine> AddressSpace<M> {
 
     /// What the page of `addr` is.
     pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
-        let inner = self.inner.lock();
-        let inside = user_pages::<M>(addr.align_down(PAGE_SIZE), PAGE_SIZE).is_some();
-        let find = || lookup(&self.mm, &inner.table, addr);
-        let mut leaf = inside.then(find).flatten();
-        if leaf.as_ref().is_some_and(|leaf| leaf.sharers == 1) {
-            // The others have left the table: the account is to say so.
-            let mut gather = Gather::new(&self.mm, &self.id);
-            settle(&self.mm, &inner.table, addr, &mut gather);
-            gather.finish();
-            leaf = find();
-        }
-        let vma = inner.vmas.find(addr).map(|slot| inner.vmas.get(slot));
-        let tracked = vma.is_none_or(|vma| vma.flags.contains(VmaFlags::TRACKED));
-        let info = match &leaf {
-            Some(leaf) => self.describe(leaf),
-            _ => PageInfo::default(),
+        let found = Cell::new(PageInfo::default());
+        self.page_words(addr, &mut [0], |info| {
+            found.set(*info);
+            0
+        });
+        found.get()
+    }
+
+    /// What the pages from that of `start` on are, each as `word` puts it; 0 past the last user
+    /// page. The space is locked meanwhile, so the caller asks for a few hundred at a time.
+    pub fn page_words(&self, start: VirtAddr, words: &mut [u64], word: impl Fn(&PageInfo) -> u64) {
+        words.fill(0);
+        let start = start.align_down(PAGE_SIZE);
+        let user = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        let end = VirtAddr(start.0.saturating_add(words.len() as u64 * PAGE_SIZE));
+        let Some(range) = VirtRange::new(start, end).intersection(&user) else {
+            return;
         };
-        let clean = leaf.is_none_or(|leaf| leaf.attrs.contains(Attrs::TRACKED));
-        PageInfo {
-            soft_dirty: !(tracked && clean),
-            ..info
+        let index = |va: VirtAddr| ((va - start) / PAGE_SIZE) as usize;
+        let inner = self.inner.lock();
+        for vma in inner.vmas.iter_in(range) {
+            let Some(mut part) = vma.range.intersection(&range) else {
+                continue;
+            };
+            let tracked = vma.flags.contains(VmaFlags::TRACKED);
+            if !tracked {
+                let written = PageInfo {
+                    soft_dirty: true,
+                    ..PageInfo::default()
+                };
+                words[index(part.start)..index(part.end)].fill(word(&written));
+            }
+            while !part.is_empty() {
+                part.start = step(&self.mm, &self.id, &inner.table, part, &mut |leaf| {
+                    let clean = leaf.attrs.contains(Attrs::TRACKED);
+                    let mut info = PageInfo {
+                        soft_dirty: !(tracked && clean),
+                        ..self.describe(&leaf)
+                    };
+                    for into in &mut words[index(leaf.va)..][..leaf.pages as usize] {
+                        *into = word(&info);
+                        info.pfn += 1;
+                    }
+                });
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod split;
 mod unmap;
 
 pub use remap::RemapFlags;
+pub use smaps::SmapsWalk;
 
 pub use crate::state::{
     AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,

@@ -1,35 +1,78 @@
 //! What /proc/PID/smaps shows of one VMA: its pages, and the folios that they belong to.
 
-use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Kind, Mm};
 use crate::own::Owner;
 use crate::state::{AddressSpace, FolioUse, Smaps};
-use crate::table::{Leaf, for_each_leaf, owns, settle_range};
-use crate::tlb::Gather;
+use crate::table::{Leaf, owns, step};
 use crate::vma::VmaFlags;
+
+/// The figures of a range of pages while they are added up, step by step.
+pub struct SmapsWalk {
+    rest: VirtRange,
+    out: Smaps,
+    current: Option<Current>,
+}
+
+impl SmapsWalk {
+    /// Nothing of `range` has been seen.
+    pub fn new(range: VirtRange) -> SmapsWalk {
+        SmapsWalk {
+            rest: range,
+            out: Smaps::default(),
+            current: None,
+        }
+    }
+
+    /// The figures, once [`AddressSpace::smaps_step`] has seen everything, of an area with these
+    /// flags.
+    pub fn finish(mut self, flags: VmaFlags) -> Smaps {
+        self.leave();
+        if flags.contains(VmaFlags::LOCKED) {
+            self.out.locked = self.out.pss;
+        }
+        self.out
+    }
+
+    /// Counts the folio that the walk was in.
+    fn leave(&mut self) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        let whole = current.in_order && current.pages == current.order.pages();
+        self.out.folios[usize::from(current.order.0)] += FolioUse {
+            whole: whole.into(),
+            part: (!whole).into(),
+            contpte: (whole && current.folded == current.pages).into(),
+        };
+    }
+}
 
 impl<M: Machine> AddressSpace<M> {
     /// The smaps figures of the VMA that starts at `start`.
     pub fn smaps(&self, start: VirtAddr) -> Option<Smaps> {
+        let vma = self.vma_at(start).filter(|v| v.range.start == start)?;
+        let mut walk = SmapsWalk::new(vma.range);
+        while !self.smaps_step(&mut walk) {}
+        Some(walk.finish(vma.flags))
+    }
+
+    /// Adds up what some 100,000 instructions can; returns whether that was all. Pages that come
+    /// and go between two steps are seen or not.
+    pub fn smaps_step(&self, walk: &mut SmapsWalk) -> bool {
         let inner = self.inner.lock();
-        let vma = inner
-            .vmas
-            .find(start)
-            .map(|i| inner.vmas.get(i))
-            .filter(|v| v.range.start == start)?;
-        let mut gather = Gather::new(&self.mm, &self.id);
-        settle_range(&self.mm, &inner.table, vma.range, &mut gather);
-        gather.finish();
-        let mut tally = Tally::new(&self.mm, &self.id.owner);
-        for_each_leaf(&self.mm, &inner.table, vma.range, &mut |leaf| {
+        let mut tally = Tally {
+            mm: &self.mm,
+            owner: &self.id.owner,
+            walk,
+        };
+        let range = tally.walk.rest;
+        let end = step(&self.mm, &self.id, &inner.table, range, &mut |leaf| {
             tally.leaf(&leaf)
         });
-        let mut out = tally.finish();
-        if vma.flags.contains(VmaFlags::LOCKED) {
-            out.locked = out.pss;
-        }
-        Some(out)
+        walk.rest.start = end;
+        walk.rest.is_empty()
     }
 }
 
@@ -52,20 +95,10 @@ struct Current {
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
     owner: &'a Owner,
-    out: Smaps,
-    current: Option<Current>,
+    walk: &'a mut SmapsWalk,
 }
 
-impl<'a, M: Machine> Tally<'a, M> {
-    fn new(mm: &'a Mm<M>, owner: &'a Owner) -> Self {
-        Tally {
-            mm,
-            owner,
-            out: Smaps::default(),
-            current: None,
-        }
-    }
-
+impl<M: Machine> Tally<'_, M> {
     fn leaf(&mut self, leaf: &Leaf) {
         let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
         if kind == Kind::Kernel {
@@ -76,7 +109,7 @@ impl<'a, M: Machine> Tally<'a, M> {
             self.enter(leaf, head, order);
             self.large(leaf, order);
         } else {
-            self.leave();
+            self.walk.leave();
             self.single(leaf, head, kind);
         }
     }
@@ -88,16 +121,16 @@ impl<'a, M: Machine> Tally<'a, M> {
         let times = (refs + leaf.sharers.saturating_sub(1))
             .saturating_sub(u64::from(kind == Kind::Object))
             .max(1);
-        self.out.add(leaf, times, times > 1);
+        self.walk.out.add(leaf, times, times > 1);
         if kind == Kind::Anon {
-            self.out.anonymous += PAGE_SIZE;
-            self.out.folios[0].whole += 1;
+            self.walk.out.anonymous += PAGE_SIZE;
+            self.walk.out.folios[0].whole += 1;
         }
     }
 
     /// Pages of a large folio. How often each is mapped is not counted: the mean is what there is.
     fn large(&mut self, leaf: &Leaf, order: Order) {
-        let Some(current) = &mut self.current else {
+        let Some(current) = &mut self.walk.current else {
             return;
         };
         let refs = self.mm.references(current.head);
@@ -111,25 +144,26 @@ impl<'a, M: Machine> Tally<'a, M> {
         if leaf.folded || leaf.level != Level::Pte {
             current.folded += leaf.pages;
         }
-        self.out
+        self.walk
+            .out
             .add(leaf, if owned { 1 } else { times.max(2) }, !owned);
-        self.out.anonymous += leaf.pages * PAGE_SIZE;
+        self.walk.out.anonymous += leaf.pages * PAGE_SIZE;
         if leaf.level == Level::Pmd {
-            self.out.anon_huge += leaf.pages * PAGE_SIZE;
+            self.walk.out.anon_huge += leaf.pages * PAGE_SIZE;
         }
     }
 
     /// Goes on in the folio of the leaf, or from another one to it.
     fn enter(&mut self, leaf: &Leaf, head: Pfn, order: Order) {
-        if self.current.as_ref().is_some_and(|c| c.head == head) {
+        if self.walk.current.as_ref().is_some_and(|c| c.head == head) {
             return;
         }
-        self.leave();
+        self.walk.leave();
         let own = Leaf {
             sharers: 0,
             ..*leaf
         };
-        self.current = Some(Current {
+        self.walk.current = Some(Current {
             head,
             order,
             owned: owns(self.mm, self.owner, &own),
@@ -138,24 +172,6 @@ impl<'a, M: Machine> Tally<'a, M> {
             next: (leaf.va, head),
             in_order: true,
         });
-    }
-
-    /// Counts the folio that the walk was in.
-    fn leave(&mut self) {
-        let Some(current) = self.current.take() else {
-            return;
-        };
-        let whole = current.in_order && current.pages == current.order.pages();
-        self.out.folios[usize::from(current.order.0)] += FolioUse {
-            whole: whole.into(),
-            part: (!whole).into(),
-            contpte: (whole && current.folded == current.pages).into(),
-        };
-    }
-
-    fn finish(mut self) -> Smaps {
-        self.leave();
-        self.out
     }
 }
 

@@ -41,7 +41,6 @@ use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
 use crate::tlb::Gather;
-use core::convert::Infallible;
 
 /// A table's note ([`crate::frame::FrameMeta::note`]) has the accountant's id in its low 16 bits, 0 for plain, and private pages
 /// that the entries map in its high half, both while it is shared.
@@ -207,21 +206,6 @@ fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
         gather.unhooked(start, Level::Pte);
         gather.flush();
     }
-}
-
-/// [`settle`] for every table in `range`.
-pub(crate) fn settle_range<M: Machine>(
-    mm: &Mm<M>,
-    space: &PageTable,
-    range: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
-        if leaves.shared {
-            settle(mm, space, leaves.part.start, gather);
-        }
-        Ok::<_, Infallible>(())
-    });
 }
 
 /// [`unshare`] of every table in `range`. Out of memory: some are this space's own now, which nobody sees.

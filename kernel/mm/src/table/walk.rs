@@ -190,25 +190,30 @@ pub fn for_each_leaf<M: Machine>(
     f: &mut impl FnMut(Leaf),
 ) {
     let Ok(()) = leaf_tables(mm, table, range, &mut |leaves| {
-        let (step, pages) = if leaves.level == Level::Pte {
-            (PAGE_SIZE, 1)
-        } else {
-            (leaves.part.len(), leaves.part.pages())
-        };
-        let mut va = leaves.part.start;
-        while va < leaves.part.end {
-            let leaf = if leaves.shared {
-                share::leaf_at(mm, leaves.table, va)
-            } else {
-                leaf_at(mm, leaves.table, leaves.level, va, pages)
-            };
-            if let Some(leaf) = leaf {
-                f(leaf);
-            }
-            va += step;
-        }
+        leaves_of(mm, &leaves, f);
         Ok::<_, Infallible>(())
     });
+}
+
+/// Calls `f` for each leaf in a table.
+pub(super) fn leaves_of<M: Machine>(mm: &Mm<M>, leaves: &Leaves, f: &mut impl FnMut(Leaf)) {
+    let (step, pages) = if leaves.level == Level::Pte {
+        (PAGE_SIZE, 1)
+    } else {
+        (leaves.part.len(), leaves.part.pages())
+    };
+    let mut va = leaves.part.start;
+    while va < leaves.part.end {
+        let leaf = if leaves.shared {
+            share::leaf_at(mm, leaves.table, va)
+        } else {
+            leaf_at(mm, leaves.table, leaves.level, va, pages)
+        };
+        if let Some(leaf) = leaf {
+            f(leaf);
+        }
+        va += step;
+    }
 }
 
 /// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry only delays the next

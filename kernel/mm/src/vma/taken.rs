@@ -45,10 +45,14 @@ impl<M: Machine> Taken<M> {
             return Ok(out);
         }
         let count = n.div_ceil(PIECE);
-        fallible::reserve_exact(&mut out.pieces, count)?;
+        out.pieces
+            .try_reserve_exact(count)
+            .map_err(|_| OutOfMemory)?;
         for k in 0..count {
             let mut piece = Vec::new();
-            fallible::reserve_exact(&mut piece, PIECE.min(n - k * PIECE))?;
+            piece
+                .try_reserve_exact(PIECE.min(n - k * PIECE))
+                .map_err(|_| OutOfMemory)?;
             out.pieces.push(piece);
         }
         Ok(out)

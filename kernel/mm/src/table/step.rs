@@ -1,0 +1,46 @@
+//! Looking at the leaves of a range step by step, so that the lock of the space is held for a short
+//! time only.
+
+use super::walk::{Leaf, leaf_tables, leaves_of};
+use super::{PageTable, share};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::{Level, Machine};
+use crate::frame::{Mm, SpaceId};
+use crate::tlb::Gather;
+
+/// Leaves in a step, about: they take some 50 instructions each to be counted.
+const STEP: u64 = 1024;
+/// What a PTE table counts for besides its leaves, as all of its entries are read.
+const TABLE: u64 = 128;
+
+/// Calls `f` for each leaf of one step from the start of `range` on. Returns where the rest begins:
+/// the end of `range` when there is none. Tables that all others have left become the space's own
+/// first, so that the account says so.
+pub(crate) fn step<M: Machine>(
+    mm: &Mm<M>,
+    id: &SpaceId,
+    table: &PageTable,
+    range: VirtRange,
+    f: &mut impl FnMut(Leaf),
+) -> VirtAddr {
+    let mut seen = 0;
+    let stopped = leaf_tables(mm, table, range, &mut |mut leaves| {
+        if seen >= STEP {
+            return Err(leaves.part.start);
+        }
+        if leaves.shared {
+            let mut gather = Gather::new(mm, id);
+            leaves.shared = !share::settle(mm, table, leaves.part.start, &mut gather);
+            gather.finish();
+        }
+        if leaves.level == Level::Pte {
+            seen += TABLE;
+        }
+        leaves_of(mm, &leaves, &mut |leaf| {
+            seen += 1;
+            f(leaf);
+        });
+        Ok(())
+    });
+    stopped.err().unwrap_or(range.end)
+}

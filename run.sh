@@ -2,7 +2,13 @@
 # The one entrance: makes sure that cargo and the pinned toolchain are there, then hands over to the program in tools/.
 set -eu
 here=$PWD
-cd "$(dirname "$0")"
+# It may have been started through symbolic links; each is relative to the folder that it is in.
+self=${BASH_SOURCE[0]}
+while [ -L "$self" ]; do
+    cd "$(dirname "$self")"
+    self=$(readlink "$(basename "$self")")
+done
+cd "$(dirname "$self")"
 
 install=yes
 for word in "$@"; do

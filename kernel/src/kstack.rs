@@ -106,12 +106,9 @@ impl Pool {
             return Some(slot);
         }
         let slot = self.next_slot;
-        // Any number of them may be free later, which must not need memory.
-        let all = slot as usize + 1 - self.free_slots.len();
-        if slot == MAX_SLOTS || fallible::reserve(&mut self.free_slots, all).is_err() {
-            return None;
-        }
-        self.next_slot += 1;
-        Some(slot)
+        (slot < MAX_SLOTS).then(|| {
+            self.next_slot += 1;
+            slot
+        })
     }
 }

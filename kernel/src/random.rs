@@ -9,6 +9,9 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 static GENERATOR: Lock<Option<ChaCha20Rng>, { ranks::RANDOM }> = Lock::new(None);
 
+/// Bytes that are made at once for programs: each takes some 10 instructions.
+pub const PIECE: usize = 2048;
+
 /// Fills `bytes`.
 pub fn fill(bytes: &mut [u8]) {
     GENERATOR

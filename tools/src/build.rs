@@ -18,6 +18,8 @@ pub struct Built {
     pub initramfs: PathBuf,
     /// The kernel with debug information, for gdb.
     pub elf: PathBuf,
+    /// The user programs that are in the initramfs.
+    pub programs: Vec<PathBuf>,
 }
 
 /// Builds everything for one architecture.
@@ -34,7 +36,7 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
         .find(|path| path.file_name().is_some_and(|name| name == "quire"));
     let elf = elf.context("cargo built no program called quire")?;
 
-    let archive = initramfs::default_archive(&programs)?;
+    let archive = initramfs::default_archive(&programs)?.finish()?;
     let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
     let payload = image::payload(&symbols::table(&bytes)?, &archive);
 
@@ -55,6 +57,7 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
         limine,
         initramfs,
         elf,
+        programs,
     })
 }
 

@@ -1,14 +1,18 @@
 //! newc archives, byte for byte the same from the same files.
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use cpio::newc::{Builder, ModeFileType, trailer};
 use std::fs;
 use std::path::PathBuf;
 
 /// An archive under construction. Owner root, all times 0, inode numbers in order.
 #[derive(Default)]
-pub struct Archive {
-    bytes: Vec<u8>,
-    entries: u32,
+pub struct Archive(Vec<Entry>);
+
+struct Entry {
+    path: String,
+    mode: u32,
+    kind: ModeFileType,
+    content: Vec<u8>,
 }
 
 impl Archive {
@@ -34,29 +38,67 @@ impl Archive {
         kind: ModeFileType,
         content: &[u8],
     ) -> Result<&mut Self> {
-        use std::io::Write;
-        self.entries += 1;
-        let header = Builder::new(path)
-            .ino(self.entries)
-            .nlink(1)
-            .mode(mode)
-            .set_mode_file_type(kind);
-        let mut writer = header.write(&mut self.bytes, content.len() as u32);
-        writer.write_all(content)?;
-        writer
-            .finish()
-            .with_context(|| format!("cannot add {path} to the archive"))?;
+        ensure!(self.find(path).is_none(), "{path} is in the archive twice");
+        self.0.push(Entry {
+            path: path.to_owned(),
+            mode,
+            kind,
+            content: content.to_owned(),
+        });
         Ok(self)
+    }
+
+    fn find(&mut self, path: &str) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.path == path)
+    }
+
+    /// A directory, unless it is there.
+    pub fn folder_if_absent(&mut self, path: &str) -> Result<()> {
+        match self.find(path) {
+            Some(entry) if matches!(entry.kind, ModeFileType::Directory) => {}
+            Some(_) => bail!("/{path} is a file of the archive, not a folder"),
+            None => _ = self.directory(path)?,
+        }
+        Ok(())
+    }
+
+    /// A regular file, in the place of one that is there.
+    pub fn replace(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+        match self.find(path) {
+            Some(entry) if matches!(entry.kind, ModeFileType::Directory) => {
+                bail!("/{path} is a folder of the archive")
+            }
+            Some(entry) => {
+                (entry.mode, entry.kind) = (mode, ModeFileType::Regular);
+                entry.content = content.to_owned();
+            }
+            None => _ = self.file(path, mode, content)?,
+        }
+        Ok(())
     }
 
     /// The archive with its trailer.
     pub fn finish(self) -> Result<Vec<u8>> {
-        Ok(trailer(self.bytes)?)
+        use std::io::Write;
+        let mut bytes = Vec::new();
+        for (number, entry) in (1..).zip(self.0) {
+            let header = Builder::new(&entry.path)
+                .ino(number)
+                .nlink(1)
+                .mode(entry.mode)
+                .set_mode_file_type(entry.kind);
+            let mut writer = header.write(&mut bytes, entry.content.len() as u32);
+            writer.write_all(&entry.content)?;
+            writer
+                .finish()
+                .with_context(|| format!("cannot add {} to the archive", entry.path))?;
+        }
+        Ok(trailer(bytes)?)
     }
 }
 
 /// The default initramfs: `init` as /init, the other programs in /bin, and the directories that programs expect.
-pub fn default_archive(programs: &[PathBuf]) -> Result<Vec<u8>> {
+pub fn default_archive(programs: &[PathBuf]) -> Result<Archive> {
     let mut programs = programs.to_vec();
     programs.sort();
     let mut archive = Archive::default();
@@ -76,7 +118,7 @@ pub fn default_archive(programs: &[PathBuf]) -> Result<Vec<u8>> {
         };
         archive.file(&place, 0o755, &content)?;
     }
-    archive.finish()
+    Ok(archive)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's own words go to
 //! standard error.
+pub mod added;
 pub mod arch;
 pub mod args;
 pub mod backports;
@@ -29,6 +30,7 @@ pub mod run;
 pub mod sdcard;
 pub mod symbols;
 pub mod test;
+pub mod words;
 pub mod workspace;
 
 use args::{Cli, Command};

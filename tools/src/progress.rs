@@ -4,10 +4,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nothing is printed for steps that end sooner.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Without a terminal, a step that still runs says so again this often.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// Runs a command to its end and returns its standard output. Its standard error is shown only when it fails.
 pub fn step(label: &str, command: &mut Command) -> Result<Vec<u8>> {
@@ -83,8 +85,11 @@ fn watch(
 struct Said {
     label: String,
     spinner: Option<ProgressBar>,
-    printed: bool,
-    started: std::time::Instant,
+    /// What the command said last.
+    last: String,
+    started: Instant,
+    /// When a line is due without a terminal.
+    due: Duration,
 }
 
 impl Said {
@@ -93,25 +98,35 @@ impl Said {
         Said {
             label: label.to_owned(),
             spinner,
-            printed: false,
-            started: std::time::Instant::now(),
+            last: String::new(),
+            started: Instant::now(),
+            due: PATIENCE,
         }
     }
 
     fn line(&mut self, line: &str) {
-        if let Some(spinner) = &self.spinner {
-            let line: String = line.trim().chars().take(70).collect();
-            spinner.set_message(format!("{}  {line}", self.label));
-        } else if self.started.elapsed() > PATIENCE {
-            self.late();
+        self.last = line.trim().chars().take(70).collect();
+        match &self.spinner {
+            Some(spinner) => spinner.set_message(format!("{}  {}", self.label, self.last)),
+            None => self.late(),
         }
     }
 
     fn late(&mut self) {
-        if self.spinner.is_none() && !self.printed {
-            eprintln!("run.sh: {} ...", self.label);
-            self.printed = true;
+        let passed = self.started.elapsed();
+        if self.spinner.is_some() || passed < self.due {
+            return;
         }
+        match self.due {
+            PATIENCE => eprintln!("run.sh: {} ...", self.label),
+            _ => eprintln!(
+                "run.sh: {}, {} s  {}",
+                self.label,
+                passed.as_secs(),
+                self.last
+            ),
+        }
+        self.due = passed + AGAIN;
     }
 }
 
@@ -121,6 +136,22 @@ impl Drop for Said {
             spinner.finish_and_clear();
         }
     }
+}
+
+/// Does `work`, which prints nothing meanwhile, with the signs of life of a [`step`].
+pub fn during<T>(label: &str, work: impl FnOnce() -> T) -> T {
+    let (end, ended) = mpsc::channel::<()>();
+    let mut said = Said::new(label);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                said.late();
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })
 }
 
 /// A spinner on standard error with elapsed time.

@@ -1,9 +1,11 @@
 //! `./run.sh run`: the guest's console on standard output, the tool's words on standard error.
+use crate::added::Added;
 use crate::arch::Arch;
 use crate::args::{self, BootWay, RunArgs};
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{self, Console, Firmware, Loader, Machine};
-use crate::{UsageError, build, firmware, gdb, install, packages, workspace};
+use crate::workspace::Temporary;
+use crate::{UsageError, added, build, firmware, gdb, initramfs, install, packages, workspace};
 use anyhow::Result;
 use rustix::fs::FileType;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -22,6 +24,7 @@ const END_OF_INPUT: u8 = 4;
 /// Builds, boots, and returns the exit status.
 pub fn run(args: &RunArgs) -> Result<u8> {
     let mut machine = machine(args)?;
+    let added = added(args, &machine)?;
     install::ensure_qemu(&[args.arch()], args.install.no_install)?;
     if let Loader::Limine(firmware) = machine.loader {
         packages::ensure_xorriso(args.install.no_install)?;
@@ -33,6 +36,16 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     machine.image = match machine.loader {
         Loader::Direct => built.image,
         Loader::Limine(_) => built.limine,
+    };
+    // Kept until QEMU has ended.
+    let _archive = match &added[..] {
+        [] => None,
+        added => {
+            let archive = added::archive(initramfs::default_archive(&built.programs)?, added)?;
+            let file = Temporary::file("cpio", &archive)?;
+            machine.initramfs = Some(file.path().to_owned());
+            Some(file)
+        }
     };
     if args.gdb {
         let port = gdb::free_port()?;
@@ -83,19 +96,12 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     }
     if let Some(path) = &args.initramfs {
         let (path, size) = initramfs(path)?;
-        let room = machine
-            .board()
-            .map_or_else(|| args::bytes(&args.mem), |board| board.mebibytes() << 20);
-        // Limine would say so on a screen only, and wait there.
-        if size >= room {
-            return Err(UsageError(format!(
-                "--initramfs {} has {} MiB, the machine {} MiB",
-                path.display(),
-                size >> 20,
-                room >> 20
-            ))
-            .into());
-        }
+        fits(
+            &format!("--initramfs {}", path.display()),
+            size,
+            args,
+            &machine,
+        )?;
         machine.initramfs = Some(path);
     }
     let mut words = args.append.clone().unwrap_or_default();
@@ -108,6 +114,30 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     machine.icount = args.icount;
     machine.extra.clone_from(&args.qemu);
     Ok(machine)
+}
+
+/// Refuses files that are larger than the machine's memory: Limine would say so on a screen only, and wait there.
+fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), UsageError> {
+    let room = machine
+        .board()
+        .map_or_else(|| args::bytes(&args.mem), |board| board.mebibytes() << 20);
+    if size < room {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "{what} has {} MiB, the machine {} MiB",
+        size >> 20,
+        room >> 20
+    )))
+}
+
+/// What `--add` puts beside the built-in programs.
+fn added(args: &RunArgs, machine: &Machine) -> Result<Vec<Added>, UsageError> {
+    let added = args.add.iter().map(|text| Added::parse(text));
+    let added = added.collect::<Result<Vec<_>, _>>()?;
+    let size = added.iter().map(|one| one.size).sum();
+    fits("what --add brings", size, args, machine)?;
+    Ok(added)
 }
 
 /// The archive that a user named, and its size in bytes; checked as far as that goes without reading it.
@@ -238,12 +268,13 @@ mod tests {
         for (line, words) in [
             (
                 "run.sh --machine vax",
-                "--machine vax is not a machine for x86_64: q35 or microvm",
+                "--machine vax is none of q35, microvm, virt, raspi3b, raspi4b",
             ),
             (
                 "run.sh --arch aarch64 --machine q35",
-                "virt or raspi3b or raspi4b",
+                "q35 is one of x86_64, not of aarch64, which has virt, raspi3b, raspi4b",
             ),
+            ("run.sh --machine microv", "did you mean microvm?"),
             (
                 "run.sh --machine raspi3b --boot limine",
                 "Limine does not start a Raspberry Pi",

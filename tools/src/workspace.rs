@@ -1,4 +1,5 @@
 //! Where things are.
+use crate::UsageError;
 use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::env;
@@ -41,6 +42,17 @@ pub fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<(
 /// A path as the user wrote it: relative to where the user stood when starting `run.sh`.
 pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))
+}
+
+/// The file behind `option` that a command will write, as the user named it; an error now when that will not be possible,
+/// not after hours of work. Nothing that is in it is lost yet.
+pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
+    let path = user_path(path);
+    let mut options = fs::OpenOptions::new();
+    match options.append(true).create(true).open(&path) {
+        Ok(_) => Ok(path),
+        Err(error) => Err(UsageError(format!("{option} {}: {error}", path.display()))),
+    }
 }
 
 /// A file or folder for one run, which goes with this value.

@@ -48,6 +48,11 @@ impl Drop for Controls {
 }
 
 impl Controls {
+    /// Whether there is a control for each size, or no large folio at all: one setting for all sizes says nothing of 4 kB.
+    pub fn each_size(&self) -> bool {
+        !self.0.is_empty() || !Path::new(ROOT).join("enabled").exists()
+    }
+
     /// Whether this process may change them: each takes the word that it holds.
     pub fn may_set(&self) -> bool {
         self.0.iter().all(|(path, word)| write(path, word).is_ok())

@@ -98,7 +98,7 @@ pub trait Inode: Send + Sync {
     fn link_text(&self) -> Result<Vec<u8>> {
         match self.target()? {
             Target::Path(path) => Ok(path),
-            Target::Place(place) => Ok(place.path()),
+            Target::Place(place) => place.path(),
         }
     }
     /// st_size.

@@ -50,7 +50,8 @@ impl User {
             return Err(Errno::EINVAL);
         }
         let mut runs = Vec::new();
-        fallible::reserve(&mut runs, count as usize)?;
+        runs.try_reserve_exact(count as usize)
+            .map_err(|_| Errno::ENOMEM)?;
         let mut total = 0usize;
         for i in 0..count {
             let [at, len] = uaccess::read::<[u64; 2]>(array + i * 16)?;
@@ -164,7 +165,7 @@ impl<'a> Source<'a> {
         if self.left() > max {
             return Err(Errno::EINVAL);
         }
-        let mut bytes = fallible::filled(0, self.left())?;
+        let mut bytes = vec![0; self.left()];
         let n = self.take(&mut bytes)?;
         bytes.truncate(n);
         Ok(bytes)
@@ -239,9 +240,17 @@ impl<'a> Sink<'a> {
     /// `produce` gets the number of bytes so far. How many bytes arrived.
     pub fn fill(
         &mut self,
+        produce: impl FnMut(usize, &mut [u8]) -> Result<usize>,
+    ) -> Result<usize> {
+        self.fill_pieces(LARGE, produce)
+    }
+    /// As [`Self::fill`], in pieces of at most `size` bytes, for what takes long to make.
+    pub fn fill_pieces(
+        &mut self,
+        size: usize,
         mut produce: impl FnMut(usize, &mut [u8]) -> Result<usize>,
     ) -> Result<usize> {
-        through_buffer(self.left(), LARGE, |done, buffer| {
+        through_buffer(self.left(), size, |done, buffer| {
             let n = produce(done, buffer)?;
             let given = self.give(&buffer[..n])?;
             Ok((given, given < buffer.len()))
@@ -266,11 +275,6 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A buffer of `len` bytes. While memory is short a page must do.
-fn buffer_of(len: usize) -> Vec<u8> {
-    fallible::filled(0, len).unwrap_or_else(|_| vec![0; len.min(PAGE_SIZE as usize)])
-}
-
 /// Moves `total` bytes through a buffer: `step` gets the bytes done so far and the buffer, returns how many it moved
 /// and whether that was the end. An error after the first bytes is left for the next call to find.
 fn through_buffer(
@@ -279,11 +283,13 @@ fn through_buffer(
     mut step: impl FnMut(usize, &mut [u8]) -> Result<(usize, bool)>,
 ) -> Result<usize> {
     let mut small = [0; SMALL];
-    let mut large;
-    let buffer = if total <= SMALL {
-        &mut small[..]
+    let mut large = Vec::new();
+    // Without memory for a larger one the small buffer does, too.
+    let len = total.min(largest);
+    let buffer = if len <= SMALL || large.try_reserve_exact(len).is_err() {
+        &mut small[..len.min(SMALL)]
     } else {
-        large = buffer_of(total.min(largest));
+        large.resize(len, 0);
         &mut large[..]
     };
     let mut done = 0;

@@ -5,6 +5,7 @@
 //! file. Locks, in the order of `ranks`: fd table, context, tree, mounts, directory, inode, pipe, terminal.
 
 pub mod anonymous;
+mod climbed;
 pub mod clock;
 mod context;
 pub mod devices;
@@ -17,6 +18,7 @@ mod initramfs;
 pub mod inode;
 pub mod io;
 pub mod mount;
+mod mounts;
 pub mod names;
 mod node;
 pub mod open;
@@ -31,6 +33,7 @@ pub mod pseudo;
 mod quota;
 pub mod ramfile;
 mod ramfs;
+mod records;
 pub mod socket;
 pub mod sys;
 mod text;

@@ -1,17 +1,18 @@
 //! Mounted file systems.
 
-use crate::errno::{Errno, Result};
-use crate::fs::inode::{Inode, Kind};
+use crate::errno::Result;
+use crate::fs::climbed::Climbed;
+use crate::fs::inode::Inode;
 use crate::fs::quota::Quota;
-use crate::ranks;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use mm::sync::Lock;
-use spin::Once;
 
+pub use crate::fs::mounts::{
+    MAX_MOUNTS, Mounted, attach, detach, from, is_point, relocate, root, set_root, top_at, under,
+};
 pub use crate::fs::place::{Location, same_file};
 
 /// A file system.
@@ -78,18 +79,15 @@ impl Mount {
     pub fn set_flags(&self, flags: u32) {
         self.flags.store(flags & KEPT_FLAGS, Ordering::Relaxed);
     }
-    /// The path of its root inside the file system: "/" but for bind mounts.
-    pub fn fs_path(self: &Arc<Self>) -> Vec<u8> {
-        let (mut here, mut path) = (self.root.clone(), Vec::new());
-        while let Some(home) = here.node().home() {
-            let mut longer = b"/".to_vec();
-            longer.extend_from_slice(&home.name);
-            longer.append(&mut path);
-            path = longer;
-            let Some(parent) = home.parent else { break };
-            here = parent;
+    /// The path of its root inside the file system: "/" but for bind mounts. Of one longer than
+    /// PATH_MAX, the end. ENOMEM.
+    pub fn fs_path(&self) -> Result<Vec<u8>> {
+        let mut path = Climbed::new()?;
+        let mut above = path.climb(&self.root);
+        while let Some(here) = above {
+            above = path.climb(&here);
         }
-        if path.is_empty() { b"/".to_vec() } else { path }
+        Ok(path.finish())
     }
     /// Its root as a place.
     pub fn top(self: &Arc<Self>) -> Location {
@@ -98,120 +96,4 @@ impl Mount {
             inode: self.root.clone(),
         }
     }
-}
-
-/// Every walk looks through the table: it stays short.
-const MAX_MOUNTS: usize = 1000;
-
-/// A line of the mount table.
-#[derive(Clone)]
-pub struct Mounted {
-    /// What.
-    pub mount: Arc<Mount>,
-    /// Where; `None` for the root.
-    pub point: Option<Location>,
-}
-
-static TABLE: Lock<Vec<Mounted>, { ranks::MOUNTS }> = Lock::new(Vec::new());
-static ROOT: Once<Arc<Mount>> = Once::new();
-
-/// The root file system's mount. Panics before [`set_root`].
-pub fn root() -> &'static Arc<Mount> {
-    ROOT.get().expect("the root is mounted at boot")
-}
-
-/// Called once, by boot.
-pub fn set_root(mount: Arc<Mount>) {
-    ROOT.call_once(|| mount.clone());
-    TABLE.lock().push(Mounted { mount, point: None });
-}
-
-/// The mount table in the order of mounting.
-pub fn table() -> Vec<Mounted> {
-    TABLE.lock().clone()
-}
-
-/// The newest mount on a directory.
-pub fn mounted_at(place: &Location) -> Option<Arc<Mount>> {
-    let table = TABLE.lock();
-    let on = |entry: &&Mounted| entry.point.as_ref().is_some_and(|point| point.same(place));
-    table.iter().rev().find(on).map(|entry| entry.mount.clone())
-}
-
-/// Where a mount is mounted.
-pub fn point_of(mount: &Arc<Mount>) -> Option<Location> {
-    let table = TABLE.lock();
-    table
-        .iter()
-        .find(|entry| Arc::ptr_eq(&entry.mount, mount))?
-        .point
-        .clone()
-}
-
-/// Mounts on a directory; ENOTDIR when one of the two is none, ENOSPC when there are too many mounts.
-pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
-    let is_dir = |inode: &Arc<dyn Inode>| inode.node().kind == Kind::Directory;
-    if !is_dir(&mount.root) || !is_dir(&point.inode) {
-        return Err(Errno::ENOTDIR);
-    }
-    let mut table = TABLE.lock();
-    if table.len() >= MAX_MOUNTS {
-        return Err(Errno::ENOSPC);
-    }
-    let mounted = Mounted {
-        mount,
-        point: Some(point),
-    };
-    Ok(fallible::push(&mut table, mounted)?)
-}
-
-/// MS_MOVE: `mount` is on `point` from now on. EINVAL for the root, for what is not mounted, and for a point inside of it.
-pub fn relocate(mount: &Arc<Mount>, point: Location) -> Result {
-    let mut above = Some(point.clone());
-    while let Some(place) = above {
-        if Arc::ptr_eq(&place.mount, mount) {
-            return Err(Errno::EINVAL);
-        }
-        above = point_of(&place.mount);
-    }
-    let mut table = TABLE.lock();
-    let entry = table
-        .iter_mut()
-        .find(|e| Arc::ptr_eq(&e.mount, mount) && e.point.is_some());
-    let entry = entry.ok_or(Errno::EINVAL)?;
-    let old = entry.point.replace(point);
-    drop(table);
-    drop(old);
-    Ok(())
-}
-
-/// Unmounts what `place`, the only reference of the caller's, is the root of. EINVAL when that is no mount's root,
-/// EBUSY while files of it are in use, unless `lazily`.
-pub fn detach(place: Location, lazily: bool) -> Result {
-    if !same_file(&place.inode, &place.mount.root) {
-        return Err(Errno::EINVAL);
-    }
-    let mut table = TABLE.lock();
-    let of = |e: &Mounted| Arc::ptr_eq(&e.mount, &place.mount);
-    let index = table.iter().position(of).ok_or(Errno::EINVAL)?;
-    // Every place in it, open file, working directory, mapping and mount below it holds the mount; so do the table
-    // and `place`.
-    if table[index].point.is_none() || (!lazily && Arc::strong_count(&place.mount) > 2) {
-        return Err(Errno::EBUSY);
-    }
-    let gone = table.remove(index);
-    drop(table);
-    drop(gone);
-    Ok(())
-}
-
-/// Whether something is mounted on the directory.
-pub fn is_point(inode: &Arc<dyn Inode>) -> bool {
-    let on = |entry: &Mounted| {
-        entry
-            .point
-            .as_ref()
-            .is_some_and(|point| same_file(&point.inode, inode))
-    };
-    TABLE.lock().iter().any(on)
 }

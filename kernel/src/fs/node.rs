@@ -6,7 +6,7 @@ use crate::fs::quota::Place;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use mm::sync::Lock;
 
 /// Attributes that can change.
@@ -54,16 +54,6 @@ impl Parent {
     }
 }
 
-/// What a name stands for while a path is climbed: see [`Node::home`].
-pub struct Name {
-    /// The directory; `None` when it is gone too.
-    pub parent: Option<Arc<dyn Inode>>,
-    /// The name in it.
-    pub name: Box<[u8]>,
-    /// Whether the name has been removed since.
-    pub deleted: bool,
-}
-
 /// The common part of every inode.
 pub struct Node {
     /// st_dev.
@@ -75,6 +65,8 @@ pub struct Node {
     attributes: Lock<Attributes, { ranks::INODE }>,
     /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
     pub running: AtomicU64,
+    /// Mounts that are on it, in whatever mount it is seen.
+    pub mounts: AtomicU32,
     /// Its place in the file system's quota, where there is one.
     _place: Option<Place>,
 }
@@ -105,6 +97,7 @@ impl Node {
                 home: None,
             }),
             running: AtomicU64::new(0),
+            mounts: AtomicU32::new(0),
             _place: None,
         }
     }
@@ -187,13 +180,18 @@ impl Node {
         }
     }
 
-    /// Where the file was linked last; `None` for a root and for what never had a name.
-    pub fn home(&self) -> Option<Name> {
-        let home = self.attributes.lock().home.clone()?;
-        Some(Name {
-            parent: home.parent.get(),
-            name: home.name,
-            deleted: home.deleted,
-        })
+    /// Calls `f` with the name that the file was linked under last, and whether it has been removed
+    /// since; not for a root nor for what never had a name. `f` runs under a lock. Returns the
+    /// directory, unless that is gone, too.
+    pub fn home(&self, f: impl FnOnce(&[u8], bool)) -> Option<Arc<dyn Inode>> {
+        let attributes = self.attributes.lock();
+        let home = attributes.home.as_ref()?;
+        f(&home.name, home.deleted);
+        home.parent.get()
+    }
+
+    /// The directory that the file was linked in last; `None` for a root, and when it is gone.
+    pub fn parent(&self) -> Option<Arc<dyn Inode>> {
+        self.home(|_, _| {})
     }
 }

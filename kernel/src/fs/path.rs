@@ -124,8 +124,7 @@ impl Walker {
         self.skip_slashes();
         let rest = &self.rest[self.at..];
         let len = rest.iter().position(|b| *b == b'/').unwrap_or(rest.len());
-        // One byte more than a name may have is enough to see that it is too long.
-        let name = rest[..len.min(NAME_MAX + 1)].to_vec();
+        let name = rest[..len].to_vec();
         self.at += len;
         (len > 0).then_some(name)
     }
@@ -207,12 +206,10 @@ impl Walker {
                 if path.is_empty() {
                     return Err(Errno::ENOENT);
                 }
-                let rest = &self.rest[self.at..];
-                fallible::reserve(&mut path, rest.len() + 1)?;
                 if slash {
                     path.push(b'/');
                 }
-                path.extend_from_slice(rest);
+                path.extend_from_slice(&self.rest[self.at..]);
                 (self.rest, self.at) = (path, 0);
                 self.start();
                 Ok(None)

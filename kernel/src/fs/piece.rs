@@ -34,7 +34,7 @@ pub struct Contents {
 
 /// ENOMEM when there is no memory for one more piece.
 fn room_for_one(pieces: &mut VecDeque<Piece>) -> Result {
-    Ok(fallible::reserve(pieces, 1)?)
+    pieces.try_reserve(1).map_err(|_| Errno::ENOMEM)
 }
 
 impl Contents {
@@ -65,7 +65,7 @@ impl Contents {
         };
         if last.capacity() - last.len() < bytes.len() {
             room::check(Errno::ENOMEM)?;
-            fallible::reserve(last, bytes.len())?;
+            last.try_reserve(bytes.len()).map_err(|_| Errno::ENOMEM)?;
         }
         last.extend(bytes);
         self.len += bytes.len();
@@ -116,9 +116,7 @@ impl Contents {
             }
             self.pieces.push_front(Piece::Copied(VecDeque::new()));
         }
-        if let Some(Piece::Copied(first)) = self.pieces.front_mut()
-            && fallible::reserve(first, bytes.len()).is_ok()
-        {
+        if let Some(Piece::Copied(first)) = self.pieces.front_mut() {
             bytes.iter().rev().for_each(|byte| first.push_front(*byte));
             self.len += bytes.len();
             self.taken += bytes.len();

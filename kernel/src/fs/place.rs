@@ -1,9 +1,9 @@
 //! Places in the tree of mounted file systems, and the paths that lead to them.
 
 use crate::errno::{Errno, Result};
-use crate::fs::inode::{Inode, Kind};
+use crate::fs::climbed::Climbed;
+use crate::fs::inode::Inode;
 use crate::fs::mount::{self, Mount};
-use crate::fs::path::PATH_MAX;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,13 +41,10 @@ impl Location {
 
     /// What is mounted here, or the place itself.
     pub fn cross(self) -> Location {
-        let mut here = self;
-        if here.inode.node().kind == Kind::Directory {
-            while let Some(mount) = mount::mounted_at(&here) {
-                here = mount.top();
-            }
+        match mount::top_at(&self) {
+            Some(mount) => mount.top(),
+            None => self,
         }
-        here
     }
 
     /// ".." as a process whose root is `root` sees it.
@@ -55,12 +52,12 @@ impl Location {
         let mut here = self.clone();
         while !here.same(root) {
             if same_file(&here.inode, &here.mount.root) {
-                match mount::point_of(&here.mount) {
-                    Some(point) => here = point,
+                match mount::under(&here, Some(root)) {
+                    Some(ground) => here = ground,
                     None => break,
                 }
             } else {
-                match here.inode.node().home().and_then(|home| home.parent) {
+                match here.inode.node().parent() {
                     Some(parent) => return here.beside(parent).cross(),
                     None => break,
                 }
@@ -89,79 +86,45 @@ impl Location {
     }
 
     /// The absolute path as it is now; " (deleted)" follows when the file has lost its name. Of a path longer than
-    /// PATH_MAX, the end.
-    pub fn path(&self) -> Vec<u8> {
+    /// PATH_MAX, the end. ENOMEM.
+    pub fn path(&self) -> Result<Vec<u8>> {
         match self.inode.label() {
-            Some(label) => label.into_bytes(),
-            None => {
-                let mut climbed = self.climb(None);
-                if climbed.deleted {
-                    climbed.path.extend_from_slice(b" (deleted)");
-                }
-                climbed.path
-            }
+            Some(label) => Ok(label.into_bytes()),
+            None => Ok(self.climb(None)?.finish_marked()),
         }
     }
 
     /// The absolute path that leads here from `root`; ENOENT when the directory has been removed, ENAMETOOLONG when
-    /// no path may be as long.
+    /// no path may be as long, ENOMEM.
     pub fn path_from(&self, root: &Location) -> Result<Vec<u8>> {
-        match self.climb(Some(root)) {
+        match self.climb(Some(root))? {
             Climbed { deleted: true, .. } => Err(Errno::ENOENT),
             Climbed { cut: true, .. } => Err(Errno::ENAMETOOLONG),
-            climbed => Ok(climbed.path),
+            climbed => Ok(climbed.finish()),
         }
     }
 
     /// Collects names on the way up to `root`, or as far as it goes.
-    fn climb(&self, root: Option<&Location>) -> Climbed {
-        let (mut here, mut names) = (self.clone(), Vec::new());
-        let (mut len, mut deleted) = (0, false);
-        while len < PATH_MAX && root.is_none_or(|root| !here.same(root)) {
-            if same_file(&here.inode, &here.mount.root) {
-                match mount::point_of(&here.mount) {
-                    Some(point) => here = point,
-                    None => break,
-                }
-                continue;
-            }
-            let Some(home) = here.inode.node().home() else {
-                break;
+    fn climb(&self, root: Option<&Location>) -> Result<Climbed> {
+        let (mut here, mut path) = (self.clone(), Climbed::new()?);
+        while root.is_none_or(|root| !here.same(root)) {
+            let above = if same_file(&here.inode, &here.mount.root) {
+                mount::under(&here, root)
+            } else {
+                path.climb(&here.inode).map(|parent| here.beside(parent))
             };
-            deleted |= home.deleted;
-            len += 1 + home.name.len();
-            names.push(home.name);
-            let Some(parent) = home.parent else { break };
-            here = here.beside(parent);
+            let Some(above) = above else { break };
+            here = above;
         }
-        let mut path = Vec::with_capacity(len.max(1));
-        for name in names.iter().rev() {
-            path.push(b'/');
-            path.extend_from_slice(name);
-        }
-        if path.is_empty() {
-            path.push(b'/');
-        }
-        Climbed {
-            path,
-            deleted,
-            cut: len >= PATH_MAX,
-        }
+        Ok(path)
     }
-}
-
-/// See [`Location::climb`].
-struct Climbed {
-    path: Vec<u8>,
-    /// A name on the way has been removed.
-    deleted: bool,
-    /// The way was longer than a path may be.
-    cut: bool,
 }
 
 impl MappedFile for Location {
     fn path(&self) -> String {
-        String::from_utf8_lossy(&Location::path(self)).into_owned()
+        // Without memory for its name a file has none.
+        let path = Location::path(self).unwrap_or_default();
+        String::from_utf8_lossy(&path).into_owned()
     }
     fn id(&self) -> (u64, u64) {
         let node = self.inode.node();

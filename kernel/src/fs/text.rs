@@ -54,25 +54,20 @@ impl Text {
         while !bytes.is_empty() && !self.failed {
             let used = self.len % PIECE;
             if used == 0 {
-                self.failed |= room::check(Errno::ENOMEM).is_err()
-                    || fallible::push(&mut self.pieces, Vec::new()).is_err();
+                self.failed = room::check(Errno::ENOMEM).is_err();
+                self.pieces.push(Vec::new());
             }
             let Some(piece) = self.pieces.last_mut() else {
                 return;
             };
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - used));
-            self.failed |= fallible::reserve(piece, now.len()).is_err();
+            self.failed |= piece.try_reserve(now.len()).is_err();
             if !self.failed {
                 piece.extend_from_slice(now);
                 self.len += now.len();
             }
             bytes = later;
         }
-    }
-
-    /// Bytes so far.
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// The text, if there was memory for all of it; ENOMEM.

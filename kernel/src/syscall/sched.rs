@@ -6,6 +6,7 @@ use crate::syscall::time;
 use crate::task::{self, Pid, Process, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
 use syscalls::Sysno;
 
@@ -94,25 +95,17 @@ pub fn rr_get_interval(tid: u64, address: u64) -> Result<u64> {
     Ok(0)
 }
 
-/// Calls `f` with each process that getpriority(2) means: one, a group's, a user's. ESRCH.
-fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Result {
+/// Whom getpriority(2) means: a process, a group, a user (root: all). ESRCH.
+fn chosen(task: &Task, which: u64, who: u64) -> Result<Vec<Arc<Process>>> {
     let who = who as Pid;
-    let mut found = false;
-    let mut call = |process: Arc<Process>| {
-        found = true;
-        f(&process);
-    };
-    match which as u32 {
-        abi::PRIO_PROCESS if who == 0 => call(task.process().clone()),
+    let found = match which as u32 {
+        abi::PRIO_PROCESS if who == 0 => Vec::from([task.process().clone()]),
         abi::PRIO_PROCESS => {
             let by_thread = || task::find_task(who).map(|task| task.process().clone());
-            task::find(who)
-                .or_else(by_thread)
-                .into_iter()
-                .for_each(call)
+            Vec::from_iter(task::find(who).or_else(by_thread))
         }
-        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()).for_each(call),
-        abi::PRIO_PGRP => task::group_members(who).for_each(call),
+        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()),
+        abi::PRIO_PGRP => task::group_members(who),
         abi::PRIO_USER => {
             let uid = if who == 0 {
                 task.process().credentials(|c| c.uid[0])
@@ -120,25 +113,32 @@ fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Resul
                 who as u32
             };
             let of_user = |process: &Arc<Process>| process.credentials(|c| c.uid[0]) == uid;
-            task::processes().filter(of_user).for_each(call)
+            task::processes().into_iter().filter(of_user).collect()
         }
         _ => return Err(Errno::EINVAL),
+    };
+    if found.is_empty() {
+        Err(Errno::ESRCH)
+    } else {
+        Ok(found)
     }
-    if found { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
 /// getpriority(2): 20 less the lowest nice value, so that it is never negative.
 pub fn getpriority(task: &Task, which: u64, who: u64) -> Result<u64> {
-    let mut lowest = i32::MAX;
-    each(task, which, who, |process| {
-        lowest = lowest.min(process.nice())
-    })?;
-    Ok((20 - lowest) as u64)
+    let lowest = chosen(task, which, who)?
+        .iter()
+        .map(|process| process.nice())
+        .min();
+    Ok((20 - lowest.unwrap_or(0)) as u64)
 }
 
 /// setpriority(2).
 pub fn setpriority(task: &Task, which: u64, who: u64, nice: u64) -> Result<u64> {
-    each(task, which, who, |process| process.set_nice(nice as i32)).map(|()| 0)
+    for process in chosen(task, which, who)? {
+        process.set_nice(nice as i32);
+    }
+    Ok(0)
 }
 
 /// getcpu(2): CPU 0, node 0.

@@ -16,7 +16,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
-use mm::addr::VirtRange;
 use mm::sync::Lock;
 
 /// No group exit yet: not a wait status.
@@ -58,8 +57,6 @@ pub struct Process {
     /// personality(2).
     pub(crate) personality: AtomicU32,
     pub(crate) did_exec: AtomicBool,
-    /// From which heap allocation on its system calls find no memory; 0 for none. See [`crate::heap::fail`].
-    pub(crate) heap_fail: AtomicU32,
     /// Page faults that were resolved, of all its threads.
     pub(crate) faults: AtomicU64,
     pub(super) children_faults: AtomicU64,
@@ -111,7 +108,6 @@ impl Process {
             dumpable: AtomicU32::new(1),
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
-            heap_fail: AtomicU32::new(0),
             faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
@@ -141,7 +137,6 @@ impl Process {
         child.sid.store(self.sid(), Relaxed);
         child.exit_signal.store(exit_signal, Relaxed);
         child.set_nice(self.nice());
-        child.heap_fail.store(self.heap_fail.load(Relaxed), Relaxed);
         child.dumpable.store(self.dumpable.load(Relaxed), Relaxed);
         child
             .personality
@@ -213,9 +208,9 @@ impl Process {
         self.leader().map_or('Z', |task| task.state_letter())
     }
 
-    /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked for.
-    pub fn threads(&self) -> impl Iterator<Item = Arc<Task>> {
-        (0..).map_while(|at| self.threads.lock().get(at).cloned())
+    /// Its threads, the leader first.
+    pub fn threads(&self) -> Vec<Arc<Task>> {
+        self.threads.lock().clone()
     }
 
     /// Calls `f` with its threads, under a lock: `f` may send and wake, not sleep.
@@ -254,12 +249,6 @@ impl Process {
     /// The program it runs.
     pub fn exe(&self) -> Option<ExecFile> {
         self.image.lock().exe.clone()
-    }
-
-    /// Where argument and environment strings lie.
-    pub fn args(&self) -> (VirtRange, VirtRange) {
-        let image = self.image.lock();
-        (image.args, image.env)
     }
 
     /// When it was made, in ns since boot.

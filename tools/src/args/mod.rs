@@ -1,6 +1,9 @@
 //! The command line of `run.sh`.
 use crate::doctor::system::Systems;
-use clap::{Args, Parser, Subcommand};
+use crate::words;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 
 mod image;
 mod measure;
@@ -73,7 +76,22 @@ pub struct ProofArgs {
 
 /// Parses the process's command line; wrong ones end the process with status 2 and a short text.
 pub fn parse() -> Cli {
-    Cli::parse()
+    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+}
+
+/// Since `run` needs no name, clap takes a mistyped command for an argument too many.
+fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, Error> {
+    Cli::try_parse_from(line).map_err(|error| match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word))
+            if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') =>
+        {
+            let mut cli = Cli::command();
+            let known: Vec<&str> = cli.get_subcommands().map(|one| one.get_name()).collect();
+            let text = words::unknown("command", word, &known).0;
+            cli.error(ErrorKind::InvalidSubcommand, text)
+        }
+        _ => error,
+    })
 }
 
 /// For tests: the options of a `bench` command.
@@ -81,6 +99,15 @@ pub fn parse() -> Cli {
 pub fn bench_args(line: &str) -> BenchArgs {
     match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
         Ok(Some(Command::Bench(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of a `test` command.
+#[cfg(test)]
+pub fn test_args(line: &str) -> TestArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Test(args))) => args,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -97,7 +124,7 @@ pub fn image_args(line: &str) -> ImageArgs {
 /// For tests: the options of `run`.
 #[cfg(test)]
 pub fn run_args(line: &str) -> Result<RunArgs, clap::Error> {
-    let cli = Cli::try_parse_from(line.split(' '))?;
+    let cli = parse_from(line.split(' '))?;
     Ok(match cli.command {
         Some(Command::Run(args)) => args,
         _ => cli.run,
@@ -154,6 +181,15 @@ mod tests {
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
         }
+        for (line, meant) in [
+            ("run.sh tset", "did you mean test?"),
+            ("run.sh test --only kernl", "'kernel'"),
+            ("run.sh --timout 5", "'--timeout'"),
+        ] {
+            let error = run_args(line).unwrap_err().to_string();
+            assert!(error.contains(meant), "{error}");
+        }
+        assert!(run_args("run.sh --add x --initramfs y").is_err());
         let words = |count| run_args(&format!("run.sh --append {}", "w".repeat(count)));
         assert!(words(4096).is_ok() && words(4097).is_err());
         assert_eq!(

@@ -3,6 +3,7 @@ use super::shared::{Install, command_line};
 use crate::arch::Arch;
 use crate::qemu::{self, Firmware};
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// What loads the kernel.
@@ -51,6 +52,9 @@ pub struct RunArgs {
     /// Boot this newc archive (plain, gzip or zstd) and run its /init instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,
+    /// Put this file beside the built-in programs: in /bin, or at PATH; may be repeated
+    #[arg(long, value_name = "FILE[=PATH]", conflicts_with = "initramfs")]
+    pub add: Vec<OsString>,
     /// More words for the kernel's command line; after " -- " they are init's arguments
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true, value_parser = command_line)]
     pub append: Option<String>,

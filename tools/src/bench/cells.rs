@@ -60,6 +60,16 @@ pub fn parse(console: &str) -> Result<Cells> {
     Ok(cells)
 }
 
+/// Whether the kernel of this console has controls for each folio size; a Quire, or a program that does not tell, counts as
+/// having them.
+pub fn has_size_controls(console: &str) -> bool {
+    let lines = console.lines().filter(|line| line.starts_with('{'));
+    let begin = lines
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find(|line| line["begin"] == true);
+    begin.is_none_or(|begin| begin["size_controls"] != false)
+}
+
 fn cell(line: &Value) -> Option<(Key, f64)> {
     let figure = ["per_page", "whole"]
         .iter()
@@ -93,6 +103,13 @@ mod tests {
         assert_eq!((cells.len(), cells[&key].figure), (2, 12.5));
         assert_eq!(cells[&key].counter("pgfault"), 7);
         assert_eq!(cells[&key].counter("entry_writes"), 0);
+    }
+
+    #[test]
+    fn kernels_without_controls_per_size() {
+        let of = |value: &str| format!("boot\n{{\"begin\":true,\"size_controls\":{value}}}\n");
+        assert!(has_size_controls(&of("true")) && has_size_controls(BEGIN));
+        assert!(!has_size_controls(&of("false")));
     }
 
     #[test]

@@ -3,6 +3,7 @@ mod ablation;
 mod baseline;
 mod cells;
 mod moves;
+pub mod plan;
 mod table;
 mod target;
 
@@ -12,10 +13,11 @@ use crate::build::{self, Built};
 use crate::qemu::Machine;
 use crate::test::console;
 use crate::{UsageError, install, workspace};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cells::Cells;
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::Column;
 
@@ -41,6 +43,14 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     if args.linux.is_some() && arches.len() != 1 {
         return Err(UsageError("--linux goes with one --arch".to_owned()).into());
     }
+    plan::check(&args.op, &args.size)?;
+    let settings = plan::settings(args.set.as_deref())?;
+    let image = args.linux.as_deref().map(linux_image).transpose()?;
+    let json = args
+        .json
+        .as_deref()
+        .map(|path| workspace::writable("--json", path))
+        .transpose()?;
     install::ensure_qemu(arches, args.install.no_install)?;
     let mut lines = String::new();
     for &arch in arches {
@@ -49,43 +59,53 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
             print!("{}", ablation::run(arch, &built, args)?);
             continue;
         }
-        let columns = columns(arch, &built, args)?;
+        let columns = columns(arch, &built, args, &settings, image.as_deref())?;
         for column in &columns {
             lines += &json_lines(arch, column);
         }
         let text = table::render(arch, &baseline::table(arch)?, &columns);
         println!("{text}{}\n", table::summary(&text));
     }
-    if let Some(path) = &args.json {
-        let path = workspace::user_path(path);
-        fs::write(&path, lines).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(path) = &json {
+        fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(0)
 }
 
 /// One run for each value of the switch, and one of Linux where asked for.
-fn columns(arch: Arch, built: &Built, args: &BenchArgs) -> Result<Vec<Column>> {
+fn columns(
+    arch: Arch,
+    built: &Built,
+    args: &BenchArgs,
+    settings: &[String],
+    image: Option<&Path>,
+) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
-    for words in settings(args.set.as_deref())? {
+    for words in settings {
         eprintln!("run.sh: measuring Quire on {arch} {words}");
-        let label = if words.is_empty() { "Quire" } else { &words };
+        let label = if words.is_empty() { "Quire" } else { words };
         columns.push(Column {
             label: label.to_owned(),
             linux: false,
-            cells: both_boots(args, |mem, program| {
-                quire(arch, built, mem, &words, program)
-            })?,
+            cells: both_boots(args, |mem, program| quire(arch, built, mem, words, program))?,
         });
     }
-    if let Some(image) = &args.linux {
+    if let Some(image) = image {
         eprintln!("run.sh: measuring Linux on {arch}");
-        let image = workspace::user_path(image);
         let boot = |mem: &str, program: &str| {
             let mut machine = counted(arch, mem);
-            machine.image.clone_from(&image);
+            machine.image = image.to_owned();
             machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
             machine.command_line = linux_words(arch, program);
-            run(&machine)
+            let text = boot_and_read(&machine)?;
+            if !cells::has_size_controls(&text) {
+                bail!(
+                    "{} has no controls per folio size (/sys/kernel/mm/transparent_hugepage/hugepages-*kB, \
+                     Linux 6.8 and later): its figures would be those of its one setting for all sizes",
+                    image.display()
+                );
+            }
+            parse(&text)
         };
         columns.push(Column {
             label: "Linux".to_owned(),
@@ -93,20 +113,18 @@ fn columns(arch: Arch, built: &Built, args: &BenchArgs) -> Result<Vec<Column>> {
             cells: both_boots(args, boot)?,
         });
     }
+    if columns.iter().all(|column| column.cells.is_empty()) {
+        bail!("none of these operations is measured at any of these sizes");
+    }
     Ok(columns)
 }
 
-/// The words of the command line that each run has; one run without any when there is no switch.
-fn settings(set: Option<&str>) -> Result<Vec<String>> {
-    let Some(set) = set else {
-        return Ok(vec![String::new()]);
-    };
-    match set.split_once('=') {
-        Some((name, values)) if !name.is_empty() && !values.is_empty() => Ok(values
-            .split(',')
-            .map(|value| format!("{name}={value}"))
-            .collect()),
-        _ => Err(UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")).into()),
+/// The kernel that a user named, if it can be read.
+fn linux_image(named: &Path) -> Result<PathBuf, UsageError> {
+    let path = workspace::user_path(named);
+    match fs::read(&path) {
+        Ok(_) => Ok(path),
+        Err(error) => Err(UsageError(format!("--linux {}: {error}", path.display()))),
     }
 }
 
@@ -186,8 +204,17 @@ pub fn counted(arch: Arch, mem: &str) -> Machine {
 }
 
 fn run(machine: &Machine) -> Result<Cells> {
+    parse(&boot_and_read(machine)?)
+}
+
+/// Boots; the console, with how the machine ended as its last line.
+fn boot_and_read(machine: &Machine) -> Result<String> {
     let boot = console::watch_patiently(machine, LIMIT, SILENCE, |_| {})?;
-    cells::parse(&boot.text).with_context(|| format!("{}\nended with {:?}", boot.text, boot.end))
+    Ok(format!("{}\nended with {:?}", boot.text, boot.end))
+}
+
+fn parse(text: &str) -> Result<Cells> {
+    cells::parse(text).with_context(|| text.to_owned())
 }
 
 /// The lines of a run, each with where it comes from.
@@ -205,17 +232,6 @@ fn json_lines(arch: Arch, column: &Column) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_of_a_switch() {
-        assert_eq!(settings(None).unwrap(), [""]);
-        assert_eq!(
-            settings(Some("contpte=on,off")).unwrap(),
-            ["contpte=on", "contpte=off"]
-        );
-        assert!(settings(Some("contpte")).is_err());
-        assert!(settings(Some("contpte=")).is_err());
-    }
 
     #[test]
     fn what_needs_more_memory_gets_a_machine_of_its_own() {

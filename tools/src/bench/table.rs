@@ -2,6 +2,7 @@
 use super::baseline;
 use super::cells::{Cells, Key};
 use super::moves;
+use super::plan::OPS;
 use super::target::{PAIRS, Pair, Verdict, judge};
 use crate::arch::Arch;
 use std::collections::BTreeSet;
@@ -17,26 +18,6 @@ pub struct Column {
     pub cells: Cells,
 }
 
-/// The order of the rows; operations that are not named here come last.
-const ORDER: [&str; 16] = [
-    "fault",
-    "remap",
-    "munmap",
-    "fork",
-    "cow",
-    "cow-byte",
-    "reuse",
-    "reuse-byte",
-    "dontneed",
-    "mremap",
-    "updates",
-    "survivor",
-    "child-byte",
-    "fork1g",
-    "touch1g",
-    "vmas",
-];
-
 /// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux in the same run where it
 /// ran, else against the baseline.
 pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
@@ -51,12 +32,7 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
         .flat_map(|column| column.cells.keys())
         .filter(|key| moves::is_other(key))
         .collect();
-    let place = |op: &str| {
-        ORDER
-            .iter()
-            .position(|name| *name == op)
-            .unwrap_or(ORDER.len())
-    };
+    let place = |op: &str| OPS.iter().position(|name| *name == op).unwrap_or(OPS.len());
     keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
     keys.dedup();
     for key in keys {

@@ -7,15 +7,16 @@ mod table;
 mod trace;
 
 use crate::args::ProfileArgs;
-use crate::bench::counted;
+use crate::bench::{counted, plan};
 use crate::guest::{Event, Guest};
 use crate::qemu::Console;
-use crate::{build, install, symbols, workspace};
+use crate::{UsageError, build, install, symbols, workspace};
 use anyhow::{Context, Result, bail};
 use monitor::Monitor;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::{Duration, Instant};
 use trace::Counts;
 
@@ -24,6 +25,15 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Measures one operation and prints its functions.
 pub fn profile(args: &ProfileArgs) -> Result<u8> {
+    plan::check(slice::from_ref(&args.op), slice::from_ref(&args.size))?;
+    if args.pages == 0 || !args.pages.is_multiple_of(512) {
+        return Err(UsageError(format!("--pages {} is no multiple of 512", args.pages)).into());
+    }
+    let raw = args
+        .raw
+        .as_deref()
+        .map(|path| workspace::writable("--raw", path))
+        .transpose()?;
     install::ensure_qemu(&[args.arch], args.install.no_install)?;
     let built = build::build(args.arch, false)?;
     let mut machine = counted(args.arch, "1G");
@@ -48,9 +58,8 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
         "{}",
         table::render(&counts, &functions, args.pages, args.top)
     );
-    if let Some(path) = &args.raw {
-        let path = workspace::user_path(path);
-        fs::write(&path, table::raw(&counts))
+    if let Some(path) = &raw {
+        fs::write(path, table::raw(&counts))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(0)

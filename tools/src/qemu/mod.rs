@@ -3,6 +3,7 @@ use crate::UsageError;
 use crate::arch::Arch;
 use crate::firmware::Uefi;
 use crate::raspi::Board;
+use crate::words;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -129,13 +130,14 @@ pub fn name(machine: &str) -> &str {
 /// Checks that `machine` is one that Quire runs on.
 pub fn check_machine(arch: Arch, machine: &str) -> Result<(), UsageError> {
     let name = name(machine);
-    if arch.machines().contains(&name) {
-        return Ok(());
+    if let Some(other) = Arch::of_machine(name).filter(|other| *other != arch) {
+        return Err(UsageError(format!(
+            "--machine {name} is one of {other}, not of {arch}, which has {}",
+            arch.machines().join(", ")
+        )));
     }
-    Err(UsageError(format!(
-        "--machine {name} is not a machine for {arch}: {}",
-        arch.machines().join(" or ")
-    )))
+    let known = Arch::ALL.map(Arch::machines).concat();
+    words::check("--machine", [name], &known)
 }
 
 #[cfg(test)]

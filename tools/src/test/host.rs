@@ -116,7 +116,8 @@ fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
         .current_dir(&program.folder)
         .arg("--exact")
         .args(&wanted);
-    let output = run_to_end(&mut command)?.0;
+    let label = format!("testing {}", prefix.trim_start_matches("host."));
+    let output = progress::during(&label, || run_to_end(&mut command))?.0;
     let results = libtest(&output);
     for test in wanted {
         let outcome = match results.iter().find(|(name, _)| name == test) {
@@ -213,14 +214,11 @@ fn doc_tests(job: &Job<'_>) -> Result<()> {
             .for_each(|name| println!("{name}"));
         return Ok(());
     }
-    let (output, took) = run_to_end(&mut cargo(&[
-        "test",
-        "--quiet",
-        "--no-fail-fast",
-        "--doc",
-        "--",
-        "--format=pretty",
-    ]))?;
+    let mut command = cargo(&["test", "--quiet", "--no-fail-fast", "--doc"]);
+    command.args(["--", "--format=pretty"]);
+    let (output, took) = progress::during("testing the examples of the documentation", || {
+        run_to_end(&mut command)
+    })?;
     let results = libtest(&output);
     if results.is_empty() && output.contains("error") {
         job.report

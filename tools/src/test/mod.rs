@@ -11,7 +11,8 @@ use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::{self, Built};
 use crate::report::{Outcome, Report};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 mod abuse;
@@ -35,12 +36,16 @@ pub struct Job<'a> {
     pub list: bool,
     /// Where results go.
     pub report: &'a Report,
+    /// Whether the name of any test was asked for so far.
+    matched: AtomicBool,
 }
 
 impl Job<'_> {
     /// Whether a test of this full name is asked for.
     pub fn wants(&self, name: &str) -> bool {
-        ktest::glob::matches(self.filter, name)
+        let wanted = ktest::glob::matches(self.filter, name);
+        self.matched.fetch_or(wanted, Relaxed);
+        wanted
     }
 
     /// Runs (or lists) one test of the tool's own.
@@ -67,22 +72,49 @@ impl Job<'_> {
 
 /// Runs what the arguments ask for and returns the exit status.
 pub fn test(args: &TestArgs) -> Result<u8> {
+    let junit = args
+        .junit
+        .as_deref()
+        .map(|path| crate::workspace::writable("--junit", path))
+        .transpose()?;
     let report = Report::default();
     let job = Job {
         filter: args.filter.as_deref().unwrap_or("*"),
         list: args.list,
         report: &report,
+        matched: AtomicBool::new(false),
     };
+    let levels_here: &[&str] = match args.machine {
+        Some(_) => &["way."],
+        None => &["host.", "kernel.", "user."],
+    };
+    if !levels_here.iter().any(|level| job.may_want(level)) {
+        return Err(nothing_matches(&job, args));
+    }
     match &args.machine {
         Some(names) => ways::run(&job, names, args)?,
         None => levels(&job, args)?,
     }
-    if let Some(path) = &args.junit {
-        let path = crate::workspace::user_path(path);
-        std::fs::write(&path, report.junit())
+    if let Some(path) = &junit {
+        std::fs::write(path, report.junit())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    if !job.matched.load(Relaxed) && report.cases().is_empty() {
+        return Err(nothing_matches(&job, args));
+    }
     Ok(if args.list { 0 } else { report.finish() })
+}
+
+/// A filter that no name fits is a mistake, and no success.
+fn nothing_matches(job: &Job<'_>, args: &TestArgs) -> anyhow::Error {
+    let names = match args.machine {
+        Some(_) => "names begin with way.WAY when --machine is given",
+        None => "names begin with host., kernel.ARCH. or user.ARCH.; --machine is for way.WAY.",
+    };
+    anyhow!(
+        "no test matches --filter {}: {names}; --list prints them",
+        job.filter
+    )
 }
 
 /// The three levels, on the default machine of each architecture.
@@ -171,12 +203,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_cannot_be_is_said_before_anything_is_built() {
+        let refused = |line: &str| {
+            let args = crate::args::test_args(line);
+            format!("{:#}", test(&args).unwrap_err())
+        };
+        let error = refused("run.sh test --filter hots.mm.*");
+        assert!(
+            error.starts_with("no test matches --filter hots.mm.*: names begin with host."),
+            "{error}"
+        );
+        let error = refused("run.sh test --machine q35 --filter kernel.*");
+        assert!(error.contains("names begin with way.WAY"), "{error}");
+        let error = refused("run.sh test --junit /nowhere/at/all.xml");
+        assert!(
+            error.contains("--junit /nowhere/at/all.xml: No such"),
+            "{error}"
+        );
+        let error = refused("run.sh test --machine qq35 --filter way.*");
+        assert!(error.contains("did you mean q35?"), "{error}");
+    }
+
+    #[test]
     fn levels_that_a_filter_can_mean() {
         let report = Report::default();
         let job = |filter| Job {
             filter,
             list: false,
             report: &report,
+            matched: AtomicBool::new(false),
         };
         assert!(job("*").may_want("host."));
         assert!(job("*.buddy*").may_want("kernel.x86_64."));

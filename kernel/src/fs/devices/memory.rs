@@ -74,7 +74,7 @@ pub struct Random;
 
 impl FileOps for Random {
     fn read(&self, _: At, sink: &mut Sink<'_>) -> Result<usize> {
-        sink.fill(|_, buffer| {
+        sink.fill_pieces(random::PIECE, |_, buffer| {
             random::fill(buffer);
             Ok(buffer.len())
         })

@@ -53,7 +53,12 @@ impl FileOps for PerFrame {
         let frames = mm().frames();
         let end = (frames.first() + frames.len() as u64).0;
         let what = (self.0)();
-        words::read(at, sink, end, |number| what(Pfn(number)))
+        words::read(at, sink, end, |first, words| {
+            for (number, word) in (first..).zip(words) {
+                *word = what(Pfn(number));
+            }
+            Some(())
+        })
     }
 }
 

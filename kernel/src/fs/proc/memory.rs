@@ -1,14 +1,14 @@
-//! pagemap, mem, clear_refs: a process's memory as seen from outside.
+//! pagemap, mem, cmdline and its like, clear_refs: a process's memory as seen from outside.
 
 use super::dir::Subject;
+use super::observed::Observed;
 use super::words;
 use crate::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::{Sink, Source};
-use crate::machine::AddressSpace;
-use crate::task;
+use crate::task::{self, Image, Process};
 use alloc::sync::Arc;
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::space::PageInfo;
 
 /// The bits of a page, pagemap.rst.
@@ -18,7 +18,7 @@ const FILE_OR_SHARED: u64 = 1 << 61;
 const PRESENT: u64 = 1 << 63;
 
 struct Pagemap {
-    space: Arc<AddressSpace>,
+    observed: Observed,
     /// Only root may see which frames there are.
     frames: bool,
 }
@@ -26,7 +26,7 @@ struct Pagemap {
 /// Opens /proc/PID/pagemap.
 pub fn open_pagemap(subject: &Subject) -> Result<Arc<dyn FileOps>> {
     Ok(Arc::new(Pagemap {
-        space: subject.space()?,
+        observed: Observed::new(subject),
         frames: task::current().process().credentials(|c| c.euid() == 0),
     }))
 }
@@ -45,11 +45,13 @@ fn entry(info: &PageInfo, frames: bool) -> u64 {
 }
 
 impl FileOps for Pagemap {
+    /// Past the last user page the file ends, and everywhere once the process has.
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        // Past the last user page the file ends.
-        words::read(at, sink, user_end().div_ceil(PAGE_SIZE), |page| {
-            let info = self.space.page_info(VirtAddr(page << PAGE_SHIFT));
-            entry(&info, self.frames)
+        words::read(at, sink, user_end().div_ceil(PAGE_SIZE), |page, words| {
+            let space = self.observed.space()?;
+            let start = VirtAddr(page << PAGE_SHIFT);
+            space.page_words(start, words, |info| entry(info, self.frames));
+            Some(())
         })
     }
 }
@@ -59,23 +61,61 @@ fn user_end() -> u64 {
     crate::arch::pte::Format::USER_END.0
 }
 
-struct Mem(Arc<AddressSpace>);
+struct Mem(Observed);
 
 /// Opens /proc/PID/mem.
 pub fn open_mem(subject: &Subject) -> Result<Arc<dyn FileOps>> {
-    Ok(Arc::new(Mem(subject.space()?)))
+    Ok(Arc::new(Mem(Observed::new(subject))))
 }
 
 impl FileOps for Mem {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
-        sink.fill(|done, buffer| some(self.0.read(address(at, done)?, buffer)))
+        sink.fill(|done, buffer| {
+            let Some(space) = self.0.space() else {
+                return Ok(0);
+            };
+            some(space.read(address(at, done)?, buffer))
+        })
     }
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
         let mut done = 0;
         source.drain(|bytes| {
-            let n = some(self.0.write(address(at, done)?, bytes, true))?;
+            let Some(space) = self.0.space() else {
+                return Ok(0);
+            };
+            let n = some(space.write(address(at, done)?, bytes, true))?;
             done += n;
             Ok(n)
+        })
+    }
+}
+
+/// Strings that a process was started with: cmdline, environ, auxv. What it has now, also after
+/// another execve.
+struct Strings {
+    process: Arc<Process>,
+    range: fn(&Image) -> VirtRange,
+}
+
+/// Opens the file of a range of the process's own memory; it is empty once the process has ended.
+pub fn open_strings(subject: &Subject, range: fn(&Image) -> VirtRange) -> Result<Arc<dyn FileOps>> {
+    Ok(Arc::new(Strings {
+        process: subject.process.clone(),
+        range,
+    }))
+}
+
+impl FileOps for Strings {
+    fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
+        let range = (self.range)(&self.process.image());
+        sink.fill(|done, buffer| {
+            let position = at.position.saturating_add(done as u64);
+            let Some((space, from)) = self.process.space().zip(range.start.checked_add(position))
+            else {
+                return Ok(0);
+            };
+            let n = range.end.0.saturating_sub(from.0).min(buffer.len() as u64);
+            Ok(space.read(from, &mut buffer[..n as usize]))
         })
     }
 }

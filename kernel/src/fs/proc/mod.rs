@@ -10,7 +10,9 @@ mod maps;
 mod meminfo;
 mod memory;
 mod mounts;
+mod observed;
 mod process;
+mod smaps;
 mod stat;
 mod status;
 mod sysctl;
@@ -97,7 +99,7 @@ impl Dynamic for Processes {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let after = i32::try_from(after).unwrap_or(i32::MAX);
-        dir::list(task::processes_after(after).map(|one| one.pid()), emit);
+        let all = task::processes();
+        dir::list(all.iter().map(|one| one.pid()).collect(), after, emit);
     }
 }

@@ -1,96 +1,122 @@
 //! mounts, mountinfo.
 
 use super::dir::Subject;
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
+use crate::fs::file::FileOps;
 use crate::fs::inode::Device;
 use crate::fs::mount::{self, Mounted};
-use crate::fs::pseudo::Text;
-use alloc::string::String;
+use crate::fs::records::{RecordFile, Records};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
+use vfs_parts::digits::decimal;
 
-/// /proc/PID/mounts.
-pub fn mounts(_: &Subject, out: &mut Text) -> Result {
-    for mounted in mount::table() {
-        let mount = &mounted.mount;
-        let (point, flags) = (point(&mounted), options(mount.flags()));
-        out.put(format_args!(
-            "{} {point} {} {flags} 0 0\n",
-            escape(mount.source.as_bytes()),
-            mount.fs.name
-        ));
-    }
-    Ok(())
+/// More than a line has besides names.
+const REST: usize = 256;
+
+/// A file of one line for each mount.
+struct Mounts(fn(&Mounted, &mut Vec<u8>) -> Result);
+
+/// Opens /proc/PID/mounts.
+pub fn open_mounts(_: &Subject) -> Result<Arc<dyn FileOps>> {
+    Ok(Arc::new(RecordFile::new(Mounts(mounts))))
 }
 
-/// /proc/PID/mountinfo.
-pub fn mountinfo(_: &Subject, out: &mut Text) -> Result {
-    for mounted in mount::table() {
-        let mount = &mounted.mount;
-        let parent = mounted
-            .point
-            .as_ref()
-            .map_or(mount.id, |point| point.mount.id);
-        let device = Device::decode(mount.fs.device);
-        let root = mount.fs_path();
-        let flags = options(mount.flags());
-        let access = if mount.flags() & c::MS_RDONLY != 0 {
-            "ro"
-        } else {
-            "rw"
+/// Opens /proc/PID/mountinfo.
+pub fn open_mountinfo(_: &Subject) -> Result<Arc<dyn FileOps>> {
+    Ok(Arc::new(RecordFile::new(Mounts(mountinfo))))
+}
+
+impl Records for Mounts {
+    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+        let mounted = u32::try_from(from).ok().and_then(mount::from);
+        let Some(mounted) = mounted else {
+            return Ok(None);
         };
-        out.put(format_args!(
-            "{} {parent} {}:{} {} {} {flags} - {} {} {access}\n",
-            mount.id,
-            device.0,
-            device.1,
-            escape(&root),
-            point(&mounted),
-            mount.fs.name,
-            escape(mount.source.as_bytes()),
-        ));
+        (self.0)(&mounted, out)?;
+        Ok(Some(u64::from(mounted.mount.id) + 1))
     }
+}
+
+fn mounts(mounted: &Mounted, out: &mut Vec<u8>) -> Result {
+    let mount = &mounted.mount;
+    name(out, mount.source.as_bytes())?;
+    name(out, &point(mounted)?)?;
+    name(out, mount.fs.name.as_bytes())?;
+    options(out, mount.flags());
+    out.extend_from_slice(b" 0 0\n");
     Ok(())
 }
 
-fn point(mounted: &Mounted) -> String {
-    mounted
-        .point
-        .as_ref()
-        .map_or_else(|| String::from("/"), |point| escape(&point.path()))
+fn mountinfo(mounted: &Mounted, out: &mut Vec<u8>) -> Result {
+    let mount = &mounted.mount;
+    let parent = mounted.point.as_ref().map(|point| point.on.mount.id);
+    let device = Device::decode(mount.fs.device);
+    out.try_reserve(REST).map_err(|_| Errno::ENOMEM)?;
+    for (number, behind) in [
+        (mount.id, b' '),
+        (parent.unwrap_or(mount.id), b' '),
+        (device.0, b':'),
+        (device.1, b' '),
+    ] {
+        decimal(out, number.into());
+        out.push(behind);
+    }
+    name(out, &mount.fs_path()?)?;
+    name(out, &point(mounted)?)?;
+    options(out, mount.flags());
+    out.extend_from_slice(b" - ");
+    name(out, mount.fs.name.as_bytes())?;
+    name(out, mount.source.as_bytes())?;
+    out.extend_from_slice(access(mount.flags()));
+    out.push(b'\n');
+    Ok(())
 }
 
-fn options(flags: u32) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    words.push(if flags & c::MS_RDONLY != 0 {
-        "ro"
+fn point(mounted: &Mounted) -> Result<Vec<u8>> {
+    match &mounted.point {
+        Some(point) => point.ground.path(),
+        None => Ok(b"/".to_vec()),
+    }
+}
+
+fn access(flags: u32) -> &'static [u8] {
+    if flags & c::MS_RDONLY != 0 {
+        b"ro"
     } else {
-        "rw"
-    });
-    let named = [
-        (c::MS_NOSUID, "nosuid"),
-        (c::MS_NODEV, "nodev"),
-        (c::MS_NOEXEC, "noexec"),
-        (c::MS_NOATIME, "noatime"),
-        (c::MS_RELATIME, "relatime"),
-    ];
-    words.extend(
-        named
-            .iter()
-            .filter(|(flag, _)| flags & flag != 0)
-            .map(|(_, name)| *name),
-    );
-    words.join(",")
+        b"rw"
+    }
 }
 
-/// Blanks and backslashes as octal, as getmntent(3) expects.
-fn escape(path: &[u8]) -> String {
-    let mut text = String::new();
-    for ch in String::from_utf8_lossy(path).chars() {
-        match ch {
-            ' ' | '\t' | '\n' | '\\' => text.push_str(&alloc::format!("\\{:03o}", ch as u32)),
-            other => text.push(other),
+fn options(out: &mut Vec<u8>, flags: u32) {
+    out.extend_from_slice(access(flags));
+    for (flag, word) in [
+        (c::MS_NOSUID, ",nosuid"),
+        (c::MS_NODEV, ",nodev"),
+        (c::MS_NOEXEC, ",noexec"),
+        (c::MS_NOATIME, ",noatime"),
+        (c::MS_RELATIME, ",relatime"),
+    ] {
+        if flags & flag != 0 {
+            out.extend_from_slice(word.as_bytes());
         }
     }
-    text
+}
+
+/// Appends a name and a blank; blanks and backslashes in it as octal, as getmntent(3) expects.
+/// Leaves room for the rest of a line. ENOMEM.
+fn name(out: &mut Vec<u8>, name: &[u8]) -> Result {
+    let most = 4 * name.len() + REST;
+    out.try_reserve(most).map_err(|_| Errno::ENOMEM)?;
+    for byte in name {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => {
+                let digit = |shift: u8| b'0' + (byte >> shift & 7);
+                out.extend_from_slice(&[b'\\', digit(6), digit(3), digit(0)]);
+            }
+            other => out.push(*other),
+        }
+    }
+    out.push(b' ');
+    Ok(())
 }

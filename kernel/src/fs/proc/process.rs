@@ -1,7 +1,7 @@
 //! /proc/PID and /proc/PID/task/TID: the table, and the small files.
 
 use super::dir::{Item, Make, Subject, SubjectDir, node};
-use super::{fds, maps, memory, mounts, stat, status};
+use super::{fds, maps, memory, mounts, smaps, stat, status};
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::Text;
@@ -10,7 +10,6 @@ use crate::pressure;
 use crate::task::{self, Process};
 use alloc::format;
 use alloc::sync::Arc;
-use mm::addr::VirtRange;
 
 /// What a process's directory holds.
 pub const FILES: &[Item] = &[
@@ -30,17 +29,23 @@ pub const FILES: &[Item] = &[
     ("status", Make::Show(status::show)),
     ("stat", Make::Show(stat::show)),
     ("statm", Make::Show(stat::statm)),
-    ("maps", Make::Show(maps::maps)),
-    ("smaps", Make::Show(maps::smaps)),
-    ("smaps_rollup", Make::Show(maps::rollup)),
+    ("maps", Make::File(maps::open_maps, 0o444)),
+    ("smaps", Make::File(smaps::open_smaps, 0o444)),
+    ("smaps_rollup", Make::File(smaps::open_rollup, 0o444)),
     ("pagemap", Make::File(memory::open_pagemap, 0o400)),
     ("clear_refs", Make::Store(memory::clear_refs)),
     ("mem", Make::File(memory::open_mem, 0o600)),
-    ("cmdline", Make::Show(cmdline)),
-    ("environ", Make::Show(environ)),
+    (
+        "cmdline",
+        Make::File(|s| memory::open_strings(s, |image| image.args), 0o444),
+    ),
+    (
+        "environ",
+        Make::File(|s| memory::open_strings(s, |image| image.env), 0o444),
+    ),
     (
         "auxv",
-        Make::Show(|s, out| copy(s, s.process.image().auxv, out)),
+        Make::File(|s| memory::open_strings(s, |image| image.auxv), 0o444),
     ),
     ("comm", Make::Knob(comm, set_comm)),
     ("exe", Make::Link(exe)),
@@ -50,8 +55,8 @@ pub const FILES: &[Item] = &[
         Make::Link(|s| Ok(Target::Place(context(s)?.root()))),
     ),
     ("limits", Make::Show(status::limits)),
-    ("mounts", Make::Show(mounts::mounts)),
-    ("mountinfo", Make::Show(mounts::mountinfo)),
+    ("mounts", Make::File(mounts::open_mounts, 0o444)),
+    ("mountinfo", Make::File(mounts::open_mountinfo, 0o444)),
     (
         "oom_score",
         Make::Show(|s, out| out.is(pressure::score_of(&s.process, mm().counts().total))),
@@ -120,33 +125,6 @@ fn exe(subject: &Subject) -> Result<Target> {
     Ok(Target::Place(exe.place))
 }
 
-/// Bytes of the process's own memory; nothing once it has ended.
-fn copy(subject: &Subject, range: VirtRange, out: &mut Text) -> Result {
-    let Some(space) = subject.process.space() else {
-        return Ok(());
-    };
-    let mut buffer = [0; 512];
-    let mut at = range.start;
-    while at < range.end {
-        let wanted = buffer.len().min((range.end - at) as usize);
-        let n = space.read(at, &mut buffer[..wanted]);
-        out.push(&buffer[..n]);
-        if n < wanted {
-            break;
-        }
-        at += n as u64;
-    }
-    Ok(())
-}
-
-fn cmdline(subject: &Subject, out: &mut Text) -> Result {
-    copy(subject, subject.process.args().0, out)
-}
-
-fn environ(subject: &Subject, out: &mut Text) -> Result {
-    copy(subject, subject.process.args().1, out)
-}
-
 fn comm(subject: &Subject, out: &mut Text) -> Result {
     match &subject.task {
         Some(task) => out.line(task.comm()),
@@ -197,9 +175,7 @@ impl Directory for Threads {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let after = i32::try_from(after).unwrap_or(i32::MAX);
-        let threads =
-            task::tasks_after(after).filter(|one| Arc::ptr_eq(one.process(), &self.process));
-        super::dir::list(threads.map(|one| one.tid()), emit);
+        let all = self.process.threads();
+        super::dir::list(all.iter().map(|one| one.tid()).collect(), after, emit);
     }
 }

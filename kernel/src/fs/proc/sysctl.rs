@@ -2,6 +2,7 @@
 
 use crate::cmdline;
 use crate::errno::{Errno, Result};
+use crate::fs::mount::MAX_MOUNTS;
 use crate::fs::pipe::MAX_CAPACITY;
 use crate::fs::process::MAX_OPEN_FILES;
 use crate::fs::pseudo::Text;
@@ -12,6 +13,7 @@ use crate::syscall;
 use crate::syscall::system::{self, RELEASE, VERSION};
 use alloc::sync::Arc;
 use core::fmt::Display;
+use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
 use mm::space::MMAP_MIN_ADDR;
 
@@ -23,6 +25,8 @@ pub fn register(tree: &Tree) {
     constant(tree, "sys/fs/file-max", i64::MAX);
     constant(tree, "sys/fs/nr_open", MAX_OPEN_FILES);
     constant(tree, "sys/fs/file-nr", "0\t0\t9223372036854775807");
+    let most = i64::from(i32::MAX);
+    setting(tree, "sys/fs/mount-max", &MAX_MOUNTS, 1..=most);
     tree.dir("sys/net");
     tree.show("sys/quire/unknown_syscalls", |out| {
         for (number, name, count) in syscall::unknown() {
@@ -89,8 +93,15 @@ fn constant(tree: &Tree, path: &str, value: impl Display + Send + Sync + 'static
 }
 
 /// A number that is remembered; nothing here depends on it.
-fn number(tree: &Tree, path: &str, initial: i64, range: core::ops::RangeInclusive<i64>) {
-    let value = Arc::new(AtomicI64::new(initial));
+fn number(tree: &Tree, path: &str, initial: i64, range: RangeInclusive<i64>) {
+    setting(tree, path, Arc::new(AtomicI64::new(initial)), range);
+}
+
+/// A number that is read and written.
+fn setting<N>(tree: &Tree, path: &str, value: N, range: RangeInclusive<i64>)
+where
+    N: Deref<Target = AtomicI64> + Clone + Send + Sync + 'static,
+{
     let shown = value.clone();
     tree.knob(
         path,
@@ -104,7 +115,7 @@ fn number(tree: &Tree, path: &str, initial: i64, range: core::ops::RangeInclusiv
 }
 
 /// A file that is only written: there is nothing to do.
-fn action(tree: &Tree, path: &str, range: core::ops::RangeInclusive<i64>) {
+fn action(tree: &Tree, path: &str, range: RangeInclusive<i64>) {
     tree.knob(
         path,
         |out| out.is(0),
@@ -112,7 +123,7 @@ fn action(tree: &Tree, path: &str, range: core::ops::RangeInclusive<i64>) {
     );
 }
 
-fn parse(text: &str, range: &core::ops::RangeInclusive<i64>) -> Result<i64> {
+fn parse(text: &str, range: &RangeInclusive<i64>) -> Result<i64> {
     text.parse()
         .ok()
         .filter(|value| range.contains(value))

@@ -6,8 +6,10 @@ use crate::fs::OpenFile;
 use crate::fs::inode::Kind;
 use crate::fs::io::{MAX_TRANSFER, Sink, Source};
 use crate::fs::ramfile::MAX_SIZE;
+use crate::sched;
 use crate::task::Task;
 use crate::uaccess;
+use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 
 /// Copies between files go in pieces of this size.
@@ -202,10 +204,14 @@ impl Place {
     }
 }
 
-/// Copies up to `len` bytes; stops at the end, and after what the target does not take.
+/// Copies up to `len` bytes; stops at the end, after what the target does not take, and when the
+/// thread is to end.
 fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) -> Result<u64> {
     let len = len.min(MAX_TRANSFER as u64);
-    let mut buffer = fallible::filled(0, PIECE.min(len as usize))?;
+    let mut buffer = Vec::new();
+    let piece = PIECE.min(len as usize);
+    buffer.try_reserve_exact(piece).map_err(|_| Errno::ENOMEM)?;
+    buffer.resize(piece, 0);
     let mut done = 0;
     while done < len {
         let piece = buffer.len().min((len - done) as usize);
@@ -224,7 +230,7 @@ fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) ->
             Ok((read, written)) => {
                 done += written as u64;
                 // A stream hands over what it has once.
-                if written < read || from.0.ops().is_stream() {
+                if written < read || from.0.ops().is_stream() || sched::breathe() {
                     break;
                 }
             }

@@ -11,7 +11,7 @@ use crate::build::{self, Built};
 use crate::install::{self, GOOD_QEMU};
 use crate::qemu::{Firmware, Loader, Machine};
 use crate::report::Outcome;
-use crate::{UsageError, firmware, limine, packages};
+use crate::{firmware, limine, packages, words};
 use anyhow::Result;
 
 /// A way to boot: its name, QEMU's machine, what loads the kernel.
@@ -46,17 +46,8 @@ const WAYS: [Way; 7] = [
 
 /// Tests on the ways that `names` (commas between them, or "all") asks for.
 pub fn run(job: &Job<'_>, names: &str, args: &TestArgs) -> Result<()> {
-    let unknown = names
-        .split(',')
-        .find(|name| *name != "all" && WAYS.iter().all(|way| way.name != *name));
-    if let Some(name) = unknown {
-        let known: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
-        return Err(UsageError(format!(
-            "--machine {name} is none of {}, all",
-            known.join(", ")
-        ))
-        .into());
-    }
+    let known: Vec<&str> = WAYS.iter().map(|way| way.name).chain(["all"]).collect();
+    words::check("--machine", names.split(','), &known)?;
     let asked = |way: &&Way| {
         names
             .split(',')

@@ -135,10 +135,11 @@ fn main() {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let counted = sys::time::counts_instructions();
     println!(
-        "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{}}}",
+        "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{},\"size_controls\":{}}}",
         counters::on_quire(),
         read("/proc/sys/kernel/osrelease").trim(),
-        counted
+        counted,
+        userland::controls::Controls::take().each_size()
     );
     if counted {
         // What a kernel does in the background after boot comes to its end meanwhile; idle time passes at once.

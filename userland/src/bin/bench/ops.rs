@@ -126,23 +126,31 @@ fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
     Ok(sample)
 }
 
-/// What a fork counts for the region alone: what it counts with less what it counts without. The program's own folios must be as
-/// many before as after: it breaks up large ones when it writes to them while a child lives, so it is tried until they are.
+/// What a fork counts for the region alone: what it counts with less what it counts without. The program's own folios come and
+/// go meanwhile, for it breaks up large ones when it writes to them while a child lives: what is seen three times counts.
 fn updates(meter: &mut Meter) -> Result<Sample> {
     const COUNTERS: [&str; 2] = ["account_updates", "account_atomics"];
+    const ENOUGH: usize = 3;
     let (none, pages) = (Region::map(0)?, meter.pages);
-    for _ in 0..8 {
+    let mut seen = Vec::with_capacity(8 * ENOUGH);
+    while seen.len() < seen.capacity() {
         let mut forked = |region: &Region| -> Result<[u64; 2]> {
             let sample = forked(meter, region)?;
             Ok(COUNTERS.map(|name| sample.counter(name)))
         };
-        let before = forked(&none)?;
+        let without = forked(&none)?;
         let region = Region::map(pages)?;
         region.touch()?;
         let with = forked(&region)?;
         drop(region);
-        if forked(&none)? == before {
-            let [updates, atomics] = [0, 1].map(|n: usize| with[n].saturating_sub(before[n]));
+        let [updates, atomics] = [0, 1].map(|n: usize| with[n].saturating_sub(without[n]));
+        seen.push((updates, atomics));
+        if seen
+            .iter()
+            .filter(|one| **one == (updates, atomics))
+            .count()
+            == ENOUGH
+        {
             return Ok(Sample {
                 ns: updates,
                 pages: 0,

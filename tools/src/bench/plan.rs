@@ -1,0 +1,151 @@
+//! What the bench can measure, known before anything is built: operations, folio sizes, switches.
+use crate::UsageError;
+use crate::words;
+
+/// The operations of the program `bench`, in the order of the rows.
+pub const OPS: [&str; 16] = [
+    "fault",
+    "remap",
+    "munmap",
+    "fork",
+    "cow",
+    "cow-byte",
+    "reuse",
+    "reuse-byte",
+    "dontneed",
+    "mremap",
+    "updates",
+    "survivor",
+    "child-byte",
+    "fork1g",
+    "touch1g",
+    "vmas",
+];
+
+/// Folio sizes in kB.
+pub const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
+
+/// A switch of the kernel's command line and what it can be set to.
+struct Switch {
+    name: &'static str,
+    values: &'static [&'static str],
+}
+
+const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
+    Switch { name, values }
+}
+
+/// The memory manager's switches (`kernel/mm/src/switch.rs`).
+const SWITCHES: [Switch; 10] = [
+    switch("contpte", &["off", "on"]),
+    switch("move", &["pte", "pmd", "pud"]),
+    switch("account", &["total", "two-slot", "digits", "unified"]),
+    switch("subids", &["lookup", "stored"]),
+    switch("writer", &["shared", "exclusive"]),
+    switch("seq", &["cmpxchg", "add"]),
+    switch("fork", &["per-pte", "batch", "share"]),
+    switch("zap", &["per-pte", "batch"]),
+    switch("cow", &["page", "around"]),
+    switch("reuse", &["page", "around"]),
+];
+
+/// Refuses operations and sizes that the bench does not have.
+pub fn check(ops: &[String], sizes: &[u32]) -> Result<(), UsageError> {
+    words::check("--op", ops.iter().map(String::as_str), &OPS)?;
+    let known = SIZES.map(|size| size.to_string());
+    let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
+    words::check(
+        "--size",
+        sizes.iter().map(String::as_str),
+        &known.each_ref().map(String::as_str),
+    )
+}
+
+/// The words of the command line that each run has, from `SWITCH=VALUE,VALUE`; one run without any when there is no switch.
+pub fn settings(set: Option<&str>) -> Result<Vec<String>, UsageError> {
+    let Some(set) = set else {
+        return Ok(vec![String::new()]);
+    };
+    let (name, values) = set
+        .split_once('=')
+        .ok_or_else(|| UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")))?;
+    let Some(switch) = SWITCHES.iter().find(|switch| switch.name == name) else {
+        let known = SWITCHES.each_ref().map(|switch| switch.name);
+        return Err(words::unknown("--set", name, &known));
+    };
+    words::check(&format!("--set {name}"), values.split(','), switch.values)?;
+    Ok(values
+        .split(',')
+        .map(|value| format!("{name}={value}"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(set: &str) -> String {
+        settings(Some(set)).unwrap_err().0
+    }
+
+    #[test]
+    fn settings_of_a_switch() {
+        assert_eq!(settings(None).unwrap(), [""]);
+        let words = settings(Some("contpte=on,off")).unwrap();
+        assert_eq!(words, ["contpte=on", "contpte=off"]);
+        assert!(refused("contpte").contains("is not SWITCH=VALUE"));
+        assert!(refused("contpte=").ends_with("is none of off, on"));
+        assert!(refused("fork=bacth").ends_with("did you mean batch?"));
+        assert!(refused("frok=batch").ends_with("did you mean fork?"));
+    }
+
+    #[test]
+    fn operations_and_sizes() {
+        let ops = |words: &[&str]| {
+            words
+                .iter()
+                .map(|&word| word.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert!(check(&ops(&["fork", "touch1g"]), &[4, 2048]).is_ok());
+        let error = check(&ops(&["frok"]), &[]).unwrap_err();
+        assert!(error.0.ends_with("did you mean fork?"), "{error}");
+        let error = check(&[], &[4, 8]).unwrap_err();
+        assert!(error.0.starts_with("--size 8 is none of 4, 16,"), "{error}");
+    }
+
+    #[test]
+    fn the_kernel_has_these_switches() {
+        let here: Vec<_> = SWITCHES
+            .iter()
+            .map(|switch| (switch.name, switch.values))
+            .collect();
+        let there: Vec<_> = mm::switch::Switch::all()
+            .map(|switch| (switch.name(), switch.words()))
+            .collect();
+        assert_eq!(here, there);
+    }
+
+    /// The text between `before` and `after`, wherever `before` stands.
+    fn between<'a>(source: &'a str, before: &'a str, after: &'a str) -> Vec<&'a str> {
+        let rest = source.split(before).skip(1);
+        rest.filter_map(|rest| Some(rest.split_once(after)?.0))
+            .collect()
+    }
+
+    #[test]
+    fn the_program_has_these_operations_and_sizes() {
+        let table = include_str!("../../../userland/src/bin/bench/ops.rs");
+        let mut there = between(table, " op(\"", "\"");
+        there.extend(between(table, "..op(\"", "\""));
+        let mut here = OPS.to_vec();
+        there.sort_unstable();
+        here.sort_unstable();
+        assert_eq!(here, there);
+        let main = include_str!("../../../userland/src/bin/bench/main.rs");
+        assert_eq!(
+            between(main, "const SIZES: [usize; 9] = ", ";"),
+            [format!("{SIZES:?}")]
+        );
+    }
+}

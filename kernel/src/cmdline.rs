@@ -25,6 +25,8 @@ pub struct CommandLine {
     pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
+    /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on, see [`crate::heap::fail`].
+    pub heap_fail: u32,
     /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see [`crate::thp`].
     pub memory: Vec<(String, String)>,
     /// Words that nobody knows; boot reports them.
@@ -55,6 +57,7 @@ fn parse(text: &str) -> CommandLine {
         loglevel: 7,
         no_input: false,
         crash: None,
+        heap_fail: 0,
         memory: Vec::new(),
         unknown: Vec::new(),
     };
@@ -99,6 +102,9 @@ impl CommandLine {
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.noinput", None) => self.no_input = true,
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
+            ("quire.heap_fail", Some(n)) if n.parse::<u32>().is_ok() => {
+                self.heap_fail = n.parse().unwrap_or(0)
+            }
             ("transparent_hugepage" | "thp_anon", Some(value)) => {
                 self.memory.push((name.into(), value.into()))
             }

@@ -64,8 +64,8 @@ impl From<mm::space::Error> for Errno {
     }
 }
 
-impl From<mm::manager::OutOfMemory> for Errno {
-    fn from(_: mm::manager::OutOfMemory) -> Errno {
+impl From<fallible::OutOfMemory> for Errno {
+    fn from(_: fallible::OutOfMemory) -> Errno {
         Errno::ENOMEM
     }
 }

@@ -106,9 +106,12 @@ impl Pool {
             return Some(slot);
         }
         let slot = self.next_slot;
-        (slot < MAX_SLOTS).then(|| {
-            self.next_slot += 1;
-            slot
-        })
+        // Any number of them may be free later, which must not need memory.
+        let all = slot as usize + 1 - self.free_slots.len();
+        if slot == MAX_SLOTS || fallible::reserve(&mut self.free_slots, all).is_err() {
+            return None;
+        }
+        self.next_slot += 1;
+        Some(slot)
     }
 }

@@ -52,6 +52,9 @@ fn start(info: BootInfo) -> ! {
         give_up(format_args!("{missing}"));
     }
     boot::take_over(&info);
+    if !heap::reserve::refill() {
+        give_up(format_args!("no memory to set aside for the kernel's heap"));
+    }
     // Not before there is memory: 4 KiB of short words take more than the heap has at first.
     klog::set_console_level(cmdline::init(info.cmdline).loglevel);
     let emergency = [boot::emergency_stack(), boot::emergency_stack()];

@@ -4,6 +4,7 @@
 //! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
 
 use crate::arch::cpu;
+use crate::errno::Result;
 use crate::machine::AddressSpace;
 use crate::pressure;
 use crate::ranks;
@@ -64,7 +65,14 @@ pub fn runnable() -> usize {
     cpu.queue.len() + usize::from(!cpu.idle)
 }
 
-/// A new thread takes its place in the queue.
+/// Makes room in the queue for as many threads; ENOMEM.
+pub fn make_place(threads: usize) -> Result {
+    let mut cpu = CPU.lock();
+    let more = threads.saturating_sub(cpu.queue.len());
+    Ok(fallible::reserve(&mut cpu.queue, more)?)
+}
+
+/// A new thread takes its place in the queue; there is room for it.
 pub fn start_task(task: Arc<Task>) {
     push(task);
 }
@@ -119,12 +127,23 @@ pub fn yield_now() {
     schedule();
 }
 
-/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
-/// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
-pub fn breathe() -> bool {
+/// Does what interrupts ask for that have come.
+fn let_interrupts_in() {
     while let Some(irq) = cpu::poll_interrupt() {
         trap::interrupt(irq);
     }
+}
+
+/// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts and the others in.
+pub fn poll() {
+    let_interrupts_in();
+    yield_now();
+}
+
+/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
+/// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
+pub fn breathe() -> bool {
+    let_interrupts_in();
     crate::task::with_current(|task| {
         if task.work().contains(Work::RESCHEDULE) {
             task.clear_work(Work::RESCHEDULE);
@@ -169,6 +188,9 @@ pub fn schedule() {
         timers::now() + SLICE
     });
     next.times.resume();
+    if fallible::is_short() {
+        next.add_work(Work::MAKE_ROOM);
+    }
     SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
     let switch = Switch::new(current, &next);
     activate_for(&mut cpu, &next);

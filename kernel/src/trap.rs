@@ -2,6 +2,7 @@
 
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::errno::Errno;
+use crate::heap::fail;
 use crate::machine::mm;
 use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::task::{self, Task, Work};
@@ -19,31 +20,53 @@ pub extern "C" fn thread_main(_: usize) -> ! {
         let task = task::current();
         let mut user = task.take_start();
         run(&task, &mut user);
+        let heap_fails = task.work().contains(Work::HEAP_FAILS);
+        if heap_fails {
+            fail::watch(&task, "end of a thread");
+        }
         task::finish(&task);
+        if heap_fails {
+            fail::end();
+        }
     }
     sched::exit()
 }
 
 /// User mode, over and over, until the thread ends.
 fn run(task: &Arc<Task>, user: &mut UserContext) {
-    while !task.work().contains(Work::EXIT) {
-        let trap = user.run();
-        if let Trap::Syscall = trap
-            && let Some(value) = syscall::quick(task, user.syscall_number())
-        {
-            user.set_return(value);
-            continue;
+    loop {
+        let special = task.work() & (Work::EXIT | Work::HEAP_FAILS);
+        if special.is_empty() {
+            turn(task, user, |_, _| ());
+        } else if special.contains(Work::EXIT) {
+            return;
+        } else {
+            turn(task, user, |trap, user| fail::begin(task, trap, user));
+            fail::end();
         }
-        task.times.leave_user();
-        let mut interrupted = handle(task, user, trap);
-        while interrupted.is_some() || !task.work().is_empty() {
-            if task.work().contains(Work::EXIT) {
-                break;
-            }
-            before_user_mode(task, user, interrupted.take());
-        }
-        task.times.leave_kernel();
     }
+}
+
+/// Into user mode and back, and what is to be done then. `entered` is called first of all.
+#[inline(always)]
+fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserContext)) {
+    let trap = user.run();
+    if let Trap::Syscall = trap
+        && let Some(value) = syscall::quick(task, user.syscall_number())
+    {
+        user.set_return(value);
+        return;
+    }
+    task.times.leave_user();
+    entered(&trap, user);
+    let mut interrupted = handle(task, user, trap);
+    while interrupted.is_some() || task.has_work() {
+        if task.work().contains(Work::EXIT) {
+            break;
+        }
+        before_user_mode(task, user, interrupted.take());
+    }
+    task.times.leave_kernel();
 }
 
 /// Does what the trap asks for. Returns the restart error of a system call that a signal interrupted.

@@ -90,7 +90,7 @@ pub fn read_cstr(from: u64, max: usize) -> Result<Vec<u8>> {
             .min((max - string.len()) as u64) as usize;
         let mut bytes = [0; 256];
         read_bytes(at, &mut bytes[..chunk])?;
-        string.try_reserve(chunk).map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(&mut string, chunk)?;
         if let Some(end) = bytes[..chunk].iter().position(|b| *b == 0) {
             string.extend_from_slice(&bytes[..end]);
             return Ok(string);

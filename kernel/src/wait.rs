@@ -53,8 +53,14 @@ impl WaitQueue {
             .map(|value| value.expect("a wait without deadline has no time-out"))
     }
 
-    fn add(&self, task: &Arc<Task>) {
-        self.0.lock().push_back(task.clone());
+    /// `false`: there is no memory for it.
+    fn add(&self, task: &Arc<Task>) -> bool {
+        let mut queue = self.0.lock();
+        if fallible::reserve(&mut *queue, 1).is_err() {
+            return false;
+        }
+        queue.push_back(task.clone());
+        true
     }
 
     fn remove(&self, task: &Arc<Task>) {
@@ -88,9 +94,7 @@ fn wait_on<T>(
     let task = task::current();
     let mut timer = None;
     let result = loop {
-        for queue in queues {
-            queue.add(&task);
-        }
+        let queued = queues.iter().all(|queue| queue.add(&task));
         task.set_state(how);
         // Asked again now that a wake-up cannot be missed.
         let result = match ready() {
@@ -99,9 +103,13 @@ fn wait_on<T>(
             None if deadline.is_some_and(|at| at <= timers::now()) => Some(Ok(None)),
             None => None,
         };
-        if result.is_some() {
+        if result.is_some() || !queued {
             sched::stay_awake(&task);
-        } else {
+        }
+        if result.is_none() && !queued {
+            // Without memory for its place in a queue it looks again and again.
+            sched::poll();
+        } else if result.is_none() {
             if let (Some(at), None) = (deadline, timer) {
                 timer = Some(timers::set(at, Action::Wake(task.clone())));
             }

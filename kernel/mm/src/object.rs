@@ -172,10 +172,7 @@ impl<M: Machine> Object<M> {
             whole.end << PAGE_SHIFT,
             end - (whole.end << PAGE_SHIFT),
         );
-        let mut tail = inner.pages.split_off(&whole.start);
-        let mut kept = tail.split_off(&whole.end);
-        inner.pages.append(&mut kept);
-        self.drop_pages(tail);
+        self.drop_pages(inner.pages.extract_if(whole, |_, _| true));
     }
 
     /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated is dropped again.
@@ -193,12 +190,12 @@ impl<M: Machine> Object<M> {
             if inner.pages.contains_key(&index) {
                 continue;
             }
-            if fresh.try_reserve(1).is_err() || self.page_in(&mut inner, index, false).is_err() {
+            let pushed = fallible::push(&mut fresh, index).is_ok();
+            if !pushed || self.page_in(&mut inner, index, false).is_err() {
                 let taken = |index: &u64| Some((*index, inner.pages.remove(index)?));
                 self.drop_pages(fresh.iter().filter_map(taken));
                 return Err(OutOfMemory);
             }
-            fresh.push(index);
         }
         Ok(())
     }
@@ -242,6 +239,8 @@ impl<M: Machine> Object<M> {
         if let Some(pfn) = inner.pages.get(&index) {
             return Ok(*pfn);
         }
+        // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very many pages.
+        fallible::check().map_err(|_| NoPage::OutOfMemory)?;
         if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
             return Err(NoPage::Full);
         }

@@ -138,13 +138,12 @@ fn read_program_headers(
     if size > 65536 {
         return Err(Refusal::Headers("there are too many program headers"));
     }
-    let mut bytes = vec![0; size];
+    let mut bytes = fallible::filled(0, size)?;
     if file.read_at(header.e_phoff, &mut bytes) < size {
         return Err(Refusal::Headers("the file ends inside the program headers"));
     }
-    Ok(SegmentTable::new(LittleEndian, Class::ELF64, &bytes)
-        .iter()
-        .collect())
+    let table = SegmentTable::new(LittleEndian, Class::ELF64, &bytes);
+    Ok(fallible::collect(table.iter())?)
 }
 
 fn read_interpreter(file: &ExecFile, header: &ProgramHeader) -> String {
@@ -160,10 +159,11 @@ fn segments(headers: &[ProgramHeader], file_len: u64) -> Result<Vec<Segment>, Re
         .iter()
         .enumerate()
         .filter(|(_, h)| h.p_type == abi::PT_LOAD && h.p_memsz > 0);
-    let mut segments = loads
-        .map(|(i, h)| segment(i, h, file_len))
-        .collect::<Result<Vec<_>, _>>()?;
-    segments.sort_by_key(|s| s.address);
+    let mut segments = Vec::new();
+    for (i, h) in loads {
+        fallible::push(&mut segments, segment(i, h, file_len)?)?;
+    }
+    segments.sort_unstable_by_key(|s| s.address);
     for pair in segments.windows(2) {
         if pair[0].address + pair[0].size > pair[1].address {
             return Err(Refusal::Overlap(pair[0].index, pair[1].index));

@@ -79,7 +79,7 @@ fn prepare(
         let Some(script) = script::parse(&file)? else {
             return build(file, &name, &strings, &limits, process);
         };
-        script.rewrite(&mut strings, &path);
+        script.rewrite(&mut strings, &path)?;
         path = script.interpreter;
         file = fs::open_exec(context, &path)?;
     }

@@ -1,6 +1,7 @@
 //! `#!` scripts, execve(2) "Interpreter scripts".
 
 use super::{Refusal, Strings};
+use crate::errno::Errno;
 use crate::fs::ExecFile;
 use alloc::vec::Vec;
 
@@ -38,12 +39,15 @@ pub fn parse(file: &ExecFile) -> Result<Option<Script>, Refusal> {
 }
 
 impl Script {
-    /// The arguments of the interpreter: its name, the argument, the script, then the script's arguments.
-    pub fn rewrite(&self, strings: &mut Strings, script: &[u8]) {
-        let mut args = Vec::from([self.interpreter.clone()]);
-        args.extend(self.argument.clone());
-        args.push(script.to_vec());
-        args.extend(strings.args.drain(..).skip(1));
-        strings.args = args;
+    /// The arguments of the interpreter: its name, the argument, the script, then the script's arguments. ENOMEM.
+    pub fn rewrite(&self, strings: &mut Strings, script: &[u8]) -> Result<(), Errno> {
+        let args = &mut strings.args;
+        // There may be very many arguments: room for the new ones is all that is needed.
+        fallible::reserve(args, 3)?;
+        let first = [Some(self.interpreter.clone()), self.argument.clone()];
+        let first = first.into_iter().flatten().chain([script.to_vec()]);
+        let own_name = ..args.len().min(1);
+        args.splice(own_name, first);
+        Ok(())
     }
 }

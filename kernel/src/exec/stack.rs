@@ -90,7 +90,7 @@ impl Builder {
 
 /// Room for `n` more elements; ENOMEM. What a program is told may be megabytes.
 fn make_room<T>(vec: &mut Vec<T>, n: usize) -> Result<(), Refusal> {
-    Ok(vec.try_reserve(n).map_err(|_| Errno::ENOMEM)?)
+    Ok(fallible::reserve(vec, n)?)
 }
 
 /// Maps the stack and fills it.

@@ -1,6 +1,6 @@
 //! A path that is put together from its end, name by name, on the way up.
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::fs::inode::Inode;
 use crate::fs::path::PATH_MAX;
 use alloc::sync::Arc;
@@ -25,7 +25,7 @@ impl Climbed {
     pub fn new() -> Result<Climbed> {
         let mut bytes = Vec::new();
         let most = PATH_MAX + DELETED.len();
-        bytes.try_reserve_exact(most).map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve_exact(&mut bytes, most)?;
         bytes.resize(PATH_MAX, 0);
         Ok(Climbed {
             bytes,

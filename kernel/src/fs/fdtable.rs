@@ -34,10 +34,7 @@ impl FdTable {
     pub fn fork(&self) -> Result<FdTable> {
         let slots = self.0.lock();
         let len = slots.iter().rposition(Option::is_some).map_or(0, |n| n + 1);
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;
-        copy.extend_from_slice(&slots[..len]);
-        Ok(FdTable(Lock::new(copy)))
+        Ok(FdTable(Lock::new(fallible::copied(&slots[..len])?)))
     }
 
     /// Closes what FD_CLOEXEC marks.
@@ -137,19 +134,30 @@ impl FdTable {
     }
 
     fn close_where(&self, first: u32, last: u32, mut doomed: impl FnMut(&Slot) -> bool) {
-        let mut gone = Vec::new();
+        let mut at = first as usize;
+        while let Some(gone) = self.take_where(&mut at, last as usize, &mut doomed) {
+            // Closing may do a lot: not under the lock.
+            drop(gone);
+        }
+    }
+
+    /// Takes out the first doomed one of `at..=last`; the next look starts behind it.
+    fn take_where(
+        &self,
+        at: &mut usize,
+        last: usize,
+        doomed: &mut impl FnMut(&Slot) -> bool,
+    ) -> Option<Slot> {
         let mut slots = self.0.lock();
-        let range = slots
-            .iter_mut()
-            .skip(first as usize)
-            .take((last - first) as usize + 1);
+        let end = slots.len().min(last.saturating_add(1));
+        let range = slots.get_mut(*at..end)?.iter_mut();
         for slot in range {
-            if slot.as_ref().is_some_and(&mut doomed) {
-                gone.extend(slot.take());
+            *at += 1;
+            if slot.as_ref().is_some_and(&mut *doomed) {
+                return slot.take();
             }
         }
-        drop(slots);
-        drop(gone);
+        None
     }
 
     /// FD_CLOEXEC of `fd`.
@@ -182,13 +190,12 @@ impl FdTable {
         slot.map(f).ok_or(Errno::EBADF)
     }
 
-    /// The numbers in use, in order (/proc/PID/fd).
-    pub fn numbers(&self) -> Vec<i32> {
+    /// The first number in use from `from` on (/proc/PID/fd).
+    pub fn next_number(&self, from: i32) -> Option<i32> {
         let slots = self.0.lock();
-        (0i32..)
-            .zip(slots.iter())
-            .filter_map(|(fd, slot)| slot.as_ref().map(|_| fd))
-            .collect()
+        let rest = slots.get(from as usize..)?;
+        let ahead = rest.iter().position(Option::is_some)?;
+        Some(from + ahead as i32)
     }
 
     /// Length of the table (FDSize of /proc/PID/status).
@@ -199,9 +206,8 @@ impl FdTable {
 
 /// Makes room for `len` descriptors; ENOMEM.
 fn grow(slots: &mut Vec<Option<Slot>>, len: usize) -> Result {
-    slots
-        .try_reserve(len - slots.len())
-        .map_err(|_| Errno::ENOMEM)?;
+    let more = len - slots.len();
+    fallible::reserve(slots, more)?;
     slots.resize(len, None);
     Ok(())
 }

@@ -50,6 +50,9 @@ pub struct Mapping {
     pub flags: VmaFlags,
 }
 
+/// How many queues [`FileOps::queues`] adds at most.
+pub const MOST_QUEUES: usize = 2;
+
 /// What an open file can do. The defaults refuse.
 pub trait FileOps: Any + Send + Sync {
     /// Reads; 0 at the end.
@@ -68,7 +71,7 @@ pub trait FileOps: Any + Send + Sync {
     fn poll(&self) -> Ready {
         Ready::IN | Ready::OUT
     }
-    /// Where to wait for [`Self::poll`] to change; none when it never does.
+    /// Where to wait for [`Self::poll`] to change; none when it never does. There is room for [`MOST_QUEUES`].
     fn queues<'a>(&'a self, _queues: &mut Vec<&'a WaitQueue>) {}
     /// ioctl(2).
     fn ioctl(&self, _command: u32, _argument: u64) -> Result<u64> {

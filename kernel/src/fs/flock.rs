@@ -49,7 +49,7 @@ fn try_lock(file: &OpenFile, exclusive: bool) -> bool {
         .any(|h| h.file == file && (exclusive || h.exclusive));
     if free {
         // Without memory for the lock nobody gets it; the caller waits or is told EAGAIN.
-        if held.try_reserve(1).is_err() {
+        if fallible::reserve(&mut *held, 1).is_err() {
             return false;
         }
         held.push(Held {

@@ -7,7 +7,6 @@
 use crate::errno::{Errno, Result};
 use crate::sched;
 use crate::uaccess;
-use alloc::vec;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;
@@ -50,8 +49,7 @@ impl User {
             return Err(Errno::EINVAL);
         }
         let mut runs = Vec::new();
-        runs.try_reserve_exact(count as usize)
-            .map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(&mut runs, count as usize)?;
         let mut total = 0usize;
         for i in 0..count {
             let [at, len] = uaccess::read::<[u64; 2]>(array + i * 16)?;
@@ -165,7 +163,7 @@ impl<'a> Source<'a> {
         if self.left() > max {
             return Err(Errno::EINVAL);
         }
-        let mut bytes = vec![0; self.left()];
+        let mut bytes = fallible::filled(0, self.left())?;
         let n = self.take(&mut bytes)?;
         bytes.truncate(n);
         Ok(bytes)
@@ -286,7 +284,7 @@ fn through_buffer(
     let mut large = Vec::new();
     // Without memory for a larger one the small buffer does, too.
     let len = total.min(largest);
-    let buffer = if len <= SMALL || large.try_reserve_exact(len).is_err() {
+    let buffer = if len <= SMALL || fallible::reserve_exact(&mut large, len).is_err() {
         &mut small[..len.min(SMALL)]
     } else {
         large.resize(len, 0);

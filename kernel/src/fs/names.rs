@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::inode::{Directory, Inode, Kind, New};
 use crate::fs::mount::{self, Location, same_file};
 use crate::fs::path::{LastName, Walked};
+use crate::pressure::room;
 use crate::ranks;
 use alloc::sync::Arc;
 use mm::sync::Lock;
@@ -58,6 +59,7 @@ pub fn link(walked: &Walked, file: &Location) -> Result {
     if node.kind == Kind::Directory {
         return Err(Errno::EPERM);
     }
+    room::check(Errno::ENOSPC)?;
     let _tree = TREE.lock();
     if node.attributes().links >= MAX_LINKS {
         return Err(Errno::EMLINK);
@@ -114,6 +116,8 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
     if (from.slash || to.slash) && !is_dir {
         return Err(Errno::ENOTDIR);
     }
+    // A longer name needs memory, and must find it once the old one is gone.
+    room::check(Errno::ENOSPC)?;
     let covered = |found: &Location| !Arc::ptr_eq(&found.mount, &from.dir.mount);
     if covered(file) || to.found.as_ref().is_some_and(covered) {
         return Err(Errno::EBUSY);

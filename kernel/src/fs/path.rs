@@ -124,7 +124,8 @@ impl Walker {
         self.skip_slashes();
         let rest = &self.rest[self.at..];
         let len = rest.iter().position(|b| *b == b'/').unwrap_or(rest.len());
-        let name = rest[..len].to_vec();
+        // One byte more than a name may have is enough to see that it is too long.
+        let name = rest[..len.min(NAME_MAX + 1)].to_vec();
         self.at += len;
         (len > 0).then_some(name)
     }
@@ -206,10 +207,12 @@ impl Walker {
                 if path.is_empty() {
                     return Err(Errno::ENOENT);
                 }
+                let rest = &self.rest[self.at..];
+                fallible::reserve(&mut path, rest.len() + 1)?;
                 if slash {
                     path.push(b'/');
                 }
-                path.extend_from_slice(&self.rest[self.at..]);
+                path.extend_from_slice(rest);
                 (self.rest, self.at) = (path, 0);
                 self.start();
                 Ok(None)

@@ -34,7 +34,7 @@ pub struct Contents {
 
 /// ENOMEM when there is no memory for one more piece.
 fn room_for_one(pieces: &mut VecDeque<Piece>) -> Result {
-    pieces.try_reserve(1).map_err(|_| Errno::ENOMEM)
+    Ok(fallible::reserve(pieces, 1)?)
 }
 
 impl Contents {
@@ -65,7 +65,7 @@ impl Contents {
         };
         if last.capacity() - last.len() < bytes.len() {
             room::check(Errno::ENOMEM)?;
-            last.try_reserve(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+            fallible::reserve(last, bytes.len())?;
         }
         last.extend(bytes);
         self.len += bytes.len();
@@ -116,7 +116,9 @@ impl Contents {
             }
             self.pieces.push_front(Piece::Copied(VecDeque::new()));
         }
-        if let Some(Piece::Copied(first)) = self.pieces.front_mut() {
+        if let Some(Piece::Copied(first)) = self.pieces.front_mut()
+            && fallible::reserve(first, bytes.len()).is_ok()
+        {
             bytes.iter().rev().for_each(|byte| first.push_front(*byte));
             self.len += bytes.len();
             self.taken += bytes.len();

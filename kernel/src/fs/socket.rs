@@ -53,7 +53,7 @@ impl Inbox {
     }
 
     fn push(&mut self, message: Vec<u8>) -> Result {
-        self.messages.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(&mut self.messages, 1)?;
         self.taken += message.len() + OVERHEAD;
         self.messages.push_back(message);
         Ok(())
@@ -91,9 +91,11 @@ impl Inbox {
         if let Some(first) = self.messages.front_mut() {
             first.drain(..used);
         }
-        if self.messages.try_reserve(1).is_ok() {
+        if let Ok(bytes) = fallible::copied(bytes)
+            && fallible::reserve(&mut self.messages, 1).is_ok()
+        {
             self.taken += bytes.len() + OVERHEAD;
-            self.messages.push_front(bytes.into());
+            self.messages.push_front(bytes);
         }
     }
 }
@@ -228,6 +230,7 @@ impl Socket {
             return Err(Errno::EMSGSIZE);
         }
         room::check(Errno::ENOMEM)?;
+        let mut message = fallible::copied(bytes)?;
         self.wait(wait, || {
             let mut sides = self.pair.sides.lock();
             let other = &mut sides[self.other()];
@@ -238,7 +241,7 @@ impl Socket {
                 }));
             }
             let fits = other.inbox.taken + bytes.len() + OVERHEAD <= CAPACITY;
-            fits.then(|| other.inbox.push(bytes.into()))
+            fits.then(|| other.inbox.push(core::mem::take(&mut message)))
         })?;
         self.pair.changed[self.other()].wake_all();
         Ok(())

@@ -54,14 +54,14 @@ impl Text {
         while !bytes.is_empty() && !self.failed {
             let used = self.len % PIECE;
             if used == 0 {
-                self.failed = room::check(Errno::ENOMEM).is_err();
-                self.pieces.push(Vec::new());
+                self.failed |= room::check(Errno::ENOMEM).is_err()
+                    || fallible::push(&mut self.pieces, Vec::new()).is_err();
             }
             let Some(piece) = self.pieces.last_mut() else {
                 return;
             };
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - used));
-            self.failed |= piece.try_reserve(now.len()).is_err();
+            self.failed |= fallible::reserve(piece, now.len()).is_err();
             if !self.failed {
                 piece.extend_from_slice(now);
                 self.len += now.len();

@@ -15,6 +15,7 @@ mod victim;
 
 pub use victim::{Adjustment, score_of};
 
+use crate::heap;
 use crate::kstack;
 use crate::machine::mm;
 use crate::ranks;
@@ -55,11 +56,17 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         .is_ok()
 }
 
-/// The running thread's system call has used the reserve: brings that back. May sleep, so no lock may be held.
+/// How often a process ends because memory is short for what comes next, before that is put off.
+const ATTEMPTS: u32 = 4;
+
+/// A system call has used what was set aside, of user memory's reserve or of the heap's: brings that back. May sleep, so no
+/// lock may be held.
 pub fn refill(task: &Arc<Task>) {
     task.clear_work(Work::MAKE_ROOM);
-    for attempt in 0..2 {
-        if !mm().allocator().zones().iter().all(Zone::is_short) || !make_room(task, attempt) {
+    for attempt in 0..ATTEMPTS {
+        let whole = heap::reserve::refill();
+        let short = attempt < 2 && mm().allocator().zones().iter().all(Zone::is_short);
+        if whole && !short || !make_room(task, attempt) {
             return;
         }
     }

@@ -66,10 +66,10 @@ fn processes() {
     log::warn!(
         "[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes oom_score_adj name"
     );
-    let all = task::processes();
-    let with_memory = all
-        .iter()
-        .filter_map(|process| Some((process, process.with_space(|space| space.usage())?)));
+    let with_memory = task::processes().filter_map(|process| {
+        let usage = process.with_space(|space| space.usage())?;
+        Some((process, usage))
+    });
     for (process, u) in with_memory.take(ROWS) {
         log::warn!(
             "[{:7}] {:5} {:5} {:8} {:8} {:8} {:8} {:9} {:14} {:13} {}",
@@ -86,8 +86,9 @@ fn processes() {
             process.comm()
         );
     }
-    if all.len() > ROWS {
-        log::warn!("... of {} processes", all.len());
+    let all = task::processes().count();
+    if all > ROWS {
+        log::warn!("... of {all} processes");
     }
 }
 

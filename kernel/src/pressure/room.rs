@@ -14,10 +14,15 @@ fn reserve() -> u64 {
     (left / 2).clamp(32, MOST)
 }
 
+/// Whether `pages` can be taken so that enough is left.
+pub fn leaves_enough(pages: u64) -> bool {
+    let left = mm().allocator().free_frames().saturating_sub(pages);
+    left >= MOST || left >= reserve()
+}
+
 /// `errno` when memory is too short for another object.
 pub fn check(errno: Errno) -> Result {
-    let free = mm().allocator().free_frames();
-    if free < MOST && free < reserve() {
+    if fallible::is_short() || !leaves_enough(0) {
         Err(errno)
     } else {
         Ok(())

@@ -10,8 +10,10 @@ mod stop;
 pub use action::{Action, Default, Disposition, Handlers};
 pub use deliver::{deliver, sigreturn};
 pub use info::{Fields, SigInfo};
-pub use pending::Pending;
-pub use send::{force, kill_current, send_group, send_process, send_task};
+pub use pending::{Pending, queued};
+pub use send::{
+    force, kill_current, queue_process, queue_task, send_group, send_process, send_task,
+};
 pub use stop::{StopState, continue_process, stop_process};
 
 use crate::errno::{Errno, Result};

@@ -2,34 +2,55 @@
 
 use super::*;
 use crate::sched;
-use crate::task::{self, Pid, Process};
+use crate::task::{self, Pid, Process, Resource};
 use alloc::sync::Arc;
 
-/// To a process: any thread that does not block it will handle it.
-pub fn send_process(process: &Arc<Process>, info: SigInfo) {
-    if !prepare(process, None, info.signo) {
-        return;
+/// To a process: any thread that does not block it will handle it. EAGAIN as [`Pending::add`].
+pub fn queue_process(process: &Arc<Process>, info: SigInfo) -> Result {
+    if prepare(process, None, info.signo) {
+        let limit = limit(process, info.signo);
+        process.pending.lock().add(info, limit)?;
+        notify_some_thread(process, info.signo);
     }
-    process.pending.lock().add(info);
-    notify_some_thread(process, info.signo);
+    Ok(())
 }
 
-/// To one thread.
-pub fn send_task(task: &Arc<Task>, info: SigInfo) {
-    if !prepare(task.process(), Some(task), info.signo) {
-        return;
+/// To one thread. EAGAIN as [`Pending::add`].
+pub fn queue_task(task: &Arc<Task>, info: SigInfo) -> Result {
+    if prepare(task.process(), Some(task), info.signo) {
+        let limit = limit(task.process(), info.signo);
+        task.pending.lock().add(info, limit)?;
+        notify(task, info.signo);
     }
-    task.pending.lock().add(info);
-    notify(task, info.signo);
+    Ok(())
+}
+
+/// From the kernel to a process. A real-time signal that finds no room is lost, as a child's exit signal may be.
+pub fn send_process(process: &Arc<Process>, info: SigInfo) {
+    let _ = queue_process(process, info);
+}
+
+/// From the kernel to one thread; as [`send_process`].
+pub fn send_task(task: &Arc<Task>, info: SigInfo) {
+    let _ = queue_task(task, info);
+}
+
+/// How many signals may be queued for another of this number: RLIMIT_SIGPENDING, which is for real-time signals.
+fn limit(process: &Process, signo: i32) -> u64 {
+    match signo {
+        FIRST_REALTIME.. => process.limits().soft(Resource::SigPending),
+        _ => u64::MAX,
+    }
 }
 
 /// To all processes of a group, from the kernel (terminal). Returns how many there are.
 pub fn send_group(pgid: Pid, signo: i32) -> usize {
-    let members = task::group_members(pgid);
-    for process in &members {
-        send_process(process, SigInfo::kernel(signo));
+    let mut members = 0;
+    for process in task::group_members(pgid) {
+        send_process(&process, SigInfo::kernel(signo));
+        members += 1;
     }
-    members.len()
+    members
 }
 
 /// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is taken.
@@ -41,7 +62,8 @@ pub fn force(task: &Arc<Task>, info: SigInfo) {
         handlers.set(info.signo, Action::DEFAULT);
         task.store_blocked(task.blocked() & !bit(info.signo));
     }
-    task.pending.lock().add(info);
+    // A fault's signal is a standard one: it always pends.
+    let _ = task.pending.lock().add(info, u64::MAX);
     task.add_work(Work::SIGNAL);
 }
 
@@ -74,7 +96,6 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
         Some(task) => task.blocked() & bit(signo) != 0,
         None => process
             .threads()
-            .iter()
             .all(|task| task.blocked() & bit(signo) != 0),
     };
     blocked || !action.ignores(signo)
@@ -89,23 +110,12 @@ fn drop_pending(process: &Process, set: SigSet) {
 
 /// Tells the thread that should handle a signal of the process: the leader if it may, else the first that may.
 fn notify_some_thread(process: &Arc<Process>, signo: i32) {
-    if signo == SIGKILL {
-        process
-            .threads()
-            .iter()
-            .for_each(|task| notify(task, signo));
-    } else if let Some(task) = process
-        .threads()
-        .iter()
-        .find(|task| task.blocked() & bit(signo) == 0)
-    {
-        notify(task, signo);
-    } else {
+    let free = |task: &Arc<Task>| task.blocked() & bit(signo) == 0;
+    let one = process.threads().find(free).filter(|_| signo != SIGKILL);
+    match one {
+        Some(task) => notify(&task, signo),
         // Blocked by all: sigtimedwait may be waiting for it.
-        process
-            .threads()
-            .iter()
-            .for_each(|task| notify(task, signo));
+        None => process.threads().for_each(|task| notify(&task, signo)),
     }
 }
 

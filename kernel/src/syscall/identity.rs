@@ -4,7 +4,6 @@ use crate::errno::{Errno, Result};
 use crate::task::{self, Credentials, Pid, Process, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// NGROUPS_MAX.
@@ -108,11 +107,9 @@ pub fn getgroups(task: &Task, size: u64, list: u64) -> Result<u64> {
         if (size as i64) < groups.len() as i64 {
             return Err(Errno::EINVAL);
         }
-        let bytes: Vec<u8> = groups
-            .iter()
-            .flat_map(|group| group.to_ne_bytes())
-            .collect();
-        uaccess::write_bytes(list, &bytes)?;
+        for (i, group) in (0..).zip(groups.iter()) {
+            uaccess::write(list.wrapping_add(4 * i), group)?;
+        }
     }
     Ok(groups.len() as u64)
 }
@@ -122,9 +119,11 @@ pub fn setgroups(task: &Task, size: u64, list: u64) -> Result<u64> {
     if size > MAX_GROUPS {
         return Err(Errno::EINVAL);
     }
-    let groups = (0..size)
-        .map(|i| uaccess::read::<u32>(list.wrapping_add(4 * i)))
-        .collect::<Result<Vec<u32>>>()?;
+    let mut groups = fallible::filled(0, size as usize)?;
+    for (i, group) in (0..).zip(&mut groups) {
+        *group = uaccess::read(list.wrapping_add(4 * i))?;
+    }
+    let groups = Arc::new(groups);
     task.process().change_credentials(|c| c.groups = groups);
     Ok(0)
 }

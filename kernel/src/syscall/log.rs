@@ -18,6 +18,7 @@ pub fn syslog(action: u64, at: u64, len: u64) -> Result<u64> {
     match action {
         READ_ALL | READ_CLEAR if len as i32 >= 0 => {
             let mut text = Vec::new();
+            fallible::reserve(&mut text, klog::RING_BYTES.min(len as usize))?;
             klog::read_newest(len as usize, &mut |bytes| text.extend_from_slice(bytes));
             Ok(Sink::user(at, text.len() as u64)?.give(&text)? as u64)
         }

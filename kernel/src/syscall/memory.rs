@@ -7,7 +7,6 @@ use crate::pressure::room;
 use crate::task::Task;
 use crate::uaccess;
 use alloc::sync::Arc;
-use alloc::vec;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
@@ -245,7 +244,7 @@ pub fn mincore(task: &Task, addr: u64, len: u64, answer: u64) -> Result<u64> {
     let start = aligned(addr)?;
     let pages = pages_up(len)? / PAGE_SIZE;
     let space = space(task);
-    let mut chunk = vec![0; CHUNK.min(pages) as usize];
+    let mut chunk = fallible::filled(0, CHUNK.min(pages) as usize)?;
     for first in (0..pages).step_by(CHUNK as usize) {
         let chunk = &mut chunk[..CHUNK.min(pages - first) as usize];
         let at = start.checked_add(first * PAGE_SIZE).ok_or(Errno::ENOMEM)?;

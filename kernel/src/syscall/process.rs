@@ -158,7 +158,7 @@ fn read_vector(mut address: u64, budget: &mut usize) -> Result<Vec<Vec<u8>>> {
             return Ok(strings);
         }
         room::check(Errno::ENOMEM)?;
-        strings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(&mut strings, 1)?;
         let string = uaccess::read_cstr(pointer, exec::MAX_STRING);
         let string = string.map_err(|e| {
             if e == Errno::ENAMETOOLONG {

@@ -6,7 +6,6 @@ use crate::syscall::time;
 use crate::task::{self, Pid, Process, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
 use syscalls::Sysno;
 
@@ -95,17 +94,25 @@ pub fn rr_get_interval(tid: u64, address: u64) -> Result<u64> {
     Ok(0)
 }
 
-/// Whom getpriority(2) means: a process, a group, a user (root: all). ESRCH.
-fn chosen(task: &Task, which: u64, who: u64) -> Result<Vec<Arc<Process>>> {
+/// Calls `f` with each process that getpriority(2) means: one, a group's, a user's. ESRCH.
+fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Result {
     let who = who as Pid;
-    let found = match which as u32 {
-        abi::PRIO_PROCESS if who == 0 => Vec::from([task.process().clone()]),
+    let mut found = false;
+    let mut call = |process: Arc<Process>| {
+        found = true;
+        f(&process);
+    };
+    match which as u32 {
+        abi::PRIO_PROCESS if who == 0 => call(task.process().clone()),
         abi::PRIO_PROCESS => {
             let by_thread = || task::find_task(who).map(|task| task.process().clone());
-            Vec::from_iter(task::find(who).or_else(by_thread))
+            task::find(who)
+                .or_else(by_thread)
+                .into_iter()
+                .for_each(call)
         }
-        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()),
-        abi::PRIO_PGRP => task::group_members(who),
+        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()).for_each(call),
+        abi::PRIO_PGRP => task::group_members(who).for_each(call),
         abi::PRIO_USER => {
             let uid = if who == 0 {
                 task.process().credentials(|c| c.uid[0])
@@ -113,32 +120,25 @@ fn chosen(task: &Task, which: u64, who: u64) -> Result<Vec<Arc<Process>>> {
                 who as u32
             };
             let of_user = |process: &Arc<Process>| process.credentials(|c| c.uid[0]) == uid;
-            task::processes().into_iter().filter(of_user).collect()
+            task::processes().filter(of_user).for_each(call)
         }
         _ => return Err(Errno::EINVAL),
-    };
-    if found.is_empty() {
-        Err(Errno::ESRCH)
-    } else {
-        Ok(found)
     }
+    if found { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
 /// getpriority(2): 20 less the lowest nice value, so that it is never negative.
 pub fn getpriority(task: &Task, which: u64, who: u64) -> Result<u64> {
-    let lowest = chosen(task, which, who)?
-        .iter()
-        .map(|process| process.nice())
-        .min();
-    Ok((20 - lowest.unwrap_or(0)) as u64)
+    let mut lowest = i32::MAX;
+    each(task, which, who, |process| {
+        lowest = lowest.min(process.nice())
+    })?;
+    Ok((20 - lowest) as u64)
 }
 
 /// setpriority(2).
 pub fn setpriority(task: &Task, which: u64, who: u64, nice: u64) -> Result<u64> {
-    for process in chosen(task, which, who)? {
-        process.set_nice(nice as i32);
-    }
-    Ok(0)
+    each(task, which, who, |process| process.set_nice(nice as i32)).map(|()| 0)
 }
 
 /// getcpu(2): CPU 0, node 0.

@@ -5,10 +5,9 @@ use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
 use crate::fs;
 use crate::signal::{self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit};
-use crate::task::{self, AltStack, Pid, Process, Resource, Task};
+use crate::task::{self, AltStack, Pid, Process, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use linux_raw_sys::general as abi;
 
 /// EINVAL unless `size` is that of a sigset_t here.
@@ -32,29 +31,34 @@ fn check_signal(signo: u64) -> Result<Option<i32>> {
 /// kill(2).
 pub fn kill(task: &Task, pid: u64, signo: u64) -> Result<u64> {
     let signo = check_signal(signo)?;
-    let targets: Vec<Arc<Process>> = match pid as Pid {
-        Pid::MIN => return Err(Errno::ESRCH),
-        pid @ 1.. => Vec::from_iter(task::find(pid)),
-        0 => task::group_members(task.process().pgid()),
+    let me = task.process();
+    match pid as Pid {
+        Pid::MIN => Err(Errno::ESRCH),
+        pid @ 1.. => kill_all(task, task::find(pid).into_iter(), signo),
+        0 => kill_all(task, task::group_members(me.pgid()), signo),
         -1 => {
-            let me = task.process().pid();
-            task::processes()
-                .into_iter()
-                .filter(|p| p.pid() != 1 && p.pid() != me)
-                .collect()
+            let others = |process: &Arc<Process>| ![1, me.pid()].contains(&process.pid());
+            kill_all(task, task::processes().filter(others), signo)
         }
-        group => task::group_members(-group),
-    };
-    if targets.is_empty() {
-        return Err(Errno::ESRCH);
+        group => kill_all(task, task::group_members(-group), signo),
     }
-    if let Some(signo) = signo {
-        let info = SigInfo::user(signo, task);
-        targets
-            .iter()
-            .for_each(|process| signal::send_process(process, info));
+}
+
+/// Sends a signal to each process, or only asks whether there is one. ESRCH.
+fn kill_all(
+    task: &Task,
+    targets: impl Iterator<Item = Arc<Process>>,
+    signo: Option<i32>,
+) -> Result<u64> {
+    let info = signo.map(|signo| SigInfo::user(signo, task));
+    let mut found = false;
+    for process in targets {
+        found = true;
+        if let Some(info) = info {
+            signal::queue_process(&process, info)?;
+        }
     }
-    Ok(0)
+    if found { Ok(0) } else { Err(Errno::ESRCH) }
 }
 
 /// A thread by number, in a process if one is given. EINVAL, ESRCH.
@@ -73,7 +77,7 @@ fn thread(process: Option<u64>, tid: u64) -> Result<Arc<Task>> {
 pub fn tgkill(task: &Task, process: Option<u64>, tid: u64, signo: u64) -> Result<u64> {
     let target = thread(process, tid)?;
     if let Some(signo) = check_signal(signo)? {
-        signal::send_task(&target, SigInfo::thread(signo, task));
+        signal::queue_task(&target, SigInfo::thread(signo, task))?;
     }
     Ok(0)
 }
@@ -94,7 +98,7 @@ pub fn pidfd_send_signal(task: &Task, fd: u64, signo: u64, info: u64, flags: u64
         } else {
             read_info(info, signo)?
         };
-        signal::send_process(&target, sent);
+        signal::queue_process(&target, sent)?;
     }
     Ok(0)
 }
@@ -117,15 +121,11 @@ pub fn sigqueueinfo(task: &Task, pid: u64, tid: Option<u64>, signo: u64, info: u
     if checked.is_none() {
         return Ok(0);
     }
-    let limit = process.limits().soft(Resource::SigPending);
-    if process.pending.lock().queued() as u64 >= limit {
-        return Err(Errno::EAGAIN);
-    }
     match thread {
-        Some(thread) => signal::send_task(&thread, info),
-        None => signal::send_process(&process, info),
+        Some(thread) => signal::queue_task(&thread, info),
+        None => signal::queue_process(&process, info),
     }
-    Ok(0)
+    .map(|()| 0)
 }
 
 /// rt_sigaction(2). The structure: handler, flags, restorer, mask (8 bytes each).

@@ -87,6 +87,14 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
     if request.has(abi::CLONE_PARENT) && parent.process().pid() == 1 {
         return Err(Errno::EINVAL);
     }
+    let siblings_parent = || {
+        parent
+            .process()
+            .parent()
+            .filter(|_| request.has(abi::CLONE_PARENT))
+    };
+    let adopter = siblings_parent().unwrap_or_else(|| parent.process().clone());
+    table::make_place(parent.process(), &adopter)?;
     let tid = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
     let process = if request.has(abi::CLONE_THREAD) {
         parent.process().clone()

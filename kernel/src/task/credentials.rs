@@ -1,5 +1,6 @@
 //! User and group numbers: all is root's, but what programs set they read back.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Who a process says it is.
@@ -9,8 +10,8 @@ pub struct Credentials {
     pub uid: [u32; 3],
     /// Real, effective and saved group.
     pub gid: [u32; 3],
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
+    /// Supplementary groups; children have the same.
+    pub groups: Arc<Vec<u32>>,
 }
 
 /// "Leave this one as it is" in setreuid(2) and its like.

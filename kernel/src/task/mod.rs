@@ -26,7 +26,9 @@ pub use limits::{Limits, Resource};
 pub use process::Process;
 pub use start::spawn_init;
 pub use switch::{Context, Switch};
-pub use table::{counts, find, find_task, for_each_space, processes, session_of};
+pub use table::{
+    counts, find, find_task, for_each_space, processes, processes_after, session_of, tasks_after,
+};
 pub use thread::{AltStack, Task, TaskState, Work};
 pub use times::ProcessTimes;
 pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};

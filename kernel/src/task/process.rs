@@ -57,6 +57,8 @@ pub struct Process {
     /// personality(2).
     pub(crate) personality: AtomicU32,
     pub(crate) did_exec: AtomicBool,
+    /// From which heap allocation on its system calls find no memory; 0 for none. See [`crate::heap::fail`].
+    pub(crate) heap_fail: AtomicU32,
     /// Page faults that were resolved, of all its threads.
     pub(crate) faults: AtomicU64,
     pub(super) children_faults: AtomicU64,
@@ -108,6 +110,7 @@ impl Process {
             dumpable: AtomicU32::new(1),
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
+            heap_fail: AtomicU32::new(0),
             faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
@@ -137,6 +140,7 @@ impl Process {
         child.sid.store(self.sid(), Relaxed);
         child.exit_signal.store(exit_signal, Relaxed);
         child.set_nice(self.nice());
+        child.heap_fail.store(self.heap_fail.load(Relaxed), Relaxed);
         child.dumpable.store(self.dumpable.load(Relaxed), Relaxed);
         child
             .personality
@@ -208,9 +212,9 @@ impl Process {
         self.leader().map_or('Z', |task| task.state_letter())
     }
 
-    /// Its threads, the leader first.
-    pub fn threads(&self) -> Vec<Arc<Task>> {
-        self.threads.lock().clone()
+    /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked for.
+    pub fn threads(&self) -> impl Iterator<Item = Arc<Task>> {
+        (0..).map_while(|at| self.threads.lock().get(at).cloned())
     }
 
     /// Calls `f` with its threads, under a lock: `f` may send and wake, not sleep.

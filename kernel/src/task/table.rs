@@ -4,9 +4,9 @@ use super::{Pid, Process, Task};
 use crate::errno::{Errno, Result};
 use crate::machine::AddressSpace;
 use crate::ranks;
+use crate::sched;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use mm::sync::Lock;
 
 /// Numbers go from 1 to here, then again from the low ones that are free (as /proc/sys/kernel/pid_max).
@@ -131,20 +131,52 @@ pub fn init_process() -> Arc<Process> {
     find(1).expect("PID 1 is there as long as the machine runs")
 }
 
-/// All processes in the order of their numbers, zombies too.
-pub fn processes() -> Vec<Arc<Process>> {
-    TABLE.lock().processes.values().cloned().collect()
+/// All processes in the order of their numbers, zombies too. Each is looked up when it is asked for: there is no list, which
+/// would need memory.
+pub fn processes() -> impl Iterator<Item = Arc<Process>> {
+    processes_after(0)
+}
+
+/// The processes with a number above `last`, as [`processes`].
+pub fn processes_after(mut last: Pid) -> impl Iterator<Item = Arc<Process>> {
+    core::iter::from_fn(move || {
+        let table = TABLE.lock();
+        let (pid, process) = table.processes.range(last.checked_add(1)?..).next()?;
+        last = *pid;
+        Some(process.clone())
+    })
+}
+
+/// The threads with a number above `last`, of all processes, in order, as [`processes`].
+pub fn tasks_after(mut last: Pid) -> impl Iterator<Item = Arc<Task>> {
+    core::iter::from_fn(move || {
+        let table = TABLE.lock();
+        let (tid, task) = table.tasks.range(last.checked_add(1)?..).next()?;
+        last = *tid;
+        Some(task.clone())
+    })
 }
 
 /// The processes of a group.
-pub(crate) fn group_members(pgid: Pid) -> Vec<Arc<Process>> {
-    TABLE
-        .lock()
-        .processes
-        .values()
-        .filter(|p| p.pgid() == pgid)
-        .cloned()
-        .collect()
+pub(crate) fn group_members(pgid: Pid) -> impl Iterator<Item = Arc<Process>> {
+    processes().filter(move |process| process.pgid() == pgid)
+}
+
+/// Makes room for one more thread in `process`, for it as a process among the children of `parent` and, once that has ended,
+/// of PID 1, and in the queue of the scheduler: wherever it goes later needs no memory. ENOMEM.
+pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
+    let (processes, threads) = {
+        let table = TABLE.lock();
+        (table.processes.len(), table.tasks.len())
+    };
+    fallible::reserve(&mut *process.threads.lock(), 1)?;
+    fallible::reserve(&mut *parent.children.lock(), 1)?;
+    let init = init_process();
+    let mut children = init.children.lock();
+    let more = (processes + 1).saturating_sub(children.len());
+    fallible::reserve(&mut *children, more)?;
+    drop(children);
+    sched::make_place(threads + 1)
 }
 
 /// The session of a process group that has members.
@@ -195,7 +227,7 @@ pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
 
 /// Figures for /proc.
 pub fn counts() -> Counts {
-    let running = crate::sched::runnable();
+    let running = sched::runnable();
     let table = TABLE.lock();
     Counts {
         running,

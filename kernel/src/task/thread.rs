@@ -67,8 +67,10 @@ bitflags::bitflags! {
         const RESTORE_MASK = 1 << 3;
         /// There was no memory for a fault in a system call: it is to be killed.
         const OUT_OF_MEMORY = 1 << 4;
-        /// A fault in a system call has used the reserve: it is to be made up for.
+        /// A reserve was used, by a fault in a system call or by the kernel's heap: it is to be made up for.
         const MAKE_ROOM = 1 << 5;
+        /// Nothing to be done: its allocations fail, see [`crate::heap::fail`].
+        const HEAP_FAILS = 1 << 6;
     }
 }
 
@@ -149,13 +151,17 @@ pub(super) struct NewTask {
 
 impl Task {
     pub(super) fn new(new: NewTask, stack: KernelStack) -> Arc<Task> {
+        let work = match new.process.heap_fail.load(Relaxed) {
+            0 => Work::empty(),
+            _ => Work::HEAP_FAILS,
+        };
         Arc::new(Task {
             tid: AtomicI32::new(new.tid),
             process: new.process,
             context: Context::new(stack.top()),
             stack,
             state: AtomicU8::new(TaskState::Runnable as u8),
-            work: AtomicU32::new(0),
+            work: AtomicU32::new(work.bits()),
             blocked: AtomicU64::new(new.blocked),
             saved_mask: AtomicU64::new(0),
             pending: Lock::new(Pending::new()),
@@ -275,6 +281,12 @@ impl Task {
             TaskState::Stopped => 'T',
             TaskState::Dead => 'Z',
         }
+    }
+
+    /// Whether anything is to be done before user mode.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        !self.work().difference(Work::HEAP_FAILS).is_empty()
     }
 
     /// What is to be done before user mode; empty nearly always.

@@ -14,7 +14,7 @@ use mm::thp::stats::Stat;
 /// Each address space once, whoever shares it.
 fn spaces() -> Vec<Arc<AddressSpace>> {
     let mut spaces: Vec<Arc<AddressSpace>> = Vec::new();
-    for space in task::processes().iter().filter_map(|p| p.space()) {
+    for space in task::processes().filter_map(|p| p.space()) {
         if !spaces.iter().any(|known| Arc::ptr_eq(known, &space)) {
             spaces.push(space);
         }

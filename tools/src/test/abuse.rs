@@ -35,7 +35,25 @@ const fn abuse(name: &'static str, run: &'static str) -> Case {
     }
 }
 
-const CASES: &[Case] = &[abuse("around", "abuse around")];
+/// `abuse RUN` on a machine with 128 MiB, which are full soon.
+const fn small(name: &'static str, run: &'static str) -> Case {
+    Case {
+        mem: "128M",
+        ..abuse(name, run)
+    }
+}
+
+const CASES: &[Case] = &[
+    abuse("around", "abuse around"),
+    small("signals", "abuse signals"),
+    small("signals_memory", "abuse signals memory"),
+    small("full", "abuse full"),
+    small("full_link", "abuse full link"),
+    small("full_rename", "abuse full rename"),
+    small("full_files", "abuse full files"),
+    small("areas", "abuse areas"),
+    small("chain", "abuse chain"),
+];
 
 /// Runs the cases of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {

@@ -18,9 +18,7 @@ use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// No frame could be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory;
+pub use fallible::OutOfMemory;
 
 /// The memory manager: machine, frame table, allocator, zero page, counters.
 pub struct Mm<M: Machine> {

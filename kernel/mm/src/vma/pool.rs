@@ -39,10 +39,10 @@ impl<T, const N: usize> Pool<T, N> {
     }
     fn add(&mut self) -> Result<(), OutOfMemory> {
         let number = self.nodes.len() as u32;
-        self.nodes.try_reserve(1).map_err(|_| OutOfMemory)?;
+        fallible::reserve(&mut self.nodes, 1)?;
         // Every node may become unused, and that must not need memory.
         let wanted = self.nodes.capacity() - self.unused.len();
-        self.unused.try_reserve(wanted).map_err(|_| OutOfMemory)?;
+        fallible::reserve(&mut self.unused, wanted)?;
         let mut node = Vec::new();
         give_memory::<T, N>(&mut node)?;
         self.nodes.push(node);
@@ -120,5 +120,5 @@ impl<T, const N: usize> Pool<T, N> {
 }
 
 fn give_memory<T, const N: usize>(node: &mut Vec<T>) -> Result<(), OutOfMemory> {
-    node.try_reserve_exact(N).map_err(|_| OutOfMemory)
+    fallible::reserve_exact(node, N)
 }

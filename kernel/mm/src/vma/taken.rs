@@ -45,14 +45,10 @@ impl<M: Machine> Taken<M> {
             return Ok(out);
         }
         let count = n.div_ceil(PIECE);
-        out.pieces
-            .try_reserve_exact(count)
-            .map_err(|_| OutOfMemory)?;
+        fallible::reserve_exact(&mut out.pieces, count)?;
         for k in 0..count {
             let mut piece = Vec::new();
-            piece
-                .try_reserve_exact(PIECE.min(n - k * PIECE))
-                .map_err(|_| OutOfMemory)?;
+            fallible::reserve_exact(&mut piece, PIECE.min(n - k * PIECE))?;
             out.pieces.push(piece);
         }
         Ok(out)

@@ -25,19 +25,20 @@ struct Unread {
 }
 
 impl Kmsg {
-    /// From the oldest line that is still there.
-    pub fn new() -> Kmsg {
-        let mut text = Vec::with_capacity(usize::from(u16::MAX));
+    /// From the oldest line that is still there. ENOMEM.
+    pub fn new() -> Result<Kmsg> {
+        let mut text = Vec::new();
+        fallible::reserve(&mut text, usize::from(u16::MAX))?;
         klog::read_newest(usize::from(u16::MAX), &mut |bytes| {
             text.extend_from_slice(bytes)
         });
-        Kmsg {
+        Ok(Kmsg {
             rest: Lock::new(Unread {
                 text,
                 at: 0,
                 sequence: 0,
             }),
-        }
+        })
     }
 
     fn next_line(&self) -> Option<String> {

@@ -58,7 +58,7 @@ pub fn open(number: Device, flags: u32) -> Result<Arc<dyn FileOps>> {
         Device(1, 5) => Ok(Arc::new(memory::Zero)),
         Device(1, 7) => Ok(Arc::new(memory::Full)),
         Device(1, 8 | 9) => Ok(Arc::new(memory::Random)),
-        Device(1, 11) => Ok(Arc::new(kmsg::Kmsg::new())),
+        Device(1, 11) => Ok(Arc::new(kmsg::Kmsg::new()?)),
         OWN_TERMINAL => tty::open_own(),
         CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(flags & c::O_NOCTTY == 0)),
         _ => Err(Errno::ENXIO),

@@ -9,7 +9,6 @@ use crate::task::{Process, Task};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// Whom a directory is about.
 #[derive(Clone)]
@@ -69,10 +68,9 @@ pub fn number_of(pid: i32, index: u64) -> u64 {
     1 << 40 | (pid as u64) << 16 | index
 }
 
-/// Lists the directories of these processes or threads that come after number `after`.
-pub fn list(mut numbers: Vec<i32>, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-    numbers.sort_unstable();
-    for pid in numbers.into_iter().filter(|pid| *pid as u64 > after) {
+/// Lists the directories of these processes or threads, which come in the order of their numbers.
+pub fn list(numbers: impl Iterator<Item = i32>, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    for pid in numbers {
         let name = format!("{pid}");
         if !emit(Entry {
             next: pid as u64,

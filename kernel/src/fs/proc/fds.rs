@@ -95,11 +95,12 @@ impl Directory for Files {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let numbers = self
-            .table()
-            .map(|table| table.numbers())
-            .unwrap_or_default();
-        for fd in numbers.into_iter().filter(|fd| *fd as u64 >= after) {
+        let Some(table) = self.table() else {
+            return;
+        };
+        let mut from = i32::try_from(after).unwrap_or(i32::MAX);
+        while let Some(fd) = table.next_number(from) {
+            from = fd + 1;
             let name = format!("{fd}");
             let number = super::dir::number_of(self.subject.number(), self.index(fd));
             if !emit(Entry {

@@ -2,7 +2,7 @@
 
 use super::dir::Subject;
 use super::observed::Observed;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::fs::file::FileOps;
 use crate::fs::inode::Device;
 use crate::fs::records::{RecordFile, Records};
@@ -59,8 +59,7 @@ impl Area {
     /// Appends the line of maps. ENOMEM.
     pub fn line(&self, out: &mut Vec<u8>) -> Result {
         let start = out.len();
-        let reserve = |out: &mut Vec<u8>, more| out.try_reserve(more).map_err(|_| Errno::ENOMEM);
-        reserve(out, LINE)?;
+        fallible::reserve(out, LINE)?;
         let special = self.special_name();
         match &self.vma.backing {
             Backing::Anon => {
@@ -78,7 +77,7 @@ impl Area {
                 };
                 let path = path.as_ref().map_or(SHARED_ANON.1, |path| path.as_bytes());
                 // A newline takes four bytes.
-                reserve(out, NAME_COLUMN + 4 * path.len() + 1)?;
+                fallible::reserve(out, NAME_COLUMN + 4 * path.len() + 1)?;
                 put_name(out, start, special.unwrap_or(path));
             }
         }

@@ -99,7 +99,7 @@ impl Dynamic for Processes {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let all = task::processes();
-        dir::list(all.iter().map(|one| one.pid()).collect(), after, emit);
+        let after = i32::try_from(after).unwrap_or(i32::MAX);
+        dir::list(task::processes_after(after).map(|one| one.pid()), emit);
     }
 }

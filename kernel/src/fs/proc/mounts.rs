@@ -1,7 +1,7 @@
 //! mounts, mountinfo.
 
 use super::dir::Subject;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::fs::file::FileOps;
 use crate::fs::inode::Device;
 use crate::fs::mount::{self, Mounted};
@@ -52,7 +52,7 @@ fn mountinfo(mounted: &Mounted, out: &mut Vec<u8>) -> Result {
     let mount = &mounted.mount;
     let parent = mounted.point.as_ref().map(|point| point.on.mount.id);
     let device = Device::decode(mount.fs.device);
-    out.try_reserve(REST).map_err(|_| Errno::ENOMEM)?;
+    fallible::reserve(out, REST)?;
     for (number, behind) in [
         (mount.id, b' '),
         (parent.unwrap_or(mount.id), b' '),
@@ -107,7 +107,7 @@ fn options(out: &mut Vec<u8>, flags: u32) {
 /// Leaves room for the rest of a line. ENOMEM.
 fn name(out: &mut Vec<u8>, name: &[u8]) -> Result {
     let most = 4 * name.len() + REST;
-    out.try_reserve(most).map_err(|_| Errno::ENOMEM)?;
+    fallible::reserve(out, most)?;
     for byte in name {
         match byte {
             b' ' | b'\t' | b'\n' | b'\\' => {

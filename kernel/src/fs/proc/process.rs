@@ -175,7 +175,9 @@ impl Directory for Threads {
     }
 
     fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
-        let all = self.process.threads();
-        super::dir::list(all.iter().map(|one| one.tid()).collect(), after, emit);
+        let after = i32::try_from(after).unwrap_or(i32::MAX);
+        let threads =
+            task::tasks_after(after).filter(|one| Arc::ptr_eq(one.process(), &self.process));
+        super::dir::list(threads.map(|one| one.tid()), emit);
     }
 }

@@ -112,7 +112,7 @@ impl Records for SmapsFile {
         };
         area.line(out)?;
         let more = AREA.len() + FLAG_WORDS.len() * 3 + LINE;
-        out.try_reserve(more).map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(out, more)?;
         let eligible = self
             .0
             .space()
@@ -260,8 +260,7 @@ impl Records for Rollup {
             return Ok(None);
         };
         let start = out.len();
-        out.try_reserve(2 * LINE + ROLLUP.len() + FOLIOS)
-            .map_err(|_| Errno::ENOMEM)?;
+        fallible::reserve(out, 2 * LINE + ROLLUP.len() + FOLIOS)?;
         let all = Vma::new(range, Prot::empty(), VmaFlags::empty(), Backing::Anon);
         head(out, &all, 0, (0, 0));
         put_name(out, start, b"[rollup]");

@@ -46,7 +46,6 @@ fn identity(subject: &Subject, out: &mut Text) {
         .map_or(0, |files| files.size());
     let (uid, gid, groups) = process.credentials(|c| (c.uid, c.gid, c.groups.clone()));
     let (pid, tid) = (process.pid(), subject.number());
-    let groups: String = groups.iter().map(|group| format!("{group} ")).collect();
     out.put(format_args!(
         "Name:\t{name}\nUmask:\t{umask:04o}\nState:\t{}\n",
         state_name(state)
@@ -63,7 +62,11 @@ fn identity(subject: &Subject, out: &mut Text) {
         "Gid:\t{}\t{}\t{}\t{}\n",
         gid[0], gid[1], gid[2], gid[1]
     ));
-    out.put(format_args!("FDSize:\t{files}\nGroups:\t{groups}\n"));
+    out.put(format_args!("FDSize:\t{files}\nGroups:\t"));
+    groups
+        .iter()
+        .for_each(|group| out.put(format_args!("{group} ")));
+    out.put(format_args!("\n"));
     out.put(format_args!(
         "NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\n",
         process.pgid(),
@@ -116,7 +119,10 @@ fn signals(subject: &Subject, out: &mut Text) {
         "Threads:\t{}\n",
         process.with_threads(|threads| threads.len())
     ));
-    out.put(format_args!("SigQ:\t0/{queue_limit}\n"));
+    out.put(format_args!(
+        "SigQ:\t{}/{queue_limit}\n",
+        crate::signal::queued()
+    ));
     for (name, set) in [
         ("SigPnd", pending),
         ("ShdPnd", shared),

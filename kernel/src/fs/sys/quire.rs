@@ -3,9 +3,12 @@
 use crate::errno::Errno;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
+use crate::heap::fail;
 use crate::machine::mm;
+use crate::task;
 use crate::thp::{owners, survey};
 use alloc::format;
+use core::sync::atomic::Ordering::Relaxed;
 use mm::switch::Switch;
 
 /// Enters all of it.
@@ -19,6 +22,29 @@ pub fn register(tree: &Tree) {
         owners::table(out);
         Ok(())
     });
+    tree.knob(
+        "kernel/mm/quire/heap_fail",
+        |out| {
+            let process = task::current().process().clone();
+            out.is(process.heap_fail.load(Relaxed))
+        },
+        |text| {
+            let from = text.parse().map_err(|_| Errno::EINVAL)?;
+            fail::set(task::current().process(), from);
+            Ok(())
+        },
+    );
+    tree.knob(
+        "kernel/mm/quire/heap_reserve",
+        |out| {
+            fail::show(out);
+            Ok(())
+        },
+        |_| {
+            fail::reset();
+            Ok(())
+        },
+    );
     for switch in Switch::all() {
         let path = format!("kernel/mm/quire/{}", switch.name());
         let show = move |out: &mut Text| out.is(mm().switches().word(switch));

@@ -38,10 +38,12 @@ fn read_entries(task: &Task, fd: i32, at: u64, size: u64, layout: Layout) -> Res
     let room = MAX_BUFFER.min(size as usize);
     let mut out = Vec::new();
     let mut position = file.position();
-    let mut full = false;
+    let (mut full, mut short) = (false, false);
     let mut emit = |entry: Entry<'_>| {
         let next = entry.next;
-        full = !append(&mut out, room, entry, layout);
+        let appended = append(&mut out, room, entry, layout);
+        short = appended.is_err();
+        full = appended != Ok(true);
         if !full {
             position = next;
         }
@@ -70,20 +72,21 @@ fn read_entries(task: &Task, fd: i32, at: u64, size: u64, layout: Layout) -> Res
         });
     }
     if full && out.is_empty() {
-        return Err(Errno::EINVAL);
+        return Err(if short { Errno::ENOMEM } else { Errno::EINVAL });
     }
     Sink::user(at, out.len() as u64)?.give(&out)?;
     file.set_position(position);
     Ok(out.len() as u64)
 }
 
-/// Adds a record; `false` when there is no room for it.
-fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> bool {
+/// Adds a record; `false` when there is no room for it. ENOMEM.
+fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> Result<bool> {
     // d_ino, d_off, d_reclen; then the type and the name with its NUL, in the one or the other order.
     let len = (8 + 8 + 2 + 1 + entry.name.len() + 1).next_multiple_of(8);
     if out.len() + len > room {
-        return false;
+        return Ok(false);
     }
+    fallible::reserve(out, len)?;
     let end = out.len() + len;
     out.extend_from_slice(&entry.number.to_ne_bytes());
     out.extend_from_slice(&entry.next.to_ne_bytes());
@@ -97,7 +100,7 @@ fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> b
     if layout != Layout::New {
         out[end - 1] = kind;
     }
-    true
+    Ok(true)
 }
 
 /// getcwd(2): the length with the NUL; ERANGE.

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::OpenFile;
-use crate::fs::file::Ready;
+use crate::fs::file::{MOST_QUEUES, Ready};
 use crate::fs::process::open_files_limit;
 use crate::signal;
 use crate::task::Task;
@@ -10,7 +10,6 @@ use crate::timers;
 use crate::uaccess;
 use crate::wait::{self, WaitQueue};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -37,22 +36,21 @@ impl Watched {
     }
 }
 
-/// Waits until one of the files is ready or the time is over; what each is ready for.
+/// Waits until one of the files is ready or the time is over; what each is ready for. ENOMEM.
 fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Ready>> {
     let mut queues: Vec<&WaitQueue> = Vec::new();
     for file in watched.iter().flatten().filter_map(|w| w.file.as_ref()) {
+        fallible::reserve(&mut queues, MOST_QUEUES)?;
         file.ops().queues(&mut queues);
     }
-    let look = || -> Vec<Ready> {
-        watched
-            .iter()
-            .map(|w| w.as_ref().map_or(Ready::empty(), Watched::ready))
-            .collect()
-    };
-    let ready = wait::wait_any(&queues, deadline, || {
-        Some(look()).filter(|all| all.iter().any(|r| !r.is_empty()))
+    let mut ready = fallible::filled(Ready::empty(), watched.len())?;
+    wait::wait_any(&queues, deadline, || {
+        for (ready, watched) in ready.iter_mut().zip(watched) {
+            *ready = watched.as_ref().map_or(Ready::empty(), Watched::ready);
+        }
+        ready.iter().any(|r| !r.is_empty()).then_some(())
     })?;
-    Ok(ready.unwrap_or_else(|| vec![Ready::empty(); watched.len()]))
+    Ok(ready)
 }
 
 /// struct pollfd.
@@ -62,27 +60,32 @@ struct PollFd {
     events: u16,
 }
 
+impl PollFd {
+    fn watch(&self, task: &Task) -> Option<Watched> {
+        let wanted = Ready::from_bits_truncate(self.events);
+        (self.fd >= 0).then(|| Watched::new(task, self.fd, wanted))
+    }
+}
+
 fn read_poll_fds(at: u64, count: u64) -> Result<Vec<PollFd>> {
     if count > open_files_limit() as u64 {
         return Err(Errno::EINVAL);
     }
-    (0..count)
-        .map(|i| {
-            let word: u64 = uaccess::read(at + 8 * i)?;
-            Ok(PollFd {
-                fd: word as i32,
-                events: (word >> 32) as u16,
-            })
-        })
-        .collect()
+    let mut fds = Vec::new();
+    fallible::reserve(&mut fds, count as usize)?;
+    for i in 0..count {
+        let word: u64 = uaccess::read(at + 8 * i)?;
+        fds.push(PollFd {
+            fd: word as i32,
+            events: (word >> 32) as u16,
+        });
+    }
+    Ok(fds)
 }
 
 fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
     let fds = read_poll_fds(at, count)?;
-    let watch = |fd: &PollFd| {
-        (fd.fd >= 0).then(|| Watched::new(task, fd.fd, Ready::from_bits_truncate(fd.events)))
-    };
-    let watched: Vec<_> = fds.iter().map(watch).collect();
+    let watched = fallible::collect(fds.iter().map(|fd| fd.watch(task)))?;
     let ready = wait_for(&watched, deadline)?;
     for (i, ready) in (0..).zip(&ready) {
         uaccess::write(at + 8 * i + 6, &ready.bits())?;
@@ -175,47 +178,64 @@ const SETS: [(Ready, Ready); 3] = [
     (Ready::PRI, Ready::PRI),
 ];
 
+/// A set of the descriptors below `count`, 64 in a word; none without an address.
+fn read_set(at: u64, count: usize) -> Result<Vec<u64>> {
+    let mut set = fallible::filled(0, count.div_ceil(64))?;
+    if at != 0 {
+        for (i, word) in (0..).zip(&mut set) {
+            *word = uaccess::read(at + i * size_of::<u64>() as u64)?;
+        }
+    }
+    if let Some(last) = set.last_mut() {
+        *last &= u64::MAX >> (count.wrapping_neg() % 64);
+    }
+    Ok(set)
+}
+
+fn write_set(at: u64, set: &[u64]) -> Result {
+    if at != 0 {
+        for (i, word) in (0..).zip(set) {
+            uaccess::write(at + i * size_of::<u64>() as u64, word)?;
+        }
+    }
+    Ok(())
+}
+
+fn has(set: &[u64], fd: usize) -> bool {
+    set[fd / 64] >> (fd % 64) & 1 != 0
+}
+
 fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
     let count = usize::try_from(count as i32)
         .map_err(|_| Errno::EINVAL)?
         .min(open_files_limit());
-    let words = count.div_ceil(64);
     let mut bits = [const { Vec::new() }; 3];
     for (bits, at) in bits.iter_mut().zip(sets) {
-        for i in 0..words {
-            bits.push(if at == 0 {
-                0
-            } else {
-                uaccess::read::<u64>(at + (i * size_of::<u64>()) as u64)?
-            });
-        }
+        *bits = read_set(at, count)?;
     }
-    let wants = |set: usize, fd: usize| bits[set][fd / 64] >> (fd % 64) & 1 != 0;
-    let mut watched = Vec::new();
-    for fd in 0..count {
+    let watch = |fd: usize| {
         let wanted = (0..3)
-            .filter(|set| wants(*set, fd))
+            .filter(|set| has(&bits[*set], fd))
             .fold(Ready::empty(), |all, set| all | SETS[set].0);
-        watched.push((!wanted.is_empty()).then(|| Watched::new(task, fd as i32, wanted)));
-    }
+        (!wanted.is_empty()).then(|| Watched::new(task, fd as i32, wanted))
+    };
+    let watched = fallible::collect((0..count).map(watch))?;
     if watched.iter().flatten().any(|w| w.file.is_none()) {
         return Err(Errno::EBADF);
     }
     let ready = wait_for(&watched, deadline)?;
     let mut total = 0;
-    for set in 0..3 {
-        let mut out = vec![0u64; words];
+    for ((set, at), (_, answer)) in bits.iter_mut().zip(sets).zip(SETS) {
         for (fd, ready) in ready.iter().enumerate() {
-            if wants(set, fd) && ready.intersects(SETS[set].1) {
-                out[fd / 64] |= 1 << (fd % 64);
-                total += 1;
+            if !ready.intersects(answer) {
+                set[fd / 64] &= !(1 << (fd % 64));
             }
         }
-        if sets[set] != 0 {
-            for (i, word) in out.iter().enumerate() {
-                uaccess::write(sets[set] + (i * size_of::<u64>()) as u64, word)?;
-            }
-        }
+        total += set
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum::<u64>();
+        write_set(at, set)?;
     }
     Ok(total)
 }

@@ -9,7 +9,6 @@ use crate::fs::ramfile::MAX_SIZE;
 use crate::sched;
 use crate::task::Task;
 use crate::uaccess;
-use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 
 /// Copies between files go in pieces of this size.
@@ -208,10 +207,7 @@ impl Place {
 /// thread is to end.
 fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) -> Result<u64> {
     let len = len.min(MAX_TRANSFER as u64);
-    let mut buffer = Vec::new();
-    let piece = PIECE.min(len as usize);
-    buffer.try_reserve_exact(piece).map_err(|_| Errno::ENOMEM)?;
-    buffer.resize(piece, 0);
+    let mut buffer = fallible::filled(0, PIECE.min(len as usize))?;
     let mut done = 0;
     while done < len {
         let piece = buffer.len().min((len - done) as usize);

@@ -3,6 +3,8 @@
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 mod around;
+mod full;
+mod signals;
 
 use std::process::ExitCode;
 use userland::counters::{free_frames, on_quire};
@@ -20,11 +22,33 @@ struct Way {
     may_be_killed: bool,
 }
 
-const WAYS: &[Way] = &[Way {
-    name: "around",
-    act: around::displaced_folios,
-    may_be_killed: false,
-}];
+const WAYS: &[Way] = &[
+    Way {
+        name: "around",
+        act: around::displaced_folios,
+        may_be_killed: false,
+    },
+    Way {
+        name: "signals",
+        act: signals::queue,
+        may_be_killed: true,
+    },
+    Way {
+        name: "full",
+        act: full::calls,
+        may_be_killed: true,
+    },
+    Way {
+        name: "areas",
+        act: full::areas,
+        may_be_killed: true,
+    },
+    Way {
+        name: "chain",
+        act: full::chain,
+        may_be_killed: false,
+    },
+];
 
 /// Frames that may be missing afterwards: per-CPU lists, the kernel's heap and caches that stay.
 const SLACK: u64 = 1024;

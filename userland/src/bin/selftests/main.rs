@@ -85,6 +85,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "vfork_shares_until_exit",
     "spawn_a_program",
     "wait_stop_and_continue",
+    "signal_pending_limit",
     "exec_*",
     "sleep_refuses",
     "proc_maps_format",

@@ -24,7 +24,60 @@ userland::tests![
     signal_kill_and_stop_are_fixed,
     signal_inherited_by_fork,
     signal_pending_not_inherited,
+    signal_pending_limit,
 ];
+
+/// A real-time signal that no library uses.
+const REALTIME: i32 = 40;
+
+/// rt_sigqueueinfo(2) of [`REALTIME`] to this process, as sigqueue(3) makes it.
+fn queue() -> userland::sys::Result<usize> {
+    let mut info = [0u32; 32];
+    (info[0], info[2]) = (REALTIME as u32, libc::SI_QUEUE as u32);
+    let (me, at) = (proc::getpid() as usize, info.as_ptr() as usize);
+    call(
+        libc::SYS_rt_sigqueueinfo,
+        [me, REALTIME as usize, at, 0, 0, 0],
+    )
+}
+
+/// RLIMIT_SIGPENDING: sigqueue and tgkill are refused at the limit, kill pends once all the same; getrlimit(2), tgkill(2).
+fn signal_pending_limit() -> Outcome {
+    const LIMIT: u64 = 10;
+    let status = in_child(|| {
+        sig::mask(libc::SIG_BLOCK, &[REALTIME, libc::SIGUSR1])?;
+        proc::setrlimit(libc::RLIMIT_SIGPENDING, LIMIT, LIMIT)?;
+        let mut queued = 0;
+        let refused = loop {
+            match queue() {
+                Ok(_) => queued += 1,
+                Err(error) => break error,
+            }
+        };
+        let me = proc::getpid() as usize;
+        let refusals = [
+            Err(refused),
+            queue(),
+            call(libc::SYS_tgkill, [me, me, REALTIME as usize, 0, 0, 0]),
+            call(libc::SYS_tkill, [me, REALTIME as usize, 0, 0, 0, 0]),
+        ];
+        let all_refused = refusals.iter().all(|r| *r == Err(Errno(libc::EAGAIN)));
+        proc::kill(me as i32, REALTIME)?;
+        proc::kill(me as i32, libc::SIGUSR1)?;
+        let both = sig::pending(REALTIME) && sig::pending(libc::SIGUSR1);
+        let mut taken = 0;
+        while sig::timed_wait(&[REALTIME], 0).is_ok() {
+            taken += 1;
+        }
+        // Others of this user may have some queued as well; what is taken makes room.
+        let counts = queued <= LIMIT && taken == queued.max(1);
+        Ok(i32::from(
+            !(all_refused && both && counts && queue().is_ok()),
+        ))
+    })?;
+    check_eq!(status, Status::Exited(0));
+    Ok(())
+}
 
 fn signal_handler_runs() -> Outcome {
     sig::count(libc::SIGUSR1, 0, &[])?;

@@ -24,7 +24,7 @@ impl<M: Machine> Gone<M> {
     /// Makes room for one more. There is room for two.
     pub fn reserve(&mut self) -> Result<(), OutOfMemory> {
         if self.few.is_full() {
-            self.more.try_reserve(1).map_err(|_| OutOfMemory)?;
+            fallible::reserve(&mut self.more, 1)?;
         }
         Ok(())
     }

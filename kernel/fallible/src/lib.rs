@@ -1,0 +1,27 @@
+//! Heap memory that may be refused.
+//!
+//! The kernel's heap holds back a reserve for allocations that cannot fail: those of a fixed size and number in each system
+//! call, which need no error path. What grows with a user's input is asked for here: while memory is short it is refused, and
+//! the reserve stays whole. The rule in full: `docs/decisions/0008-memory-the-kernel-needs.md`.
+//!
+//! | asked for | by |
+//! |---|---|
+//! | room in a collection | [`reserve`], [`reserve_exact`], [`push`] |
+//! | a new vector | [`collect`], [`copied`], [`filled`] |
+//! | one more node of a map, which has no fallible insertion | [`check`] before each |
+
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod grow;
+mod state;
+
+pub use grow::{Growable, collect, copied, filled, push, reserve, reserve_exact};
+pub use state::{check, is_refusable, is_short, set_short};
+
+/// There is no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory;

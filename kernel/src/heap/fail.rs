@@ -1,0 +1,200 @@
+//! An instrument: a heap that finds no memory, on purpose.
+//!
+//! A process that has written K to `/sys/kernel/mm/quire/heap_fail` (or PID 1 with `quire.heap_fail=K`), and its children from
+//! then on, make each system call as if the heap had no memory from the call's K-th allocation on. What may fail does; the rest
+//! lives on the [reserve](super::reserve), and how much of it a call needs at one time is measured and shown with the call's
+//! name in `/sys/kernel/mm/quire/heap_reserve`. Page faults, interrupts and a thread's end count as calls.
+
+use super::reserve;
+use crate::arch::trap::{Trap, UserContext};
+use crate::fs::pseudo::Text;
+use crate::sched;
+use crate::task::{Pid, Process, Task, Work};
+use arrayvec::ArrayVec;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use spin::mutex::SpinMutex;
+use syscalls::Sysno;
+
+/// Allocations of one call that are told apart when they are freed; more of them count as if they stayed.
+const MOST_LIVE: usize = 256;
+
+/// A call is watched.
+static ON: AtomicBool = AtomicBool::new(false);
+static WATCH: SpinMutex<Watch> = SpinMutex::new(Watch::new());
+
+/// The call that is watched, and the most that any has used.
+struct Watch {
+    thread: Pid,
+    call: &'static str,
+    /// The allocation that fails first.
+    from: u64,
+    allocations: u64,
+    live: ArrayVec<Allocation, MOST_LIVE>,
+    /// Bytes that the call has allocated since and not freed.
+    used: usize,
+    refused: u64,
+    most: Use,
+    largest: Use,
+}
+
+/// An allocation that did not fail.
+struct Allocation {
+    at: usize,
+    bytes: usize,
+}
+
+/// Bytes, and the call that needed them.
+#[derive(Clone, Copy)]
+struct Use {
+    bytes: usize,
+    call: &'static str,
+}
+
+impl Use {
+    const NONE: Use = Use {
+        bytes: 0,
+        call: "-",
+    };
+
+    fn raise(&mut self, bytes: usize, call: &'static str) {
+        if bytes > self.bytes {
+            *self = Use { bytes, call };
+        }
+    }
+}
+
+impl Watch {
+    const fn new() -> Self {
+        Watch {
+            thread: 0,
+            call: "-",
+            from: 0,
+            allocations: 0,
+            live: ArrayVec::new_const(),
+            used: 0,
+            refused: 0,
+            most: Use::NONE,
+            largest: Use::NONE,
+        }
+    }
+
+    /// Whether the running thread is the one that is watched.
+    fn is_mine(&self) -> bool {
+        sched::try_current().is_some_and(|task| task.tid() == self.thread)
+    }
+}
+
+/// Makes the allocations of a process and its children fail from the `from`-th of each call on; 0: no more.
+pub fn set(process: &Process, from: u32) {
+    process.heap_fail.store(from, Relaxed);
+    process.with_threads(|threads| {
+        for task in threads {
+            match from {
+                0 => task.clear_work(Work::HEAP_FAILS),
+                _ => task.add_work(Work::HEAP_FAILS),
+            }
+        }
+    });
+}
+
+/// Whether a call is watched.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
+/// The thread has come into the kernel: its call is watched from here on.
+pub fn begin(task: &Task, trap: &Trap, user: &UserContext) {
+    let call = match trap {
+        Trap::Syscall => Sysno::new(user.syscall_number() as usize).map_or("?", |call| call.name()),
+        Trap::PageFault { .. } => "page fault",
+        Trap::Interrupt(_) => "interrupt",
+        _ => "exception",
+    };
+    watch(task, call);
+}
+
+/// As [`begin`], for what is no trap.
+pub fn watch(task: &Task, call: &'static str) {
+    let from = task.process().heap_fail.load(Relaxed);
+    let mut watch = WATCH.lock();
+    watch.thread = task.tid();
+    watch.call = call;
+    watch.from = u64::from(from);
+    watch.allocations = 0;
+    watch.live.clear();
+    watch.used = 0;
+    drop(watch);
+    ON.store(true, Relaxed);
+}
+
+/// The thread goes back to user mode, or ends.
+pub fn end() {
+    ON.store(false, Relaxed);
+    reserve::look();
+}
+
+/// Whether an allocation finds no memory.
+pub fn refuses() -> bool {
+    let mut watch = WATCH.lock();
+    if !watch.is_mine() {
+        return false;
+    }
+    watch.allocations += 1;
+    if watch.allocations < watch.from {
+        return false;
+    }
+    let refused = fallible::is_refusable();
+    watch.refused += u64::from(refused);
+    // It takes from the reserve, which is not whole then.
+    fallible::set_short(true);
+    refused
+}
+
+/// An allocation has got its memory.
+pub fn allocated(at: usize, bytes: usize) {
+    let mut watch = WATCH.lock();
+    if watch.allocations < watch.from || !watch.is_mine() {
+        return;
+    }
+    let call = watch.call;
+    // Without a place in the list it counts as if it stayed.
+    let _ = watch.live.try_push(Allocation { at, bytes });
+    watch.used += bytes;
+    let used = watch.used;
+    watch.most.raise(used, call);
+    watch.largest.raise(bytes, call);
+}
+
+/// Memory was given back.
+pub fn freed(at: usize) {
+    let mut watch = WATCH.lock();
+    if let Some(index) = watch.live.iter().position(|live| live.at == at) {
+        watch.used -= watch.live.swap_remove(index).bytes;
+    }
+}
+
+/// Begins to measure anew.
+pub fn reset() {
+    let mut watch = WATCH.lock();
+    watch.refused = 0;
+    watch.most = Use::NONE;
+    watch.largest = Use::NONE;
+}
+
+/// What was measured. `most` is to stay below `limit`, `largest` below `block`.
+pub fn show(out: &mut Text) {
+    let (set_aside, whole) = reserve::bytes();
+    let (refused, most, largest) = {
+        let watch = WATCH.lock();
+        (watch.refused, watch.most, watch.largest)
+    };
+    out.line(format_args!("limit {}", reserve::MOST_PER_CALL));
+    out.line(format_args!("most {} {}", most.bytes, most.call));
+    out.line(format_args!("block {}", reserve::BLOCK_BYTES));
+    out.line(format_args!("largest {} {}", largest.bytes, largest.call));
+    out.line(format_args!("refused {refused}"));
+    out.line(format_args!("set_aside {set_aside} of {whole}"));
+    out.line(format_args!("taken {}", reserve::taken()));
+    out.line(format_args!("heap {}", reserve::heap_bytes()));
+}

@@ -15,7 +15,7 @@ pub struct CommandLine {
     pub init: String,
     /// Arguments of init, without its own name.
     pub init_args: Vec<String>,
-    /// Environment of init.
+    /// Environment of init; `TERM=linux` unless the line has another.
     pub init_env: Vec<String>,
     /// `norandmaps`: no address space randomisation.
     pub norandmaps: bool,
@@ -87,6 +87,13 @@ fn words(text: &str) -> Vec<String> {
 }
 
 impl CommandLine {
+    /// A variable of init's environment, instead of one of the same name.
+    fn set_env(&mut self, name: &str, word: &str) {
+        let same = |old: &String| old.split('=').next() == Some(name);
+        self.init_env.retain(|old| !same(old));
+        self.init_env.push(word.into());
+    }
+
     fn take(&mut self, word: &str) {
         let (name, value) = word
             .split_once('=')
@@ -111,6 +118,7 @@ impl CommandLine {
             (name, Some(value)) if Switch::by_name(name).is_some() => {
                 self.memory.push((name.into(), value.into()))
             }
+            ("TERM", Some(_)) => self.set_env(name, word),
             // Loaders add these; they say nothing to us.
             ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
             (name, value) => {
@@ -118,7 +126,7 @@ impl CommandLine {
                 // As in Linux: a word with a dot belongs to a module, not to init.
                 match value {
                     _ if name.contains('.') => {}
-                    Some(_) => self.init_env.push(word.into()),
+                    Some(_) => self.set_env(name, word),
                     None => self.init_args.push(word.into()),
                 }
             }

@@ -108,6 +108,8 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
 fn default_action(task: &Arc<Task>, user: &UserContext, info: &SigInfo) {
     match Default::of(info.signo) {
         Default::Ignore | Default::Continue => {}
+        // In an orphaned group only SIGSTOP stops: there is no shell that would let it run on.
+        Default::Stop if info.signo != SIGSTOP && task::is_orphaned(task.process().pgid()) => {}
         Default::Stop => stop_process(task.process(), info.signo),
         Default::Terminate => task::exit_group(task, info.signo),
         Default::Core => {

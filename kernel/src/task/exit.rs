@@ -1,11 +1,12 @@
 //! The end of threads and processes.
 
-use super::{Process, Task, Work, table};
+use super::{Pid, Process, Task, Work, table};
 use crate::arch::cpu;
 use crate::klog::Console;
 use crate::signal::{self, SIGCHLD, SigInfo};
 use crate::{futex, pressure, sched, uaccess};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
@@ -178,6 +179,11 @@ fn orphan_children(process: &Process) {
         return;
     }
     let init = table::init_process();
+    let stopped: Vec<Pid> = children
+        .iter()
+        .filter(|child| child.stop.lock().is_stopped() && !table::is_orphaned(child.pgid()))
+        .map(|child| child.pgid())
+        .collect();
     for child in children {
         child.set_ppid(1);
         child.exit_signal.store(SIGCHLD, Relaxed);
@@ -189,6 +195,11 @@ fn orphan_children(process: &Process) {
         if child.has_ended() {
             tell_parent(&init, &child, SIGCHLD, child.exit_status());
         }
+    }
+    // Stopped, and now without a shell that could let it run on.
+    for pgid in stopped.into_iter().filter(|pgid| table::is_orphaned(*pgid)) {
+        signal::send_group(pgid, signal::SIGHUP);
+        signal::send_group(pgid, signal::SIGCONT);
     }
 }
 

@@ -27,7 +27,8 @@ pub use process::Process;
 pub use start::spawn_init;
 pub use switch::{Context, Switch};
 pub use table::{
-    counts, find, find_task, for_each_space, processes, processes_after, session_of, tasks_after,
+    counts, find, find_task, for_each_space, is_orphaned, processes, processes_after, session_of,
+    tasks_after,
 };
 pub use thread::{AltStack, Task, TaskState, Work};
 pub use times::ProcessTimes;

@@ -189,6 +189,20 @@ pub fn session_of(pgid: Pid) -> Option<Pid> {
         .map(|p| p.sid())
 }
 
+/// Whether a process group is orphaned: no member has a parent in another group of the same session, which could let it run on
+/// when it is stopped; PID 1 lets nothing run on. Source: POSIX.1-2017, 3.264.
+pub fn is_orphaned(pgid: Pid) -> bool {
+    let cares = |member: &Arc<Process>| {
+        member.parent().is_some_and(|parent| {
+            !member.has_ended()
+                && parent.pid() != 1
+                && parent.pgid() != pgid
+                && parent.sid() == member.sid()
+        })
+    };
+    !group_members(pgid).iter().any(cares)
+}
+
 /// setsid(2): EPERM when there is a group with the process's number already.
 pub(crate) fn new_session(process: &Process) -> Result<Pid> {
     let table = TABLE.lock();

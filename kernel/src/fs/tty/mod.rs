@@ -216,7 +216,7 @@ impl Terminal {
         }
     }
 
-    /// Job control: a background process that reads is stopped, or gets EIO when it would not notice.
+    /// Job control: a background process that reads is stopped, or gets EIO when it would not notice, or wait for ever.
     fn check_foreground(&self, signo: i32) -> Result {
         let process = task::current().process().clone();
         let state = self.state.lock();
@@ -229,6 +229,7 @@ impl Terminal {
         }
         if process.handlers().get(signo).ignores(signo)
             || task::current().blocked() & signal::bit(signo) != 0
+            || task::is_orphaned(process.pgid())
         {
             return Err(Errno::EIO);
         }

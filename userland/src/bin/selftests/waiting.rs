@@ -1,7 +1,7 @@
 //! wait4, waitid, orphans, groups and kill.
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Fork, Status, WaitInfo};
-use userland::sys::{call, file, sig};
+use userland::sys::{Errno, call, file, sig};
 use userland::{check_eq, check_err};
 
 userland::tests![
@@ -13,6 +13,8 @@ userland::tests![
     wait_by_group,
     orphan_gets_a_new_parent,
     groups_and_sessions,
+    stop_signals_of_a_terminal,
+    stopped_orphans_are_hung_up,
     kill_a_group,
     kill_refuses,
 ];
@@ -77,6 +79,51 @@ fn wait_stop_and_continue() -> Outcome {
     );
     file::close(tell)?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(5));
+    Ok(())
+}
+
+/// They stop a process, unless its group is orphaned: it would wait for ever.
+fn stop_signals_of_a_terminal() -> Outcome {
+    for s in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        let pid = stopping(|| proc::setpgid(0, 0), s)?;
+        let stop = Some((pid, Status::Stopped(s)));
+        check_eq!(proc::wait(pid, libc::WUNTRACED)?, stop);
+        proc::kill(pid, libc::SIGCONT)?;
+        check_eq!(proc::wait_for(pid)?, Status::Exited(7));
+        let pid = stopping(|| proc::setsid().map(|_| ()), s)?;
+        let end = Some((pid, Status::Exited(7)));
+        check_eq!(proc::wait(pid, libc::WUNTRACED)?, end);
+    }
+    Ok(())
+}
+
+/// A child that goes to another group by `leave`, gets the signal `s`, and ends with status 7.
+fn stopping(leave: impl Fn() -> Result<(), Errno>, s: i32) -> Result<i32, Stop> {
+    match proc::fork()? {
+        Fork::Child => {
+            let left = leave();
+            sig::raise(s);
+            proc::exit_now(if left.is_ok() { 7 } else { 8 })
+        }
+        Fork::Parent(pid) => Ok(pid),
+    }
+}
+
+/// The end of a shell orphans its jobs: those that are stopped get SIGHUP and run on, to end by it.
+fn stopped_orphans_are_hung_up() -> Outcome {
+    let (hear, held) = file::pipe(0)?;
+    let status = in_child(|| {
+        proc::setsid()?;
+        let job = stopping(|| proc::setpgid(0, 0), libc::SIGSTOP)?;
+        let stop = Some((job, Status::Stopped(libc::SIGSTOP)));
+        check_eq!(proc::wait(job, libc::WUNTRACED)?, stop);
+        Ok(0)
+    })?;
+    check_eq!(status, Status::Exited(0));
+    file::close(held)?;
+    // Only the stopped one holds the other end now.
+    check_eq!(file::poll(hear, libc::POLLIN, 10_000)?, libc::POLLHUP);
+    file::close(hear)?;
     Ok(())
 }
 

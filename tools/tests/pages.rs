@@ -1,0 +1,114 @@
+//! The pages in docs/ that list what the kernel knows list all of it, and nothing else.
+use mm::stat::Stats;
+use mm::switch::{Switch, Switches};
+use mm::thp::stats::Stat;
+
+const COMMAND_LINE: &str = include_str!("../../docs/command-line.md");
+const COUNTERS: &str = include_str!("../../docs/counters.md");
+const CMDLINE_RS: &str = include_str!("../../kernel/src/cmdline.rs");
+const VMSTAT_RS: &str = include_str!("../../kernel/src/fs/proc/vmstat.rs");
+const MANAGER_RS: &str = include_str!("../../kernel/mm/src/frame/manager.rs");
+
+/// The text of `source` from behind `from` to before `to`.
+fn between<'a>(source: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = source.split_once(from).unwrap_or_else(|| panic!("{from}"));
+    rest.split_once(to).unwrap_or_else(|| panic!("{to}")).0
+}
+
+/// What stands between two `quote`s of a text.
+fn quoted(text: &str, quote: char) -> Vec<&str> {
+    text.split(quote).skip(1).step_by(2).collect()
+}
+
+/// What the first column of the tables in a section names, in order; the heading of each section is a line of its own.
+fn names<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+    let (_, section) = page
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("{heading}"));
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.filter_map(|row| row.split_once(" | "));
+    cells
+        .flat_map(|(cell, _)| cell.split("`, `"))
+        .map(|name| name.trim_end_matches('`'))
+        .collect()
+}
+
+fn same(mut page: Vec<&str>, mut kernel: Vec<&str>) {
+    page.sort_unstable();
+    kernel.sort_unstable();
+    let twice = page.windows(2).find(|two| two[0] == two[1]);
+    assert_eq!(twice, None, "twice on the page");
+    let missing: Vec<_> = kernel.iter().filter(|name| !page.contains(name)).collect();
+    let unknown: Vec<_> = page.iter().filter(|name| !kernel.contains(name)).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "not on the page: {missing:?}; not in the kernel: {unknown:?}"
+    );
+}
+
+#[test]
+fn every_word_of_the_command_line() {
+    let arms = between(CMDLINE_RS, "match (name, value) {", "(name, value) =>");
+    let kernel = arms
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('('))
+        .filter(|arm| arm.starts_with('"'))
+        .flat_map(|arm| quoted(arm.split(',').next().unwrap_or(arm), '"'))
+        .collect();
+    let page = names(COMMAND_LINE, "# The kernel's command line\n");
+    let page = page
+        .iter()
+        .map(|word| word.split('=').next().unwrap_or(word));
+    same(page.collect(), kernel);
+}
+
+#[test]
+fn every_switch_with_its_values_and_default() {
+    let defaults = Switches::default();
+    let rows: Vec<String> = Switch::all()
+        .map(|switch| {
+            let boot = if switch.boot() { "(boot) " } else { "" };
+            let values = switch.words().join("\\|");
+            let default = defaults.word(switch);
+            format!("| `{}={values}` | {boot} | `{default}` |", switch.name())
+        })
+        .collect();
+    let section = between(COMMAND_LINE, "## Switches", "\n## ");
+    let page: Vec<String> = section
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| {
+            let cells: Vec<&str> = line.split(" | ").collect();
+            let boot = if cells[1].starts_with("(boot) ") {
+                "(boot) "
+            } else {
+                ""
+            };
+            format!("{} | {boot} | {}", cells[0], cells[2])
+        })
+        .collect();
+    assert_eq!(page, rows);
+}
+
+#[test]
+fn every_counter_of_the_memory_manager() {
+    let events = between(MANAGER_RS, "fn for_each_event", "fn event");
+    let mut kernel = quoted(events, '"');
+    Stats::new(1).for_each(&mut |name, _| kernel.push(name));
+    same(names(COUNTERS, "## /sys/kernel/mm/quire/counters"), kernel);
+}
+
+#[test]
+fn every_line_of_vmstat() {
+    let mut kernel = quoted(between(VMSTAT_RS, "const EVENTS", "];"), '"');
+    let levels = between(VMSTAT_RS, "for (name, value) in [", "] {");
+    kernel.extend(quoted(levels, '"'));
+    same(names(COUNTERS, "## /proc/vmstat"), kernel);
+}
+
+#[test]
+fn every_counter_of_a_size() {
+    let kernel = Stat::ALL.iter().map(|(_, name)| *name).collect();
+    same(names(COUNTERS, "## Sizes"), kernel);
+}

@@ -58,7 +58,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     let deadline = args
         .timeout
         .map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let end = if io::stdin().is_terminal() && io::stdout().is_terminal() {
+    let end = if on_a_terminal() {
         on_terminal(&machine, deadline)?
     } else {
         through_pipes(&machine, deadline)?
@@ -75,6 +75,11 @@ pub fn run(args: &RunArgs) -> Result<u8> {
         End::Status(_) => {}
     }
     Ok(end.status())
+}
+
+/// Whether a person is at the guest's console.
+fn on_a_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// The machine that the arguments describe; checked before anything is built.
@@ -105,6 +110,10 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         machine.initramfs = Some(path);
     }
     let mut words = args.append.clone().unwrap_or_default();
+    if !on_a_terminal() {
+        // Scripts, not keys: the guest's shell edits nothing, and each program gets its own part of them.
+        words = format!("TERM=dumb {words}").trim_end().to_owned();
+    }
     if args.icount && !has_input()? {
         // Even "end of input" would arrive at a moment of the host's choosing.
         words = format!("quire.noinput {words}").trim_end().to_owned();

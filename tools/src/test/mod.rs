@@ -3,7 +3,7 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
 //!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
-//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.abuse.CASE`,
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
 //!   `user.ARCH.programs.CASE`: programs, the same under other settings, bad input, programs that ask for too much, and foreign
 //!   ones;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
@@ -24,6 +24,7 @@ mod kernel;
 mod programs;
 mod session;
 mod settings;
+mod shell;
 mod suite;
 mod tinyelf;
 mod ways;
@@ -190,6 +191,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
         }
         if job.may_want(&format!("user.{arch}.abuse.")) {
             abuse::run(job, arch, built);
+        }
+        if job.may_want(&format!("user.{arch}.shell.")) {
+            shell::run(job, arch, built);
         }
         if job.may_want(&format!("user.{arch}.programs.")) {
             programs::run(job, arch, built);

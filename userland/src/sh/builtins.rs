@@ -2,70 +2,135 @@
 use super::look;
 use super::parse::is_name;
 use super::run::{Shell, complain, pause};
+use super::{jobs, text};
 use crate::sys::{Errno, file, proc};
 use std::fs;
 
 /// A command: the shell and the arguments behind the name to a status.
-pub type Builtin = fn(&mut Shell, &[String]) -> i32;
+pub type Run = fn(&mut Shell, &[String]) -> i32;
 
-const ALL: &[(&str, Builtin, &str)] = &[
-    ("cat", cat, "[FILE ...]  print files"),
-    ("cd", cd, "[DIR]  change the directory"),
-    (
+/// A command that needs no program.
+pub struct Builtin {
+    name: &'static str,
+    /// Does it.
+    pub run: Run,
+    /// Under job control it gets a process of its own: ^C and ^Z are for it.
+    pub apart: bool,
+    help: &'static str,
+}
+
+/// One that is done at once, or changes the shell itself.
+const fn quick(name: &'static str, run: Run, help: &'static str) -> Builtin {
+    Builtin {
+        name,
+        run,
+        apart: false,
+        help,
+    }
+}
+
+/// One that may take long and leaves the shell as it is.
+const fn long(name: &'static str, run: Run, help: &'static str) -> Builtin {
+    Builtin {
+        apart: true,
+        ..quick(name, run, help)
+    }
+}
+
+const ALL: &[Builtin] = &[
+    quick(
+        "bg",
+        jobs::bg,
+        "[%N]  let a stopped job run in the background",
+    ),
+    long("cat", cat, "[FILE ...]  print files"),
+    quick("cd", cd, "[DIR]  change the directory"),
+    quick("clear", text::clear, "empty the screen"),
+    quick(
         "echo",
         echo,
         "[-n] [WORD ...]  print words; echo WORD >FILE changes a switch in /proc or /sys",
     ),
-    ("env", env, "print the environment"),
-    ("exec", exec, "PROGRAM [WORD ...]  become a program"),
-    (
+    quick("env", env, "print the environment"),
+    quick("exec", exec, "PROGRAM [WORD ...]  become a program"),
+    quick(
         "exit",
         exit,
         "[N]  leave the shell; the first shell's end switches the machine off",
     ),
-    (
+    quick(
         "export",
         export,
         "NAME[=VALUE] ...  set variables for programs",
     ),
-    ("false", |_, _| 1, "fail"),
-    ("free", |_, _| look::free(), "memory in use"),
-    ("help", help, "this list"),
-    ("kill", kill, "[-SIGNAL] PID ...  send a signal"),
-    (
+    quick("false", |_, _| 1, "fail"),
+    quick("fg", jobs::fg, "[%N]  fetch a job into the foreground"),
+    quick("free", |_, _| look::free(), "memory in use"),
+    long(
+        "grep",
+        text::grep,
+        "[-c] [-i] [-n] [-v] PATTERN [FILE ...]  print the lines that match",
+    ),
+    long(
+        "head",
+        text::head,
+        "[-n N] [FILE ...]  print the first lines",
+    ),
+    quick("help", help, "this list"),
+    quick(
+        "jobs",
+        jobs::jobs,
+        "what runs in the background or is stopped",
+    ),
+    quick("kill", kill, "[-SIGNAL] PID|%N ...  send a signal"),
+    quick(
         "ls",
         |_, args| look::ls(args),
         "[-a] [-l] [FILE ...]  list files",
     ),
-    (
+    quick(
         "mkdir",
         |_, args| each(args, |p| fs::create_dir(p)),
         "DIR ...  make directories",
     ),
-    ("mount", mount, "TYPE DIR  mount a file system"),
-    ("mv", mv, "OLD NEW  rename a file"),
-    ("ps", |_, _| look::ps(), "processes"),
-    ("pwd", pwd, "print the directory"),
-    (
+    long(
+        "more",
+        text::more,
+        "[FILE ...]  print files a screen at a time",
+    ),
+    quick("mount", mount, "TYPE DIR  mount a file system"),
+    quick("mv", mv, "OLD NEW  rename a file"),
+    quick("ps", |_, _| look::ps(), "processes"),
+    quick("pwd", pwd, "print the directory"),
+    quick(
         "rm",
         |_, args| each(args, |p| fs::remove_file(p)),
         "FILE ...  remove files",
     ),
-    (
+    quick(
         "rmdir",
         |_, args| each(args, |p| fs::remove_dir(p)),
         "DIR ...  remove empty directories",
     ),
-    ("set", set, "print all variables"),
-    ("sleep", sleep, "SECONDS  wait"),
-    ("true", |_, _| 0, "succeed"),
-    ("unset", unset, "NAME ...  forget variables"),
-    ("wait", wait, "[PID ...]  wait for background commands"),
+    quick("set", set, "print all variables"),
+    long("sleep", sleep, "SECONDS  wait"),
+    long(
+        "tail",
+        text::tail,
+        "[-n N] [FILE ...]  print the last lines",
+    ),
+    quick("true", |_, _| 0, "succeed"),
+    quick("unset", unset, "NAME ...  forget variables"),
+    quick(
+        "wait",
+        jobs::wait,
+        "[PID|%N ...]  wait for background commands",
+    ),
 ];
 
 /// The built-in of this name.
-pub fn find(name: &str) -> Option<Builtin> {
-    ALL.iter().find(|b| b.0 == name).map(|b| b.1)
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|builtin| builtin.name == name)
 }
 
 /// Writes to standard output: 0, or 1 with the reason said.
@@ -147,6 +212,9 @@ fn pwd(_: &mut Shell, _: &[String]) -> i32 {
 }
 
 fn exit(sh: &mut Shell, args: &[String]) -> i32 {
+    if !sh.may_leave() {
+        return 1;
+    }
     sh.leaving = true;
     match args.first() {
         None => sh.status,
@@ -218,26 +286,7 @@ fn sleep(_: &mut Shell, args: &[String]) -> i32 {
     }
 }
 
-fn wait(sh: &mut Shell, args: &[String]) -> i32 {
-    let pids = match args.is_empty() {
-        true => std::mem::take(&mut sh.jobs),
-        false => args.iter().filter_map(|a| a.parse().ok()).collect(),
-    };
-    let mut status = 0;
-    for pid in pids {
-        sh.jobs.retain(|&j| j != pid);
-        // An interrupted wait is given up: ^C must reach a shell that waits.
-        status = match proc::wait(pid, 0) {
-            Ok(Some((_, s))) => s.code(),
-            Ok(None) => 0,
-            Err(Errno(libc::EINTR)) => return 130,
-            Err(_) => 127,
-        };
-    }
-    status
-}
-
-fn kill(_: &mut Shell, args: &[String]) -> i32 {
+fn kill(sh: &mut Shell, args: &[String]) -> i32 {
     let (sig, pids) = match args.first().and_then(|a| a.strip_prefix('-')) {
         Some(name) => (look::signal_number(name), &args[1..]),
         None => (Some(libc::SIGTERM), args),
@@ -252,9 +301,10 @@ fn kill(_: &mut Shell, args: &[String]) -> i32 {
     }
     let mut status = 0;
     for pid in pids {
-        status |= match pid.parse() {
-            Ok(n) => done(pid, proc::kill(n, sig)),
-            Err(_) => done(pid, Err(Errno(libc::EINVAL))),
+        status |= match (pid.starts_with('%'), pid.parse()) {
+            (true, _) => done(pid, sh.kill_job(pid, sig)),
+            (false, Ok(n)) => done(pid, proc::kill(n, sig)),
+            (false, Err(_)) => done(pid, Err(Errno(libc::EINVAL))),
         };
     }
     status
@@ -276,11 +326,12 @@ fn mv(_: &mut Shell, args: &[String]) -> i32 {
 
 fn help(_: &mut Shell, _: &[String]) -> i32 {
     let mut text = String::new();
-    for (name, _, what) in ALL {
-        text += &format!("{:<8}{what}\n", name);
+    for builtin in ALL {
+        text += &format!("{:<8}{}\n", builtin.name, builtin.help);
     }
     text += "time    PIPELINE  say how long it takes\n";
     text += "Signs: a|b  a;b  a&&b  a||b  a&  !a  <f >f >>f 2>f 2>&1  'q' \"q\" \\c  $NAME $? $$  * ?  #\n";
+    text += "Keys: arrows for lines typed before and within the line, ^R searches them, ^C ends a program, ^Z stops it.\n";
     text += "Programs are in /bin: memtour shows the memory manager at work, selftests tests it, cost measures.\n";
     print(&text)
 }

@@ -25,6 +25,9 @@ const SIGNALS: &[(i32, &str, &str)] = &[
     (libc::SIGCHLD, "CHLD", ""),
     (libc::SIGCONT, "CONT", ""),
     (libc::SIGSTOP, "STOP", "Stopped"),
+    (libc::SIGTSTP, "TSTP", "Stopped"),
+    (libc::SIGTTIN, "TTIN", "Stopped"),
+    (libc::SIGTTOU, "TTOU", "Stopped"),
     (libc::SIGSYS, "SYS", "Bad system call"),
 ];
 
@@ -35,13 +38,22 @@ pub fn signal_number(name: &str) -> Option<i32> {
     known.or_else(|| name.parse().ok().filter(|n| (0..=64).contains(n)))
 }
 
+/// What a signal is called, `Signal N` when it has no name here.
+pub fn signal_text(sig: i32) -> String {
+    match SIGNALS.iter().find(|s| s.0 == sig) {
+        Some((_, name, "")) => format!("SIG{name}"),
+        Some((_, _, text)) => (*text).to_owned(),
+        None => format!("Signal {sig}"),
+    }
+}
+
 /// Says how a program in the foreground was killed.
 pub fn say_signal(sig: i32) {
     let text = match SIGNALS.iter().find(|s| s.0 == sig) {
         Some((libc::SIGINT, ..)) => "\n".into(),
         Some((_, _, "")) => return,
         Some((_, _, text)) => format!("{text}\n"),
-        None => format!("Signal {sig}\n"),
+        None => format!("{}\n", signal_text(sig)),
     };
     let _ = file::write_all(2, text.as_bytes());
 }

@@ -5,9 +5,15 @@
 //! `*` `?` patterns. There is no `if` and no `for`: a machine that wants them boots with busybox.
 
 pub mod builtins;
+pub mod control;
+pub mod edit;
 pub mod expand;
+pub mod job;
+mod jobs;
 pub mod lex;
 pub mod look;
 pub mod parse;
 mod redirect;
 pub mod run;
+mod show;
+mod text;

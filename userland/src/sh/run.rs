@@ -1,9 +1,12 @@
 //! Running what was parsed: forks, pipes, redirections, the loop that reads lines.
+use super::control::Control;
+use super::edit::{Line, Reader};
 use super::expand::{Variables, arguments, single};
+use super::job::Job;
 use super::lex::SyntaxError;
 use super::parse::{Chain, Command, Pipeline, When, parse};
 use super::{builtins, look};
-use crate::sys::{self, Errno, file, proc, sig, time, tty};
+use crate::sys::{Errno, file, proc, sig, time};
 use std::collections::BTreeMap;
 
 /// A shell: its variables, `$?`, arguments and children in the background.
@@ -17,10 +20,16 @@ pub struct Shell {
     pub args: Vec<String>,
     /// Reads from a terminal: prompts and names background processes.
     pub interactive: bool,
-    /// Background processes not yet waited for.
-    pub jobs: Vec<i32>,
+    /// Job control, where there is a terminal for it.
+    pub control: Option<Control>,
+    /// What is stopped, or runs in the background, in order of its last change.
+    pub jobs: Vec<Job>,
     /// Set by `exit`.
     pub leaving: bool,
+    /// A command of this line was stopped, or ended by ^C: the rest is not run.
+    pub interrupted: bool,
+    /// It was said that jobs are stopped.
+    pub warned: bool,
 }
 
 impl Variables for Shell {
@@ -68,36 +77,66 @@ impl Shell {
 
     /// Reads and runs lines from standard input until its end or `exit`: the last status.
     pub fn run_input(&mut self) -> i32 {
-        self.interactive = tty::is_tty(0);
-        // Without SA_RESTART, so that ^C also ends the shell's own wait for a line.
+        let mut reader = Reader::of_input();
+        self.interactive = reader.is_terminal();
+        // Without SA_RESTART, so that ^C also ends the shell's own waits.
         let _ = sig::count(libc::SIGINT, 0, &[]);
+        if self.interactive {
+            self.take_terminal();
+        }
         let mut text = String::new();
         while !self.leaving {
+            if self.interactive && text.is_empty() {
+                self.report_jobs();
+            }
             let prompt = if text.is_empty() { "quire# " } else { "> " };
-            match self.read_line(prompt) {
-                Ok(Some(line)) => text.push_str(&line),
-                Ok(None) if text.is_empty() => break,
-                Ok(None) => text.push('\n'),
-                Err(_) => {
-                    let _ = file::write_all(1, b"\n");
+            match reader.read(prompt) {
+                Line::Text(line) => text.push_str(&line),
+                Line::End if text.is_empty() => {
+                    self.leaving = self.may_leave();
+                    continue;
+                }
+                Line::End => text.push('\n'),
+                Line::Interrupted => {
                     self.status = 130;
                     text.clear();
                     continue;
                 }
             }
-            match parse(&text) {
-                // A quote that is open goes on in the next line.
-                Err(SyntaxError::Unclosed(_))
-                    if text.ends_with('\n') && !text.ends_with("\n\n") =>
-                {
-                    continue;
-                }
-                Ok(chains) => self.run_chains(&chains),
-                Err(e) => self.bad_syntax(&e),
+            let parsed = parse(&text);
+            // A quote that is open goes on in the next line.
+            if matches!(parsed, Err(SyntaxError::Unclosed(_)))
+                && text.ends_with('\n')
+                && !text.ends_with("\n\n")
+            {
+                continue;
             }
+            reader.remember(&text);
+            self.run_parsed(parsed);
             text.clear();
         }
         self.status
+    }
+
+    /// Whether the shell may end: not when jobs are stopped, unless it was asked for twice.
+    pub(super) fn may_leave(&mut self) -> bool {
+        if self.warned || !self.interactive || !self.has_stopped_jobs() {
+            return true;
+        }
+        complain("there are stopped jobs: fg fetches them, another exit ends them");
+        self.warned = true;
+        false
+    }
+
+    fn run_parsed(&mut self, parsed: Result<Vec<Chain>, SyntaxError>) {
+        let warned = self.warned;
+        self.interrupted = false;
+        match parsed {
+            Ok(chains) => self.run_chains(&chains),
+            Err(e) => self.bad_syntax(&e),
+        }
+        // Only an exit right behind the warning is a second one.
+        self.warned &= !warned;
     }
 
     fn bad_syntax(&mut self, e: &SyntaxError) {
@@ -105,41 +144,15 @@ impl Shell {
         self.status = 2;
     }
 
-    fn read_line(&self, prompt: &str) -> sys::Result<Option<String>> {
-        if self.interactive {
-            let _ = file::write_all(1, prompt.as_bytes());
-        }
-        let mut line = Vec::new();
-        // From a terminal a read gives one line; from a file or pipe programs of ours may want the bytes behind it.
-        let mut buf = [0u8; 1024];
-        let at_once = if self.interactive { buf.len() } else { 1 };
-        loop {
-            let n = file::read(0, &mut buf[..at_once])?;
-            line.extend_from_slice(&buf[..n]);
-            if line.last() == Some(&b'\n') || (n == 0 && !line.is_empty()) {
-                return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
-            }
-            if n == 0 {
-                if self.interactive {
-                    let _ = file::write_all(1, b"\n");
-                }
-                return Ok(None);
-            }
-        }
-    }
-
     /// Runs a whole text (`-c`, a file): the last status.
     pub fn run_text(&mut self, text: &str) -> i32 {
-        match parse(text) {
-            Ok(chains) => self.run_chains(&chains),
-            Err(e) => self.bad_syntax(&e),
-        }
+        self.run_parsed(parse(text));
         self.status
     }
 
     fn run_chains(&mut self, chains: &[Chain]) {
         for chain in chains {
-            if self.leaving {
+            if self.leaving || self.interrupted {
                 return;
             }
             match chain.background {
@@ -162,33 +175,18 @@ impl Shell {
         }
     }
 
-    /// `&`: the chain runs in a child without the terminal's ^C and without its input.
+    /// `&`: the chain runs in a child.
     fn start(&mut self, chain: &Chain) {
-        match proc::fork() {
-            Ok(proc::Fork::Child) => {
-                let _ = sig::ignore(libc::SIGINT);
-                if let Ok(null) = file::open("/dev/null", libc::O_RDONLY, 0) {
-                    let _ = file::dup2(null, 0);
-                    let _ = file::close(null);
-                }
-                self.interactive = false;
-                self.run_chain(chain);
-                proc::exit_now(self.status);
-            }
-            Ok(proc::Fork::Parent(pid)) => {
-                self.jobs.push(pid);
-                self.status = 0;
-                if self.interactive {
-                    let _ = file::write_all(2, format!("[{pid}]\n").as_bytes());
-                }
-            }
-            Err(e) => self.no_fork(e),
+        let mut job = Job::new(chain.to_string(), false);
+        let started = self.fork_into(&mut job, |sh| {
+            sh.run_chain(chain);
+            sh.status
+        });
+        if started {
+            self.status = 0;
+            let number = self.keep(job);
+            self.say_started(number);
         }
-    }
-
-    fn no_fork(&mut self, e: Errno) {
-        complain(&format!("fork: {e}"));
-        self.status = 254;
     }
 
     fn run_pipeline(&mut self, pipeline: &Pipeline) {
@@ -196,7 +194,7 @@ impl Shell {
         match &pipeline.commands[..] {
             [] => self.status = 0,
             [one] => self.run_command(one),
-            many => self.run_pipes(many),
+            _ => self.run_pipes(pipeline),
         }
         if let Some(before) = before {
             look::report(&before);
@@ -206,34 +204,28 @@ impl Shell {
         }
     }
 
-    fn run_pipes(&mut self, commands: &[Command]) {
-        let mut pids = Vec::new();
+    fn run_pipes(&mut self, pipeline: &Pipeline) {
+        let mut job = Job::new(pipeline.to_string(), true);
         let mut input: Option<i32> = None;
-        for (n, command) in commands.iter().enumerate() {
-            let last = n + 1 == commands.len();
+        for (n, command) in pipeline.commands.iter().enumerate() {
+            let last = n + 1 == pipeline.commands.len();
             let pipe = if last {
                 None
             } else {
                 file::pipe(libc::O_CLOEXEC).ok()
             };
-            match proc::fork() {
-                Ok(proc::Fork::Child) => {
-                    default_signals();
-                    // Copies made by dup2 lose close-on-exec; the originals close themselves.
-                    if let Some(fd) = input {
-                        let _ = file::dup2(fd, 0);
-                        let _ = file::close(fd);
-                    }
-                    if let Some((read, write)) = pipe {
-                        let _ = file::dup2(write, 1);
-                        let _ = (file::close(read), file::close(write));
-                    }
-                    self.interactive = false;
-                    self.run_here(command);
+            self.fork_into(&mut job, |sh| {
+                // Copies made by dup2 lose close-on-exec; the originals close themselves.
+                if let Some(fd) = input {
+                    let _ = file::dup2(fd, 0);
+                    let _ = file::close(fd);
                 }
-                Ok(proc::Fork::Parent(pid)) => pids.push(pid),
-                Err(e) => self.no_fork(e),
-            }
+                if let Some((read, write)) = pipe {
+                    let _ = file::dup2(write, 1);
+                    let _ = (file::close(read), file::close(write));
+                }
+                sh.run_here(command)
+            });
             if let Some(fd) = input.take() {
                 let _ = file::close(fd);
             }
@@ -242,17 +234,7 @@ impl Shell {
                 input = Some(read);
             }
         }
-        // ^C ends them all at once: it is said once.
-        let mut said = 0;
-        for pid in pids {
-            match self.await_child(pid) {
-                Some(sig) if sig != said => {
-                    said = sig;
-                    look::say_signal(sig);
-                }
-                _ => {}
-            }
-        }
+        self.wait_in_foreground(job);
     }
 
     fn run_command(&mut self, command: &Command) {
@@ -271,33 +253,26 @@ impl Shell {
             self.status = 0;
             return self.with_redirections(command, |_| 0);
         };
-        if let Some(run) = builtins::find(name) {
+        let apart = self.control.is_some();
+        if let Some(builtin) = builtins::find(name).filter(|b| !(b.apart && apart)) {
             let interrupts = sig::seen(libc::SIGINT);
-            self.with_redirections(command, |sh| run(sh, &words[1..]));
+            self.with_redirections(command, |sh| (builtin.run)(sh, &words[1..]));
             if sig::seen(libc::SIGINT) > interrupts {
+                self.interrupted = true;
                 look::say_signal(libc::SIGINT);
             }
             return;
         }
-        match proc::fork() {
-            Ok(proc::Fork::Child) => {
-                default_signals();
-                self.run_here(command)
-            }
-            Ok(proc::Fork::Parent(pid)) => {
-                if let Some(sig) = self.await_child(pid) {
-                    look::say_signal(sig);
-                }
-            }
-            Err(e) => self.no_fork(e),
-        }
+        let mut job = Job::new(command.to_string(), true);
+        self.fork_into(&mut job, |sh| sh.run_here(command));
+        self.wait_in_foreground(job);
     }
 
     /// In a child: runs `command` in this very process.
-    fn run_here(&mut self, command: &Command) -> ! {
+    fn run_here(&mut self, command: &Command) -> i32 {
         if let Err(text) = self.redirect(command, &mut Vec::new()) {
             complain(&text);
-            proc::exit_now(1);
+            return 1;
         }
         let words = arguments(&command.words, self);
         let assigns: Vec<_> = command
@@ -307,14 +282,13 @@ impl Shell {
             .collect();
         self.vars
             .extend(assigns.into_iter().map(|(n, v)| (n, (v, true))));
-        let status = match words.first() {
+        match words.first() {
             None => 0,
             Some(name) => match builtins::find(name) {
-                Some(run) => run(self, &words[1..]),
+                Some(builtin) => (builtin.run)(self, &words[1..]),
                 None => self.exec(&words),
             },
-        };
-        proc::exit_now(status)
+        }
     }
 
     /// Replaces this process by the program `words[0]`; the status says why not.
@@ -334,23 +308,6 @@ impl Shell {
         };
         complain(&format!("{}: {text}", words[0]));
         status
-    }
-
-    /// Waits for a child and sets `$?`: the signal that killed it.
-    fn await_child(&mut self, pid: i32) -> Option<i32> {
-        match proc::wait_for(pid) {
-            Ok(status) => {
-                self.status = status.code();
-                match status {
-                    proc::Status::Killed(sig) => Some(sig),
-                    _ => None,
-                }
-            }
-            Err(e) => {
-                complain(&format!("wait: {e}"));
-                None
-            }
-        }
     }
 }
 
@@ -377,6 +334,9 @@ pub fn default_signals() {
         libc::SIGPIPE,
         libc::SIGSEGV,
         libc::SIGBUS,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
     ] {
         let _ = sig::default(s);
     }

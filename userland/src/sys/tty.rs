@@ -15,6 +15,24 @@ pub fn get_modes(fd: i32) -> Result<libc::termios> {
     Ok(t)
 }
 
+/// TCSETSW: the modes, once what was written is out.
+pub fn set_modes(fd: i32, modes: &libc::termios) -> Result<()> {
+    // SAFETY: `modes` is a whole termios.
+    check(unsafe { libc::tcsetattr(fd, libc::TCSADRAIN, modes) }).map(|_| ())
+}
+
+/// The process group in the foreground of the caller's terminal.
+pub fn foreground(fd: i32) -> Result<i32> {
+    // SAFETY: only a number goes over.
+    check(unsafe { libc::tcgetpgrp(fd) }).map(|n| n as i32)
+}
+
+/// Puts a process group of the caller's session in the foreground of its terminal.
+pub fn set_foreground(fd: i32, group: i32) -> Result<()> {
+    // SAFETY: only numbers go over.
+    check(unsafe { libc::tcsetpgrp(fd, group) }).map(|_| ())
+}
+
 /// TIOCGWINSZ: (rows, columns).
 pub fn size(fd: i32) -> Result<(u16, u16)> {
     // SAFETY: an all-zero winsize is a valid value.

@@ -200,7 +200,7 @@ pub fn is_orphaned(pgid: Pid) -> bool {
                 && parent.sid() == member.sid()
         })
     };
-    !group_members(pgid).iter().any(cares)
+    !group_members(pgid).any(|member| cares(&member))
 }
 
 /// setsid(2): EPERM when there is a group with the process's number already.

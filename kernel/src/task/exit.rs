@@ -1,12 +1,11 @@
 //! The end of threads and processes.
 
-use super::{Pid, Process, Task, Work, table};
+use super::{Process, Task, Work, table};
 use crate::arch::cpu;
 use crate::klog::Console;
 use crate::signal::{self, SIGCHLD, SigInfo};
 use crate::{futex, pressure, sched, uaccess};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
@@ -179,25 +178,28 @@ fn orphan_children(process: &Process) {
         return;
     }
     let init = table::init_process();
-    let stopped: Vec<Pid> = children
-        .iter()
-        .filter(|child| child.stop.lock().is_stopped() && !table::is_orphaned(child.pgid()))
-        .map(|child| child.pgid())
-        .collect();
-    for child in children {
+    for child in &children {
         child.set_ppid(1);
         child.exit_signal.store(SIGCHLD, Relaxed);
         let death_signal = child.parent_death_signal.load(Relaxed);
         if death_signal != 0 {
-            signal::send_process(&child, SigInfo::kernel(death_signal));
+            signal::send_process(child, SigInfo::kernel(death_signal));
         }
         init.children.lock().push(child.clone());
         if child.has_ended() {
-            tell_parent(&init, &child, SIGCHLD, child.exit_status());
+            tell_parent(&init, child, SIGCHLD, child.exit_status());
         }
     }
-    // Stopped, and now without a shell that could let it run on.
-    for pgid in stopped.into_iter().filter(|pgid| table::is_orphaned(*pgid)) {
+    for child in &children {
+        hang_up(process, child);
+    }
+}
+
+/// The parent's end may have orphaned a child's process group: when it is stopped, nothing would let it run on.
+fn hang_up(parent: &Process, child: &Process) {
+    let pgid = child.pgid();
+    let could = parent.sid() == child.sid() && parent.pgid() != pgid;
+    if could && child.stop.lock().is_stopped() && table::is_orphaned(pgid) {
         signal::send_group(pgid, signal::SIGHUP);
         signal::send_group(pgid, signal::SIGCONT);
     }

@@ -24,6 +24,9 @@ tests! {
     the_child_of_a_fork_has_copies
     a_fork_without_large_folios_copies_pages
     a_page_is_pinned_by_one_process
+    a_pipe_holds_a_page_of_the_folio
+    its_neighbours_are_copied_without_it
+    a_folio_in_two_tables
     what_is_pinned_is_not_collapsed
     an_objects_page_is_everybodys
     what_cannot_be_written_cannot_be_pinned
@@ -152,6 +155,78 @@ fn a_page_is_pinned_by_one_process<F: PteFormat>(w: &World<F>) {
         assert_eq!(w.load(0, &parent, page(9)), Ok(5));
         w.check(&[&parent, &child, &other], &[]);
     }
+}
+
+/// What a pipe holds reads as shared, of the same page or another one of the folio: a write that has to ask stays all the same.
+fn a_pipe_holds_a_page_of_the_folio<F: PteFormat>(w: &World<F>) {
+    for orders in ORDERS {
+        for (held, first) in [(3, true), (9, true), (3, false), (9, false)] {
+            let s = written(w, orders);
+            let before = (!first).then(|| s.pin(page(held)).unwrap());
+            let pin = s.pin_lasting(page(3)).unwrap();
+            let after = first.then(|| s.pin(page(held)).unwrap());
+            let copied = w.mm.event("pages_copied");
+            for value in [7, 9] {
+                same(w, &s, 3, &pin, value);
+                protect_and_back(&s);
+                w.check(&[&s], &[]);
+            }
+            assert_eq!(w.mm.event("pages_copied"), copied);
+            // A child has a copy, and so has its child a page like any other.
+            let child = w.adopt(s.fork().unwrap());
+            same(w, &s, 3, &pin, 11);
+            assert_eq!(w.load(1, &child, page(3)), Ok(10));
+            w.check(&[&s, &child], &[]);
+            drop((before, after));
+            protect_and_back(&s);
+            same(w, &s, 3, &pin, 13);
+        }
+    }
+}
+
+/// A write beside the page, which has to be copied, copies what surrounds it; but for what is pinned.
+fn its_neighbours_are_copied_without_it<F: PteFormat>(w: &World<F>) {
+    for orders in [&[4][..], &[4, 9]] {
+        let s = written(w, orders);
+        let pin = s.pin_lasting(page(3)).unwrap();
+        let pipe = s.pin(page(9)).unwrap();
+        protect_and_back(&s);
+        w.store(0, &s, page(5), 6).unwrap();
+        w.check(&[&s], &[]);
+        same(w, &s, 3, &pin, 7);
+        assert_eq!(w.load(0, &s, page(5)), Ok(6));
+        assert_eq!(w.load(0, &s, page(9)), Ok(5));
+        assert_eq!(byte(&pipe, 0), 5);
+    }
+}
+
+/// Others have a part of the folio by a table that they share with the process, until it gets its own.
+fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Fork, 2);
+    sizes(w, &[4]);
+    let s = w.process();
+    // 8 pages before a 2 MiB border, and the whole 2 MiB behind it.
+    let (from, to, pages) = (page(4096), page(504), 520);
+    map(&s, from, pages, RW);
+    for n in 0..16 {
+        w.store(0, &s, from + n * PAGE_SIZE, 5).unwrap();
+    }
+    s.remap(from, pages * PAGE_SIZE, pages * PAGE_SIZE, FIXED, to)
+        .unwrap();
+    let child = w.adopt(s.fork().unwrap());
+    child.unmap(to, 8 * PAGE_SIZE).unwrap();
+    let pin = s.pin_lasting(page(505)).unwrap();
+    w.check(&[&s, &child], &[]);
+    same(w, &s, 505, &pin, 7);
+    // The table behind the border is copied for the write, and what was the process's own in the account with it.
+    w.store(0, &s, page(513), 1).unwrap();
+    w.check(&[&s, &child], &[]);
+    for prot in [Prot::READ, RW] {
+        s.protect(to, 8 * PAGE_SIZE, prot).unwrap();
+    }
+    same(w, &s, 505, &pin, 9);
+    assert_eq!(w.load(1, &child, page(513)), Ok(5));
+    w.check(&[&s, &child], &[]);
 }
 
 fn what_is_pinned_is_not_collapsed<F: PteFormat>(w: &World<F>) {

@@ -3,9 +3,9 @@
 
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::{Kind, Mm};
+use crate::frame::{Kind, LongTerm, Mm};
 use crate::object::Object;
-use crate::own::{Account, Owner};
+use crate::own::{Account, MmId, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{
     Leaf, Table, accountant, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
@@ -22,8 +22,8 @@ struct Tally<'a, M: Machine> {
     refs: BTreeMap<Pfn, u64>,
     /// Of them, those of private folios by the space that maps them.
     mapped: BTreeMap<Pfn, Vec<(Owner, u64)>>,
-    /// Pages of private memory: how often each is mapped, and whether it may be written.
-    private: BTreeMap<Pfn, (u32, bool)>,
+    /// Pages of private memory.
+    private: BTreeMap<Pfn, Private>,
     tables: u64,
     /// Tables that spaces share: how many were found to.
     sharers: BTreeMap<Pfn, u64>,
@@ -82,6 +82,19 @@ pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, 
         !attrs.contains(Attrs::NO_ACCESS),
         "missed flush: a TLB translates {va:?}, which allows no access"
     );
+}
+
+/// How a page of private memory is mapped.
+#[derive(Clone, Copy, Default)]
+struct Private {
+    /// By how many entries; those of a table that spaces share are one.
+    times: u32,
+    /// Whether one of them may be written.
+    written: bool,
+    /// By this space, or an earlier one that is in the account with the table.
+    by: u16,
+    /// In a table that spaces share.
+    shared: bool,
 }
 
 impl<M: Machine> Tally<'_, M> {
@@ -237,9 +250,11 @@ impl<M: Machine> Tally<'_, M> {
                     None => held.push((*owner, leaf.pages)),
                 }
                 for page in (0..leaf.pages).map(|i| pfn + i) {
-                    let (times, written) = self.private.entry(page).or_default();
-                    *times += 1;
-                    *written |= writable;
+                    let private = self.private.entry(page).or_default();
+                    private.times += 1;
+                    private.written |= writable;
+                    private.by = owner.id().map_or(0, MmId::get);
+                    private.shared |= leaf.sharers != 0;
                 }
             }
             Kind::Object => {
@@ -281,10 +296,11 @@ impl<M: Machine> Tally<'_, M> {
         let Some(pins) = pins else {
             panic!("the account of {head:?} does not say what was found: {held:?}");
         };
-        let lasting = self.mm.frames().get(head).lasting();
+        let long_term = |page| self.long_term(head + page);
+        let lasting: u64 = (0..order.pages()).map(long_term).sum();
         assert!(
-            u64::from(lasting) <= pins && (lasting == 0 || last < 2),
-            "{head:?} has {lasting} pins that last, of {pins}, and others have it: {held:?}"
+            lasting <= pins,
+            "{head:?} has {lasting} long-term pins, of {pins}"
         );
         for (who, n) in &held[..last] {
             assert!(
@@ -296,9 +312,22 @@ impl<M: Machine> Tally<'_, M> {
         pins
     }
 
+    /// How many long-term pins a private page has; no space but the pinner has it.
+    fn long_term(&self, page: Pfn) -> u64 {
+        let Some(LongTerm { pinner, pins }) = self.mm.long_term(page) else {
+            return 0;
+        };
+        let alone = |is: &Private| is.times == 1 && is.by == pinner && !is.shared;
+        assert!(
+            self.private.get(&page).is_none_or(alone),
+            "{page:?} has {pins} long-term pins of {pinner}, and others have it"
+        );
+        pins.into()
+    }
+
     /// References of every folio, and that each one in use was found; a page that may be written is nobody else's.
     fn finish(self) {
-        for (page, (times, written)) in &self.private {
+        for (page, Private { times, written, .. }) in &self.private {
             assert!(
                 !written || *times == 1,
                 "{page:?} may be written and is mapped {times} times"

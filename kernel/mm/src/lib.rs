@@ -39,7 +39,7 @@
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |
 //! | 237 [`sync::rank::DEFERRED`] | one | the queue of folios to be split |
-//! | 238 [`sync::rank::LASTING`] | one | pins that last |
+//! | 238 [`sync::rank::LASTING`] | one | long-term pins |
 //! | 240 [`sync::rank::ZONE`] | one per zone | the free lists |
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |

@@ -1,7 +1,7 @@
 //! Copy on write.
 
 use super::Resolution;
-use super::resolve::Fault;
+use super::resolve::{Fault, Reach};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::folio::Folio;
@@ -29,19 +29,39 @@ impl<M: Machine> Fault<'_, M> {
             {
                 return Ok(pfn);
             }
-            let mut gather = Gather::new(self.mm, self.id);
-            let split = cursor.split(&mut gather);
-            gather.finish();
-            split?;
-            let Some(page) = cursor.leaf() else {
-                unreachable!("the page was mapped, and the space is locked");
-            };
-            old = page;
+            old = self.page_alone(cursor)?;
         }
         if let Some(pfn) = self.copy_around(cursor, &old) {
             return Ok(pfn);
         }
         self.copy_page(cursor, &old)
+    }
+
+    /// Splits the PMD leaf that maps the page; returns what maps it then.
+    fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, Resolution> {
+        let mut gather = Gather::new(self.mm, self.id);
+        let split = cursor.split(&mut gather);
+        gather.finish();
+        split?;
+        Ok(cursor
+            .leaf()
+            .expect("the page was mapped, and the space is locked"))
+    }
+
+    /// Makes a page writable that this space has pinned for the long term, and so has for itself: the page, for others may have
+    /// the rest of its folio.
+    #[cold]
+    pub(super) fn reuse_pinned(
+        mut self,
+        cursor: &mut Cursor<'_, M>,
+        mut leaf: Leaf,
+    ) -> Result<Pfn, Resolution> {
+        if leaf.level == Level::Pmd {
+            leaf = self.page_alone(cursor)?;
+        }
+        self.mm.count(Event::CowReused, 1);
+        self.touch(cursor, &leaf, Reach::Page);
+        Ok(leaf.pfn)
     }
 
     /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`, and its folio has more pages.
@@ -76,7 +96,12 @@ impl<M: Machine> Fault<'_, M> {
         }
         let start = self.va.align_down(order.bytes());
         let page = (self.va - start) / PAGE_SIZE;
-        let folio = Folio::large_copy(self.mm, order, Pfn(leaf.pfn.0 - page)).ok()?;
+        let first = Pfn(leaf.pfn.0 - page);
+        // A page that is pinned for the long term stays where it is.
+        if self.mm.any_long_term(first, order.pages()) {
+            return None;
+        }
+        let folio = Folio::large_copy(self.mm, order, first).ok()?;
         let pfn = folio.pfn() + page;
         self.mm.frames().get(folio.pfn()).set_copied_around();
         let mut gather = Gather::new(self.mm, self.id);

@@ -4,20 +4,21 @@
 //! - What a pipe holds (vmsplice(2)) reads as shared: memory that may be written stays so and what is written there is seen
 //!   through the pin, but a write that has to ask first, after a fork, gets a copy, and the pin keeps what was there. That
 //!   is what Linux's vmsplice does.
-//! - What a device reads and writes *lasts*: the process and the device go on seeing the same page. Whoever wants such a pin gets the
-//!   page for itself first; fork then copies the folio for the child at once, a write that has to ask does not count the pin, and
-//!   the page stays where it is. That is what Linux promises for `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
+//! - What a device reads and writes is pinned for the long term: the process and the device go on seeing the same page. A page
+//!   that may be written is its process's alone; it is recorded who pinned it (`frame::lasting`), fork then copies the folio for the
+//!   child at once, and a write that has to ask finds the record, and the page stays where it is. That is what Linux promises for
+//!   `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
 
 use super::resolve::resolve;
 use super::{Access, Resolution};
-use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::frame::zone::For;
-use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
-use crate::state::{AddressSpace, Inner};
-use crate::table::{Leaf, Rights, lookup, owns, protect_range, split_leaf, unshare};
+use crate::state::AddressSpace;
+use crate::table::unshare;
 use crate::tlb::Gather;
 use alloc::sync::Arc;
 
@@ -57,56 +58,21 @@ impl<M: Machine> AddressSpace<M> {
         Ok(self.pinned(folio, pfn, false))
     }
 
-    /// Pins the page of `addr` for as long as the pin is there: what this process writes there and what is written through the
-    /// pin, both see. The page is faulted in as by a user's write, and private memory is this process's alone from then on.
-    /// Why it cannot be as a fault would say.
+    /// Pins the page of `addr` for the long term: what this process writes there and what is written through the pin, both see,
+    /// for as long as the process maps the page. It is faulted in as by a user's write, so private memory is this process's alone
+    /// from then on. Why it cannot be as a fault would say.
     pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.inner.lock();
-        let pfn = self.page_alone(&mut inner, addr)?;
+        let pfn = resolve(self, &mut inner, addr, (Access::Write, false), false)?;
         let (head, kind, _) = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
             // Everybody who maps an object's page sees the same.
             let folio = Folio::share(&self.mm, head).into_pfn();
             return Ok(self.pinned(Some(folio), pfn, false));
         }
+        self.mm.add_long_term(pfn, &self.id.owner)?;
         inner.pinned = true;
-        self.mm.add_lasting(head);
         Ok(self.pinned(Some(head), pfn, true))
-    }
-
-    /// The page of `addr`, which may be written; a private one is in a folio of this space alone.
-    fn page_alone(&self, inner: &mut Inner<M>, addr: VirtAddr) -> Result<Pfn, Resolution> {
-        let write =
-            |inner: &mut Inner<M>| resolve(self, inner, addr, (Access::Write, false), false);
-        let pfn = write(inner)?;
-        let alone = |leaf: &Leaf| owns(&self.mm, &self.id.owner, leaf);
-        let leaf = lookup(&self.mm, &inner.table, addr);
-        if self.mm.frames().folio(pfn).1 != Kind::Anon || leaf.as_ref().is_some_and(alone) {
-            return Ok(pfn);
-        }
-        // The page is, its folio is not: a write that has to ask gets another.
-        self.forbid_writes(inner, addr.align_down(PAGE_SIZE))?;
-        write(inner)
-    }
-
-    fn forbid_writes(&self, inner: &mut Inner<M>, page: VirtAddr) -> Result<(), OutOfMemory> {
-        let Inner { vmas, table, .. } = inner;
-        let Some(slot) = vmas.find(page) else {
-            return Ok(());
-        };
-        let rights = Rights {
-            base: vmas.get(slot).attrs(),
-            writable: false,
-            shared: false,
-        };
-        let range = VirtRange::new(page, page + PAGE_SIZE);
-        let mut gather = Gather::new(&self.mm, &self.id);
-        let split = split_leaf(&self.mm, table, page, &mut gather);
-        if split.is_ok() {
-            protect_range(&self.mm, table, range, rights, &mut gather);
-        }
-        gather.finish();
-        split
     }
 
     fn pinned(&self, folio: Option<Pfn>, pfn: Pfn, lasts: bool) -> Pin<M> {
@@ -128,7 +94,7 @@ impl<M: Machine> Pin<M> {
         let at = self.pfn.start() + offset as u64;
         self.mm.machine().mem().read(at, into);
     }
-    /// Writes into the page as a device does (of a pin that lasts), from byte `offset` on; `offset + from.len()` is at most a page.
+    /// Writes into the page as a device does (long-term pins), from byte `offset` on; `offset + from.len()` is at most a page.
     pub fn write(&self, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE as usize);
         let at = self.pfn.start() + offset as u64;
@@ -147,7 +113,7 @@ impl<M: Machine> Drop for Pin<M> {
             return Folio::from_pfn(head).free(&self.mm);
         }
         let last = if self.lasts {
-            self.mm.sub_lasting(head)
+            self.mm.sub_long_term(self.pfn)
         } else {
             self.mm
                 .with_account((head, meta.order()), |account, book, meter| {

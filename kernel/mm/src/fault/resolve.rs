@@ -1,7 +1,7 @@
 //! The way of a page fault: VMA, permission, entry, page.
 
 use super::{Access, Mode, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::{Mm, SpaceId};
 use crate::stat::Event;
@@ -22,6 +22,17 @@ pub(super) struct Fault<'a, M: Machine> {
     pub tried: bool,
     pub vma: &'a mut Vma<M>,
     pub rss: &'a mut Rss,
+}
+
+/// What becomes writable with a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Nothing.
+    Page,
+    /// The folded block that it lies in, as far as the VMA reaches.
+    Block,
+    /// All of its folio in this table, as far as the VMA reaches.
+    Folio,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -144,31 +155,40 @@ impl<M: Machine> Fault<'_, M> {
         let writable = leaf.attrs.contains(Attrs::WRITE);
         if private_write && !writable {
             if !cursor.owns(&leaf, &self.id.owner) {
-                return self.copy(cursor, leaf);
+                return match self.mm.pinned_by(leaf.pfn, &self.id.owner) {
+                    true => self.reuse_pinned(cursor, leaf),
+                    false => self.copy(cursor, leaf),
+                };
             }
             self.mm.count(Event::CowReused, 1);
         } else {
             self.mm.count(Event::Minor, 1);
         }
-        let reuse = private_write && !writable && self.takes_neighbours(&leaf);
-        self.touch(cursor, &leaf, reuse);
+        let reach = match private_write && !writable && self.takes_neighbours(&leaf) {
+            true => Reach::Folio,
+            false => Reach::Block,
+        };
+        self.touch(cursor, &leaf, reach);
         Ok(leaf.pfn)
     }
 
     /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
-    /// flushes: a TLB may hold the entry as it was, or the fault would come again. With `reuse`, the neighbours of the page in
-    /// its folio become writable, too.
-    fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reuse: bool) {
+    /// flushes: a TLB may hold the entry as it was, or the fault would come again.
+    pub(super) fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reach: Reach) {
         let tracked = leaf.attrs.contains(Attrs::TRACKED);
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         let mut gather = Gather::new(self.mm, self.id);
-        if reuse {
-            cursor.reuse_around(&mut gather, leaf, self.vma.range);
+        let area = match reach {
+            Reach::Page => VirtRange::new(self.va, self.va + PAGE_SIZE),
+            _ => self.vma.range,
+        };
+        if reach == Reach::Folio {
+            cursor.reuse_around(&mut gather, leaf, area);
         }
         if tracked && self.access == Access::Write {
             cursor.write_tracked(&mut gather, bits);
         } else {
-            cursor.add_bits(&mut gather, bits, self.vma.range);
+            cursor.add_bits(&mut gather, bits, area);
         }
         gather.finish();
     }

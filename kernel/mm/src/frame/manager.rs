@@ -87,7 +87,7 @@ impl<M: Machine> Mm<M> {
         Arc::new(Mm {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
-            lasting: Lasting::new(()),
+            lasting: Lasting::new(),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
             thp: Thp::default(),

@@ -85,7 +85,8 @@ pub struct FrameMeta {
     words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
-    /// Page table: how many entries are not absent. Private folio: how many pins last ([`super::lasting`]). 0 otherwise.
+    /// Page table: how many entries are not absent. Page of private memory, of a folio's tails each its own: its long-term pins
+    /// ([`super::lasting`]). 0 otherwise.
     live: AtomicU32,
     /// Free block: the next one in its list, in the low half, and the previous one. Private folio: the virtual page where its
     /// first page is mapped, or would be, a hint for whoever looks for its mappings. First tail of a folio that is queued for
@@ -201,14 +202,14 @@ impl FrameMeta {
     pub(crate) fn set_note(&self, note: u64) {
         self.place.store(note, Ordering::Relaxed);
     }
-    /// How many pins of a private folio last.
+    /// What is recorded of a private page's long-term pins.
     #[inline]
-    pub(crate) fn lasting(&self) -> u32 {
+    pub(super) fn long_term(&self) -> u32 {
         self.live.load(Ordering::Relaxed)
     }
-    /// Sets it; under the lock of all of them.
-    pub(super) fn set_lasting(&self, n: u32) {
-        self.live.store(n, Ordering::Relaxed);
+    /// Records it; under the lock of all of them.
+    pub(super) fn set_long_term(&self, word: u32) {
+        self.live.store(word, Ordering::Relaxed);
     }
 
     /// A private folio's hint: the virtual page where its first page was mapped, or would have been, when somebody last looked.

@@ -63,7 +63,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
                     found.shared += run.n as u32;
                 }
                 // The account does not tell a pin from another's mapping.
-                if mm.pins() != 0 && !owned || mm.frames().get(run.head).lasting() != 0 {
+                if mm.pins() != 0 && !owned || mm.any_long_term(run.pfn, run.n as u64) {
                     found.pinned += run.n as u32;
                 }
             }

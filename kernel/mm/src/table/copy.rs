@@ -25,7 +25,7 @@ pub struct Share<'a, 'g, M: Machine> {
     pub child: &'a Owner,
     /// What the parent's entries are owed.
     pub gather: &'a mut Gather<'g, M>,
-    /// Whether the parent may have pages with pins that last: folios with such pages are copied at once, for whoever holds the
+    /// Whether the parent may have pages with long-term pins: folios with such pages are copied at once, for the holder of the
     /// pin goes on with the parent's page.
     pub pinned: bool,
     /// Whether tables are shared whole where the range covers all of theirs (`share`): private anonymous memory only.
@@ -100,7 +100,7 @@ impl<M: Machine> Share<'_, '_, M> {
         let order = leaves.level.order();
         if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
-        } else if self.keeps(pfn) {
+        } else if self.keeps((pfn, order)) {
             return self.copy_leaf(&mut to, (pfn, order), attrs);
         } else {
             mm.with_account((pfn, order), |account, book, meter| {
@@ -216,7 +216,7 @@ impl<M: Machine> Share<'_, '_, M> {
             done.copied += 1;
             return Ok(1);
         }
-        if self.keeps(head) {
+        if self.keeps((head, order)) {
             return self.copy_now(piece, (head, order), va, end, done);
         }
         if mm.switches().fork() != ForkBy::Pte {
@@ -234,10 +234,12 @@ impl<M: Machine> Share<'_, '_, M> {
         Ok(copied)
     }
 
-    /// Whether the parent keeps the folio for itself, because a pin lasts.
+    /// Whether the parent keeps the folio for itself, because of a long-term pin.
     #[inline]
-    fn keeps(&self, head: Pfn) -> bool {
-        self.pinned && self.mm.frames().get(head).lasting() != 0 && !mutant::on(Mutant::SharePinned)
+    fn keeps(&self, (head, order): (Pfn, Order)) -> bool {
+        self.pinned
+            && self.mm.any_long_term(head, order.pages())
+            && !mutant::on(Mutant::SharePinned)
     }
 
     /// Gives the child a copy of a pinned PMD leaf, in one folio or, where there is none, in pages.

@@ -6,9 +6,10 @@ use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
 
-/// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or pins that last, whose holders
+/// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or long-term pins, whose holders
 /// are to see what it writes. To be asked under the lock of the space, which maps the folio. A page in a
-/// table that others share is theirs, too.
+/// table that others share is theirs, too. What is asked about one page alone may be granted all the same:
+/// [`Mm::pinned_by`](crate::frame::Mm).
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);
@@ -17,7 +18,7 @@ pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
         && (mm
             .account()
             .exclusive(&mm.frames().book(head, order), owner)
-            || mm.frames().get(head).lasting() != 0 && mm.exclusive_but_lasting(head, order, owner))
+            || mm.long_term_pins() != 0 && mm.exclusive_but_long_term(head, order, owner))
 }
 
 /// Begins the account of a private folio that nobody else has: all of its pages are about to be mapped by the owner's space, from
@@ -25,7 +26,10 @@ pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
 #[inline]
 pub fn begin<M: Machine>(mm: &Mm<M>, (head, order): (Pfn, Order), owner: &Owner, start: VirtAddr) {
     let meta = mm.frames().get(head);
-    debug_assert!(meta.lasting() == 0, "a fresh folio is pinned: {meta:?}");
+    debug_assert!(
+        !mm.any_long_term(head, order.pages()),
+        "a fresh folio is pinned: {meta:?}"
+    );
     meta.set_index(start.page());
     mm.with_account((head, order), |account, book, meter| {
         account.begin(book, owner, order.pages() as u32, meter)

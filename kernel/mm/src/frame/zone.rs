@@ -12,7 +12,10 @@ use crate::sync::{AtomicBool, Lock, Ordering, rank};
 pub enum For {
     /// User memory and its page tables: leaves the reserve alone.
     User,
-    /// The same, where nobody can wait for memory: leaves half of the reserve alone.
+    /// Page tables without which memory cannot be given back, because a part of a larger whole goes: of the reserve a quarter is
+    /// for these. The verb is refused when it is gone, and may be repeated once there is memory.
+    GivingBack,
+    /// As [`For::User`], where nobody can wait for memory: leaves half of the reserve alone.
     Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,
@@ -151,6 +154,10 @@ impl Zone {
     fn for_whom(&self, buddy: &Buddy, who: For) -> u64 {
         match who {
             For::User => buddy.free_frames().saturating_sub(self.marks.min),
+            For::GivingBack => {
+                let quarter = self.marks.min / 4;
+                buddy.free_frames().saturating_sub(self.marks.min - quarter)
+            }
             For::Urgent => buddy.free_frames().saturating_sub(self.marks.min / 2),
             For::Kernel => buddy.free_frames(),
         }

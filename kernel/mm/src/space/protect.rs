@@ -3,6 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::Mm;
+use crate::frame::zone::For;
 use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
 use crate::table::{Rights, protect_range, split_ends, unshare_range};
 use crate::tlb::Gather;
@@ -71,7 +72,7 @@ impl<M: Machine> Inner<M> {
             }
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
-            split_ends(mm, &mut self.table, part, gather)?;
+            split_ends(mm, &mut self.table, part, For::User, gather)?;
             unshare_range(mm, &self.table, part, gather)?;
             self.vmas.update(part, |v| v.set_prot(prot));
             let rights = Rights {

@@ -6,6 +6,7 @@
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
+use crate::frame::zone::For;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
 use crate::stat::Event;
@@ -104,7 +105,7 @@ impl<M: Machine> Inner<M> {
         let order = mm.frames().get(head).order();
         let mut gather = Gather::new(mm, &space.id);
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
-            split_leaf(mm, &mut self.table, start, &mut gather).ok()?;
+            split_leaf(mm, &mut self.table, start, For::User, &mut gather).ok()?;
             mm.frames().get(head).set_index(start.page());
             let mut elsewhere = false;
             let all = self.mappings(mm, head, &mut |leaf| {

@@ -2,6 +2,7 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
+use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Error, Inner, user_pages};
@@ -83,7 +84,7 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
     ) -> Result<(), OutOfMemory> {
         let mut gather = Gather::new(mm, id);
-        let result = split_ends(mm, &mut self.table, range, &mut gather);
+        let result = split_ends(mm, &mut self.table, range, For::User, &mut gather);
         gather.finish();
         result
     }
@@ -100,7 +101,7 @@ impl<M: Machine> Inner<M> {
         }
         self.vmas.reserve_take(range, 0)?;
         let mut gather = Gather::new(mm, id);
-        let split = split_ends(mm, &mut self.table, range, &mut gather);
+        let split = split_ends(mm, &mut self.table, range, For::GivingBack, &mut gather);
         let removed = split.and_then(|()| self.vmas.take(range));
         let Ok(removed) = removed else {
             gather.finish();

@@ -58,7 +58,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Splits the PMD leaf that maps the page, and goes down to its PTE.
     pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
-        split_leaf(self.mm, self.space, self.va, gather)?;
+        split_leaf(self.mm, self.space, self.va, For::User, gather)?;
         if self.level == Level::Pmd {
             self.descend(Level::Pmd, Level::Pte);
         }

@@ -84,7 +84,7 @@ impl PageTable {
     }
 }
 
-/// A zeroed frame for a table; for the kernel it may come from the reserve.
+/// A zeroed frame for a table of a user's space.
 fn alloc_table<M: Machine>(mm: &Mm<M>, who: For) -> Result<Pfn, OutOfMemory> {
     let pfn = mm.alloc_zeroed(Kind::Table, who)?;
     let meta = mm.frames().get(pfn);

@@ -148,7 +148,7 @@ impl Plan {
             }
             let mut found = entry::read(mm, table, index, level);
             if matches!(found, Entry::Leaf { .. }) {
-                split_leaf(mm, space, piece.at, gather)?;
+                split_leaf(mm, space, piece.at, For::User, gather)?;
                 found = entry::read(mm, table, index, level);
             }
             if matches!(found, Entry::Shared(_)) {

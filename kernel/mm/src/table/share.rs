@@ -216,7 +216,7 @@ pub fn unshare_range<M: Machine>(
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
     leaf_tables(mm, space, range, &mut |leaves| match leaves.shared {
-        true => unshare(mm, space, leaves.part.start, For::Kernel, gather),
+        true => unshare(mm, space, leaves.part.start, For::User, gather),
         false => Ok(()),
     })
 }

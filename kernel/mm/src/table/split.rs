@@ -11,24 +11,26 @@ use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// Splits the PMD leaves and unshares the tables that an end of `range` cuts. On failure one of them may be split already,
-/// which nobody sees.
+/// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for `who`. On failure one of them may be
+/// split already, which nobody sees.
 pub fn split_ends<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     range: VirtRange,
+    who: For,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
-    split_at(mm, space, range.start, gather)?;
-    split_at(mm, space, range.end, gather)
+    split_at(mm, space, range.start, who, gather)?;
+    split_at(mm, space, range.end, who, gather)
 }
 
 /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that is shared is the space's own
 /// afterwards.
-pub fn split_at<M: Machine>(
+fn split_at<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     va: VirtAddr,
+    who: For,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
     if va.is_aligned(Level::Pmd.bytes()) {
@@ -38,24 +40,24 @@ pub fn split_at<M: Machine>(
         return Ok(());
     };
     match entry::read(mm, pmd, Level::Pmd.index(va), Level::Pmd) {
-        Entry::Leaf { .. } => split_leaf(mm, space, va, gather),
-        Entry::Shared(_) => share::unshare(mm, space, va, For::Kernel, gather),
+        Entry::Leaf { .. } => split_leaf(mm, space, va, who, gather),
+        Entry::Shared(_) => share::unshare(mm, space, va, who, gather),
         _ => Ok(()),
     }
 }
 
-/// Splits the PMD leaf that maps `va`, if there is one.
+/// Splits the PMD leaf that maps `va`, if there is one, with a table for `who`.
 pub fn split_leaf<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     va: VirtAddr,
+    who: For,
     gather: &mut Gather<'_, M>,
 ) -> Result<(), OutOfMemory> {
     let Some((pmd, index)) = pmd_leaf(mm, space, va) else {
         return Ok(());
     };
-    // From the reserve: freeing memory must not fail for want of a table.
-    let table = alloc_table(mm, For::Kernel)?;
+    let table = alloc_table(mm, who)?;
     let start = va.align_down(Level::Pmd.bytes());
     let Some((pfn, attrs)) = entry::take_leaf_at(mm, (pmd, index, Level::Pmd)) else {
         unreachable!("a PMD leaf goes only under the lock of its space");

@@ -5,6 +5,7 @@ use super::walk::{self, indices, part};
 use super::{PageTable, contpte, entry, share, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
+use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -68,7 +69,7 @@ pub fn zap_part<M: Machine>(
         zap_pages(mm, table, range, gather, zap);
         return Ok(());
     }
-    split_ends(mm, space, range, gather)?;
+    split_ends(mm, space, range, For::GivingBack, gather)?;
     zap_range(mm, space, range, gather, zap);
     Ok(())
 }

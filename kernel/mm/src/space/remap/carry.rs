@@ -4,6 +4,7 @@ use super::gone::Gone;
 use super::request::{Move, RemapFlags, Request};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
+use crate::frame::zone::For;
 use crate::frame::{Mm, SpaceId};
 use crate::state::{Error, Inner};
 use crate::table::{Zap, move_range, split_ends};
@@ -29,7 +30,7 @@ impl<M: Machine> Inner<M> {
         };
         self.vmas.reserve_take(part, 0)?;
         let mut gather = Gather::new(mm, id);
-        let split = split_ends(mm, &mut self.table, part, &mut gather);
+        let split = split_ends(mm, &mut self.table, part, For::GivingBack, &mut gather);
         if split.is_ok()
             && let Some(vma) = self.vmas.cut_out(part)
         {

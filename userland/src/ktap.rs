@@ -118,6 +118,8 @@ pub struct Options {
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
     pub skip: &'static [&'static str],
+    /// From which heap allocation on the calls of a test find no memory, see [`crate::starve`]; 0 for none.
+    pub heap_fail: u32,
 }
 
 /// Passed, failed, skipped.
@@ -213,13 +215,14 @@ impl Drop for Room {
     }
 }
 
-fn one(test: &Test, options: &Options) -> Outcome {
+/// Runs a test in a child.
+pub(crate) fn one(test: &Test, options: &Options) -> Outcome {
     let room = Room::new(test.name)?;
     let (hear, tell) = file::pipe(libc::O_CLOEXEC)?;
     let pid = match proc::fork()? {
         proc::Fork::Child => {
             let _ = file::close(hear);
-            child(test, &room, tell)
+            child(test, &room, tell, options.heap_fail)
         }
         proc::Fork::Parent(pid) => pid,
     };
@@ -270,7 +273,7 @@ fn listen(fd: i32, seconds: u64) -> Option<String> {
     }
 }
 
-fn child(test: &Test, room: &Room, tell: i32) -> ! {
+fn child(test: &Test, room: &Room, tell: i32, heap_fail: u32) -> ! {
     let _ = proc::setpgid(0, 0);
     for s in 1..32 {
         let _ = sig::default(s);
@@ -284,6 +287,9 @@ fn child(test: &Test, room: &Room, tell: i32) -> ! {
     let high = file::fcntl(tell, libc::F_DUPFD_CLOEXEC, 200).unwrap_or(tell);
     if high != tell {
         let _ = file::close(tell);
+    }
+    if heap_fail > 0 {
+        crate::starve::begin(heap_fail);
     }
     let text = match (test.run)() {
         Ok(()) => "O".to_string(),

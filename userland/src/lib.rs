@@ -7,4 +7,5 @@ pub mod counters;
 pub mod ktap;
 pub mod replay;
 pub mod sh;
+pub mod starve;
 pub mod sys;

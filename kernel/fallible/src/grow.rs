@@ -96,7 +96,7 @@ pub fn copied<T: Clone>(slice: &[T]) -> Result<Vec<T>, OutOfMemory> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{check, is_refusable, set_short};
+    use crate::{check, checks, count_checks, is_refusable, set_short};
 
     /// The allocator hears of a growth that may be refused, and of no other.
     #[test]
@@ -144,5 +144,11 @@ mod tests {
         assert_eq!(check(), Err(OutOfMemory));
         set_short(false);
         assert_eq!(check(), Ok(()));
+        let before = checks();
+        count_checks();
+        assert_eq!(check(), Ok(()));
+        set_short(false);
+        assert_eq!(check(), Ok(()));
+        assert_eq!(checks(), before + 1);
     }
 }

@@ -20,7 +20,7 @@ mod grow;
 mod state;
 
 pub use grow::{Growable, collect, copied, filled, push, reserve, reserve_exact};
-pub use state::{check, is_refusable, is_short, set_short};
+pub use state::{check, checks, count_checks, is_refusable, is_short, set_short};
 
 /// There is no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

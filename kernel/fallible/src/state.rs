@@ -1,12 +1,17 @@
 //! What this crate and the allocator say to each other. Hosts' allocators do not listen.
 
 use crate::OutOfMemory;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// How many fallible allocations are under way. Relaxed, as all here: a CPU reads what it has written itself.
 static REFUSABLE: AtomicU32 = AtomicU32::new(0);
-/// The reserve is not whole.
-static SHORT: AtomicBool = AtomicBool::new(false);
+/// How the reserve is.
+static STATE: AtomicU8 = AtomicU8::new(WHOLE);
+const WHOLE: u8 = 0;
+const SHORT: u8 = 1;
+/// It is whole, and calls of [`check`] are counted.
+const COUNTING: u8 = 2;
+static CHECKS: AtomicU64 = AtomicU64::new(0);
 
 /// Calls `f`, whose allocations may be refused.
 pub(crate) fn refusable<R>(f: impl FnOnce() -> R) -> R {
@@ -23,17 +28,39 @@ pub fn is_refusable() -> bool {
 
 /// For the allocator: the reserve is not whole, or whole again.
 pub fn set_short(short: bool) {
-    SHORT.store(short, Relaxed);
+    STATE.store(if short { SHORT } else { WHOLE }, Relaxed);
+}
+
+/// For an instrument: the reserve is whole, and from now on calls of [`check`] are counted, until [`set_short`].
+pub fn count_checks() {
+    STATE.store(COUNTING, Relaxed);
+}
+
+/// How many calls of [`check`] were counted.
+pub fn checks() -> u64 {
+    CHECKS.load(Relaxed)
 }
 
 /// Whether the reserve is not whole.
 #[inline]
 pub fn is_short() -> bool {
-    SHORT.load(Relaxed)
+    STATE.load(Relaxed) == SHORT
 }
 
 /// Refuses while the reserve is not whole: asked before each of any number of small allocations that cannot fail.
 #[inline]
 pub fn check() -> Result<(), OutOfMemory> {
-    if is_short() { Err(OutOfMemory) } else { Ok(()) }
+    match STATE.load(Relaxed) {
+        WHOLE => Ok(()),
+        state => unusual(state),
+    }
+}
+
+#[cold]
+fn unusual(state: u8) -> Result<(), OutOfMemory> {
+    CHECKS.fetch_add(1, Relaxed);
+    match state {
+        SHORT => Err(OutOfMemory),
+        _ => Ok(()),
+    }
 }

@@ -4,6 +4,9 @@
 //! then on, make each system call as if the heap had no memory from the call's K-th allocation on. What may fail does; the rest
 //! lives on the [reserve](super::reserve), and how much of it a call needs at one time is measured and shown with the call's
 //! name in `/sys/kernel/mm/quire/heap_reserve`. Page faults, interrupts and a thread's end count as calls.
+//!
+//! With the word `measure` instead of K nothing fails, and what could not have failed is measured all the same: a call that is
+//! refused early does not show what it needs later.
 
 use super::reserve;
 use crate::arch::trap::{Trap, UserContext};
@@ -18,6 +21,9 @@ use syscalls::Sysno;
 /// Allocations of one call that are told apart when they are freed; more of them count as if they stayed.
 const MOST_LIVE: usize = 256;
 
+/// Instead of an allocation's number: none fails, those that could not have are measured.
+const MEASURE: u32 = u32::MAX;
+
 /// A call is watched.
 static ON: AtomicBool = AtomicBool::new(false);
 static WATCH: SpinMutex<Watch> = SpinMutex::new(Watch::new());
@@ -28,8 +34,12 @@ struct Watch {
     call: &'static str,
     /// The allocation that fails first.
     from: u64,
+    /// None fails.
+    measures: bool,
     allocations: u64,
     live: ArrayVec<Allocation, MOST_LIVE>,
+    /// Calls of `fallible::check` so far: what was allocated before one did not come from the reserve, which was whole then.
+    checks: u64,
     /// Bytes that the call has allocated since and not freed.
     used: usize,
     refused: u64,
@@ -69,8 +79,10 @@ impl Watch {
             thread: 0,
             call: "-",
             from: 0,
+            measures: false,
             allocations: 0,
             live: ArrayVec::new_const(),
+            checks: 0,
             used: 0,
             refused: 0,
             most: Use::NONE,
@@ -78,9 +90,24 @@ impl Watch {
         }
     }
 
+    /// Nothing of the reserve is used.
+    fn start_anew(&mut self) {
+        self.live.clear();
+        self.used = 0;
+        self.checks = fallible::checks();
+    }
+
     /// Whether the running thread is the one that is watched.
     fn is_mine(&self) -> bool {
         sched::try_current().is_some_and(|task| task.tid() == self.thread)
+    }
+}
+
+/// K, or [`MEASURE`] for `measure`; `None` for other words.
+pub fn parse(text: &str) -> Option<u32> {
+    match text {
+        "measure" => Some(MEASURE),
+        number => number.parse().ok().filter(|k| *k != MEASURE),
     }
 }
 
@@ -120,10 +147,13 @@ pub fn watch(task: &Task, call: &'static str) {
     let mut watch = WATCH.lock();
     watch.thread = task.tid();
     watch.call = call;
-    watch.from = u64::from(from);
+    watch.measures = from == MEASURE;
+    watch.from = if watch.measures { 1 } else { from.into() };
     watch.allocations = 0;
-    watch.live.clear();
-    watch.used = 0;
+    watch.start_anew();
+    if watch.measures {
+        fallible::count_checks();
+    }
     drop(watch);
     ON.store(true, Relaxed);
 }
@@ -144,6 +174,9 @@ pub fn refuses() -> bool {
     if watch.allocations < watch.from {
         return false;
     }
+    if watch.measures {
+        return false;
+    }
     let refused = fallible::is_refusable();
     watch.refused += u64::from(refused);
     // It takes from the reserve, which is not whole then.
@@ -154,8 +187,11 @@ pub fn refuses() -> bool {
 /// An allocation has got its memory.
 pub fn allocated(at: usize, bytes: usize) {
     let mut watch = WATCH.lock();
-    if watch.allocations < watch.from || !watch.is_mine() {
+    if watch.allocations < watch.from || fallible::is_refusable() || !watch.is_mine() {
         return;
+    }
+    if watch.checks != fallible::checks() {
+        watch.start_anew();
     }
     let call = watch.call;
     // Without a place in the list it counts as if it stayed.

@@ -44,6 +44,11 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     if task.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
         return false;
     }
+    if task.work().contains(Work::HEAP_FAILS) {
+        // There is memory, but not for this one.
+        signal::kill_current(task);
+        return false;
+    }
     if attempt == 0 {
         reclaim();
         return true;

@@ -26,7 +26,7 @@ use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
 use crate::pressure::{self, room};
-use crate::task::Task;
+use crate::task::{Task, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use syscalls::Sysno;
@@ -123,7 +123,8 @@ fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
             args,
         };
         let result = dispatch(sysno, again);
-        let short = || mm().stalls() != stalls || room::check(Errno::ENOMEM).is_err();
+        let fails = task.work().contains(Work::HEAP_FAILS);
+        let short = || !fails && (mm().stalls() != stalls || room::check(Errno::ENOMEM).is_err());
         if result != Err(Errno::ENOMEM) || !short() || !pressure::make_room(task, attempt) {
             return result;
         }

@@ -47,6 +47,10 @@ const CASES: &[Case] = &[
     abuse("around", "abuse around"),
     small("signals", "abuse signals"),
     small("signals_memory", "abuse signals memory"),
+    Case {
+        says: "ok heap_fail 12 ",
+        ..abuse("heap_fail", "selftests --timeout 20 --heap-fail 1,3,5,8,12")
+    },
     small("full", "abuse full"),
     small("full_link", "abuse full link"),
     small("full_rename", "abuse full rename"),

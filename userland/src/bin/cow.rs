@@ -36,6 +36,7 @@ fn main() {
     let options = Options {
         timeout: 60,
         skip: &[],
+        heap_fail: 0,
     };
     let Totals(_, failed, _) = run(&tests, &options);
     drop(controls);

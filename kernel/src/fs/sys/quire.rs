@@ -29,7 +29,7 @@ pub fn register(tree: &Tree) {
             out.is(process.heap_fail.load(Relaxed))
         },
         |text| {
-            let from = text.parse().map_err(|_| Errno::EINVAL)?;
+            let from = fail::parse(text).ok_or(Errno::EINVAL)?;
             fail::set(task::current().process(), from);
             Ok(())
         },

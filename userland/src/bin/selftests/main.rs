@@ -5,6 +5,7 @@
 use userland::ktap::{Options, Test, Totals, run};
 use userland::replay;
 use userland::sh::expand::glob;
+use userland::starve;
 
 mod advise;
 mod areas;
@@ -107,8 +108,21 @@ const EMULATOR_GAPS: &[&str] = &[
 ];
 
 fn usage() -> ! {
-    eprintln!("usage: selftests [--list] [--timeout SECONDS] [GLOB ...]");
+    eprintln!(
+        "usage: selftests [--list] [--timeout SECONDS] [--heap-fail K[-K][,...] [--seconds SECONDS]] [GLOB ...]"
+    );
     std::process::exit(2);
+}
+
+/// `1-3,7`
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
 }
 
 fn main() {
@@ -119,8 +133,10 @@ fn main() {
         Options {
             timeout: 60,
             skip: &[],
+            heap_fail: 0,
         },
     );
+    let (mut rounds, mut seconds) = (None, u64::MAX >> 32);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             // What tests of exec start.
@@ -130,11 +146,24 @@ fn main() {
                 Some(n) => options.timeout = n,
                 None => usage(),
             },
+            "--heap-fail" => match args.next().as_deref().and_then(numbers) {
+                Some(numbers) => rounds = Some(numbers),
+                None => usage(),
+            },
+            "--seconds" => match args.next().and_then(|n| n.parse().ok()) {
+                Some(n) => seconds = n,
+                None => usage(),
+            },
             a if a.starts_with('-') => usage(),
             _ => patterns.push(arg),
         }
     }
-    let wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| glob(p, name));
+    // The replays are many, and of few calls.
+    let all = |name: &str| rounds.is_none() || !name.starts_with("replay_");
+    let wanted = |name: &str| match patterns.is_empty() {
+        true => all(name),
+        false => patterns.iter().any(|p| glob(p, name)),
+    };
     let tests: Vec<&Test> = FAMILIES
         .iter()
         .chain(replay::TESTS)
@@ -148,6 +177,10 @@ fn main() {
     }
     if std::env::var_os("SELFTESTS_EMULATED").is_some() {
         options.skip = EMULATOR_GAPS;
+    }
+    if let Some(rounds) = rounds {
+        let faults = starve::run(&tests, &options, rounds.into_iter(), seconds);
+        std::process::exit((faults > 0 || tests.is_empty()) as i32);
     }
     let Totals(_, failed, _) = run(&tests, &options);
     std::process::exit((failed > 0 || tests.is_empty()) as i32);

@@ -1,0 +1,134 @@
+//! Tests on a kernel whose heap finds no memory for them: most fail, since calls are refused, and the kernel must live, give
+//! back all memory, and need no more for what cannot fail than it holds back.
+use crate::counters::{figure, free_frames};
+use crate::ktap::{Options, Outcome, Stop, Test, one};
+use crate::sys::{file, time};
+use std::fs;
+
+/// What makes the heap fail for the process that writes to it, and its children.
+const KNOB: &str = "/sys/kernel/mm/quire/heap_fail";
+/// What calls needed that could not fail.
+const FIGURES: &str = "/sys/kernel/mm/quire/heap_reserve";
+/// Frames that may be gone after a test.
+const SLACK: u64 = 8;
+/// A test is repeated as often when frames are missing: the heap may grow once.
+const RUNS: usize = 4;
+
+/// Instead of a number: nothing fails, but what calls need that could not have failed is measured.
+pub const MEASURE: u32 = u32::MAX;
+
+/// From now on the calls of this process find no memory from their `from`-th heap allocation on.
+pub fn begin(from: u32) {
+    let word = match from {
+        MEASURE => "measure".to_owned(),
+        from => from.to_string(),
+    };
+    let _ = fs::write(KNOB, word);
+}
+
+/// How a round has ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    passed: u32,
+    refused: u32,
+    leaked: u32,
+}
+
+/// A round in which calls are measured, then one for each of `rounds`, until one in which no allocation was refused or
+/// `seconds` are over. How many faults of the kernel's were seen.
+pub fn run(
+    tests: &[&Test],
+    options: &Options,
+    rounds: impl Iterator<Item = u32>,
+    seconds: u64,
+) -> u32 {
+    let end = time::now() + seconds * 1_000_000_000;
+    let mut faults = 0;
+    for from in std::iter::once(MEASURE).chain(rounds) {
+        let _ = fs::write(FIGURES, "0");
+        let mut round = Round::default();
+        for test in tests {
+            round.add(test, options, from);
+        }
+        let (over, refusals) = report(from, &round);
+        faults += round.leaked + u32::from(over);
+        if from == MEASURE {
+            faults += round.refused;
+        } else if refusals == 0 || time::now() > end {
+            break;
+        }
+    }
+    faults
+}
+
+impl Round {
+    fn add(&mut self, test: &Test, options: &Options, from: u32) {
+        let mut lost = Vec::new();
+        let run = || {
+            let options = Options {
+                heap_fail: from,
+                ..*options
+            };
+            one(test, &options)
+        };
+        let mut outcome = Ok(());
+        for _ in 0..RUNS {
+            let before = free_frames().unwrap_or(0);
+            outcome = run();
+            let after = free_frames().unwrap_or(0);
+            if after + SLACK >= before {
+                return self.count(test, from, outcome);
+            }
+            lost.push(before - after);
+        }
+        self.leaked += 1;
+        say(&format!(
+            "# {} with heap_fail {from}: frames lost in each run: {lost:?}; {outcome:?}\n",
+            test.name
+        ));
+    }
+
+    fn count(&mut self, test: &Test, from: u32, outcome: Outcome) {
+        match outcome {
+            Ok(()) | Err(Stop::Skip(_)) => self.passed += 1,
+            Err(Stop::Fail(why)) => {
+                self.refused += 1;
+                if from == MEASURE {
+                    say(&format!("# {} while it was measured: {why}\n", test.name));
+                }
+            }
+        }
+    }
+}
+
+/// Prints what a round has shown. Whether a call needed more than is held back, and how many allocations were refused.
+fn report(from: u32, round: &Round) -> (bool, u64) {
+    let text = fs::read_to_string(FIGURES).unwrap_or_default();
+    let figure = |name: &str| figure(FIGURES, name).unwrap_or(u64::MAX);
+    let over = figure("most") > figure("limit") || figure("largest") > figure("block");
+    let line = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.unwrap_or("nothing").to_owned()
+    };
+    let Round {
+        passed,
+        refused,
+        leaked,
+    } = round;
+    let from = match from {
+        MEASURE => "measure".to_owned(),
+        from => from.to_string(),
+    };
+    say(&format!(
+        "{} heap_fail {from} # {passed} passed, {refused} failed, {leaked} leaked; {}, {}, {}\n",
+        if over || *leaked > 0 { "not ok" } else { "ok" },
+        line("most"),
+        line("largest"),
+        line("refused"),
+    ));
+    (over, figure("refused"))
+}
+
+fn say(text: &str) {
+    let _ = file::write_all(1, text.as_bytes());
+}

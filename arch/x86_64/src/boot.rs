@@ -1,8 +1,8 @@
 //! From the first instruction to `kernel_main`; [`crate::start`] holds the instructions themselves.
 
 use crate::{
-    acpi, apic, cpu, descriptors, features, fpu, keyboard, percpu, pvh, serial, start, timer, tlb,
-    trap,
+    acpi, apic, cpu, descriptors, features, fpu, keyboard, percpu, pvh, segments, serial, start,
+    timer, tlb, trap,
 };
 use arch_boot::{kernel_main, limine, memory, payload};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -88,6 +88,7 @@ fn prepare_cpu() {
     features::detect();
     // SAFETY: the boot CPU, once, on the early tables: nothing else uses descriptors or per-CPU data yet.
     unsafe {
+        segments::init();
         percpu::init();
         descriptors::load();
     }

@@ -42,7 +42,36 @@ pub struct Frame {
     pub ss: u64,
 }
 
+/// Flags that no frame of 64-bit user mode has: the mode of virtual 8086, its two interrupt flags, and the right to use ports.
+pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
+    | RFlags::VIRTUAL_INTERRUPT.bits()
+    | RFlags::VIRTUAL_INTERRUPT_PENDING.bits()
+    | RFlags::IOPL_LOW.bits()
+    | RFlags::IOPL_HIGH.bits();
+
 impl Frame {
+    /// Whether IRET goes to 64-bit user mode with it. A frame that a trap has filled says where the CPU was; `entry` checks that.
+    fn is_users(&self) -> bool {
+        self.cs as u16 == descriptors::USER_CODE
+            && self.ss as u16 == descriptors::USER_DATA
+            && self.rflags & NEVER_USER == 0
+    }
+
+    /// Whether the trap came from kernel mode.
+    fn is_kernels(&self) -> bool {
+        self.cs as u16 == descriptors::KERNEL_CODE && self.rflags & NEVER_USER == 0
+    }
+
+    /// Makes one that came neither from the kernel nor from 64-bit user mode go to the latter, as `entry` does for traps that
+    /// the thread's loop sees.
+    pub(crate) fn mend(&mut self) {
+        if !self.is_kernels() && !self.is_users() {
+            self.cs = u64::from(descriptors::USER_CODE);
+            self.ss = u64::from(descriptors::USER_DATA);
+            self.rflags = ALWAYS_RFLAGS;
+        }
+    }
+
     /// Name and value of each register.
     pub fn for_each_register(&self, f: &mut dyn FnMut(&'static str, u64)) {
         let pairs = [
@@ -75,12 +104,23 @@ impl Frame {
     }
 }
 
-/// Flags that user mode starts with: interrupts on, and bit 1, which is always set.
-const USER_FLAGS: u64 = 0x202;
+/// Flags that user mode may set by itself: OF DF TF SF ZF AF PF CF, RF, AC.
+pub(crate) const USER_RFLAGS: u64 = RFlags::OVERFLOW_FLAG.bits()
+    | RFlags::DIRECTION_FLAG.bits()
+    | RFlags::TRAP_FLAG.bits()
+    | RFlags::SIGN_FLAG.bits()
+    | RFlags::ZERO_FLAG.bits()
+    | RFlags::AUXILIARY_CARRY_FLAG.bits()
+    | RFlags::PARITY_FLAG.bits()
+    | RFlags::CARRY_FLAG.bits()
+    | RFlags::RESUME_FLAG.bits()
+    | RFlags::ALIGNMENT_CHECK.bits();
+/// Flags that user mode starts with and keeps: interrupts on, and bit 1, which is always set.
+pub(crate) const ALWAYS_RFLAGS: u64 = 0x202;
 
-/// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
+/// The user half of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte aligned, on the heap.
 ///
-/// FP registers and the FS and GS bases stay in the CPU while other kernel code runs; [`FpArea`] holds them otherwise.
+/// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them otherwise.
 #[derive(Clone)]
 #[repr(C)]
 pub struct UserContext {
@@ -95,7 +135,7 @@ impl UserContext {
             vector: CHANGED,
             rip: pc,
             rsp: sp,
-            rflags: USER_FLAGS,
+            rflags: ALWAYS_RFLAGS,
             cs: u64::from(descriptors::USER_CODE),
             ss: u64::from(descriptors::USER_DATA),
             ..Frame::default()
@@ -121,10 +161,11 @@ impl UserContext {
             // SAFETY: the frame is ours alone until the call returns, and holds user segments and flags (every setter keeps it so).
             unsafe { enter::<true>(frame) }
         } else {
+            debug_assert!(self.frame.is_users());
             if self.frame.rip >> 47 != 0 && self.frame.rip >> 47 != 0x1_ffff {
                 return Trap::GeneralProtection;
             }
-            // SAFETY: as above, and rip is canonical, so IRET does not fault.
+            // SAFETY: as above; every trap's segments and flags were checked, and rip is canonical: IRET does not fault.
             unsafe { enter::<false>(frame) }
         }
         match self.frame.vector {
@@ -198,7 +239,7 @@ impl UserContext {
     }
     /// The thread pointer: FS base.
     pub fn tls(&self) -> u64 {
-        self.fp.bases().0
+        self.fp.segments().bases().0
     }
     /// Sets the thread pointer; addresses outside user space are ignored (the caller answers EPERM).
     pub fn set_tls(&mut self, tls: u64) {
@@ -206,7 +247,7 @@ impl UserContext {
     }
     /// GS base (arch_prctl ARCH_GET_GS).
     pub fn gs(&self) -> u64 {
-        self.fp.bases().1
+        self.fp.segments().bases().1
     }
     /// Sets GS base (arch_prctl ARCH_SET_GS); as `set_tls`.
     pub fn set_gs(&mut self, gs: u64) {
@@ -245,7 +286,7 @@ impl UserContext {
             (copy.rcx, copy.r11) = (copy.rip, copy.rflags);
         }
         copy.for_each_register(f);
-        let (fs, gs) = self.fp.bases();
+        let (fs, gs) = self.fp.segments().bases();
         f("fs_base", fs);
         f("gs_base", gs);
     }

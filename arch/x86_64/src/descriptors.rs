@@ -2,10 +2,11 @@
 
 use crate::entry;
 use crate::percpu::{self, PerCpu};
+use core::arch::asm;
 use core::mem::size_of;
 use x86_64::VirtAddr;
 use x86_64::instructions::tables::{lgdt, lidt, load_tss};
-use x86_64::registers::segmentation::{CS, DS, ES, SS, Segment};
+use x86_64::registers::segmentation::{CS, SS, Segment};
 use x86_64::structures::DescriptorTablePointer;
 use x86_64::structures::gdt::SegmentSelector;
 use x86_64::structures::tss::TaskStateSegment;
@@ -57,8 +58,7 @@ pub unsafe fn load() {
         ));
         CS::set_reg(SegmentSelector(KERNEL_CODE));
         SS::set_reg(SegmentSelector(KERNEL_DATA));
-        DS::set_reg(SegmentSelector(0));
-        ES::set_reg(SegmentSelector(0));
+        no_local_table();
         load_tss(SegmentSelector(TSS));
         fill_idt();
         lidt(&pointer((&raw const IDT).addr(), size_of::<Idt>()));
@@ -74,6 +74,12 @@ pub fn set_emergency_stacks(tops: [u64; 2]) {
             VirtAddr::new(tops[0]);
         (*cpu).tss.interrupt_stack_table[usize::from(IST_NMI) - 1] = VirtAddr::new(tops[1]);
     }
+}
+
+/// Without a local descriptor table a selector that names one raises #GP, in user mode and here.
+fn no_local_table() {
+    // SAFETY: nothing uses a local table.
+    unsafe { asm!("lldt {0:x}", in(reg) 0, options(nostack, preserves_flags)) };
 }
 
 fn pointer(base: usize, size: usize) -> DescriptorTablePointer {

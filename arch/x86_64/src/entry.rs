@@ -5,7 +5,8 @@
 //! GS is the kernel's in kernel mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may hit
 //! anywhere, so from kernel mode they load GS themselves and put back what was there.
 
-use crate::context::Frame;
+use crate::context::{ALWAYS_RFLAGS, Frame, NEVER_USER};
+use crate::descriptors;
 use crate::percpu::{self, PerCpu};
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -24,6 +25,7 @@ unsafe extern "C" {
     static stub_double_fault: u8;
     static stub_machine_check: u8;
     static syscall_entry: u8;
+    static syscall_elsewhere: u8;
     /// Goes to user mode by `SYSRET`; returns when a trap or a system call has filled the frame. Overwrites every register but rsp.
     pub fn enter_by_sysret(frame: *mut Frame);
     /// The same by `IRET`, which restores every register.
@@ -50,6 +52,10 @@ pub fn double_fault_stub() -> u64 {
 pub fn machine_check_stub() -> u64 {
     (&raw const stub_machine_check).addr() as u64
 }
+/// What `CSTAR` points at.
+pub fn syscall_elsewhere_address() -> u64 {
+    (&raw const syscall_elsewhere).addr() as u64
+}
 /// What `LSTAR` points at.
 pub fn syscall_address() -> u64 {
     (&raw const syscall_entry).addr() as u64
@@ -69,6 +75,28 @@ global_asm!(
     .macro CLEAN_FLAGS
     push 2
     popfq
+    .endm
+
+    // A frame that begins here, as the CPU has filled it: vector, error, rip, cs, rflags, rsp, ss, eight bytes each.
+    // Jumps if the trap came from code segment `cs`; not from virtual-8086 mode, where CS is any number.
+    .macro IF_FROM cs, target
+    cmp word ptr [rsp + 24], \cs
+    jne 2f
+    test dword ptr [rsp + 32], {never_user}
+    jz \target
+2:
+    .endm
+    // Makes it a frame of 64-bit user mode, with #GP instead of another exception. No processor gets to any other mode
+    // that is not the kernel's, but QEMU's IRETD goes to virtual-8086 mode.
+    .macro MEND_FRAME
+    mov qword ptr [rsp + 24], {user_code}
+    mov qword ptr [rsp + 32], {always_flags}
+    mov qword ptr [rsp + 48], {user_data}
+    cmp qword ptr [rsp], 32
+    jae 2f
+    mov qword ptr [rsp], 13
+    mov qword ptr [rsp + 8], 0
+2:
     .endm
 
     .pushsection .text.entry, "ax"
@@ -138,17 +166,42 @@ syscall_entry:
     mov rsp, gs:[{kernel_sp}]
     ret
 
+    // SYSCALL from another mode than 64-bit, as from virtual-8086 mode: an undefined instruction.
+    .balign 16
+    .globl syscall_elsewhere
+syscall_elsewhere:
+    swapgs
+    mov gs:[{user_sp}], rsp
+    mov rsp, gs:[{rsp0}]
+    push {user_data}
+    push qword ptr gs:[{user_sp}]
+    push {always_flags}
+    push {user_code}
+    push rcx
+    push 0
+    push 6
+    PUSH_REGISTERS
+    jmp trap_to_run
+
     .balign 16
     .globl trap_common
 trap_common:
-    test byte ptr [rsp + 24], 3     // the CS that was pushed
-    jz trap_from_kernel
+    cmp word ptr [rsp + 24], {user_code}
+    jne trap_from_elsewhere
+    test dword ptr [rsp + 32], {never_user}
+    jnz trap_from_elsewhere
+trap_from_user:
     swapgs
     PUSH_REGISTERS
 trap_to_run:
     mov rsp, gs:[{kernel_sp}]
     CLEAN_FLAGS
     ret
+
+trap_from_elsewhere:
+    IF_FROM {kernel_code}, trap_from_kernel
+    MEND_FRAME
+    jmp trap_from_user
 
 trap_from_kernel:
     PUSH_REGISTERS
@@ -165,8 +218,10 @@ trap_from_kernel:
 stub_debug:
     push 0
     push 1
-    test byte ptr [rsp + 24], 3
-    jz paranoid
+    IF_FROM {kernel_code}, paranoid
+    IF_FROM {user_code}, debug_from_user
+    MEND_FRAME
+debug_from_user:
     swapgs
     PUSH_REGISTERS
     cld
@@ -241,6 +296,11 @@ paranoid:
     rflags = const offset_of!(Frame, rflags),
     rsp = const offset_of!(Frame, rsp),
     syscall = const SYSCALL,
+    kernel_code = const descriptors::KERNEL_CODE,
+    user_code = const descriptors::USER_CODE,
+    user_data = const descriptors::USER_DATA,
+    never_user = const NEVER_USER,
+    always_flags = const ALWAYS_RFLAGS,
     from_kernel = sym crate::trap::from_kernel,
     paranoid = sym crate::trap::paranoid,
 );

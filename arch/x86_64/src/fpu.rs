@@ -1,16 +1,13 @@
-//! FP and SIMD state, and the FS and GS bases: all that stays in the CPU between `run`s of the same thread.
+//! FP and SIMD state, and the segment registers: all that stays in the CPU between `run`s of the same thread.
 //! XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
 
-use crate::pte::Format;
+use crate::segments::{Segments, UserBase};
 use crate::{features, percpu};
 use alloc::boxed::Box;
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use mm::arch::PteFormat;
-use x86_64::VirtAddr;
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
-use x86_64::registers::model_specific::{FsBase, KernelGsBase};
 
 /// Components that are saved when the CPU has them: x87, SSE, AVX, AVX-512's three. PKRU and AMX stay off.
 const WANTED: u64 = 0b111 | 0b111 << 5;
@@ -88,11 +85,11 @@ pub fn init() {
 #[repr(C, align(64))]
 struct Block(UnsafeCell<[u8; 64]>);
 
-/// Where a thread's state is while it is not in the CPU, and the identity of its owner while it is. The last block holds the bases.
+/// Where a thread's state is while it is not in the CPU, and the identity of its owner while it is. The last block holds the segment registers.
 pub struct FpArea(Box<[Block]>);
 
 impl FpArea {
-    /// The state after reset: no component in use, default control words, bases 0.
+    /// The state after reset: no component in use, default control words, null segments.
     pub fn new() -> Self {
         let blocks = size().div_ceil(64) + 1;
         let area = FpArea(
@@ -124,7 +121,7 @@ impl FpArea {
         self.0.as_ptr().addr() as u64
     }
 
-    fn saved_bases(&self) -> *mut [u64; 2] {
+    fn saved_segments(&self) -> *mut Segments {
         self.0[self.0.len() - 1].0.get().cast()
     }
 
@@ -151,12 +148,10 @@ impl FpArea {
                 let owner = core::ptr::with_exposed_provenance_mut::<u8>((*cpu).live as usize);
                 save(owner, features::get().xsaveopt);
                 let last = size().div_ceil(64) * 64;
-                owner.add(last).cast::<[u64; 2]>().write(live_bases());
+                owner.add(last).cast::<Segments>().write(Segments::live());
             }
-            let [fs, gs] = *self.saved_bases();
             restore(self.bytes());
-            write_fs(fs);
-            KernelGsBase::write(VirtAddr::new_unsafe(gs));
+            (*self.saved_segments()).load();
             (*cpu).live = self.bytes().expose_provenance() as u64;
         }
     }
@@ -167,7 +162,7 @@ impl FpArea {
             // SAFETY: the area is ours and the state in the CPU belongs to it.
             unsafe {
                 save(self.bytes(), false);
-                *self.saved_bases() = live_bases();
+                *self.saved_segments() = Segments::live();
             }
         }
     }
@@ -185,39 +180,35 @@ impl FpArea {
         }
     }
 
-    /// FS and GS base.
-    pub fn bases(&self) -> (u64, u64) {
+    /// The segment registers.
+    pub fn segments(&self) -> Segments {
         if self.is_live() {
-            return live_bases().into();
+            return Segments::live();
         }
         // SAFETY: the area's own last block.
-        unsafe { *self.saved_bases() }.into()
+        unsafe { *self.saved_segments() }
     }
 
-    /// Sets the FS base; what is not a user address is ignored, because loading a non-canonical one would fault in the kernel.
-    pub fn set_fs(&self, fs: u64) {
-        if fs >= Format::USER_END.0 {
-            return;
-        }
+    fn set_segments(&self, segments: Segments) {
         if self.is_live() {
-            write_fs(fs);
+            segments.load();
         } else {
             // SAFETY: the area's own last block.
-            unsafe { (*self.saved_bases())[0] = fs };
+            unsafe { *self.saved_segments() = segments };
+        }
+    }
+
+    /// Sets the FS base, and a null selector, as Linux does; what is not a user address is ignored.
+    pub fn set_fs(&self, fs: u64) {
+        if let Some(base) = UserBase::new(fs) {
+            self.set_segments(self.segments().with_fs(base));
         }
     }
 
     /// Sets the GS base; as `set_fs`.
     pub fn set_gs(&self, gs: u64) {
-        if gs >= Format::USER_END.0 {
-            return;
-        }
-        if self.is_live() {
-            // SAFETY: the caller checked that it is a user address, hence canonical.
-            KernelGsBase::write(unsafe { VirtAddr::new_unsafe(gs) });
-        } else {
-            // SAFETY: the area's own last block.
-            unsafe { (*self.saved_bases())[1] = gs };
+        if let Some(base) = UserBase::new(gs) {
+            self.set_segments(self.segments().with_gs(base));
         }
     }
 
@@ -284,15 +275,6 @@ unsafe fn restore(from: *const u8) {
             asm!("xrstor64 [{}]", in(reg) from, in("eax") low, in("edx") high, options(nostack, preserves_flags));
         }
     }
-}
-
-fn live_bases() -> [u64; 2] {
-    [FsBase::read().as_u64(), KernelGsBase::read().as_u64()]
-}
-
-fn write_fs(fs: u64) {
-    // SAFETY: user addresses are canonical; values read back from the CPU are, too.
-    FsBase::write(unsafe { VirtAddr::new_unsafe(fs) });
 }
 
 /// FPE_* of an x87 exception: status word bits that the control word does not mask.

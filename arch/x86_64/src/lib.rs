@@ -56,6 +56,8 @@ mod pvh;
 #[cfg(target_os = "none")]
 mod rtc;
 #[cfg(target_os = "none")]
+mod segments;
+#[cfg(target_os = "none")]
 mod signal;
 #[cfg(target_os = "none")]
 mod start;

@@ -1,7 +1,7 @@
 //! Linux's signal frame for x86_64: `struct rt_sigframe` { restorer, ucontext, siginfo } with the FP state above it.
 //! The layout is part of the ABI that user programs read (ucontext_t, sigcontext, _fpstate in the kernel's uapi headers).
 
-use crate::context::UserContext;
+use crate::context::{ALWAYS_RFLAGS, USER_RFLAGS, UserContext};
 use crate::entry::CHANGED;
 use crate::fpu::{self, LEGACY_SIZE, XSTATE_BV};
 use crate::uaccess::{copy_from_user, copy_to_user};
@@ -63,19 +63,6 @@ struct RtFrame {
 
 const UCONTEXT: u64 = core::mem::offset_of!(RtFrame, flags) as u64;
 const SIGINFO: u64 = core::mem::offset_of!(RtFrame, siginfo) as u64;
-
-/// Flags that user mode may set by sigreturn: OF DF TF SF ZF AF PF CF, RF, AC.
-const USER_RFLAGS: u64 = RFlags::OVERFLOW_FLAG.bits()
-    | RFlags::DIRECTION_FLAG.bits()
-    | RFlags::TRAP_FLAG.bits()
-    | RFlags::SIGN_FLAG.bits()
-    | RFlags::ZERO_FLAG.bits()
-    | RFlags::AUXILIARY_CARRY_FLAG.bits()
-    | RFlags::PARITY_FLAG.bits()
-    | RFlags::CARRY_FLAG.bits()
-    | RFlags::RESUME_FLAG.bits()
-    | RFlags::ALIGNMENT_CHECK.bits();
-const ALWAYS_RFLAGS: u64 = 0x202;
 
 /// Copies a value to user memory.
 fn put<T: Copy>(to: u64, value: &T) -> Result<(), ()> {

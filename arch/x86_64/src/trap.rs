@@ -20,10 +20,11 @@ use x86_64::registers::rflags::RFlags;
 /// Vector of #PF.
 pub(crate) const PAGE_FAULT: u64 = 14;
 
-/// SYSCALL's registers (APM Vol 2, 6.1.1): the entry, the segments, and which flags are cleared on the way in. SYSENTER stays off: its
+/// SYSCALL's registers (APM Vol 2, 6.1.1): the entries, the segments, and which flags are cleared on the way in. SYSENTER stays off: its
 /// code segment register is 0, so the instruction raises #GP.
 pub(crate) fn init_syscalls() {
     const STAR: u32 = 0xc000_0081;
+    const CSTAR: u32 = 0xc000_0083;
     const SFMASK: u32 = 0xc000_0084;
     const SYSENTER_CS: u32 = 0x174;
     let mask = RFlags::TRAP_FLAG
@@ -33,13 +34,15 @@ pub(crate) fn init_syscalls() {
         | RFlags::IOPL_HIGH
         | RFlags::NESTED_TASK
         | RFlags::RESUME_FLAG
-        | RFlags::ALIGNMENT_CHECK;
+        | RFlags::ALIGNMENT_CHECK
+        | RFlags::VIRTUAL_8086_MODE;
     // SAFETY: the selectors are those of `descriptors`, the entry follows SYSCALL's conventions.
     unsafe {
         Msr::new(STAR).write(
             u64::from(descriptors::SYSRET_BASE) << 48 | u64::from(descriptors::KERNEL_CODE) << 32,
         );
         LStar::write(x86_64::VirtAddr::new(entry::syscall_address()));
+        Msr::new(CSTAR).write(entry::syscall_elsewhere_address());
         Msr::new(SFMASK).write(mask.bits());
         Msr::new(SYSENTER_CS).write(0);
         Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS));
@@ -129,8 +132,12 @@ pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
             ));
             frame.rflags &= !RFlags::TRAP_FLAG.bits();
         }
-        // SAFETY: this CPU's own field; NMIs do not nest.
-        2 => unsafe { (*percpu::this()).nmis += 1 },
+        2 => {
+            // SAFETY: this CPU's own field; NMIs do not nest.
+            unsafe { (*percpu::this()).nmis += 1 };
+            // It may have hit user mode, and goes straight back there.
+            frame.mend();
+        }
         vector => {
             let addr = Cr2::read_raw();
             let stack = (STACK_AREA..STACK_AREA + (64 << 30)).contains(&addr)

@@ -9,6 +9,7 @@ pub mod fault;
 pub mod file;
 pub mod mem;
 pub mod proc;
+pub mod segments;
 pub mod sig;
 pub mod time;
 pub mod tty;
@@ -72,6 +73,11 @@ impl Errno {
             (libc::ESOCKTNOSUPPORT, "ESOCKTNOSUPPORT"),
             (libc::ECONNRESET, "ECONNRESET"),
             (libc::ECONNREFUSED, "ECONNREFUSED"),
+            (libc::ENOTSOCK, "ENOTSOCK"),
+            (libc::EISCONN, "EISCONN"),
+            (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+            (libc::ENOPROTOOPT, "ENOPROTOOPT"),
+            (libc::EDOM, "EDOM"),
         ];
         NAMES.iter().find(|n| n.0 == self.0).map(|n| n.1)
     }

@@ -1,7 +1,8 @@
 //! execve: what a program gets, scripts, and files that are no programs.
 use std::os::unix::fs::PermissionsExt;
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::ktap::{Outcome, Stop, in_child, skip};
 use userland::sys::proc::{self, Status};
+use userland::sys::segments::{self, Selectors, USER_DATA, USER_DATA_0};
 use userland::sys::{Errno, file, sig};
 use userland::{check, check_eq, check_err};
 
@@ -16,6 +17,7 @@ userland::tests![
     exec_refuses_too_long_arguments,
     exec_closes_marked_descriptors,
     exec_keeps_and_resets_signals,
+    exec_resets_segments,
     exec_ends_threads,
     exec_file_is_busy,
 ];
@@ -279,5 +281,25 @@ fn exec_file_is_busy() -> Outcome {
     file::close(tell)?;
     check_eq!(proc::wait_for(pid)?, Status::Exited(8));
     file::close(file::open("./program", libc::O_WRONLY | libc::O_TRUNC, 0)?)?;
+    Ok(())
+}
+
+fn exec_resets_segments() -> Outcome {
+    if segments::selectors().is_none() {
+        return skip("no segment registers on this machine");
+    }
+    segments::load(Selectors {
+        ds: USER_DATA,
+        es: USER_DATA_0,
+        gs: USER_DATA,
+    });
+    let nothing = Selectors {
+        ds: 0,
+        es: 0,
+        gs: 0,
+    };
+    let (status, text) = output(&me(), &["selftests", "--as", "selectors"], &[])?;
+    check_eq!(status, Status::Exited(0));
+    check_eq!(text.trim_end(), format!("{:?}", Some(nothing)));
     Ok(())
 }

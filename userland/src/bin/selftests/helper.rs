@@ -1,5 +1,5 @@
 //! What the tests of exec run: this very program, told by `--as` to be something else.
-use userland::sys::{file, sig};
+use userland::sys::{file, segments, sig};
 
 /// Acts as `words[0]` says; the exit status.
 pub fn run(words: Vec<String>) -> i32 {
@@ -38,6 +38,10 @@ pub fn run(words: Vec<String>) -> i32 {
         "reader" => {
             while file::read(0, &mut [0; 64]).is_ok_and(|n| n > 0) {}
             8
+        }
+        "selectors" => {
+            println!("{:?}", segments::selectors());
+            0
         }
         "thp_disable" => crate::thp::disabled(),
         "exit" => rest.first().and_then(|n| n.parse().ok()).unwrap_or(101),

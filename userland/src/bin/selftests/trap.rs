@@ -1,9 +1,10 @@
 //! What bad instructions and bad jumps become: signals with the right code and address, and nothing worse.
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::ktap::{Outcome, Stop, in_child, skip};
 use userland::sys::fault::{self, Probe, Trap};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, store};
-use userland::sys::proc::{self, Status};
-use userland::sys::sig;
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::segments::{self, Selectors, USER_DATA, USER_DATA_0};
+use userland::sys::{file, sig};
 use userland::{check, check_eq};
 
 userland::tests![
@@ -18,6 +19,9 @@ userland::tests![
     trap_fixed_up_by_handler,
     trap_in_handler,
     trap_ten_thousand,
+    trap_keeps_flags,
+    segments_are_the_threads_own,
+    segments_of_a_thread_pointer,
 ];
 
 fn trap<T>(result: Probe<T>) -> Result<Trap, Stop> {
@@ -175,6 +179,68 @@ fn trap_ten_thousand() -> Outcome {
     fault::arm();
     for n in 0..10_000usize {
         check_eq!(trap(fault::read(n % 4096))?.addr, n % 4096);
+    }
+    Ok(())
+}
+
+fn trap_keeps_flags() -> Outcome {
+    let at = anon(4)?;
+    for n in 0..4 {
+        check!(segments::nested_flag_across_write(at + n * PAGE));
+    }
+    Ok(())
+}
+
+/// Sends a byte and waits for one, so that the other process has run meanwhile.
+fn turn(hear: i32, tell: i32) -> Outcome {
+    file::write_all(tell, b"x")?;
+    check_eq!(file::read(hear, &mut [0])?, 1);
+    Ok(())
+}
+
+fn segments_are_the_threads_own() -> Outcome {
+    let Some(at_first) = segments::selectors() else {
+        return skip("no segment registers on this machine");
+    };
+    check_eq!(at_first.gs, 0);
+    let of_the_child = Selectors {
+        ds: USER_DATA,
+        es: USER_DATA_0,
+        gs: USER_DATA,
+    };
+    let (hear, tell_parent) = file::pipe(0)?;
+    let (child_hears, tell) = file::pipe(0)?;
+    let pid = match proc::fork()? {
+        Fork::Child => {
+            let inherited = segments::selectors() == Some(at_first);
+            segments::load(of_the_child);
+            let mut kept = true;
+            for _ in 0..20 {
+                let turned = turn(child_hears, tell_parent).is_ok();
+                kept &= turned && segments::selectors() == Some(of_the_child);
+            }
+            proc::exit_now((inherited && kept) as i32)
+        }
+        Fork::Parent(pid) => pid,
+    };
+    for _ in 0..20 {
+        turn(hear, tell)?;
+        check_eq!(segments::selectors(), Some(at_first));
+    }
+    check_eq!(proc::wait_for(pid)?, Status::Exited(1));
+    // What is loaded is inherited.
+    segments::load(of_the_child);
+    let status = in_child(|| Ok((segments::selectors() == Some(of_the_child)) as i32))?;
+    check_eq!(status, Status::Exited(1));
+    Ok(())
+}
+
+fn segments_of_a_thread_pointer() -> Outcome {
+    if segments::selectors().is_none() {
+        return skip("no segment registers on this machine");
+    }
+    for selector in [USER_DATA, USER_DATA_0, 0] {
+        check_eq!(segments::fs_across_yield(selector), (selector, 0));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Opening pipes by name (FIFOs, /proc/PID/fd), fifo(7), and the inodes of pipes without one.
+//! Opening pipes: FIFOs by name, fifo(7), and pipes without one by /proc/PID/fd, pipe(7).
 
 use crate::errno::{Errno, Result};
 use crate::fs::anonymous;
@@ -10,14 +10,26 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 
+/// What an open file does with a pipe.
+struct Sides {
+    read: bool,
+    write: bool,
+}
+
+impl Sides {
+    fn of(flags: u32) -> Sides {
+        let access = flags & c::O_ACCMODE;
+        Sides {
+            read: access != c::O_WRONLY,
+            write: access != c::O_RDONLY,
+        }
+    }
+}
+
 /// Opens a FIFO: waits for the other side, fifo(7).
 pub fn open(pipe: &Arc<Pipe>, flags: u32) -> Result<Arc<dyn FileOps>> {
     let nonblocking = flags & c::O_NONBLOCK != 0;
-    let (read, write) = match flags & c::O_ACCMODE {
-        c::O_RDONLY => (true, false),
-        c::O_WRONLY => (false, true),
-        _ => (true, true),
-    };
+    let Sides { read, write } = Sides::of(flags);
     if write && !read && nonblocking && !pipe.has_readers() {
         return Err(Errno::ENXIO);
     }
@@ -40,7 +52,9 @@ impl Inode for PipeInode {
         &self.node
     }
     fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
-        open(&self.pipe, flags)
+        // Unlike a FIFO it is whole already: nothing is waited for, even when the other side has gone.
+        let Sides { read, write } = Sides::of(flags);
+        Ok(self.pipe.open(read, write))
     }
     fn label(&self) -> Option<String> {
         Some(format!("pipe:[{}]", self.node.number))

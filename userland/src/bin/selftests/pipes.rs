@@ -14,6 +14,8 @@ userland::tests![
     pipe_large_transfer,
     pipe_of_five,
     pipe_flags,
+    pipe_reopened,
+    pipe_reopened_without_a_writer,
     poll_pipe,
     poll_bad_and_regular,
     poll_waits_for_the_time,
@@ -271,5 +273,65 @@ fn select_pipe() -> Outcome {
     file::write_all(tell, b"x")?;
     check_eq!(select(1 << hear, 1 << tell)?, (2, 1 << hear, 1 << tell));
     check_err!(select(1 << 63, 0), EBADF);
+    Ok(())
+}
+
+fn own(fd: i32) -> String {
+    format!("/proc/self/fd/{fd}")
+}
+
+fn pipe_reopened() -> Outcome {
+    let (hear, tell) = file::pipe(0)?;
+    let again = file::open(&own(hear), libc::O_RDONLY, 0)?;
+    // An open file of its own: what is set there is set nowhere else.
+    file::fcntl(again, libc::F_SETFL, libc::O_NONBLOCK as i64)?;
+    check_eq!(file::fcntl(hear, libc::F_GETFL, 0)? & libc::O_NONBLOCK, 0);
+    file::write_all(tell, b"abc")?;
+    let mut buf = [0u8; 8];
+    check_eq!(file::read(again, &mut buf[..1])?, 1);
+    check_eq!(file::read(hear, &mut buf[1..])?, 2);
+    check_err!(file::read(again, &mut buf), EAGAIN);
+    // A second writer counts, too.
+    let other = file::open(&own(tell), libc::O_WRONLY, 0)?;
+    file::close(tell)?;
+    check_err!(file::read(again, &mut buf), EAGAIN);
+    file::write_all(other, b"d")?;
+    check_eq!(file::read(hear, &mut buf)?, 1);
+    file::close(other)?;
+    check_eq!(file::read(again, &mut buf)?, 0);
+    // Either way through the reader's name; the last reader is the last.
+    let both = file::open(&own(hear), libc::O_RDWR, 0)?;
+    file::close(hear)?;
+    file::close(again)?;
+    file::write_all(both, b"e")?;
+    check_eq!(file::read(both, &mut buf)?, 1);
+    let writer = file::open(&own(both), libc::O_WRONLY | libc::O_NONBLOCK, 0)?;
+    file::close(both)?;
+    sig::ignore(libc::SIGPIPE)?;
+    check_err!(file::write(writer, b"x"), EPIPE);
+    Ok(())
+}
+
+fn pipe_reopened_without_a_writer() -> Outcome {
+    // As a shell's `cat <(echo hello)` does, when echo has ended before cat begins.
+    let (hear, tell) = file::pipe(0)?;
+    file::write_all(tell, b"hello")?;
+    file::close(tell)?;
+    file::dup2(hear, 0)?;
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let again = file::open(name, libc::O_RDONLY, 0)?;
+        check_eq!(
+            file::read(again, &mut [0; 2])?,
+            if name == "/proc/self/fd/0" { 1 } else { 2 }
+        );
+        file::close(again)?;
+    }
+    check_eq!(file::read(hear, &mut [0; 2])?, 0);
+    // Nor does a writer wait for a reader.
+    let (hear, tell) = file::pipe(0)?;
+    file::close(hear)?;
+    let again = file::open(&own(tell), libc::O_WRONLY, 0)?;
+    sig::ignore(libc::SIGPIPE)?;
+    check_err!(file::write(again, b"x"), EPIPE);
     Ok(())
 }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::sync::Lock;
-use mm::vma::{Backing, VmaFlags};
+use mm::vma::{Backing, Prot, VmaFlags};
 
 /// What a word is, whoever maps it where: the object or address space it belongs to, and its place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,8 @@ struct Waiter {
 
 static WAITERS: Lock<Vec<Waiter>, { ranks::FUTEX }> = Lock::new(Vec::new());
 
-/// The key of the word at `address`. Without `private`, a word in shared memory is the same for all who map it.
+/// The key of the word at `address`: EINVAL unless it is aligned, EFAULT unless it is an address of user mode. Without
+/// `private` the word has to be there, and be writable or a file's; in shared memory it is the same for all who map it.
 fn key(address: u64, private: bool) -> Result<Key> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
@@ -44,6 +45,11 @@ fn key(address: u64, private: bool) -> Result<Key> {
         return Ok(own);
     }
     let vma = space.vma_at(VirtAddr(address)).ok_or(Errno::EFAULT)?;
+    let of_a_file = matches!(vma.backing, Backing::Object { .. });
+    if !vma.prot.contains(Prot::WRITE) && !of_a_file {
+        return Err(Errno::EFAULT);
+    }
+    uaccess::load_u32(address)?;
     Ok(match &vma.backing {
         Backing::Object { object, offset, .. } if vma.flags.contains(VmaFlags::SHARED) => Key {
             home: Arc::as_ptr(object).addr(),
@@ -127,7 +133,7 @@ fn wake_key(key: Key, count: u32, bitset: u32) -> u64 {
 }
 
 /// FUTEX_CMP_REQUEUE (`expected`) and FUTEX_REQUEUE: wakes `wake` waiters and makes at most `move_on` others wait on the
-/// word at `target`. Returns how many were woken or moved.
+/// word at `target`. Returns how many were woken or moved. EINVAL for counts below 0.
 pub fn requeue(
     address: u64,
     target: u64,
@@ -136,6 +142,9 @@ pub fn requeue(
     expected: Option<u32>,
     private: bool,
 ) -> Result<u64> {
+    if i32::try_from(wake | move_on).is_err() {
+        return Err(Errno::EINVAL);
+    }
     let (from, to) = (key(address, private)?, key(target, private)?);
     if let Some(expected) = expected
         && uaccess::load_u32(address)? != expected
@@ -162,10 +171,12 @@ pub fn wake_op(
     operation: u32,
     private: bool,
 ) -> Result<u64> {
+    let (first, second) = (key(address, private)?, key(target, private)?);
     let old = change_word(target, operation)?;
-    let mut woken = wake(address, count, u32::MAX, private)?;
-    if compare(old, operation)? {
-        woken += wake(target, count2, u32::MAX, private)?;
+    let too = compare(old, operation)?;
+    let mut woken = wake_key(first, count, u32::MAX);
+    if too {
+        woken += wake_key(second, count2, u32::MAX);
     }
     Ok(woken)
 }

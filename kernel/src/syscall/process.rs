@@ -313,6 +313,10 @@ pub fn futex(
     let realtime = operation & abi::FUTEX_CLOCK_REALTIME != 0;
     let command = operation & !(abi::FUTEX_PRIVATE_FLAG | abi::FUTEX_CLOCK_REALTIME);
     let (value, value3) = (value as u32, value3 as u32);
+    // Only this call of those here takes a time of either clock.
+    if realtime && command != abi::FUTEX_WAIT_BITSET {
+        return Err(Errno::ENOSYS);
+    }
     match command {
         abi::FUTEX_WAIT => {
             let deadline = time::relative_deadline(task, time)?;

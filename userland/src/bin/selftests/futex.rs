@@ -1,6 +1,6 @@
 //! futex wait and wake.
 use userland::ktap::Outcome;
-use userland::sys::mem::{PAGE, RW, load, mmap, store};
+use userland::sys::mem::{ANON, PAGE, RW, load, mmap, store};
 use userland::sys::{Result, call, proc, time};
 use userland::{check, check_eq, check_err};
 
@@ -10,6 +10,9 @@ userland::tests![
     futex_wakes_a_process,
     futex_wakes_as_many,
     futex_refuses,
+    futex_bad_addresses,
+    futex_bad_targets,
+    futex_wake_op,
 ];
 
 /// FUTEX_WAIT with a relative time in nanoseconds.
@@ -94,5 +97,118 @@ fn futex_refuses() -> Outcome {
     check_err!(wait(8, 0, 1000), EFAULT);
     check_err!(wait(0xffff_8000_0000_0000, 0, 1000), EFAULT);
     check_err!(call(libc::SYS_futex, [at, 99, 0, 0, 0, 0]), ENOSYS);
+    Ok(())
+}
+
+const WAKE: usize = libc::FUTEX_WAKE as usize;
+const PRIVATE: usize = libc::FUTEX_PRIVATE_FLAG as usize;
+
+/// Addresses of every kind: no memory, no access, only reading.
+struct Kinds {
+    nowhere: usize,
+    closed: usize,
+    read_only: usize,
+    shared_read_only: usize,
+    past_the_end: usize,
+}
+
+fn kinds() -> Result<Kinds> {
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let name = c"empty".as_ptr() as usize;
+    let empty = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+    Ok(Kinds {
+        closed: mmap(0, PAGE, libc::PROT_NONE, ANON, -1, 0)?,
+        read_only: mmap(0, PAGE, libc::PROT_READ, ANON, -1, 0)?,
+        shared_read_only: mmap(0, PAGE, libc::PROT_READ, shared, -1, 0)?,
+        past_the_end: mmap(0, PAGE, RW, libc::MAP_SHARED, empty, 0)?,
+        // Below where anything is mapped.
+        nowhere: PAGE,
+    })
+}
+
+fn futex_bad_addresses() -> Outcome {
+    let k = kinds()?;
+    let wake = |at, flag| call(libc::SYS_futex, [at, WAKE | flag, 1, 0, 0, 0]);
+    // A private word is its address, and need not be there.
+    for at in [k.nowhere, k.closed, k.read_only, k.past_the_end, 0] {
+        check_eq!(wake(at, PRIVATE)?, 0);
+        check_err!(wake(at, 0), EFAULT);
+        check_err!(wake(at + 2, PRIVATE), EINVAL);
+        check_err!(wake(at + 2, 0), EINVAL);
+    }
+    check_eq!(wake(k.shared_read_only, 0)?, 0);
+    check_err!(wake(0xffff_8000_0000_0000, PRIVATE), EFAULT);
+    // Waiting reads the word.
+    let wait = |at, flag| call(libc::SYS_futex, [at, flag, 7, 0, 0, 0]);
+    check_err!(wait(k.closed, PRIVATE), EFAULT);
+    check_err!(wait(k.read_only, PRIVATE), EAGAIN);
+    check_err!(wait(k.read_only, 0), EFAULT);
+    check_err!(wait(k.shared_read_only, 0), EAGAIN);
+    check_err!(wait(k.past_the_end, PRIVATE), EFAULT);
+    // No bit to wait for, and a clock where there is no time.
+    let bits = libc::FUTEX_WAIT_BITSET as usize;
+    check_err!(call(libc::SYS_futex, [k.closed, bits, 0, 0, 0, 0]), EINVAL);
+    let bits = libc::FUTEX_WAKE_BITSET as usize;
+    check_err!(call(libc::SYS_futex, [k.closed, bits, 0, 0, 0, 0]), EINVAL);
+    let clock = libc::FUTEX_CLOCK_REALTIME as usize;
+    check_err!(wake(k.closed, PRIVATE | clock), ENOSYS);
+    Ok(())
+}
+
+fn futex_bad_targets() -> Outcome {
+    let (k, word) = (kinds()?, shared()?);
+    let requeue = |from, to, flag: usize, counts: [usize; 2]| {
+        let nr = libc::FUTEX_REQUEUE as usize | flag;
+        call(libc::SYS_futex, [from, nr, counts[0], counts[1], to, 0])
+    };
+    let compare = |from, to, flag: usize, value| {
+        let nr = libc::FUTEX_CMP_REQUEUE as usize | flag;
+        call(libc::SYS_futex, [from, nr, 1, 1, to, value])
+    };
+    for at in [k.nowhere, k.closed, k.read_only] {
+        check_eq!(requeue(at, word, PRIVATE, [1, 1])?, 0);
+        check_eq!(requeue(word, at, PRIVATE, [1, 1])?, 0);
+        check_err!(requeue(at, word, 0, [1, 1]), EFAULT);
+        check_err!(requeue(word, at, 0, [1, 1]), EFAULT);
+        check_eq!(compare(word, at, PRIVATE, 0)?, 0);
+        check_err!(compare(word, at, 0, 0), EFAULT);
+        check_err!(compare(word, at, 0, 7), EFAULT);
+        check_err!(requeue(word, at + 1, PRIVATE, [1, 1]), EINVAL);
+    }
+    check_err!(compare(k.closed, word, PRIVATE, 0), EFAULT);
+    check_err!(compare(k.read_only, word, PRIVATE, 7), EAGAIN);
+    check_err!(compare(word, word + 4, 0, 7), EAGAIN);
+    let minus = usize::MAX;
+    check_err!(requeue(word, word + 4, 0, [minus, 1]), EINVAL);
+    check_err!(requeue(word, word + 4, 0, [1, minus]), EINVAL);
+    Ok(())
+}
+
+fn futex_wake_op() -> Outcome {
+    let (k, word) = (kinds()?, shared()?);
+    /// What to do with the word (bit 3: by a shifted bit), with what, and the comparison with 0.
+    fn operation(what: usize, argument: usize, compare: usize) -> usize {
+        what << 28 | compare << 24 | argument << 12
+    }
+    let wake_op = |first, second, flag: usize, operation| {
+        let nr = libc::FUTEX_WAKE_OP as usize | flag;
+        call(libc::SYS_futex, [first, nr, 1, 1, second, operation])
+    };
+    let (set, add) = (operation(0, 5, 0), operation(1, 1, 0));
+    check_eq!(wake_op(k.closed, word, PRIVATE, set)?, 0);
+    check_eq!(load(word), 5);
+    check_err!(wake_op(k.closed, word, 0, add), EFAULT);
+    for at in [k.nowhere, k.closed, k.read_only, k.shared_read_only] {
+        check_err!(wake_op(word, at, PRIVATE, add), EFAULT);
+        check_err!(wake_op(word, at, 0, add), EFAULT);
+    }
+    check_eq!(load(word), 5);
+    // Unknown operations do nothing; after an unknown comparison the word has changed.
+    check_err!(wake_op(word, word, PRIVATE, operation(7, 1, 0)), ENOSYS);
+    check_eq!(load(word), 5);
+    check_err!(wake_op(word, word, PRIVATE, operation(1, 1, 9)), ENOSYS);
+    check_eq!(load(word), 6);
+    check_eq!(wake_op(word, word, PRIVATE, operation(8, 12, 0))?, 0);
+    check_eq!(load(word), 1 << 12);
     Ok(())
 }

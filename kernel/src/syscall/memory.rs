@@ -4,6 +4,7 @@ use crate::arch::pte::Format;
 use crate::errno::{Errno, Result};
 use crate::machine::{AddressSpace, Hw, Object, mm};
 use crate::pressure::room;
+use crate::syscall::files::usable;
 use crate::task::Task;
 use crate::uaccess;
 use alloc::sync::Arc;
@@ -51,7 +52,15 @@ pub fn mmap(
     offset: u64,
 ) -> Result<u64> {
     let flags = flags as u32;
-    if !offset.is_multiple_of(PAGE_SIZE) || len == 0 {
+    if !offset.is_multiple_of(PAGE_SIZE) {
+        return Err(Errno::EINVAL);
+    }
+    // As in Linux, a bad descriptor comes before everything else that may be wrong.
+    let file = match flags & abi::MAP_ANONYMOUS {
+        0 => Some(usable(task, fd as i32)?),
+        _ => None,
+    };
+    if len == 0 || (file.is_some() && flags & abi::MAP_HUGETLB != 0) {
         return Err(Errno::EINVAL);
     }
     let len = pages_up(len)?;
@@ -76,13 +85,13 @@ pub fn mmap(
     if flags & abi::MAP_GROWSDOWN != 0 && (shared || flags & abi::MAP_ANONYMOUS == 0) {
         return Err(Errno::EINVAL);
     }
-    let prot = prot(prot_bits);
-    let (backing, mut vma_flags) = if flags & abi::MAP_ANONYMOUS != 0 {
-        (anonymous(shared, len)?, VmaFlags::empty())
-    } else {
-        let file = task.files().get(fd as i32)?;
-        let mapping = file.mmap(shared, prot.contains(Prot::WRITE), offset)?;
-        (mapping.backing, mapping.flags)
+    let (place, prot) = (place(addr, flags)?, prot(prot_bits));
+    let (backing, mut vma_flags) = match file {
+        None => (anonymous(shared, len)?, VmaFlags::empty()),
+        Some(file) => {
+            let mapping = file.mmap(shared, prot.contains(Prot::WRITE), offset)?;
+            (mapping.backing, mapping.flags)
+        }
     };
     vma_flags.set(VmaFlags::SHARED, shared);
     vma_flags.set(VmaFlags::GROWSDOWN, flags & abi::MAP_GROWSDOWN != 0);
@@ -91,7 +100,7 @@ pub fn mmap(
     let populate = flags & abi::MAP_LOCKED != 0
         || flags & (abi::MAP_POPULATE | abi::MAP_NONBLOCK) == abi::MAP_POPULATE;
     let request = MapRequest {
-        place: place(addr, flags)?,
+        place,
         len,
         prot,
         flags: vma_flags,

@@ -194,7 +194,7 @@ fn place_of(task: &Task, fd: i32) -> Result<Location> {
 }
 
 /// An open file that was not opened with O_PATH; EBADF.
-fn usable(task: &Task, fd: i32) -> Result<Arc<OpenFile>> {
+pub(super) fn usable(task: &Task, fd: i32) -> Result<Arc<OpenFile>> {
     let file = task.files().get(fd)?;
     file.usable()?;
     Ok(file)

@@ -8,6 +8,7 @@ userland::tests![
     map_reads_zero,
     map_keeps_a_free_hint,
     map_refuses_bad_arguments,
+    map_bad_descriptor_first,
     map_refuses_too_much,
     map_fixed_replaces,
     map_fixed_noreplace,
@@ -282,5 +283,35 @@ fn unmap_forgets() -> Outcome {
         )?;
         check_eq!(load(again), 0);
     }
+    Ok(())
+}
+
+fn map_bad_descriptor_first() -> Outcome {
+    use userland::sys::file;
+    let (private, fixed) = (libc::MAP_PRIVATE, libc::MAP_FIXED);
+    // Whatever else is wrong, but for the offset.
+    for (addr, len, flags) in [
+        (0, PAGE, private),
+        (0, 0, private),
+        (0, usize::MAX, private),
+        (1, PAGE, private | fixed),
+        (0, PAGE, 0),
+        (0, PAGE, libc::MAP_SHARED_VALIDATE | 1 << 26),
+    ] {
+        check_err!(mmap(addr, len, RW, flags, 99, 0), EBADF);
+    }
+    check_err!(mmap(0, PAGE, RW, private, 99, 1), EINVAL);
+    let place = file::open(".", libc::O_PATH, 0)?;
+    check_err!(mmap(0, 0, RW, private, place, 0), EBADF);
+    // Then lengths and kinds of mapping, then what the file may.
+    let dir = file::open(".", libc::O_RDONLY, 0)?;
+    check_err!(mmap(0, 0, RW, private, dir, 0), EINVAL);
+    check_err!(mmap(0, PAGE, RW, 0, dir, 0), EINVAL);
+    check_err!(mmap(0, PAGE, RW, private, dir, 0), ENODEV);
+    let (hear, _) = file::pipe(0)?;
+    check_err!(mmap(0, PAGE, RW, libc::MAP_SHARED, hear, 0), EACCES);
+    check_err!(mmap(0, PAGE, RW, private, hear, 0), ENODEV);
+    // Nobody asks what the descriptor is.
+    munmap(mmap(0, PAGE, RW, ANON, 99, 0)?, PAGE)?;
     Ok(())
 }

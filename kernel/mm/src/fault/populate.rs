@@ -12,29 +12,29 @@ impl<M: Machine> AddressSpace<M> {
     /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the first page that cannot be
     /// had and leaves what is there; returns what stopped it. Memory without access is passed over.
     pub(crate) fn populate(&self, range: VirtRange) -> Resolution {
-        self.populate_as(range, natural_access)
+        self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
     /// The same for what in `range` is locked, and may be written now: the rest of it is left alone.
     pub(crate) fn populate_again(&self, range: VirtRange) -> Resolution {
         let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
         self.populate_as(range, |vma| {
-            locked(vma).then(|| natural_access(vma)).flatten()
+            Ok(locked(vma).then(|| natural_access(vma)).flatten())
         })
     }
 
     /// The same for mlock(2), which fails at memory without access.
     pub(crate) fn populate_locked(&self, range: VirtRange) -> Resolution {
         self.populate_as(range, |vma| {
-            Some(natural_access(vma).unwrap_or(Access::Read))
+            Ok(Some(natural_access(vma).unwrap_or(Access::Read)))
         })
     }
 
-    /// The same with the access chosen by VMA; `None` passes it over.
+    /// The same with the access chosen by VMA: `Ok(None)` passes it over, `Err` stops there.
     pub(crate) fn populate_as(
         &self,
         range: VirtRange,
-        access: impl Fn(&Vma<M>) -> Option<Access>,
+        access: impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
     ) -> Resolution {
         let mut inner = self.inner.lock();
         let mut at = range.start;
@@ -43,7 +43,11 @@ impl<M: Machine> AddressSpace<M> {
                 return Resolution::NotMapped;
             };
             let vma = inner.vmas.get(slot);
-            let (end, wanted) = (vma.range.end.min(range.end), access(vma));
+            let end = vma.range.end.min(range.end);
+            let wanted = match access(vma) {
+                Ok(wanted) => wanted,
+                Err(why) => return why,
+            };
             // Pages may be there from before they were protected.
             if wanted.is_some_and(|wanted| !allowed(vma, wanted, false)) {
                 return Resolution::Denied;

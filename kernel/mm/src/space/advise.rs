@@ -9,7 +9,7 @@ use crate::state::{AddressSpace, Advice, Error, Inner};
 use crate::table::{Zap, clear_accessed, zap_page, zap_part};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
-use crate::vma::{Backing, Slot, Vma, VmaFlags};
+use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
 
 /// The part of an object that MADV_REMOVE punches out, after the lock.
@@ -68,7 +68,12 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn populate_advice(&self, range: VirtRange, access: Access) -> Result<(), Error> {
-        match self.populate_as(range, |_| Some(access)) {
+        // Machines read what is mapped in any way; the call asks for PROT_READ.
+        let allowed = |vma: &Vma<M>| match access {
+            Access::Read if !vma.prot.contains(Prot::READ) => Err(Resolution::Denied),
+            _ => Ok(Some(access)),
+        };
+        match self.populate_as(range, allowed) {
             Resolution::Done => Ok(()),
             Resolution::Denied => Err(Error::Inval),
             Resolution::Bus => Err(Error::Fault),

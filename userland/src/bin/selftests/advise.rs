@@ -16,6 +16,7 @@ userland::tests![
     mincore_tells_resident,
     mlock_brings_in,
     populate_brings_in,
+    populate_needs_rights,
     pagemap_present,
     pagemap_follows_advice,
     remap_grows_and_keeps,
@@ -253,5 +254,28 @@ fn brk_refuses() -> Outcome {
     for wild in [1, PAGE, usize::MAX, 1 << 60, 0x7fff_ffff_f000] {
         check_eq!(brk(wild), start);
     }
+    Ok(())
+}
+
+fn populate_needs_rights() -> Outcome {
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let (read, write) = (libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE);
+    for flags in [ANON, shared] {
+        let at = mmap(0, 2 * PAGE, libc::PROT_WRITE, flags, -1, 0)?;
+        check_err!(madvise(at, 2 * PAGE, read), EINVAL);
+        need(madvise(at, 2 * PAGE, write), "MADV_POPULATE_WRITE")?;
+        // The pages are there; the right is not.
+        check_err!(madvise(at, 2 * PAGE, read), EINVAL);
+    }
+    let at = mmap(0, PAGE, libc::PROT_READ, ANON, -1, 0)?;
+    madvise(at, PAGE, read)?;
+    check_err!(madvise(at, PAGE, write), EINVAL);
+    for prot in [libc::PROT_NONE, libc::PROT_EXEC] {
+        let at = mmap(0, PAGE, prot, ANON, -1, 0)?;
+        check_err!(madvise(at, PAGE, read), EINVAL);
+        check_err!(madvise(at, PAGE, write), EINVAL);
+    }
+    munmap(at, PAGE)?;
+    check_err!(madvise(at, PAGE, read), ENOMEM);
     Ok(())
 }

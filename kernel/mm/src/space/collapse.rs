@@ -8,7 +8,7 @@ use crate::frame::zone::For;
 use crate::state::{AddressSpace, Collapse, Error, Inner};
 use crate::table::{Zap, census, collapse, unshare};
 use crate::thp::policy::{self, block};
-use crate::thp::{CollapseLimits, Disable, Orders, PMD_ORDER, Stat};
+use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
@@ -32,9 +32,9 @@ impl<M: Machine> AddressSpace<M> {
     /// there is no folio.
     pub(super) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
         let eligible = |vma: &Vma<M>| {
-            let advised = vma.flags.contains(VmaFlags::HUGEPAGE);
-            let forbidden = vma.flags.contains(VmaFlags::NOHUGEPAGE)
-                || self.thp_disable() != Disable::No && self.thp_disable().forbids(advised);
+            // The call itself is advice.
+            let forbidden =
+                vma.flags.contains(VmaFlags::NOHUGEPAGE) || self.thp_disable().forbids(true);
             if forbidden { Orders::NONE } else { Orders::ALL }
         };
         let limits = CollapseLimits::ANY;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use userland::controls::Controls;
 use userland::counters::on_quire;
 use userland::ktap::{Outcome, Stop, in_child};
-use userland::sys::mem::{PAGE, anon, madvise};
+use userland::sys::mem::{PAGE, anon, madvise, store};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, call};
 use userland::{check, check_eq, check_err, counters};
@@ -23,6 +23,7 @@ userland::tests![
     thp_disable,
     thp_disable_is_inherited,
     thp_disable_survives_exec,
+    thp_disable_and_collapse,
     thp_eligible,
     thp_smaps_folios,
 ];
@@ -377,5 +378,32 @@ fn thp_smaps_folios() -> Outcome {
         check!(numbers.len() == 3, "{line}");
     }
     check!(after[10].starts_with("THPeligible:"), "{}", after[10]);
+    Ok(())
+}
+
+/// madvise(2)'s advice, newer than the C library's header.
+const MADV_COLLAPSE: i32 = 25;
+
+fn thp_disable_and_collapse() -> Outcome {
+    const PMD: usize = 2 << 20;
+    /// What MADV_COLLAPSE says of 2 MiB with this advice, or none.
+    fn collapse(advice: Option<i32>) -> Result<Result<(), Errno>, Stop> {
+        let at = anon(2 * PMD / PAGE)?.next_multiple_of(PMD);
+        advice.map_or(Ok(()), |advice| madvise(at, PMD, advice))?;
+        (at..at + PMD).step_by(PAGE).for_each(|page| store(page, 1));
+        Ok(madvise(at, PMD, MADV_COLLAPSE))
+    }
+    let (huge, never) = (Some(libc::MADV_HUGEPAGE), Some(libc::MADV_NOHUGEPAGE));
+    collapse(None)?.map_err(|e| Stop::Skip(format!("no MADV_COLLAPSE here: {e:?}")))?;
+    check_err!(collapse(never)?, EINVAL);
+    set_disable(1, 0)?;
+    for advice in [None, huge, never] {
+        check_err!(collapse(advice)?, EINVAL);
+    }
+    // The call is advice, too.
+    need_flag()?;
+    check_eq!(collapse(None)?, Ok(()));
+    check_eq!(collapse(huge)?, Ok(()));
+    check_err!(collapse(never)?, EINVAL);
     Ok(())
 }

@@ -216,9 +216,15 @@ fn a_split_keeps_blocks_that_are_whole<F: PteFormat>(w: &World<F>) {
     assert_eq!(folios(&s, HUGE, 0).whole, 3);
     verify(w, &s, 0..511);
     w.check(&[&s], &[]);
-    // By hand, everything becomes single pages.
+    // By hand, into parts as small as one likes: what is no larger stays, and so do blocks.
     let all = VirtRange::new(HUGE, at(511));
-    assert_eq!(s.split_range(all), (7, 0));
+    assert_eq!(s.split_range(all, Order(6)), (2, 0));
+    assert_eq!(s.split_range(all, Order(6)), (0, 0));
+    assert_eq!(folios(&s, HUGE, 6).whole, 7);
+    assert_eq!(folios(&s, HUGE, 5).whole, 1);
+    verify(w, &s, 0..511);
+    w.check(&[&s], &[]);
+    assert_eq!(s.split_range(all, Order(0)), (11, 0));
     assert_eq!(folios(&s, HUGE, 0).whole, 511);
     verify(w, &s, 0..511);
     w.check(&[&s], &[]);
@@ -230,10 +236,16 @@ fn a_shared_folio_is_not_split<F: PteFormat>(w: &World<F>) {
     map(&s, HUGE, 16, RW);
     fill(w, &s, 0..16);
     let child = w.adopt(s.fork().unwrap());
-    assert_eq!(s.split_range(VirtRange::new(HUGE, at(16))), (0, 1));
+    assert_eq!(
+        s.split_range(VirtRange::new(HUGE, at(16)), Order(0)),
+        (0, 1)
+    );
     w.check(&[&s, &child], &[]);
     drop(child);
-    assert_eq!(s.split_range(VirtRange::new(HUGE, at(16))), (1, 0));
+    assert_eq!(
+        s.split_range(VirtRange::new(HUGE, at(16)), Order(0)),
+        (1, 0)
+    );
     verify(w, &s, 0..16);
     w.check(&[&s], &[]);
 }

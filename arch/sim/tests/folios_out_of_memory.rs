@@ -5,7 +5,7 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Mode, Resolution};
 use mm::space::{Advice, Collapse, Error};
@@ -219,7 +219,7 @@ fn split_deferred<F: PteFormat>(w: &World<F>, p: &Process<F>) -> Result<(), NoMe
 }
 
 fn split_by_hand<F: PteFormat>(w: &World<F>, p: &Process<F>) -> Result<(), NoMemory> {
-    let (split, failed) = p.split_range(VirtRange::new(AT, page(PAGES)));
+    let (split, failed) = p.split_range(VirtRange::new(AT, page(PAGES)), Order(0));
     w.check(&[p], &[]);
     assert_eq!(w.load(0, p, page(22)), Ok(byte(22)));
     if failed > 0 {

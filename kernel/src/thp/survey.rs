@@ -1,9 +1,10 @@
 //! The folios of all processes: `/sys/kernel/mm/quire/folios` shows them, `/sys/kernel/debug/split_huge_pages` splits them.
 
 use crate::errno::{Errno, Result};
+use crate::fs::path::{self, Last};
 use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
-use crate::task;
+use crate::task::{self, Pid};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::addr::{Order, VirtAddr, VirtRange};
@@ -61,50 +62,112 @@ pub fn folios(out: &mut Text) {
     }
 }
 
-/// What was written to split_huge_pages: `1` for all large folios there are, `PID,START,END` (hexadecimal addresses) for
-/// those of a range of one process; transhuge.rst. EINVAL, ESRCH.
+/// What was written to split_huge_pages, transhuge.rst: `1` for all large folios there are, or those of a range of one process,
+/// `PID,START,END[,ORDER]` (hexadecimal addresses), or of one file, `PATH,FIRST,END[,ORDER]` (hexadecimal page numbers). They
+/// become parts of 2^ORDER pages, without it single pages. EINVAL, ESRCH.
 pub fn split(text: &str) -> Result {
-    if text == "1" {
-        let everything = VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX));
-        let (mut split, mut failed) = (0, 0);
-        for space in spaces() {
-            let counts = split_in(&space, everything);
-            (split, failed) = (split + counts.0, failed + counts.1);
+    let mut counts = Counts::default();
+    match Wanted::parse(text)? {
+        Wanted::All => {
+            let everything = VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX));
+            for space in spaces() {
+                counts.add(split_in(&space, everything, Order(0)));
+            }
         }
-        log::info!("{split} of {} large folios split", split + failed);
-        return Ok(());
+        Wanted::Of { process, part } => {
+            let space = task::find(process).and_then(|process| process.space());
+            let space = space.ok_or(Errno::ESRCH)?;
+            let range = VirtRange::new(VirtAddr(part.start), VirtAddr(part.end));
+            counts = split_in(&space, range, part.largest);
+        }
+        // Files are in single pages: there is nothing to split once the file is found.
+        Wanted::File { path } => {
+            let context = task::current().fs();
+            path::resolve(&context, context.cwd(), path.as_bytes(), Last::Follow)
+                .map_err(|_| Errno::EINVAL)?;
+        }
     }
-    let words: Vec<&str> = text.split(',').map(str::trim).collect();
-    let &[pid, start, end] = words.as_slice() else {
-        return Err(Errno::EINVAL);
-    };
-    let pid = pid.parse().map_err(|_| Errno::EINVAL)?;
-    let (start, end) = (address(start)?, address(end)?);
-    if start >= end {
-        return Err(Errno::EINVAL);
-    }
-    let process = task::find(pid).ok_or(Errno::ESRCH)?;
-    let space = process.space().ok_or(Errno::ESRCH)?;
-    let (split, failed) = split_in(&space, VirtRange::new(start, end));
+    let Counts { split, failed } = counts;
     log::info!("{split} of {} large folios split", split + failed);
     Ok(())
 }
 
-fn address(text: &str) -> Result<VirtAddr> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16)
-        .map(VirtAddr)
-        .map_err(|_| Errno::EINVAL)
+/// Whose folios are to be split.
+enum Wanted<'a> {
+    All,
+    Of { process: Pid, part: Part },
+    File { path: &'a str },
 }
 
-/// Splits what is mapped in a range of a space: how many folios were split, and how many could not be.
-fn split_in(space: &AddressSpace, range: VirtRange) -> (u64, u64) {
+/// A range and the order of what its folios are split into.
+struct Part {
+    start: u64,
+    end: u64,
+    largest: Order,
+}
+
+impl Part {
+    fn parse(words: &[&str]) -> Result<Part> {
+        let (start, end, order) = match *words {
+            [start, end] => (start, end, "0"),
+            [start, end, order] => (start, end, order),
+            _ => return Err(Errno::EINVAL),
+        };
+        let part = Part {
+            start: hexadecimal(start)?,
+            end: hexadecimal(end)?,
+            largest: Order(order.parse().map_err(|_| Errno::EINVAL)?),
+        };
+        if part.start >= part.end {
+            return Err(Errno::EINVAL);
+        }
+        Ok(part)
+    }
+}
+
+impl Wanted<'_> {
+    fn parse(text: &str) -> Result<Wanted<'_>> {
+        if text == "1" {
+            return Ok(Wanted::All);
+        }
+        let words: Vec<&str> = text.split(',').map(str::trim).collect();
+        let (subject, rest) = words.split_first().ok_or(Errno::EINVAL)?;
+        let part = Part::parse(rest)?;
+        match subject.parse() {
+            Ok(process) => Ok(Wanted::Of { process, part }),
+            Err(_) if subject.starts_with('/') => Ok(Wanted::File { path: subject }),
+            Err(_) => Err(Errno::EINVAL),
+        }
+    }
+}
+
+fn hexadecimal(text: &str) -> Result<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| Errno::EINVAL)
+}
+
+/// How many folios were split, and how many could not be.
+#[derive(Default)]
+struct Counts {
+    split: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.split += other.split;
+        self.failed += other.failed;
+    }
+}
+
+/// Splits what is mapped in a range of a space.
+fn split_in(space: &AddressSpace, range: VirtRange, largest: Order) -> Counts {
     space.split_deferred();
-    let mut counts = (0, 0);
+    let mut counts = Counts::default();
     space.for_each_vma(&mut |vma| {
         if let Some(part) = vma.range.intersection(&range) {
-            let (split, failed) = space.split_range(part);
-            counts = (counts.0 + split, counts.1 + failed);
+            let (split, failed) = space.split_range(part, largest);
+            counts.add(Counts { split, failed });
         }
     });
     counts

@@ -10,7 +10,7 @@ mod verbs;
 
 use arch_sim::{Options, Process, Sim, World};
 use common::*;
-use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::object::Object;
@@ -203,7 +203,8 @@ impl<F: PteFormat> Bench<F> {
             }
             Step::Split(p, at, len) => {
                 if let Some((process, _)) = &self.processes[p as usize] {
-                    process.split_range(VirtRange::new(self.start(at), self.start(at + len)));
+                    let range = VirtRange::new(self.start(at), self.start(at + len));
+                    process.split_range(range, Order([0, 2, 4, 6][at as usize % 4]));
                 }
             }
             Step::Sizes(orders) => play::set_sizes(&self.world, orders),

@@ -5,7 +5,7 @@
 //! only by the space that has all of them.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Level, Machine};
+use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
@@ -22,9 +22,10 @@ impl<M: Machine> AddressSpace<M> {
         self.inner.lock().split_queue(&self.mm, &self.id.owner)
     }
 
-    /// Splits every large folio of which a page is mapped in `range` into single pages, and PMD leaves with them; returns how
-    /// many were split and how many could not be (split_huge_pages in debugfs, transhuge.rst).
-    pub fn split_range(&self, range: VirtRange) -> (u64, u64) {
+    /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of that order, or the next
+    /// lower that private memory has, and PMD leaves with them; returns how many were split and how many could not be
+    /// (split_huge_pages in debugfs, transhuge.rst).
+    pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
         let mut inner = self.inner.lock();
         let (mut at, mut counts) = (range.start, (0, 0));
         while at < range.end {
@@ -34,11 +35,11 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
-            if kind != Kind::Anon || order == Order(0) {
+            if kind != Kind::Anon || order <= largest {
                 continue;
             }
             let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
-            let split = start.and_then(|va| inner.split_to_pages(self, head, VirtAddr(va)));
+            let split = start.and_then(|va| inner.split_mapped(self, head, VirtAddr(va), largest));
             match split {
                 Some(_) => counts.0 += 1,
                 None => {
@@ -95,11 +96,13 @@ impl<M: Machine> Inner<M> {
         }
     }
 
-    fn split_to_pages(
+    /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if it has one.
+    fn split_mapped(
         &mut self,
         space: &AddressSpace<M>,
         head: Pfn,
         start: VirtAddr,
+        largest: Order,
     ) -> Option<u64> {
         let mm = &space.mm;
         let order = mm.frames().get(head).order();
@@ -114,7 +117,10 @@ impl<M: Machine> Inner<M> {
             if !all || elsewhere {
                 return None;
             }
-            unfold_range(mm, &mut self.table, range, &mut gather);
+            // Parts as large as a block, or larger, leave each block in one folio.
+            if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
+                unfold_range(mm, &mut self.table, range, &mut gather);
+            }
             Some(())
         });
         gather.finish();
@@ -122,7 +128,7 @@ impl<M: Machine> Inner<M> {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         }
-        self.split_folio((mm, &space.id.owner), head, Order(0))
+        self.split_folio((mm, &space.id.owner), head, largest)
     }
 
     /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space does not have all references

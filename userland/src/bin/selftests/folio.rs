@@ -22,6 +22,7 @@ userland::tests![
     folio_disabled_by_prctl,
     folio_partly_unmapped,
     folio_split_by_hand,
+    folio_split_to_a_size,
     folio_khugepaged,
     folio_table,
 ];
@@ -345,6 +346,40 @@ fn folio_split_by_hand() -> Outcome {
         let nobody = fs::write(SPLIT, "999999,0x1000,0x2000").map_err(Errno::from);
         check_eq!(nobody, Err(Errno(libc::ESRCH)));
         Ok(munmap(at, 2 * PMD)?)
+    })
+}
+
+fn folio_split_to_a_size() -> Outcome {
+    with_sizes(&[2048], || {
+        let at = area(PMD)?;
+        fill(at, PMD);
+        let pid = proc::getpid();
+        let split = |from: usize, end: usize, order: &str| {
+            fs::write(SPLIT, format!("{pid},0x{from:x},0x{end:x},{order}")).map_err(Errno::from)
+        };
+        split(at, at + PMD, "9")?;
+        check_eq!(huge_kb(at), Some(2048));
+        split(at, at + PAGE, "6")?;
+        check_eq!(huge_kb(at), Some(0));
+        check_eq!(folios(at, 256)?[0], 8);
+        // What is no larger stays; a part of a part.
+        split(at, at + PMD, "6")?;
+        split(at, at + (256 << 10), "4")?;
+        check_eq!(folios(at, 256)?[0], 7);
+        check_eq!(folios(at, 64)?[0], 4);
+        split(at, at + PMD, "0")?;
+        check_eq!(folios(at, 4)?[0], 512);
+        check_eq!(wrong(at, PMD, value), 0);
+        for bad in ["x", "", "-1", "4,4"] {
+            check_eq!(split(at, at + PMD, bad), Err(Errno(libc::EINVAL)));
+        }
+        // Files are in single pages, as far as they are there.
+        fs::write("f", "text")?;
+        let file = std::env::current_dir()?.join("f");
+        fs::write(SPLIT, format!("{},0x0,0x10,2", file.display()))?;
+        let nothing = fs::write(SPLIT, "/nothing/here,0x0,0x10").map_err(Errno::from);
+        check_eq!(nothing, Err(Errno(libc::EINVAL)));
+        Ok(munmap(at, PMD)?)
     })
 }
 

@@ -36,17 +36,12 @@ impl RamFile {
         RamFile::with(node, quota, None, c::F_SEAL_SEAL)
     }
 
-    /// memfd_create(2): a file without a name in the tree.
-    pub fn memfd(device: u64, name: &[u8], sealable: bool) -> Arc<RamFile> {
-        let node = Node::new(device, Kind::Regular, 0o777);
+    /// memfd_create(2): a file without a name in the tree, with F_SEAL_* to begin with.
+    pub fn memfd(device: u64, name: &[u8], mode: u32, seals: u32) -> Arc<RamFile> {
+        let node = Node::new(device, Kind::Regular, mode);
         node.change(|a| a.links = 0);
         let label = format!("/memfd:{} (deleted)", String::from_utf8_lossy(name));
-        RamFile::with(
-            node,
-            Quota::unlimited(),
-            Some(label),
-            if sealable { 0 } else { c::F_SEAL_SEAL },
-        )
+        RamFile::with(node, Quota::unlimited(), Some(label), seals)
     }
 
     fn with(node: Node, quota: Arc<Quota>, label: Option<String>, seals: u32) -> Arc<RamFile> {
@@ -127,6 +122,9 @@ impl FileOps for RamFile {
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
         source.limit(process::within_file_size(at.position, source.left())?);
+        if source.left() == 0 {
+            return Ok(0);
+        }
         let end = at
             .position
             .checked_add(source.left() as u64)

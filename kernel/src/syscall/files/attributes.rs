@@ -7,6 +7,7 @@ use crate::fs::inode::Kind;
 use crate::fs::mount::Location;
 use crate::task::Task;
 use crate::uaccess;
+use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
 
 /// "Leave this one": -1 of chown(2).
@@ -27,6 +28,11 @@ fn chmod(place: &Location, mode: u32) -> Result<u64> {
     let node = place.inode.node();
     if node.kind == Kind::Symlink {
         return Err(Errno::EOPNOTSUPP);
+    }
+    // F_SEAL_EXEC: it stays a program, or stays none.
+    let sealed = |seals: &AtomicU32| seals.load(Ordering::Relaxed) & c::F_SEAL_EXEC != 0;
+    if (node.mode() ^ mode) & 0o111 != 0 && place.inode.seals().is_some_and(sealed) {
+        return Err(Errno::EPERM);
     }
     let now = clock::now();
     node.change(|a| {

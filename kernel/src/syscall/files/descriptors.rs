@@ -6,12 +6,14 @@ use crate::fs::OpenFile;
 use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::pipe::End;
-use crate::task::Task;
+use crate::task::{self, Task};
 use crate::uaccess;
+use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD};
+use mm::vma::{Backing, VmaFlags};
 
 /// close_range(2)'s flags, which the header crate leaves out.
 const CLOSE_RANGE_UNSHARE: u32 = 2;
@@ -26,7 +28,7 @@ pub fn close_range(task: &Task, first: u64, last: u64, flags: u64) -> Result<u64
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
         let own = task.files().fork()?;
-        task.set_files(alloc::sync::Arc::new(own));
+        task.set_files(Arc::new(own));
     }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
         task.files().mark_range(first, last);
@@ -112,17 +114,44 @@ fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
         | c::F_SEAL_SHRINK
         | c::F_SEAL_GROW
         | c::F_SEAL_WRITE
-        | c::F_SEAL_FUTURE_WRITE;
-    let seals = seals_of(file)?;
+        | c::F_SEAL_FUTURE_WRITE
+        | c::F_SEAL_EXEC;
+    if !file.writable() {
+        return Err(Errno::EPERM);
+    }
     if add & !known != 0 {
         return Err(Errno::EINVAL);
     }
+    let seals = seals_of(file)?;
     // Relaxed: the file system's own calls read it, each on its own.
-    if !file.writable() || seals.load(Ordering::Relaxed) & c::F_SEAL_SEAL != 0 {
+    let has = seals.load(Ordering::Relaxed);
+    if has & c::F_SEAL_SEAL != 0 {
         return Err(Errno::EPERM);
     }
-    seals.fetch_or(add, Ordering::Relaxed);
+    if add & c::F_SEAL_WRITE & !has != 0 && is_mapped_writable(file) {
+        return Err(Errno::EBUSY);
+    }
+    // A program that can be run is not to change either.
+    let runs = add & c::F_SEAL_EXEC != 0 && file.place.inode.node().permits(0o111);
+    let whole = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+    seals.fetch_or(add | if runs { whole } else { 0 }, Ordering::Relaxed);
     Ok(0)
+}
+
+/// Whether a shared mapping of the file is writable or may become so.
+fn is_mapped_writable(file: &OpenFile) -> bool {
+    let Some(object) = file.place.inode.object() else {
+        return false;
+    };
+    let mut found = false;
+    task::for_each_space(|space| {
+        space.for_each_vma(&mut |vma| {
+            found |= vma.flags.contains(VmaFlags::SHARED)
+                && !vma.flags.contains(VmaFlags::NO_MAYWRITE)
+                && matches!(&vma.backing, Backing::Object { object: o, .. } if Arc::ptr_eq(o, object));
+        });
+    });
+    found
 }
 
 /// F_GETLK: nobody holds a lock. l_type is the first field.

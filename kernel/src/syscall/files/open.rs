@@ -82,8 +82,15 @@ pub fn memfd_create(task: &Task, name: u64, flags: u64) -> Result<u64> {
         Errno::ENAMETOOLONG => Errno::EINVAL,
         other => other,
     })?;
-    let sealable = flags & (c::MFD_ALLOW_SEALING | c::MFD_NOEXEC_SEAL) != 0;
-    let file = RamFile::memfd(anonymous::device(), &name, sealable);
+    let (mode, seals) = match flags & !c::MFD_CLOEXEC {
+        both if both & (c::MFD_NOEXEC_SEAL | c::MFD_EXEC) == c::MFD_NOEXEC_SEAL | c::MFD_EXEC => {
+            return Err(Errno::EINVAL);
+        }
+        noexec if noexec & c::MFD_NOEXEC_SEAL != 0 => (0o666, c::F_SEAL_EXEC),
+        sealable if sealable & c::MFD_ALLOW_SEALING != 0 => (0o777, 0),
+        _ => (0o777, c::F_SEAL_SEAL),
+    };
+    let file = RamFile::memfd(anonymous::device(), &name, mode, seals);
     let open = OpenFile::new(anonymous::place(file.clone()), file, c::O_RDWR);
     install(
         task,

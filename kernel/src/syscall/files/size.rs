@@ -3,9 +3,12 @@
 use super::{locate, usable};
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
+use crate::machine::Object;
 use crate::task::{self, Task};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
-use mm::addr::PAGE_SIZE;
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
 
 /// truncate(2).
 pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
@@ -46,17 +49,26 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
         _ => Errno::ENODEV,
     })?;
     let keep = mode as u32 & c::FALLOC_FL_KEEP_SIZE != 0;
-    match mode as u32 & !c::FALLOC_FL_KEEP_SIZE {
+    let mode = mode as u32 & !c::FALLOC_FL_KEEP_SIZE;
+    let zeros = mode & (c::FALLOC_FL_ZERO_RANGE | c::FALLOC_FL_PUNCH_HOLE) != 0;
+    if (zeros && sealed(&**inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE))
+        || (mode != c::FALLOC_FL_PUNCH_HOLE
+            && end > object.len()
+            && sealed(&**inode, c::F_SEAL_GROW))
+    {
+        return Err(Errno::EPERM);
+    }
+    match mode {
         0 => {
             inode.check_space(len.div_ceil(PAGE_SIZE))?;
             object.reserve(offset, len).map_err(|_| Errno::ENOSPC)?;
             grow(&**inode, end, keep)?;
         }
         c::FALLOC_FL_ZERO_RANGE => {
-            punch(&**inode, offset, end.min(object.len()));
+            punch(object, offset, end.min(object.len()));
             grow(&**inode, end, keep)?;
         }
-        c::FALLOC_FL_PUNCH_HOLE if keep => punch(&**inode, offset, end.min(object.len())),
+        c::FALLOC_FL_PUNCH_HOLE if keep => punch(object, offset, end),
         _ => return Err(Errno::EOPNOTSUPP),
     }
     inode.node().touch_modified();
@@ -71,11 +83,22 @@ fn grow(inode: &dyn Inode, end: u64, keep: bool) -> Result {
     }
 }
 
-/// Zeros `from..end`. Whole pages go; mappings of what follows are dropped too and come back by faults.
-fn punch(inode: &dyn Inode, from: u64, end: u64) {
-    let Some(object) = inode.object() else { return };
+fn sealed(inode: &dyn Inode, seals: u32) -> bool {
+    // Relaxed: each call reads it on its own.
+    inode
+        .seals()
+        .is_some_and(|has| has.load(Ordering::Relaxed) & seals != 0)
+}
+
+/// Zeros `from..end`. Whole pages go, and mappings of them, but for private copies.
+fn punch(object: &Arc<Object>, from: u64, end: u64) {
+    let whole = from.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
+    if whole.start < whole.end {
+        task::for_each_space(|space| {
+            space.zap_object_range(object, whole.start, whole.end, true);
+        });
+    }
     if from < end {
-        task::for_each_space(|space| space.zap_object(object, from.div_ceil(PAGE_SIZE)));
         object.punch(from, end - from);
     }
 }

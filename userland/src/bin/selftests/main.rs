@@ -19,6 +19,7 @@ mod harness;
 mod helper;
 mod machine;
 mod map;
+mod memfd;
 mod names;
 mod owner;
 mod pagemap;
@@ -45,6 +46,7 @@ const FAMILIES: &[&[Test]] = &[
     protect::TESTS,
     cow::TESTS,
     shared::TESTS,
+    memfd::TESTS,
     advise::TESTS,
     remap::TESTS,
     remap_errors::TESTS,
@@ -102,6 +104,9 @@ const EMULATOR_GAPS: &[&str] = &[
     "kpage_*",
     "vmsplice_*",
     "socketpair_*",
+    "socket_*",
+    "memfd_*",
+    "futex_bad_*",
     "pidfd_*",
     "soft_dirty_*",
     "clear_refs_*",

@@ -81,7 +81,7 @@ fn make_dev() -> Result {
 pub fn open_console() -> Result<FdTable> {
     let context = FsContext::new();
     let place = resolve(&context, context.root(), b"/dev/console", Last::Follow)?;
-    let file = OpenFile::new(place, tty::open_for_init(1), c::O_RDWR);
+    let file = OpenFile::new(place, tty::open(false), c::O_RDWR);
     let files = FdTable::new();
     for fd in 0..3 {
         files.install_initial(fd, file.clone());

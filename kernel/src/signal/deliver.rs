@@ -25,6 +25,7 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
                 }
                 enter_handler(task, user, &info, &action);
             }
+            Disposition::Default if task.process().survives(&action) => {}
             Disposition::Default => default_action(task, user, &info),
         }
         if task.work().contains(Work::EXIT) {

@@ -80,7 +80,8 @@ fn is_killed(task: &Task) -> bool {
     let ends = |signo| {
         let action = process.handlers().get(signo);
         let fatal = matches!(Default::of(signo), Default::Terminate | Default::Core);
-        pending & bit(signo) != 0 && fatal && matches!(action.disposition(), Disposition::Default)
+        let default = matches!(action.disposition(), Disposition::Default);
+        pending & bit(signo) != 0 && fatal && default && !process.survives(&action)
     };
     process.is_ending_for(task) || pending != 0 && (1..=LAST).any(ends)
 }

@@ -62,6 +62,9 @@ pub fn force(task: &Arc<Task>, info: SigInfo) {
         handlers.set(info.signo, Action::DEFAULT);
         task.store_blocked(task.blocked() & !bit(info.signo));
     }
+    if handlers.get(info.signo).disposition() == Disposition::Default {
+        task.process().protected.store(false, Relaxed);
+    }
     // A fault's signal is a standard one: it always pends.
     let _ = task.pending.lock().add(info, u64::MAX);
     task.add_work(Work::SIGNAL);
@@ -88,17 +91,14 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
         process.stop.lock().clear_for_kill();
     }
     let action = process.handlers().get(signo);
-    // PID 1 is asked only about signals that it has a handler for.
-    if process.pid() == 1 && action.disposition() == Disposition::Default {
-        return false;
-    }
     let blocked = match target {
         Some(task) => task.blocked() & bit(signo) != 0,
         None => process
             .threads()
             .all(|task| task.blocked() & bit(signo) != 0),
     };
-    blocked || !action.ignores(signo)
+    // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2) asks for it.
+    blocked || !action.ignores(signo) && !process.survives(&action)
 }
 
 fn drop_pending(process: &Process, set: SigSet) {

@@ -9,7 +9,7 @@ use crate::fs::ExecFile;
 use crate::machine::AddressSpace;
 use crate::pressure::Adjustment;
 use crate::ranks;
-use crate::signal::{Handlers, Pending, SIGCHLD, SigSet, StopState};
+use crate::signal::{Action, Disposition, Handlers, Pending, SIGCHLD, SigSet, StopState};
 use crate::timers;
 use crate::wait::WaitQueue;
 use alloc::string::String;
@@ -57,6 +57,8 @@ pub struct Process {
     /// personality(2).
     pub(crate) personality: AtomicU32,
     pub(crate) did_exec: AtomicBool,
+    /// PID 1, until a fault of its own: signals whose action is the default do nothing to it, kill(2).
+    pub(crate) protected: AtomicBool,
     /// From which heap allocation on its system calls find no memory; 0 for none. See [`crate::heap::fail`].
     pub(crate) heap_fail: AtomicU32,
     /// Page faults that were resolved, of all its threads.
@@ -81,13 +83,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// PID 1, before its first execve.
+    /// PID 1, before its first execve: in no session and no group of its own, as Linux starts it.
     pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: Limits) -> Self {
         Self {
             pid,
             ppid: AtomicI32::new(0),
-            pgid: AtomicI32::new(pid),
-            sid: AtomicI32::new(pid),
+            pgid: AtomicI32::new(0),
+            sid: AtomicI32::new(0),
             space: Lock::new(Some(space)),
             image: Lock::new(Image::NONE),
             threads: Lock::new(Vec::new()),
@@ -110,6 +112,7 @@ impl Process {
             dumpable: AtomicU32::new(1),
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
+            protected: AtomicBool::new(pid == 1),
             heap_fail: AtomicU32::new(0),
             faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
@@ -286,6 +289,11 @@ impl Process {
     /// Its signal actions.
     pub fn handlers(&self) -> Arc<Handlers> {
         self.handlers.lock().clone()
+    }
+
+    /// Whether a signal with this action, which is not blocked, does nothing because this is PID 1.
+    pub(crate) fn survives(&self, action: &Action) -> bool {
+        action.disposition() == Disposition::Default && self.protected.load(Relaxed)
     }
 
     pub(crate) fn set_handlers(&self, handlers: Arc<Handlers>) {

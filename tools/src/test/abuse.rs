@@ -57,6 +57,10 @@ const CASES: &[Case] = &[
     small("full_files", "abuse full files"),
     small("areas", "abuse areas"),
     small("chain", "abuse chain"),
+    Case {
+        words: "init=/bin/first",
+        ..abuse("first", "")
+    },
 ];
 
 /// Runs the cases of one architecture.

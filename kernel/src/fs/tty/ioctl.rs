@@ -42,9 +42,9 @@ fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 
 /// As [`with`]; ENOTTY unless it is the terminal of the caller's session.
 fn own<T>(f: impl FnOnce(&mut State) -> T) -> Result<T> {
-    let sid = task::current().process().sid();
+    let process = task::current().process().clone();
     with(|state| {
-        if state.session == sid {
+        if state.belongs_to(&process) {
             Ok(f(state))
         } else {
             Err(Errno::ENOTTY)

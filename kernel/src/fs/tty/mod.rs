@@ -41,6 +41,13 @@ struct State {
     foreground: Pid,
 }
 
+impl State {
+    /// Whether it is the terminal of the process's session.
+    fn belongs_to(&self, process: &Process) -> bool {
+        self.session != 0 && self.session == process.sid()
+    }
+}
+
 /// The terminal.
 fn terminal() -> &'static Terminal {
     static TERMINAL: Once<Terminal> = Once::new();
@@ -78,25 +85,18 @@ pub fn open(acquire: bool) -> Arc<dyn FileOps> {
 
 /// /dev/tty: ENXIO for a process without a terminal.
 pub fn open_own() -> Result<Arc<dyn FileOps>> {
-    let sid = task::current().process().sid();
-    if terminal().state.lock().session == sid {
+    let process = task::current().process().clone();
+    if terminal().state.lock().belongs_to(&process) {
         Ok(Arc::new(Tty))
     } else {
         Err(Errno::ENXIO)
     }
 }
 
-/// PID 1 starts with the terminal as its own.
-pub fn open_for_init(pid: Pid) -> Arc<dyn FileOps> {
-    let mut state = terminal().state.lock();
-    (state.session, state.foreground) = (pid, pid);
-    Arc::new(Tty)
-}
-
 /// The foreground process group as /proc/PID/stat shows it for a process of the session; `None` without a terminal.
 pub fn foreground_of(process: &Process) -> Option<Pid> {
     let state = terminal().state.lock();
-    (state.session == process.sid()).then_some(state.foreground)
+    state.belongs_to(process).then_some(state.foreground)
 }
 
 /// A session leader has ended: its terminal is free, and who is in the foreground is told.
@@ -220,7 +220,7 @@ impl Terminal {
     fn check_foreground(&self, signo: i32) -> Result {
         let process = task::current().process().clone();
         let state = self.state.lock();
-        let background = state.session == process.sid()
+        let background = state.belongs_to(&process)
             && state.foreground != 0
             && state.foreground != process.pgid();
         drop(state);

@@ -9,6 +9,7 @@ pub mod fault;
 pub mod file;
 pub mod mem;
 pub mod proc;
+pub mod real_mode;
 pub mod segments;
 pub mod sig;
 pub mod time;

@@ -5,6 +5,7 @@
 mod around;
 mod full;
 mod signals;
+mod vm86;
 
 use std::process::ExitCode;
 use userland::counters::{free_frames, on_quire};
@@ -46,6 +47,11 @@ const WAYS: &[Way] = &[
     Way {
         name: "chain",
         act: full::chain,
+        may_be_killed: false,
+    },
+    Way {
+        name: "vm86",
+        act: vm86::virtual_8086,
         may_be_killed: false,
     },
 ];

@@ -30,6 +30,8 @@ bitflags::bitflags! {
         const HUP = 0x10;
         /// POLLNVAL.
         const NVAL = 0x20;
+        /// POLLRDHUP.
+        const RDHUP = 0x2000;
     }
 }
 

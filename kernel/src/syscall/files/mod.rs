@@ -3,6 +3,7 @@
 mod attributes;
 mod descriptors;
 mod directories;
+mod message;
 mod mounts;
 mod names;
 mod open;
@@ -55,6 +56,17 @@ pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
         Sysno::memfd_create => open::memfd_create(task, a, b),
         Sysno::pipe2 => open::pipe(task, a, b),
         Sysno::socketpair => socket::socketpair(task, a, b, cc, d),
+        Sysno::shutdown => socket::shutdown(task, a, b),
+        Sysno::listen | Sysno::accept | Sysno::accept4 => socket::listen(task, a),
+        Sysno::getsockname | Sysno::getpeername => socket::name(task, a, b, cc),
+        Sysno::getsockopt => socket::getsockopt(task, a, [b, cc, d, e]),
+        Sysno::setsockopt => socket::setsockopt(task, a, [b, cc, d, e]),
+        Sysno::sendto => message::sendto(task, a, [b, cc, d, e, f]),
+        Sysno::recvfrom => message::recvfrom(task, a, [b, cc, d, e, f]),
+        Sysno::sendmsg => message::sendmsg(task, a, b, cc),
+        Sysno::recvmsg => message::recvmsg(task, a, b, cc),
+        Sysno::sendmmsg => message::sendmmsg(task, a, b, cc, d),
+        Sysno::recvmmsg => message::recvmmsg(task, a, [b, cc, d, e]),
         Sysno::close => task.files().close(fd).map(|()| 0),
         Sysno::close_range => descriptors::close_range(task, a, b, cc),
         Sysno::dup => descriptors::dup(task, fd),

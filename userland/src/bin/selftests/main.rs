@@ -32,6 +32,7 @@ mod remap;
 mod remap_errors;
 mod shared;
 mod signal;
+mod sockets;
 mod soft_dirty;
 mod stack;
 mod system;
@@ -63,6 +64,7 @@ const FAMILIES: &[&[Test]] = &[
     names::TESTS,
     pipes::TESTS,
     harness::TESTS,
+    sockets::TESTS,
     clock::TESTS,
     futex::TESTS,
     procfs::TESTS,

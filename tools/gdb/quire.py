@@ -3,7 +3,8 @@
 Loaded by the command that `./run.sh --gdb` prints. Commands:
 
     pte VALUE        what the bits of one page-table entry mean
-    walk ADDRESS     the entries on the way to a virtual address, from the tables in use
+    walk ADDRESS     the entries on the way to a virtual address, from the tables in use, and the physical address,
+                     which is $physical afterwards
 
 Values of type VirtAddr, PhysAddr, Pfn, Vpn and Order print as what they are.
 """
@@ -55,16 +56,21 @@ ARM_BITS = (
 )
 
 
+def frame(entry):
+    """The physical address in an entry."""
+    return entry & (0x0000_FFFF_FFFF_F000 if is_arm() else 0x000F_FFFF_FFFF_F000)
+
+
 def describe(entry):
     """One entry in words. Formats: Intel SDM volume 3, 4.5; Arm ARM, D8.3."""
     if is_arm():
         if not entry & 1:
             return "absent" if entry == 0 else f"absent, software value {entry:#x}"
         extra = f" attr{entry >> 2 & 7} sh{entry >> 8 & 3}"
-        return f"-> {entry & 0x0000_FFFF_FFFF_F000:#x}  {bits(entry, ARM_BITS)}{extra}"
+        return f"-> {frame(entry):#x}  {bits(entry, ARM_BITS)}{extra}"
     if not entry & 1:
         return "absent" if entry == 0 else f"absent, software value {entry:#x}"
-    return f"-> {entry & 0x000F_FFFF_FFFF_F000:#x}  {bits(entry, X86_BITS)}"
+    return f"-> {frame(entry):#x}  {bits(entry, X86_BITS)}"
 
 
 class Pte(gdb.Command):
@@ -82,8 +88,8 @@ def root(address):
     """The physical address of the table that translates `address`. QEMU shows the registers on both machines."""
     if is_arm():
         name = "TTBR1_EL1" if address >> 63 else "TTBR0_EL1"
-        return int(gdb.parse_and_eval(f"${name}")) & 0x0000_FFFF_FFFF_F000
-    return int(gdb.parse_and_eval("$cr3")) & 0x000F_FFFF_FFFF_F000
+        return frame(int(gdb.parse_and_eval(f"${name}")))
+    return frame(int(gdb.parse_and_eval("$cr3")))
 
 
 def read_physical(address):
@@ -105,10 +111,17 @@ class Walk(gdb.Command):
             index = address >> (39 - 9 * depth) & 511
             entry = read_physical(table + 8 * index)
             print(f"{name}[{index:3}] at {table + 8 * index:#x}: {entry:#018x}  {describe(entry)}")
-            leaf = name != "PGD" and (not entry & 2 if is_arm() else entry & 0x80)
-            if not entry & 1 or name == "PTE" or leaf:
+            if not entry & 1:
                 return
-            table = entry & 0x0000_FFFF_FFFF_F000
+            leaf = name != "PGD" and (not entry & 2 if is_arm() else entry & 0x80)
+            if name == "PTE" or leaf:
+                inside = address & (1 << 39 - 9 * depth) - 1
+                # Below the size of what is mapped, large entries of x86_64 have a PAT bit.
+                physical = frame(entry) & -(1 << 39 - 9 * depth) | inside
+                gdb.set_convenience_variable("physical", physical)
+                print(f"physical {physical:#x}")
+                return
+            table = frame(entry)
 
 
 gdb.pretty_printers.append(printer)

@@ -3,9 +3,9 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
 //!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
-//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
-//!   `user.ARCH.programs.CASE`: programs, the same under other settings, bad input, programs that ask for too much, and foreign
-//!   ones;
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.gdb.CASE`,
+//!   `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings, bad
+//!   input, a debugger, keys typed at the shell, programs that ask for too much, and foreign ones;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
@@ -18,6 +18,7 @@ use std::time::Instant;
 mod abuse;
 mod boot;
 pub mod console;
+mod debugger;
 mod host;
 mod inputs;
 mod kernel;
@@ -191,6 +192,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
         }
         if job.may_want(&format!("user.{arch}.abuse.")) {
             abuse::run(job, arch, built);
+        }
+        if job.may_want(&format!("user.{arch}.gdb.")) {
+            debugger::run(job, arch, built);
         }
         if job.may_want(&format!("user.{arch}.shell.")) {
             shell::run(job, arch, built);

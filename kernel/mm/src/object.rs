@@ -7,6 +7,7 @@ use crate::frame::{Mm, OutOfMemory};
 use crate::sync::{AtomicU64, Lock, Ordering, rank};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::ops::Range;
 
 struct Inner {
     /// Bytes.
@@ -59,6 +60,9 @@ impl From<NoPage> for OutOfMemory {
     }
 }
 
+/// Pages that one step drops: some 100,000 instructions.
+const STEP: usize = 256;
+
 /// Sparse pages by index; a hole reads as zeroes.
 pub struct Object<M: Machine> {
     mm: Arc<Mm<M>>,
@@ -105,16 +109,28 @@ impl<M: Machine> Object<M> {
         self.len() == 0
     }
 
-    /// Changes the size; pages past it are dropped (the caller zaps mappings with `AddressSpace::zap_object`), the tail of
-    /// the last page is zeroed.
+    /// Changes the size; pages past it are dropped (the caller zaps mappings with
+    /// `AddressSpace::zap_object`), the tail of the last page is zeroed.
     pub fn set_len(&self, len: u64) {
+        while !self.set_len_step(len) {}
+    }
+
+    /// One step of [`Self::set_len`], which drops some pages from the end; returns whether it was
+    /// the last. Before that the size is what is left.
+    pub fn set_len_step(&self, len: u64) -> bool {
         let mut inner = self.inner.lock();
         if len < inner.len {
             let first_gone = len.div_ceil(PAGE_SIZE);
-            self.drop_pages(inner.pages.split_off(&first_gone));
+            if !self.drop_some(&mut inner, first_gone..u64::MAX) {
+                let last = inner.pages.last_key_value();
+                let left = last.map_or(len, |(index, _)| (index + 1) << PAGE_SHIFT);
+                inner.len = inner.len.min(left);
+                return false;
+            }
             self.clear(&inner, len, (first_gone << PAGE_SHIFT) - len);
         }
         inner.len = len;
+        true
     }
 
     /// Copies out what is there from `offset`, up to the end; returns how many bytes.
@@ -155,8 +171,14 @@ impl<M: Machine> Object<M> {
         self.inner.lock().pages.len() as u64
     }
 
-    /// Drops the pages wholly inside the byte range and zeroes the partial ones (FALLOC_FL_PUNCH_HOLE).
+    /// Drops the pages wholly inside the byte range and zeroes the partial ones
+    /// (FALLOC_FL_PUNCH_HOLE).
     pub fn punch(&self, offset: u64, len: u64) {
+        while !self.punch_step(offset, len) {}
+    }
+
+    /// One step of [`Self::punch`], which drops some pages; returns whether it was the last.
+    pub fn punch_step(&self, offset: u64, len: u64) -> bool {
         let mut inner = self.inner.lock();
         let end = offset.saturating_add(len);
         let whole = offset.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
@@ -164,15 +186,27 @@ impl<M: Machine> Object<M> {
             for (index, inside, n) in pieces(offset, len.min(2 * PAGE_SIZE)) {
                 self.clear(&inner, (index << PAGE_SHIFT) + inside, n);
             }
-            return;
+            return true;
+        }
+        if !self.drop_some(&mut inner, whole.clone()) {
+            return false;
         }
         self.clear(&inner, offset, (whole.start << PAGE_SHIFT) - offset);
-        self.clear(
-            &inner,
-            whole.end << PAGE_SHIFT,
-            end - (whole.end << PAGE_SHIFT),
-        );
-        self.drop_pages(inner.pages.extract_if(whole, |_, _| true));
+        let last = whole.end << PAGE_SHIFT;
+        self.clear(&inner, last, end - last);
+        true
+    }
+
+    /// Drops pages of a range of indices from its end on, some hundred at the most; returns
+    /// whether none is left.
+    fn drop_some(&self, inner: &mut Inner, range: Range<u64>) -> bool {
+        for _ in 0..STEP {
+            let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
+                return true;
+            };
+            self.drop_pages(inner.pages.remove_entry(&index));
+        }
+        false
     }
 
     /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated is dropped again.

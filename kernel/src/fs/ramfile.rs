@@ -7,6 +7,7 @@ use crate::fs::io::{Sink, Source};
 use crate::fs::process;
 use crate::fs::quota::Quota;
 use crate::machine::{Hw, Object, mm};
+use crate::sched;
 use crate::task;
 use alloc::format;
 use alloc::string::String;
@@ -99,7 +100,10 @@ impl Inode for RamFile {
         if len > old {
             process::within_file_size(len - 1, 1)?;
         }
-        self.object.set_len(len);
+        while !self.object.set_len_step(len) {
+            // What was begun is done, also by a thread that is to end.
+            sched::breathe();
+        }
         if len < old {
             let first = len.div_ceil(1 << PAGE_SHIFT);
             task::for_each_space(|space| space.zap_object(&self.object, first));

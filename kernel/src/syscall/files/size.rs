@@ -3,12 +3,16 @@
 use super::{locate, usable};
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
-use crate::machine::Object;
+use crate::machine::{Object, mm};
+use crate::sched;
 use crate::task::{self, Task};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
+
+/// Bytes that are allocated at once.
+const PIECE: u64 = 32 * PAGE_SIZE;
 
 /// truncate(2).
 pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
@@ -61,7 +65,7 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
     match mode {
         0 => {
             inode.check_space(len.div_ceil(PAGE_SIZE))?;
-            object.reserve(offset, len).map_err(|_| Errno::ENOSPC)?;
+            allocate(object, offset, end)?;
             grow(&**inode, end, keep)?;
         }
         c::FALLOC_FL_ZERO_RANGE => {
@@ -73,6 +77,25 @@ pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Resu
     }
     inode.node().touch_modified();
     Ok(0)
+}
+
+/// Allocates the pages of a range of bytes, piece by piece. ENOSPC when there are not as many
+/// frames as are missing, and nothing is allocated; EINTR when the thread is to end, and some are.
+fn allocate(object: &Object, from: u64, end: u64) -> Result {
+    let pages = end.div_ceil(PAGE_SIZE) - from / PAGE_SIZE;
+    if pages.saturating_sub(object.pages()) > mm().allocator().free_frames() {
+        return Err(Errno::ENOSPC);
+    }
+    let mut at = from;
+    while at < end {
+        let piece = (PIECE - at % PIECE).min(end - at);
+        object.reserve(at, piece).map_err(|_| Errno::ENOSPC)?;
+        at += piece;
+        if at < end && sched::breathe() {
+            return Err(Errno::EINTR);
+        }
+    }
+    Ok(())
 }
 
 fn grow(inode: &dyn Inode, end: u64, keep: bool) -> Result {
@@ -99,6 +122,9 @@ fn punch(object: &Arc<Object>, from: u64, end: u64) {
         });
     }
     if from < end {
-        object.punch(from, end - from);
+        while !object.punch_step(from, end - from) {
+            // What was begun is done, also by a thread that is to end.
+            sched::breathe();
+        }
     }
 }

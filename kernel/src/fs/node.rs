@@ -137,6 +137,11 @@ impl Node {
         self.attributes.lock().mode & bits != 0
     }
 
+    /// st_nlink.
+    pub fn links(&self) -> u32 {
+        self.attributes.lock().links
+    }
+
     /// st_mode.
     pub fn mode(&self) -> u32 {
         self.kind as u32 | self.attributes.lock().mode

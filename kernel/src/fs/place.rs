@@ -130,4 +130,7 @@ impl MappedFile for Location {
         let node = self.inode.node();
         (node.device, node.number)
     }
+    fn keeps_pages(&self) -> bool {
+        self.inode.object().is_some() && self.inode.node().links() > 0
+    }
 }

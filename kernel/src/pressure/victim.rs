@@ -1,11 +1,11 @@
-//! Whom to end: who frees most.
+//! Selection of the OOM victim: the process whose end brings most memory back.
 
 use crate::errno::{Errno, Result};
 use crate::machine::AddressSpace;
 use crate::task::{self, Process};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use mm::space::Usage;
+use mm::vma::Backing;
 
 /// Spared whatever happens (proc(5), oom_score_adj).
 const NEVER: i32 = -1000;
@@ -36,67 +36,93 @@ impl Adjustment {
     }
 }
 
-/// How many pages a process counts for, of `total` in the machine: what its end would free, and a share of all memory as
-/// it was adjusted. `None`: it is to be spared.
-pub(super) fn points(usage: &Usage, adjustment: i32, total: u64) -> Option<i64> {
+/// How many pages a process counts for, of `total` in the machine: the `freed` ones that come back
+/// when it ends, and a share of all memory as it was adjusted. `None`: it is to be spared.
+pub(super) fn points(freed: u64, adjustment: i32, total: u64) -> Option<i64> {
     if adjustment == NEVER {
         return None;
     }
-    let own = usage.rss_anon + usage.rss_file + usage.rss_shmem + usage.page_tables;
-    Some(own as i64 + i64::from(adjustment) * total as i64 / 1000)
+    Some(freed as i64 + i64::from(adjustment) * total as i64 / 1000)
+}
+
+/// Pages that come back when the processes that use a space end: its private memory and its
+/// tables, and what it maps of objects that nothing else has. A file with a name keeps its pages.
+fn freed(space: &AddressSpace) -> u64 {
+    let usage = space.usage();
+    let own = usage.rss_anon + usage.page_tables;
+    match usage.rss_file + usage.rss_shmem {
+        0 => own,
+        of_objects => own + of_objects.min(kept_by_mappings(space)),
+    }
+}
+
+/// Pages of the objects that a space maps and no file keeps. Of an object that others map,
+/// too, its share by mappings.
+fn kept_by_mappings(space: &AddressSpace) -> u64 {
+    let mut pages = 0;
+    space.for_each_vma(&mut |vma| {
+        if let Backing::Object { object, file, .. } = &vma.backing
+            && !file.as_ref().is_some_and(|file| file.keeps_pages())
+        {
+            // Two references are this copy of the area and the file.
+            let others = Arc::strong_count(object) - 1 - usize::from(file.is_some());
+            pages += object.pages() / others.max(1) as u64;
+        }
+    });
+    pages
 }
 
 /// /proc/PID/oom_score: 0 to 1000 and more, as Linux scales it.
 pub fn score_of(process: &Process, total: u64) -> i64 {
-    let usage = process
-        .with_space(|space| space.usage())
-        .unwrap_or_default();
-    match points(&usage, process.oom.get(), total) {
+    let freed = process.space().map_or(0, |space| freed(&space));
+    match points(freed, process.oom.get(), total) {
         Some(points) => (1000 + points * 1000 / total as i64) * 2 / 3,
         None => 0,
     }
 }
 
-/// The process that counts for most. Not PID 1, nor who runs in its memory (a child of vfork); not who has none, nor who
-/// is spared.
+/// The process that counts for most. Not PID 1, nor one that has no memory, nor one that is to be
+/// spared; nor one that shares its memory with such a process, which would keep it.
 pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
-    let init = task::find(1).and_then(|process| process.space());
-    let may = |process: &Process, space: &Arc<AddressSpace>| {
-        process.pid() != 1 && !init.as_ref().is_some_and(|init| Arc::ptr_eq(init, space))
-    };
     let mut worst: Option<(i64, Arc<Process>)> = None;
     for process in task::processes() {
-        let Some(space) = process.space().filter(|space| may(&process, space)) else {
+        let Some(space) = process.space() else {
             continue;
         };
-        let Some(points) = points(&space.usage(), process.oom.get(), total) else {
+        let Some(points) = points(freed(&space), process.oom.get(), total) else {
             continue;
         };
-        if worst.as_ref().is_none_or(|(most, _)| points > *most) {
+        let more = worst.as_ref().is_none_or(|(most, _)| points > *most);
+        if more && !is_kept(&space) {
             worst = Some((points, process));
         }
     }
     worst.map(|(_, process)| process)
 }
 
+/// Whether the memory of a space stays because a process uses it that does not end.
+fn is_kept(space: &Arc<AddressSpace>) -> bool {
+    let stays = |process: &Process| process.pid() == 1 || process.oom.get() == NEVER;
+    let mut users = task::processes().filter(|process| {
+        let uses = process.with_space(|own| Arc::ptr_eq(own, space));
+        uses == Some(true)
+    });
+    users.any(|user| stays(&user))
+}
+
 ktest::ktest! {
-    /// Points follow size and adjustment: resident pages and tables, adjustment, and the points of 10,000.
+    /// Points follow size and adjustment: freed pages, adjustment, and the points of 10,000.
     fn oom_points(ctx) {
-        for (rss, tables, adjustment, wanted) in [
-            (0, 0, 0, Some(0)),
-            (100, 20, 0, Some(120)),
-            (100, 20, 500, Some(5120)),
-            (100, 20, -10, Some(20)),
-            (100, 20, -999, Some(120 - 9990)),
-            (100, 20, NEVER, None),
-            (0, 0, FIRST, Some(10_000)),
+        for (freed, adjustment, wanted) in [
+            (0, 0, Some(0)),
+            (120, 0, Some(120)),
+            (120, 500, Some(5120)),
+            (120, -10, Some(20)),
+            (120, -999, Some(120 - 9990)),
+            (120, NEVER, None),
+            (0, FIRST, Some(10_000)),
         ] {
-            let usage = Usage {
-                rss_anon: rss,
-                page_tables: tables,
-                ..Usage::default()
-            };
-            ktest::check_eq!(ctx, points(&usage, adjustment, 10_000), wanted);
+            ktest::check_eq!(ctx, points(freed, adjustment, 10_000), wanted);
         }
     }
 }

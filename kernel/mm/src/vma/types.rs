@@ -76,6 +76,8 @@ pub trait MappedFile: Send + Sync {
     fn path(&self) -> String;
     /// (device, inode).
     fn id(&self) -> (u64, u64);
+    /// Whether it has a name and keeps its pages when no mapping is left.
+    fn keeps_pages(&self) -> bool;
 }
 
 /// Where a VMA's pages come from.

@@ -68,6 +68,10 @@ const CASES: &[Case] = &[
         words: "init=/bin/first",
         ..abuse("first", "")
     },
+    abuse("mounts", "abuse mounts"),
+    small("far", "abuse far"),
+    abuse("observers", "abuse observers"),
+    abuse("transfers", "abuse transfers"),
 ];
 
 /// Runs the cases of one architecture.

@@ -4,7 +4,10 @@
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 mod around;
 mod full;
+mod mounts;
+mod observers;
 mod signals;
+mod transfers;
 mod vm86;
 
 use std::process::ExitCode;
@@ -52,6 +55,26 @@ const WAYS: &[Way] = &[
     Way {
         name: "vm86",
         act: vm86::virtual_8086,
+        may_be_killed: false,
+    },
+    Way {
+        name: "mounts",
+        act: mounts::stack,
+        may_be_killed: false,
+    },
+    Way {
+        name: "far",
+        act: mounts::far_down,
+        may_be_killed: false,
+    },
+    Way {
+        name: "observers",
+        act: observers::keep,
+        may_be_killed: false,
+    },
+    Way {
+        name: "transfers",
+        act: transfers::each,
         may_be_killed: false,
     },
 ];

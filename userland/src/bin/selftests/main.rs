@@ -28,6 +28,7 @@ mod pointers;
 mod process;
 mod procfs;
 mod protect;
+mod records;
 mod remap;
 mod remap_errors;
 mod shared;
@@ -68,6 +69,7 @@ const FAMILIES: &[&[Test]] = &[
     clock::TESTS,
     futex::TESTS,
     procfs::TESTS,
+    records::TESTS,
     machine::TESTS,
     pointers::TESTS,
     system::TESTS,

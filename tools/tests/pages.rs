@@ -5,6 +5,7 @@ use mm::thp::stats::Stat;
 
 const COMMAND_LINE: &str = include_str!("../../docs/command-line.md");
 const COUNTERS: &str = include_str!("../../docs/counters.md");
+const PROGRAMS: &str = include_str!("../../userland/README.md");
 const CMDLINE_RS: &str = include_str!("../../kernel/src/cmdline.rs");
 const VMSTAT_RS: &str = include_str!("../../kernel/src/fs/proc/vmstat.rs");
 const MANAGER_RS: &str = include_str!("../../kernel/mm/src/frame/manager.rs");
@@ -45,6 +46,17 @@ fn same(mut page: Vec<&str>, mut kernel: Vec<&str>) {
         missing.is_empty() && unknown.is_empty(),
         "not on the page: {missing:?}; not in the kernel: {unknown:?}"
     );
+}
+
+#[test]
+fn every_user_program() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../userland/src/bin");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let files: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let programs = files.iter().map(|file| file.trim_end_matches(".rs"));
+    same(names(PROGRAMS, "# Programs"), programs.collect());
 }
 
 #[test]

@@ -23,6 +23,7 @@ on_both! {
     object_write
     object_reserve
     remap
+    remap_of_several
     kernel_memory
     the_reserve_is_the_kernels
 }
@@ -164,6 +165,44 @@ fn remap<F: PteFormat>(w: &World<F>) {
     };
     assert_eq!(each_fails(w, &[&p], verb), (4, to));
     assert_eq!(w.load(1, &p, to + 3 * PAGE_SIZE), Ok(1));
+}
+
+/// Several mappings are moved one by one. When memory runs out between them, the next attempt goes on where that was.
+fn remap_of_several<F: PteFormat>(w: &World<F>) {
+    // Where each needs tables of its own.
+    let to = page(512 * 512 - 12);
+    let mut halves = 0;
+    for k in 0..20 {
+        let s = w.process();
+        for (at, prot) in [(0, RW), (8, Prot::READ), (20, RW)] {
+            map(&s, page(at), 4, prot);
+        }
+        for n in [1, 21] {
+            w.store(0, &s, page(n), n as u8).unwrap();
+        }
+        w.load(0, &s, page(9)).unwrap();
+        let mut moved = 0;
+        let mut attempt = || s.remap_on(AT, 24 * PAGE_SIZE, 24 * PAGE_SIZE, FIXED, to, &mut moved);
+        w.mm.allocator().fail_after(Some(k));
+        let first = attempt();
+        w.mm.allocator().fail_after(None);
+        w.check(&[&s], &[]);
+        if first.is_err() {
+            assert_eq!(first, Err(Error::NoMem));
+            halves += u64::from(s.vma_at(AT).is_none());
+            assert_eq!(attempt(), Ok(to));
+            w.check(&[&s], &[]);
+        }
+        assert_eq!(s.usage().total, 12);
+        assert_eq!(s.vma_from(AT).unwrap().range.start, to);
+        for (n, byte) in [(1, 1), (9, 0), (21, 21)] {
+            assert_eq!(w.load(0, &s, to + n * PAGE_SIZE), Ok(byte), "{k}");
+        }
+        if first.is_ok() {
+            break;
+        }
+    }
+    assert!(halves > 0, "none stopped half-way");
 }
 
 fn kernel_memory<F: PteFormat>(w: &World<F>) {

@@ -1,5 +1,6 @@
 //! mmap and its family: flags and arguments checked here as the man pages say, the work is the memory manager's.
 
+use super::with_room;
 use crate::arch::pte::Format;
 use crate::errno::{Errno, Result};
 use crate::machine::{AddressSpace, Hw, Object, mm};
@@ -177,7 +178,7 @@ pub fn mprotect(task: &Task, addr: u64, len: u64, prot_bits: u64) -> Result<u64>
 
 /// mremap(2).
 pub fn mremap(
-    task: &Task,
+    task: &Arc<Task>,
     old: u64,
     old_len: u64,
     new_len: u64,
@@ -186,9 +187,15 @@ pub fn mremap(
 ) -> Result<u64> {
     let flags = u32::try_from(flags).ok().and_then(RemapFlags::from_bits);
     let flags = flags.ok_or(Errno::EINVAL)?;
-    room::check(Errno::ENOMEM)?;
     let (old, new) = (VirtAddr(old), VirtAddr(new));
-    Ok(space(task).remap(old, old_len, new_len, flags, new)?.0)
+    let mut moved = 0;
+    with_room(task, || {
+        if moved == 0 {
+            room::check(Errno::ENOMEM)?;
+        }
+        let at = space(task).remap_on(old, old_len, new_len, flags, new, &mut moved)?;
+        Ok(at.0)
+    })
 }
 
 /// brk(2), as the kernel does it: the break after the call, whether it moved or not.

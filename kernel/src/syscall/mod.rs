@@ -73,7 +73,8 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     None
 }
 
-/// Calls that change nothing when they fail with ENOMEM, and that programs rely on.
+/// Calls that may be repeated after ENOMEM, because what they have done by then they find done, and that programs rely on.
+/// mremap(2), which moves mappings one by one, goes on by itself where it stopped.
 const NEED_MEMORY: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
     Sysno::fork,
@@ -86,7 +87,6 @@ const NEED_MEMORY: &[Sysno] = &[
     Sysno::mmap,
     Sysno::munmap,
     Sysno::mprotect,
-    Sysno::mremap,
     Sysno::madvise,
     Sysno::mlock,
     Sysno::mlock2,
@@ -114,15 +114,22 @@ fn needs_memory(sysno: Sysno) -> bool {
 /// mapped) are told at once.
 fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     let Call { task, user, args } = call;
-    let mut attempt = 0;
-    loop {
-        let stalls = mm().stalls();
+    with_room(task, || {
         let again = Call {
             task,
             user: &mut *user,
             args,
         };
-        let result = dispatch(sysno, again);
+        dispatch(sysno, again)
+    })
+}
+
+/// [`insist`] for what goes on where it stopped.
+fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u64> {
+    let mut attempt = 0;
+    loop {
+        let stalls = mm().stalls();
+        let result = act();
         let fails = task.work().contains(Work::HEAP_FAILS);
         let short = || !fails && (mm().stalls() != stalls || room::check(Errno::ENOMEM).is_err());
         if result != Err(Errno::ENOMEM) || !short() || !pressure::make_room(task, attempt) {

@@ -19,7 +19,8 @@ impl<M: Machine> AddressSpace<M> {
     /// mremap(2); lengths in bytes, `to` is looked at with FIXED, and as a wish with DONTUNMAP. Several mappings may be shrunk, or
     /// moved with what is not mapped between them; anything else is for one. EINVAL: misaligned, no new length, overlapping,
     /// or flags that do not go together; EFAULT: nothing is mapped there, or more than one mapping where it must be one;
-    /// ENOMEM: no room or over a limit; EAGAIN: over the locked limit.
+    /// ENOMEM: no room or over a limit; EAGAIN: over the locked limit. ENOMEM may come when some of several mappings were moved:
+    /// [`Self::remap_on`] goes on from there.
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -28,11 +29,25 @@ impl<M: Machine> AddressSpace<M> {
         flags: RemapFlags,
         to: VirtAddr,
     ) -> Result<VirtAddr, Error> {
+        self.remap_on(old, old_len, new_len, flags, to, &mut 0)
+    }
+
+    /// The same as one of several attempts: `moved` is how many bytes of the old range, holes included, were dealt with by those
+    /// before, 0 for the first. After ENOMEM the next attempt goes on there. When `moved` is 0 nothing was moved.
+    pub fn remap_on(
+        &self,
+        old: VirtAddr,
+        old_len: u64,
+        new_len: u64,
+        flags: RemapFlags,
+        to: VirtAddr,
+        moved: &mut u64,
+    ) -> Result<VirtAddr, Error> {
         let request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let (had, will) = (request.old_len, request.new_len);
         let mut inner = self.inner.lock();
         let mut gone = Gone::new();
-        let result = inner.remap(&self.mm, &self.id, &request, &mut gone);
+        let result = inner.remap(&self.mm, &self.id, &request, moved, &mut gone);
         let grown = result.ok().filter(|_| had < will);
         let populate = grown.is_some_and(|at| inner.is_populated(at));
         drop(inner);
@@ -59,8 +74,13 @@ impl<M: Machine> Inner<M> {
         mm: &Mm<M>,
         id: &SpaceId,
         request: &Request,
+        moved: &mut u64,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
+        if *moved != 0 {
+            let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
+            return self.move_all(mm, id, (request, old), moved, gone);
+        }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
         if request.old_len == 0 {
             self.check_duplicate(request, slot)?;
@@ -76,7 +96,7 @@ impl<M: Machine> Inner<M> {
         }
         let one_mapping = old.end <= self.vmas.get(slot).range.end;
         if request.to.is_some() && request.new_len == request.old_len && !one_mapping {
-            return self.move_all(mm, id, request, old, gone);
+            return self.move_all(mm, id, (request, old), moved, gone);
         }
         self.remap_one(mm, id, (request, slot), old, gone)
     }

@@ -41,18 +41,20 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between them the target stays as it is.
-    /// An error half-way leaves the rest where it was.
+    /// The first `moved` bytes of the old range were dealt with. An error half-way leaves the rest where it was, and `moved` says
+    /// where that begins.
     #[inline(never)]
     pub(super) fn move_all(
         &mut self,
         mm: &Mm<M>,
         id: &SpaceId,
-        request: &Request,
-        old: VirtRange,
+        (request, old): (&Request, VirtRange),
+        moved: &mut u64,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let to = request.to.ok_or(Error::Inval)?;
         let mut left = old;
+        left.start += *moved;
         while let Some(slot) = self.vmas.from(left.start) {
             let Some(part) = self.vmas.get(slot).range.intersection(&left) else {
                 break;
@@ -82,6 +84,7 @@ impl<M: Machine> Inner<M> {
                 keep,
             };
             self.move_vma(mm, id, one)?;
+            *moved = left.start - old.start;
         }
         Ok(to)
     }

@@ -48,6 +48,7 @@ folio_tests! {
     a_part_that_is_gone_is_freed_by_a_split
     a_split_keeps_blocks_that_are_whole
     a_shared_folio_is_not_split
+    a_folio_that_several_have_in_part_is_left_and_split
     collapsing_makes_one_folio
     collapsing_obeys_limits
     the_huge_zero_page_is_shared_and_replaced
@@ -248,6 +249,47 @@ fn a_shared_folio_is_not_split<F: PteFormat>(w: &World<F>) {
     );
     verify(w, &s, 0..16);
     w.check(&[&s], &[]);
+}
+
+/// Each but the last takes its pages out of the folio, and what nobody maps is given back.
+fn a_folio_that_several_have_in_part_is_left_and_split<F: PteFormat>(w: &World<F>) {
+    for (order, spaces) in [(4, 2), (9, 2), (9, 3)] {
+        sizes(w, &[order]);
+        let pages = Order(order).pages();
+        let first = w.process();
+        map(&first, HUGE, pages, RW);
+        fill(w, &first, 0..pages);
+        let mut all = vec![first];
+        for _ in 1..spaces {
+            all.push(w.adopt(all[0].fork().unwrap()));
+        }
+        let spaces = || all.iter().map(|p| &**p).collect::<Vec<_>>();
+        // Each keeps two pages, one of them in common.
+        let kept = |n: usize| [3, 5 + n as u64];
+        for (n, s) in all.iter().enumerate() {
+            for page in (0..pages).filter(|page| !kept(n).contains(page)) {
+                s.dont_need(at(page), PAGE_SIZE).unwrap();
+            }
+        }
+        w.check(&spaces(), &[]);
+        assert_eq!(w.mm.counts().anon, pages);
+        // Not while somebody looks.
+        let pin = all[0].pin(at(3)).unwrap();
+        assert_eq!(all.iter().map(|s| s.split_deferred()).sum::<u64>(), 0);
+        assert_eq!(w.mm.counts().anon, pages);
+        drop(pin);
+        let freed: u64 = all.iter().map(|s| s.split_deferred()).sum();
+        assert_eq!(freed, pages - 2);
+        assert_eq!(w.mm.counts().anon, 2 * all.len() as u64);
+        w.check(&spaces(), &[]);
+        for (n, s) in all.iter().enumerate() {
+            for page in kept(n) {
+                assert_eq!(w.load(1, s, at(page)), Ok(page as u8));
+                w.store(0, s, at(page), n as u8).unwrap();
+            }
+        }
+        w.check(&spaces(), &[]);
+    }
 }
 
 fn collapsing_makes_one_folio<F: PteFormat>(w: &World<F>) {

@@ -57,6 +57,16 @@ impl Folio {
         mm.machine().mem().copy(from, pfn, Order(0));
         Ok(Folio(pfn))
     }
+    /// The same, so that the folio of `from` can be given back: a part of the reserve is for that.
+    pub(crate) fn copy_to_give_back<M: Machine>(
+        mm: &Mm<M>,
+        from: Pfn,
+    ) -> Result<Folio, OutOfMemory> {
+        let pfn = mm.alloc(Order(0), Kind::Anon, For::GivingBack)?;
+        mm.count(Event::Copied, 1);
+        mm.machine().mem().copy(from, pfn, Order(0));
+        Ok(Folio(pfn))
+    }
     /// A folio of private memory with the contents of 2^order frames from `from` on.
     pub(crate) fn large_copy<M: Machine>(
         mm: &Mm<M>,

@@ -12,8 +12,8 @@ use crate::sync::{AtomicBool, Lock, Ordering, rank};
 pub enum For {
     /// User memory and its page tables: leaves the reserve alone.
     User,
-    /// Page tables without which memory cannot be given back, because a part of a larger whole goes: of the reserve a quarter is
-    /// for these. The verb is refused when it is gone, and may be repeated once there is memory.
+    /// Page tables and copies without which memory cannot be given back, because a part of a larger whole goes: of the reserve a
+    /// quarter is for these. The verb is refused when it is gone, and may be repeated once there is memory.
     GivingBack,
     /// As [`For::User`], where nobody can wait for memory: leaves half of the reserve alone.
     Urgent,

@@ -5,6 +5,7 @@ mod brk;
 mod collapse;
 mod fork;
 mod info;
+mod leave;
 mod lock;
 mod map;
 mod place;

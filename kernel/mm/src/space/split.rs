@@ -7,7 +7,7 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::For;
-use crate::frame::{Kind, Mm};
+use crate::frame::{Kind, Mm, SpaceId};
 use crate::own::{Account, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
@@ -17,9 +17,10 @@ use crate::tlb::Gather;
 
 impl<M: Machine> AddressSpace<M> {
     /// Splits the folios on the queue of deferred splits that this space has for itself, into the largest aligned parts that
-    /// are mapped whole; returns how many pages that freed. For the kernel when memory is short: it takes none.
+    /// are mapped whole; returns how many pages that freed. Leaves those that others have, too, and of which little is mapped,
+    /// for the last one to split. For the kernel when memory is short: it takes little, and of the reserve.
     pub fn split_deferred(&self) -> u64 {
-        self.inner.lock().split_queue(&self.mm, &self.id.owner)
+        self.inner.lock().split_queue(&self.mm, &self.id)
     }
 
     /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of that order, or the next
@@ -72,8 +73,8 @@ impl Mapped {
 
 impl<M: Machine> Inner<M> {
     /// Splits what can be of the queue: what the account says is this space's alone.
-    fn split_queue(&mut self, mm: &Mm<M>, owner: &Owner) -> u64 {
-        let (mut skip, mut freed) = (0, 0);
+    fn split_queue(&mut self, mm: &Mm<M>, id: &SpaceId) -> u64 {
+        let (mut skip, mut freed, owner) = (0, 0, &id.owner);
         loop {
             let batch = mm.deferred(skip);
             if batch.is_empty() {
@@ -90,7 +91,12 @@ impl<M: Machine> Inner<M> {
                 match split.flatten() {
                     Some(pages) => freed += pages,
                     // It stays on the queue, for another space.
-                    None => skip += 1,
+                    None => {
+                        skip += 1;
+                        if !ours && order != Order(0) {
+                            self.leave_folio(mm, id, head);
+                        }
+                    }
                 }
             }
         }

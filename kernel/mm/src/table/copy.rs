@@ -95,7 +95,7 @@ impl<M: Machine> Share<'_, '_, M> {
         let mut to = Cursor::new(mm, child, leaves.part.start);
         to.prepare(leaves.level)?;
         let Some((pfn, mut attrs, _)) = entry::read_leaf_at(mm, leaves.entry()) else {
-            return Ok(());
+            unreachable!("the walk found a leaf, and the space is locked");
         };
         let order = leaves.level.order();
         if pfn == mm.huge_zero_page() {

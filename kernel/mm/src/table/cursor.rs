@@ -275,13 +275,11 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was split by the caller.
     pub fn take(&mut self, gather: &mut Gather<'_, M>) {
-        if self.level != Level::Pte {
-            return;
-        }
+        assert!(self.level == Level::Pte, "{:?} has no PTE", self.va);
         contpte::unfold(self.mm, self.table, self.va, gather);
         let index = Level::Pte.index(self.va);
         let Some((pfn, _)) = entry::take_leaf(self.mm, self.table, index) else {
-            return;
+            unreachable!("the page was mapped, and the space is locked");
         };
         self.add_live(u32::MAX);
         self.mm.count(Event::EntryWrites, 1);
@@ -297,10 +295,9 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Takes out the PMD leaf that maps the page.
     pub fn take_huge(&mut self, gather: &mut Gather<'_, M>) {
-        if self.level == Level::Pmd {
-            let start = self.va.align_down(Level::Pmd.bytes());
-            super::zap::zap_leaf(self.mm, self.entry(), start, gather);
-        }
+        assert!(self.level == Level::Pmd, "{:?} has no PMD leaf", self.va);
+        let start = self.va.align_down(Level::Pmd.bytes());
+        super::zap::zap_leaf(self.mm, self.entry(), start, gather);
     }
 
     /// Whether this space has the private folio for itself: all references are its own entries.

@@ -40,9 +40,9 @@ pub fn protect_range<M: Machine>(
     let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
         if leaves.level == Level::Pte {
             protect_pages(mm, leaves.table, leaves.part, rights, gather);
-        } else if let Some(leaf) =
-            walk::leaf_at(mm, leaves.table, leaves.level, leaves.part.start, 1)
-        {
+        } else {
+            let leaf = walk::leaf_at(mm, leaves.table, leaves.level, leaves.part.start, 1)
+                .expect("the walk found a leaf, and the space is locked");
             let attrs = new_attrs(mm, gather.owner(), &leaf, rights);
             if entry::modify_at(mm, leaves.entry(), |_, old| attrs | old & USED) {
                 gather.changed_leaf(leaves.part.start, leaves.level);

@@ -156,7 +156,7 @@ pub(super) fn zap_leaf<M: Machine>(
     gather: &mut Gather<'_, M>,
 ) {
     let Some((folio, _)) = entry::take_leaf_at(mm, (table, index, level)) else {
-        return;
+        unreachable!("a leaf goes only under the lock of its space");
     };
     let meta = mm.frames().get(table);
     meta.set_live(meta.live() - 1);

@@ -56,9 +56,7 @@ impl<M: Machine> Store<M> {
 
     /// Changes the VMA that contains `at`; its place among the others stays.
     pub fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
-        let Some(path) = self.path(at) else {
-            return;
-        };
+        let path = self.path(at).expect("a VMA that is changed is there");
         f(self.get_mut(path.slot));
         for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
             self.refresh(node, at as usize, level);
@@ -84,9 +82,9 @@ impl<M: Machine> Store<M> {
     }
     fn take_below(&mut self, slot: Slot) -> Vma<M> {
         let path = self.path(self.get(slot).range.start);
+        let path = path.expect("a VMA that is taken out is there");
         let vma = self.leaves.get_mut(slot.leaf).remove(slot.at as usize);
-        let steps = path.map_or([(0, 0); MAX_HEIGHT], |path| path.steps);
-        for (level, &(node, at)) in (1..).zip(steps[..self.height].iter().rev()) {
+        for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
             self.settle(node, at as usize, level);
         }
         self.lower();

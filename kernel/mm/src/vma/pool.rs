@@ -55,7 +55,9 @@ impl<T, const N: usize> Pool<T, N> {
     pub fn take(&mut self) -> u32 {
         assert!(self.ready > 0, "a VMA node was not reserved");
         self.ready -= 1;
-        self.unused.pop().unwrap_or_default()
+        self.unused
+            .pop()
+            .expect("what is ready is among the unused")
     }
 
     /// Gives a node back; what is still in it is dropped.

@@ -21,10 +21,9 @@ impl<M: Machine> VmaTree<M> {
                 figures.add(vma);
             });
         }
-        if let Some(mut vma) = self.cut_out(old) {
-            vma.move_to(new);
-            self.insert(vma);
-        }
+        let mut vma = self.cut_out(old).expect("what is moved is mapped");
+        vma.move_to(new);
+        self.insert(vma);
     }
 
     /// The VMA at `old`, all of it, when it stands between the same two at `new` and becomes one with neither.
@@ -38,12 +37,11 @@ impl<M: Machine> VmaTree<M> {
 
     /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more was reserved.
     pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) {
-        if let Some(slot) = self.find(at) {
-            let mut vma = self.get(slot).clone();
-            vma.cut_below(at);
-            vma.move_to(new);
-            self.insert(vma);
-        }
+        let slot = self.find(at).expect("what is mapped again is mapped");
+        let mut vma = self.get(slot).clone();
+        vma.cut_below(at);
+        vma.move_to(new);
+        self.insert(vma);
     }
 
     /// The part of `range` that is covered, when one VMA covers it.

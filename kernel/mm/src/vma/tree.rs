@@ -259,11 +259,10 @@ impl<M: Machine> VmaTree<M> {
         self.store.insert(vma);
     }
     fn remove_one(&mut self, at: VirtAddr) {
-        if let Some(slot) = self.find(at) {
-            let range = self.get(slot).range;
-            let figures = &mut self.figures;
-            self.store.remove(range, &mut |vma| figures.sub(&vma));
-        }
+        let slot = self.find(at).expect("a VMA that is removed is there");
+        let range = self.get(slot).range;
+        let figures = &mut self.figures;
+        self.store.remove(range, &mut |vma| figures.sub(&vma));
     }
     /// Changes the VMA that contains `at`; it stays where it is among the others.
     pub(super) fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {

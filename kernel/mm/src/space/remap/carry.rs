@@ -31,9 +31,9 @@ impl<M: Machine> Inner<M> {
         self.vmas.reserve_take(part, 0)?;
         let mut gather = Gather::new(mm, id);
         let split = split_ends(mm, &mut self.table, part, For::GivingBack, &mut gather);
-        if split.is_ok()
-            && let Some(vma) = self.vmas.cut_out(part)
-        {
+        if split.is_ok() {
+            let vma = self.vmas.cut_out(part);
+            let vma = vma.expect("one VMA covers the part");
             self.zap(mm, &vma, part, &mut gather, Zap::default());
         }
         gather.finish();

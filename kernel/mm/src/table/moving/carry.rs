@@ -12,6 +12,9 @@ use crate::tlb::Gather;
 /// Entries on their way, where they are looked at by blocks; cleared once for a move, and only where it is needed.
 type Room = [u64; TABLE_ENTRIES];
 
+/// Our own mistake: [`Plan::prepare`] makes the tables for all that there is.
+const NO_TABLE: &str = "entries are moved to where no table is";
+
 impl Plan {
     /// Moves what is in `part` of a table. It was frozen where it stands if it is `frozen`, else with what points to the table.
     /// Returns whether a table that was not hidden was left empty for the time being: something may come there later.
@@ -37,7 +40,7 @@ impl Plan {
             if piece.n > 0 {
                 let to = self.target(piece.at);
                 let Some(target) = self.target_table(mm, space, (table, level), piece.at) else {
-                    debug_assert!(entry::all_absent(mm, table, index, piece.n));
+                    assert!(entry::all_absent(mm, table, index, piece.n), "{NO_TABLE}");
                     continue;
                 };
                 let to = (target, level.index(to));
@@ -87,7 +90,7 @@ impl Plan {
             taken = rest;
             let to = self.target(piece.at);
             let Some(target) = table_at(mm, space, to, Level::Pte) else {
-                debug_assert!(these.iter().all(|raw| *raw == 0));
+                assert!(these.iter().all(|raw| *raw == 0), "{NO_TABLE}");
                 continue;
             };
             contpte::fold_carried(mm, these, to);

@@ -1,10 +1,11 @@
 //! What the user programs share: checked system calls ([`sys`]), the kernel's counters ([`counters`]) and its settings of
 //! folio sizes ([`controls`]), the KTAP harness ([`ktap`]), the shell's language ([`sh`]) and the classic cases of
-//! copy-on-write ([`replay`]). Everything here runs on Linux as well as on Quire.
+//! copy-on-write ([`replay`]), random numbers ([`random`]). Everything here runs on Linux as well as on Quire.
 
 pub mod controls;
 pub mod counters;
 pub mod ktap;
+pub mod random;
 pub mod replay;
 pub mod sh;
 pub mod starve;

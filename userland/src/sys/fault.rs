@@ -1,12 +1,32 @@
-//! Touching any address and running any bad instruction, with the answer as a value: the handler of the fault signals
-//! continues behind the instruction that trapped, as a kernel's own user access does.
+//! Touching any address and running any bad instruction, with the answer as a value, in any thread: the handler of the fault
+//! signals continues behind the instruction that trapped, as a kernel's own user access does.
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
-/// Where to continue after a trap; 0 when none is expected.
-static RECOVER: AtomicUsize = AtomicUsize::new(0);
-static SIGNAL: AtomicI32 = AtomicI32::new(0);
-static CODE: AtomicI32 = AtomicI32::new(0);
-static ADDR: AtomicUsize = AtomicUsize::new(0);
+/// The probe of one thread, and its answer. Atomics, because a signal handler writes them.
+struct State {
+    /// Where to continue after a trap; 0 when none is expected.
+    recover: AtomicUsize,
+    signal: AtomicI32,
+    code: AtomicI32,
+    addr: AtomicUsize,
+}
+
+thread_local! {
+    /// Made at compile time and never dropped, so that a signal handler may use it.
+    static STATE: State = const {
+        State {
+            recover: AtomicUsize::new(0),
+            signal: AtomicI32::new(0),
+            code: AtomicI32::new(0),
+            addr: AtomicUsize::new(0),
+        }
+    };
+}
+
+/// Where the address to continue at is stored for this thread.
+fn recover() -> *mut usize {
+    STATE.with(|state| state.recover.as_ptr())
+}
 
 /// What a trap said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +55,20 @@ fn program_counter(c: &mut libc::ucontext_t) -> &mut u64 {
 extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: installed with SA_SIGINFO: the kernel passes a whole siginfo and ucontext.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
-    let recover = RECOVER.swap(0, SeqCst);
-    if recover == 0 {
-        // Not a probe: fault again with the default action, which ends the process.
-        let _ = super::sig::default(sig);
-        return;
-    }
-    SIGNAL.store(sig, SeqCst);
-    CODE.store(info.si_code, SeqCst);
     // SAFETY: the fault signals carry an address.
-    ADDR.store(unsafe { info.si_addr() } as usize, SeqCst);
-    *program_counter(context) = recover as _;
+    let addr = unsafe { info.si_addr() } as usize;
+    STATE.with(|state| {
+        let recover = state.recover.swap(0, SeqCst);
+        if recover == 0 {
+            // Not a probe: fault again with the default action, which ends the process.
+            let _ = super::sig::default(sig);
+            return;
+        }
+        state.signal.store(sig, SeqCst);
+        state.code.store(info.si_code, SeqCst);
+        state.addr.store(addr, SeqCst);
+        *program_counter(context) = recover as _;
+    });
 }
 
 /// Handles the fault signals of this process by the probes; on the alternate stack where one is set.
@@ -62,18 +85,20 @@ pub fn arm() {
 }
 
 fn outcome<T>(value: T) -> Probe<T> {
-    RECOVER.store(0, SeqCst);
-    match SIGNAL.swap(0, SeqCst) {
-        0 => Ok(value),
-        signal => Err(Trap {
-            signal,
-            code: CODE.load(SeqCst),
-            addr: ADDR.load(SeqCst),
-        }),
-    }
+    STATE.with(|state| {
+        state.recover.store(0, SeqCst);
+        match state.signal.swap(0, SeqCst) {
+            0 => Ok(value),
+            signal => Err(Trap {
+                signal,
+                code: state.code.load(SeqCst),
+                addr: state.addr.load(SeqCst),
+            }),
+        }
+    })
 }
 
-/// One instruction between storing the address of label 2 to RECOVER and label 2 itself.
+/// One instruction between storing the address of label 2 to [`recover`]'s place and label 2 itself.
 macro_rules! probe {
     ($x86:literal, $arm:literal $(, $operand:tt($reg:tt) $value:expr)* $(; $($rest:tt)*)?) => {{
         // SAFETY: a trap in the instruction continues at label 2 with all registers as they were; what it writes
@@ -82,7 +107,7 @@ macro_rules! probe {
         unsafe {
             std::arch::asm!(
                 "lea {t}, [rip + 2f]", "mov qword ptr [{r}], {t}", $x86, "2:",
-                r = in(reg) RECOVER.as_ptr(), t = out(reg) _, $($($rest)*)?
+                r = in(reg) recover(), t = out(reg) _, $($($rest)*)?
             );
         }
         // SAFETY: as above.
@@ -90,7 +115,7 @@ macro_rules! probe {
         unsafe {
             std::arch::asm!(
                 "adr {t}, 2f", "str {t}, [{r}]", $arm, "2:",
-                r = in(reg) RECOVER.as_ptr(), t = out(reg) _, $($($rest)*)?
+                r = in(reg) recover(), t = out(reg) _, $($($rest)*)?
             );
         }
     }};
@@ -109,6 +134,19 @@ pub fn write(at: usize, value: u8) -> Probe<()> {
     outcome(())
 }
 
+/// Reads the aligned 64-bit word at `at`.
+pub fn load(at: usize) -> Probe<u64> {
+    let mut value = 0u64;
+    probe!("mov {v}, qword ptr [{p}]", "ldr {v}, [{p}]"; p = in(reg) at, v = inout(reg) value,);
+    outcome(value)
+}
+
+/// Writes the aligned 64-bit word at `at`: for memory that holds no Rust object, or none at all.
+pub fn store(at: usize, value: u64) -> Probe<()> {
+    probe!("mov qword ptr [{p}], {v}", "str {v}, [{p}]"; p = in(reg) at, v = in(reg) value,);
+    outcome(())
+}
+
 /// Calls the code at `at`, which keeps the C rules if it is code at all.
 pub fn execute(at: usize) -> Probe<()> {
     // A call may have pushed its return address before the trap: the stack pointer is put back either way.
@@ -118,7 +156,7 @@ pub fn execute(at: usize) -> Probe<()> {
         std::arch::asm!(
             "mov r12, rsp", "and rsp, -16",
             "lea r13, [rip + 2f]", "mov qword ptr [{r}], r13", "call {p}", "2:", "mov rsp, r12",
-            r = in(reg) RECOVER.as_ptr(), p = in(reg) at, out("r12") _, out("r13") _, clobber_abi("C"),
+            r = in(reg) recover(), p = in(reg) at, out("r12") _, out("r13") _, clobber_abi("C"),
         );
     }
     // SAFETY: as above.
@@ -126,7 +164,7 @@ pub fn execute(at: usize) -> Probe<()> {
     unsafe {
         std::arch::asm!(
             "adr x9, 2f", "str x9, [{r}]", "blr {p}", "2:",
-            r = in(reg) RECOVER.as_ptr(), p = in(reg) at, clobber_abi("C"),
+            r = in(reg) recover(), p = in(reg) at, clobber_abi("C"),
         );
     }
     outcome(())

@@ -7,12 +7,11 @@
 //! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
 //! On Linux it becomes nobody first and mounts nothing.
 mod argument;
-mod random;
 mod table;
 mod worker;
 
-use random::Random;
 use userland::counters::on_quire;
+use userland::random::Random;
 use userland::sys::mem::{PAGE, RW, load, mmap, store};
 use userland::sys::{Errno, Result, file, proc, sig, time};
 use worker::Order;

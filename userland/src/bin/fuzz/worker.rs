@@ -1,6 +1,6 @@
 //! One batch of calls in a process that may die of them.
-use crate::random::Random;
 use crate::table::{CALLS, Call, FORBIDDEN, FORBIDDEN_REQUESTS, Kind, OLD_CALLS};
+use userland::random::Random;
 use userland::sys::mem::{ANON, PAGE, RW, mmap, store};
 use userland::sys::{call_bare, file, proc, sig, time};
 

@@ -1,0 +1,48 @@
+//! Memory becomes crowded: single pages take nearly all of it, so that what is touched then gets the frames that are left, at the
+//! ends of RAM and beside its holes among them.
+use crate::arena::{Arena, SLOT};
+use crate::page::Stamp;
+use userland::counters::{figure, on_quire};
+use userland::random::Random;
+use userland::sys::Result;
+use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, munmap};
+
+/// Pages that stay free: tables and the kernel need some.
+const LEFT: u64 = 1024;
+/// Pages that are touched anew while there are no others.
+const TOUCHED: usize = 64;
+/// musl's headers lack it.
+const MADV_POPULATE_WRITE: i32 = 23;
+
+fn free() -> u64 {
+    figure("/proc/meminfo", "MemFree").unwrap_or(0) * 1024 / PAGE as u64
+}
+
+/// Whether this machine is ours to fill: on any other kernel it would hurt others.
+pub fn allowed() -> bool {
+    on_quire()
+}
+
+/// Fills memory, gives pages of the arena frames that are left, and frees what it took. The caller has the world alone.
+pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stamp) -> Result<()> {
+    let most = free() as usize * PAGE;
+    let at = mmap(0, most, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+    madvise(at, most, libc::MADV_NOHUGEPAGE)?;
+    let mut end = at;
+    // Half of what may go, again and again: page tables take some of it.
+    while free() > LEFT {
+        let len = (free() - LEFT).div_ceil(2) as usize * PAGE;
+        madvise(end, len, MADV_POPULATE_WRITE)?;
+        end += len;
+    }
+    for _ in 0..TOUCHED {
+        let (n, page) = (random.below(arena.len() as u64), random.below(SLOT as u64));
+        let mut slot = arena.slot(n as usize);
+        let page = page as usize;
+        if slot.mapped(page..page + 1).next().is_some() {
+            slot.discard(page..page + 1);
+            slot.touch(page, stamp());
+        }
+    }
+    munmap(at, most)
+}

@@ -355,3 +355,24 @@ fn a_bit_of_a_folded_block_counts_wherever_it_is() {
         b.map(RW);
     });
 }
+
+/// The frame of a root that ended becomes a root again, of tables that map the same frames, which it has not used.
+fn a_root_in_a_used_frame<F: PteFormat>() {
+    let bench = Bench::<F>::new();
+    bench.map(RW);
+    bench.access(3, Access::Read);
+    bench.clear();
+    bench.0.mem().store(ROOT, 0, 0);
+    bench.flush(BLOCK as u64, Level::Pte, true);
+    bench.0.mem().zero(ROOT, Order(0));
+    bench.map(RW - Attrs::ACCESSED);
+    bench.0.mem().store(ROOT, 0, F::table(ROOT + 1));
+    bench.0.cpu().activate(ROOT, ASID);
+    bench.settle();
+}
+
+#[test]
+fn a_root_in_a_used_frame_begins_anew() {
+    a_root_in_a_used_frame::<Arm>();
+    a_root_in_a_used_frame::<X86>();
+}

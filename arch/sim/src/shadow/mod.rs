@@ -105,6 +105,7 @@ impl Shadow {
             self.places.remove(&pfn);
             if self.roots.remove(&pfn).is_some() {
                 self.stale.forget(pfn);
+                self.used.forget(pfn);
             }
             self.used.renew(pfn);
             self.renewed.insert(pfn);

@@ -25,6 +25,10 @@ impl Used {
     pub(super) fn renew(&mut self, pfn: Pfn) {
         *self.contents.entry(pfn).or_default() += 1;
     }
+    /// A root ended: the next one in its frame has used nothing.
+    pub(super) fn forget(&mut self, root: Pfn) {
+        self.records.retain(|(of, _), _| *of != root);
+    }
     pub(super) fn note(&mut self, root: Pfn, page: u64, pfn: Pfn, bits: Attrs) {
         let contents = self.contents.get(&pfn).copied().unwrap_or(0);
         let fresh = Record {

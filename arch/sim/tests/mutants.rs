@@ -152,6 +152,29 @@ fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {
     drop((pin, child));
 }
 
+/// Makes `pages` from `first` on an area of its own, which may not be written, in a folded block of which the rest may be.
+fn apart<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
+    read_only(p, first, pages);
+    let child = p.fork().unwrap();
+    // Another protection and back: the block folds again, as its entries say the same now.
+    let text = Prot::READ | Prot::EXEC;
+    p.protect(page(first), pages * PAGE_SIZE, text).unwrap();
+    read_only(p, first, pages);
+    drop(child);
+}
+
+/// Writes to the area that ends within a block.
+fn write_before<F: PteFormat>(w: &World<F>, p: &Process<F>) {
+    apart(p, 8, 8);
+    w.store(0, p, page(2), 1).unwrap();
+}
+
+/// Writes to the area that begins within a block.
+fn write_behind<F: PteFormat>(w: &World<F>, p: &Process<F>) {
+    apart(p, 0, 8);
+    w.store(0, p, page(12), 1).unwrap();
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -233,6 +256,23 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
                 "{used} bytes of a block were used"
             );
         })],
+        Mutant::ReadAllButLast => vec![blocks("used", |w, p| {
+            let range = VirtRange::new(AT, page(BLOCK));
+            // The walker chooses the entry that it marks: in one of so many rounds it is the last.
+            for _ in 0..200 {
+                writable(p, 0, BLOCK);
+                p.advise(AT, range.len(), Advice::Cold).unwrap();
+                // No TLB has the block after that.
+                read_only(p, 0, BLOCK);
+                w.sim.forgive(p.root(), range, Attrs::ACCESSED);
+                w.load(0, p, page(BLOCK - 1)).unwrap();
+                let used = p.smaps(AT).expect("an area").referenced;
+                assert!(
+                    used == BLOCK * PAGE_SIZE,
+                    "{used} bytes of a block were used"
+                );
+            }
+        })],
         Mutant::MarkOne => vec![Case {
             hardware_ad: false,
             ..blocks(uniform, |w, p| {
@@ -240,15 +280,8 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
                 w.store(0, p, page(5), 1).unwrap();
             })
         }],
-        Mutant::WriteOutside => vec![blocks(area, |w, p| {
-            read_only(p, 8, 8);
-            let child = p.fork().unwrap();
-            let text = Prot::READ | Prot::EXEC;
-            p.protect(page(8), 8 * PAGE_SIZE, text).unwrap();
-            read_only(p, 8, 8);
-            drop(child);
-            w.store(0, p, page(2), 1).unwrap();
-        })],
+        Mutant::WriteOutside => vec![blocks(area, write_before), blocks(area, write_behind)],
+        Mutant::WriteBeyond => vec![blocks(area, write_before)],
         Mutant::SplitWithoutFlush => vec![huge(LIVE, |_, p| read_only(p, 3, 1))],
         Mutant::CollapseWithoutFlush => vec![Case {
             pages: HUGE,

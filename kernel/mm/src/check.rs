@@ -118,6 +118,7 @@ impl<M: Machine> Tally<'_, M> {
             let Table {
                 frame: table,
                 level,
+                range,
                 live,
                 shared,
             } = found;
@@ -130,6 +131,10 @@ impl<M: Machine> Tally<'_, M> {
             assert!(
                 shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN,
                 "others have {table:?}, and it may be written through"
+            );
+            assert!(
+                level == Level::Pgd || inner.vmas.iter_in(range).next().is_some(),
+                "{level:?} table {table:?} translates {range:?}, where no VMA is"
             );
             assert!(
                 meta.live() == live,

@@ -34,10 +34,14 @@ mutants! {
     DirtyLost,
     /// How a folded block was used is read from one of its entries.
     ReadOne,
+    /// How a folded block was used is read from all of its entries but the last.
+    ReadAllButLast,
     /// Software marks one entry of a folded block, and not the others.
     MarkOne,
     /// A fault gives WRITE to all of a folded block that lies in two areas.
     WriteOutside,
+    /// A fault gives WRITE to all of a folded block that begins in its area and reaches out of it at the end.
+    WriteBeyond,
     /// A verb asks for no flush of what it changed.
     NoFlush,
     /// A verb asks only for the flush of the first page of each run that it changed.

@@ -110,7 +110,11 @@ pub(super) fn seen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, attrs: Attr
         return attrs;
     }
     let mut all = attrs - Attrs::CONTIG;
-    for other in block::<M>(index) {
+    let mut entries = block::<M>(index);
+    if mutant::on(Mutant::ReadAllButLast) {
+        entries.end -= 1;
+    }
+    for other in entries {
         if all.contains(USED) || mutant::on(Mutant::ReadOne) {
             break;
         }
@@ -265,7 +269,11 @@ fn add_bits_to_block<M: Machine>(
         start,
         end: start + bytes::<M>(),
     };
-    let outside = !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside);
+    let outside = if mutant::on(Mutant::WriteBeyond) {
+        area.start > start
+    } else {
+        !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside)
+    };
     let mut entries = index..index + 1;
     if bits.contains(Attrs::WRITE) && outside {
         unfold(mm, table, va, gather);

@@ -136,7 +136,7 @@ impl Plan {
             left.start = piece.end;
             let index = level.index(piece.at);
             if piece.n > 0 {
-                self.clear_target(mm, space, (table, level), &piece, gather);
+                debug_assert!(self.target_is_clear(mm, space, (table, level), &piece));
                 if !entry::all_absent(mm, table, index, piece.n)
                     && self
                         .target_table(mm, space, (table, level), piece.at)
@@ -162,23 +162,18 @@ impl Plan {
         Ok(())
     }
 
-    /// Takes out the tables that stand where entries of a piece go: nothing is in them, a fault made them which then failed.
-    fn clear_target<M: Machine>(
+    /// Whether nothing stands where the entries of a piece go. No table does either: tables are made for what a VMA maps, and go with
+    /// it ([`crate::check`]).
+    fn target_is_clear<M: Machine>(
         &self,
         mm: &Mm<M>,
-        space: &mut PageTable,
-        (table, level): (Pfn, Level),
+        space: &PageTable,
+        table: (Pfn, Level),
         piece: &Piece,
-        gather: &mut Gather<'_, M>,
-    ) {
-        let (start, end) = (self.target(piece.at), self.target(piece.end));
-        if level > Level::Pte
-            && let Some(table) = self.target_table(mm, space, (table, level), piece.at)
-            && !entry::all_absent(mm, table, level.index(start), piece.n)
-        {
-            let range = VirtRange { start, end };
-            zap_range(mm, space, range, gather, &mut Zap::default());
-        }
+    ) -> bool {
+        let target = self.target_table(mm, space, table, piece.at);
+        let first = table.1.index(self.target(piece.at));
+        target.is_none_or(|target| entry::all_absent(mm, target, first, piece.n))
     }
 
     /// Hides everything in `part` of a table from the walker, by the largest entries that it covers; the gather owes the flush.

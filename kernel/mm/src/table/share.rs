@@ -22,8 +22,8 @@
 //!
 //! "Exclusive" is never wrong: a space asks only about pages that its own tables map. Others that have such a page have it by
 //! tables of their own, or by a shared one that is accounted plainly or as another's: the asker's own shared tables map other
-//! pages, as no space maps a page twice. So the entries of a table that its accountant takes over may keep their WRITE: nobody
-//! copied it (they would have lost it), nobody pinned a page of it (pins unshare), nobody else has the pages.
+//! pages, as no space maps a page twice. So the entries of a table that the last one takes over may keep their WRITE: nobody
+//! copied it (they would have lost it), nobody pinned a page of it (pins unshare), so nobody else has the pages.
 //!
 //! # Two spaces at once
 //! Each holds its own lock only. The note is changed by the accountant alone while there are several, and dropping a share
@@ -34,7 +34,7 @@ use super::walk::{self, Leaf, Leaves, indices, leaf_tables, table_at};
 use super::zap::zap_whole_part;
 use super::{Cursor, PageTable, Zap, alloc_table, copy, entry};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
@@ -252,24 +252,9 @@ fn take_over<M: Machine>(mm: &Mm<M>, table: Pfn, owner: &Owner) {
     let from = accountant(mm, table);
     if from != *owner {
         pass(mm, table, &from, owner);
-        write_protect(mm, table);
     }
     let meta = mm.frames().get(table);
     meta.set_note(meta.note() & ZEROS);
-}
-
-/// Takes WRITE from all entries of a table through which nobody may write now: a fault finds out which may be written.
-fn write_protect<M: Machine>(mm: &Mm<M>, table: Pfn) {
-    let mem = mm.machine().mem();
-    for index in 0..TABLE_ENTRIES {
-        let mut raw = mem.load(table, index);
-        // The walker may set a bit at any moment.
-        while raw != 0
-            && let Err(now) = mem.compare_exchange(table, index, raw, M::Pte::read_only(raw))
-        {
-            raw = now;
-        }
-    }
 }
 
 /// The references of a table become another's.

@@ -2,7 +2,7 @@
 
 use super::{PageTable, contpte, entry, share, user_root_end};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use core::convert::Infallible;
 use core::ops::Range;
@@ -240,6 +240,8 @@ pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: Virt
 pub(crate) struct Table {
     pub frame: Pfn,
     pub level: Level,
+    /// What it translates.
+    pub range: VirtRange,
     /// How many entries are not absent.
     pub live: u32,
     /// Whether the entry above says that spaces share it.
@@ -248,32 +250,33 @@ pub(crate) struct Table {
 
 /// Every table under `table`, the root included, in walking order, for [`crate::check`].
 pub(crate) fn for_each_table<M: Machine>(mm: &Mm<M>, table: &PageTable, f: &mut impl FnMut(Table)) {
-    fn visit<M: Machine>(
-        mm: &Mm<M>,
-        (frame, level, shared): (Pfn, Level, bool),
-        end: usize,
-        f: &mut impl FnMut(Table),
-    ) {
-        let mut live = 0;
-        for index in 0..end {
+    fn visit<M: Machine>(mm: &Mm<M>, mut table: Table, f: &mut impl FnMut(Table)) {
+        let (frame, level) = (table.frame, table.level);
+        for index in indices(level, table.range) {
+            let range = part(level, index, table.range);
+            let below = |frame, shared| Table {
+                frame,
+                level: level.lower().expect("a PTE is never a table"),
+                range,
+                live: 0,
+                shared,
+            };
             match entry::read(mm, frame, index, level) {
                 Entry::Absent => continue,
-                Entry::Table(child) => {
-                    let lower = level.lower().expect("a PTE is never a table");
-                    visit(mm, (child, lower, false), TABLE_ENTRIES, f);
-                }
-                Entry::Shared(child) => visit(mm, (child, Level::Pte, true), TABLE_ENTRIES, f),
+                Entry::Table(child) => visit(mm, below(child, false), f),
+                Entry::Shared(child) => visit(mm, below(child, true), f),
                 Entry::Leaf { .. } => {}
             }
-            live += 1;
+            table.live += 1;
         }
-        f(Table {
-            frame,
-            level,
-            live,
-            shared,
-        });
+        f(table);
     }
-    let root = (table.root, Level::Pgd, false);
-    visit(mm, root, user_root_end::<M>(), f);
+    let root = Table {
+        frame: table.root,
+        level: Level::Pgd,
+        range: VirtRange::new(VirtAddr(0), M::Pte::USER_END),
+        live: 0,
+        shared: false,
+    };
+    visit(mm, root, f);
 }

@@ -16,7 +16,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -25,7 +25,7 @@ impl Random {
 
     /// A number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 16) % n.max(1)
+        (self.bits() >> 16) % n.max(1)
     }
 
     /// Once in `n` times.
@@ -47,7 +47,7 @@ mod tests {
     fn a_seed_repeats_and_seeds_differ() {
         let row = |seed| {
             let mut r = Random::new(seed);
-            [r.next(), r.next(), r.next()]
+            [r.bits(), r.bits(), r.bits()]
         };
         assert_eq!(row(1), row(1));
         assert_ne!(row(1), row(2));

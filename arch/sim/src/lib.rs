@@ -18,6 +18,6 @@ mod user;
 mod walker;
 
 pub use inside::inside;
-pub use machine::{Options, Sim};
+pub use machine::{Hole, Options, Sim};
 pub use tlb::Cached;
 pub use user::{Process, World};

@@ -5,17 +5,28 @@ use crate::ram::Ram;
 use crate::rng::Rng;
 use crate::shadow::Shadow;
 use crate::tlb::{Cached, CpuCaches, Flush};
-use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VirtAddr, VirtRange};
 use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, PteFormat, Tlb};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Frames that are no RAM, with RAM on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// The first of them, counted from the beginning of RAM.
+    pub first: usize,
+    /// How many.
+    pub frames: usize,
+}
+
 /// What machine it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Frames of RAM.
+    /// Frames from the first one of RAM to the last.
     pub frames: usize,
+    /// What of them is no RAM.
+    pub hole: Option<Hole>,
     /// CPUs.
     pub cpus: usize,
     /// Tags in the TLB, 0 included; 1 means none.
@@ -32,11 +43,27 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             frames: 1024,
+            hole: None,
             cpus: 2,
             asids: 8,
             hardware_ad: true,
             prefetch: 4,
             seed: 1,
+        }
+    }
+}
+
+impl Options {
+    /// The parts of RAM, in order.
+    pub fn ram(&self) -> Vec<PfnRange> {
+        let end = FIRST + self.frames as u64;
+        match self.hole {
+            None => vec![PfnRange::new(FIRST, end)],
+            Some(Hole { first, frames }) => {
+                let hole = FIRST + first as u64;
+                let parts = [(FIRST, hole), (hole + frames as u64, end)];
+                parts.map(|(start, end)| PfnRange::new(start, end)).into()
+            }
         }
     }
 }
@@ -72,7 +99,7 @@ impl<F: PteFormat> Sim<F> {
     /// A machine that nothing runs on.
     pub fn new(options: Options) -> Self {
         let state = State {
-            ram: Ram::new(FIRST, options.frames),
+            ram: Ram::new(options.ram()),
             cpus: (0..options.cpus)
                 .map(|_| Mutex::new(CpuCaches::default()))
                 .collect(),

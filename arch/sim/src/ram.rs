@@ -1,25 +1,31 @@
 //! RAM as 64-bit words: entries are read and written whole, as hardware does.
 
-use mm::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
+use mm::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = PAGE_SIZE as usize / 8;
 
 pub struct Ram {
     first: Pfn,
+    /// In order; there is nothing between them.
+    parts: Vec<PfnRange>,
     words: Vec<AtomicU64>,
 }
 
 impl Ram {
-    pub fn new(first: Pfn, frames: usize) -> Self {
+    /// Of these parts, of which there is one at least.
+    pub fn new(parts: Vec<PfnRange>) -> Self {
+        let (first, end) = (parts[0].start, parts[parts.len() - 1].end);
+        let words = (end - first) as usize * WORDS;
         Ram {
             first,
-            words: (0..frames * WORDS).map(|_| AtomicU64::new(0)).collect(),
+            parts,
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
         }
     }
     /// Whether the frame exists.
     pub fn contains(&self, pfn: Pfn) -> bool {
-        pfn >= self.first && (((pfn - self.first) as usize) < self.words.len() / WORDS)
+        self.parts.iter().any(|part| part.contains(pfn))
     }
     /// One 64-bit word of a frame.
     pub fn word(&self, pfn: Pfn, index: usize) -> &AtomicU64 {

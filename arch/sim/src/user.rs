@@ -1,7 +1,7 @@
 //! A memory manager on a simulated machine, and user code on it.
 
 use crate::machine::{FIRST, Options, Sim};
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PfnRange, VirtAddr};
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Mode, Resolution};
@@ -43,16 +43,15 @@ impl<F: PteFormat> Drop for Process<F> {
 }
 
 impl<F: PteFormat> World<F> {
-    /// Boots: all of RAM belongs to the allocator.
+    /// Boots: all of RAM belongs to the allocator, which knows nothing else.
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
         let metas: Vec<FrameMeta> = (0..options.frames).map(|_| FrameMeta::default()).collect();
-        let all = PfnRange::new(FIRST, FIRST + options.frames as u64);
         let mm = Mm::new(
             sim.clone(),
             FIRST,
             Box::leak(metas.into_boxed_slice()),
-            &[all],
+            &options.ram(),
         );
         World { sim, mm }
     }

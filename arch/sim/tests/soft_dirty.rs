@@ -19,6 +19,7 @@ on_both! {
     shared_memory
     protection_forgets_nothing
     a_child_starts_with_its_parents
+    neighbours_that_could_be_one
     copies_are_written
     what_moves_counts_as_written
     what_grows_counts_as_written
@@ -267,4 +268,17 @@ fn the_kernels_writes_count<F: PteFormat>(w: &World<F>) {
     assert_eq!(s.write(page(2), &[1], true), 1);
     assert_eq!(written(&s, 3), [1, 2]);
     w.check(&[&s], &[]);
+}
+
+/// A fork leaves areas side by side that only a lock kept apart.
+fn neighbours_that_could_be_one<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    map(&s, AT, 8, RW);
+    s.lock(page(3), PAGE_SIZE, true, true).unwrap();
+    let child = w.adopt(s.fork().unwrap());
+    child.clear_soft_dirty().unwrap();
+    assert_eq!(written(&child, 8), []);
+    w.store(0, &child, page(4), 1).unwrap();
+    assert_eq!(written(&child, 8), [4]);
+    w.check(&[&s, &child], &[]);
 }

@@ -1,6 +1,8 @@
 //! What the tests share: addresses, requests, and a run on both formats.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod seeds;
+
 use arch_sim::{Options, Sim, World};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;

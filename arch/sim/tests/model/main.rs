@@ -1,10 +1,14 @@
 //! Random sequences of verbs and accesses by several processes on several CPUs, against a plain model that keeps one byte
 //! per page; `check::all` and every TLB after each step, frames counted before and after.
 
+mod advice;
 #[path = "../common/mod.rs"]
 mod common;
+mod edges;
+mod page;
 mod pins;
 mod play;
+mod remap;
 mod steps;
 mod verbs;
 
@@ -18,29 +22,9 @@ use mm::space::{Advice, Collapse, Error, Place};
 use mm::switch::Switch;
 use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::{Prot, VmaFlags};
-use std::collections::BTreeMap;
+use page::{Area, Backed, Model, Page};
 use std::sync::Arc;
 use steps::{Shape, Step, What};
-
-/// What the model knows of one page of a process.
-#[derive(Clone, Copy)]
-struct Page {
-    prot: Prot,
-    backing: Backed,
-}
-
-#[derive(Clone, Copy)]
-enum Backed {
-    Anon(u8),
-    /// Object, its page, and the process's own copy.
-    Private(usize, u64, Option<u8>),
-    Shared(usize, u64),
-}
-
-#[derive(Clone, Default)]
-struct Model {
-    pages: BTreeMap<u64, Page>,
-}
 
 struct Bench<F: PteFormat> {
     world: World<F>,
@@ -116,7 +100,9 @@ impl<F: PteFormat> Bench<F> {
 
     fn set(&mut self, p: usize, n: u64, byte: u8) {
         let (_, model) = self.processes[p].as_mut().expect("it ran");
-        match &mut model.pages.get_mut(&n).expect("it is mapped").backing {
+        let page = model.pages.get_mut(&n).expect("it is mapped");
+        page.written = true;
+        match &mut page.backing {
             Backed::Anon(b) => *b = byte,
             Backed::Private(_, _, own) => *own = Some(byte),
             Backed::Shared(o, index) => self.contents[*o][*index as usize] = byte,
@@ -153,6 +139,9 @@ impl<F: PteFormat> Bench<F> {
                 if let Some(byte) = self.contents[o].get_mut(index as usize) {
                     *byte = 0;
                 }
+                for (_, model) in self.processes.iter_mut().flatten() {
+                    model.drop_object(o, index..index + 1, false);
+                }
             }
             Step::Fill(p, cpu, at, len, byte) => {
                 for n in at..(at + len).min(self.shape.pages) {
@@ -169,6 +158,8 @@ impl<F: PteFormat> Bench<F> {
             | Step::Protect(p, ..)
             | Step::Remap(p, ..)
             | Step::Advise(p, ..)
+            | Step::Lock(p, ..)
+            | Step::Unlock(p, ..)
             | Step::DontNeed(p, ..) => {
                 if let Some((process, mut model)) = self.processes[p as usize].take() {
                     self.change(&process, &mut model, step);
@@ -190,6 +181,8 @@ impl<F: PteFormat> Bench<F> {
                     };
                 }
             }
+            Step::ClearDirty(p) => self.clear_dirty(p as usize),
+            Step::Edge(p, cpu, n, byte) => self.edge(p as usize, cpu as usize, n, byte),
             Step::SplitDeferred(p) => {
                 if let Some((process, _)) = &self.processes[p as usize] {
                     process.split_deferred();
@@ -217,10 +210,32 @@ impl<F: PteFormat> Bench<F> {
         let spaces: Vec<&Space<F>> = self.processes.iter().flatten().map(|(p, _)| &**p).collect();
         self.world
             .check(&spaces, &self.objects.iter().collect::<Vec<_>>());
+        self.check_usage();
         self.check_pins();
     }
 
+    /// As many pages are mapped, and locked, as the model says.
+    fn check_usage(&self) {
+        for (process, model) in self.processes.iter().flatten() {
+            let usage = process.usage();
+            let locked = model.pages.values().filter(|page| page.area.locked);
+            let pages = (model.pages.len() as u64, locked.count() as u64);
+            let unit = self.shape.unit;
+            assert_eq!(
+                (usage.total, usage.locked),
+                (pages.0 * unit, pages.1 * unit)
+            );
+        }
+    }
+
     fn access(&mut self, p: usize, step: &Step) {
+        if matches!(*step, Step::Poke(_, _, _, sub) if sub == self.known()) {
+            return;
+        }
+        // What grows stays grown, whether the access is allowed or not.
+        if let (Some((_, model)), Some(n)) = (&mut self.processes[p], step.page()) {
+            model.grow_stack(n);
+        }
         let Some((process, model)) = &self.processes[p] else {
             return;
         };
@@ -241,14 +256,13 @@ impl<F: PteFormat> Bench<F> {
                 assert_eq!(w.store(cpu as usize, process, self.spot(n), byte), expected);
                 expected.is_ok().then(|| self.set(p, n, byte));
             }
-            Step::Poke(_, cpu, n, sub) if sub != self.known() => {
+            Step::Poke(_, cpu, n, sub) => {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
                     .map(drop);
                 let at = self.start(n) + sub * PAGE_SIZE + 8;
                 assert_eq!(w.store(cpu as usize, process, at, 1), expected);
             }
-            Step::Poke(..) => {}
             Step::KernelWrite(_, n, byte) => {
                 let expected = self
                     .expect(model, n, |prot| prot.contains(Prot::WRITE))
@@ -269,7 +283,7 @@ impl<F: PteFormat> Bench<F> {
         };
         if let Some((process, model)) = &self.processes[p] {
             let child = self.world.adopt(process.fork().unwrap());
-            self.processes[free] = Some((child, model.clone()));
+            self.processes[free] = Some((child, model.forked()));
         }
     }
 
@@ -278,14 +292,7 @@ impl<F: PteFormat> Bench<F> {
         self.contents[o].resize(pages as usize, 0);
         for (process, model) in self.processes.iter_mut().flatten() {
             process.zap_object(&self.objects[o], pages * self.shape.unit);
-            for page in model.pages.values_mut() {
-                match &mut page.backing {
-                    Backed::Private(object, index, own) if *object == o && *index >= pages => {
-                        *own = None
-                    }
-                    _ => {}
-                }
-            }
+            model.drop_object(o, pages..u64::MAX, true);
         }
     }
 }

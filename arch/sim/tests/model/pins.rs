@@ -5,6 +5,7 @@ use super::{Backed, Bench};
 use arch_sim::Sim;
 use mm::arch::PteFormat;
 use mm::fault::Pin;
+use mm::space::Advice;
 
 /// A pin, and what the model knows of it.
 pub(super) struct Pinned<F: PteFormat> {
@@ -22,6 +23,7 @@ impl<F: PteFormat> Bench<F> {
         let Some((process, model)) = &mut self.processes[p] else {
             return;
         };
+        model.grow_stack(n);
         let pin = match lasts {
             true => process.pin_lasting(va),
             false => process.pin(va),
@@ -46,13 +48,26 @@ impl<F: PteFormat> Bench<F> {
                 continue;
             };
             let within = |of: u8, at: u64, len| usize::from(of) == p && (at..at + len).contains(&n);
+            let processes = &self.processes;
+            let dropped = |of: u8, at: u64, len, advice| {
+                let process = processes[usize::from(of)].as_ref();
+                let gone = process.map(|(_, model)| model.dropped(at, len, advice).0);
+                usize::from(of) == p && gone.is_some_and(|gone| gone.contains(&n))
+            };
             let (goes, may_go) = match *step {
                 Step::Exit(of) => (of != 0 && usize::from(of) == p, false),
-                Step::Map(of, at, len, ..)
-                | Step::Unmap(of, at, len)
-                | Step::DontNeed(of, at, len) => (within(of, at, len), false),
-                Step::Remap(of, from, len, to) => {
-                    (false, within(of, from, len) || within(of, to, len))
+                Step::Map(of, at, len, ..) | Step::Unmap(of, at, len) => {
+                    (within(of, at, len), false)
+                }
+                Step::DontNeed(of, at, len) => (dropped(of, at, len, Advice::DontNeed), false),
+                Step::Advise(of, at, len, Advice::Free) => {
+                    (dropped(of, at, len, Advice::Free), false)
+                }
+                Step::Edge(of, _, at, _) => (false, within(of, at, 1)),
+                Step::Remap(of, remap) => {
+                    let target = |to| within(of, to, remap.new_len);
+                    let goes = within(of, remap.from, remap.len) || remap.to.is_some_and(target);
+                    (false, goes)
                 }
                 Step::Truncate(..) => (false, true),
                 _ => (false, false),

@@ -2,10 +2,11 @@
 
 use super::steps::{LARGE, MIDDLE, SMALL, Shape, Step, begin, sizes, step};
 use super::*;
+use crate::common::seeds;
+use arch_sim::Hole;
 use ktest::settings;
 use mm::thp::controls::SizeEnabled;
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
 
 /// Folios may have the orders of which the bit is set.
 pub(super) fn set_sizes<F: PteFormat>(world: &World<F>, orders: u32) {
@@ -29,15 +30,6 @@ pub(super) fn set<F: PteFormat>(world: &World<F>, words: &str) -> Switch {
     switch
 }
 
-fn config(cases: u32, seed: u64) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(seed),
-        ..ProptestConfig::default()
-    }
-}
-
 /// What the machine and the memory manager are like in one case.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -46,18 +38,26 @@ struct Case {
     hardware_ad: bool,
     contpte: bool,
     sizes: u32,
+    hole: Option<Hole>,
+}
+
+/// A hole in RAM: in the middle, at any alignment, or none.
+fn hole() -> impl Strategy<Value = Option<Hole>> {
+    let some = (100..300usize, 1..40usize).prop_map(|(first, frames)| Hole { first, frames });
+    prop::option::of(some)
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let asids = prop_oneof![Just(1), Just(3), Just(64)];
     let contpte = prop::bool::weighted(0.8);
-    (any::<u64>(), asids, any::<bool>(), contpte, sizes()).prop_map(
-        |(seed, asids, hardware_ad, contpte, sizes)| Case {
+    (any::<u64>(), asids, any::<bool>(), contpte, sizes(), hole()).prop_map(
+        |(seed, asids, hardware_ad, contpte, sizes, hole)| Case {
             seed,
             asids,
             hardware_ad,
             contpte,
             sizes,
+            hole,
         },
     )
 }
@@ -73,6 +73,7 @@ fn play<F: PteFormat>(
         asids: case.asids,
         hardware_ad: case.hardware_ad,
         seed: case.seed,
+        hole: case.hole,
         ..Options::default()
     };
     let mut bench = Bench::<F>::new(options, shape, words);
@@ -80,6 +81,7 @@ fn play<F: PteFormat>(
     set_sizes(&bench.world, case.sizes);
     let tables = bench.world.mm.counts().page_tables;
     first.iter().chain(steps).for_each(|step| bench.run(step));
+    bench.check_written();
     let Bench {
         world,
         processes,
@@ -104,53 +106,84 @@ fn play<F: PteFormat>(
     world.check(&[], &[]);
 }
 
-/// A test for each shape and format: cases, frames, steps.
+/// What a walk is like: what the processes play with, how many walks there are, frames of RAM and steps at most.
+#[derive(Clone, Copy)]
+struct Walk {
+    shape: Shape,
+    cases: u32,
+    frames: usize,
+    steps: usize,
+}
+
+const WALKS: [Walk; 3] = [
+    Walk {
+        shape: SMALL,
+        cases: 200,
+        frames: 512,
+        steps: 160,
+    },
+    Walk {
+        shape: MIDDLE,
+        cases: 150,
+        frames: 4096,
+        steps: 160,
+    },
+    Walk {
+        shape: LARGE,
+        cases: 40,
+        frames: 16384,
+        steps: 120,
+    },
+];
+
+impl Walk {
+    /// Plays walks of one seed, with switches that are set at boot.
+    fn play<F: PteFormat>(&self, seed: u64, words: &str) {
+        let shape = self.shape;
+        let steps = (
+            begin(shape),
+            prop::collection::vec(step(shape), 1..self.steps),
+        );
+        seeds::run(self.cases, seed, &(case(), steps), |(case, steps)| {
+            play::<F>((shape, self.frames, words), case, &steps);
+        });
+    }
+}
+
+/// A test for each walk and format.
 macro_rules! play {
-    ($($name:ident: $shape:ident, $cases:literal, $frames:literal, $steps:literal;)*) => {$(
+    ($($name:ident: $walk:literal;)*) => {$(
         mod $name {
             use super::*;
-            proptest! {
-                #![proptest_config(config($cases, 0x51))]
-                #[test]
-                fn x86_64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
-                    play::<arch_x86_64::pte::Format>(($shape, $frames, ""), case, &steps);
-                }
-                #[test]
-                fn aarch64(case in case(), steps in (begin($shape), prop::collection::vec(step($shape), 1..$steps))) {
-                    play::<arch_aarch64::pte::Format>(($shape, $frames, ""), case, &steps);
-                }
+            #[test]
+            fn x86_64() {
+                seeds::each(0x51, |seed| WALKS[$walk].play::<arch_x86_64::pte::Format>(seed, ""));
+            }
+            #[test]
+            fn aarch64() {
+                seeds::each(0x51, |seed| WALKS[$walk].play::<arch_aarch64::pte::Format>(seed, ""));
             }
         }
     )*};
 }
 
 play! {
-    small: SMALL, 200, 512, 160;
-    middle: MIDDLE, 150, 4096, 160;
-    large: LARGE, 40, 16384, 120;
+    small: 0;
+    middle: 1;
+    large: 2;
 }
 
 /// Walks under each line of a set of settings in which each two of different switches meet.
 fn in_pairs<F: PteFormat>(contpte: bool) {
-    for (line, words) in settings::lines(contpte).iter().enumerate() {
-        for (shape, cases, frames, most) in [
-            (SMALL, 8, 512, 160),
-            (MIDDLE, 12, 4096, 160),
-            (LARGE, 4, 16384, 120),
-        ] {
-            let walk = (
-                case(),
-                (begin(shape), prop::collection::vec(step(shape), 1..most)),
-            );
-            let result = TestRunner::new(config(cases, line as u64)).run(&walk, |(case, steps)| {
-                play::<F>((shape, frames, words), case, &steps);
-                Ok(())
-            });
-            if let Err(why) = result {
-                panic!("with {words}: {why}");
-            }
+    let fewer = [8, 12, 4];
+    let walks = WALKS.into_iter().zip(fewer);
+    let walks: Vec<Walk> = walks.map(|(walk, cases)| Walk { cases, ..walk }).collect();
+    seeds::each(0, |seed| {
+        for (line, words) in settings::lines(contpte).iter().enumerate() {
+            let seed = seed.wrapping_add(line as u64);
+            walks.iter().for_each(|walk| walk.play::<F>(seed, words));
         }
-    }
+    });
 }
 
 mod pairs_of_settings {

@@ -45,8 +45,22 @@ pub const LARGE: Shape = Shape {
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     Anon,
+    /// Private memory that grows downwards.
+    Stack,
     Private(u8),
     Shared(u8),
+}
+
+/// An mremap.
+#[derive(Clone, Copy, Debug)]
+pub struct Remap {
+    pub from: u64,
+    pub len: u64,
+    pub new_len: u64,
+    /// MREMAP_FIXED; else it stays where it is.
+    pub to: Option<u64>,
+    /// MREMAP_DONTUNMAP.
+    pub keep: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +74,7 @@ pub enum Step {
     KernelWrite(u8, u64, u8),
     Fork(u8),
     Exit(u8),
-    Remap(u8, u64, u64, u64),
+    Remap(u8, Remap),
     DontNeed(u8, u64, u64),
     Truncate(u8, u64),
     Write(u8, u64, u8),
@@ -70,6 +84,13 @@ pub enum Step {
     /// A store next to what the model knows.
     Poke(u8, u8, u64, u64),
     Advise(u8, u64, u64, Advice),
+    /// mlock2(2), on fault or not.
+    Lock(u8, u64, u64, bool),
+    Unlock(u8, u64, u64),
+    /// What was written must say so; then 4 is written to clear_refs.
+    ClearDirty(u8),
+    /// A page is dropped and written again while only frames at one end of a part of RAM are free.
+    Edge(u8, u8, u64, u8),
     /// The 2 MiB around a page, by MADV_COLLAPSE or as khugepaged does.
     Collapse(u8, u64, bool),
     SplitDeferred(u8),
@@ -82,6 +103,20 @@ pub enum Step {
     Sizes(u32),
     /// A switch to one of its words, by number.
     Turn(Switch, u32),
+}
+
+impl Step {
+    /// The page that an access is to.
+    pub fn page(&self) -> Option<u64> {
+        match *self {
+            Step::Load(_, _, n)
+            | Step::Fetch(_, _, n)
+            | Step::Store(_, _, n, _)
+            | Step::Poke(_, _, n, _)
+            | Step::KernelWrite(_, n, _) => Some(n),
+            _ => None,
+        }
+    }
 }
 
 fn prot() -> impl Strategy<Value = Prot> {
@@ -104,6 +139,11 @@ fn advice() -> impl Strategy<Value = Advice> {
         Cold,
         HugePage,
         NoHugePage,
+        Free,
+        DontFork,
+        DoFork,
+        WipeOnFork,
+        KeepOnFork,
         PopulateRead,
         PopulateWrite,
     ])
@@ -135,6 +175,25 @@ fn process() -> impl Strategy<Value = u8> {
     prop_oneof![2 => Just(0u8), 1 => Just(1), 1 => Just(2)]
 }
 
+/// Mostly a move that could do something: as long as before, longer or shorter, to somewhere else or in place.
+fn remap(shape: Shape) -> impl Strategy<Value = Remap> {
+    let (at, len) = (place(shape).boxed(), length(shape).boxed());
+    let new_len = prop_oneof![3 => Just(None), 1 => len.clone().prop_map(Some)];
+    let to = prop_oneof![1 => Just(None), 4 => at.clone().prop_map(Some)];
+    (at, len, new_len, to, prop::bool::weighted(0.2)).prop_map(|(from, len, new_len, to, keep)| {
+        // What is kept is as long as before.
+        let keep = keep && to.is_some();
+        let new_len = new_len.filter(|_| !keep).unwrap_or(len);
+        Remap {
+            from,
+            len,
+            new_len,
+            to,
+            keep,
+        }
+    })
+}
+
 /// What a case begins with: all of it mapped, or nothing.
 pub fn begin(shape: Shape) -> impl Strategy<Value = Option<Step>> {
     let all = Step::Map(0, 0, shape.pages, RW, What::Anon, false);
@@ -148,7 +207,9 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         length(shape).boxed(),
     );
     let (cpu, o) = (0..2u8, 0..2u8);
-    let what = prop_oneof![8 => Just(What::Anon), 2 => o.clone().prop_map(What::Private), 2 => o.clone().prop_map(What::Shared)];
+    // A part of a page cannot be told: a stack grows by real ones.
+    let stacks = u32::from(shape.unit == 1);
+    let what = prop_oneof![8 => Just(What::Anon), stacks => Just(What::Stack), 2 => o.clone().prop_map(What::Private), 2 => o.clone().prop_map(What::Shared)];
     prop_oneof![
         3 => (p.clone(), at.clone(), len.clone(), prot(), what, prop::bool::weighted(0.3)).prop_map(|(p, a, n, r, w, f)| Step::Map(p, a, n, r, w, f)),
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unmap(p, a, n)),
@@ -157,18 +218,22 @@ pub fn step(shape: Shape) -> impl Strategy<Value = Step> {
         12 => (p.clone(), cpu.clone(), at.clone(), 1..255u8).prop_map(|(p, c, a, b)| Step::Store(p, c, a, b)),
         1 => (p.clone(), cpu.clone(), at.clone()).prop_map(|(p, c, a)| Step::Fetch(p, c, a)),
         4 => (p.clone(), cpu.clone(), at.clone(), len.clone(), 1..255u8).prop_map(|(p, c, a, n, b)| Step::Fill(p, c, a, n, b)),
+        6 => (p.clone(), cpu.clone(), at.clone(), 1..255u8).prop_map(|(p, c, a, b)| Step::Edge(p, c, a, b)),
         4 => (p.clone(), cpu, at.clone(), 0..shape.unit).prop_map(|(p, c, a, s)| Step::Poke(p, c, a, s)),
         2 => (p.clone(), at.clone(), 1..255u8).prop_map(|(p, a, b)| Step::KernelWrite(p, a, b)),
         2 => p.clone().prop_map(Step::Fork),
         2 => p.clone().prop_map(Step::Exit),
-        2 => (p.clone(), at.clone(), len.clone(), at.clone()).prop_map(|(p, a, n, t)| Step::Remap(p, a, n, t)),
+        4 => (p.clone(), remap(shape)).prop_map(|(p, remap)| Step::Remap(p, remap)),
         2 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::DontNeed(p, a, n)),
         2 => (p.clone(), at.clone(), any::<bool>()).prop_map(|(p, a, now)| Step::Collapse(p, a, now)),
         2 => p.clone().prop_map(Step::SplitDeferred),
         2 => (p.clone(), at.clone(), prop::bool::weighted(0.8)).prop_map(|(p, a, l)| Step::Pin(p, a, l)),
         1 => any::<usize>().prop_map(Step::Unpin),
         1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Split(p, a, n)),
-        3 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
+        2 => p.clone().prop_map(Step::ClearDirty),
+        1 => (p.clone(), at.clone(), len.clone(), any::<bool>()).prop_map(|(p, a, n, f)| Step::Lock(p, a, n, f)),
+        1 => (p.clone(), at.clone(), len.clone()).prop_map(|(p, a, n)| Step::Unlock(p, a, n)),
+        5 => (p, at, len, advice()).prop_map(|(p, a, n, v)| Step::Advise(p, a, n, v)),
         1 => sizes().prop_map(Step::Sizes),
         2 => turn(),
         1 => (o.clone(), 0..=OBJECT_PAGES).prop_map(|(o, n)| Step::Truncate(o, n)),

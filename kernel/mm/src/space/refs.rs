@@ -1,7 +1,7 @@
 //! /proc/PID/clear_refs: what was used and written is forgotten, to be seen anew.
 
-use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Machine, PteFormat};
+use crate::addr::VirtAddr;
+use crate::arch::Machine;
 use crate::frame::OutOfMemory;
 use crate::state::AddressSpace;
 use crate::table::{clear_accessed, track_range};
@@ -13,11 +13,16 @@ impl<M: Machine> AddressSpace<M> {
     /// written. Out of memory (only tables that are shared need any): some still count as written.
     pub fn clear_soft_dirty(&self) -> Result<(), OutOfMemory> {
         let mut inner = self.inner.lock();
-        let everything = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
-        inner
-            .vmas
-            .update(everything, |v| v.flags |= VmaFlags::TRACKED);
         let inner = &mut *inner;
+        // No two become one here, of which one may not say so yet: the other would count as written, too.
+        let mut at = VirtAddr(0);
+        while let Some(slot) = inner.vmas.from(at) {
+            let range = inner.vmas.get(slot).range;
+            inner
+                .vmas
+                .amend(range.start, |v| v.flags |= VmaFlags::TRACKED);
+            at = range.end;
+        }
         let mut gather = Gather::new(&self.mm, &self.id);
         let result = inner
             .vmas

@@ -176,7 +176,8 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
-    /// Changes flags of the VMA that contains `at` and joins it with nothing (mremap's MREMAP_DONTUNMAP leaves such).
+    /// Changes flags of the VMA that contains `at` and joins it with nothing: mremap's MREMAP_DONTUNMAP leaves
+    /// such, and a fork, which drops locks.
     pub fn amend(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
         self.change(at, f);
     }

@@ -53,7 +53,7 @@ impl Worker {
                 _ => r.below(16) as usize * PAGE,
             },
             Kind::Flags => match r.below(4) {
-                0 => r.next() as u32 as usize,
+                0 => r.bits() as u32 as usize,
                 1 => 1 << r.below(32),
                 2 => (1 << r.below(32)) | (1 << r.below(32)),
                 _ => r.below(8) as usize,
@@ -84,7 +84,7 @@ impl Worker {
             Kind::Sig => r.below(66) as usize,
             Kind::Small => r.below(40) as usize,
             Kind::Request => match r.below(4) {
-                0 => r.next() as u32 as usize,
+                0 => r.bits() as u32 as usize,
                 _ => 0x5400 + r.below(64) as usize,
             },
             Kind::SetSize => match r.below(10) {
@@ -150,7 +150,7 @@ impl Worker {
             usize::MAX,
         ];
         match self.random.below(4) {
-            0 => self.random.next() as usize,
+            0 => self.random.bits() as usize,
             // Now and then its own code.
             1 if self.random.one_in(100) => run as *const () as usize,
             _ => self.random.pick(&LIST),

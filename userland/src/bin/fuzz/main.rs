@@ -191,7 +191,7 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
         let round = counts.batches;
         scratch(round);
         let order = Order {
-            seed: seeds.next(),
+            seed: seeds.bits(),
             calls: BATCH,
             done,
             guest,

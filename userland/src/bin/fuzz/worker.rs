@@ -82,7 +82,7 @@ pub fn run(order: &Order) -> ! {
             0..4 => random.below(16),
             4 => arena as u64 + random.below((ARENA * PAGE) as u64),
             5 => random.below(1 << 32),
-            _ => random.next(),
+            _ => random.bits(),
         };
         store(arena + word * 8, value);
     }
@@ -164,7 +164,7 @@ impl Worker {
         for (n, slot) in a.iter_mut().enumerate() {
             *slot = match kinds.get(n) {
                 Some(&kind) => self.argument(kind),
-                None => self.random.next() as usize,
+                None => self.random.bits() as usize,
             };
         }
         if !self.allowed(nr, &a) {
@@ -188,7 +188,7 @@ impl Worker {
 
     fn any_number(&mut self) -> i64 {
         let nr = match self.random.below(4) {
-            0 => self.random.next() as i64,
+            0 => self.random.bits() as i64,
             _ => self.random.below(480) as i64,
         };
         // The kernel takes the low half; anything with arguments of its own is left to the tables.
@@ -242,7 +242,7 @@ impl Worker {
         if proc::clone_raw(a) == 0 {
             self.depth += 1;
             self.me = call_bare(libc::SYS_getpid as usize, [0; 6]) as i32;
-            self.random = Random::new(self.random.next() ^ self.me as u64);
+            self.random = Random::new(self.random.bits() ^ self.me as u64);
             for _ in 0..self.random.below(50) {
                 self.one();
             }

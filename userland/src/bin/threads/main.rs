@@ -68,7 +68,7 @@ fn run(seconds: u64, seed: u64) -> Counts {
     let mut seeds = Random::new(seed);
     std::thread::scope(|scope| {
         for number in 0..THREADS {
-            let mut player = Player::new(&arena, number, seeds.next(), &total);
+            let mut player = Player::new(&arena, number, seeds.bits(), &total);
             scope.spawn(move || player.play(end));
         }
         let mut next = start + PROGRESS;

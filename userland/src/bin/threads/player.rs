@@ -165,7 +165,7 @@ impl<'a> Player<'a> {
     /// Reads and writes pages that others may be taking away.
     fn wild(&mut self) {
         for _ in 0..32 {
-            let at = self.arena.page(self.random.next() as u32 as usize);
+            let at = self.arena.page(self.random.bits() as u32 as usize);
             let thread = self.random.below(THREADS.into()) as u8;
             let stamp = self.stamp();
             page::wild(at, thread, &self.lineage, stamp);

@@ -95,6 +95,18 @@ fn bench_prints_cells_and_refuses_nonsense() {
 }
 
 #[test]
+fn threads_see_no_wrong_byte() {
+    let threads = env!("CARGO_BIN_EXE_threads");
+    let output = run(threads, &["1", "--seed", "1"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("done, seed 1: no wrong byte"), "{said}");
+    for wrong in [&["x"][..], &["1", "2"], &["--seed"]] {
+        assert_eq!(run(threads, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn folios_shows_what_was_touched() {
     let folios = env!("CARGO_BIN_EXE_folios");
     let said = text(&run(folios, &["3"]));

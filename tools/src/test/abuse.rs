@@ -46,7 +46,18 @@ const fn small(name: &'static str, run: &'static str) -> Case {
     }
 }
 
+/// `threads` for 5 seconds.
+const fn threads(name: &'static str, mem: &'static str) -> Case {
+    Case {
+        mem,
+        says: "no wrong byte",
+        ..abuse(name, "threads 5")
+    }
+}
+
 const CASES: &[Case] = &[
+    threads("threads", "256M"),
+    threads("threads_1g", "1G"),
     abuse("around", "abuse around"),
     small("signals", "abuse signals"),
     small("signals_memory", "abuse signals memory"),

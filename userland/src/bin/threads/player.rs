@@ -91,11 +91,11 @@ impl<'a> Player<'a> {
         let random = &mut self.random;
         let (start, len) = match random.below(6) {
             0..3 => (below(random, SLOT), 1 + below(random, BLOCK)),
-            1 => (
-                below(random, SLOT / BLOCK) * BLOCK,
-                (1 + below(random, 8)) * BLOCK,
-            ),
-            4 => (below(random, 2) * HUGE, HUGE),
+            3 => {
+                let blocks = 1 + below(random, 8);
+                (below(random, SLOT / BLOCK) * BLOCK, blocks * BLOCK)
+            }
+            4 => (below(random, SLOT / HUGE) * HUGE, HUGE),
             _ => (below(random, SLOT), 1 + below(random, SLOT)),
         };
         start..(start + len).min(SLOT)

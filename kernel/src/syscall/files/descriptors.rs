@@ -6,6 +6,7 @@ use crate::fs::OpenFile;
 use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::pipe::End;
+use crate::sched;
 use crate::task::{self, Task};
 use crate::uaccess;
 use alloc::sync::Arc;
@@ -13,6 +14,7 @@ use core::any::Any;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD};
+use mm::addr::VirtAddr;
 use mm::vma::{Backing, VmaFlags};
 
 /// close_range(2)'s flags, which the header crate leaves out.
@@ -128,30 +130,44 @@ fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
     if has & c::F_SEAL_SEAL != 0 {
         return Err(Errno::EPERM);
     }
-    if add & c::F_SEAL_WRITE & !has != 0 && is_mapped_writable(file) {
-        return Err(Errno::EBUSY);
-    }
     // A program that can be run is not to change either.
     let runs = add & c::F_SEAL_EXEC != 0 && file.place.inode.node().permits(0o111);
     let whole = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
+    if add & c::F_SEAL_WRITE & !has != 0 {
+        // Sealed before it is looked at: no mapping can be made meanwhile.
+        seals.fetch_or(c::F_SEAL_WRITE, Ordering::Relaxed);
+        check_not_writable(file).inspect_err(|_| {
+            seals.fetch_and(!c::F_SEAL_WRITE, Ordering::Relaxed);
+        })?;
+    }
     seals.fetch_or(add | if runs { whole } else { 0 }, Ordering::Relaxed);
     Ok(0)
 }
 
-/// Whether a shared mapping of the file is writable or may become so.
-fn is_mapped_writable(file: &OpenFile) -> bool {
+/// EBUSY while a shared mapping of the file is writable or may become so. EINTR: the thread is to end.
+fn check_not_writable(file: &OpenFile) -> Result {
     let Some(object) = file.place.inode.object() else {
-        return false;
+        return Ok(());
     };
-    let mut found = false;
-    task::for_each_space(|space| {
-        space.for_each_vma(&mut |vma| {
-            found |= vma.flags.contains(VmaFlags::SHARED)
-                && !vma.flags.contains(VmaFlags::NO_MAYWRITE)
-                && matches!(&vma.backing, Backing::Object { object: o, .. } if Arc::ptr_eq(o, object));
-        });
-    });
-    found
+    for process in task::processes() {
+        let mut at = VirtAddr(0);
+        // Asked for anew each time: what is held while others run would outlive its process.
+        while let Some(vma) = process.with_space(|space| space.vma_from(at)).flatten() {
+            at = vma.range.end;
+            let writable =
+                vma.flags.contains(VmaFlags::SHARED) && !vma.flags.contains(VmaFlags::NO_MAYWRITE);
+            match &vma.backing {
+                Backing::Object { object: o, .. } if writable && Arc::ptr_eq(o, object) => {
+                    return Err(Errno::EBUSY);
+                }
+                _ => {}
+            }
+            if sched::breathe() {
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// F_GETLK: nobody holds a lock. l_type is the first field.

@@ -62,13 +62,23 @@ pub fn group(task: &Task, which: usize) -> Result<u64> {
     Ok(u64::from(task.process().credentials(|c| c.gid[which])))
 }
 
+/// EINVAL for -1, which is no number of a user or a group.
+fn check_number(number: u64) -> Result<u64> {
+    match number as u32 {
+        u32::MAX => Err(Errno::EINVAL),
+        _ => Ok(number),
+    }
+}
+
 /// setuid(2): root's sets all three.
 pub fn setuid(task: &Task, uid: u64) -> Result<u64> {
+    let uid = check_number(uid)?;
     setresuid(task, uid, uid, uid)
 }
 
-/// setgid(2).
+/// setgid(2): root's sets all three.
 pub fn setgid(task: &Task, gid: u64) -> Result<u64> {
+    let gid = check_number(gid)?;
     setresgid(task, gid, gid, gid)
 }
 

@@ -143,6 +143,12 @@ pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result
         pr::PR_GET_NO_NEW_PRIVS if a | b | c | d == 0 => {
             return Ok(u64::from(process.no_new_privs.load(Relaxed)));
         }
+        pr::PR_SET_CHILD_SUBREAPER => process.subreaper.store(a != 0, Relaxed),
+        pr::PR_GET_CHILD_SUBREAPER => {
+            uaccess::write(a, &i32::from(process.subreaper.load(Relaxed)))?
+        }
+        // All is root's, and stays so.
+        pr::PR_CAPBSET_READ if a <= u64::from(abi::CAP_LAST_CAP) => return Ok(1),
         pr::PR_GET_KEEPCAPS | pr::PR_GET_SECCOMP | pr::PR_GET_TIMING => return Ok(0),
         pr::PR_SET_TIMERSLACK => {}
         pr::PR_GET_TIMERSLACK => return Ok(50_000),

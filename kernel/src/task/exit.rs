@@ -171,23 +171,30 @@ pub(super) fn exit_code(status: i32) -> (u32, i32) {
     }
 }
 
-/// PID 1 becomes the parent of what is left.
+/// The nearest ancestor that asked for it (PR_SET_CHILD_SUBREAPER), or PID 1.
+fn reaper_of(process: &Process) -> Arc<Process> {
+    core::iter::successors(process.parent(), |ancestor| ancestor.parent())
+        .find(|ancestor| ancestor.subreaper.load(Relaxed) && !ancestor.has_ended())
+        .unwrap_or_else(table::init_process)
+}
+
+/// The reaper becomes the parent of what is left.
 fn orphan_children(process: &Process) {
     let children = core::mem::take(&mut *process.children.lock());
     if children.is_empty() {
         return;
     }
-    let init = table::init_process();
+    let reaper = reaper_of(process);
     for child in &children {
-        child.set_ppid(1);
+        child.set_ppid(reaper.pid());
         child.exit_signal.store(SIGCHLD, Relaxed);
         let death_signal = child.parent_death_signal.load(Relaxed);
         if death_signal != 0 {
             signal::send_process(child, SigInfo::kernel(death_signal));
         }
-        init.children.lock().push(child.clone());
+        reaper.children.lock().push(child.clone());
         if child.has_ended() {
-            tell_parent(&init, child, SIGCHLD, child.exit_status());
+            tell_parent(&reaper, child, SIGCHLD, child.exit_status());
         }
     }
     for child in &children {

@@ -57,6 +57,8 @@ pub struct Process {
     /// personality(2).
     pub(crate) personality: AtomicU32,
     pub(crate) did_exec: AtomicBool,
+    /// prctl(PR_SET_CHILD_SUBREAPER): becomes the parent of its descendants' orphans.
+    pub(crate) subreaper: AtomicBool,
     /// PID 1, until a fault of its own: signals whose action is the default do nothing to it, kill(2).
     pub(crate) protected: AtomicBool,
     /// From which heap allocation on its system calls find no memory; 0 for none. See [`crate::heap::fail`].
@@ -112,6 +114,7 @@ impl Process {
             dumpable: AtomicU32::new(1),
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
+            subreaper: AtomicBool::new(false),
             protected: AtomicBool::new(pid == 1),
             heap_fail: AtomicU32::new(0),
             faults: AtomicU64::new(0),

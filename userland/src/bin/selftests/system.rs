@@ -8,6 +8,8 @@ userland::tests![
     uname_says,
     getrandom_fills,
     getpid_is_stable,
+    setuid_refuses,
+    capabilities_there_are,
     sysinfo_says,
     affinity_has_a_cpu,
     unknown_call_is_enosys,
@@ -114,5 +116,29 @@ fn unknown_call_is_listed() -> Outcome {
     check_err!(call(777, [0; 6]), ENOSYS);
     let list = std::fs::read_to_string("/proc/sys/quire/unknown_syscalls")?;
     check!(list.lines().any(|l| l.starts_with("777 ")), "{list}");
+    Ok(())
+}
+
+fn setuid_refuses() -> Outcome {
+    let nobody = u32::MAX as usize;
+    for nr in [libc::SYS_setuid, libc::SYS_setgid] {
+        check_err!(call(nr, [nobody, 0, 0, 0, 0, 0]), EINVAL);
+    }
+    // There, it leaves a number as it is.
+    for nr in [libc::SYS_setresuid, libc::SYS_setresgid] {
+        check_eq!(call(nr, [nobody, nobody, nobody, 0, 0, 0])?, 0);
+    }
+    Ok(())
+}
+
+fn capabilities_there_are() -> Outcome {
+    const LAST: usize = 40;
+    let bounding = |number: usize| {
+        let option = libc::PR_CAPBSET_READ as usize;
+        call(libc::SYS_prctl, [option, number, 0, 0, 0, 0])
+    };
+    check_eq!(bounding(0)?, 1);
+    check!(bounding(LAST).is_ok());
+    check_err!(bounding(99), EINVAL);
     Ok(())
 }

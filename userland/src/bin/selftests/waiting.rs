@@ -12,6 +12,7 @@ userland::tests![
     waitid_leaves_and_takes,
     wait_by_group,
     orphan_gets_a_new_parent,
+    orphan_goes_to_a_subreaper,
     groups_and_sessions,
     stop_signals_of_a_terminal,
     stopped_orphans_are_hung_up,
@@ -238,5 +239,36 @@ fn kill_refuses() -> Outcome {
     sig::count(libc::SIGUSR1, 0, &[])?;
     call(libc::SYS_tgkill, [me, me, libc::SIGUSR1 as usize, 0, 0, 0])?;
     check_eq!(sig::seen(libc::SIGUSR1), 1);
+    Ok(())
+}
+
+fn orphan_goes_to_a_subreaper() -> Outcome {
+    let prctl =
+        |option: i32, value: usize| call(libc::SYS_prctl, [option as usize, value, 0, 0, 0, 0]);
+    let is_subreaper = || -> Result<i32, Errno> {
+        let mut answer = -1i32;
+        prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut answer as usize)?;
+        Ok(std::hint::black_box(answer))
+    };
+    check_eq!(is_subreaper()?, 0);
+    prctl(libc::PR_SET_CHILD_SUBREAPER, 1)?;
+    check_eq!(is_subreaper()?, 1);
+    let (hear, tell) = file::pipe(0)?;
+    let me = proc::getpid();
+    // A child that is none itself, and ends at once; its child is ours then.
+    let child = in_child(|| {
+        let inherited = is_subreaper()?;
+        if let Fork::Child = proc::fork()? {
+            let _ = file::read(hear, &mut [0]);
+            proc::exit_now((proc::getppid() == me) as i32 + 5)
+        }
+        Ok(inherited + 3)
+    })?;
+    check_eq!(child, Status::Exited(3));
+    file::write_all(tell, b"x")?;
+    let Some((_, status)) = proc::wait(-1, 0)? else {
+        return Err(Stop::Fail("no child".into()));
+    };
+    check_eq!(status, Status::Exited(6));
     Ok(())
 }

@@ -94,9 +94,10 @@ pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
         Sysno::truncate => size::truncate(task, a, b as i64),
         Sysno::ftruncate => size::ftruncate(task, fd, b as i64),
         Sysno::fallocate => size::fallocate(task, fd, b, cc as i64, d as i64),
-        Sysno::fsync | Sysno::fdatasync | Sysno::syncfs => task.files().get(fd).map(|_| 0),
+        Sysno::fsync | Sysno::fdatasync => size::fsync(task, fd),
+        Sysno::syncfs => usable(task, fd).map(|_| 0),
         Sysno::sync => Ok(0),
-        Sysno::fadvise64 => task.files().get(fd).map(|_| 0),
+        Sysno::fadvise64 => size::fadvise(task, fd, d),
 
         Sysno::mkdirat => names::mkdirat(task, fd, b, cc),
         Sysno::mknodat => names::mknodat(task, fd, b, cc, d),

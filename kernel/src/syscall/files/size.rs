@@ -1,4 +1,4 @@
-//! truncate, fallocate.
+//! truncate, fallocate, and what is said about a file's contents: fsync, fadvise.
 
 use super::{locate, usable};
 use crate::errno::{Errno, Result};
@@ -126,5 +126,27 @@ fn punch(object: &Arc<Object>, from: u64, end: u64) {
             // What was begun is done, also by a thread that is to end.
             sched::breathe();
         }
+    }
+}
+
+/// fsync(2): there is no disk. EINVAL for what has no contents to keep.
+pub fn fsync(task: &Task, fd: i32) -> Result<u64> {
+    let inode = &usable(task, fd)?.place.inode;
+    match inode.node().kind {
+        Kind::Directory => Ok(0),
+        Kind::Regular if inode.object().is_some() => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for advice that there is not.
+pub fn fadvise(task: &Task, fd: i32, advice: u64) -> Result<u64> {
+    let file = usable(task, fd)?;
+    if file.place.inode.node().kind == Kind::Fifo {
+        return Err(Errno::ESPIPE);
+    }
+    match advice as u32 {
+        c::POSIX_FADV_NORMAL..=c::POSIX_FADV_NOREUSE => Ok(0),
+        _ => Err(Errno::EINVAL),
     }
 }

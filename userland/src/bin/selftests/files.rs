@@ -23,6 +23,7 @@ userland::tests![
     tty_calls_on_files,
     times_of_files,
     flock_excludes,
+    fsync_and_fadvise,
 ];
 
 fn open_flags() -> Outcome {
@@ -315,5 +316,31 @@ fn flock_excludes() -> Outcome {
     file::close(copy)?;
     flock(second, libc::LOCK_EX | libc::LOCK_NB)?;
     check_err!(flock(second, 0), EINVAL);
+    Ok(())
+}
+
+fn fsync_and_fadvise() -> Outcome {
+    let sync = |fd: i32| call(libc::SYS_fsync, [fd as usize, 0, 0, 0, 0, 0]);
+    let advise =
+        |fd: i32, advice: usize| call(libc::SYS_fadvise64, [fd as usize, 0, 0, advice, 0, 0]);
+    let fd = file::open("f", libc::O_RDWR | libc::O_CREAT, 0o600)?;
+    let dir = file::open(".", libc::O_RDONLY, 0)?;
+    for fd in [fd, dir] {
+        check_eq!(sync(fd)?, 0);
+        check_eq!(advise(fd, libc::POSIX_FADV_WILLNEED as usize)?, 0);
+        check_err!(advise(fd, 99), EINVAL);
+    }
+    let (hear, _) = file::pipe(0)?;
+    check_err!(advise(hear, 0), ESPIPE);
+    let null = file::open("/dev/null", libc::O_RDWR, 0)?;
+    let maps = file::open("/proc/self/maps", libc::O_RDONLY, 0)?;
+    for fd in [hear, null, maps] {
+        check_err!(sync(fd), EINVAL);
+    }
+    let place = file::open(".", libc::O_PATH, 0)?;
+    for fd in [99, place] {
+        check_err!(sync(fd), EBADF);
+        check_err!(advise(fd, 0), EBADF);
+    }
     Ok(())
 }

@@ -11,13 +11,14 @@ use anyhow::{Result, ensure};
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 6] = [
+const TESTS: [Test; 7] = [
     ("jobs", jobs),
     ("readers", readers),
     ("leaving", leaving),
     ("editing", editing),
     ("text", text),
     ("alone", alone),
+    ("script", script),
 ];
 
 /// ^Z.
@@ -180,6 +181,19 @@ fn text(arch: Arch, built: &Built) -> Result<Outcome> {
     let said = session.command(&format!("echo {long}''y"))?;
     ensure!(said.contains(&format!("\n{long}y\n")), "{said:?}");
     session.leave()
+}
+
+/// `TERM=dumb`, as `./run.sh` has it for piped input: the shell takes one line at a time, and leaves what is behind it to the
+/// programs that it starts.
+fn script(arch: Arch, built: &Built) -> Result<Outcome> {
+    let mut session = start(arch, built, "TERM=dumb -- sh")?;
+    session.expect(PROMPT)?;
+    session.send("head -1 | cat; echo fi''rst $TERM.\nin''put\necho sec''ond\nexit 5\n")?;
+    session.expect("\nin''put\n")?;
+    session.expect("first dumb.\n")?;
+    session.expect("second\n")?;
+    session.ends_with(5)?;
+    Ok(Outcome::Passed)
 }
 
 /// A program without a shell above it cannot be stopped by ^Z: nothing would let it run on.

@@ -43,7 +43,7 @@ const ALL: &[Builtin] = &[
         jobs::bg,
         "[%N]  let a stopped job run in the background",
     ),
-    long("cat", cat, "[FILE ...]  print files"),
+    long("cat", text::cat, "[FILE ...]  print files"),
     quick("cd", cd, "[DIR]  change the directory"),
     quick("clear", text::clear, "empty the screen"),
     quick(
@@ -138,7 +138,8 @@ pub fn print(text: &str) -> i32 {
     done("write", file::write_all(1, text.as_bytes()))
 }
 
-fn done(what: &str, result: Result<(), Errno>) -> i32 {
+/// 0, or 1 with the reason said.
+pub fn done(what: &str, result: Result<(), Errno>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(e) => {
@@ -163,39 +164,6 @@ fn echo(_: &mut Shell, args: &[String]) -> i32 {
     };
     // One write: a switch in /sys takes its whole value at once.
     print(&format!("{}{end}", words.join(" ")))
-}
-
-fn cat(_: &mut Shell, args: &[String]) -> i32 {
-    if args.is_empty() {
-        return copy("standard input", 0);
-    }
-    let mut status = 0;
-    for path in args {
-        match file::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) {
-            Ok(fd) => {
-                status |= copy(path, fd);
-                let _ = file::close(fd);
-            }
-            Err(e) => status = done(path, Err(e)),
-        }
-    }
-    status
-}
-
-fn copy(name: &str, fd: i32) -> i32 {
-    let mut buf = vec![0u8; 16384];
-    loop {
-        match file::read(fd, &mut buf) {
-            Ok(0) => return 0,
-            Ok(n) => match file::write_all(1, &buf[..n]) {
-                Ok(()) => {}
-                Err(e) => return done("write", Err(e)),
-            },
-            // ^C.
-            Err(Errno(libc::EINTR)) => return 130,
-            Err(e) => return done(name, Err(e)),
-        }
-    }
 }
 
 fn cd(sh: &mut Shell, args: &[String]) -> i32 {
@@ -310,10 +278,10 @@ fn kill(sh: &mut Shell, args: &[String]) -> i32 {
     status
 }
 
-fn mount(_: &mut Shell, args: &[String]) -> i32 {
+fn mount(sh: &mut Shell, args: &[String]) -> i32 {
     match args {
         [kind, dir] => done(dir, proc::mount(kind, dir, kind, 0)),
-        _ => cat(&mut Shell::default(), &["/proc/mounts".into()]),
+        _ => text::cat(sh, &["/proc/mounts".into()]),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod builtins;
 pub mod control;
 pub mod edit;
 pub mod expand;
+mod input;
 pub mod job;
 mod jobs;
 pub mod lex;

@@ -1,5 +1,5 @@
-//! Built-in commands that read text: head, tail, grep, more, clear.
-use super::builtins::print;
+//! Built-in commands that read text: cat, head, tail, grep, more, clear.
+use super::builtins::{done, print};
 use super::run::{Shell, complain};
 use crate::sys::{Errno, file, tty};
 use regex_lite::RegexBuilder;
@@ -77,6 +77,40 @@ fn count<'a>(name: &str, args: &'a [String]) -> Option<(usize, Vec<&'a str>)> {
         complain(&format!("{name}: -n wants a number of lines"));
     }
     Some((count?, paths))
+}
+
+/// `cat [FILE ...]`.
+pub fn cat(_: &mut Shell, args: &[String]) -> i32 {
+    if args.is_empty() {
+        return copy("standard input", 0);
+    }
+    let mut status = 0;
+    for path in args {
+        match file::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) {
+            Ok(fd) => {
+                status |= copy(path, fd);
+                let _ = file::close(fd);
+            }
+            Err(e) => status = done(path, Err(e)),
+        }
+    }
+    status
+}
+
+fn copy(name: &str, fd: i32) -> i32 {
+    let mut buf = vec![0u8; 16384];
+    loop {
+        match file::read(fd, &mut buf) {
+            Ok(0) => return 0,
+            Ok(n) => match file::write_all(1, &buf[..n]) {
+                Ok(()) => {}
+                Err(e) => return done("write", Err(e)),
+            },
+            // ^C.
+            Err(Errno(libc::EINTR)) => return 130,
+            Err(e) => return done(name, Err(e)),
+        }
+    }
 }
 
 /// `head [-n N] [FILE ...]`.

@@ -9,32 +9,46 @@ const MOST: usize = 20;
 /// Appends a number in hexadecimal, with zeros in front up to `width` digits (16 at most).
 #[inline]
 pub fn hex(out: &mut Vec<u8>, value: u64, width: usize) {
-    let digits = hex_digits(value);
     let needed = (u64::BITS - value.leading_zeros()).div_ceil(4) as usize;
-    out.extend_from_slice(&digits[digits.len() - needed.max(width).max(1)..]);
+    let n = needed.max(width).max(1);
+    // As many bytes are written as there are digits at the most: a copy of a known length is no
+    // call.
+    let len = out.len() + n;
+    match u32::try_from(value) {
+        Ok(low) if n <= 8 => {
+            let digits = hex_digits(low) << (64 - 8 * n);
+            out.extend_from_slice(&digits.to_be_bytes());
+        }
+        _ => {
+            let high = u128::from(hex_digits((value >> 32) as u32)) << 64;
+            let digits = (high | u128::from(hex_digits(value as u32))) << (128 - 8 * n);
+            out.extend_from_slice(&digits.to_be_bytes());
+        }
+    }
+    out.truncate(len);
 }
 
-/// All digits: each half's nibbles are spread over the bytes of a word, which become ASCII
-/// together.
+/// All 8 digits, the first one in the highest byte: the nibbles are spread over the bytes of a word
+/// and become ASCII together.
 #[inline]
-fn hex_digits(value: u64) -> [u8; 16] {
-    let half = |half: u32| {
-        let wide = u64::from(half);
-        let wide = (wide | wide << 16) & 0x0000_ffff_0000_ffff;
-        let wide = (wide | wide << 8) & 0x00ff_00ff_00ff_00ff;
-        let nibbles = (wide | wide << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-        // 1 in each byte that is a letter: 10 and more carry into the upper nibble.
-        let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
-        let to_letter = u64::from(b'a' - b'9' - 1);
-        nibbles + 0x3030_3030_3030_3030 + letters * to_letter
-    };
-    let both = u128::from(half((value >> 32) as u32)) << 64 | u128::from(half(value as u32));
-    both.to_be_bytes()
+fn hex_digits(value: u32) -> u64 {
+    let wide = u64::from(value);
+    let wide = (wide | wide << 16) & 0x0000_ffff_0000_ffff;
+    let wide = (wide | wide << 8) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = (wide | wide << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 1 in each byte that is a letter: 10 and more carry into the upper nibble.
+    let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    let to_letter = u64::from(b'a' - b'9' - 1);
+    nibbles + 0x3030_3030_3030_3030 + letters * to_letter
 }
 
 /// Appends a number in decimal.
 #[inline]
 pub fn decimal(out: &mut Vec<u8>, value: u64) {
+    if value < 10 {
+        out.push(b'0' + value as u8);
+        return;
+    }
     let (digits, first) = decimal_digits(value);
     out.extend_from_slice(&digits[first..]);
 }

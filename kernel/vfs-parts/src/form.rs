@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 
 /// Columns of a number; a longer one moves what stands behind it.
 const WIDTH: usize = 8;
+/// Numbers that are looked at together.
+const GROUP: usize = 6;
 /// What stands for a number.
 const SLOT: &[u8; WIDTH] = b"@@@@@@@@";
 
@@ -47,10 +49,19 @@ impl<const LEN: usize, const SLOTS: usize> Form<LEN, SLOTS> {
     pub fn fill(&self, out: &mut Vec<u8>, numbers: &[u64; SLOTS]) {
         let start = out.len();
         out.extend_from_slice(&self.text);
-        // The last one first: a number that is too long moves those that are in place.
-        for (slot, number) in self.slots.iter().zip(numbers).rev() {
-            if *number != 0 {
-                put(out, start + slot, *number);
+        // The last one first: a number that is too long moves those that are in place. Most are 0,
+        // and many at once.
+        let groups = self.slots.chunks(GROUP).zip(numbers.chunks(GROUP));
+        for (slots, numbers) in groups.rev() {
+            if numbers.iter().fold(0, |all, number| all | number) == 0 {
+                continue;
+            }
+            for (slot, number) in slots.iter().zip(numbers).rev() {
+                match number {
+                    0 => {}
+                    1..10 => out[start + slot + WIDTH - 1] = b'0' + *number as u8,
+                    _ => put(out, start + slot, *number),
+                }
             }
         }
     }

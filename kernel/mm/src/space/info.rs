@@ -24,7 +24,7 @@ impl<M: Machine> AddressSpace<M> {
         let inner = self.inner.lock();
         inner
             .vmas
-            .from(addr)
+            .walk_from(addr)
             .map(|slot| inner.vmas.get(slot).clone())
     }
 

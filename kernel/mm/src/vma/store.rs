@@ -120,6 +120,20 @@ impl<M: Machine> Store<M> {
         vma.range.contains(addr).then_some(last)
     }
 
+    /// The first VMA that ends above `addr`, if it stands behind the one that was found last.
+    #[inline]
+    pub fn behind_last(&self, addr: VirtAddr) -> Option<Slot> {
+        let Slot { leaf, at } = self.last_found.get();
+        let vmas = self.leaves.try_get(leaf).get(at as usize..)?;
+        let [before, next, ..] = vmas else {
+            return None;
+        };
+        let is_next = before.range.end <= addr && addr < next.range.end;
+        let slot = is_next.then_some(Slot { leaf, at: at + 1 })?;
+        self.last_found.set(slot);
+        Some(slot)
+    }
+
     /// The first VMA that ends above `addr`.
     pub fn from(&self, addr: VirtAddr) -> Option<Slot> {
         let slot = self.look(addr)?;

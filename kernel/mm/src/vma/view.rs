@@ -42,6 +42,10 @@ impl<M: Machine> VmaTree<M> {
             .found_last(addr)
             .or_else(|| self.store.from(addr))
     }
+    /// As [`Self::from`], for one who looks at all of them in order.
+    pub fn walk_from(&self, addr: VirtAddr) -> Option<Slot> {
+        self.store.behind_last(addr).or_else(|| self.from(addr))
+    }
     /// The VMA that contains `addr`.
     #[inline]
     pub fn find(&self, addr: VirtAddr) -> Option<Slot> {

@@ -221,8 +221,11 @@ fn flag_words(out: &mut Vec<u8>, prot: Prot, flags: VmaFlags) {
         flags.contains(VmaFlags::HUGEPAGE),
         flags.contains(VmaFlags::NOHUGEPAGE),
     ];
-    for (word, _) in FLAG_WORDS.iter().zip(set).filter(|(_, set)| *set) {
-        out.extend_from_slice(*word);
+    let bits = set.iter().enumerate();
+    let mut left = bits.fold(0u32, |bits, (n, set)| bits | u32::from(*set) << n);
+    while left != 0 {
+        out.extend_from_slice(FLAG_WORDS[left.trailing_zeros() as usize]);
+        left &= left - 1;
     }
 }
 

@@ -3,7 +3,7 @@ use crate::UsageError;
 use crate::words;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 16] = [
+pub const OPS: [&str; 18] = [
     "fault",
     "remap",
     "munmap",
@@ -19,6 +19,8 @@ pub const OPS: [&str; 16] = [
     "child-byte",
     "fork1g",
     "touch1g",
+    "maps",
+    "smaps",
     "vmas",
 ];
 

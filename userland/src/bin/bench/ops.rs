@@ -21,7 +21,7 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 16] = [
+pub const OPS: [Op; 18] = [
     op("fault", |m, _| one(fault(m, m.pages))),
     op("remap", |m, _| one(remap(m))),
     op("munmap", |m, kb| one(unmap(m, kb))),
@@ -52,6 +52,16 @@ pub const OPS: [Op; 16] = [
     Op {
         by_default: false,
         ..op("touch1g", |m, _| one(fault(m, MANY_PAGES)))
+    },
+    Op {
+        by_default: false,
+        at: |kb| kb == 4,
+        ..op("maps", |m, _| one(vmas::shown(m, "/proc/self/maps")))
+    },
+    Op {
+        by_default: false,
+        at: |kb| kb == 4,
+        ..op("smaps", |m, _| one(vmas::shown(m, "/proc/self/smaps")))
     },
 ];
 

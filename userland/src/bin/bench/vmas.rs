@@ -1,8 +1,8 @@
 //! What a fault costs among few and among many VMAs.
 use crate::meter::{Meter, Sample};
 use crate::region::{Region, wrong};
-use userland::sys::Result;
 use userland::sys::mem::{self, PAGE, RW};
+use userland::sys::{Result, file};
 
 /// Pages of the region: as many as there may be VMAs.
 const PAGES: usize = 60_000;
@@ -31,6 +31,30 @@ fn among(meter: &mut Meter, count: usize) -> Result<Sample> {
         return Err(wrong(&format!("page {n} does not hold what was written")));
     }
     sample.vmas = Some(count);
+    Ok(sample)
+}
+
+/// Reads a file of /proc that shows VMAs, each of one page that is there.
+pub fn shown(meter: &mut Meter, path: &str) -> Result<Sample> {
+    let count = meter.pages;
+    let region = Region::map(count)?;
+    region.touch()?;
+    cut(&region, count)?;
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    let sample = meter.timed(count, || {
+        let fd = file::open(path, libc::O_RDONLY, 0)?;
+        loop {
+            match file::read(fd, &mut buffer)? {
+                0 => return file::close(fd),
+                n => bytes += n,
+            }
+        }
+    })?;
+    // A line has an address range, rights, offset, device and inode at the least.
+    if bytes < count * 40 {
+        return Err(wrong(&format!("{bytes} bytes of {count} areas")));
+    }
     Ok(sample)
 }
 

@@ -4,9 +4,13 @@
 //!
 //! `--trace yes` prints each call before it is made: the last line before a crash names the guilty one.
 //!
+//! `--full yes` fills memory first, and `--heap-fail K` makes the workers' calls find no memory in the kernel's heap from their
+//! K-th allocation on; both on Quire only.
+//!
 //! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
 //! On Linux it becomes nobody first and mounts nothing.
 mod argument;
+mod short;
 mod table;
 mod worker;
 
@@ -31,16 +35,32 @@ enum Until {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: fuzz --seed N (--calls N | --seconds S) [--trace yes]");
+    eprintln!(
+        "usage: fuzz --seed N (--calls N | --seconds S) [--trace yes] [--full yes] [--heap-fail K]"
+    );
     std::process::exit(2);
 }
 
-fn arguments() -> (u64, Until, bool) {
+/// What is to be done.
+struct Plan {
+    seed: u64,
+    until: Until,
+    trace: bool,
+    full: bool,
+    heap_fail: u32,
+}
+
+fn arguments() -> Plan {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (mut seed, mut until, mut trace) = (None, None, false);
+    let (mut seed, mut until, mut trace, mut full) = (None, None, false, false);
+    let mut heap_fail = 0;
     for pair in args.chunks(2) {
-        if pair == ["--trace", "yes"] {
-            trace = true;
+        match pair {
+            [name, yes] if name == "--trace" && yes == "yes" => trace = true,
+            [name, yes] if name == "--full" && yes == "yes" => full = true,
+            _ => {}
+        }
+        if pair.get(1).is_some_and(|value| value == "yes") {
             continue;
         }
         let Some(value) = pair.get(1).and_then(|v| v.parse::<u64>().ok()) else {
@@ -50,12 +70,19 @@ fn arguments() -> (u64, Until, bool) {
             "--seed" => seed = Some(value),
             "--calls" => until = Some(Until::Calls(value)),
             "--seconds" => until = Some(Until::Time(value)),
+            "--heap-fail" => heap_fail = value as u32,
             _ => usage(),
         }
     }
     // Both must be said: a worker may exec this very program with nothing.
     match (seed, until) {
-        (Some(seed), Some(until)) => (seed, until, trace),
+        (Some(seed), Some(until)) => Plan {
+            seed,
+            until,
+            trace,
+            full,
+            heap_fail,
+        },
         _ => usage(),
     }
 }
@@ -154,7 +181,14 @@ fn batch(order: &Order, counts: &mut Counts) -> Result<()> {
     Ok(())
 }
 
-fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
+fn run(plan: &Plan) -> Result<bool> {
+    let &Plan {
+        seed,
+        until,
+        trace,
+        full,
+        heap_fail,
+    } = plan;
     let guest = !on_quire();
     if guest && proc::geteuid() == 0 {
         proc::setuid(65534)?;
@@ -180,6 +214,7 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
     let (mut counts, mut last) = (Counts::default(), start);
     let mut seeds = Random::new(seed);
     say(&format!("0 calls, seed {seed}"));
+    let filling = (full && !guest).then(short::Filling::new).transpose()?;
     loop {
         let over = match until {
             Until::Calls(n) => counts.calls >= n,
@@ -187,6 +222,9 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
         };
         if over {
             break;
+        }
+        if let Some(filling) = &filling {
+            filling.top_up();
         }
         let round = counts.batches;
         scratch(round);
@@ -197,6 +235,7 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
             guest,
             null,
             trace,
+            heap_fail,
         };
         batch(&order, &mut counts)?;
         clean(round);
@@ -209,14 +248,20 @@ fn run(seed: u64, until: Until, trace: bool) -> Result<()> {
         "{} workers, {} killed by a signal, {} stuck",
         counts.batches, counts.killed, counts.stuck
     ));
-    say(&format!("done {} calls", counts.calls));
-    Ok(())
+    let kept = filling.is_none_or(short::Filling::empty);
+    if kept {
+        say(&format!("done {} calls", counts.calls));
+    }
+    Ok(kept)
 }
 
 fn main() {
-    let (seed, until, trace) = arguments();
-    if let Err(e) = run(seed, until, trace) {
-        say(&format!("the supervisor cannot go on: {e}"));
-        std::process::exit(1);
+    match run(&arguments()) {
+        Ok(true) => {}
+        Ok(false) => std::process::exit(1),
+        Err(e) => {
+            say(&format!("the supervisor cannot go on: {e}"));
+            std::process::exit(1);
+        }
     }
 }

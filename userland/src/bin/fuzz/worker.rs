@@ -35,6 +35,8 @@ pub struct Order {
     pub null: i32,
     /// Print each call.
     pub trace: bool,
+    /// From which heap allocation on its calls find no memory; 0 for none.
+    pub heap_fail: u32,
 }
 
 /// Where a trace goes: standard error, out of the way of random calls on small numbers.
@@ -49,7 +51,9 @@ pub fn run(order: &Order) -> ! {
         guest,
         null,
         trace,
+        heap_fail,
     } = order;
+    crate::short::may_be_ended();
     let mut random = Random::new(seed);
     if trace {
         let _ = file::dup2(2, VOICE);
@@ -96,6 +100,9 @@ pub fn run(order: &Order) -> ! {
         trace,
         guest,
     };
+    if heap_fail > 0 {
+        userland::starve::begin(heap_fail);
+    }
     for n in 0..calls {
         if n % 64 == 0 {
             wake_up_calls();

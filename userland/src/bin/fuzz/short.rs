@@ -1,0 +1,62 @@
+//! Calls while memory is short: full of a file that the supervisor holds, or refused to the worker's calls by the kernel's heap.
+use crate::say;
+use userland::counters::free_frames;
+use userland::sys::{Errno, Result, call, file};
+
+/// Frames that are left of a full memory: enough for a worker to start.
+const LEFT: i64 = 768 << 12;
+/// Frames that may be missing at the end: what workers left in files, and the kernel's heap around it.
+const SLACK: u64 = 4096;
+const SCORE: &str = "/proc/self/oom_score_adj";
+
+/// Memory full of a file without a name.
+pub struct Filling {
+    fd: i32,
+    before: u64,
+}
+
+impl Filling {
+    /// Fills memory. This process is spared when memory runs out: workers end instead.
+    pub fn new() -> Result<Filling> {
+        let _ = std::fs::write(SCORE, "-1000");
+        let name = c"fill".as_ptr() as usize;
+        let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
+        let before = free_frames().unwrap_or(0);
+        let filling = Filling { fd, before };
+        filling.top_up();
+        let after = free_frames().unwrap_or(0);
+        say(&format!("{before} frames free, then {after}"));
+        Ok(filling)
+    }
+
+    /// Takes what has become free.
+    pub fn top_up(&self) {
+        let (buffer, mut len) = ([0x5au8; 1 << 16], 1 << 16);
+        while len >= 1 << 12 {
+            match file::write(self.fd, &buffer[..len]) {
+                Ok(n) if n > 0 => {}
+                Err(Errno(libc::EINTR)) => {}
+                _ => len /= 2,
+            }
+        }
+        let end = file::lseek(self.fd, 0, libc::SEEK_END).unwrap_or(0) as i64;
+        let _ = file::ftruncate(self.fd, (end - LEFT).max(0));
+        let _ = file::lseek(self.fd, 0, libc::SEEK_END);
+    }
+
+    /// Gives it back. `false`: much of what was free before is not free again.
+    pub fn empty(self) -> bool {
+        let _ = file::close(self.fd);
+        let after = free_frames().unwrap_or(0);
+        say(&format!(
+            "{} frames free before, {after} after",
+            self.before
+        ));
+        after + SLACK >= self.before
+    }
+}
+
+/// A worker may be ended for memory, whatever the supervisor may.
+pub fn may_be_ended() {
+    let _ = std::fs::write(SCORE, "0");
+}

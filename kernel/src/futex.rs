@@ -79,12 +79,18 @@ pub fn wait(
         if uaccess::load_u32(address)? != expected {
             return Err(Errno::EAGAIN);
         }
-        waiters.push(Waiter {
+        let waiter = Waiter {
             key,
             bitset,
             task: task::current(),
             woken: woken.clone(),
-        });
+        };
+        if fallible::push(&mut waiters, waiter).is_err() {
+            drop(waiters);
+            // Without memory to wait it is woken for no reason, as futex(2) allows, once the others have run.
+            sched::poll();
+            return Ok(());
+        }
     }
     let nobody = WaitQueue::new();
     let result = nobody.wait(deadline, || woken.load(Ordering::Acquire).then_some(()));

@@ -1,6 +1,7 @@
 //! Which process has a folio for itself, and where: the account names an address space, and here that gets its process's number
 //! and is asked for its mappings.
 
+use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
 use crate::task;
@@ -15,18 +16,19 @@ use mm::space::FOLIO_ORDERS;
 pub struct Owners(BTreeMap<MmId, (i32, Arc<AddressSpace>)>);
 
 impl Owners {
-    /// All that there are. Of processes that share a space, the lowest number stands for it.
-    pub fn now() -> Owners {
+    /// All that there are. Of processes that share a space, the lowest number stands for it. ENOMEM.
+    pub fn now() -> Result<Owners> {
         let mut owners = BTreeMap::new();
         for process in task::processes() {
             if let Some(space) = process.space()
                 && let Some(id) = space.owner_id()
             {
+                fallible::check()?;
                 let (pid, _) = owners.entry(id).or_insert((process.pid(), space));
                 *pid = process.pid().min(*pid);
             }
         }
-        Owners(owners)
+        Ok(Owners(owners))
     }
 
     fn get(&self, pfn: Pfn) -> Option<&(i32, Arc<AddressSpace>)> {
@@ -50,12 +52,13 @@ impl Owners {
 
 /// One line for each owner, by how many folios of each size it has for itself; 0 are those that several have, or nobody that
 /// is known.
-pub fn table(out: &mut Text) {
-    let owners = Owners::now();
+pub fn table(out: &mut Text) -> Result {
+    let owners = Owners::now()?;
     let mut counts: BTreeMap<i32, [u64; FOLIO_ORDERS]> = BTreeMap::new();
     for (pfn, meta) in mm().frames().iter() {
         let order = meta.order().0 as usize;
         if meta.kind() == Kind::Anon && order < FOLIO_ORDERS {
+            fallible::check()?;
             counts.entry(owners.of(pfn)).or_default()[order] += 1;
         }
     }
@@ -67,4 +70,5 @@ pub fn table(out: &mut Text) {
         folios.iter().for_each(|n| out.put(format_args!(" {n:>7}")));
         out.line("");
     }
+    Ok(())
 }

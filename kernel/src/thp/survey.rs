@@ -12,22 +12,22 @@ use mm::space::{FOLIO_ORDERS, FolioUse};
 use mm::thp::ORDERS;
 use mm::thp::stats::Stat;
 
-/// Each address space once, whoever shares it.
-fn spaces() -> Vec<Arc<AddressSpace>> {
+/// Each address space once, whoever shares it. ENOMEM.
+fn spaces() -> Result<Vec<Arc<AddressSpace>>> {
     let mut spaces: Vec<Arc<AddressSpace>> = Vec::new();
     for space in task::processes().filter_map(|p| p.space()) {
         if !spaces.iter().any(|known| Arc::ptr_eq(known, &space)) {
-            spaces.push(space);
+            fallible::push(&mut spaces, space)?;
         }
     }
-    spaces
+    Ok(spaces)
 }
 
 /// One line a size: private folios that there are, those of which a part is not mapped any more, and as in smaps how many
 /// are mapped whole, in part, and by contiguous entries, summed over all areas (a folio that two processes map counts twice).
-pub fn folios(out: &mut Text) {
+pub fn folios(out: &mut Text) -> Result {
     let mut mapped = [FolioUse::default(); FOLIO_ORDERS];
-    for space in spaces() {
+    for space in spaces()? {
         space.for_each_vma(&mut |vma| {
             let figures = space.smaps(vma.range.start).unwrap_or_default();
             for (sum, n) in mapped.iter_mut().zip(figures.folios) {
@@ -60,6 +60,7 @@ pub fn folios(out: &mut Text) {
             n.contpte
         ));
     }
+    Ok(())
 }
 
 /// What was written to split_huge_pages, transhuge.rst: `1` for all large folios there are, or those of a range of one process,
@@ -70,7 +71,7 @@ pub fn split(text: &str) -> Result {
     match Wanted::parse(text)? {
         Wanted::All => {
             let everything = VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX));
-            for space in spaces() {
+            for space in spaces()? {
                 counts.add(split_in(&space, everything, Order(0)));
             }
         }
@@ -130,7 +131,8 @@ impl Wanted<'_> {
         if text == "1" {
             return Ok(Wanted::All);
         }
-        let words: Vec<&str> = text.split(',').map(str::trim).collect();
+        // One more than there may be.
+        let words: Vec<&str> = text.split(',').map(str::trim).take(5).collect();
         let (subject, rest) = words.split_first().ok_or(Errno::EINVAL)?;
         let part = Part::parse(rest)?;
         match subject.parse() {

@@ -65,6 +65,17 @@ const CASES: &[Case] = &[
         says: "ok heap_fail 12 ",
         ..abuse("heap_fail", "selftests --timeout 20 --heap-fail 1,3,5,8,12")
     },
+    Case {
+        says: "fuzz: done",
+        ..small("fuzz_full", "fuzz --seed 3 --calls 30000 --full yes")
+    },
+    Case {
+        says: "fuzz: done",
+        ..small(
+            "fuzz_heap_fail",
+            "fuzz --seed 4 --calls 20000 --heap-fail 2",
+        )
+    },
     small("full", "abuse full"),
     small("full_link", "abuse full link"),
     small("full_rename", "abuse full rename"),

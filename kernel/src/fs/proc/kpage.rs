@@ -15,7 +15,7 @@ use mm::frame::{FrameInfo, Kind as Use};
 
 /// A file by what it says of frames: each read makes the function anew.
 #[derive(Clone, Copy)]
-struct PerFrame(fn() -> Box<dyn Fn(Pfn) -> u64>);
+struct PerFrame(fn() -> Result<Box<dyn Fn(Pfn) -> u64>>);
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {
@@ -23,17 +23,17 @@ pub fn register(tree: &Tree) {
         let node = Node::new(tree.device(), Kind::Regular, 0o400);
         tree.enter(name, Arc::new(File(node, PerFrame(what))));
     };
-    enter("kpagecount", || Box::new(count));
-    enter("kpageflags", || Box::new(flags));
+    enter("kpagecount", || Ok(Box::new(count)));
+    enter("kpageflags", || Ok(Box::new(flags)));
     // The process that has the frame's folio for itself, by the account.
     enter("kpageowner", || {
-        let owners = Owners::now();
-        Box::new(move |pfn| owners.of(pfn) as u64)
+        let owners = Owners::now()?;
+        Ok(Box::new(move |pfn| owners.of(pfn) as u64))
     });
     // And where it maps the frame: the owner's tables say so, there is no reverse map.
     enter("kpageaddress", || {
-        let owners = Owners::now();
-        Box::new(move |pfn| owners.address(pfn))
+        let owners = Owners::now()?;
+        Ok(Box::new(move |pfn| owners.address(pfn)))
     });
 }
 
@@ -52,7 +52,7 @@ impl FileOps for PerFrame {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
         let frames = mm().frames();
         let end = (frames.first() + frames.len() as u64).0;
-        let what = (self.0)();
+        let what = (self.0)()?;
         words::read(at, sink, end, |first, words| {
             for (number, word) in (first..).zip(words) {
                 *word = what(Pfn(number));

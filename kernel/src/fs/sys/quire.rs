@@ -18,9 +18,8 @@ pub fn register(tree: &Tree) {
         Ok(())
     });
     tree.show("kernel/mm/quire/folios", |out| {
-        survey::folios(out);
-        owners::table(out);
-        Ok(())
+        survey::folios(out)?;
+        owners::table(out)
     });
     tree.knob(
         "kernel/mm/quire/heap_fail",

@@ -129,9 +129,10 @@ pub fn receive_pending() {
         {
             signal::send_group(foreground, number_of(signal));
         }
+        console::write(&echo);
+        echo.clear();
     }
     if arrived {
-        console::write(&echo);
         terminal().readable.wake_all();
         terminal().writable.wake_all();
     }

@@ -232,5 +232,4 @@ pub fn show(out: &mut Text) {
     out.line(format_args!("refused {refused}"));
     out.line(format_args!("set_aside {set_aside} of {whole}"));
     out.line(format_args!("taken {}", reserve::taken()));
-    out.line(format_args!("heap {}", reserve::heap_bytes()));
 }

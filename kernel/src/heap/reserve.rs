@@ -105,8 +105,3 @@ pub fn bytes() -> (usize, usize) {
 pub fn taken() -> u64 {
     HEAP.0.lock().source.reserve.taken
 }
-
-/// Bytes that are allocated from the heap.
-pub fn heap_bytes() -> usize {
-    HEAP.0.lock().counters().allocated_bytes
-}

@@ -3,6 +3,7 @@
 mod cost;
 mod files;
 mod frames;
+mod heap;
 mod machine;
 mod pins;
 mod rows;

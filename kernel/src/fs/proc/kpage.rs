@@ -13,9 +13,12 @@ use alloc::sync::Arc;
 use mm::addr::{Order, Pfn};
 use mm::frame::{FrameInfo, Kind as Use};
 
+/// What a file says of a frame.
+type Word = dyn Fn(Pfn) -> u64;
+
 /// A file by what it says of frames: each read makes the function anew.
 #[derive(Clone, Copy)]
-struct PerFrame(fn() -> Result<Box<dyn Fn(Pfn) -> u64>>);
+struct PerFrame(fn() -> Result<Box<Word>>);
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {

@@ -15,6 +15,7 @@ userland::tests![
     advise_refuses,
     mincore_tells_resident,
     mlock_brings_in,
+    mlock_brings_in_what_may_be_written,
     populate_brings_in,
     populate_needs_rights,
     pagemap_present,
@@ -106,6 +107,20 @@ fn mlock_brings_in() -> Outcome {
     munlock(at, 4 * PAGE)?;
     munmap(at + PAGE, PAGE)?;
     check_err!(mlock(at, 4 * PAGE), ENOMEM);
+    Ok(())
+}
+
+/// What is locked is there again when mprotect lets it be written, and nothing between.
+fn mlock_brings_in_what_may_be_written() -> Outcome {
+    let at = anon(12)?;
+    mprotect(at, 12 * PAGE, libc::PROT_READ)?;
+    for n in [0, 11] {
+        need(mlock(at + n * PAGE, PAGE), "mlock")?;
+    }
+    mprotect(at, 12 * PAGE, RW)?;
+    let present = pagemap(at, 12)?;
+    let present: Vec<_> = (0..12).filter(|n| present[*n] >> 63 == 1).collect();
+    check_eq!(present, [0, 11]);
     Ok(())
 }
 

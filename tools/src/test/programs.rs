@@ -185,12 +185,13 @@ fn busybox(arch: Arch, built: &Built) -> Result<Outcome> {
 /// What the shell in [`INIT`] asks with.
 pub const PROMPT: &str = "quire# ";
 
+/// PID 1 begins without a session, as on Linux: the shell gets one, and the console as its terminal.
 const INIT: &str = "#!/bin/sh
 export PATH=/bin PS1='quire# '
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
-exec sh +m -i
+exec setsid -c sh +m -i
 ";
 
 /// What a person would try first.

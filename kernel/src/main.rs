@@ -30,6 +30,7 @@ mod random;
 mod ranks;
 mod sched;
 mod signal;
+mod stretch;
 mod symbols;
 mod syscall;
 mod task;

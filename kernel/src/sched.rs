@@ -3,13 +3,13 @@
 //! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel stack, in
 //! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
 
-use crate::arch::cpu;
+use crate::arch::{cpu, timer};
 use crate::errno::Result;
 use crate::machine::AddressSpace;
 use crate::pressure;
 use crate::ranks;
 use crate::task::{Switch, Task, TaskState, Work};
-use crate::{timers, trap};
+use crate::{stretch, timers, trap};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -128,7 +128,8 @@ pub fn yield_now() {
 }
 
 /// Does what interrupts ask for that have come.
-fn let_interrupts_in() {
+fn let_interrupts_in(task: &Task) {
+    task.times.leave_kernel();
     while let Some(irq) = cpu::poll_interrupt() {
         trap::interrupt(irq);
     }
@@ -136,25 +137,27 @@ fn let_interrupts_in() {
 
 /// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts and the others in.
 pub fn poll() {
-    let_interrupts_in();
+    crate::task::with_current(|task| let_interrupts_in(task));
     yield_now();
 }
 
 /// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
 /// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
 pub fn breathe() -> bool {
-    let_interrupts_in();
-    crate::task::with_current(|task| {
-        if task.work().contains(Work::RESCHEDULE) {
-            task.clear_work(Work::RESCHEDULE);
-            task.count_involuntary_switch();
-            yield_now();
-        }
-        if task.work().contains(Work::MAKE_ROOM) {
-            pressure::refill(task);
-        }
-        crate::signal::interrupts(task, TaskState::Killable)
-    })
+    // Before there are threads, boot and the kernel's own tests have the machine for themselves.
+    let Some(task) = current() else {
+        return false;
+    };
+    let_interrupts_in(&task);
+    if task.work().contains(Work::RESCHEDULE) {
+        task.clear_work(Work::RESCHEDULE);
+        task.count_involuntary_switch();
+        yield_now();
+    }
+    if task.work().contains(Work::MAKE_ROOM) {
+        pressure::refill(&task);
+    }
+    crate::signal::interrupts(&task, TaskState::Killable)
 }
 
 /// The slice is over: the running thread goes to the back when it returns to user mode.
@@ -216,7 +219,12 @@ fn next_task() -> Arc<Task> {
         let before = timers::now();
         let irq = cpu::wait_for_interrupt();
         IDLE_NS.store(IDLE_NS.load(Relaxed) + timers::now() - before, Relaxed);
+        let since = timer::ticks();
         trap::interrupt(irq);
+        let spent = timer::ticks().saturating_sub(since);
+        if stretch::is_long(spent) {
+            stretch::without_interrupts(spent, stretch::Reason::INTERRUPT);
+        }
         let mut cpu = CPU.lock();
         if let Some(next) = cpu.queue.pop_front() {
             cpu.idle = false;

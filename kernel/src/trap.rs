@@ -5,6 +5,7 @@ use crate::errno::Errno;
 use crate::heap::fail;
 use crate::machine::mm;
 use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
+use crate::stretch::Reason;
 use crate::task::{self, Task, Work};
 use crate::{fs, pressure, sched, syscall, timers};
 use alloc::sync::Arc;
@@ -20,6 +21,7 @@ pub extern "C" fn thread_main(_: usize) -> ! {
         let task = task::current();
         let mut user = task.take_start();
         run(&task, &mut user);
+        task.times.enter_for(Reason::END);
         let heap_fails = task.work().contains(Work::HEAP_FAILS);
         if heap_fails {
             fail::watch(&task, "end of a thread");
@@ -75,9 +77,18 @@ fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserC
 fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno> {
     match trap {
         Trap::Syscall => return syscall::enter(task, user),
-        Trap::Interrupt(irq) => interrupt(irq),
-        Trap::PageFault { addr, access, .. } => page_fault(task, addr, access),
-        other => signal::force(task, fault_info(other, user)),
+        Trap::Interrupt(irq) => {
+            task.times.enter_for(Reason::INTERRUPT);
+            interrupt(irq);
+        }
+        Trap::PageFault { addr, access, .. } => {
+            task.times.enter_for(Reason::FAULT);
+            page_fault(task, addr, access);
+        }
+        other => {
+            task.times.enter_for(Reason::EXCEPTION);
+            signal::force(task, fault_info(other, user));
+        }
     }
     None
 }

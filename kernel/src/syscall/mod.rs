@@ -26,6 +26,7 @@ use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
 use crate::pressure::{self, room};
+use crate::stretch::Reason;
 use crate::task::{Task, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -58,6 +59,7 @@ pub fn quick(task: &Task, number: u64) -> Option<u64> {
 /// Does the call that `user` has made. Returns the error when it is to be repeated or ended once signals are handled.
 pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
+    task.times.enter_for(Reason(number as u32));
     let args = user.syscall_args();
     let result = match Sysno::new(number as usize) {
         Some(sysno) if needs_memory(sysno) => insist(sysno, Call { task, user, args }),

@@ -3,9 +3,10 @@
 use super::Process;
 use crate::arch::timer;
 use crate::signal::{self, SIGALRM, SigInfo};
+use crate::stretch::{self, Reason};
 use crate::timers::{self, Action, TimerId};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks converts. Only its own CPU
 /// writes it.
@@ -14,6 +15,10 @@ pub struct Times {
     system: AtomicU64,
     /// When time was last attributed.
     stamp: AtomicU64,
+    /// When interrupts were last served since, with other threads kept out.
+    served: AtomicU64,
+    /// What it is in the kernel for: a [`Reason`].
+    reason: AtomicU32,
 }
 
 /// CPU time of a process, as times(2) has it; ns.
@@ -35,6 +40,8 @@ impl Times {
             user: AtomicU64::new(0),
             system: AtomicU64::new(0),
             stamp: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            reason: AtomicU32::new(Reason::END.0),
         }
     }
 
@@ -48,16 +55,47 @@ impl Times {
         timer::ticks_to_ns(self.system.load(Relaxed))
     }
 
+    /// What it is in the kernel for from now on.
+    #[inline]
+    pub fn enter_for(&self, reason: Reason) {
+        self.reason.store(reason.0, Relaxed);
+    }
+
     /// Time since the last stamp was spent in user mode.
     #[inline]
     pub fn leave_user(&self) {
         self.attribute(&self.user);
     }
 
-    /// Time since the last stamp was spent in the kernel.
+    /// Time since the last stamp was spent in the kernel, where nothing else could run.
     #[inline]
     pub fn leave_kernel(&self) {
+        let since = self.stamp.load(Relaxed);
+        let spent = self.attribute(&self.system);
+        if stretch::is_long(spent) {
+            self.note_stretch(since, spent);
+        }
+    }
+
+    /// As [`Self::leave_kernel`], but not for the record of long stretches.
+    pub fn leave_kernel_unseen(&self) {
         self.attribute(&self.system);
+    }
+
+    /// Interrupts are served now, other threads are not.
+    pub fn interrupts_served(&self) {
+        let (now, reason) = (timer::ticks(), Reason(self.reason.load(Relaxed)));
+        let since = self.stamp.load(Relaxed).max(self.served.load(Relaxed));
+        stretch::without_interrupts(now.saturating_sub(since), reason);
+        self.served.store(now, Relaxed);
+    }
+
+    #[cold]
+    fn note_stretch(&self, since: u64, spent: u64) {
+        let reason = Reason(self.reason.load(Relaxed));
+        let served = self.served.load(Relaxed).saturating_sub(since);
+        stretch::without_interrupts(spent.saturating_sub(served), reason);
+        stretch::without_threads(spent, reason);
     }
 
     /// The thread gets the CPU: time before now is nobody's.
@@ -66,11 +104,12 @@ impl Times {
     }
 
     #[inline]
-    fn attribute(&self, to: &AtomicU64) {
+    fn attribute(&self, to: &AtomicU64) -> u64 {
         let now = timer::ticks();
         let spent = now.saturating_sub(self.stamp.load(Relaxed));
         to.store(to.load(Relaxed) + spent, Relaxed);
         self.stamp.store(now, Relaxed);
+        spent
     }
 }
 

@@ -5,6 +5,7 @@ use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
 use crate::heap::fail;
 use crate::machine::mm;
+use crate::stretch;
 use crate::task;
 use crate::thp::{owners, survey};
 use alloc::format;
@@ -44,6 +45,14 @@ pub fn register(tree: &Tree) {
             Ok(())
         },
     );
+    let show = |out: &mut Text| {
+        stretch::show(out);
+        Ok(())
+    };
+    tree.knob("kernel/mm/quire/longest_stretch", show, |_| {
+        stretch::forget();
+        Ok(())
+    });
     for switch in Switch::all() {
         let path = format!("kernel/mm/quire/{}", switch.name());
         let show = move |out: &mut Text| out.is(mm().switches().word(switch));

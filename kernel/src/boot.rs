@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code)]
 
-use crate::arch;
 use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root, zero};
 use crate::arch::cpu::{KernelContext, switch};
 use crate::kstack::KernelStack;
@@ -49,7 +48,7 @@ pub fn take_over(info: &BootInfo) {
         .map(PhysRange::whole_frames)
         .filter(|r| !r.is_empty())
         .collect();
-    let mm = Mm::new(arch::tlb::Hardware, first, frames, &free);
+    let mm = Mm::new(machine::Hw, first, frames, &free);
     let root = zeroed_frame(&mm);
     let space = machine::set_kernel_space(KernelSpace::new(mm, root));
     map_everything(space, info);

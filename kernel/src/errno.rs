@@ -60,6 +60,7 @@ impl From<mm::space::Error> for Errno {
             Error::Again => Errno::EAGAIN,
             Error::Fault => Errno::EFAULT,
             Error::Perm => Errno::EPERM,
+            Error::Interrupted => Errno::EINTR,
         }
     }
 }

@@ -105,6 +105,7 @@ fn run(info: &BootInfo) -> ! {
     if let Err(error) = task::spawn_init(cmdline) {
         give_up(format_args!("cannot start {}: {error}", cmdline.init));
     }
+    thp::khugepaged::start();
     // Under QEMU's -icount these are guest instructions; a test reads them.
     log::info!("{} starts after {} ns", cmdline.init, arch::timer::now());
     sched::start()

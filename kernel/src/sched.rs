@@ -144,6 +144,7 @@ pub fn poll() {
 /// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
 /// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
 pub fn breathe() -> bool {
+    assert!(mm::sync::held() == 0, "others are let in with a lock held");
     // Before there are threads, boot and the kernel's own tests have the machine for themselves.
     let Some(task) = current() else {
         return false;
@@ -284,7 +285,7 @@ pub fn activate_none() {
 }
 
 /// Made before the first thread runs: when a process ends because there is no memory, there is none for this either.
-fn empty_space() -> &'static Arc<AddressSpace> {
+pub fn empty_space() -> &'static Arc<AddressSpace> {
     static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
     EMPTY.call_once(|| {
         let space = AddressSpace::new(crate::machine::mm());

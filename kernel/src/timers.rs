@@ -5,7 +5,6 @@ use crate::arch::timer;
 use crate::ranks;
 use crate::sched;
 use crate::task::{Process, Task};
-use crate::thp::khugepaged;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,8 +16,6 @@ pub enum Action {
     Wake(Arc<Task>),
     /// ITIMER_REAL of a process has run out.
     RealTimer(Weak<Process>),
-    /// A round of khugepaged is due.
-    Khugepaged,
 }
 
 /// A time-out that is set: its time and a serial number.
@@ -117,7 +114,6 @@ fn fire(action: Action) {
         Action::Wake(task) => {
             sched::wake(&task);
         }
-        Action::Khugepaged => khugepaged::round(),
         Action::RealTimer(process) => {
             if let Some(process) = process.upgrade() {
                 process.real_timer_expired();

@@ -6,7 +6,7 @@ use crate::heap::fail;
 use crate::machine::mm;
 use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::stretch::Reason;
-use crate::task::{self, Task, Work};
+use crate::task::{self, Start, Task, Work};
 use crate::{fs, pressure, sched, syscall, timers};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,8 +19,13 @@ pub extern "C" fn thread_main(_: usize) -> ! {
     sched::finish_switch();
     {
         let task = task::current();
-        let mut user = task.take_start();
-        run(&task, &mut user);
+        match task.take_start() {
+            Start::User(mut user) => run(&task, &mut user),
+            Start::Kernel(work) => {
+                task.times.enter_for(Reason::KERNEL_THREAD);
+                work()
+            }
+        }
         task.times.enter_for(Reason::END);
         let heap_fails = task.work().contains(Work::HEAP_FAILS);
         if heap_fails {

@@ -37,6 +37,8 @@ pub struct Options {
     pub prefetch: u64,
     /// Of the prefetches.
     pub seed: u64,
+    /// How much a long verb does before it pauses ([`Machine::step`]).
+    pub step: u32,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
             hardware_ad: true,
             prefetch: 4,
             seed: 1,
+            step: 1024,
         }
     }
 }
@@ -84,7 +87,11 @@ pub(crate) struct State {
     recent: Vec<AtomicU64>,
     used: AtomicUsize,
     drop_flushes: AtomicBool,
+    others: Mutex<Option<Others>>,
 }
+
+/// What other threads do while a long verb pauses; returns whether the thread that pauses is to end.
+type Others = Box<dyn FnMut() -> bool + Send>;
 
 /// A simulated machine whose page-table entries have format `F`.
 pub struct Sim<F: PteFormat>(pub(crate) Arc<State>, PhantomData<F>);
@@ -110,6 +117,7 @@ impl<F: PteFormat> Sim<F> {
             recent: (0..32).map(|_| AtomicU64::new(u64::MAX)).collect(),
             used: AtomicUsize::new(0),
             drop_flushes: AtomicBool::new(false),
+            others: Mutex::new(None),
         };
         Sim(Arc::new(state), PhantomData)
     }
@@ -126,6 +134,14 @@ impl<F: PteFormat> Sim<F> {
     /// Breaks the machine: flushes do nothing. A test of the tests.
     pub fn drop_flushes(&self, on: bool) {
         self.0.drop_flushes.store(on, Ordering::Relaxed);
+    }
+    /// From now on `others` run in each pause of a long verb, but not in pauses of their own verbs. They say whether the thread
+    /// that pauses is to end. `None`: nothing happens there.
+    pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
+        *self.others() = others;
+    }
+    fn others(&self) -> MutexGuard<'_, Option<Others>> {
+        self.0.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Everything that all TLBs hold, with the CPU.
     pub fn cached(&self) -> Vec<(usize, Cached)> {
@@ -202,6 +218,24 @@ impl<F: PteFormat> Machine for Sim<F> {
         self
     }
     fn prepare_root(&self, _root: Pfn) {}
+    fn step(&self) -> u32 {
+        self.0.options.step
+    }
+    fn breathe(&self) -> bool {
+        assert_eq!(mm::sync::held(), 0, "a verb pauses with a lock held");
+        // Taken out for the time being: what it calls may pause, too.
+        let Some(mut others) = self.others().take() else {
+            return false;
+        };
+        let ends = others();
+        self.others().get_or_insert(others);
+        ends
+    }
+    /// Who would wait here, waits for the thread that pauses: on this machine it ends instead.
+    fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
+        assert_eq!(mm::sync::held(), 0, "a verb waits with a lock held");
+        ready()
+    }
 }
 
 impl<F: PteFormat> PhysMem for Sim<F> {

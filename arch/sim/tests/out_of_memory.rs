@@ -78,7 +78,12 @@ fn fork<F: PteFormat>(w: &World<F>) {
     map(&p, page(5000), 3, RW);
     w.store(0, &p, page(1), 1).unwrap();
     w.store(0, &p, page(5001), 2).unwrap();
-    let (failed, child) = each_fails(w, &[&p], || p.fork());
+    let (failed, child) = each_fails(w, &[&p], || {
+        p.fork().map_err(|error| {
+            assert_eq!(error, Error::NoMem);
+            OutOfMemory
+        })
+    });
     // Root, PUD, PMD, two PTE tables.
     assert_eq!(failed, 5);
     let child = w.adopt(child);

@@ -163,7 +163,6 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     let process = task.process();
     sched::activate(&ready.space);
     let old = process.replace_space(Some(ready.space));
-    drop(old);
     process.set_image(ready.image);
     process.set_handlers(process.handlers().copy_for_exec());
     process.did_exec.store(true, Relaxed);
@@ -175,6 +174,10 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     signal::recalculate(task);
     if let Some(done) = task.vfork_done.lock().take() {
         done.complete();
+    }
+    // Others may run meanwhile: they see the new program.
+    if let Some(old) = old {
+        task::end_space(old);
     }
 }
 

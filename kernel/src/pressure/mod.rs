@@ -57,7 +57,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         return false;
     };
     MEMORY_IS_BACK
-        .wait_killable(|| victim.space().is_none().then_some(()))
+        .wait_killable(|| (!victim.has_memory()).then_some(()))
         .is_ok()
 }
 
@@ -102,7 +102,7 @@ pub fn memory_is_back() {
 /// The process that was chosen, while it still has its memory.
 fn dying() -> Option<Arc<Process>> {
     let chosen = VICTIM.lock().as_ref().and_then(Weak::upgrade);
-    chosen.filter(|process| process.space().is_some())
+    chosen.filter(|process| process.has_memory())
 }
 
 /// Chooses a process and ends it, and who shares its memory. `None`: there is nobody but PID 1 and those that asked to be

@@ -5,6 +5,7 @@ use crate::arch::pte::Format;
 use crate::errno::{Errno, Result};
 use crate::machine::{AddressSpace, Hw, Object, mm};
 use crate::pressure::room;
+use crate::sched;
 use crate::syscall::files::usable;
 use crate::task::Task;
 use crate::uaccess;
@@ -200,10 +201,7 @@ pub fn mremap(
 
 /// brk(2), as the kernel does it: the break after the call, whether it moved or not.
 pub fn brk(task: &Task, wanted: u64) -> Result<u64> {
-    Ok(task
-        .process()
-        .with_space(|space| space.brk(VirtAddr(wanted)).0)
-        .unwrap_or(0))
+    Ok(space(task).brk(VirtAddr(wanted)).0)
 }
 
 /// madvise(2).
@@ -266,23 +264,31 @@ pub fn mincore(task: &Task, addr: u64, len: u64, answer: u64) -> Result<u64> {
         let at = start.checked_add(first * PAGE_SIZE).ok_or(Errno::ENOMEM)?;
         space.mincore(at, chunk)?;
         uaccess::write_bytes(answer.wrapping_add(first), chunk)?;
+        if sched::breathe() {
+            return Err(Errno::EINTR);
+        }
     }
     Ok(0)
 }
 
-/// ENOMEM unless every page of `start..end` belongs to a mapping.
-fn check_mapped(space: &AddressSpace, start: u64, end: u64) -> Result {
-    let mut covered = start;
-    space.for_each_vma(&mut |vma| {
-        if vma.range.start.0 <= covered && covered < vma.range.end.0 {
-            covered = vma.range.end.0;
+/// Areas that are looked at before others are let in.
+const AREAS: usize = 256;
+
+/// Whether an area in `start..end` is locked. ENOMEM unless all of it is mapped.
+fn has_locked(space: &AddressSpace, start: VirtAddr, end: VirtAddr) -> Result<bool> {
+    let (mut at, mut locked) = (start, false);
+    for n in 1.. {
+        if at >= end {
+            break;
         }
-    });
-    if covered >= end {
-        Ok(())
-    } else {
-        Err(Errno::ENOMEM)
+        let vma = space.vma_at(at).ok_or(Errno::ENOMEM)?;
+        locked |= vma.flags.contains(VmaFlags::LOCKED);
+        at = vma.range.end;
+        if n % AREAS == 0 && sched::breathe() {
+            return Err(Errno::EINTR);
+        }
     }
+    Ok(locked)
 }
 
 /// msync(2): mappings and files are the same pages here, so there is nothing to write. EINVAL, EBUSY, ENOMEM.
@@ -295,13 +301,7 @@ pub fn msync(task: &Task, addr: u64, len: u64, flags: u64) -> Result<u64> {
     let start = aligned(addr)?;
     let end = addr.checked_add(pages_up(len)?).ok_or(Errno::ENOMEM)?;
     let space = space(task);
-    check_mapped(&space, start.0, end)?;
-    let mut locked = false;
-    space.for_each_vma(&mut |vma| {
-        locked |= vma.range.start.0 < end
-            && start.0 < vma.range.end.0
-            && vma.flags.contains(VmaFlags::LOCKED);
-    });
+    let locked = has_locked(&space, start, VirtAddr(end))?;
     if locked && flags & abi::MS_INVALIDATE != 0 {
         Err(Errno::EBUSY)
     } else {

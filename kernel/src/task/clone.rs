@@ -1,6 +1,6 @@
 //! fork, vfork and clone.
 
-use super::thread::NewTask;
+use super::thread::{NewTask, Start};
 use super::{AltStack, Pid, Process, Resource, Task, table};
 use crate::arch::trap::UserContext;
 use crate::errno::{Errno, Result};
@@ -164,16 +164,16 @@ fn new_task(
     Ok(NewTask {
         tid,
         process,
-        files: if request.has(abi::CLONE_FILES) {
+        files: Some(if request.has(abi::CLONE_FILES) {
             files
         } else {
             Arc::new(files.fork()?)
-        },
-        fs: if request.has(abi::CLONE_FS) {
+        }),
+        fs: Some(if request.has(abi::CLONE_FS) {
             fs
         } else {
             Arc::new(fs.fork())
-        },
+        }),
         comm: parent.comm_bytes(),
         blocked: parent.blocked(),
         alt_stack: if shares_memory {
@@ -181,7 +181,7 @@ fn new_task(
         } else {
             *parent.alt_stack.lock()
         },
-        user,
+        start: Start::User(user),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::{Process, Task, Work, table};
 use crate::arch::cpu;
 use crate::klog::Console;
+use crate::machine::AddressSpace;
 use crate::signal::{self, SIGCHLD, SigInfo};
 use crate::{futex, pressure, sched, uaccess};
 use alloc::sync::Arc;
@@ -114,9 +115,19 @@ fn release_space(process: &Process) {
         process.last_peak_rss.store(space.usage().peak_rss, Relaxed);
     }
     sched::activate_none();
-    let space = process.replace_space(None);
-    drop(space);
+    process.releases_memory.store(true, Relaxed);
+    if let Some(space) = process.replace_space(None) {
+        end_space(space);
+    }
+    process.releases_memory.store(false, Relaxed);
     pressure::memory_is_back();
+}
+
+/// Lets go of an address space that the CPU has left, step by step if nothing else has it.
+pub fn end_space(mut space: Arc<AddressSpace>) {
+    if let Some(space) = Arc::get_mut(&mut space) {
+        space.end();
+    }
 }
 
 /// The last thread has ended.

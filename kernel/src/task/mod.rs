@@ -20,17 +20,17 @@ mod wait;
 
 pub use clone::{CloneRequest, clone};
 pub use credentials::Credentials;
-pub use exit::{exit_group, exit_thread, finish, kill_other_threads};
+pub use exit::{end_space, exit_group, exit_thread, finish, kill_other_threads};
 pub use image::Image;
 pub use limits::{Limits, Resource};
 pub use process::Process;
-pub use start::spawn_init;
+pub use start::{spawn_init, spawn_kernel_thread};
 pub use switch::{Context, Switch};
 pub use table::{
     counts, find, find_task, for_each_space, is_orphaned, processes, processes_after, session_of,
     tasks_after,
 };
-pub use thread::{AltStack, Task, TaskState, Work};
+pub use thread::{AltStack, Start, Task, TaskState, Work};
 pub use times::ProcessTimes;
 pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
 

@@ -46,6 +46,8 @@ pub struct Process {
     /// Wait status of the leader, then of the process.
     pub(super) status: AtomicI32,
     pub(super) ended: AtomicBool,
+    /// It has no address space any more, and the pages are on their way back.
+    pub(super) releases_memory: AtomicBool,
     /// The thread that does execve while the others end; 0 for none.
     pub(super) exec_thread: AtomicI32,
     nice: AtomicI32,
@@ -107,6 +109,7 @@ impl Process {
             group_exit: AtomicI32::new(NO_STATUS),
             status: AtomicI32::new(0),
             ended: AtomicBool::new(false),
+            releases_memory: AtomicBool::new(false),
             exec_thread: AtomicI32::new(0),
             nice: AtomicI32::new(0),
             start_ns: timers::now(),
@@ -231,6 +234,11 @@ impl Process {
     /// Its address space; `None` once it has ended.
     pub fn space(&self) -> Option<Arc<AddressSpace>> {
         self.space.lock().clone()
+    }
+
+    /// Whether it has memory, or gives it back just now.
+    pub fn has_memory(&self) -> bool {
+        self.space.lock().is_some() || self.releases_memory.load(Relaxed)
     }
 
     /// Calls `f` with the address space, if there is one, without taking a reference.

@@ -1,6 +1,6 @@
-//! The first process.
+//! The first process, and threads of the kernel's own.
 
-use super::thread::NewTask;
+use super::thread::{NewTask, Start};
 use super::{AltStack, Limits, Process, Task, table};
 use crate::arch::trap::UserContext;
 use crate::cmdline::CommandLine;
@@ -29,12 +29,12 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let new = NewTask {
         tid: pid,
         process: process.clone(),
-        files: Arc::new(files),
-        fs: context.clone(),
+        files: Some(Arc::new(files)),
+        fs: Some(context.clone()),
         comm: [0; 16],
         blocked: 0,
         alt_stack: AltStack::NONE,
-        user: Box::new(UserContext::new(0, 0)),
+        start: Start::User(Box::new(UserContext::new(0, 0))),
     };
     let task = Task::new(new, KernelStack::new().map_err(|_| out_of_memory(()))?);
     task.set_comm(name.as_bytes());
@@ -48,9 +48,29 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
             .collect::<Vec<_>>(),
     };
     let user = exec::first(&process, &context, cmdline.init.as_bytes(), strings)?;
-    *task.start.lock() = Some(Box::new(user));
+    *task.start.lock() = Some(Start::User(Box::new(user)));
     process.threads.lock().push(task.clone());
     table::add_process(process, task.clone());
+    sched::start_task(task);
+    Ok(())
+}
+
+/// Starts a thread that runs `work` in the kernel. It shares the CPU as any other; no list shows it, and no signal reaches it.
+pub fn spawn_kernel_thread(name: &[u8], work: fn() -> !) -> crate::errno::Result {
+    let limits = Limits::initial(mm().total_frames());
+    let process = Process::first(0, sched::empty_space().clone(), limits);
+    let new = NewTask {
+        tid: 0,
+        process: Arc::new(process),
+        files: None,
+        fs: None,
+        comm: [0; 16],
+        blocked: 0,
+        alt_stack: AltStack::NONE,
+        start: Start::Kernel(work),
+    };
+    let task = Task::new(new, KernelStack::new()?);
+    task.set_comm(name);
     sched::start_task(task);
     Ok(())
 }

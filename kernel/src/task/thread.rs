@@ -129,8 +129,8 @@ pub struct Task {
     pub(crate) clear_child_tid: AtomicU64,
     /// Told when a vfork child has got its own space, or has ended.
     pub(crate) vfork_done: Lock<Option<Arc<Completion>>, { ranks::TASK }>,
-    /// The registers the thread starts with, until it runs for the first time.
-    pub(super) start: Lock<Option<Box<UserContext>>, { ranks::TASK }>,
+    /// What it does when it runs for the first time; `None` afterwards.
+    pub(super) start: Lock<Option<Start>, { ranks::TASK }>,
     /// Wait status of an exit or exit_group, once [`Work::EXIT`] is set.
     pub(super) exit_status: AtomicI32,
     voluntary_switches: AtomicU64,
@@ -141,12 +141,21 @@ pub struct Task {
 pub(super) struct NewTask {
     pub tid: Pid,
     pub process: Arc<Process>,
-    pub files: Arc<FdTable>,
-    pub fs: Arc<FsContext>,
+    /// A thread of the kernel's own has none of the two.
+    pub files: Option<Arc<FdTable>>,
+    pub fs: Option<Arc<FsContext>>,
     pub comm: [u8; 16],
     pub blocked: SigSet,
     pub alt_stack: AltStack,
-    pub user: Box<UserContext>,
+    pub start: Start,
+}
+
+/// What a thread does first.
+pub enum Start {
+    /// Goes to user mode with these registers.
+    User(Box<UserContext>),
+    /// Runs a function of the kernel's.
+    Kernel(fn() -> !),
 }
 
 impl Task {
@@ -167,13 +176,13 @@ impl Task {
             pending: Lock::new(Pending::new()),
             alt_stack: Lock::new(new.alt_stack),
             restart_deadline: AtomicU64::new(0),
-            files: Lock::new(Some(new.files)),
-            fs: Lock::new(Some(new.fs)),
+            files: Lock::new(new.files),
+            fs: Lock::new(new.fs),
             comm: words(new.comm).map(AtomicU64::new),
             times: Times::new(),
             clear_child_tid: AtomicU64::new(0),
             vfork_done: Lock::new(None),
-            start: Lock::new(Some(new.user)),
+            start: Lock::new(Some(new.start)),
             exit_status: AtomicI32::new(0),
             voluntary_switches: AtomicU64::new(0),
             involuntary_switches: AtomicU64::new(0),
@@ -305,8 +314,8 @@ impl Task {
         self.work.fetch_and(!work.bits(), Relaxed);
     }
 
-    /// The registers it starts with; taken once.
-    pub(crate) fn take_start(&self) -> Box<UserContext> {
+    /// What it does first; taken once.
+    pub(crate) fn take_start(&self) -> Start {
         self.start.lock().take().expect("a thread starts once")
     }
 

@@ -15,8 +15,6 @@ pub struct Times {
     system: AtomicU64,
     /// When time was last attributed.
     stamp: AtomicU64,
-    /// When interrupts were last served since, with other threads kept out.
-    served: AtomicU64,
     /// What it is in the kernel for: a [`Reason`].
     reason: AtomicU32,
 }
@@ -40,7 +38,6 @@ impl Times {
             user: AtomicU64::new(0),
             system: AtomicU64::new(0),
             stamp: AtomicU64::new(0),
-            served: AtomicU64::new(0),
             reason: AtomicU32::new(Reason::END.0),
         }
     }
@@ -70,32 +67,17 @@ impl Times {
     /// Time since the last stamp was spent in the kernel, where nothing else could run.
     #[inline]
     pub fn leave_kernel(&self) {
-        let since = self.stamp.load(Relaxed);
         let spent = self.attribute(&self.system);
         if stretch::is_long(spent) {
-            self.note_stretch(since, spent);
+            let reason = Reason(self.reason.load(Relaxed));
+            stretch::without_interrupts(spent, reason);
+            stretch::without_threads(spent, reason);
         }
     }
 
     /// As [`Self::leave_kernel`], but not for the record of long stretches.
     pub fn leave_kernel_unseen(&self) {
         self.attribute(&self.system);
-    }
-
-    /// Interrupts are served now, other threads are not.
-    pub fn interrupts_served(&self) {
-        let (now, reason) = (timer::ticks(), Reason(self.reason.load(Relaxed)));
-        let since = self.stamp.load(Relaxed).max(self.served.load(Relaxed));
-        stretch::without_interrupts(now.saturating_sub(since), reason);
-        self.served.store(now, Relaxed);
-    }
-
-    #[cold]
-    fn note_stretch(&self, since: u64, spent: u64) {
-        let reason = Reason(self.reason.load(Relaxed));
-        let served = self.served.load(Relaxed).saturating_sub(since);
-        stretch::without_interrupts(spent.saturating_sub(served), reason);
-        stretch::without_threads(spent, reason);
     }
 
     /// The thread gets the CPU: time before now is nobody's.

@@ -1,14 +1,15 @@
-//! khugepaged: makes folios of PMD size out of smaller ones, in nobody's time.
+//! khugepaged: makes folios of PMD size out of smaller ones, in a thread of its own.
 //!
-//! Linux has a thread for it. This kernel has no threads of its own, and its interrupts come only where no lock is held (in
-//! user mode, while nobody runs, between two pieces of a transfer), so it is a work item of the timer: each round looks
-//! at as many pages as `pages_to_scan` says, eight ranges by default, and sets the time for the next.
+//! Each round looks at as many pages as `pages_to_scan` says, eight ranges by default, and then sleeps. Between two ranges
+//! other threads get the CPU, so a round may be as long as anybody likes.
 
-use crate::machine::{AddressSpace, mm};
+use crate::machine::{AddressSpace, Vma, mm};
 use crate::ranks;
+use crate::sched;
 use crate::task::{self, Pid};
-use crate::timers::{self, Action, TimerId};
-use mm::addr::VirtAddr;
+use crate::timers;
+use crate::wait::WaitQueue;
+use mm::addr::{VirtAddr, VirtRange};
 use mm::space::Collapse;
 use mm::sync::Lock;
 use mm::thp::khugepaged::Knob;
@@ -19,114 +20,131 @@ use mm::vma::{Backing, VmaFlags};
 /// Between two rounds at least, in ns: programs get on, too.
 const LEAST_SLEEP: u64 = 1_000_000;
 
-struct Scan {
-    /// The time of the next round; `None` while no area may have folios of this size.
-    timer: Option<TimerId>,
-    /// Where the next round goes on: a process, and an address in it.
-    next: (Pid, VirtAddr),
-}
-
-static SCAN: Lock<Scan, { ranks::TASK }> = Lock::new(Scan {
-    timer: None,
-    next: (0, VirtAddr(0)),
-});
+/// Settings have changed since the thread looked.
+static CHANGED: Lock<bool, { ranks::TASK }> = Lock::new(false);
+static SLEEPS: WaitQueue = WaitQueue::new();
 
 fn model() -> &'static Khugepaged {
     &mm().thp().khugepaged
 }
 
+/// Starts the thread.
+pub fn start() {
+    if let Err(error) = task::spawn_kernel_thread(b"khugepaged", run) {
+        log::warn!("no khugepaged: {error:?}");
+    }
+}
+
 /// Settings have changed: the next round comes when they say, or never.
 pub fn settings_changed() {
-    arm(Knob::ScanSleep);
+    *CHANGED.lock() = true;
+    SLEEPS.wake_all();
 }
 
-/// Sets the time of the next round.
-fn arm(sleep: Knob) {
-    let mut scan = SCAN.lock();
-    if let Some(timer) = scan.timer.take() {
-        timers::cancel(timer);
-    }
-    if mm().thp().controls.orders(true).contains(PMD_ORDER) {
-        let sleep = u64::from(model().get(sleep)) * 1_000_000;
-        let at = timers::now() + sleep.max(LEAST_SLEEP);
-        scan.timer = Some(timers::set(at, Action::Khugepaged));
-    }
-}
-
-/// One round; called by the timer.
-pub fn round() {
-    let mut budget = u64::from(model().get(Knob::PagesToScan));
-    let (first, mut from) = SCAN.lock().next;
+fn run() -> ! {
+    let mut place = Place {
+        pid: 0,
+        at: VirtAddr(0),
+    };
     let mut sleep = Knob::ScanSleep;
-    for process in task::processes() {
-        if process.pid() < first {
-            continue;
-        }
-        let start = if process.pid() == first {
-            from
-        } else {
-            VirtAddr(0)
+    loop {
+        let wanted = mm().thp().controls.orders(true).contains(PMD_ORDER);
+        let ms = u64::from(model().get(sleep));
+        let next = timers::now() + (ms * 1_000_000).max(LEAST_SLEEP);
+        let changed = || core::mem::take(&mut *CHANGED.lock()).then_some(());
+        sleep = match SLEEPS.wait(wanted.then_some(next), changed) {
+            Ok(None) => round(&mut place),
+            // No signal reaches the thread.
+            _ => Knob::ScanSleep,
         };
-        let Some(space) = process.space() else {
-            continue;
-        };
-        from = start;
-        match scan(&space, &mut from, &mut budget) {
-            Outcome::Through => {}
-            stopped => {
-                SCAN.lock().next = (process.pid(), from);
-                if matches!(stopped, Outcome::NoMem) {
-                    sleep = Knob::AllocSleep;
-                }
-                return arm(sleep);
-            }
-        }
     }
-    model().count_full_scan();
-    SCAN.lock().next = (0, VirtAddr(0));
-    arm(sleep);
 }
 
-/// How the scan of a space ended.
-enum Outcome {
-    /// With its last area.
-    Through,
-    /// With the pages of this round.
-    Enough,
-    /// For want of a folio.
+/// Where the next step goes on: a process, and an address in it.
+struct Place {
+    pid: Pid,
+    at: VirtAddr,
+}
+
+/// One round; returns how long to sleep after it.
+fn round(place: &mut Place) -> Knob {
+    let mut budget = u64::from(model().get(Knob::PagesToScan));
+    while budget > 0 {
+        // Nothing is held while others run: what belongs to a process goes when it ends.
+        let Some(process) = task::processes_after(place.pid - 1).next() else {
+            model().count_full_scan();
+            (place.pid, place.at) = (0, VirtAddr(0));
+            return Knob::ScanSleep;
+        };
+        if process.pid() != place.pid {
+            (place.pid, place.at) = (process.pid(), VirtAddr(0));
+        }
+        let step = process
+            .with_space(Clone::clone)
+            .map(|space| step(&space, place.at));
+        drop(process);
+        match step {
+            Some(Step::Looked { next }) => {
+                place.at = next;
+                budget = budget.saturating_sub(PMD_ORDER.pages());
+            }
+            Some(Step::Passed { next }) => place.at = next,
+            Some(Step::NoMem) => return Knob::AllocSleep,
+            Some(Step::End) | None => (place.pid, place.at) = (place.pid + 1, VirtAddr(0)),
+        }
+        sched::breathe();
+        sched::yield_now();
+    }
+    Knob::ScanSleep
+}
+
+/// What one step did in a space.
+enum Step {
+    /// It looked at a range.
+    Looked { next: VirtAddr },
+    /// It passed over what cannot be collapsed.
+    Passed { next: VirtAddr },
+    /// There is no more.
+    End,
+    /// There is no folio.
     NoMem,
 }
 
-/// Goes on in a space from `at`, which is moved along.
-fn scan(space: &AddressSpace, at: &mut VirtAddr, budget: &mut u64) -> Outcome {
-    let limits = model().limits();
-    while let Some(vma) = space.vma_from(*at) {
-        let has = |flag| vma.flags.contains(flag);
-        let orders = allowed(
-            &mm().thp().controls,
-            has(VmaFlags::HUGEPAGE),
-            has(VmaFlags::NOHUGEPAGE),
-            space.thp_disable(),
-        );
-        let may = matches!(vma.backing, Backing::Anon) && orders.contains(PMD_ORDER);
-        let mut range = block(vma.range.start.max(*at), PMD_ORDER);
-        if range.start < vma.range.start {
-            range = block(range.end, PMD_ORDER);
-        }
-        while may && range.end <= vma.range.end {
-            *at = range.start;
-            if *budget == 0 {
-                return Outcome::Enough;
-            }
-            *budget = budget.saturating_sub(PMD_ORDER.pages());
-            match space.collapse(range.start, limits) {
-                Collapse::Done => model().count_collapsed(),
-                Collapse::NoMem => return Outcome::NoMem,
-                _ => {}
-            }
-            range = block(range.end, PMD_ORDER);
-        }
-        *at = vma.range.end;
+/// Looks at the next range in a space from `at` on in which something is mapped.
+fn step(space: &AddressSpace, at: VirtAddr) -> Step {
+    let Some(vma) = space.vma_from(at) else {
+        return Step::End;
+    };
+    let next = vma.range.end;
+    let blocks = whole_blocks(vma.range, at);
+    let used = blocks.filter(|_| may_collapse(space, &vma));
+    let Some(at) = used.and_then(|blocks| space.first_used(blocks)) else {
+        return Step::Passed { next };
+    };
+    let range = block(at, PMD_ORDER);
+    match space.collapse(range.start, model().limits()) {
+        Collapse::Done => model().count_collapsed(),
+        Collapse::NoMem => return Step::NoMem,
+        _ => {}
     }
-    Outcome::Through
+    Step::Looked { next: range.end }
+}
+
+/// The blocks of PMD size in `range` from `at` on; `None` when there is none.
+fn whole_blocks(range: VirtRange, at: VirtAddr) -> Option<VirtRange> {
+    let bytes = PMD_ORDER.bytes();
+    let start = range.start.max(at).align_up(bytes)?;
+    let end = range.end.align_down(bytes);
+    (start < end).then(|| VirtRange::new(start, end))
+}
+
+fn may_collapse(space: &AddressSpace, vma: &Vma) -> bool {
+    let has = |flag| vma.flags.contains(flag);
+    let orders = allowed(
+        &mm().thp().controls,
+        has(VmaFlags::HUGEPAGE),
+        has(VmaFlags::NOHUGEPAGE),
+        space.thp_disable(),
+    );
+    matches!(vma.backing, Backing::Anon) && orders.contains(PMD_ORDER)
 }

@@ -4,6 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::path::{self, Last};
 use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
+use crate::sched;
 use crate::task::{self, Pid};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -162,15 +163,19 @@ impl Counts {
     }
 }
 
-/// Splits what is mapped in a range of a space.
+/// Splits what is mapped in a range of a space. Stops early when the thread is to end.
 fn split_in(space: &AddressSpace, range: VirtRange, largest: Order) -> Counts {
     space.split_deferred();
-    let mut counts = Counts::default();
-    space.for_each_vma(&mut |vma| {
-        if let Some(part) = vma.range.intersection(&range) {
-            let (split, failed) = space.split_range(part, largest);
-            counts.add(Counts { split, failed });
+    let (mut at, mut counts) = (range.start, Counts::default());
+    while let Some(vma) = space.vma_from(at)
+        && let Some(part) = vma.range.intersection(&VirtRange::new(at, range.end))
+    {
+        at = part.end;
+        let (split, failed) = space.split_range(part, largest);
+        counts.add(Counts { split, failed });
+        if sched::breathe() {
+            break;
         }
-    });
+    }
     counts
 }

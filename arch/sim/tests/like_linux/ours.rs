@@ -207,6 +207,7 @@ fn errno(error: Error) -> i32 {
         Error::Again => libc::EAGAIN,
         Error::Fault => libc::EFAULT,
         Error::Perm => libc::EPERM,
+        Error::Interrupted => libc::EINTR,
     }
 }
 

@@ -10,6 +10,7 @@ mod resolve;
 mod stack;
 
 pub use pin::Pin;
+pub(crate) use populate::Stopped;
 
 /// What the instruction did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

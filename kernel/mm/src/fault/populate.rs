@@ -5,18 +5,18 @@ use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::state::AddressSpace;
-use crate::table::Cursor;
+use crate::table::{Budget, Cursor};
 use crate::vma::{Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the first page that cannot be
     /// had and leaves what is there; returns what stopped it. Memory without access is passed over.
-    pub(crate) fn populate(&self, range: VirtRange) -> Resolution {
+    pub(crate) fn populate(&self, range: VirtRange) -> Result<(), Stopped> {
         self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
     /// The same for what in `range` is locked, and may be written now: the rest of it is left alone.
-    pub(crate) fn populate_again(&self, range: VirtRange) -> Resolution {
+    pub(crate) fn populate_again(&self, range: VirtRange) -> Result<(), Stopped> {
         let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
         self.populate_as(range, |vma| {
             Ok(locked(vma).then(|| natural_access(vma)).flatten())
@@ -24,7 +24,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// The same for mlock(2), which fails at memory without access.
-    pub(crate) fn populate_locked(&self, range: VirtRange) -> Resolution {
+    pub(crate) fn populate_locked(&self, range: VirtRange) -> Result<(), Stopped> {
         self.populate_as(range, |vma| {
             Ok(Some(natural_access(vma).unwrap_or(Access::Read)))
         })
@@ -35,41 +35,71 @@ impl<M: Machine> AddressSpace<M> {
         &self,
         range: VirtRange,
         access: impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
-    ) -> Resolution {
+    ) -> Result<(), Stopped> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            rest.start = self.populate_some(rest, &access).map_err(Stopped::Fault)?;
+            if !rest.is_empty() && self.mm.machine().breathe() {
+                return Err(Stopped::Ends);
+            }
+        }
+        Ok(())
+    }
+
+    /// One step from the start of a range on; returns where the next one begins.
+    fn populate_some(
+        &self,
+        range: VirtRange,
+        access: &impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
+    ) -> Result<VirtAddr, Resolution> {
         let mut inner = self.inner.lock();
+        let mut budget = Budget::step(&self.mm);
         let mut at = range.start;
         while at < range.end {
-            let Some(slot) = inner.vmas.find(at) else {
-                return Resolution::NotMapped;
-            };
+            let slot = inner.vmas.find(at).ok_or(Resolution::NotMapped)?;
             let vma = inner.vmas.get(slot);
             let end = vma.range.end.min(range.end);
-            let wanted = match access(vma) {
-                Ok(wanted) => wanted,
-                Err(why) => return why,
-            };
+            let wanted = access(vma)?;
             // Pages may be there from before they were protected.
             if wanted.is_some_and(|wanted| !allowed(vma, wanted, false)) {
-                return Resolution::Denied;
+                return Err(Resolution::Denied);
             }
             let Some(wanted) = wanted else {
                 at = end;
                 continue;
             };
             while at < end {
+                if !budget.take(PAGE) {
+                    return Ok(at);
+                }
                 if let Some(next) = ready_until(&self.mm, &mut inner.table, at, wanted) {
                     at = next;
                     continue;
                 }
-                if let Err(why) = resolve(self, &mut inner, at, (wanted, false), false) {
-                    return why;
-                }
+                let before = inner.rss.total();
+                resolve(self, &mut inner, at, (wanted, false), false)?;
+                // Large folios are cleared, or copied, as a whole.
+                budget.take(inner.rss.total().saturating_sub(before) as u32 * CLEARED);
                 at += PAGE_SIZE;
             }
         }
-        Resolution::Done
+        Ok(at)
     }
 }
+
+/// Why populating stopped half-way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// A page could not be had.
+    Fault(Resolution),
+    /// The thread is to end.
+    Ends,
+}
+
+/// What a page costs in a step ([`Budget`]): a fault, or to see that there is none.
+const PAGE: u32 = 8;
+/// What a page costs that is made.
+const CLEARED: u32 = 16;
 
 /// What populating does to pages of a VMA; `None` where there is no access, or pages are locked only when they come.
 fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {

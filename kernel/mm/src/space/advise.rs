@@ -2,15 +2,22 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::fault::{Access, Resolution};
+use crate::fault::{Access, Resolution, Stopped};
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
-use crate::state::{AddressSpace, Advice, Error, Inner};
-use crate::table::{Zap, clear_accessed, zap_page, zap_part};
+use crate::state::{AddressSpace, Advice, Areas, Error, Inner};
+use crate::table::{Budget, Zap, clear_accessed_some, zap_page, zap_part};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
+
+/// How far advice about pages has come.
+struct Walk {
+    rest: VirtRange,
+    /// All of what comes before is mapped.
+    covered: bool,
+}
 
 /// The part of an object that MADV_REMOVE punches out, after the lock.
 type Hole<M> = (Arc<Object<M>>, u64, u64);
@@ -36,7 +43,10 @@ impl<M: Machine> AddressSpace<M> {
             }),
             Advice::Collapse => self.collapse_advice(range),
             Advice::DontNeed => self.dont_need(start, len),
-            _ => self.inner.lock().advise(&self.mm, &self.id, range, advice),
+            Advice::DontNeedLocked | Advice::Free | Advice::Cold | Advice::PageOut => {
+                self.advise_pages(range, advice)
+            }
+            _ => self.areas()?.advise(range, advice),
         }
         .and(inside)
     }
@@ -50,9 +60,26 @@ impl<M: Machine> AddressSpace<M> {
             return Ok(());
         }
         let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
-        let mut inner = self.inner.lock();
-        let covered = inner.advise_pages(&self.mm, &self.id, range, Advice::DontNeed)?;
-        all_of_it(covered).and(inside)
+        self.advise_pages(range, Advice::DontNeed).and(inside)
+    }
+
+    /// Advice about pages, in as many steps as it takes.
+    #[inline(always)]
+    fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
+        let mut walk = Walk {
+            rest: range,
+            covered: true,
+        };
+        while self
+            .inner
+            .lock()
+            .advise_pages(&self.mm, &self.id, &mut walk, advice)?
+        {
+            if self.mm.machine().breathe() {
+                return Err(Error::Interrupted);
+            }
+        }
+        all_of_it(walk.covered && walk.rest.is_empty())
     }
 
     /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
@@ -73,12 +100,12 @@ impl<M: Machine> AddressSpace<M> {
             Access::Read if !vma.prot.contains(Prot::READ) => Err(Resolution::Denied),
             _ => Ok(Some(access)),
         };
-        match self.populate_as(range, allowed) {
-            Resolution::Done => Ok(()),
-            Resolution::Denied => Err(Error::Inval),
-            Resolution::Bus => Err(Error::Fault),
-            Resolution::NotMapped | Resolution::NoMem => Err(Error::NoMem),
-        }
+        self.populate_as(range, allowed).map_err(|why| match why {
+            Stopped::Fault(Resolution::Denied) => Error::Inval,
+            Stopped::Fault(Resolution::Bus) => Error::Fault,
+            Stopped::Fault(_) => Error::NoMem,
+            Stopped::Ends => Error::Interrupted,
+        })
     }
 
     /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports it.
@@ -90,8 +117,20 @@ impl<M: Machine> AddressSpace<M> {
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
         while at.checked_add(step).is_some_and(|end| end <= range.end) {
+            // What is empty cannot be collapsed, and may be long.
+            let rest = VirtRange::new(at, range.end.align_down(step));
+            let next = self
+                .first_used(rest)
+                .map_or(rest.end, |used| used.align_down(step));
+            if next > at {
+                (at, result) = (next, Err(Error::Inval));
+                continue;
+            }
             result = self.collapse_now(at).and(result);
             at += step;
+            if self.mm.machine().breathe() {
+                return Err(Error::Interrupted);
+            }
         }
         result
     }
@@ -123,70 +162,70 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
-    fn advise(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        range: VirtRange,
-        advice: Advice,
-    ) -> Result<(), Error> {
-        if let Some((set, clear)) = flags(advice) {
-            self.vmas.reserve_update(range)?;
-            let unsuitable = |v: &Vma<M>| {
-                advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
-            };
-            // What lies before it is advised all the same.
-            let refused = self.vmas.iter_in(range).find(|v| unsuitable(v));
-            let end = refused.map_or(range.end, |v| v.range.start.max(range.start));
-            let (part, refused) = (VirtRange::new(range.start, end), refused.is_some());
-            self.split_ends(mm, id, part)?;
-            self.vmas
-                .update(part, |v| v.flags = (v.flags - clear) | set);
-            if refused {
-                return Err(Error::Inval);
-            }
+impl<M: Machine> Areas<'_, M> {
+    /// Advice that areas remember.
+    fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
+        let Some((set, clear)) = flags(advice) else {
+            // MADV_WILLNEED: all that is there is in memory.
             return all_of_it(self.vmas.covers(range));
+        };
+        self.vmas.reserve_update(range)?;
+        let unsuitable = |v: &Vma<M>| {
+            advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
+        };
+        // What lies before it is advised all the same.
+        let refused = self.vmas.iter_in(range).find(|v| unsuitable(v));
+        let end = refused.map_or(range.end, |v| v.range.start.max(range.start));
+        let (part, refused) = (VirtRange::new(range.start, end), refused.is_some());
+        let (mm, id) = (&self.space.mm, &self.space.id);
+        self.split_ends(mm, id, part)?;
+        self.update_all(part, |v| v.flags = (v.flags - clear) | set);
+        if refused {
+            return Err(Error::Inval);
         }
-        let covered = self.advise_pages(mm, id, range, advice)?;
-        all_of_it(covered)
+        all_of_it(self.vmas.covers(range))
     }
+}
 
-    /// Answers whether all of the range is mapped.
+impl<M: Machine> Inner<M> {
+    /// One step of advice about pages; returns whether there is more to do.
     #[inline(always)]
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,
         id: &SpaceId,
-        mut rest: VirtRange,
+        walk: &mut Walk,
         advice: Advice,
     ) -> Result<bool, Error> {
-        let mut covered = true;
-        while !rest.is_empty()
-            && let Some(slot) = self.vmas.from(rest.start)
+        let mut budget = Budget::step(mm);
+        while !walk.rest.is_empty()
+            && let Some(slot) = self.vmas.from(walk.rest.start)
         {
             let vma = self.vmas.get(slot);
-            let Some(part) = vma.range.intersection(&rest) else {
+            let Some(part) = vma.range.intersection(&walk.rest) else {
                 break;
             };
             if refused(vma, advice) {
                 return Err(Error::Inval);
             }
-            covered &= part.start == rest.start;
-            rest.start = part.end;
-            match advice {
-                // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
-                Advice::DontNeed | Advice::DontNeedLocked | Advice::Free => {
-                    self.drop_pages(mm, id, slot, part)?;
+            walk.covered &= part.start == walk.rest.start;
+            let stopped = match advice {
+                Advice::Cold | Advice::PageOut => {
+                    clear_accessed_some(mm, &mut self.table, part, &mut budget)
                 }
-                Advice::Cold | Advice::PageOut => clear_accessed(mm, &mut self.table, part),
-                _ => {}
+                // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
+                _ => self.drop_pages(mm, id, slot, part, &mut budget)?,
+            };
+            walk.rest.start = stopped.unwrap_or(part.end);
+            if stopped.is_some() || !budget.take(1) {
+                return Ok(true);
             }
         }
-        Ok(covered && rest.is_empty())
+        Ok(false)
     }
 
-    /// Drops the pages of `part` of the VMA in `slot`; the tables stay, they will be used again.
+    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where the rest begins. The tables
+    /// stay, they will be used again.
     #[inline(always)]
     fn drop_pages(
         &mut self,
@@ -194,14 +233,15 @@ impl<M: Machine> Inner<M> {
         id: &SpaceId,
         slot: Slot,
         part: VirtRange,
-    ) -> Result<(), OutOfMemory> {
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
         if part.len() == PAGE_SIZE
             && let Some(pages) = zap_page(mm, &mut self.table, part.start, id)
         {
             self.rss.anon -= pages;
-            return Ok(());
+            return Ok(None);
         }
-        self.drop_range(mm, id, slot, part)
+        self.drop_range(mm, id, slot, part, budget)
     }
     #[inline(never)]
     fn drop_range(
@@ -210,15 +250,18 @@ impl<M: Machine> Inner<M> {
         id: &SpaceId,
         slot: Slot,
         part: VirtRange,
-    ) -> Result<(), OutOfMemory> {
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let mut gather = Gather::new(mm, id);
         let mut zap = Zap {
             keep_tables: true,
+            budget: *budget,
             ..Zap::default()
         };
         let zapped = zap_part(mm, &mut self.table, part, &mut gather, &mut zap);
         gather.finish();
         self.rss.sub(self.vmas.get(slot), &zap);
+        *budget = zap.budget;
         zapped
     }
 

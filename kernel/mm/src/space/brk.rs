@@ -2,8 +2,8 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::{Mm, SpaceId};
-use crate::state::{AddressSpace, Inner, may_commit, user_pages};
+use crate::frame::Mm;
+use crate::state::{AddressSpace, Areas, Inner, may_commit, user_pages};
 use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -21,9 +21,11 @@ impl<M: Machine> AddressSpace<M> {
 
     /// brk(2): returns the break after the call (unchanged when refused).
     pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
-        let mut inner = self.inner.lock();
+        let Ok(mut inner) = self.areas() else {
+            return self.inner.lock().brk;
+        };
         let before = inner.brk;
-        let removed = inner.move_brk(&self.mm, &self.id, wanted);
+        let removed = inner.move_brk(wanted);
         let (after, future) = (inner.brk, inner.future);
         drop(inner);
         drop(removed);
@@ -33,15 +35,15 @@ impl<M: Machine> AddressSpace<M> {
             after.align_up(PAGE_SIZE),
         ) && from < to
         {
-            self.populate(VirtRange::new(from, to));
+            let _ = self.populate(VirtRange::new(from, to));
         }
         after
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Areas<'_, M> {
     /// Moves the break if it may; `None` when it may not, else the VMAs to drop after the lock.
-    fn move_brk(&mut self, mm: &Mm<M>, id: &SpaceId, wanted: VirtAddr) -> Option<Taken<M>> {
+    fn move_brk(&mut self, wanted: VirtAddr) -> Option<Taken<M>> {
         if wanted < self.brk_start {
             return None;
         }
@@ -51,14 +53,17 @@ impl<M: Machine> Inner<M> {
         );
         let mut removed = None;
         if new_end < old_end {
-            removed = Some(self.remove(mm, id, VirtRange::new(new_end, old_end)).ok()?);
+            removed = Some(self.remove(VirtRange::new(new_end, old_end)).ok()?);
         } else if new_end > old_end {
+            let mm = &self.space.mm;
             self.grow_heap(mm, VirtRange::new(old_end, new_end), wanted)?;
         }
         self.brk = wanted;
         Some(removed.unwrap_or_default())
     }
+}
 
+impl<M: Machine> Inner<M> {
     fn grow_heap(&mut self, mm: &Mm<M>, range: VirtRange, wanted: VirtAddr) -> Option<()> {
         // One page stays free between the heap and what follows it (and a stack's whole guard gap).
         let with_gap = user_pages::<M>(range.start, range.len() + PAGE_SIZE)?;

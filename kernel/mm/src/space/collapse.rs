@@ -1,12 +1,12 @@
 //! Collapsing: small folios become one of PMD size (MADV_COLLAPSE, khugepaged).
 
-use crate::addr::VirtAddr;
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::folio::Folio;
 use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
 use crate::state::{AddressSpace, Collapse, Error, Inner};
-use crate::table::{Zap, census, collapse, unshare};
+use crate::table::{Zap, census, collapse, first_used, unshare};
 use crate::thp::policy::{self, block};
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::tlb::Gather;
@@ -26,6 +26,11 @@ impl<M: Machine> AddressSpace<M> {
             )
         };
         self.inner.lock().collapse(self, at, limits, eligible)
+    }
+
+    /// The first address in `range` at or behind which something is mapped, or was; what lies before is empty.
+    pub fn first_used(&self, range: VirtRange) -> Option<VirtAddr> {
+        first_used(&self.mm, &self.inner.lock().table, range)
     }
 
     /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where it may not be or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when

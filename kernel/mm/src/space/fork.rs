@@ -1,43 +1,58 @@
 //! fork(2): a copy for a child.
 
+use crate::addr::VirtAddr;
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
-use crate::own::Owner;
 use crate::stat::Event;
-use crate::state::{AddressSpace, Inner};
+use crate::state::{AREAS, AddressSpace, Areas, Error, Inner};
 use crate::switch::ForkBy;
-use crate::table::Share;
+use crate::table::{Budget, Share};
 use crate::tlb::Gather;
-use crate::vma::{Backing, VmaFlags};
+use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
     /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds are not copied, the
     /// child faults them in. On failure nothing is left of the child and the parent's counts are as before.
-    pub fn fork(&self) -> Result<Self, OutOfMemory> {
+    ///
+    /// Areas are copied at once, tables step by step: what other threads write meanwhile the child sees or not.
+    pub fn fork(&self) -> Result<Self, Error> {
         let mut child = AddressSpace::new(&self.mm)?;
         child.set_thp_disable(self.thp_disable());
-        let parent = self.inner.lock();
-        let mut gather = Gather::new(&self.mm, &self.id);
-        let into = (child.inner.get_mut(), &child.id.owner);
-        let result = copy(&self.mm, &parent, into, &mut gather);
-        // The parent's writable translations must be gone before either side may rely on copy-on-write.
-        gather.finish();
+        let mut parent = self.areas()?;
+        let copied = copy(&mut parent, &mut child);
         drop(parent);
         self.mm.count(Event::Fork, 1);
         // A child that is not complete is dropped here, and its references with it.
-        result.map(|()| child)
+        copied.map(|()| child)
     }
 }
 
-fn copy<M: Machine>(
-    mm: &crate::frame::Mm<M>,
-    parent: &Inner<M>,
-    (child, owner): (&mut Inner<M>, &Owner),
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
+fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
+    let vmas = copy_areas(parent, child.inner.get_mut())?;
+    let mut budget = Budget::step(&parent.space.mm);
+    let copied = vmas
+        .iter()
+        .filter(|vma| vma.anon_vma.is_some() && !vma.shared())
+        .try_for_each(|vma| copy_pages(parent, child, vma, &mut budget));
+    // Not before: what is in the tables is found by the areas.
+    let child = child.inner.get_mut();
+    child.vmas = vmas;
+    child.note_total();
+    copied
+}
+
+fn copy_areas<M: Machine>(
+    parent: &mut Areas<'_, M>,
+    child: &mut Inner<M>,
+) -> Result<VmaTree<M>, Error> {
     child.limits = parent.limits;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
-    child.vmas = parent.vmas.copy(|vma| {
+    let mut source = Source {
+        next: parent.vmas.from(VirtAddr(0)),
+        parent,
+        left: AREAS,
+        ends: false,
+    };
+    let copied = VmaTree::copy_of(&mut source, |vma| {
         // mlock(2): locks are not inherited.
         vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
         if vma.flags.contains(VmaFlags::WIPEONFORK) {
@@ -45,27 +60,76 @@ fn copy<M: Machine>(
             vma.anon_vma = None;
         }
         !vma.flags.contains(VmaFlags::DONTFORK)
-    })?;
-    child.note_total();
-    let Inner {
-        vmas, table, rss, ..
-    } = child;
-    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
-    let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-    for vma in vmas.iter() {
-        if vma.anon_vma.is_some() && !vma.shared() {
-            let mut share = Share {
-                mm,
-                child: owner,
-                gather,
-                pinned: parent.pinned,
-                tables: tables && matches!(vma.backing, Backing::Anon),
-                anon: 0,
-                object: 0,
-            };
-            share.range(&parent.table, table, vma.range)?;
-            rss.add(vma, share.anon, share.object);
+    });
+    if source.ends {
+        return Err(Error::Interrupted);
+    }
+    Ok(copied?)
+}
+
+/// The areas of a parent, one after the other, with pauses.
+struct Source<'a, 's, M: Machine> {
+    parent: &'a mut Areas<'s, M>,
+    next: Option<Slot>,
+    /// Areas until the next pause.
+    left: usize,
+    /// The thread is to end: there are no more.
+    ends: bool,
+}
+
+impl<M: Machine> Iterator for Source<'_, '_, M> {
+    type Item = Vma<M>;
+    #[inline]
+    fn next(&mut self) -> Option<Vma<M>> {
+        let slot = self.next?;
+        let vma = self.parent.vmas.get(slot).clone();
+        self.next = self.parent.vmas.next(slot);
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = AREAS;
+            self.ends = self.parent.pause();
+            let next = self.parent.vmas.from(vma.range.end);
+            self.next = next.filter(|_| !self.ends);
+        }
+        Some(vma)
+    }
+}
+
+/// Shares the pages of an area, in as many steps as that takes.
+fn copy_pages<M: Machine>(
+    parent: &mut Areas<'_, M>,
+    child: &mut AddressSpace<M>,
+    vma: &Vma<M>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    let (space, owner) = (parent.space, &child.id.owner);
+    let mm = &*space.mm;
+    let Inner { table, rss, .. } = child.inner.get_mut();
+    let mut rest = vma.range;
+    loop {
+        // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
+        let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+        let mut gather = Gather::new(mm, &space.id);
+        let mut share = Share {
+            mm,
+            child: owner,
+            gather: &mut gather,
+            pinned: parent.pinned,
+            tables: tables && matches!(vma.backing, Backing::Anon),
+            anon: 0,
+            object: 0,
+        };
+        let stopped = share.range(&parent.table, table, rest, budget);
+        rss.add(vma, share.anon, share.object);
+        // The parent's writable translations must be gone before either side may rely on copy-on-write.
+        gather.finish();
+        let Some(next) = stopped? else {
+            return Ok(());
+        };
+        rest.start = next;
+        *budget = Budget::step(mm);
+        if parent.pause() {
+            return Err(Error::Interrupted);
         }
     }
-    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::fault::Resolution;
-use crate::state::{AddressSpace, Error, Inner, user_pages};
+use crate::fault::{Resolution, Stopped};
+use crate::state::{AddressSpace, Areas, Error, Inner, user_pages};
 use crate::vma::{Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -22,7 +22,7 @@ impl<M: Machine> AddressSpace<M> {
         if range.is_empty() {
             return Ok(());
         }
-        let mut inner = self.inner.lock();
+        let mut inner = self.areas()?;
         if lock {
             let new: u64 = range.pages() - inner.locked_in(range);
             if inner.limits.memlock == 0 {
@@ -46,7 +46,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both. Errors as [`Self::lock`].
     pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.areas()?;
         if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
             return Err(if inner.limits.memlock == 0 {
                 Error::Perm
@@ -62,16 +62,18 @@ impl<M: Machine> AddressSpace<M> {
                 .last()
                 .map_or(VirtAddr(0), |last| inner.vmas.get(last).range.end);
             let flags = lock_flags(current, on_fault);
-            inner
-                .vmas
-                .update(VirtRange::new(VirtAddr(0), end), |v| v.set_lock(flags));
+            inner.update_all(VirtRange::new(VirtAddr(0), end), |v| v.set_lock(flags));
         }
         drop(inner);
         if current && !on_fault {
+            let mut at = VirtAddr(0);
             // mlockall(2) reports nothing about pages that cannot be had.
-            self.for_each_vma(&mut |v| {
-                let _ = self.populate(v.range);
-            });
+            while let Some(vma) = self.vma_from(at) {
+                at = vma.range.end;
+                if self.populate(vma.range) == Err(Stopped::Ends) {
+                    return Err(Error::Interrupted);
+                }
+            }
         }
         Ok(())
     }
@@ -85,12 +87,12 @@ fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
     }
 }
 
-fn populated(what: Resolution) -> Result<(), Error> {
-    match what {
-        Resolution::Done => Ok(()),
-        Resolution::NoMem => Err(Error::Again),
-        _ => Err(Error::NoMem),
-    }
+fn populated(result: Result<(), Stopped>) -> Result<(), Error> {
+    result.map_err(|why| match why {
+        Stopped::Fault(Resolution::NoMem) => Error::Again,
+        Stopped::Fault(_) => Error::NoMem,
+        Stopped::Ends => Error::Interrupted,
+    })
 }
 
 impl<M: Machine> Inner<M> {
@@ -104,7 +106,9 @@ impl<M: Machine> Inner<M> {
             .map(|r| r.pages())
             .sum()
     }
+}
 
+impl<M: Machine> Areas<'_, M> {
     /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
     fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
         self.vmas.reserve_update(range)?;
@@ -117,7 +121,7 @@ impl<M: Machine> Inner<M> {
         }
         if range.start < end {
             let part = VirtRange::new(range.start, end);
-            self.vmas.update(part, |v| v.set_lock(flags));
+            self.update_all(part, |v| v.set_lock(flags));
         }
         Ok(end == range.end)
     }

@@ -17,13 +17,13 @@ impl<M: Machine> AddressSpace<M> {
             .align_up(PAGE_SIZE)
             .ok_or(Error::NoMem)?
             .0;
-        let mut inner = self.inner.lock();
+        let mut inner = self.areas()?;
         let range = inner.choose(request.place, len, &request.backing)?;
         let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
         inner.check_new(&self.mm, &request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.
-        let replaced = inner.remove(&self.mm, &self.id, range)?;
+        let replaced = inner.remove(range)?;
         inner
             .vmas
             .insert(Vma::new(range, request.prot, flags, request.backing));
@@ -32,7 +32,8 @@ impl<M: Machine> AddressSpace<M> {
         drop(replaced);
         let locked = flags.contains(VmaFlags::LOCKED) && !flags.contains(VmaFlags::LOCKONFAULT);
         if request.populate || locked {
-            self.populate(range);
+            // mmap(2): what cannot be had is faulted in later, or not.
+            let _ = self.populate(range);
         }
         Ok(range.start)
     }

@@ -2,10 +2,10 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::Mm;
+use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
-use crate::state::{AddressSpace, Error, Inner, may_commit, user_pages};
-use crate::table::{Rights, protect_range, split_ends, unshare_range};
+use crate::state::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
+use crate::table::{Budget, Rights, protect_some, split_ends, unshare_some};
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
 
@@ -20,30 +20,35 @@ impl<M: Machine> AddressSpace<M> {
             return Ok(());
         }
         let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
-        let mut inner = self.inner.lock();
-        let mut gather = Gather::new(&self.mm, &self.id);
+        let mut areas = self.areas()?;
         let mut locked = None;
-        let result = inner.protect(&self.mm, range, prot, &mut gather, &mut locked);
-        gather.finish();
-        drop(inner);
+        let result = areas.protect(range, prot, &mut locked);
+        drop(areas);
         if let Some(locked) = locked {
-            self.populate_again(locked);
+            let _ = self.populate_again(locked);
         }
         result
     }
 }
 
-impl<M: Machine> Inner<M> {
+/// What a change of an area costs in a step ([`Budget`]).
+const AREA: u32 = 8;
+
+impl<M: Machine> Areas<'_, M> {
     fn protect(
         &mut self,
-        mm: &Mm<M>,
         range: VirtRange,
         prot: Prot,
-        gather: &mut Gather<'_, M>,
         locked: &mut Option<VirtRange>,
     ) -> Result<(), Error> {
+        let mm = &*self.space.mm;
+        let mut budget = Budget::step(mm);
         let mut at = range.start;
         while at < range.end {
+            if !budget.take(AREA) {
+                self.pause();
+                budget = Budget::step(mm);
+            }
             let index = self.vmas.find(at).ok_or(Error::NoMem)?;
             let vma = self.vmas.get(index);
             let part = VirtRange {
@@ -72,16 +77,53 @@ impl<M: Machine> Inner<M> {
             }
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
-            split_ends(mm, &mut self.table, part, For::User, gather)?;
-            unshare_range(mm, &self.table, part, gather)?;
+            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
+                split_ends(mm, &mut inner.table, part, For::User, gather)?;
+                unshare_some(mm, &inner.table, part, gather, budget)
+            })?;
             self.vmas.update(part, |v| v.set_prot(prot));
             let rights = Rights {
                 base: prot.attrs(),
                 writable: prot.contains(Prot::WRITE),
                 shared,
             };
-            protect_range(mm, &mut self.table, part, rights, gather);
+            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
+                Ok(protect_some(
+                    mm,
+                    &mut inner.table,
+                    part,
+                    rights,
+                    gather,
+                    budget,
+                ))
+            })?;
         }
         Ok(())
+    }
+
+    /// Calls `f` with what is left of `part` until nothing is, with a pause between two calls. What was begun is always finished.
+    fn in_steps(
+        &mut self,
+        mut part: VirtRange,
+        budget: &mut Budget,
+        mut f: impl FnMut(
+            &mut Inner<M>,
+            VirtRange,
+            &mut Gather<'_, M>,
+            &mut Budget,
+        ) -> Result<Option<VirtAddr>, OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let space = self.space;
+        loop {
+            let mut gather = Gather::new(&space.mm, &space.id);
+            let stopped = f(self, part, &mut gather, budget);
+            gather.finish();
+            let Some(next) = stopped? else {
+                return Ok(());
+            };
+            part.start = next;
+            self.pause();
+            *budget = Budget::step(&space.mm);
+        }
     }
 }

@@ -1,53 +1,110 @@
 //! /proc/PID/clear_refs: what was used and written is forgotten, to be seen anew.
 
-use crate::addr::VirtAddr;
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
-use crate::state::AddressSpace;
-use crate::table::{clear_accessed, track_range};
+use crate::frame::Mm;
+use crate::state::{AREAS, AddressSpace, Error, Inner};
+use crate::table::{Budget, clear_accessed_some, track_some};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown or moved later counts as
     /// written. Out of memory (only tables that are shared need any): some still count as written.
-    pub fn clear_soft_dirty(&self) -> Result<(), OutOfMemory> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
+    pub fn clear_soft_dirty(&self) -> Result<(), Error> {
+        let mut areas = self.areas()?;
         // No two become one here, of which one may not say so yet: the other would count as written, too.
         let mut at = VirtAddr(0);
-        while let Some(slot) = inner.vmas.from(at) {
-            let range = inner.vmas.get(slot).range;
-            inner
-                .vmas
-                .amend(range.start, |v| v.flags |= VmaFlags::TRACKED);
+        for n in 1.. {
+            let Some(slot) = areas.vmas.from(at) else {
+                break;
+            };
+            let range = areas.vmas.get(slot).range;
+            let track = |v: &mut Vma<M>| v.flags |= VmaFlags::TRACKED;
+            areas.vmas.amend(range.start, track);
             at = range.end;
+            if n % AREAS == 0 {
+                areas.pause();
+            }
         }
-        let mut gather = Gather::new(&self.mm, &self.id);
-        let result = inner
-            .vmas
-            .iter()
-            .try_for_each(|vma| track_range(&self.mm, &mut inner.table, vma.range, &mut gather));
-        gather.finish();
-        result
+        drop(areas);
+        let tracked = self.area_by_area(|inner, part, budget| {
+            let mut gather = Gather::new(&self.mm, &self.id);
+            let stopped = track_some(&self.mm, &mut inner.table, part.range, &mut gather, budget);
+            gather.finish();
+            Ok(stopped?)
+        });
+        tracked.map(|_| ())
     }
 
     /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory (`Some(false)`), or of files and shared
     /// memory (`Some(true)`).
     pub fn clear_referenced(&self, of_objects: Option<bool>) {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let object = |vma: &Vma<M>| matches!(vma.backing, Backing::Object { .. });
-        for vma in inner.vmas.iter() {
-            if of_objects.is_none_or(|wanted| wanted == object(vma)) {
-                clear_accessed(&self.mm, &mut inner.table, vma.range);
+        // Only an early end can stop it.
+        let _ = self.area_by_area(|inner, part, budget| {
+            if of_objects.is_some_and(|wanted| wanted != part.of_object) {
+                return Ok(None);
             }
-        }
+            let table = &mut inner.table;
+            Ok(clear_accessed_some(&self.mm, table, part.range, budget))
+        });
     }
 
     /// 5: the peak of the resident pages is what there is now.
     pub fn forget_peak(&self) {
         let rss = &mut self.inner.lock().rss;
-        rss.peak = rss.anon + rss.file + rss.shmem;
+        rss.peak = rss.total();
+    }
+
+    /// Calls `f` with each area that there is, or the rest of it: it does as much as the budget allows and returns where the rest
+    /// begins. Then others are let in.
+    fn area_by_area(&self, mut f: impl FnMut(&mut Inner<M>, Part, &mut Budget) -> Stop) -> Stop {
+        let mut at = VirtAddr(0);
+        loop {
+            let next = self.inner.lock().some_areas(&self.mm, at, &mut f)?;
+            match next {
+                None => return Ok(None),
+                Some(_) if self.mm.machine().breathe() => return Err(Error::Interrupted),
+                Some(next) => at = next,
+            }
+        }
+    }
+}
+
+/// An area, or the rest of it.
+struct Part {
+    range: VirtRange,
+    /// Whether it is a file or shared memory.
+    of_object: bool,
+}
+
+/// Where the rest begins, if there is one.
+type Stop = Result<Option<VirtAddr>, Error>;
+
+impl<M: Machine> Inner<M> {
+    /// One step of [`AddressSpace::area_by_area`].
+    fn some_areas(
+        &mut self,
+        mm: &Mm<M>,
+        mut at: VirtAddr,
+        f: &mut impl FnMut(&mut Self, Part, &mut Budget) -> Stop,
+    ) -> Stop {
+        let mut budget = Budget::step(mm);
+        while let Some(slot) = self.vmas.from(at) {
+            if !budget.take(1) {
+                return Ok(Some(at));
+            }
+            let vma = self.vmas.get(slot);
+            let part = Part {
+                range: VirtRange::new(vma.range.start.max(at), vma.range.end),
+                of_object: matches!(vma.backing, Backing::Object { .. }),
+            };
+            at = part.range.end;
+            let stopped = f(self, part, &mut budget)?;
+            if stopped.is_some() {
+                return Ok(stopped);
+            }
+        }
+        Ok(None)
     }
 }

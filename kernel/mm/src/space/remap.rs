@@ -45,7 +45,7 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<VirtAddr, Error> {
         let request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let (had, will) = (request.old_len, request.new_len);
-        let mut inner = self.inner.lock();
+        let mut inner = self.areas()?;
         let mut gone = Gone::new();
         let result = inner.remap(&self.mm, &self.id, &request, moved, &mut gone);
         let grown = result.ok().filter(|_| had < will);
@@ -55,7 +55,7 @@ impl<M: Machine> AddressSpace<M> {
         drop(gone);
         let at = result?;
         if populate {
-            self.populate(VirtRange::new(at + had, at + will));
+            let _ = self.populate(VirtRange::new(at + had, at + will));
         }
         Ok(at)
     }

@@ -11,7 +11,7 @@ use crate::frame::{Kind, Mm, SpaceId};
 use crate::own::{Account, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
-use crate::table::{begin, lookup, split_leaf, unfold_range};
+use crate::table::{begin, first_used, lookup, split_leaf, unfold_range};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 use crate::tlb::Gather;
 
@@ -25,33 +25,19 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of that order, or the next
     /// lower that private memory has, and PMD leaves with them; returns how many were split and how many could not be
-    /// (split_huge_pages in debugfs, transhuge.rst).
+    /// (split_huge_pages in debugfs, transhuge.rst). A thread that is to end stops early.
     pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
-        let mut inner = self.inner.lock();
-        let (mut at, mut counts) = (range.start, (0, 0));
-        while at < range.end {
-            let leaf = lookup(&self.mm, &inner.table, at);
-            at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
-            let Some(leaf) = leaf else {
-                continue;
-            };
-            let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
-            if kind != Kind::Anon || order <= largest {
-                continue;
-            }
-            let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
-            let split = start.and_then(|va| inner.split_mapped(self, head, VirtAddr(va), largest));
-            match split {
-                Some(_) => counts.0 += 1,
-                None => {
-                    counts.1 += 1;
-                    // The rest of it will not do better.
-                    let rest = order.pages() - (leaf.pfn - head);
-                    at = (leaf.va + rest * PAGE_SIZE).max(at);
-                }
+        let (mut rest, mut counts) = (range, (0, 0));
+        loop {
+            let next = self
+                .inner
+                .lock()
+                .split_some(self, rest, largest, &mut counts);
+            match next {
+                Some(next) if !self.mm.machine().breathe() => rest.start = next,
+                _ => return counts,
             }
         }
-        counts
     }
 }
 
@@ -72,6 +58,42 @@ impl Mapped {
 }
 
 impl<M: Machine> Inner<M> {
+    /// Splits the larger folios that the first table in use in `range` maps, and counts them; returns where the next one may be.
+    fn split_some(
+        &mut self,
+        space: &AddressSpace<M>,
+        range: VirtRange,
+        largest: Order,
+        counts: &mut (u64, u64),
+    ) -> Option<VirtAddr> {
+        let mm = &space.mm;
+        let mut at = first_used(mm, &self.table, range)?;
+        let end = (at.align_down(PMD_ORDER.bytes()) + PMD_ORDER.bytes()).min(range.end);
+        while at < end {
+            let leaf = lookup(mm, &self.table, at);
+            at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
+            let Some(leaf) = leaf else {
+                continue;
+            };
+            let (head, kind, order) = mm.frames().folio(leaf.pfn);
+            if kind != Kind::Anon || order <= largest {
+                continue;
+            }
+            let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
+            let split = start.and_then(|va| self.split_mapped(space, head, VirtAddr(va), largest));
+            match split {
+                Some(_) => counts.0 += 1,
+                None => {
+                    counts.1 += 1;
+                    // The rest of it will not do better.
+                    let rest = order.pages() - (leaf.pfn - head);
+                    at = (leaf.va + rest * PAGE_SIZE).max(at);
+                }
+            }
+        }
+        (at < range.end).then_some(at)
+    }
+
     /// Splits what can be of the queue: what the account says is this space's alone.
     fn split_queue(&mut self, mm: &Mm<M>, id: &SpaceId) -> u64 {
         let (mut skip, mut freed, owner) = (0, 0, &id.owner);

@@ -1,12 +1,12 @@
 //! munmap(2), and dropping an object's pages.
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::Machine;
+use crate::arch::{Machine, PteFormat};
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
-use crate::state::{AddressSpace, Error, Inner, user_pages};
-use crate::table::{Zap, split_ends, zap_range};
+use crate::state::{AddressSpace, Areas, Error, Inner, user_pages};
+use crate::table::{Budget, Zap, split_ends, zap_some};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
@@ -19,10 +19,10 @@ impl<M: Machine> AddressSpace<M> {
             return Err(Error::Inval);
         }
         let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
-        let mut inner = self.inner.lock();
-        let removed = inner.remove(&self.mm, &self.id, range);
+        let mut areas = self.areas()?;
+        let removed = areas.remove(range);
         // Files are dropped after the lock.
-        drop(inner);
+        drop(areas);
         removed.map(drop).map_err(Error::from)
     }
 
@@ -39,39 +39,72 @@ impl<M: Machine> AddressSpace<M> {
         end: u64,
         keep_copies: bool,
     ) {
-        let mut inner = self.inner.lock();
-        let Inner {
-            vmas, table, rss, ..
-        } = &mut *inner;
-        let mut gather = Gather::new(&self.mm, &self.id);
-        for vma in vmas.iter() {
-            let Backing::Object {
-                object: o, offset, ..
-            } = &vma.backing
-            else {
-                continue;
-            };
-            if !Arc::ptr_eq(o, object) {
-                continue;
-            }
-            let (first, last) = (from.max(*offset), end.min(offset + vma.range.pages()));
-            if first < last {
-                let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
-                let mut zap = Zap {
-                    keep_anon: keep_copies,
-                    ..Zap::default()
-                };
-                zap_range(
-                    &self.mm,
-                    table,
-                    VirtRange::new(at(first), at(last)),
-                    &mut gather,
-                    &mut zap,
-                );
-                rss.sub(vma, &zap);
+        let pages = Pages {
+            object,
+            from,
+            end,
+            keep_copies,
+        };
+        let step = |at| {
+            let mut inner = self.inner.lock();
+            inner.zap_object(&self.mm, &self.id, &pages, at)
+        };
+        let mut next = step(VirtAddr(0));
+        while let Some(at) = next {
+            // Who ends has changed the object already: its pages must not stay mapped.
+            self.mm.machine().breathe();
+            next = step(at);
+        }
+    }
+}
+
+/// Pages of an object whose mappings are to go.
+struct Pages<'a, M: Machine> {
+    object: &'a Arc<Object<M>>,
+    from: u64,
+    end: u64,
+    keep_copies: bool,
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Takes areas and pages out of `range`. The areas are returned, to be dropped after the lock. It may pause, and is never left
+    /// half done. Out of memory: nothing has changed, or what comes first is gone where there are very many areas.
+    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+        let mut rest = range;
+        while let Some(cut) = self.cut(rest) {
+            let taken = self.remove_few(VirtRange::new(rest.start, cut))?;
+            rest.start = cut;
+            self.pause_to(|| drop(taken));
+        }
+        self.remove_few(rest)
+    }
+
+    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+        let space = self.space;
+        let (mm, id) = (&*space.mm, &space.id);
+        if self.vmas.is_clear(range) {
+            return Ok(Taken::default());
+        }
+        self.vmas.reserve_take(range, 0)?;
+        let mut gather = Gather::new(mm, id);
+        let split = split_ends(mm, &mut self.table, range, For::GivingBack, &mut gather);
+        let removed = split.and_then(|()| self.vmas.take(range));
+        let Ok(removed) = removed else {
+            gather.finish();
+            return Err(OutOfMemory);
+        };
+        let mut budget = Budget::step(mm);
+        for vma in removed.iter() {
+            let mut rest = vma.range;
+            while let Some(next) = self.zap(mm, vma, rest, &mut gather, &mut budget) {
+                rest.start = next;
+                gather.finish();
+                self.pause();
+                budget = Budget::step(mm);
             }
         }
         gather.finish();
+        Ok(removed)
     }
 }
 
@@ -89,7 +122,7 @@ impl<M: Machine> Inner<M> {
         result
     }
 
-    /// Takes VMAs and pages out of `range`. The VMAs are returned, to be dropped after the lock.
+    /// Takes VMAs and pages out of `range` in one step. The VMAs are returned, to be dropped after the lock.
     pub(super) fn remove(
         &mut self,
         mm: &Mm<M>,
@@ -107,23 +140,86 @@ impl<M: Machine> Inner<M> {
             gather.finish();
             return Err(OutOfMemory);
         };
+        let mut budget = Budget::UNLIMITED;
         for vma in removed.iter() {
-            self.zap(mm, vma, vma.range, &mut gather, Zap::default());
+            self.zap(mm, vma, vma.range, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(removed)
     }
 
-    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures.
+    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far as the budget reaches; returns
+    /// where the rest begins.
     pub(super) fn zap(
         &mut self,
         mm: &Mm<M>,
         vma: &Vma<M>,
         range: VirtRange,
         gather: &mut Gather<'_, M>,
-        mut zap: Zap,
-    ) {
-        zap_range(mm, &mut self.table, range, gather, &mut zap);
+        budget: &mut Budget,
+    ) -> Option<VirtAddr> {
+        let mut zap = Zap {
+            budget: *budget,
+            ..Zap::default()
+        };
+        let stopped = zap_some(mm, &mut self.table, range, gather, &mut zap);
         self.rss.sub(vma, &zap);
+        *budget = zap.budget;
+        stopped
+    }
+
+    /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one begins.
+    fn zap_object(
+        &mut self,
+        mm: &Mm<M>,
+        id: &SpaceId,
+        pages: &Pages<'_, M>,
+        start: VirtAddr,
+    ) -> Option<VirtAddr> {
+        let Inner {
+            vmas, table, rss, ..
+        } = self;
+        let mut gather = Gather::new(mm, id);
+        let mut budget = Budget::step(mm);
+        let mut stopped = None;
+        for vma in vmas.iter_in(VirtRange::new(start, M::Pte::USER_END)) {
+            if !budget.take(1) {
+                stopped = Some(vma.range.start.max(start));
+                break;
+            }
+            let Some(range) = pages.mapped_by(vma) else {
+                continue;
+            };
+            let mut zap = Zap {
+                keep_anon: pages.keep_copies,
+                budget,
+                ..Zap::default()
+            };
+            let range = VirtRange::new(range.start.max(start), range.end.max(start));
+            stopped = zap_some(mm, table, range, &mut gather, &mut zap);
+            rss.sub(vma, &zap);
+            budget = zap.budget;
+            if stopped.is_some() {
+                break;
+            }
+        }
+        gather.finish();
+        stopped
+    }
+}
+
+impl<M: Machine> Pages<'_, M> {
+    /// Where the VMA maps some of them.
+    fn mapped_by(&self, vma: &Vma<M>) -> Option<VirtRange> {
+        let Backing::Object { object, offset, .. } = &vma.backing else {
+            return None;
+        };
+        let (first, last) = (
+            self.from.max(*offset),
+            self.end.min(offset + vma.range.pages()),
+        );
+        let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
+        (Arc::ptr_eq(object, self.object) && first < last)
+            .then(|| VirtRange::new(at(first), at(last)))
     }
 }

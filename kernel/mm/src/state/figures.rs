@@ -17,11 +17,15 @@ pub(crate) struct Rss {
 }
 
 impl Rss {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.anon + self.file + self.shmem
+    }
     /// Adds pages of a VMA.
     pub fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
         self.anon += anon;
         *self.of_object(vma) += object;
-        self.peak = self.peak.max(self.anon + self.file + self.shmem);
+        self.peak = self.peak.max(self.total());
     }
     /// Takes off what was zapped in a VMA.
     pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {

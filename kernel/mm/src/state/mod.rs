@@ -1,9 +1,11 @@
 //! The state of a user address space, under its lock: VMAs, page tables, limits, figures. The verbs are in `space`, what
 //! hardware asks for in `fault`.
 
+mod areas;
 mod figures;
 mod types;
 
+pub(crate) use areas::{AREAS, Areas};
 pub(crate) use figures::{Rss, may_commit};
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, PageInfo, Place, Smaps,
@@ -15,7 +17,7 @@ use crate::arch::{Asid, Machine, PteFormat};
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::own::MmId;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
-use crate::table::{PageTable, Zap, zap_range};
+use crate::table::{Budget, PageTable, Zap, zap_some};
 use crate::thp::Disable;
 use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
@@ -32,6 +34,8 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
     /// A [`Disable`] by number.
     thp_disable: AtomicU32,
+    /// Nothing is mapped any more, and no CPU is in it.
+    ended: bool,
 }
 
 /// What the lock of the space covers.
@@ -48,6 +52,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) future: VmaFlags,
     /// Whether a page was ever pinned to last.
     pub(crate) pinned: bool,
+    /// Whether a verb that changes areas is between two of its steps ([`Areas`]).
+    claimed: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -67,12 +73,14 @@ impl<M: Machine> AddressSpace<M> {
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
             pinned: false,
+            claimed: false,
         };
         Ok(AddressSpace {
             mm: mm.clone(),
             id,
             inner: Lock::new(inner),
             thp_disable: AtomicU32::new(Disable::No as u32),
+            ended: false,
         })
     }
 
@@ -127,22 +135,61 @@ pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRa
     (end <= M::Pte::USER_END && start <= end).then_some(VirtRange { start, end })
 }
 
-impl<M: Machine> Drop for AddressSpace<M> {
-    /// The end of an address space: everything goes. The CPU that runs this leaves it first; no other may be in it.
-    fn drop(&mut self) {
+impl<M: Machine> AddressSpace<M> {
+    /// The end of an address space that nothing else has, before it is dropped: everything goes, in steps that let others in.
+    /// The CPU that runs this leaves it first; no other may be in it.
+    pub fn end(&mut self) {
+        self.zap_all(|machine| {
+            machine.breathe();
+        });
+        let vmas = &mut self.inner.get_mut().vmas;
+        while let Some(cut) = vmas.start_of(AREAS, VirtAddr(0))
+            && let Ok(taken) = vmas.take(VirtRange::new(VirtAddr(0), cut))
+        {
+            drop(taken);
+            self.mm.machine().breathe();
+        }
+        self.inner.get_mut().vmas = VmaTree::new();
+        self.ended = true;
+    }
+
+    /// Takes out all pages, with a pause between two steps.
+    fn zap_all(&mut self, pause: impl Fn(&M)) {
         let inner = self.inner.get_mut();
         self.mm.deactivate(inner.table.root());
         self.mm.flush_space(&self.id);
         let mut gather = Gather::dead(&self.mm, &self.id);
         let mut zap = Zap {
             dead: true,
+            budget: Budget::step(&self.mm),
             ..Zap::default()
         };
         for vma in inner.vmas.iter() {
-            zap_range(&self.mm, &mut inner.table, vma.range, &mut gather, &mut zap);
+            let mut rest = vma.range;
+            loop {
+                if zap.budget.take(1) {
+                    let table = &mut inner.table;
+                    let Some(next) = zap_some(&self.mm, table, rest, &mut gather, &mut zap) else {
+                        break;
+                    };
+                    rest.start = next;
+                }
+                gather.finish();
+                pause(self.mm.machine());
+                zap.budget = Budget::step(&self.mm);
+            }
         }
         gather.finish();
-        inner.table.free_root(&self.mm);
+    }
+}
+
+impl<M: Machine> Drop for AddressSpace<M> {
+    /// What [`AddressSpace::end`] has left goes, all of it if that was not called: it may be dropped under a lock.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.zap_all(|_| ());
+        }
+        self.inner.get_mut().table.free_root(&self.mm);
         // Last of all: whoever gets the id next must find no mapping of this one.
         self.mm.give_id(&self.id);
     }

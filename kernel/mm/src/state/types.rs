@@ -22,6 +22,8 @@ pub enum Error {
     Fault,
     /// EPERM
     Perm,
+    /// The thread is to end, so the rest was not done.
+    Interrupted,
 }
 
 impl From<OutOfMemory> for Error {

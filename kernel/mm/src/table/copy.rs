@@ -4,8 +4,9 @@
 //! batch (seed 000 compares them): the account wants to know only how many pages of which folio. Folded blocks are complete on
 //! both sides, because what a range cuts is unfolded first, and stay folded.
 
-use super::walk::{self, Leaves, indices, leaf_tables};
-use super::{Cursor, PageTable, contpte, entry, owner, share};
+use super::budget::some_leaf_tables;
+use super::walk::{self, Leaves, indices};
+use super::{Budget, Cursor, PageTable, contpte, entry, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
@@ -57,7 +58,7 @@ struct Piece {
 }
 
 impl<M: Machine> Share<'_, '_, M> {
-    /// Shares the private pages of `range`: both sides lose WRITE, each folio gains as many references as pages are copied. On
+    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest begins, if there is one. Both sides lose WRITE, each folio gains as many references as pages are copied. On
     /// failure the child has some of them; the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut
     /// split theirs.
     pub fn range(
@@ -65,8 +66,9 @@ impl<M: Machine> Share<'_, '_, M> {
         parent: &PageTable,
         child: &mut PageTable,
         range: VirtRange,
-    ) -> Result<(), OutOfMemory> {
-        leaf_tables(self.mm, parent, range, &mut |leaves| {
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        some_leaf_tables(self.mm, parent, range, budget, &mut |leaves| {
             if leaves.level != Level::Pte {
                 return self.leaf(leaves, child);
             }

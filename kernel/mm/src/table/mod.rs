@@ -5,6 +5,7 @@
 
 mod around;
 mod batch;
+mod budget;
 mod collapse;
 mod contpte;
 mod copy;
@@ -22,21 +23,23 @@ mod walk;
 mod zap;
 mod zap_page;
 
+pub use budget::Budget;
+pub(crate) use budget::first_used;
 pub use collapse::{census, collapse, unfold_range};
 pub(crate) use contpte::validate as validate_contpte;
 pub use copy::Share;
 pub use cursor::Cursor;
 pub use moving::move_range;
 pub(crate) use owner::{begin, owns};
-pub use protect::{Rights, protect_range};
+pub use protect::{Rights, protect_range, protect_some};
 pub(crate) use share::{accountant, shared_table};
-pub use share::{unshare, unshare_range};
+pub use share::{unshare, unshare_some};
 pub use split::{split_ends, split_leaf};
 pub(crate) use step::step;
-pub use track::track_range;
-pub use walk::{Leaf, clear_accessed, for_each_leaf, lookup};
+pub use track::track_some;
+pub use walk::{Leaf, clear_accessed_some, for_each_leaf, lookup};
 pub(crate) use walk::{Table, for_each_table};
-pub use zap::{Zap, zap_part, zap_range};
+pub use zap::{Zap, zap_part, zap_range, zap_some};
 pub use zap_page::zap_page;
 
 use crate::addr::{Order, Pfn};

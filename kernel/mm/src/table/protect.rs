@@ -1,9 +1,10 @@
 //! Changing the protection of what is mapped in a range.
 
 use super::batch::run_at;
-use super::walk::{self, indices, leaf_tables};
-use super::{Leaf, PageTable, contpte, entry, owner};
-use crate::addr::{PAGE_SIZE, Pfn, VirtRange};
+use super::budget::some_leaf_tables;
+use super::walk::{self, indices};
+use super::{Budget, Leaf, PageTable, contpte, entry, owner};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::Mm;
 use crate::own::Owner;
@@ -36,8 +37,21 @@ pub fn protect_range<M: Machine>(
     rights: Rights,
     gather: &mut Gather<'_, M>,
 ) {
+    let mut budget = Budget::UNLIMITED;
+    protect_some(mm, space, range, rights, gather, &mut budget);
+}
+
+/// [`protect_range`] within a budget; returns where the rest begins, if there is one.
+pub fn protect_some<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    range: VirtRange,
+    rights: Rights,
+    gather: &mut Gather<'_, M>,
+    budget: &mut Budget,
+) -> Option<VirtAddr> {
     let space = &*space;
-    let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
+    let Ok(stopped) = some_leaf_tables(mm, space, range, budget, &mut |leaves| {
         if leaves.level == Level::Pte {
             protect_pages(mm, leaves.table, leaves.part, rights, gather);
         } else {
@@ -51,6 +65,7 @@ pub fn protect_range<M: Machine>(
         }
         Ok::<_, Infallible>(())
     });
+    stopped
 }
 
 fn protect_pages<M: Machine>(

@@ -32,7 +32,7 @@
 use super::batch::{Run, run_at};
 use super::walk::{self, Leaf, Leaves, indices, leaf_tables, table_at};
 use super::zap::zap_whole_part;
-use super::{Cursor, PageTable, Zap, alloc_table, copy, entry};
+use super::{Budget, Cursor, PageTable, Zap, alloc_table, copy, entry};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::zone::For;
@@ -208,17 +208,32 @@ fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
     }
 }
 
-/// [`unshare`] of every table in `range`. Out of memory: some are this space's own now, which nobody sees.
-pub fn unshare_range<M: Machine>(
+/// [`unshare`] of the tables in `range`, as far as the budget reaches; returns where the rest begins, if there is one. Out of
+/// memory: some are this space's own now, which nobody sees.
+pub fn unshare_some<M: Machine>(
     mm: &Mm<M>,
     space: &PageTable,
     range: VirtRange,
     gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    leaf_tables(mm, space, range, &mut |leaves| match leaves.shared {
-        true => unshare(mm, space, leaves.part.start, For::User, gather),
-        false => Ok(()),
-    })
+    budget: &mut Budget,
+) -> Result<Option<VirtAddr>, OutOfMemory> {
+    let stopped = leaf_tables(mm, space, range, &mut |leaves| {
+        let at = leaves.part.start;
+        // Others are passed over quickly.
+        let cost = if leaves.shared {
+            TABLE_ENTRIES as u32
+        } else {
+            1
+        };
+        if !budget.take(cost) {
+            return Err(Ok(at));
+        }
+        match leaves.shared {
+            true => unshare(mm, space, at, For::User, gather).map_err(Err),
+            false => Ok(()),
+        }
+    });
+    stopped.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
 }
 
 /// Copies a shared table into a fresh one, as fork does, and settles whose the references are.

@@ -2,29 +2,35 @@
 //! "not since", and keeps company with a missing WRITE, so that the first write faults and is seen. Fresh entries do not have
 //! it: nobody pays who does not ask.
 
-use super::walk::{indices, leaf_tables};
-use super::{Cursor, PageTable, contpte, entry, unshare_range};
-use crate::addr::{PAGE_SIZE, VirtRange};
+use super::budget::some_leaf_tables;
+use super::walk::{indices, pte_table};
+use super::{Budget, Cursor, PageTable, contpte, entry, unshare};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
+use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::Gather;
-use core::convert::Infallible;
 
 fn tracked(attrs: Attrs) -> Attrs {
     (attrs - Attrs::WRITE) | Attrs::TRACKED
 }
 
-/// From now on the first write to each page of `range` is seen. No PMD leaf crosses an end of the range.
-/// Out of memory: nothing has changed that anybody sees.
-pub fn track_range<M: Machine>(
+/// From now on the first write to each page of `range` is seen, as far as the budget reaches: returns where the rest begins, if
+/// there is one. No PMD leaf crosses an end of the range. Out of memory: what comes first may be seen already.
+pub fn track_some<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
     range: VirtRange,
     gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    unshare_range(mm, space, range, gather)?;
-    let Ok(()) = leaf_tables(mm, space, range, &mut |leaves| {
+    budget: &mut Budget,
+) -> Result<Option<VirtAddr>, OutOfMemory> {
+    some_leaf_tables(mm, space, range, budget, &mut |mut leaves| {
+        if leaves.shared {
+            let start = leaves.part.start;
+            unshare(mm, space, start, For::User, gather)?;
+            leaves.table = pte_table(mm, space, start).expect("it was unshared");
+        }
         let mut written = 0;
         if leaves.level == Level::Pte {
             contpte::unfold_ends(mm, leaves.table, leaves.part, gather);
@@ -38,9 +44,8 @@ pub fn track_range<M: Machine>(
             gather.changed_leaf(leaves.part.start, leaves.level);
         }
         mm.count(Event::EntryWrites, written);
-        Ok::<_, Infallible>(())
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 impl<M: Machine> Cursor<'_, M> {

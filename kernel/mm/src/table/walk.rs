@@ -1,6 +1,7 @@
 //! Walking: one address, every leaf, or every table of a range. Nothing here changes a translation.
 
-use super::{PageTable, contpte, entry, share, user_root_end};
+use super::budget::some_leaf_tables;
+use super::{Budget, PageTable, contpte, entry, share, user_root_end};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
@@ -217,10 +218,16 @@ pub(super) fn leaves_of<M: Machine>(mm: &Mm<M>, leaves: &Leaves, f: &mut impl Fn
 }
 
 /// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry only delays the next
-/// setting, and the bit is advice. A PMD leaf that reaches out of the range is used as one, so it is cleared too.
-pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: VirtRange) {
+/// setting, and the bit is advice. A PMD leaf that reaches out of the range is used as one, so it is cleared too. Returns where
+/// the rest begins, when the budget did not reach.
+pub fn clear_accessed_some<M: Machine>(
+    mm: &Mm<M>,
+    table: &mut PageTable,
+    range: VirtRange,
+    budget: &mut Budget,
+) -> Option<VirtAddr> {
     let clear = |_, attrs: Attrs| attrs - Attrs::ACCESSED;
-    let Ok(()) = leaf_tables(mm, table, range, &mut |leaves| {
+    let Ok(stopped) = some_leaf_tables(mm, table, range, budget, &mut |leaves| {
         if leaves.level != Level::Pte {
             entry::modify_at(mm, leaves.entry(), clear);
             return Ok::<_, Infallible>(());
@@ -234,6 +241,7 @@ pub fn clear_accessed<M: Machine>(mm: &Mm<M>, table: &mut PageTable, range: Virt
         }
         Ok(())
     });
+    stopped
 }
 
 /// A table, for [`crate::check`].

@@ -2,7 +2,7 @@
 
 use super::batch::{Run, run_at};
 use super::walk::{self, indices, part};
-use super::{PageTable, contpte, entry, share, split_ends};
+use super::{Budget, PageTable, contpte, entry, share, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::zone::For;
@@ -23,6 +23,8 @@ pub struct Zap {
     pub anon: u64,
     /// Pages of objects that went.
     pub object: u64,
+    /// What may be done before others are let in.
+    pub budget: Budget,
 }
 
 impl Zap {
@@ -46,13 +48,28 @@ pub fn zap_range<M: Machine>(
     gather: &mut Gather<'_, M>,
     zap: &mut Zap,
 ) {
-    if !range.is_empty() {
-        let root = space.root;
-        zap_table(mm, space, (root, Level::Pgd), range, gather, zap);
-    }
+    zap.budget = Budget::UNLIMITED;
+    let stopped = zap_some(mm, space, range, gather, zap);
+    debug_assert!(stopped.is_none(), "without a limit nothing is left");
 }
 
-/// [`super::split_ends`] and [`zap_range`] of a range whose tables stay. Out of memory: nothing was zapped.
+/// [`zap_range`] within the budget; returns where the rest begins, if there is one.
+#[must_use = "the rest is still mapped"]
+pub fn zap_some<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+    zap: &mut Zap,
+) -> Option<VirtAddr> {
+    if range.is_empty() {
+        return None;
+    }
+    let root = space.root;
+    zap_table(mm, space, (root, Level::Pgd), range, gather, zap)
+}
+
+/// [`super::split_ends`] and [`zap_some`] of a range whose tables stay. Out of memory: nothing was zapped.
 #[inline]
 pub fn zap_part<M: Machine>(
     mm: &Mm<M>,
@@ -60,18 +77,17 @@ pub fn zap_part<M: Machine>(
     range: VirtRange,
     gather: &mut Gather<'_, M>,
     zap: &mut Zap,
-) -> Result<(), OutOfMemory> {
+) -> Result<Option<VirtAddr>, OutOfMemory> {
     debug_assert!(zap.keep_tables && !range.is_empty());
     let table = Level::Pmd.bytes();
     let near = (range.start.0 ^ (range.end.0 - 1)) < table;
     // Mostly it is a few pages of one table.
     if near && let Some(table) = walk::pte_table(mm, space, range.start) {
         zap_pages(mm, table, range, gather, zap);
-        return Ok(());
+        return Ok(None);
     }
     split_ends(mm, space, range, For::GivingBack, gather)?;
-    zap_range(mm, space, range, gather, zap);
-    Ok(())
+    Ok(zap_some(mm, space, range, gather, zap))
 }
 
 fn zap_table<M: Machine>(
@@ -81,14 +97,15 @@ fn zap_table<M: Machine>(
     range: VirtRange,
     gather: &mut Gather<'_, M>,
     zap: &mut Zap,
-) {
+) -> Option<VirtAddr> {
     let Some(lower) = level.lower() else {
-        return zap_whole_part(mm, table, range, gather, zap);
+        zap_whole_part(mm, table, range, gather, zap);
+        return None;
     };
     let (meta, span) = (mm.frames().get(table), indices(level, range));
     // Most of a sparse range is: that is seen before anything is reckoned.
     if entry::all_absent(mm, table, span.start, span.len()) {
-        return;
+        return None;
     }
     for index in span {
         if meta.live() == 0 {
@@ -101,6 +118,9 @@ fn zap_table<M: Machine>(
         let child = match entry::read(mm, table, index, level) {
             Entry::Absent => continue,
             Entry::Leaf { pfn, .. } => {
+                if !zap.budget.take_leaf() {
+                    return Some(part.start);
+                }
                 let kind = mm.frames().get(pfn).kind();
                 debug_assert!(
                     part.len() == level.bytes(),
@@ -114,12 +134,25 @@ fn zap_table<M: Machine>(
             }
             // Here, and not at once: the rest of the row goes with it.
             Entry::Shared(_) => {
+                if !zap.budget.take_leaf() {
+                    return Some(part.start);
+                }
                 share::zap_row(mm, space, (table, index), range, gather, zap);
                 continue;
             }
             Entry::Table(child) => child,
         };
-        zap_table(mm, space, (child, lower), part, gather, zap);
+        if lower == Level::Pte && !zap.budget.take_table(mm, child) {
+            return Some(part.start);
+        }
+        let stopped = zap_table(mm, space, (child, lower), part, gather, zap);
+        if stopped.is_some() {
+            return stopped;
+        }
+        if lower != Level::Pte {
+            // Afterwards: a step that begins must come as far as a leaf.
+            zap.budget.take_table(mm, child);
+        }
         if mm.frames().get(child).live() == 0 && !zap.keep_tables {
             unhook(
                 mm,
@@ -130,6 +163,7 @@ fn zap_table<M: Machine>(
             );
         }
     }
+    None
 }
 
 /// Takes an empty table out of the one above it.

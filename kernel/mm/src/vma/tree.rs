@@ -227,14 +227,14 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// A copy of the VMAs that `keep` wants, changed by it, in one pass. Private pages begin a history of their own there,
-    /// in which the original's pages are too.
-    pub fn copy(
-        &self,
+    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by it. Private pages begin a history of their own
+    /// there, in which the original's pages are too.
+    pub fn copy_of(
+        vmas: impl Iterator<Item = Vma<M>>,
         mut keep: impl FnMut(&mut Vma<M>) -> bool,
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::NONE, 0);
-        let store = Store::build(self.iter().cloned().filter_map(|mut vma| {
+        let store = Store::build(vmas.filter_map(|mut vma| {
             if !keep(&mut vma) {
                 return None;
             }

@@ -84,6 +84,14 @@ impl<M: Machine> VmaTree<M> {
             .map(|slot| self.get(slot))
             .take_while(move |vma| vma.range.start < range.end)
     }
+    /// Where the `n`-th VMA (from 0) starts of those that end above `addr`.
+    pub fn start_of(&self, n: usize, addr: VirtAddr) -> Option<VirtAddr> {
+        let range = VirtRange {
+            start: addr,
+            end: VirtAddr(u64::MAX),
+        };
+        self.iter_in(range).nth(n).map(|vma| vma.range.start)
+    }
     /// Whether nothing shares a page with `range`.
     pub fn is_clear(&self, range: VirtRange) -> bool {
         let first = self.store.look(range.start);

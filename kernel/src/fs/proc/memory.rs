@@ -139,7 +139,7 @@ pub fn clear_refs(subject: &Subject, text: &str) -> Result {
         Ok(1) => space.clear_referenced(None),
         Ok(2) => space.clear_referenced(Some(false)),
         Ok(3) => space.clear_referenced(Some(true)),
-        Ok(4) => space.clear_soft_dirty().map_err(|_| Errno::ENOMEM)?,
+        Ok(4) => space.clear_soft_dirty()?,
         Ok(5) => space.forget_peak(),
         _ => return Err(Errno::EINVAL),
     }

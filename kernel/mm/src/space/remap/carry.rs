@@ -7,7 +7,7 @@ use crate::arch::Machine;
 use crate::frame::zone::For;
 use crate::frame::{Mm, SpaceId};
 use crate::state::{Error, Inner};
-use crate::table::{Zap, move_range, split_ends};
+use crate::table::{Budget, move_range, split_ends};
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
@@ -34,7 +34,8 @@ impl<M: Machine> Inner<M> {
         if split.is_ok() {
             let vma = self.vmas.cut_out(part);
             let vma = vma.expect("one VMA covers the part");
-            self.zap(mm, &vma, part, &mut gather, Zap::default());
+            let mut budget = Budget::UNLIMITED;
+            self.zap(mm, &vma, part, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(split?)

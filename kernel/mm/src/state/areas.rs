@@ -1,0 +1,120 @@
+//! The lock of a space, held for a change of its areas.
+//!
+//! Such a verb (mmap, munmap, mprotect, fork ...) may have to do more than the lock may be held for. Between two steps it
+//! releases the lock and keeps the *claim*: another verb that changes areas waits until the claim is gone, so each of them is
+//! whole to the others. Everything else goes on: faults, populating, madvise about pages, what /proc shows. They find the areas
+//! as the verb leaves them at the pause; so a verb that unmaps takes its areas out first, and a fault there is refused.
+//!
+//! A fault never waits for the claim: it may come under any lock of the kernel.
+
+use super::{AddressSpace, Error, Inner};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::sync::{Guard, rank};
+use crate::vma::Vma;
+use core::ops::{Deref, DerefMut};
+
+/// Areas that are looked at, or change, in one step: each costs some 100 instructions.
+pub(crate) const AREAS: usize = 512;
+
+/// Holds the lock of a space whose areas no other verb changes until this is dropped.
+pub(crate) struct Areas<'a, M: Machine> {
+    pub space: &'a AddressSpace<M>,
+    /// `None` in a pause only.
+    inner: Option<Guard<'a, Inner<M>, { rank::SPACE }>>,
+    /// Whether there was a pause.
+    claimed: bool,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// Locks the space for a change of its areas, after whatever changes them now. Error: the thread is to end instead.
+    #[inline]
+    pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
+        let mut inner = self.inner.lock();
+        while inner.claimed {
+            drop(inner);
+            let machine = self.mm.machine();
+            if !machine.wait(&mut || !self.inner.lock().claimed) {
+                return Err(Error::Interrupted);
+            }
+            inner = self.inner.lock();
+        }
+        Ok(Areas {
+            space: self,
+            inner: Some(inner),
+            claimed: false,
+        })
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Lets interrupts and other threads in between two steps. Returns whether the thread is to end.
+    pub fn pause(&mut self) -> bool {
+        self.pause_to(|| ())
+    }
+    /// As [`Self::pause`], after `f`, which may take locks of the kernel: dropping files does.
+    #[cold]
+    pub fn pause_to(&mut self, f: impl FnOnce()) -> bool {
+        self.claimed = true;
+        self.deref_mut().claimed = true;
+        self.inner = None;
+        f();
+        let ends = self.space.mm.machine().breathe();
+        self.inner = Some(self.space.inner.lock());
+        ends
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Where a step from the start of `range` on ends, when there are so many areas that it takes more than one.
+    #[inline]
+    pub fn cut(&self, range: VirtRange) -> Option<VirtAddr> {
+        // Mostly the whole space has fewer.
+        if self.vmas.len() <= AREAS {
+            return None;
+        }
+        let start = self.vmas.start_of(AREAS, range.start)?;
+        (start < range.end).then_some(start)
+    }
+
+    /// Changes protection and flags of all areas in `range`, as [`crate::vma::VmaTree::update`] does.
+    pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
+        let mut rest = range;
+        while let Some(cut) = self.cut(rest) {
+            self.vmas.update(VirtRange::new(rest.start, cut), &mut f);
+            rest.start = cut;
+            self.pause();
+        }
+        self.vmas.update(rest, f);
+    }
+}
+
+impl<M: Machine> Deref for Areas<'_, M> {
+    type Target = Inner<M>;
+    #[inline]
+    fn deref(&self) -> &Inner<M> {
+        self.inner.as_ref().expect(HELD)
+    }
+}
+
+impl<M: Machine> DerefMut for Areas<'_, M> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner<M> {
+        self.inner.as_mut().expect(HELD)
+    }
+}
+
+const HELD: &str = "the lock is held but in a pause";
+
+impl<M: Machine> Drop for Areas<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.claimed
+            && let Some(mut inner) = self.inner.take()
+        {
+            inner.claimed = false;
+            drop(inner);
+            self.space.mm.machine().wake();
+        }
+    }
+}

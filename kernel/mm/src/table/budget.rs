@@ -1,0 +1,92 @@
+//! Steps of long walks: how much of a range is done before the lock of the space is released for others.
+
+use super::PageTable;
+use super::walk::{Leaves, leaf_tables};
+use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine};
+use crate::frame::Mm;
+
+/// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
+const TABLE: u32 = 128;
+const LEAF: u32 = 8;
+
+/// What is left of a step, in entries ([`Machine::step`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Budget(u32);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::UNLIMITED
+    }
+}
+
+impl Budget {
+    /// All in one step.
+    pub const UNLIMITED: Budget = Budget(u32::MAX);
+
+    /// One step.
+    #[inline]
+    pub fn step<M: Machine>(mm: &Mm<M>) -> Self {
+        Budget(mm.machine().step())
+    }
+    /// Takes something off; `false` when nothing was left. So each step does something, however small it is.
+    #[inline]
+    pub fn take(&mut self, cost: u32) -> bool {
+        let left = self.0 != 0;
+        if self.0 != u32::MAX {
+            self.0 = self.0.saturating_sub(cost);
+        }
+        left
+    }
+    /// Takes off what a PTE table costs.
+    #[inline]
+    pub fn take_table<M: Machine>(&mut self, mm: &Mm<M>, table: Pfn) -> bool {
+        self.take(TABLE + mm.frames().get(table).live())
+    }
+    /// Takes off what a leaf above the PTEs costs.
+    #[inline]
+    pub fn take_leaf(&mut self) -> bool {
+        self.take(LEAF)
+    }
+}
+
+/// [`leaf_tables`] within a budget; returns where the rest begins, if there is one.
+pub(super) fn some_leaf_tables<M: Machine, E>(
+    mm: &Mm<M>,
+    table: &PageTable,
+    range: VirtRange,
+    budget: &mut Budget,
+    f: &mut impl FnMut(Leaves) -> Result<(), E>,
+) -> Result<Option<VirtAddr>, E> {
+    let walked = leaf_tables(mm, table, range, &mut |leaves| {
+        let goes_on = match leaves.level {
+            Level::Pte => budget.take_table(mm, leaves.table),
+            _ => budget.take_leaf(),
+        };
+        if !goes_on {
+            return Err(Stop::Here(leaves.part.start));
+        }
+        f(leaves).map_err(Stop::Failed)
+    });
+    match walked {
+        Ok(()) => Ok(None),
+        Err(Stop::Here(at)) => Ok(Some(at)),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// Why a walk ends before its range does.
+enum Stop<E> {
+    Here(VirtAddr),
+    Failed(E),
+}
+
+/// The first address in `range` at or behind which an entry maps something, or at least a PTE table is: what lies before it is
+/// empty. It takes no longer than a few tables' entries, however long the range.
+pub(crate) fn first_used<M: Machine>(
+    mm: &Mm<M>,
+    table: &PageTable,
+    range: VirtRange,
+) -> Option<VirtAddr> {
+    leaf_tables(mm, table, range, &mut |leaves| Err(leaves.part.start)).err()
+}

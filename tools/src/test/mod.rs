@@ -13,7 +13,7 @@ use crate::build::{self, Built};
 use crate::report::{Outcome, Report};
 use anyhow::{Context, Result, anyhow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod abuse;
 mod boot;
@@ -22,6 +22,7 @@ mod debugger;
 mod host;
 mod inputs;
 mod kernel;
+mod long;
 mod programs;
 mod session;
 mod settings;
@@ -86,32 +87,62 @@ pub fn test(args: &TestArgs) -> Result<u8> {
         report: &report,
         matched: AtomicBool::new(false),
     };
-    let levels_here: &[&str] = match args.machine {
-        Some(_) => &["way."],
-        None => &["host.", "kernel.", "user."],
-    };
-    if !levels_here.iter().any(|level| job.may_want(level)) {
-        return Err(nothing_matches(&job, args));
+    let plan = Plan::of(args);
+    if !plan.prefixes().iter().any(|level| job.may_want(level)) {
+        return Err(nothing_matches(&job, &plan));
     }
-    match &args.machine {
-        Some(names) => ways::run(&job, names, args)?,
-        None => levels(&job, args)?,
+    match plan {
+        Plan::Ways(names) => ways::run(&job, names, args)?,
+        Plan::Long(time) => long(&job, args, time)?,
+        Plan::Levels => levels(&job, args)?,
     }
     if let Some(path) = &junit {
         std::fs::write(path, report.junit())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if !job.matched.load(Relaxed) && report.cases().is_empty() {
-        return Err(nothing_matches(&job, args));
+        return Err(nothing_matches(&job, &Plan::of(args)));
     }
     Ok(if args.list { 0 } else { report.finish() })
 }
 
+/// What is to be run.
+enum Plan<'a> {
+    /// The three levels.
+    Levels,
+    /// Ways to boot, by name.
+    Ways(&'a str),
+    /// The instruments, each for so long.
+    Long(Duration),
+}
+
+impl Plan<'_> {
+    fn of(args: &TestArgs) -> Plan<'_> {
+        match (&args.machine, args.long) {
+            (Some(names), _) => Plan::Ways(names),
+            (None, Some(minutes)) => Plan::Long(Duration::from_secs(60 * minutes)),
+            (None, None) => Plan::Levels,
+        }
+    }
+
+    /// What the names of its tests begin with.
+    fn prefixes(&self) -> &'static [&'static str] {
+        match self {
+            Plan::Levels => &["host.", "kernel.", "user."],
+            Plan::Ways(_) => &["way."],
+            Plan::Long(_) => &["long."],
+        }
+    }
+}
+
 /// A filter that no name fits is a mistake, and no success.
-fn nothing_matches(job: &Job<'_>, args: &TestArgs) -> anyhow::Error {
-    let names = match args.machine {
-        Some(_) => "names begin with way.WAY when --machine is given",
-        None => "names begin with host., kernel.ARCH. or user.ARCH.; --machine is for way.WAY.",
+fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
+    let names = match plan {
+        Plan::Levels => {
+            "names begin with host., kernel.ARCH. or user.ARCH.; --machine is for way.WAY., --long for long."
+        }
+        Plan::Ways(_) => "names begin with way.WAY when --machine is given",
+        Plan::Long(_) => "names begin with long.host. or long.ARCH. when --long is given",
     };
     anyhow!(
         "no test matches --filter {}: {names}; --list prints them",
@@ -145,20 +176,42 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
                 || (wants(Level::User) && job.may_want(&format!("user.{arch}.")))
         })
         .collect();
-    crate::install::ensure_qemu(&arches, args.install.no_install)?;
+    on_each(&arches, args, |arch, built| machine(job, arch, built, args))
+}
+
+/// Builds for some architectures, and runs their tests beside each other: each has one QEMU at a time, so two cores are enough for
+/// both.
+fn on_each(
+    arches: &[Arch],
+    args: &TestArgs,
+    run: impl Fn(Arch, &Built) -> Result<()> + Sync,
+) -> Result<()> {
+    crate::install::ensure_qemu(arches, args.install.no_install)?;
     let built = arches
         .iter()
         .map(|arch| Ok((*arch, build::build(*arch, false)?)))
         .collect::<Result<Vec<_>>>()?;
-    // Each architecture has one QEMU at a time, so two cores are enough for both.
+    let run = &run;
     std::thread::scope(|scope| {
         let threads: Vec<_> = built
             .iter()
-            .map(|(arch, built)| scope.spawn(move || machine(job, *arch, built, args)))
+            .map(|(arch, built)| scope.spawn(move || run(*arch, built)))
             .collect();
         for thread in threads {
             thread.join().ok().context("a test thread died")??;
         }
+        Ok(())
+    })
+}
+
+/// The instruments, each for `time`.
+fn long(job: &Job<'_>, args: &TestArgs, time: Duration) -> Result<()> {
+    let arches = args.machines.arch.arches().iter().copied();
+    let arches: Vec<Arch> = arches
+        .filter(|arch| job.may_want(&format!("long.{arch}.")))
+        .collect();
+    on_each(&arches, args, |arch, built| {
+        long::run(job, arch, built, time);
         Ok(())
     })
 }

@@ -1,0 +1,99 @@
+//! `test --long`: instruments that look for defects by chance, each for as many minutes as were asked for and with new seeds all
+//! the time. `long.host.model`: the memory manager on the simulated machine; `long.ARCH.NAME`: programs on the kernel, booted
+//! again and again. A failure prints the seed that repeats it.
+use super::{Job, console};
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use anyhow::Result;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+/// One boot: sound if it ends with status 0 and says [`Round::says`].
+struct Round {
+    mem: &'static str,
+    /// More words on the kernel's command line.
+    words: &'static str,
+    /// The program and its arguments; `{seed}` is another number each time, `{round}` counts from 1.
+    run: &'static str,
+    says: &'static str,
+    /// Time counts instructions.
+    icount: bool,
+}
+
+/// What is done for a while: its rounds in turn.
+struct Instrument {
+    name: &'static str,
+    rounds: &'static [Round],
+    /// Lines that begin so are the result of a round.
+    result: &'static str,
+}
+
+/// 8 threads that change the same memory.
+const fn threads(mem: &'static str) -> Round {
+    Round {
+        mem,
+        words: "",
+        run: "threads 60 --seed {seed}",
+        says: "threads: done",
+        icount: false,
+    }
+}
+
+const INSTRUMENTS: &[Instrument] = &[Instrument {
+    name: "threads",
+    rounds: &[threads("256M"), threads("1G")],
+    result: "threads: ",
+}];
+
+/// A boot that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// Runs every instrument of one architecture for `time`.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built, time: Duration) {
+    for instrument in INSTRUMENTS {
+        job.case(format!("long.{arch}.{}", instrument.name), || {
+            repeat(arch, built, instrument, time)
+        });
+    }
+}
+
+fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) -> Result<Outcome> {
+    let end = Instant::now() + time;
+    let mut number = 0;
+    for round in instrument.rounds.iter().cycle() {
+        number += 1;
+        let seed = RandomState::new().hash_one(number) as u32;
+        let run = round
+            .run
+            .replace("{seed}", &seed.to_string())
+            .replace("{round}", &number.to_string());
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.mem = round.mem.to_owned();
+        machine.icount = round.icount;
+        machine.command_line = format!("quiet quire.noinput {} -- {run}", round.words);
+        let boot = console::boot(&machine, LIMIT)?;
+        if boot.end != End::Status(0) || !boot.text.contains(round.says) {
+            return Ok(Outcome::Failed(format!(
+                "round {number}, {run} with {}, ended with {:?}\n{}",
+                round.mem, boot.end, boot.text
+            )));
+        }
+        let results = boot.text.lines();
+        let last = results
+            .filter(|line| line.starts_with(instrument.result))
+            .next_back();
+        println!(
+            "      | long.{arch}.{} {number}: {}: {}",
+            instrument.name,
+            round.mem,
+            last.unwrap_or_default()
+        );
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    Ok(Outcome::Passed)
+}

@@ -38,6 +38,27 @@ pub fn run(job: &Job<'_>) -> Result<()> {
     doc_tests(job)
 }
 
+/// The random tests of the memory manager with new seeds for `time`, about: tests of one program run beside each other. The seeds
+/// are printed by the one that fails.
+pub fn run_seeds(time: Duration) -> Result<Outcome> {
+    const PROGRAMS: [&str; 2] = ["model", "like_linux"];
+    let mut report = String::new();
+    for name in PROGRAMS {
+        let mut command = cargo(&["test", "--package", "arch-sim", "--test", name]);
+        command.args(["--", "--nocapture"]);
+        let seconds = time.as_secs() / (2 * PROGRAMS.len() as u64);
+        command.env("SEED_SECONDS", seconds.to_string());
+        let output = run_to_end(&mut command)?.0;
+        let seeds = output.lines().filter(|line| line.starts_with("seed "));
+        report += &format!("{name}: {} seeds. ", seeds.count());
+        if !output.contains("test result: ok.") {
+            return Ok(Outcome::Failed(output));
+        }
+    }
+    println!("      | long.host.seeds: {report}");
+    Ok(Outcome::Passed)
+}
+
 /// Runs the memory manager's models with loom's atomics in the place of the real ones: `host.loom.FILE.TEST`. A build of its
 /// own, with its own folder, so that it does not undo the other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {

@@ -1,5 +1,5 @@
 //! `test --long`: instruments that look for defects by chance, each for as many minutes as were asked for and with new seeds all
-//! the time. `long.host.model`: the memory manager on the simulated machine; `long.ARCH.NAME`: programs on the kernel, booted
+//! the time. `long.host.seeds`: the memory manager on the simulated machine; `long.ARCH.NAME`: programs on the kernel, booted
 //! again and again. A failure prints the seed that repeats it.
 use super::{Job, console};
 use crate::arch::Arch;
@@ -42,11 +42,40 @@ const fn threads(mem: &'static str) -> Round {
     }
 }
 
-const INSTRUMENTS: &[Instrument] = &[Instrument {
-    name: "threads",
-    rounds: &[threads("256M"), threads("1G")],
-    result: "threads: ",
-}];
+/// A program with 128 MiB that tells its end by `fuzz: done`.
+const fn fuzz(run: &'static str) -> Round {
+    Round {
+        mem: "128M",
+        words: "",
+        run,
+        says: "fuzz: done",
+        icount: false,
+    }
+}
+
+const INSTRUMENTS: &[Instrument] = &[
+    Instrument {
+        name: "threads",
+        rounds: &[threads("256M"), threads("1G")],
+        result: "threads: ",
+    },
+    Instrument {
+        name: "full_memory",
+        rounds: &[fuzz("fuzz --seed {seed} --seconds 300 --full yes")],
+        result: "fuzz: ",
+    },
+    Instrument {
+        name: "heap_fail",
+        rounds: &[
+            Round {
+                says: "ok heap_fail {round} ",
+                ..fuzz("selftests --timeout 20 --heap-fail {round}")
+            },
+            fuzz("fuzz --seed {seed} --seconds 60 --heap-fail {round}"),
+        ],
+        result: "",
+    },
+];
 
 /// A boot that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -66,16 +95,17 @@ fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) ->
     for round in instrument.rounds.iter().cycle() {
         number += 1;
         let seed = RandomState::new().hash_one(number) as u32;
-        let run = round
-            .run
-            .replace("{seed}", &seed.to_string())
-            .replace("{round}", &number.to_string());
+        let fill = |text: &str| {
+            text.replace("{seed}", &seed.to_string())
+                .replace("{round}", &number.to_string())
+        };
+        let (run, says) = (fill(round.run), fill(round.says));
         let mut machine = Machine::new(arch, built.image.clone());
         machine.mem = round.mem.to_owned();
         machine.icount = round.icount;
         machine.command_line = format!("quiet quire.noinput {} -- {run}", round.words);
         let boot = console::boot(&machine, LIMIT)?;
-        if boot.end != End::Status(0) || !boot.text.contains(round.says) {
+        if boot.end != End::Status(0) || !boot.text.contains(&says) {
             return Ok(Outcome::Failed(format!(
                 "round {number}, {run} with {}, ended with {:?}\n{}",
                 round.mem, boot.end, boot.text

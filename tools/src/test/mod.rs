@@ -206,6 +206,7 @@ fn on_each(
 
 /// The instruments, each for `time`.
 fn long(job: &Job<'_>, args: &TestArgs, time: Duration) -> Result<()> {
+    job.case("long.host.seeds".to_owned(), || host::run_seeds(time));
     let arches = args.machines.arch.arches().iter().copied();
     let arches: Vec<Arch> = arches
         .filter(|arch| job.may_want(&format!("long.{arch}.")))

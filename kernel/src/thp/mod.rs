@@ -2,6 +2,7 @@
 
 pub mod khugepaged;
 pub mod owners;
+pub mod spaces;
 pub mod survey;
 
 use crate::machine::mm;

@@ -1,46 +1,59 @@
 //! Which process has a folio for itself, and where: the account names an address space, and here that gets its process's number
 //! and is asked for its mappings.
 
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
+use crate::sched;
 use crate::task;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use mm::addr::Pfn;
 use mm::frame::Kind;
 use mm::own::MmId;
 use mm::space::FOLIO_ORDERS;
 
-/// Address spaces by what the account calls them, each with its process, as they were at one moment.
-pub struct Owners(BTreeMap<MmId, (i32, Arc<AddressSpace>)>);
+/// Frames that are looked at before others run.
+const FRAMES: usize = 512;
+
+/// An address space and the process that has it.
+struct Owner {
+    pid: i32,
+    /// It is not kept: a read that takes long must not keep the memory of a process that ends.
+    space: Weak<AddressSpace>,
+}
+
+/// Address spaces by what the account calls them, as they were at one moment.
+pub struct Owners(BTreeMap<MmId, Owner>);
 
 impl Owners {
-    /// All that there are. Of processes that share a space, the lowest number stands for it. ENOMEM.
+    /// All that there are. Of processes that share a space, the lowest number stands for it.
+    /// ENOMEM.
     pub fn now() -> Result<Owners> {
         let mut owners = BTreeMap::new();
         for process in task::processes() {
-            if let Some(space) = process.space()
-                && let Some(id) = space.owner_id()
-            {
+            let found =
+                process.with_space(|space| Some((space.owner_id()?, Arc::downgrade(space))));
+            if let Some((id, space)) = found.flatten() {
                 fallible::check()?;
-                let (pid, _) = owners.entry(id).or_insert((process.pid(), space));
-                *pid = process.pid().min(*pid);
+                let pid = process.pid();
+                owners.entry(id).or_insert(Owner { pid, space });
             }
         }
         Ok(Owners(owners))
     }
 
-    fn get(&self, pfn: Pfn) -> Option<&(i32, Arc<AddressSpace>)> {
+    fn get(&self, pfn: Pfn) -> Option<(i32, Arc<AddressSpace>)> {
         let info = mm().frame_info(pfn)?;
         let owner = self.0.get(&mm().owner(info.head)?)?;
+        let space = owner.space.upgrade()?;
         // Those who share a page table are one in the account.
-        (!owner.1.may_share(info.head)).then_some(owner)
+        (!space.may_share(info.head)).then_some((owner.pid, space))
     }
 
     /// The process that has the folio of a frame for itself; 0 when there is none, or it is not known.
     pub fn of(&self, pfn: Pfn) -> i32 {
-        self.get(pfn).map_or(0, |(pid, _)| *pid)
+        self.get(pfn).map_or(0, |(pid, _)| pid)
     }
 
     /// Where that process maps the frame; 0 when there is none, or it does not.
@@ -52,10 +65,14 @@ impl Owners {
 
 /// One line for each owner, by how many folios of each size it has for itself; 0 are those that several have, or nobody that
 /// is known.
+/// ENOMEM, EINTR.
 pub fn table(out: &mut Text) -> Result {
     let owners = Owners::now()?;
     let mut counts: BTreeMap<i32, [u64; FOLIO_ORDERS]> = BTreeMap::new();
-    for (pfn, meta) in mm().frames().iter() {
+    for (n, (pfn, meta)) in mm().frames().iter().enumerate() {
+        if n % FRAMES == 0 && sched::breathe() {
+            return Err(Errno::EINTR);
+        }
         let order = meta.order().0 as usize;
         if meta.kind() == Kind::Anon && order < FOLIO_ORDERS {
             fallible::check()?;

@@ -6,35 +6,25 @@ use crate::fs::pseudo::Text;
 use crate::machine::{AddressSpace, mm};
 use crate::sched;
 use crate::task::{self, Pid};
-use alloc::sync::Arc;
+use crate::thp::spaces;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 use mm::addr::{Order, VirtAddr, VirtRange};
 use mm::space::{FOLIO_ORDERS, FolioUse};
 use mm::thp::ORDERS;
 use mm::thp::stats::Stat;
 
-/// Each address space once, whoever shares it. ENOMEM.
-fn spaces() -> Result<Vec<Arc<AddressSpace>>> {
-    let mut spaces: Vec<Arc<AddressSpace>> = Vec::new();
-    for space in task::processes().filter_map(|p| p.space()) {
-        if !spaces.iter().any(|known| Arc::ptr_eq(known, &space)) {
-            fallible::push(&mut spaces, space)?;
-        }
-    }
-    Ok(spaces)
-}
-
-/// One line a size: private folios that there are, those of which a part is not mapped any more, and as in smaps how many
-/// are mapped whole, in part, and by contiguous entries, summed over all areas (a folio that two processes map counts twice).
+/// One line a size: private folios that there are, those of which a part is not mapped any more,
+/// and as in smaps how many are mapped whole, in part, and by contiguous entries, summed over all
+/// areas (a folio that two processes map counts twice). ENOMEM, EINTR.
 pub fn folios(out: &mut Text) -> Result {
     let mut mapped = [FolioUse::default(); FOLIO_ORDERS];
-    for space in spaces()? {
-        space.for_each_vma(&mut |vma| {
-            let figures = space.smaps(vma.range.start).unwrap_or_default();
+    for space in spaces::all()?.values() {
+        spaces::each_area(space, |_, figures| {
             for (sum, n) in mapped.iter_mut().zip(figures.folios) {
                 *sum += n;
             }
-        });
+        })?;
     }
     out.line("   size   exist deferred   whole    part contpte");
     let stats = &mm().thp().stats;
@@ -72,7 +62,7 @@ pub fn split(text: &str) -> Result {
     match Wanted::parse(text)? {
         Wanted::All => {
             let everything = VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX));
-            for space in spaces()? {
+            for space in spaces::all()?.values().filter_map(Weak::upgrade) {
                 counts.add(split_in(&space, everything, Order(0)));
             }
         }

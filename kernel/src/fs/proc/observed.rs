@@ -30,6 +30,11 @@ impl Observed {
         self.space.upgrade()
     }
 
+    /// The address space, not kept.
+    pub fn weak(&self) -> &Weak<AddressSpace> {
+        &self.space
+    }
+
     /// ESRCH once the process has been waited for.
     pub fn check_process(&self) -> Result {
         match task::find(self.process.pid()) {

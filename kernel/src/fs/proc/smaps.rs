@@ -7,11 +7,11 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::records::{RecordFile, Records};
 use crate::machine::{AddressSpace, Vma};
-use crate::sched;
+use crate::thp::spaces;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use mm::addr::{VirtAddr, VirtRange};
-use mm::space::{FOLIO_ORDERS, Smaps, SmapsWalk};
+use mm::addr::VirtRange;
+use mm::space::{FOLIO_ORDERS, Smaps};
 use mm::thp::policy;
 use mm::vma::{Backing, Prot, VmaFlags};
 use vfs_parts::form::Form;
@@ -107,7 +107,7 @@ impl Records for SmapsFile {
         let area = Area::from(&space, from);
         drop(space);
         let Some(area) = area else { return Ok(None) };
-        let Some(figures) = figures(&self.0, &area.vma)? else {
+        let Some(figures) = spaces::figures(self.0.weak(), &area.vma)? else {
             return Ok(None);
         };
         area.line(out)?;
@@ -121,24 +121,6 @@ impl Records for SmapsFile {
         flag_words(out, area.vma.prot, area.vma.flags);
         out.push(b'\n');
         Ok(Some(area.vma.range.end.0))
-    }
-}
-
-/// The figures of an area; `None` when the process has ended. EINTR when this thread is to end.
-fn figures(observed: &Observed, vma: &Vma) -> Result<Option<Smaps>> {
-    let mut walk = SmapsWalk::new(vma.range);
-    loop {
-        let Some(space) = observed.space() else {
-            return Ok(None);
-        };
-        let done = space.smaps_step(&mut walk);
-        drop(space);
-        if done {
-            return Ok(Some(walk.finish(vma.flags)));
-        }
-        if sched::breathe() {
-            return Err(Errno::EINTR);
-        }
     }
 }
 
@@ -243,22 +225,13 @@ impl Records for Rollup {
         if from != 0 {
             return Ok(None);
         }
+        self.0.space().ok_or(Errno::ESRCH)?;
         let (mut sum, mut covered) = (Smaps::default(), None::<VirtRange>);
-        loop {
-            let space = self.0.space().ok_or(Errno::ESRCH)?;
-            let from = covered.map_or(VirtAddr(0), |range| range.end);
-            let Some(vma) = space.vma_from(from) else {
-                break;
-            };
-            drop(space);
-            let figures = figures(&self.0, &vma)?.ok_or(Errno::ESRCH)?;
-            add(&mut sum, &figures);
+        spaces::each_area(self.0.weak(), |vma, figures| {
+            add(&mut sum, figures);
             let start = covered.map_or(vma.range.start, |range| range.start);
             covered = Some(VirtRange::new(start, vma.range.end));
-            if sched::breathe() {
-                return Err(Errno::EINTR);
-            }
-        }
+        })?;
         let Some(range) = covered else {
             return Ok(None);
         };

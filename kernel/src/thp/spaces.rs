@@ -1,0 +1,59 @@
+//! Walks over address spaces that take long. They do not keep a space, or the memory of a process
+//! that ends meanwhile would be kept with it.
+
+use crate::errno::{Errno, Result};
+use crate::machine::{AddressSpace, Vma};
+use crate::sched;
+use crate::task;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use mm::addr::VirtAddr;
+use mm::space::{Smaps, SmapsWalk};
+
+/// Each address space once, whoever shares it, by its place in memory. ENOMEM.
+pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {
+    let mut spaces = BTreeMap::new();
+    for process in task::processes() {
+        let space = process.with_space(|space| (Arc::as_ptr(space).addr(), Arc::downgrade(space)));
+        if let Some((place, space)) = space {
+            fallible::check()?;
+            spaces.insert(place, space);
+        }
+    }
+    Ok(spaces)
+}
+
+/// The smaps figures of an area; `None` when its space has gone. EINTR when this thread is to end.
+pub fn figures(space: &Weak<AddressSpace>, vma: &Vma) -> Result<Option<Smaps>> {
+    let mut walk = SmapsWalk::new(vma.range);
+    loop {
+        let Some(found) = space.upgrade() else {
+            return Ok(None);
+        };
+        let done = found.smaps_step(&mut walk);
+        drop(found);
+        if done {
+            return Ok(Some(walk.finish(vma.flags)));
+        }
+        if sched::breathe() {
+            return Err(Errno::EINTR);
+        }
+    }
+}
+
+/// Calls `f` with the figures of each area of a space, as long as the space is there. EINTR when
+/// this thread is to end.
+pub fn each_area(space: &Weak<AddressSpace>, mut f: impl FnMut(&Vma, &Smaps)) -> Result {
+    let mut at = VirtAddr(0);
+    while let Some(vma) = space.upgrade().and_then(|space| space.vma_from(at)) {
+        at = vma.range.end;
+        let Some(figures) = figures(space, &vma)? else {
+            break;
+        };
+        f(&vma, &figures);
+        if sched::breathe() {
+            return Err(Errno::EINTR);
+        }
+    }
+    Ok(())
+}

@@ -164,7 +164,7 @@ pub fn execute(at: usize) -> Probe<()> {
     unsafe {
         std::arch::asm!(
             "adr x9, 2f", "str x9, [{r}]", "blr {p}", "2:",
-            r = in(reg) recover(), p = in(reg) at, clobber_abi("C"),
+            r = in(reg) recover(), p = in(reg) at, out("x9") _, clobber_abi("C"),
         );
     }
     outcome(())

@@ -77,7 +77,7 @@ fn records_by_the_byte() -> Outcome {
     let child = Quiet::new()?;
     for name in ["maps", "smaps", "mounts", "mountinfo", "cmdline", "environ"] {
         let whole = rest(child.open(name)?, 1 << 20)?;
-        check!(whole.len() > 10 || name == "environ", "{name}: {whole:?}");
+        check!(!whole.is_empty() || name == "environ", "{name}: {whole:?}");
         for len in [1, 113, 4096] {
             let pieces = rest(child.open(name)?, len)?;
             check!(

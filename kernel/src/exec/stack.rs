@@ -2,6 +2,7 @@
 //! count, as the psABI and Linux lay them out.
 
 use super::aslr::Offsets;
+use super::breathe_between;
 use super::elf_file::Program;
 use super::layout::Loaded;
 use super::{Refusal, Strings};
@@ -32,6 +33,8 @@ pub struct Stack {
 pub const MAX_STRING: usize = 32 * PAGE_SIZE as usize;
 /// All strings together, whatever the stack limit.
 pub const MAX_STRINGS: usize = 6 << 20;
+/// Bytes that are written to the stack before others are let in.
+const PIECE: usize = 32 << 10;
 /// Mapped below the strings from the start.
 const ROOM: u64 = 128 << 10;
 /// Clock ticks per second that times(2) counts in.
@@ -76,7 +79,11 @@ impl Builder {
         let end = self.pointer();
         let mut addresses = Vec::new();
         make_room(&mut addresses, strings.len())?;
-        addresses.extend(strings.iter().rev().map(|string| self.push_string(string)));
+        for string in strings.iter().rev() {
+            let before = self.reversed.len();
+            addresses.push(self.push_string(string));
+            breathe_between(before, self.reversed.len())?;
+        }
         addresses.reverse();
         let range = VirtRange::new(VirtAddr(self.pointer()), VirtAddr(end));
         Ok((addresses, range))
@@ -141,14 +148,20 @@ pub fn build(
     let pointer = (builder.pointer() - size) & !15;
     builder.skip_to(pointer + size);
     for word in words.iter().rev() {
+        let before = builder.reversed.len();
         builder.push(&word.to_le_bytes());
+        breathe_between(before, builder.reversed.len())?;
     }
 
     map(space, program, aslr.stack_top, pointer, limits)?;
-    let mut bytes = builder.reversed;
-    bytes.reverse();
-    if space.write(VirtAddr(pointer), &bytes, true) < bytes.len() {
-        return Err(Errno::ENOMEM.into());
+    let mut at = VirtAddr(pointer);
+    for piece in builder.reversed.rchunks_mut(PIECE) {
+        piece.reverse();
+        if space.write(at, piece, true) < piece.len() {
+            return Err(Errno::ENOMEM.into());
+        }
+        at += piece.len() as u64;
+        breathe_between(0, PIECE)?;
     }
     let auxv_start = VirtAddr(pointer + auxv_at);
     Ok(Stack {

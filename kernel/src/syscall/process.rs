@@ -167,7 +167,9 @@ fn read_vector(mut address: u64, budget: &mut usize) -> Result<Vec<Vec<u8>>> {
                 e
             }
         })?;
-        *budget = budget.checked_sub(string.len() + 9).ok_or(Errno::E2BIG)?;
+        let before = *budget;
+        *budget = before.checked_sub(string.len() + 9).ok_or(Errno::E2BIG)?;
+        exec::breathe_between(before, *budget)?;
         strings.push(string);
         address += 8;
     }

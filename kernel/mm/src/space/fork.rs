@@ -31,7 +31,6 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     let mut budget = Budget::step(&parent.space.mm);
     let copied = vmas
         .iter()
-        .filter(|vma| vma.anon_vma.is_some() && !vma.shared())
         .try_for_each(|vma| copy_pages(parent, child, vma, &mut budget));
     // Not before: what is in the tables is found by the areas.
     let child = child.inner.get_mut();
@@ -95,7 +94,7 @@ impl<M: Machine> Iterator for Source<'_, '_, M> {
     }
 }
 
-/// Shares the pages of an area, in as many steps as that takes.
+/// Shares the private pages of an area, in as many steps as that takes.
 fn copy_pages<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut AddressSpace<M>,
@@ -105,6 +104,15 @@ fn copy_pages<M: Machine>(
     let (space, owner) = (parent.space, &child.id.owner);
     let mm = &*space.mm;
     let Inner { table, rss, .. } = child.inner.get_mut();
+    if !budget.take(1) {
+        *budget = Budget::step(mm);
+        if parent.pause() {
+            return Err(Error::Interrupted);
+        }
+    }
+    if vma.anon_vma.is_none() || vma.shared() {
+        return Ok(());
+    }
     let mut rest = vma.range;
     loop {
         // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.

@@ -71,6 +71,9 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
+/// What an area costs in a step ([`Budget`]), whatever is mapped there.
+const AREA: u32 = 16;
+
 /// An area, or the rest of it.
 struct Part {
     range: VirtRange,
@@ -91,7 +94,7 @@ impl<M: Machine> Inner<M> {
     ) -> Stop {
         let mut budget = Budget::step(mm);
         while let Some(slot) = self.vmas.from(at) {
-            if !budget.take(1) {
+            if !budget.take(AREA) {
                 return Ok(Some(at));
             }
             let vma = self.vmas.get(slot);

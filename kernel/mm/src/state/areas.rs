@@ -14,8 +14,8 @@ use crate::sync::{Guard, rank};
 use crate::vma::Vma;
 use core::ops::{Deref, DerefMut};
 
-/// Areas that are looked at, or change, in one step: each costs some 100 instructions.
-pub(crate) const AREAS: usize = 512;
+/// Areas that are looked at, or change, in one step: each costs up to 2000 instructions.
+pub(crate) const AREAS: usize = 128;
 
 /// Holds the lock of a space whose areas no other verb changes until this is dropped.
 pub(crate) struct Areas<'a, M: Machine> {

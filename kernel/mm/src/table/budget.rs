@@ -7,7 +7,7 @@ use crate::arch::{Level, Machine};
 use crate::frame::Mm;
 
 /// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
-const TABLE: u32 = 128;
+pub(super) const TABLE: u32 = 128;
 const LEAF: u32 = 8;
 
 /// What is left of a step, in entries ([`Machine::step`]).

@@ -32,7 +32,7 @@
 use super::batch::{Run, run_at};
 use super::walk::{self, Leaf, Leaves, indices, leaf_tables, table_at};
 use super::zap::zap_whole_part;
-use super::{Budget, Cursor, PageTable, Zap, alloc_table, copy, entry};
+use super::{Budget, Cursor, PageTable, Zap, alloc_table, budget, copy, entry};
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::zone::For;
@@ -219,12 +219,9 @@ pub fn unshare_some<M: Machine>(
 ) -> Result<Option<VirtAddr>, OutOfMemory> {
     let stopped = leaf_tables(mm, space, range, &mut |leaves| {
         let at = leaves.part.start;
-        // Others are passed over quickly.
-        let cost = if leaves.shared {
-            TABLE_ENTRIES as u32
-        } else {
-            1
-        };
+        // Others are passed over, but the way to one is long where memory is sparse.
+        let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };
+        let cost = budget::TABLE + entries as u32;
         if !budget.take(cost) {
             return Err(Ok(at));
         }

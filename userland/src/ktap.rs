@@ -1,6 +1,7 @@
 //! Tests that cannot hurt each other: each runs in a child process of its own with a deadline, and its outcome is a
 //! line of KTAP 1. A crash, a hang or frames that do not come back fail that test only.
 use crate::counters::{free_frames, on_quire};
+use crate::stretch::Record;
 use crate::sys::{Errno, file, proc, sig, time};
 use std::panic::Location;
 use std::path::PathBuf;
@@ -172,11 +173,24 @@ fn say(text: &str) {
 /// Frames a test may keep: per-process pages the kernel frees late.
 const SLACK: u64 = 8;
 
-/// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around it.
+/// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around it, and looks for how long
+/// the kernel let nothing else run.
 fn without_leaks(test: &Test, options: &Options) -> Outcome {
     match on_quire() {
-        true => keeps_frames(|| free_frames().unwrap_or(0), || one(test, options)),
+        true => keeps_frames(
+            || free_frames().unwrap_or(0),
+            || lets_others_in(|| one(test, options)),
+        ),
         false => one(test, options),
+    }
+}
+
+fn lets_others_in(run: impl FnOnce() -> Outcome) -> Outcome {
+    let record = Record::begin();
+    run()?;
+    match record.map(Record::end) {
+        Some(Err(why)) => Err(Stop::Fail(why)),
+        _ => Ok(()),
     }
 }
 

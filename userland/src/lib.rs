@@ -9,4 +9,5 @@ pub mod random;
 pub mod replay;
 pub mod sh;
 pub mod starve;
+pub mod stretch;
 pub mod sys;

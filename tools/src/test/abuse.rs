@@ -24,6 +24,8 @@ struct Case {
     says: &'static str,
     /// The machine it is about, if it is about one.
     only: Option<Arch>,
+    /// The clock counts instructions, so that the longest stretches can be asserted.
+    counted: bool,
 }
 
 /// `abuse RUN` on a machine with 256 MiB.
@@ -35,6 +37,7 @@ const fn abuse(name: &'static str, run: &'static str) -> Case {
         words: "",
         says: ": done",
         only: None,
+        counted: false,
     }
 }
 
@@ -90,6 +93,10 @@ const CASES: &[Case] = &[
         words: "init=/bin/first",
         ..abuse("first", "")
     },
+    Case {
+        counted: true,
+        ..abuse("hang", "abuse hang")
+    },
     abuse("mounts", "abuse mounts"),
     small("far", "abuse far"),
     abuse("observers", "abuse observers"),
@@ -109,6 +116,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
 fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.mem = case.mem.to_owned();
+    machine.icount = case.counted;
     machine.command_line = format!("quiet quire.noinput {} -- {}", case.words, case.run);
     let boot = console::boot(&machine, LIMIT)?;
     if boot.end == End::Status(0) && boot.text.contains(case.says) {

@@ -4,6 +4,7 @@
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 mod around;
 mod full;
+mod hang;
 mod mounts;
 mod observers;
 mod signals;
@@ -27,6 +28,11 @@ struct Way {
 }
 
 const WAYS: &[Way] = &[
+    Way {
+        name: "hang",
+        act: hang::calls,
+        may_be_killed: false,
+    },
     Way {
         name: "around",
         act: around::displaced_folios,

@@ -1,0 +1,268 @@
+//! Calls over 60 TB that are empty or nearly so, and over all memory that there is. None may keep the machine: another
+//! process runs meanwhile, the caller can be killed, and (with the clock counting instructions) the kernel's own record of its
+//! longest stretches stays within limits.
+use super::Outcome;
+use std::fs;
+use userland::stretch::Record;
+use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, mprotect, mremap, munmap, store};
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Result, call, time};
+
+const GIB: usize = 1 << 30;
+/// All that is mapped at once: as much as fits below a program in the middle.
+const FAR: usize = 60_000 * GIB;
+/// Between two pages that are touched of it.
+const STRIDE: usize = 64 * GIB;
+/// Real memory, of a machine that has 256 MiB.
+const NEAR: usize = 96 << 20;
+/// MADV_COLLAPSE and MADV_POPULATE_*, which the C library does not name.
+const COLLAPSE: i32 = 25;
+const POPULATE_READ: i32 = 22;
+const POPULATE_WRITE: i32 = 23;
+/// The caller is killed after so many ns, if the call takes that long.
+const PATIENCE: u64 = 300_000_000;
+/// How long it may take to end then.
+const END: u64 = 100_000_000;
+
+/// One call, or a few, made by a process of its own.
+struct Case {
+    name: &'static str,
+    act: fn() -> Result<()>,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "advice",
+        act: advice,
+    },
+    Case {
+        name: "collapse",
+        act: || madvise(far()?, FAR, COLLAPSE).or(Ok(())),
+    },
+    Case {
+        name: "shared",
+        act: shared,
+    },
+    Case {
+        name: "protect",
+        act: protect,
+    },
+    Case {
+        name: "remap",
+        act: || mremap(far()?, FAR, FAR / 2, libc::MREMAP_MAYMOVE, 0).map(drop),
+    },
+    Case {
+        name: "populate_read",
+        act: || madvise(far()?, FAR, POPULATE_READ),
+    },
+    Case {
+        name: "populate_write",
+        act: || madvise(far()?, FAR, POPULATE_WRITE),
+    },
+    Case {
+        name: "lock",
+        act: lock,
+    },
+    Case {
+        name: "split",
+        act: split,
+    },
+    Case {
+        name: "sparse",
+        act: sparse,
+    },
+    Case {
+        name: "sparse_collapse",
+        act: || madvise(touched()?, FAR, COLLAPSE).or(Ok(())),
+    },
+    Case {
+        name: "khugepaged",
+        act: khugepaged,
+    },
+    Case {
+        name: "real",
+        act: real,
+    },
+    Case {
+        name: "areas",
+        act: areas,
+    },
+];
+
+fn far() -> Result<usize> {
+    mmap(0, FAR, RW, ANON | libc::MAP_NORESERVE, -1, 0)
+}
+
+/// The same with a page here and there.
+fn touched() -> Result<usize> {
+    let at = far()?;
+    (at..at + FAR)
+        .step_by(STRIDE)
+        .for_each(|page| store(page, 1));
+    Ok(at)
+}
+
+fn advice() -> Result<()> {
+    let at = far()?;
+    for advice in [libc::MADV_DONTNEED, libc::MADV_FREE, 20, 21] {
+        madvise(at, FAR, advice)?;
+    }
+    munmap(at, FAR)
+}
+
+fn shared() -> Result<()> {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let at = mmap(0, FAR, RW, flags, -1, 0)?;
+    madvise(at, FAR, libc::MADV_REMOVE)?;
+    madvise(at, FAR, COLLAPSE).or(Ok(()))
+}
+
+fn protect() -> Result<()> {
+    let at = touched()?;
+    mprotect(at, FAR, libc::PROT_READ)?;
+    mprotect(at, FAR, RW)?;
+    munmap(at, FAR)
+}
+
+fn lock() -> Result<()> {
+    proc::setrlimit(libc::RLIMIT_MEMLOCK, u64::MAX, u64::MAX)?;
+    let at = far()?;
+    // MLOCK_ONFAULT.
+    call(libc::SYS_mlock2, [at, FAR, 1, 0, 0, 0])?;
+    call(libc::SYS_munlock, [at, FAR, 0, 0, 0, 0]).map(drop)
+}
+
+fn split() -> Result<()> {
+    let at = far()?;
+    for text in [
+        "1".to_owned(),
+        format!("{},{at:#x},{:#x}", proc::getpid(), at + FAR),
+    ] {
+        let _ = fs::write("/sys/kernel/debug/split_huge_pages", text);
+    }
+    Ok(())
+}
+
+/// clear_refs, fork and exit.
+fn sparse() -> Result<()> {
+    touched()?;
+    for what in ["4", "1"] {
+        let _ = fs::write("/proc/self/clear_refs", what);
+    }
+    match proc::fork()? {
+        Fork::Child => proc::exit_now(0),
+        Fork::Parent(pid) => proc::wait_for(pid).map(drop),
+    }
+}
+
+/// A round without limit over much that is empty.
+fn khugepaged() -> Result<()> {
+    let root = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+    let settings = [
+        ("pages_to_scan", "4294967295", "4096"),
+        ("scan_sleep_millisecs", "1", "10000"),
+    ];
+    let at = touched()?;
+    madvise(at, FAR, libc::MADV_HUGEPAGE)?;
+    for (name, value, _) in settings {
+        let _ = fs::write(format!("{root}/{name}"), value);
+    }
+    let _ = time::sleep(100_000_000);
+    for (name, _, before) in settings {
+        let _ = fs::write(format!("{root}/{name}"), before);
+    }
+    Ok(())
+}
+
+/// The verbs over memory that is there.
+fn real() -> Result<()> {
+    let at = mmap(0, NEAR, RW, ANON | libc::MAP_POPULATE, -1, 0)?;
+    match proc::fork()? {
+        Fork::Child => proc::exit_now(0),
+        Fork::Parent(pid) => proc::wait_for(pid)?,
+    };
+    mprotect(at, NEAR, libc::PROT_READ)?;
+    mprotect(at, NEAR, RW)?;
+    madvise(at, NEAR / 2, libc::MADV_DONTNEED)?;
+    madvise(at, NEAR / 2, POPULATE_WRITE)?;
+    munmap(at, NEAR)
+}
+
+/// The verbs over many areas.
+fn areas() -> Result<()> {
+    const AREAS: usize = 20_000;
+    let at = mmap(0, AREAS * PAGE, libc::PROT_READ, ANON, -1, 0)?;
+    for n in (0..AREAS).step_by(2) {
+        mprotect(at + n * PAGE, PAGE, RW)?;
+    }
+    match proc::fork()? {
+        Fork::Child => proc::exit_now(0),
+        Fork::Parent(pid) => proc::wait_for(pid)?,
+    };
+    let len = AREAS * PAGE;
+    call(libc::SYS_msync, [at, len, libc::MS_ASYNC as usize, 0, 0, 0])?;
+    let _ = fs::write("/proc/self/clear_refs", "4");
+    mprotect(at, len / 2, libc::PROT_NONE)?;
+    munmap(at, len)
+}
+
+/// All cases, or those that are named.
+pub fn calls(names: &[String]) -> Outcome {
+    for case in CASES {
+        if names.is_empty() || names.iter().any(|name| name == case.name) {
+            let text = watch(case).map_err(|why| format!("{}: {why}", case.name))?;
+            println!("abuse: hang: {}: {text}", case.name);
+        }
+    }
+    Ok("the machine goes on".into())
+}
+
+/// Runs a case, ends it when it takes long, and says how it ended.
+fn watch(case: &Case) -> std::result::Result<String, String> {
+    let record = Record::begin();
+    let child = match proc::fork().map_err(|e| format!("fork: {e}"))? {
+        Fork::Child => {
+            let result = (case.act)();
+            if let Err(error) = result {
+                println!("abuse: hang: {}: {error}", case.name);
+            }
+            proc::exit_now(result.is_err().into())
+        }
+        Fork::Parent(pid) => pid,
+    };
+    let (status, killed) = wait(child)?;
+    let fits = match status {
+        Status::Exited(0) => true,
+        // By us, or because memory is full.
+        Status::Killed(libc::SIGKILL) => true,
+        _ => false,
+    };
+    let longest = record.map_or(Ok("not counted".into()), Record::end)?;
+    if !fits {
+        return Err(format!("{status:?}"));
+    }
+    Ok(format!("{status:?}, killed: {killed}, {longest}"))
+}
+
+/// Waits for the child by short sleeps, each of which must end soon, and kills it when its time is over.
+fn wait(child: i32) -> std::result::Result<(Status, bool), String> {
+    let start = time::now();
+    let mut killed = None;
+    loop {
+        match proc::wait(child, libc::WNOHANG) {
+            Ok(Some((_, status))) => return Ok((status, killed.is_some())),
+            Ok(None) => {}
+            Err(error) => return Err(format!("wait: {error}")),
+        }
+        let now = time::now();
+        match killed {
+            None if now - start > PATIENCE => {
+                let _ = proc::kill(child, libc::SIGKILL);
+                killed = Some(now);
+            }
+            Some(at) if now - at > END * 10 => return Err("it does not end".into()),
+            _ => {}
+        }
+        let _ = time::sleep(1_000_000);
+    }
+}

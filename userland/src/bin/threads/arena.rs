@@ -9,6 +9,8 @@ use userland::sys::{Errno, Result};
 const BASE: usize = 0x1000_0000_0000;
 /// Pages of a slot.
 pub const SLOT: usize = 1024;
+/// Pages of a folio of 64 KiB, and of arm64's contiguous block.
+pub const BLOCK: usize = 16;
 /// Pages of a PMD leaf.
 pub const HUGE: usize = 512;
 /// musl's headers lack it.

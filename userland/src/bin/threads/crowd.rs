@@ -1,6 +1,6 @@
 //! Memory becomes crowded: single pages take nearly all of it, so that what is touched then gets the frames that are left, at the
 //! ends of RAM and beside its holes among them.
-use crate::arena::{Arena, SLOT};
+use crate::arena::{Arena, BLOCK, SLOT};
 use crate::page::Stamp;
 use userland::counters::{figure, on_quire};
 use userland::random::Random;
@@ -36,9 +36,9 @@ pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stam
         end += len;
     }
     for _ in 0..TOUCHED {
-        let (n, page) = (random.below(arena.len() as u64), random.below(SLOT as u64));
-        let mut slot = arena.slot(n as usize);
-        let page = page as usize;
+        let mut slot = arena.slot(random.below(arena.len() as u64) as usize);
+        // Where folios begin.
+        let page = random.below((SLOT / BLOCK) as u64) as usize * BLOCK;
         if slot.mapped(page..page + 1).next().is_some() {
             slot.discard(page..page + 1);
             slot.touch(page, stamp());

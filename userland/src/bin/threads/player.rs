@@ -1,6 +1,6 @@
 //! What one thread does, and the children that it forks.
 use crate::THREADS;
-use crate::arena::{self, Arena, HUGE, SLOT, Slot};
+use crate::arena::{self, Arena, BLOCK, HUGE, SLOT, Slot};
 use crate::counts::{Counts, Op};
 use crate::crowd;
 use crate::page::{self, Lineage, Stamp};
@@ -11,11 +11,9 @@ use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, time};
 
 /// What a child does before it ends.
-const CHILD_STEPS: u64 = 12;
-/// Pages of a folio of 64 KiB, and of arm64's contiguous block.
-const BLOCK: usize = 16;
+const CHILD_STEPS: u64 = 4;
 /// Steps of a player between two crowds, about.
-const CROWD: u64 = 4000;
+const CROWD: u64 = 2000;
 
 pub struct Player<'a> {
     arena: &'a Arena,
@@ -89,13 +87,15 @@ impl<'a> Player<'a> {
     fn range(&mut self) -> Range<usize> {
         let below = |random: &mut Random, n: usize| random.below(n as u64) as usize;
         let random = &mut self.random;
-        let (start, len) = match random.below(6) {
+        let (start, len) = match random.below(8) {
             0..3 => (below(random, SLOT), 1 + below(random, BLOCK)),
             3 => {
                 let blocks = 1 + below(random, 8);
                 (below(random, SLOT / BLOCK) * BLOCK, blocks * BLOCK)
             }
             4 => (below(random, SLOT / HUGE) * HUGE, HUGE),
+            // Where a folio begins: another page there is what the kernel meets first when it looks at the folio.
+            5..7 => (below(random, SLOT / HUGE) * HUGE, 1),
             _ => (below(random, SLOT), 1 + below(random, SLOT)),
         };
         start..(start + len).min(SLOT)

@@ -11,6 +11,8 @@ const KNOB: &str = "/sys/kernel/mm/quire/heap_fail";
 const FIGURES: &str = "/sys/kernel/mm/quire/heap_reserve";
 /// Frames that may be gone after a test.
 const SLACK: u64 = 8;
+/// Seconds for a test whose calls are refused: it may wait for what never comes.
+const PATIENCE: u64 = 2;
 /// A test is repeated as often when frames are missing: the heap may grow once.
 const RUNS: usize = 4;
 
@@ -67,6 +69,10 @@ impl Round {
         let run = || {
             let options = Options {
                 heap_fail: from,
+                timeout: match from {
+                    MEASURE => options.timeout,
+                    _ => options.timeout.min(PATIENCE),
+                },
                 ..*options
             };
             one(test, &options)

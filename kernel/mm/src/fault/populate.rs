@@ -73,7 +73,8 @@ impl<M: Machine> AddressSpace<M> {
                     return Ok(at);
                 }
                 if let Some(next) = ready_until(&self.mm, &mut inner.table, at, wanted) {
-                    at = next;
+                    // A large leaf may reach out of the range.
+                    at = next.min(end);
                     continue;
                 }
                 let before = inner.rss.total();

@@ -178,7 +178,7 @@ macro_rules! range {
             /// Whether the range covers nothing.
             #[inline]
             pub const fn is_empty(&self) -> bool {
-                self.start.0 == self.end.0
+                self.start.0 >= self.end.0
             }
             /// Whether `point` lies inside.
             #[inline]

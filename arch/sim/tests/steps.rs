@@ -195,8 +195,7 @@ fn protect_while_others_write<F: PteFormat>() {
 }
 
 /// Advice, populating, clear_refs and splitting look areas up again after each pause.
-#[expect(dead_code, reason = "one of the verbs does not end yet")]
-fn others_change_areas_meanwhile<F: PteFormat>() {
+fn <F: PteFormat>() {
     type Verb<F> = fn(&Space<F>);
     let verbs: [Verb<F>; 8] = [
         |s| {

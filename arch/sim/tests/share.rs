@@ -400,7 +400,7 @@ fn out_of_memory<F: PteFormat>(w: &World<F>) {
             s.remap(page(10), PAGE_SIZE, PAGE_SIZE, FIXED, page(20 * PAGES))
                 .map(drop)
         },
-        &|s| s.clear_soft_dirty().map_err(Error::from),
+        &|s| s.clear_soft_dirty(),
     ];
     for verb in verbs {
         each(w, |s, other| {
@@ -409,7 +409,7 @@ fn out_of_memory<F: PteFormat>(w: &World<F>) {
         });
     }
     families(w, |parent, child| {
-        let fork = || child.fork().map(drop).map_err(Error::from);
+        let fork = || child.fork().map(drop);
         // Its root, PUD and PMD.
         assert_eq!(each_fails(w, &[&parent, &child], fork), 3);
     });

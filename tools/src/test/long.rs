@@ -111,10 +111,8 @@ fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) ->
                 round.mem, boot.end, boot.text
             )));
         }
-        let results = boot.text.lines();
-        let last = results
-            .filter(|line| line.starts_with(instrument.result))
-            .next_back();
+        let mut results = boot.text.lines();
+        let last = results.rfind(|line| line.starts_with(instrument.result));
         println!(
             "      | long.{arch}.{} {number}: {}: {}",
             instrument.name,

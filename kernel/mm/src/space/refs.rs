@@ -94,9 +94,6 @@ impl<M: Machine> Inner<M> {
     ) -> Stop {
         let mut budget = Budget::step(mm);
         while let Some(slot) = self.vmas.from(at) {
-            if !budget.take(AREA) {
-                return Ok(Some(at));
-            }
             let vma = self.vmas.get(slot);
             let part = Part {
                 range: VirtRange::new(vma.range.start.max(at), vma.range.end),
@@ -106,6 +103,10 @@ impl<M: Machine> Inner<M> {
             let stopped = f(self, part, &mut budget)?;
             if stopped.is_some() {
                 return Ok(stopped);
+            }
+            // Last, so that a step of any size gets a table done.
+            if !budget.take(AREA) {
+                return Ok(Some(at));
             }
         }
         Ok(None)

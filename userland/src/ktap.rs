@@ -130,6 +130,7 @@ pub struct Totals(pub u32, pub u32, pub u32);
 /// Runs the tests in order and prints KTAP.
 pub fn run(tests: &[&Test], options: &Options) -> Totals {
     let mut totals = Totals::default();
+    let mut record = Record::open();
     say(&format!("KTAP version 1\n1..{}\n", tests.len()));
     for (n, test) in tests.iter().enumerate() {
         let start = time::now();
@@ -139,7 +140,7 @@ pub fn run(tests: &[&Test], options: &Options) -> Totals {
             .any(|p| crate::sh::expand::glob(p, test.name))
         {
             true => skip("user-mode emulation"),
-            false => without_leaks(test, options),
+            false => without_leaks(test, options, &mut record),
         };
         let us = (time::now() - start) / 1000;
         let (n, name) = (n + 1, test.name);
@@ -163,6 +164,9 @@ pub fn run(tests: &[&Test], options: &Options) -> Totals {
         "# Totals: pass:{} fail:{} skip:{} error:0\n",
         totals.0, totals.1, totals.2
     ));
+    if let Some(record) = record {
+        say(&format!("# {}\n", record.summary()));
+    }
     totals
 }
 
@@ -175,23 +179,22 @@ const SLACK: u64 = 8;
 
 /// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around it, and looks for how long
 /// the kernel let nothing else run.
-fn without_leaks(test: &Test, options: &Options) -> Outcome {
+fn without_leaks(test: &Test, options: &Options, record: &mut Option<Record>) -> Outcome {
     match on_quire() {
         true => keeps_frames(
             || free_frames().unwrap_or(0),
-            || lets_others_in(|| one(test, options)),
+            || lets_others_in(record, || one(test, options)),
         ),
         false => one(test, options),
     }
 }
 
-fn lets_others_in(run: impl FnOnce() -> Outcome) -> Outcome {
-    let record = Record::begin();
+fn lets_others_in(record: &mut Option<Record>, run: impl FnOnce() -> Outcome) -> Outcome {
+    let Some(record) = record else { return run() };
+    record.begin().map_err(Stop::Fail)?;
     run()?;
-    match record.map(Record::end) {
-        Some(Err(why)) => Err(Stop::Fail(why)),
-        _ => Ok(()),
-    }
+    let longest = record.end().map_err(Stop::Fail)?;
+    longest.judge().map_err(Stop::Fail)
 }
 
 /// The kernel's heap and tables may grow once for a test that needs much of them, so only a loss that repeats in three

@@ -1,6 +1,7 @@
 //! `test --long`: instruments that look for defects by chance, each for as many minutes as were asked for and with new seeds all
 //! the time. `long.host.seeds`: the memory manager on the simulated machine; `long.ARCH.NAME`: programs on the kernel, booted
 //! again and again. A failure prints the seed that repeats it.
+use super::stretch::Longest;
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
@@ -19,7 +20,7 @@ struct Round {
     /// The program and its arguments; `{seed}` is another number each time, `{round}` counts from 1.
     run: &'static str,
     says: &'static str,
-    /// Time counts instructions.
+    /// Time counts instructions, and the program says which stretches were longest.
     icount: bool,
 }
 
@@ -53,6 +54,17 @@ const fn fuzz(run: &'static str) -> Round {
     }
 }
 
+/// A program that asserts how long calls keep the machine.
+const fn stretch(run: &'static str) -> Round {
+    Round {
+        mem: "256M",
+        words: "",
+        run,
+        says: "longest stretch: ",
+        icount: true,
+    }
+}
+
 const INSTRUMENTS: &[Instrument] = &[
     Instrument {
         name: "threads",
@@ -75,6 +87,15 @@ const INSTRUMENTS: &[Instrument] = &[
         ],
         result: "",
     },
+    Instrument {
+        name: "stretch",
+        rounds: &[
+            stretch("selftests"),
+            stretch("fuzz --seed {seed} --calls 1000000"),
+            stretch("abuse hang"),
+        ],
+        result: "",
+    },
 ];
 
 /// A boot that takes longer hangs.
@@ -89,8 +110,11 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, time: Duration) {
     }
 }
 
+/// The rounds of an instrument in turn until `time` is over or one fails.
 fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) -> Result<Outcome> {
     let end = Instant::now() + time;
+    let name = format!("long.{arch}.{}", instrument.name);
+    let mut longest: Option<Longest> = None;
     let mut number = 0;
     for round in instrument.rounds.iter().cycle() {
         number += 1;
@@ -100,12 +124,10 @@ fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) ->
                 .replace("{round}", &number.to_string())
         };
         let (run, says) = (fill(round.run), fill(round.says));
-        let mut machine = Machine::new(arch, built.image.clone());
-        machine.mem = round.mem.to_owned();
-        machine.icount = round.icount;
-        machine.command_line = format!("quiet quire.noinput {} -- {run}", round.words);
-        let boot = console::boot(&machine, LIMIT)?;
-        if boot.end != End::Status(0) || !boot.text.contains(&says) {
+        let boot = console::boot(&machine(arch, built, round, &run), LIMIT)?;
+        let recorded = Longest::of(&boot.text);
+        let sound = boot.end == End::Status(0) && boot.text.contains(&says);
+        if !sound || round.icount && recorded.is_none() {
             return Ok(Outcome::Failed(format!(
                 "round {number}, {run} with {}, ended with {:?}\n{}",
                 round.mem, boot.end, boot.text
@@ -114,14 +136,27 @@ fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) ->
         let mut results = boot.text.lines();
         let last = results.rfind(|line| line.starts_with(instrument.result));
         println!(
-            "      | long.{arch}.{} {number}: {}: {}",
-            instrument.name,
+            "      | {name} {number}: {}: {}",
             round.mem,
             last.unwrap_or_default()
         );
+        longest = longest.into_iter().chain(recorded).reduce(Longest::join);
         if Instant::now() >= end {
             break;
         }
     }
+    let longest = longest.map(|longest| format!(", {longest}"));
+    println!(
+        "      | {name}: {number} rounds, 0 panics, 0 leaks{}",
+        longest.unwrap_or_default()
+    );
     Ok(Outcome::Passed)
+}
+
+fn machine(arch: Arch, built: &Built, round: &Round, run: &str) -> Machine {
+    let mut machine = Machine::new(arch, built.image.clone());
+    machine.mem = round.mem.to_owned();
+    machine.icount = round.icount;
+    machine.command_line = format!("quiet quire.noinput {} -- {run}", round.words);
+    machine
 }

@@ -4,8 +4,10 @@
 //!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.gdb.CASE`,
-//!   `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings, bad
-//!   input, a debugger, keys typed at the shell, programs that ask for too much, and foreign ones;
+//!   `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`, `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same
+//!   under other settings, bad input, a debugger, keys typed at the shell, programs that ask for too much, how long calls keep
+//!   the machine, and foreign programs;
+//! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
@@ -27,6 +29,7 @@ mod programs;
 mod session;
 mod settings;
 mod shell;
+mod stretch;
 mod suite;
 mod tinyelf;
 mod ways;
@@ -246,6 +249,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
         }
         if job.may_want(&format!("user.{arch}.abuse.")) {
             abuse::run(job, arch, built);
+        }
+        if job.may_want(&format!("user.{arch}.stretch.")) {
+            stretch::run(job, arch, built);
         }
         if job.may_want(&format!("user.{arch}.gdb.")) {
             debugger::run(job, arch, built);

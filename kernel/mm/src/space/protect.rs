@@ -31,8 +31,8 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// What a change of an area costs in a step ([`Budget`]).
-const AREA: u32 = 8;
+/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions beside what its entries cost.
+const AREA: u32 = 64;
 
 impl<M: Machine> Areas<'_, M> {
     fn protect(

@@ -208,18 +208,25 @@ fn areas() -> Result<()> {
 
 /// All cases, or those that are named.
 pub fn calls(names: &[String]) -> Outcome {
+    let mut record = Record::open();
     for case in CASES {
         if names.is_empty() || names.iter().any(|name| name == case.name) {
-            let text = watch(case).map_err(|why| format!("{}: {why}", case.name))?;
+            let text =
+                watch(case, record.as_mut()).map_err(|why| format!("{}: {why}", case.name))?;
             println!("abuse: hang: {}: {text}", case.name);
         }
+    }
+    if let Some(record) = record {
+        println!("abuse: hang: {}", record.summary());
     }
     Ok("the machine goes on".into())
 }
 
 /// Runs a case, ends it when it takes long, and says how it ended.
-fn watch(case: &Case) -> std::result::Result<String, String> {
-    let record = Record::begin();
+fn watch(case: &Case, record: Option<&mut Record>) -> std::result::Result<String, String> {
+    if let Some(record) = &record {
+        record.begin()?;
+    }
     let child = match proc::fork().map_err(|e| format!("fork: {e}"))? {
         Fork::Child => {
             let result = (case.act)();
@@ -237,11 +244,16 @@ fn watch(case: &Case) -> std::result::Result<String, String> {
         Status::Killed(libc::SIGKILL) => true,
         _ => false,
     };
-    let longest = record.map_or(Ok("not counted".into()), Record::end)?;
     if !fits {
         return Err(format!("{status:?}"));
     }
-    Ok(format!("{status:?}, killed: {killed}, {longest}"))
+    let ended = format!("{status:?}, killed: {killed}");
+    let Some(record) = record else {
+        return Ok(ended);
+    };
+    let longest = record.end()?;
+    longest.judge()?;
+    Ok(format!("{ended}, {longest}"))
 }
 
 /// Waits for the child by short sleeps, each of which must end soon, and kills it when its time is over.

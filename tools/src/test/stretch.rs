@@ -1,0 +1,122 @@
+//! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests and the random calls assert it
+//! after each test and each batch, and say at the end what was longest.
+use super::{Job, console};
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::report::Outcome;
+use anyhow::Result;
+use std::fmt;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Programs by the name in `user.ARCH.stretch.NAME`.
+const CASES: &[(&str, &str)] = &[
+    ("selftests", "selftests"),
+    ("fuzz", "fuzz --seed 5 --calls 300000"),
+];
+
+/// Runs the cases of one architecture.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+    for (name, program) in CASES {
+        job.case(format!("user.{arch}.stretch.{name}"), || {
+            check(arch, built, program)
+        });
+    }
+}
+
+fn check(arch: Arch, built: &Built, program: &str) -> Result<Outcome> {
+    let mut machine = Machine::new(arch, built.image.clone());
+    machine.mem = "256M".to_owned();
+    machine.icount = true;
+    machine.command_line = format!("quiet quire.noinput -- {program}");
+    let boot = console::boot(&machine, LIMIT)?;
+    // Without a record nothing was asserted.
+    if boot.end == End::Status(0) && Longest::of(&boot.text).is_some() {
+        return Ok(Outcome::Passed);
+    }
+    Ok(Outcome::Failed(format!(
+        "{program} ended with {:?}\n{}",
+        boot.end, boot.text
+    )))
+}
+
+/// A stretch in instructions, and the call that had it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Stretch {
+    instructions: u64,
+    call: String,
+}
+
+/// The longest stretches of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Longest {
+    interrupts: Stretch,
+    threads: Stretch,
+}
+
+impl Longest {
+    /// From a program's line `... longest stretch: interrupts N CALL, threads N CALL`.
+    pub fn of(text: &str) -> Option<Longest> {
+        let summary = |line: &'_ str| Some(line.split_once("longest stretch: ")?.1.to_owned());
+        let line = text.lines().rev().find_map(summary)?;
+        let (interrupts, threads) = line.split_once(", ")?;
+        Some(Longest {
+            interrupts: Stretch::of("interrupts", interrupts)?,
+            threads: Stretch::of("threads", threads)?,
+        })
+    }
+
+    /// The longer of each kind.
+    pub fn join(self, other: Longest) -> Longest {
+        Longest {
+            interrupts: self.interrupts.max(other.interrupts),
+            threads: self.threads.max(other.threads),
+        }
+    }
+}
+
+impl Stretch {
+    fn of(kind: &str, text: &str) -> Option<Stretch> {
+        let mut words = text.split_whitespace();
+        (words.next() == Some(kind)).then_some(())?;
+        Some(Stretch {
+            instructions: words.next()?.parse().ok()?,
+            call: words.next()?.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Longest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "longest stretch: {} instructions without interrupts in {}, {} without other threads in {}",
+            self.interrupts.instructions,
+            self.interrupts.call,
+            self.threads.instructions,
+            self.threads.call
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Longest;
+
+    #[test]
+    fn what_programs_say() {
+        let first = "# longest stretch: interrupts 7 read, threads 9 fork\n";
+        let second = "fuzz: longest stretch: interrupts 8 mmap, threads 8 mmap\nfuzz: done\n";
+        let both = Longest::of(first).unwrap();
+        let both = both.join(Longest::of(second).unwrap());
+        assert_eq!(
+            both.to_string(),
+            "longest stretch: 8 instructions without interrupts in mmap, 9 without other threads in fork"
+        );
+        assert_eq!(Longest::of("fuzz: done\n"), None);
+        assert_eq!(Longest::of("longest stretch: interrupts 7\n"), None);
+    }
+}

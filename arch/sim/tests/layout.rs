@@ -15,6 +15,7 @@ on_both! {
     a_stack_grows_to_its_limit
     the_heap_grows_and_shrinks
     remap_moves_the_pages
+    vmas_in_batches
     vmas_split_and_merge
     errors_are_the_manuals
     figures_are_right
@@ -116,6 +117,29 @@ fn maps<F: PteFormat>(s: &Space<F>) -> Vec<(u64, u64, Prot)> {
     let number = |va: VirtAddr| (va.0 - AT.0) / PAGE_SIZE;
     s.for_each_vma(&mut |v| out.push((number(v.range.start), number(v.range.end), v.prot)));
     out
+}
+
+/// Many areas are in many nodes, of which as much is copied as there is room for.
+fn vmas_in_batches<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    for n in 0..300 {
+        map(&s, page(2 * n), 1, RW);
+    }
+    for room in [1, 7, 32, 301] {
+        let (mut at, mut seen) = (AT, Vec::new());
+        loop {
+            let mut batch = Vec::with_capacity(room);
+            s.vmas_from(at, &mut batch);
+            let Some(last) = batch.last() else { break };
+            at = last.range.end;
+            assert!(batch.len() == room || s.vma_from(at).is_none());
+            seen.extend(batch.iter().map(|vma| vma.range.start));
+        }
+        assert_eq!(seen, Vec::from_iter((0..300).map(|n| page(2 * n))));
+    }
+    let mut inside = Vec::with_capacity(1);
+    s.vmas_from(page(20) + 1, &mut inside);
+    assert_eq!(inside[0].range.start, page(20));
 }
 
 fn vmas_split_and_merge<F: PteFormat>(w: &World<F>) {

@@ -155,7 +155,7 @@ impl Order {
 macro_rules! range {
     ($(#[$doc:meta])* $name:ident, $point:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
         pub struct $name {
             /// The first element.
             pub start: $point,

@@ -7,19 +7,19 @@ use crate::fs::file::{At, FileOps};
 use crate::fs::io::Sink;
 use crate::ranks;
 use crate::sched;
-use alloc::vec::Vec;
 use core::mem;
 use mm::sync::Lock;
+use vfs_parts::text::Text;
 
 /// Bytes that are made at once, about.
 const BATCH: usize = 4096;
 
 /// What makes the records.
 pub trait Records: Send + Sync + 'static {
-    /// Appends the first record at or after `from`; returns where the next one is to be looked for,
-    /// a higher number, or `None` when there is no record. What takes long breathes
-    /// ([`sched::breathe`]) and ends with EINTR when the thread is to end.
-    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>>;
+    /// Appends the first record at or after `from`, or the first few; returns where the next one is
+    /// to be looked for, a higher number, or `None` when there is no record. What takes long
+    /// breathes ([`sched::breathe`]) and ends with EINTR when the thread is to end.
+    fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>>;
 }
 
 /// An open file of records.
@@ -53,7 +53,7 @@ struct Reader {
     /// The position in the file.
     position: u64,
     /// Records that have been made, of which `given` bytes have been read.
-    text: Vec<u8>,
+    text: Text,
     given: usize,
     /// Where the next record is looked for.
     next: u64,
@@ -62,7 +62,7 @@ struct Reader {
 impl Reader {
     const START: Reader = Reader {
         position: 0,
-        text: Vec::new(),
+        text: Text::new(),
         given: 0,
         next: 0,
     };
@@ -109,7 +109,7 @@ impl Reader {
     /// The text from the position on, a batch of it; none at the end.
     fn rest(&mut self, records: &impl Records) -> Result<&[u8]> {
         if self.given == self.text.len() {
-            self.text.clear();
+            self.text.truncate(0);
             self.given = 0;
             if sched::breathe() {
                 return Err(Errno::EINTR);
@@ -117,7 +117,7 @@ impl Reader {
         }
         while self.text.len() < BATCH && self.given == 0 {
             let before = self.text.len();
-            match records.record(self.next, &mut self.text) {
+            match records.records(self.next, &mut self.text) {
                 Ok(None) => break,
                 Ok(Some(next)) => self.next = next,
                 Err(error) => {
@@ -129,6 +129,6 @@ impl Reader {
                 }
             }
         }
-        Ok(&self.text[self.given..])
+        Ok(&self.text.as_bytes()[self.given..])
     }
 }

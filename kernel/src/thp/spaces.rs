@@ -23,14 +23,19 @@ pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {
     Ok(spaces)
 }
 
-/// The smaps figures of an area; `None` when its space has gone. EINTR when this thread is to end.
-pub fn figures(space: &Weak<AddressSpace>, vma: &Vma) -> Result<Option<Smaps>> {
-    let mut walk = SmapsWalk::new(vma.range);
+/// Adds up the smaps figures of an area in `walk`; `None` when its space has gone. EINTR when this
+/// thread is to end.
+pub fn figures<'a>(
+    space: &Weak<AddressSpace>,
+    vma: &Vma,
+    walk: &'a mut SmapsWalk,
+) -> Result<Option<&'a Smaps>> {
+    walk.begin(vma.range);
     loop {
         let Some(found) = space.upgrade() else {
             return Ok(None);
         };
-        let done = found.smaps_step(&mut walk);
+        let done = found.smaps_step(walk);
         drop(found);
         if done {
             return Ok(Some(walk.finish(vma.flags)));
@@ -44,13 +49,13 @@ pub fn figures(space: &Weak<AddressSpace>, vma: &Vma) -> Result<Option<Smaps>> {
 /// Calls `f` with the figures of each area of a space, as long as the space is there. EINTR when
 /// this thread is to end.
 pub fn each_area(space: &Weak<AddressSpace>, mut f: impl FnMut(&Vma, &Smaps)) -> Result {
-    let mut at = VirtAddr(0);
+    let (mut at, mut walk) = (VirtAddr(0), SmapsWalk::default());
     while let Some(vma) = space.upgrade().and_then(|space| space.vma_from(at)) {
         at = vma.range.end;
-        let Some(figures) = figures(space, &vma)? else {
+        let Some(figures) = figures(space, &vma, &mut walk)? else {
             break;
         };
-        f(&vma, &figures);
+        f(&vma, figures);
         if sched::breathe() {
             return Err(Errno::EINTR);
         }

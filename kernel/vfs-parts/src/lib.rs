@@ -8,7 +8,7 @@ extern crate alloc;
 
 pub mod archive;
 pub mod cpio;
-pub mod digits;
 pub mod form;
 pub mod line;
 pub mod stream;
+pub mod text;

@@ -6,6 +6,7 @@ use crate::frame::Kind;
 use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, for_each_leaf, owns, step};
 use crate::vma::{Vma, VmaFlags};
+use alloc::vec::Vec;
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
@@ -26,6 +27,12 @@ impl<M: Machine> AddressSpace<M> {
             .vmas
             .walk_from(addr)
             .map(|slot| inner.vmas.get(slot).clone())
+    }
+
+    /// Appends copies of the VMAs that end above `addr`, in address order, as many as `into` has
+    /// room for.
+    pub fn vmas_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
+        self.inner.lock().vmas.copies_from(addr, into);
     }
 
     /// The VMA that contains `addr`.

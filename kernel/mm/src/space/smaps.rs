@@ -9,6 +9,7 @@ use crate::table::{Leaf, owns, step};
 use crate::vma::VmaFlags;
 
 /// The figures of a range of pages while they are added up, step by step.
+#[derive(Default)]
 pub struct SmapsWalk {
     rest: VirtRange,
     out: Smaps,
@@ -16,23 +17,21 @@ pub struct SmapsWalk {
 }
 
 impl SmapsWalk {
-    /// Nothing of `range` has been seen.
-    pub fn new(range: VirtRange) -> SmapsWalk {
-        SmapsWalk {
-            rest: range,
-            out: Smaps::default(),
-            current: None,
-        }
+    /// Begins with a range, of which nothing has been seen.
+    pub fn begin(&mut self, range: VirtRange) {
+        self.rest = range;
+        self.out = Smaps::default();
+        self.current = None;
     }
 
     /// The figures, once [`AddressSpace::smaps_step`] has seen everything, of an area with these
     /// flags.
-    pub fn finish(mut self, flags: VmaFlags) -> Smaps {
+    pub fn finish(&mut self, flags: VmaFlags) -> &Smaps {
         self.leave();
         if flags.contains(VmaFlags::LOCKED) {
             self.out.locked = self.out.pss;
         }
-        self.out
+        &self.out
     }
 
     /// Counts the folio that the walk was in.
@@ -53,9 +52,10 @@ impl<M: Machine> AddressSpace<M> {
     /// The smaps figures of the VMA that starts at `start`.
     pub fn smaps(&self, start: VirtAddr) -> Option<Smaps> {
         let vma = self.vma_at(start).filter(|v| v.range.start == start)?;
-        let mut walk = SmapsWalk::new(vma.range);
+        let mut walk = SmapsWalk::default();
+        walk.begin(vma.range);
         while !self.smaps_step(&mut walk) {}
-        Some(walk.finish(vma.flags))
+        Some(*walk.finish(vma.flags))
     }
 
     /// Adds up what some 100,000 instructions can; returns whether that was all. Pages that come

@@ -1,7 +1,7 @@
 //! Looking at the leaves of a range step by step, so that the lock of the space is held for a short
 //! time only.
 
-use super::walk::{Leaf, leaf_tables, leaves_of};
+use super::walk::{Leaf, Leaves, leaf_tables, leaves_of, pte_table};
 use super::{PageTable, share};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
@@ -23,6 +23,10 @@ pub(crate) fn step<M: Machine>(
     range: VirtRange,
     f: &mut impl FnMut(Leaf),
 ) -> VirtAddr {
+    if let Some(leaves) = only_table(mm, table, range) {
+        leaves_of(mm, &leaves, f);
+        return range.end;
+    }
     let mut seen = 0;
     let stopped = leaf_tables(mm, table, range, &mut |mut leaves| {
         if seen >= STEP {
@@ -43,4 +47,20 @@ pub(crate) fn step<M: Machine>(
         Ok(())
     });
     stopped.err().unwrap_or(range.end)
+}
+
+/// The PTE table that holds all leaves of a range, as it does for most areas, unless it is shared.
+#[inline]
+fn only_table<M: Machine>(mm: &Mm<M>, table: &PageTable, part: VirtRange) -> Option<Leaves> {
+    let first = part.start.align_down(Level::Pmd.bytes());
+    if part.end - first > Level::Pmd.bytes() {
+        return None;
+    }
+    let table = pte_table(mm, table, part.start)?;
+    Some(Leaves {
+        table,
+        level: Level::Pte,
+        shared: false,
+        part,
+    })
 }

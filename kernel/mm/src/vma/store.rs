@@ -88,6 +88,11 @@ impl<M: Machine> Store<M> {
         &mut self.leaves.get_mut(slot.leaf)[slot.at as usize]
     }
 
+    /// The VMA in a slot and those behind it in its leaf.
+    pub fn leaf_from(&self, slot: Slot) -> &[Vma<M>] {
+        &self.leaves.get(slot.leaf)[slot.at as usize..]
+    }
+
     /// The way to the first VMA that ends above `addr`, or to the place behind the last one.
     pub fn path(&self, addr: VirtAddr) -> Option<Path> {
         let mut node = self.root?;

@@ -6,6 +6,7 @@ use super::tree::VmaTree;
 use super::types::Vma;
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
+use alloc::vec::Vec;
 
 impl<M: Machine> VmaTree<M> {
     /// Pages that the VMAs cover.
@@ -83,6 +84,19 @@ impl<M: Machine> VmaTree<M> {
         core::iter::successors(first, |&slot| self.next(slot))
             .map(|slot| self.get(slot))
             .take_while(move |vma| vma.range.start < range.end)
+    }
+    /// Appends copies of those that end above `addr`, in address order, as many as `into` has room for.
+    pub fn copies_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
+        let mut next = self.from(addr);
+        while let Some(slot) = next {
+            let vmas = self.store.leaf_from(slot);
+            let n = vmas.len().min(into.capacity() - into.len());
+            into.extend_from_slice(&vmas[..n]);
+            if n < vmas.len() {
+                break;
+            }
+            next = self.from(vmas[n - 1].range.end);
+        }
     }
     /// Where the `n`-th VMA (from 0) starts of those that end above `addr`.
     pub fn start_of(&self, n: usize, addr: VirtAddr) -> Option<VirtAddr> {

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use mm::vma::{Backing, Prot, VmaFlags};
-use vfs_parts::digits::{decimal, hex};
+use vfs_parts::text::Text;
 
 /// The name starts in this column.
 const NAME_COLUMN: usize = 73;
@@ -19,6 +19,8 @@ const NAME_COLUMN: usize = 73;
 pub const LINE: usize = 128;
 /// Shared anonymous memory is a file of the kernel's in Linux, and looks like one.
 const SHARED_ANON: ((u64, u64), &[u8]) = ((1, 1), b"/dev/zero (deleted)");
+/// Areas that are copied at once: some 2 kB of text.
+const AREAS: usize = 32;
 
 struct Maps(Observed);
 
@@ -29,108 +31,139 @@ pub fn open_maps(subject: &Subject) -> Result<Arc<dyn FileOps>> {
 }
 
 impl Records for Maps {
-    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>> {
         self.0.check_process()?;
-        let area = self.0.space().and_then(|space| Area::from(&space, from));
-        let Some(area) = area else { return Ok(None) };
-        area.line(out)?;
-        Ok(Some(area.vma.range.end.0))
+        let Some(space) = self.0.space() else {
+            return Ok(None);
+        };
+        let areas = Areas::from(&space, from, AREAS)?;
+        drop(space);
+        for vma in &areas.vmas {
+            areas.line(vma, out)?;
+        }
+        Ok(areas.end())
     }
 }
 
-/// An area as it is shown: what of it lies at or above where the one before ended, so that no two
-/// overlap, however the areas have changed meanwhile (proc(5)).
-pub struct Area {
-    pub vma: Vma,
-    pub heap: VirtRange,
+/// Some areas as they are shown: what of them lies at or above where those before ended, so that
+/// no two overlap, however the areas have changed meanwhile (proc(5)).
+pub struct Areas {
+    pub vmas: Vec<Vma>,
+    heap: VirtRange,
 }
 
-impl Area {
-    /// The first one that ends above `from`.
-    pub fn from(space: &AddressSpace, from: u64) -> Option<Area> {
-        let mut vma = space.vma_from(VirtAddr(from))?;
-        if vma.range.start.0 < from {
-            vma.cut_below(VirtAddr(from));
+impl Areas {
+    /// The first ones that end above `from`, `most` at the most. ENOMEM.
+    pub fn from(space: &AddressSpace, from: u64, most: usize) -> Result<Areas> {
+        let mut vmas = Vec::new();
+        fallible::reserve_exact(&mut vmas, most)?;
+        space.vmas_from(VirtAddr(from), &mut vmas);
+        if let Some(first) = vmas.first_mut()
+            && first.range.start.0 < from
+        {
+            first.cut_below(VirtAddr(from));
         }
         let heap = space.heap();
-        Some(Area { vma, heap })
+        Ok(Areas { vmas, heap })
     }
 
-    /// Appends the line of maps. ENOMEM.
-    pub fn line(&self, out: &mut Vec<u8>) -> Result {
+    /// Where the last one ends.
+    pub fn end(&self) -> Option<u64> {
+        self.vmas.last().map(|vma| vma.range.end.0)
+    }
+
+    /// Appends an area's line of maps. ENOMEM.
+    #[inline]
+    pub fn line(&self, vma: &Vma, out: &mut Text) -> Result {
         let start = out.len();
-        fallible::reserve(out, LINE)?;
-        let special = self.special_name();
-        match &self.vma.backing {
+        out.make_room(LINE)?;
+        let special = self.special_name(vma);
+        range_and_rights(out, vma);
+        match &vma.backing {
             Backing::Anon => {
-                head(out, &self.vma, 0, (0, 0));
+                out.bytes(NO_FILE);
                 if let Some(name) = special {
                     put_name(out, start, name);
                 }
             }
             Backing::Object { offset, file, .. } => {
                 let id = file.as_ref().map_or(SHARED_ANON.0, |file| file.id());
-                head(out, &self.vma, offset << PAGE_SHIFT, id);
+                put_file(out, offset << PAGE_SHIFT, id);
                 let path = match file {
                     Some(file) if special.is_none() => Some(file.path()),
                     _ => None,
                 };
                 let path = path.as_ref().map_or(SHARED_ANON.1, |path| path.as_bytes());
                 // A newline takes four bytes.
-                fallible::reserve(out, NAME_COLUMN + 4 * path.len() + 1)?;
+                out.make_room(NAME_COLUMN + 4 * path.len() + 1)?;
                 put_name(out, start, special.unwrap_or(path));
             }
         }
-        out.push(b'\n');
+        out.byte(b'\n');
         Ok(())
     }
 
-    fn special_name(&self) -> Option<&'static [u8]> {
-        let range = self.vma.range;
-        if range.start < self.heap.end && self.heap.start < range.end {
+    fn special_name(&self, vma: &Vma) -> Option<&'static [u8]> {
+        if vma.range.start < self.heap.end && self.heap.start < vma.range.end {
             return Some(b"[heap]");
         }
-        let stack = self.vma.flags.contains(VmaFlags::STACK);
+        let stack = vma.flags.contains(VmaFlags::STACK);
         stack.then_some(b"[stack]")
     }
 }
 
-/// `START-END rwxp OFFSET MAJOR:MINOR INODE `, `offset` in bytes, `id` the file's device and inode.
-pub fn head(out: &mut Vec<u8>, vma: &Vma, offset: u64, id: (u64, u64)) {
-    hex(out, vma.range.start.0, 8);
-    out.push(b'-');
-    hex(out, vma.range.end.0, 8);
-    let letter = |has: bool, letter: u8| if has { letter } else { b'-' };
-    let shared = vma.flags.contains(VmaFlags::SHARED);
-    out.extend_from_slice(&[
-        b' ',
-        letter(vma.prot.contains(Prot::READ), b'r'),
-        letter(vma.prot.contains(Prot::WRITE), b'w'),
-        letter(vma.prot.contains(Prot::EXEC), b'x'),
-        if shared { b's' } else { b'p' },
-        b' ',
-    ]);
-    let (device, inode) = id;
+/// Appends `START-END rwxp `.
+#[inline]
+fn range_and_rights(out: &mut Text, vma: &Vma) {
+    out.hex(vma.range.start.0, 8);
+    out.byte(b'-');
+    out.hex(vma.range.end.0, 8);
+    let mut rights = RIGHTS[usize::from(vma.prot.bits() & Prot::all().bits())];
+    if vma.flags.contains(VmaFlags::SHARED) {
+        rights[4] = b's';
+    }
+    out.first(rights.len(), rights);
+}
+
+/// The rights of a private area by the bits of its protection, with a blank around them.
+static RIGHTS: [[u8; 6]; 8] = [
+    *b" ---p ", *b" r--p ", *b" -w-p ", *b" rw-p ", *b" --xp ", *b" r-xp ", *b" -wxp ", *b" rwxp ",
+];
+const _: () = assert!(Prot::READ.bits() == 1 && Prot::WRITE.bits() == 2 && Prot::EXEC.bits() == 4);
+
+/// `OFFSET MAJOR:MINOR INODE ` of memory that no file has.
+const NO_FILE: &[u8; 17] = b"00000000 00:00 0 ";
+
+/// Appends `OFFSET MAJOR:MINOR INODE `, `offset` in bytes, `id` the file's device and inode.
+fn put_file(out: &mut Text, offset: u64, (device, inode): (u64, u64)) {
     let device = Device::decode(device);
-    hex(out, offset, 8);
-    out.push(b' ');
-    hex(out, device.0.into(), 2);
-    out.push(b':');
-    hex(out, device.1.into(), 2);
-    out.push(b' ');
-    decimal(out, inode);
-    out.push(b' ');
+    out.hex(offset, 8);
+    out.byte(b' ');
+    out.hex(device.0.into(), 2);
+    out.byte(b':');
+    out.hex(device.1.into(), 2);
+    out.byte(b' ');
+    out.decimal(inode);
+    out.byte(b' ');
+}
+
+/// Appends the line of maps of an area without a file. Room for [`LINE`] and the name was made.
+pub fn named_line(out: &mut Text, vma: &Vma, name: &[u8]) {
+    let start = out.len();
+    range_and_rights(out, vma);
+    out.bytes(NO_FILE);
+    put_name(out, start, name);
+    out.byte(b'\n');
 }
 
 /// Puts a name into its column of the line that began at `start`. A newline in it would make a line
 /// of its own.
-pub fn put_name(out: &mut Vec<u8>, start: usize, name: &[u8]) {
-    let column = out.len().max(start + NAME_COLUMN);
-    out.resize(column, b' ');
+fn put_name(out: &mut Text, start: usize, name: &[u8]) {
+    out.pad(start, NAME_COLUMN);
     for (index, part) in name.split(|byte| *byte == b'\n').enumerate() {
         if index > 0 {
-            out.extend_from_slice(b"\\012");
+            out.bytes(b"\\012");
         }
-        out.extend_from_slice(part);
+        out.bytes(part);
     }
 }

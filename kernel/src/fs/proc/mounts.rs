@@ -9,13 +9,13 @@ use crate::fs::records::{RecordFile, Records};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
-use vfs_parts::digits::decimal;
+use vfs_parts::text::Text;
 
 /// More than a line has besides names.
 const REST: usize = 256;
 
 /// A file of one line for each mount.
-struct Mounts(fn(&Mounted, &mut Vec<u8>) -> Result);
+struct Mounts(fn(&Mounted, &mut Text) -> Result);
 
 /// Opens /proc/PID/mounts.
 pub fn open_mounts(_: &Subject) -> Result<Arc<dyn FileOps>> {
@@ -28,7 +28,7 @@ pub fn open_mountinfo(_: &Subject) -> Result<Arc<dyn FileOps>> {
 }
 
 impl Records for Mounts {
-    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>> {
         let mounted = u32::try_from(from).ok().and_then(mount::from);
         let Some(mounted) = mounted else {
             return Ok(None);
@@ -38,38 +38,38 @@ impl Records for Mounts {
     }
 }
 
-fn mounts(mounted: &Mounted, out: &mut Vec<u8>) -> Result {
+fn mounts(mounted: &Mounted, out: &mut Text) -> Result {
     let mount = &mounted.mount;
     name(out, mount.source.as_bytes())?;
     name(out, &point(mounted)?)?;
     name(out, mount.fs.name.as_bytes())?;
     options(out, mount.flags());
-    out.extend_from_slice(b" 0 0\n");
+    out.bytes(b" 0 0\n");
     Ok(())
 }
 
-fn mountinfo(mounted: &Mounted, out: &mut Vec<u8>) -> Result {
+fn mountinfo(mounted: &Mounted, out: &mut Text) -> Result {
     let mount = &mounted.mount;
     let parent = mounted.point.as_ref().map(|point| point.on.mount.id);
     let device = Device::decode(mount.fs.device);
-    fallible::reserve(out, REST)?;
+    out.make_room(REST)?;
     for (number, behind) in [
         (mount.id, b' '),
         (parent.unwrap_or(mount.id), b' '),
         (device.0, b':'),
         (device.1, b' '),
     ] {
-        decimal(out, number.into());
-        out.push(behind);
+        out.decimal(number.into());
+        out.byte(behind);
     }
     name(out, &mount.fs_path()?)?;
     name(out, &point(mounted)?)?;
     options(out, mount.flags());
-    out.extend_from_slice(b" - ");
+    out.bytes(b" - ");
     name(out, mount.fs.name.as_bytes())?;
     name(out, mount.source.as_bytes())?;
-    out.extend_from_slice(access(mount.flags()));
-    out.push(b'\n');
+    out.bytes(access(mount.flags()));
+    out.byte(b'\n');
     Ok(())
 }
 
@@ -88,8 +88,8 @@ fn access(flags: u32) -> &'static [u8] {
     }
 }
 
-fn options(out: &mut Vec<u8>, flags: u32) {
-    out.extend_from_slice(access(flags));
+fn options(out: &mut Text, flags: u32) {
+    out.bytes(access(flags));
     for (flag, word) in [
         (c::MS_NOSUID, ",nosuid"),
         (c::MS_NODEV, ",nodev"),
@@ -98,25 +98,24 @@ fn options(out: &mut Vec<u8>, flags: u32) {
         (c::MS_RELATIME, ",relatime"),
     ] {
         if flags & flag != 0 {
-            out.extend_from_slice(word.as_bytes());
+            out.bytes(word.as_bytes());
         }
     }
 }
 
 /// Appends a name and a blank; blanks and backslashes in it as octal, as getmntent(3) expects.
 /// Leaves room for the rest of a line. ENOMEM.
-fn name(out: &mut Vec<u8>, name: &[u8]) -> Result {
-    let most = 4 * name.len() + REST;
-    fallible::reserve(out, most)?;
+fn name(out: &mut Text, name: &[u8]) -> Result {
+    out.make_room(4 * name.len() + REST)?;
     for byte in name {
         match byte {
             b' ' | b'\t' | b'\n' | b'\\' => {
                 let digit = |shift: u8| b'0' + (byte >> shift & 7);
-                out.extend_from_slice(&[b'\\', digit(6), digit(3), digit(0)]);
+                out.bytes(&[b'\\', digit(6), digit(3), digit(0)]);
             }
-            other => out.push(*other),
+            other => out.byte(*other),
         }
     }
-    out.push(b' ');
+    out.byte(b' ');
     Ok(())
 }

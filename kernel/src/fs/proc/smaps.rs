@@ -1,7 +1,7 @@
 //! smaps, smaps_rollup.
 
 use super::dir::Subject;
-use super::maps::{Area, LINE, head, put_name};
+use super::maps::{Areas, LINE, named_line};
 use super::observed::Observed;
 use crate::errno::{Errno, Result};
 use crate::fs::file::FileOps;
@@ -9,19 +9,47 @@ use crate::fs::records::{RecordFile, Records};
 use crate::machine::{AddressSpace, Vma};
 use crate::thp::spaces;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use mm::addr::VirtRange;
-use mm::space::{FOLIO_ORDERS, Smaps};
-use mm::thp::policy;
+use mm::space::{FOLIO_ORDERS, Smaps, SmapsWalk};
+use mm::thp::policy::{self, Orders};
 use mm::vma::{Backing, Prot, VmaFlags};
 use vfs_parts::form::Form;
+use vfs_parts::text::Text;
 
-/// What areas and their sum have in common. `Folios-64kB: 12 1 12`: how many folios of this size
-/// are mapped whole, how many in part, and how many of the whole ones by contiguous entries (or one
-/// large one); Linux has no such lines.
-macro_rules! common {
-    () => {
-        "\
+/// How many numbers a record has in kB before those that an area and the sum of all have in common.
+const AREA: usize = 4;
+const ROLLUP: usize = 5;
+/// And how many of those.
+const COMMON: usize = 9;
+
+/// What follows an area's line of maps.
+static AREA_FORM: AreaForm = Form::new(AREA_TEXT);
+type AreaForm = Form<{ AREA_TEXT.len() }, AREA, 1>;
+const AREA_TEXT: &str = "\
+Size:           @@@@@@@@ kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+Rss:            @@@@@@@@ kB
+Pss:            @@@@@@@@ kB
+Pss_Dirty:      @@@@@@@@ kB
+";
+
+/// The sums over all areas begin with.
+static ROLLUP_FORM: RollupForm = Form::new(ROLLUP_TEXT);
+type RollupForm = Form<{ ROLLUP_TEXT.len() }, ROLLUP, 1>;
+const ROLLUP_TEXT: &str = "\
+Rss:            @@@@@@@@ kB
+Pss:            @@@@@@@@ kB
+Pss_Dirty:      @@@@@@@@ kB
+Pss_Anon:       @@@@@@@@ kB
+Pss_File:       @@@@@@@@ kB
+Pss_Shmem:             0 kB
+";
+
+/// What both go on with.
+static COMMON_FORM: CommonForm = Form::new(COMMON_TEXT);
+type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
+const COMMON_TEXT: &str = "\
 Shared_Clean:   @@@@@@@@ kB
 Shared_Dirty:   @@@@@@@@ kB
 Private_Clean:  @@@@@@@@ kB
@@ -38,6 +66,13 @@ Private_Hugetlb:       0 kB
 Swap:                  0 kB
 SwapPss:               0 kB
 Locked:         @@@@@@@@ kB
+";
+
+/// `Folios-64kB: 12 1 12`: how many folios of this size are mapped whole, how many in part, and how
+/// many of the whole ones by contiguous entries (or one large one); Linux has no such lines.
+static FOLIOS_FORM: FoliosForm = Form::new(FOLIOS_TEXT);
+type FoliosForm = Form<{ FOLIOS_TEXT.len() }, FOLIO_ORDERS, 3>;
+const FOLIOS_TEXT: &str = "\
 Folios-4kB:     @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-8kB:     @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-16kB:    @@@@@@@@ @@@@@@@@ @@@@@@@@
@@ -48,47 +83,18 @@ Folios-256kB:   @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-512kB:   @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-1024kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
 Folios-2048kB:  @@@@@@@@ @@@@@@@@ @@@@@@@@
-"
-    };
-}
+";
 
-/// What follows an area's line of maps.
-const AREA: &str = concat!(
-    "\
-Size:           @@@@@@@@ kB
-KernelPageSize:        4 kB
-MMUPageSize:           4 kB
-Rss:            @@@@@@@@ kB
-Pss:            @@@@@@@@ kB
-Pss_Dirty:      @@@@@@@@ kB
-",
-    common!(),
-    "\
-THPeligible:    @@@@@@@@
-VmFlags: "
-);
+/// An area's last line but one, with 0 or 1 behind it, and the last one.
+const ELIGIBLE: &[u8] = b"THPeligible:           ";
+const FLAGS: &[u8] = b"\nVmFlags: ";
 
-/// The sums over all areas.
-const ROLLUP: &str = concat!(
-    "\
-Rss:            @@@@@@@@ kB
-Pss:            @@@@@@@@ kB
-Pss_Dirty:      @@@@@@@@ kB
-Pss_Anon:       @@@@@@@@ kB
-Pss_File:       @@@@@@@@ kB
-Pss_Shmem:             0 kB
-",
-    common!()
-);
-
-/// Numbers of the lines about folios.
-const FOLIOS: usize = 3 * FOLIO_ORDERS;
-/// Of the others.
-const AREA_NUMBERS: usize = 14;
-const ROLLUP_NUMBERS: usize = 14;
-
-static AREA_FORM: Form<{ AREA.len() }, { AREA_NUMBERS + FOLIOS }> = Form::new(AREA);
-static ROLLUP_FORM: Form<{ ROLLUP.len() }, { ROLLUP_NUMBERS + FOLIOS }> = Form::new(ROLLUP);
+/// What a record has besides its line of maps, at most.
+const ROOM: usize = RollupForm::ROOM + CommonForm::ROOM + FoliosForm::ROOM + LAST_LINES;
+const LAST_LINES: usize = ELIGIBLE.len() + FLAGS.len() + FLAG_WORDS.len() * 3 + 2;
+const _: () = assert!(AreaForm::ROOM <= RollupForm::ROOM);
+/// Areas that are copied at once: some 10 kB of text.
+const AREAS: usize = 8;
 
 struct SmapsFile(Observed);
 
@@ -99,53 +105,38 @@ pub fn open_smaps(subject: &Subject) -> Result<Arc<dyn FileOps>> {
 }
 
 impl Records for SmapsFile {
-    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>> {
         self.0.check_process()?;
         let Some(space) = self.0.space() else {
             return Ok(None);
         };
-        let area = Area::from(&space, from);
+        let areas = Areas::from(&space, from, AREAS)?;
+        let sizes = Sizes::of(&space);
         drop(space);
-        let Some(area) = area else { return Ok(None) };
-        let Some(figures) = spaces::figures(self.0.weak(), &area.vma)? else {
-            return Ok(None);
-        };
-        area.line(out)?;
-        let more = AREA.len() + FLAG_WORDS.len() * 3 + LINE;
-        fallible::reserve(out, more)?;
-        let eligible = self
-            .0
-            .space()
-            .is_some_and(|space| eligible(&space, &area.vma));
-        AREA_FORM.fill(out, &area_numbers(&area.vma, &figures, eligible));
-        flag_words(out, area.vma.prot, area.vma.flags);
-        out.push(b'\n');
-        Ok(Some(area.vma.range.end.0))
+        let mut walk = SmapsWalk::default();
+        for vma in &areas.vmas {
+            let Some(figures) = spaces::figures(self.0.weak(), vma, &mut walk)? else {
+                return Ok(None);
+            };
+            areas.line(vma, out)?;
+            out.make_room(ROOM)?;
+            AREA_FORM.fill(
+                out,
+                in_kb(&[vma.range.len(), figures.rss, figures.pss, figures.pss_dirty]),
+            );
+            common(out, figures);
+            out.bytes(ELIGIBLE);
+            out.byte(b'0' + u8::from(sizes.eligible(vma)));
+            out.bytes(FLAGS);
+            flag_words(out, vma.prot, vma.flags);
+            out.byte(b'\n');
+        }
+        Ok(areas.end())
     }
 }
 
-/// Whether faults in the area may get large folios.
-fn eligible(space: &AddressSpace, vma: &Vma) -> bool {
-    if !matches!(vma.backing, Backing::Anon) {
-        return false;
-    }
-    let (advised, no_huge) = (
-        vma.flags.contains(VmaFlags::HUGEPAGE),
-        vma.flags.contains(VmaFlags::NOHUGEPAGE),
-    );
-    let controls = &space.mm().thp().controls;
-    let orders = policy::allowed(controls, advised, no_huge, space.thp_disable());
-    !policy::fitting(vma.range, orders).is_empty()
-}
-
-/// The numbers of [`AREA`], in kB where it says so.
-fn area_numbers(vma: &Vma, f: &Smaps, eligible: bool) -> [u64; AREA_NUMBERS + FOLIOS] {
-    let mut numbers = [0; AREA_NUMBERS + FOLIOS];
-    let bytes = [
-        vma.range.len(),
-        f.rss,
-        f.pss,
-        f.pss_dirty,
+fn common(out: &mut Text, f: &Smaps) {
+    let bytes: [u64; COMMON] = [
         f.shared_clean,
         f.shared_dirty,
         f.private_clean,
@@ -156,27 +147,52 @@ fn area_numbers(vma: &Vma, f: &Smaps, eligible: bool) -> [u64; AREA_NUMBERS + FO
         f.anon_huge,
         f.locked,
     ];
-    for (number, bytes) in numbers.iter_mut().zip(bytes) {
-        *number = bytes >> 10;
-    }
-    folio_numbers(f, &mut numbers[bytes.len()..]);
-    numbers[AREA_NUMBERS + FOLIOS - 1] = eligible.into();
-    numbers
+    COMMON_FORM.fill(out, in_kb(&bytes));
+    let folios = f.folios.iter().map(|n| [n.whole, n.part, n.contpte]);
+    FOLIOS_FORM.fill(out, folios);
 }
 
-fn folio_numbers(figures: &Smaps, into: &mut [u64]) {
-    for (into, n) in into.chunks_exact_mut(3).zip(&figures.folios) {
-        into.copy_from_slice(&[n.whole, n.part, n.contpte]);
+fn in_kb(bytes: &[u64]) -> impl Iterator<Item = [u64; 1]> + Clone {
+    bytes.iter().map(|bytes| [bytes >> 10])
+}
+
+/// The sizes that folios may have.
+struct Sizes {
+    advised: Orders,
+    others: Orders,
+}
+
+impl Sizes {
+    /// Those that a space may have, with and without MADV_HUGEPAGE.
+    fn of(space: &AddressSpace) -> Sizes {
+        let controls = &space.mm().thp().controls;
+        let allowed = |advised| policy::allowed(controls, advised, false, space.thp_disable());
+        Sizes {
+            advised: allowed(true),
+            others: allowed(false),
+        }
+    }
+
+    /// Whether faults in the area may get large folios.
+    fn eligible(&self, vma: &Vma) -> bool {
+        let orders = match vma.flags.contains(VmaFlags::HUGEPAGE) {
+            true => self.advised,
+            false => self.others,
+        };
+        let anon = matches!(vma.backing, Backing::Anon);
+        anon && !vma.flags.contains(VmaFlags::NOHUGEPAGE)
+            && !policy::fitting(vma.range, orders).is_empty()
     }
 }
 
-/// The words of VmFlags in the order of Linux's bits.
-const FLAG_WORDS: [&[u8; 3]; 21] = [
-    b"rd ", b"wr ", b"ex ", b"sh ", b"mr ", b"mw ", b"me ", b"ms ", b"gd ", b"lo ", b"sr ", b"rr ",
-    b"dc ", b"lf ", b"ac ", b"nr ", b"wf ", b"dd ", b"sd ", b"hg ", b"nh ",
+/// The words of VmFlags in the order of Linux's bits, each with a byte behind it that is not shown.
+static FLAG_WORDS: [[u8; 4]; 21] = [
+    *b"rd  ", *b"wr  ", *b"ex  ", *b"sh  ", *b"mr  ", *b"mw  ", *b"me  ", *b"ms  ", *b"gd  ",
+    *b"lo  ", *b"sr  ", *b"rr  ", *b"dc  ", *b"lf  ", *b"ac  ", *b"nr  ", *b"wf  ", *b"dd  ",
+    *b"sd  ", *b"hg  ", *b"nh  ",
 ];
 
-fn flag_words(out: &mut Vec<u8>, prot: Prot, flags: VmaFlags) {
+fn flag_words(out: &mut Text, prot: Prot, flags: VmaFlags) {
     let shared = flags.contains(VmaFlags::SHARED);
     let may_write = !flags.contains(VmaFlags::NO_MAYWRITE);
     let set = [
@@ -206,7 +222,7 @@ fn flag_words(out: &mut Vec<u8>, prot: Prot, flags: VmaFlags) {
     let bits = set.iter().enumerate();
     let mut left = bits.fold(0u32, |bits, (n, set)| bits | u32::from(*set) << n);
     while left != 0 {
-        out.extend_from_slice(FLAG_WORDS[left.trailing_zeros() as usize]);
+        out.first(3, FLAG_WORDS[left.trailing_zeros() as usize]);
         left &= left - 1;
     }
 }
@@ -221,7 +237,7 @@ pub fn open_rollup(subject: &Subject) -> Result<Arc<dyn FileOps>> {
 
 impl Records for Rollup {
     /// The one record. ESRCH once the process has ended.
-    fn record(&self, from: u64, out: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>> {
         if from != 0 {
             return Ok(None);
         }
@@ -235,41 +251,15 @@ impl Records for Rollup {
         let Some(range) = covered else {
             return Ok(None);
         };
-        let start = out.len();
-        fallible::reserve(out, 2 * LINE + ROLLUP.len() + FOLIOS)?;
+        out.make_room(LINE + ROOM)?;
         let all = Vma::new(range, Prot::empty(), VmaFlags::empty(), Backing::Anon);
-        head(out, &all, 0, (0, 0));
-        put_name(out, start, b"[rollup]");
-        out.push(b'\n');
-        ROLLUP_FORM.fill(out, &rollup_numbers(&sum));
+        named_line(out, &all, b"[rollup]");
+        let file = if sum.anonymous == 0 { sum.pss } else { 0 };
+        let anon = sum.pss - file;
+        ROLLUP_FORM.fill(out, in_kb(&[sum.rss, sum.pss, sum.pss_dirty, anon, file]));
+        common(out, &sum);
         Ok(Some(u64::MAX))
     }
-}
-
-fn rollup_numbers(f: &Smaps) -> [u64; ROLLUP_NUMBERS + FOLIOS] {
-    let file = if f.anonymous == 0 { f.pss } else { 0 };
-    let mut numbers = [0; ROLLUP_NUMBERS + FOLIOS];
-    let bytes = [
-        f.rss,
-        f.pss,
-        f.pss_dirty,
-        f.pss - file,
-        file,
-        f.shared_clean,
-        f.shared_dirty,
-        f.private_clean,
-        f.private_dirty,
-        f.referenced,
-        f.anonymous,
-        f.lazy_free,
-        f.anon_huge,
-        f.locked,
-    ];
-    for (number, bytes) in numbers.iter_mut().zip(bytes) {
-        *number = bytes >> 10;
-    }
-    folio_numbers(f, &mut numbers[bytes.len()..]);
-    numbers
 }
 
 fn add(sum: &mut Smaps, other: &Smaps) {

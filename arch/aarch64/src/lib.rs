@@ -51,6 +51,8 @@ mod interrupts;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mailbox;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
+mod memcpy;
+#[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mini_uart;
 #[cfg(all(target_arch = "aarch64", target_os = "none"))]
 mod mmio;

@@ -24,6 +24,7 @@ global_asm!(
 
     // __copy_from_user(x0 = to, x1 = from, x2 = bytes)
     .global __copy_from_user
+    .type   __copy_from_user, %function
 __copy_from_user:
     subs    x3, x2, #32
     b.lo    2f
@@ -48,6 +49,7 @@ __copy_from_user:
 
     // __copy_to_user(x0 = to, x1 = from, x2 = bytes)
     .global __copy_to_user
+    .type   __copy_to_user, %function
 __copy_to_user:
     subs    x3, x2, #32
     b.lo    2f
@@ -73,6 +75,7 @@ __copy_to_user:
 
     // __clear_user(x0 = to, x1 = bytes)
     .global __clear_user
+    .type   __clear_user, %function
 __clear_user:
     subs    x3, x1, #32
     b.lo    2f
@@ -94,6 +97,7 @@ __clear_user:
 
     // __load_user(x0 = address) -> x0 = the word, all ones when it is not there
     .global __load_user
+    .type   __load_user, %function
 __load_user:
     may_fault 1f, ldtr w0, [x0]
     ret
@@ -103,6 +107,7 @@ __load_user:
     // __cas_user(x0 = address, w1 = old, w2 = new) -> x0 = the word that was there, all ones when it cannot be written.
     // There is no unprivileged exclusive: the caller clears PAN. The range is user space, so only user pages are meant.
     .global __cas_user
+    .type   __cas_user, %function
 __cas_user:
 1:  may_fault 3f, ldaxr w3, [x0]
     cmp     w3, w1

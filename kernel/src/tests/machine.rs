@@ -204,3 +204,24 @@ ktest::ktest! {
         }
     }
 }
+
+ktest::ktest! {
+    /// memcpy copies what it is to copy and nothing beside it, whatever the length and wherever both ends stand.
+    fn copies_of_all_lengths(ctx) {
+        const MOST: usize = 100;
+        let from: [u8; MOST + 16] = core::array::from_fn(|i| i as u8 + 1);
+        for len in 0..=MOST {
+            for place in 0..16 * 16 {
+                let (at, to_at) = (place % 16, place / 16);
+                let mut to = [0; MOST + 32];
+                let source = core::hint::black_box(&from[at..at + len]);
+                to[to_at..to_at + len].copy_from_slice(source);
+                let sound = core::hint::black_box(&to).iter().enumerate().all(|(i, byte)| {
+                    let copied = (to_at..to_at + len).contains(&i);
+                    *byte == if copied { from[at + i - to_at] } else { 0 }
+                });
+                ktest::check!(ctx, sound, "{len} bytes from {at} to {to_at}: {to:?}");
+            }
+        }
+    }
+}

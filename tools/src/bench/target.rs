@@ -6,6 +6,11 @@ use crate::arch::Arch;
 /// Pages of 1 GiB.
 const GIB: u64 = 1 << 18;
 
+/// What an area costs who reads /proc/PID/maps, and smaps: a line of 50 bytes, and 35 lines of 1,150
+/// in all, that are written once and copied to the user once.
+const MAPS_AREA: f64 = 500.0;
+const SMAPS_AREA: f64 = 2800.0;
+
 /// What a cell is measured against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
@@ -38,6 +43,8 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
         ("mremap", Some(linux), _) => 0.15 * linux,
         ("vmas", _, Some(few)) => 2.0 * few,
+        ("maps", ..) => MAPS_AREA,
+        ("smaps", ..) => SMAPS_AREA,
         ("touch1g", ..) => return exact(key, cell),
         ("updates", ..) => return one_for_each_folio(key, cell),
         ("survivor", ..) => return copies_nothing(key, cell),
@@ -163,6 +170,9 @@ mod tests {
             Verdict::Missed(83.0)
         );
         assert_eq!(verdict("cow", 4, 1.0, Some(1.0)), Verdict::None);
+        assert_eq!(verdict("maps", 4, 500.0, None), Verdict::Met);
+        assert_eq!(verdict("maps", 4, 501.0, None), Verdict::Missed(500.0));
+        assert_eq!(verdict("smaps", 4, 2801.0, None), Verdict::Missed(2800.0));
         assert_eq!(verdict("touch1g", 64, 1.0, None), Verdict::Met);
         assert_eq!(verdict("touch1g", 32, 1.0, None), Verdict::Missed(32768.0));
     }

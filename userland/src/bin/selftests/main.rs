@@ -33,6 +33,8 @@ mod remap;
 mod remap_errors;
 mod shared;
 mod signal;
+mod socket_messages;
+mod socket_options;
 mod sockets;
 mod soft_dirty;
 mod stack;
@@ -66,6 +68,8 @@ const FAMILIES: &[&[Test]] = &[
     pipes::TESTS,
     harness::TESTS,
     sockets::TESTS,
+    socket_messages::TESTS,
+    socket_options::TESTS,
     clock::TESTS,
     futex::TESTS,
     procfs::TESTS,

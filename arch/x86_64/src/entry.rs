@@ -76,6 +76,12 @@ global_asm!(
     push 2
     popfq
     .endm
+    // After SYSCALL: this CPU's data, and the end of the frame instead of the user's stack, which is kept.
+    .macro LEAVE_USER_STACK
+    swapgs
+    mov gs:[{user_sp}], rsp
+    mov rsp, gs:[{rsp0}]
+    .endm
 
     // A frame that begins here, as the CPU has filled it: vector, error, rip, cs, rflags, rsp, ss, eight bytes each.
     // Jumps if the trap came from code segment `cs`; not from virtual-8086 mode, where CS is any number.
@@ -142,9 +148,7 @@ enter_by_iret:
     .balign 16
     .globl syscall_entry
 syscall_entry:
-    swapgs
-    mov gs:[{user_sp}], rsp
-    mov rsp, gs:[{rsp0}]
+    LEAVE_USER_STACK
     mov [rsp - {frame_size} + {r15}], r15
     mov [rsp - {frame_size} + {r14}], r14
     mov [rsp - {frame_size} + {r13}], r13
@@ -170,9 +174,7 @@ syscall_entry:
     .balign 16
     .globl syscall_elsewhere
 syscall_elsewhere:
-    swapgs
-    mov gs:[{user_sp}], rsp
-    mov rsp, gs:[{rsp0}]
+    LEAVE_USER_STACK
     push {user_data}
     push qword ptr gs:[{user_sp}]
     push {always_flags}

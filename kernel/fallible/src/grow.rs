@@ -14,34 +14,24 @@ pub trait Growable {
     fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError>;
 }
 
-impl<T> Growable for Vec<T> {
-    #[inline]
-    fn room(&self) -> usize {
-        self.capacity() - self.len()
-    }
-    fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError> {
-        self.try_reserve(more)
-    }
+macro_rules! growable {
+    ($(($($parameter:ident)?) $collection:ty,)*) => {
+        $(impl<$($parameter)?> Growable for $collection {
+            #[inline]
+            fn room(&self) -> usize {
+                self.capacity() - self.len()
+            }
+            fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError> {
+                self.try_reserve(more)
+            }
+        })*
+    };
 }
 
-impl<T> Growable for VecDeque<T> {
-    #[inline]
-    fn room(&self) -> usize {
-        self.capacity() - self.len()
-    }
-    fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError> {
-        self.try_reserve(more)
-    }
-}
-
-impl Growable for String {
-    #[inline]
-    fn room(&self) -> usize {
-        self.capacity() - self.len()
-    }
-    fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError> {
-        self.try_reserve(more)
-    }
+growable! {
+    (T) Vec<T>,
+    (T) VecDeque<T>,
+    () String,
 }
 
 /// Makes room for `more` elements: that many can be added without an allocation.

@@ -7,6 +7,7 @@ use crate::fs::file::{At, FileOps};
 use crate::fs::io::Sink;
 use crate::ranks;
 use crate::sched;
+use alloc::sync::Arc;
 use core::mem;
 use mm::sync::Lock;
 use vfs_parts::text::Text;
@@ -29,12 +30,12 @@ pub struct RecordFile<R> {
 }
 
 impl<R: Records> RecordFile<R> {
-    /// A file whose text `records` makes.
-    pub fn new(records: R) -> Self {
-        RecordFile {
+    /// Opens a file whose text `records` makes.
+    pub fn open(records: R) -> Result<Arc<dyn FileOps>> {
+        Ok(Arc::new(RecordFile {
             records,
             reader: Lock::new(Reader::START),
-        }
+        }))
     }
 }
 

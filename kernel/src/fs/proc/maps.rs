@@ -26,8 +26,7 @@ struct Maps(Observed);
 
 /// Opens /proc/PID/maps.
 pub fn open_maps(subject: &Subject) -> Result<Arc<dyn FileOps>> {
-    let maps = Maps(Observed::new(subject));
-    Ok(Arc::new(RecordFile::new(maps)))
+    RecordFile::open(Maps(Observed::new(subject)))
 }
 
 impl Records for Maps {

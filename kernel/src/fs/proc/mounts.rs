@@ -19,12 +19,12 @@ struct Mounts(fn(&Mounted, &mut Text) -> Result);
 
 /// Opens /proc/PID/mounts.
 pub fn open_mounts(_: &Subject) -> Result<Arc<dyn FileOps>> {
-    Ok(Arc::new(RecordFile::new(Mounts(mounts))))
+    RecordFile::open(Mounts(mounts))
 }
 
 /// Opens /proc/PID/mountinfo.
 pub fn open_mountinfo(_: &Subject) -> Result<Arc<dyn FileOps>> {
-    Ok(Arc::new(RecordFile::new(Mounts(mountinfo))))
+    RecordFile::open(Mounts(mountinfo))
 }
 
 impl Records for Mounts {

@@ -100,8 +100,7 @@ struct SmapsFile(Observed);
 
 /// Opens /proc/PID/smaps.
 pub fn open_smaps(subject: &Subject) -> Result<Arc<dyn FileOps>> {
-    let smaps = SmapsFile(Observed::new(subject));
-    Ok(Arc::new(RecordFile::new(smaps)))
+    RecordFile::open(SmapsFile(Observed::new(subject)))
 }
 
 impl Records for SmapsFile {
@@ -231,8 +230,7 @@ struct Rollup(Observed);
 
 /// Opens /proc/PID/smaps_rollup: the sums.
 pub fn open_rollup(subject: &Subject) -> Result<Arc<dyn FileOps>> {
-    let rollup = Rollup(Observed::new(subject));
-    Ok(Arc::new(RecordFile::new(rollup)))
+    RecordFile::open(Rollup(Observed::new(subject)))
 }
 
 impl Records for Rollup {

@@ -98,22 +98,43 @@ fn check_receiver(task: &Task, style: Style, address: u64, len: usize) -> Result
     Err(Errno::ECONNREFUSED)
 }
 
-/// sendto(2).
-pub fn sendto(
-    task: &Task,
+/// The arguments of sendto(2) and recvfrom(2): some memory and the other side's address.
+struct Transfer {
     fd: u64,
-    [at, len, flags, address, address_len]: [u64; 5],
-) -> Result<u64> {
-    let file = SocketFile::get(task, fd)?;
-    let how = how(&file, flags as u32)?;
-    if address != 0 {
-        let len = usize::try_from(address_len as i32).unwrap_or(usize::MAX);
+    at: u64,
+    len: u64,
+    flags: u32,
+    address: u64,
+    /// The length itself, or where it stands.
+    address_len: u64,
+}
+
+impl From<&[u64; 6]> for Transfer {
+    fn from(&[fd, at, len, flags, address, address_len]: &[u64; 6]) -> Transfer {
+        Transfer {
+            fd,
+            at,
+            len,
+            flags: flags as u32,
+            address,
+            address_len,
+        }
+    }
+}
+
+/// sendto(2).
+pub fn sendto(task: &Task, args: &[u64; 6]) -> Result<u64> {
+    let what = Transfer::from(args);
+    let file = SocketFile::get(task, what.fd)?;
+    let how = how(&file, what.flags)?;
+    if what.address != 0 {
+        let len = usize::try_from(what.address_len as i32).unwrap_or(usize::MAX);
         if len > LONGEST {
             return Err(Errno::EINVAL);
         }
-        check_receiver(task, file.socket().style(), address, len)?;
+        check_receiver(task, file.socket().style(), what.address, len)?;
     }
-    let mut source = Source::user(at, len)?;
+    let mut source = Source::user(what.at, what.len)?;
     Ok(file.socket().send(how, &mut source)? as u64)
 }
 
@@ -126,25 +147,23 @@ fn told(received: Received, flags: u32) -> u64 {
 }
 
 /// recvfrom(2): the other side has no name, so its length is 0.
-pub fn recvfrom(
-    task: &Task,
-    fd: u64,
-    [at, len, flags, address, address_len]: [u64; 5],
-) -> Result<u64> {
-    let file = SocketFile::get(task, fd)?;
-    let how = how(&file, flags as u32)?;
-    let mut sink = Sink::user(at, len)?;
+pub fn recvfrom(task: &Task, args: &[u64; 6]) -> Result<u64> {
+    let what = Transfer::from(args);
+    let file = SocketFile::get(task, what.fd)?;
+    let how = how(&file, what.flags)?;
+    let mut sink = Sink::user(what.at, what.len)?;
     let received = file.socket().receive(how, &mut sink)?;
-    if address != 0 {
-        if uaccess::read::<i32>(address_len)? < 0 {
+    if what.address != 0 {
+        if uaccess::read::<i32>(what.address_len)? < 0 {
             return Err(Errno::EINVAL);
         }
-        uaccess::write(address_len, &0i32)?;
+        uaccess::write(what.address_len, &0i32)?;
     }
-    Ok(told(received, flags as u32))
+    Ok(told(received, what.flags))
 }
 
-/// sendmsg(2).
+/// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS) nor
+/// credentials travel here.
 pub fn sendmsg(task: &Task, fd: u64, header: u64, flags: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     send_one(task, &file, header, flags as u32)
@@ -158,7 +177,6 @@ fn send_one(task: &Task, file: &SocketFile, at: u64, flags: u32) -> Result<u64> 
         check_receiver(task, file.socket().style(), header.name, len)?;
     }
     if header.control != 0 && header.control_len > 0 {
-        // Descriptors and credentials do not travel.
         return Err(Errno::EOPNOTSUPP);
     }
     let mut source = Source::user_list(header.pieces, header.count)?;

@@ -4,23 +4,19 @@
 //! Source of stages and operations: "mm: precise 'mapped shared' vs. 'mapped exclusively' detection for PTE-mapped THP", sections
 //! 7.1 and 7.2, 24 November 2023.
 use super::cells::{Cells, Key};
+use super::plan::OPS;
 use super::{BenchArgs, measure};
 use crate::arch::Arch;
 use crate::build::Built;
 use anyhow::Result;
 use std::fmt::Write;
 
-/// The operations, in the order of the series.
-const OPS: [&str; 8] = [
-    "remap",
-    "munmap",
-    "fork",
-    "cow",
-    "cow-byte",
-    "reuse",
-    "reuse-byte",
-    "dontneed",
-];
+/// The operations of the series, which are in its order among all.
+fn ops() -> &'static [&'static str] {
+    let place = |name| OPS.iter().position(|op| *op == name);
+    let (first, last) = (place("remap"), place("dontneed"));
+    &OPS[first.expect("an operation")..=last.expect("an operation")]
+}
 
 /// 2 MiB folios, mapped by PTEs.
 const SIZE: u32 = 2048;
@@ -85,7 +81,7 @@ pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
                 continue;
             }
             eprintln!("run.sh: measuring {name} at {kb} kB on {arch}");
-            let program = format!("bench --op {} --size {kb}", OPS.join(","));
+            let program = format!("bench --op {} --size {kb}", ops().join(","));
             rows.push((name, words, measure(arch, built, words, &program)?));
         }
         text += &render(arch, kb, &rows);
@@ -98,13 +94,13 @@ fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
     let mut text = format!(
         "{arch}, folios of {kb} kB: instructions per 4 KiB page (atomic read-modify-writes of the account)\n\n| setting |"
     );
-    for op in OPS {
+    for op in ops() {
         let _ = write!(text, " {op} |");
     }
-    let _ = writeln!(text, "\n|---|{}", "---|".repeat(OPS.len()));
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(ops().len()));
     for (name, _, cells) in rows {
         let _ = write!(text, "| {name} |");
-        for op in OPS {
+        for op in ops() {
             let _ = write!(text, " {} |", figure(cells, op, kb));
         }
         text.push('\n');

@@ -72,7 +72,7 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// One run for each value of the switch, and one of Linux where asked for.
+/// One run for each value of the switch, and one of Linux where asked for: that first, as it may refuse.
 fn columns(
     arch: Arch,
     built: &Built,
@@ -80,6 +80,7 @@ fn columns(
     settings: &[String],
     image: Option<&Path>,
 ) -> Result<Vec<Column>> {
+    let linux = image.map(|image| linux(arch, args, image)).transpose()?;
     let mut columns = Vec::new();
     for words in settings {
         eprintln!("run.sh: measuring Quire on {arch} {words}");
@@ -90,33 +91,35 @@ fn columns(
             cells: both_boots(args, |mem, program| quire(arch, built, mem, words, program))?,
         });
     }
-    if let Some(image) = image {
-        eprintln!("run.sh: measuring Linux on {arch}");
-        let boot = |mem: &str, program: &str| {
-            let mut machine = counted(arch, mem);
-            machine.image = image.to_owned();
-            machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
-            machine.command_line = linux_words(arch, program);
-            let text = boot_and_read(&machine)?;
-            if !cells::has_size_controls(&text) {
-                bail!(
-                    "{} has no controls per folio size (/sys/kernel/mm/transparent_hugepage/hugepages-*kB, \
-                     Linux 6.8 and later): its figures would be those of its one setting for all sizes",
-                    image.display()
-                );
-            }
-            parse(&text)
-        };
-        columns.push(Column {
-            label: "Linux".to_owned(),
-            linux: true,
-            cells: both_boots(args, boot)?,
-        });
-    }
+    columns.extend(linux);
     if columns.iter().all(|column| column.cells.is_empty()) {
         bail!("none of these operations is measured at any of these sizes");
     }
     Ok(columns)
+}
+
+fn linux(arch: Arch, args: &BenchArgs, image: &Path) -> Result<Column> {
+    eprintln!("run.sh: measuring Linux on {arch}");
+    let boot = |mem: &str, program: &str| {
+        let mut machine = counted(arch, mem);
+        machine.image = image.to_owned();
+        machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
+        machine.command_line = linux_words(arch, program);
+        let text = boot_and_read(&machine)?;
+        if !cells::has_size_controls(&text) {
+            bail!(
+                "{} has no controls per folio size (/sys/kernel/mm/transparent_hugepage/hugepages-*kB, \
+                 Linux 6.8 and later): its figures would be those of its one setting for all sizes",
+                image.display()
+            );
+        }
+        parse(&text)
+    };
+    Ok(Column {
+        label: "Linux".to_owned(),
+        linux: true,
+        cells: both_boots(args, boot)?,
+    })
 }
 
 /// The kernel that a user named, if it can be read.

@@ -25,7 +25,8 @@ pub struct CommandLine {
     pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
-    /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on, see [`crate::heap::fail`].
+    /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
+    /// see [`crate::heap::fail`].
     pub heap_fail: u32,
     /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see [`crate::thp`].
     pub memory: Vec<(String, String)>,

@@ -29,8 +29,9 @@ struct Waiter {
 
 static WAITERS: Lock<Vec<Waiter>, { ranks::FUTEX }> = Lock::new(Vec::new());
 
-/// The key of the word at `address`: EINVAL unless it is aligned, EFAULT unless it is an address of user mode. Without
-/// `private` the word has to be there, and be writable or a file's; in shared memory it is the same for all who map it.
+/// The key of the word at `address`: EINVAL unless it is aligned, EFAULT unless it is an address of
+/// user mode. Without `private` the word has to be there, and be writable or a file's; in shared
+/// memory it is the same for all who map it.
 fn key(address: u64, private: bool) -> Result<Key> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
@@ -87,7 +88,8 @@ pub fn wait(
         };
         if fallible::push(&mut waiters, waiter).is_err() {
             drop(waiters);
-            // Without memory to wait it is woken for no reason, as futex(2) allows, once the others have run.
+            // Without memory to wait it is woken for no reason, as futex(2) allows, once the others
+            // have run.
             sched::poll();
             return Ok(());
         }

@@ -8,7 +8,8 @@ use mm::addr::Pfn;
 use mm::arch::{Level, Machine};
 use spin::Once;
 
-/// The machine under the memory manager: the hardware, and the scheduler that others get in by between two steps.
+/// The machine under the memory manager: the hardware, and the scheduler that others get in by
+/// between two steps.
 pub struct Hw;
 
 impl Machine for Hw {

@@ -75,7 +75,8 @@ fn place(name: &OsStr, path: Option<&OsStr>) -> Result<String, String> {
     Ok(place.to_owned())
 }
 
-/// The default archive with these files in it: one at a built-in program's place is there instead of it.
+/// The default archive with these files in it: one at a built-in program's place is there instead
+/// of it.
 pub fn archive(mut archive: Archive, added: &[Added]) -> Result<Vec<u8>> {
     for one in added {
         let content =

@@ -28,8 +28,9 @@ pub fn attach_command(arch: Arch, elf: &Path, port: u16) -> String {
     format!("{} -q {}", debugger(arch), quoted.join(" "))
 }
 
-/// What a gdb is started with: the kernel's symbols, our commands, and what it does first. A breakpoint in memory would be
-/// overwritten when the loader copies the kernel there; one in the hardware is not.
+/// What a gdb is started with: the kernel's symbols, our commands, and what it does first. A
+/// breakpoint in memory would be overwritten when the loader copies the kernel there; one in the
+/// hardware is not.
 pub fn arguments(elf: &Path, port: u16) -> Vec<String> {
     let commands = workspace::root().join("tools/gdb/quire.py");
     let first = [

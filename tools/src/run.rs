@@ -111,7 +111,8 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     }
     let mut words = args.append.clone().unwrap_or_default();
     if !on_a_terminal() {
-        // Scripts, not keys: the guest's shell edits nothing, and each program gets its own part of them.
+        // Scripts, not keys: the guest's shell edits nothing, and each program gets its own part of
+        // them.
         words = format!("TERM=dumb {words}").trim_end().to_owned();
     }
     if args.icount && !has_input()? {
@@ -125,7 +126,8 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     Ok(machine)
 }
 
-/// Refuses files that are larger than the machine's memory: Limine would say so on a screen only, and wait there.
+/// Refuses files that are larger than the machine's memory: Limine would say so on a screen only,
+/// and wait there.
 fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), UsageError> {
     let room = machine
         .board()

@@ -1,7 +1,8 @@
 //! Words of the command line that come from a fixed list.
 use crate::UsageError;
 
-/// How alike two words must be for one to be suggested for the other: 0 (nothing in common) to 1; clap's own limit.
+/// How alike two words must be for one to be suggested for the other: 0 (nothing in common) to 1;
+/// clap's own limit.
 const ALIKE: f64 = 0.7;
 
 /// The error for `word` behind `option`: the whole list, and the known word that is most like it.

@@ -44,8 +44,8 @@ pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))
 }
 
-/// The file behind `option` that a command will write, as the user named it; an error now when that will not be possible,
-/// not after hours of work. Nothing that is in it is lost yet.
+/// The file behind `option` that a command will write, as the user named it; an error now when that
+/// will not be possible, not after hours of work. Nothing that is in it is lost yet.
 pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
     let path = user_path(path);
     let mut options = fs::OpenOptions::new();

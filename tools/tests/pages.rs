@@ -21,7 +21,8 @@ fn quoted(text: &str, quote: char) -> Vec<&str> {
     text.split(quote).skip(1).step_by(2).collect()
 }
 
-/// What the first column of the tables in a section names, in order; the heading of each section is a line of its own.
+/// What the first column of the tables in a section names, in order; the heading of each section is
+/// a line of its own.
 fn names<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
     let (_, section) = page
         .split_once(heading)

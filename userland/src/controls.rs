@@ -48,7 +48,8 @@ impl Drop for Controls {
 }
 
 impl Controls {
-    /// Whether there is a control for each size, or no large folio at all: one setting for all sizes says nothing of 4 kB.
+    /// Whether there is a control for each size, or no large folio at all: one setting for all
+    /// sizes says nothing of 4 kB.
     pub fn each_size(&self) -> bool {
         !self.0.is_empty() || !Path::new(ROOT).join("enabled").exists()
     }

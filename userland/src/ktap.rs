@@ -119,7 +119,8 @@ pub struct Options {
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
     pub skip: &'static [&'static str],
-    /// From which heap allocation on the calls of a test find no memory, see [`crate::starve`]; 0 for none.
+    /// From which heap allocation on the calls of a test find no memory, see [`crate::starve`]; 0
+    /// for none.
     pub heap_fail: u32,
 }
 
@@ -177,8 +178,8 @@ fn say(text: &str) {
 /// Frames a test may keep: per-process pages the kernel frees late.
 const SLACK: u64 = 8;
 
-/// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around it, and looks for how long
-/// the kernel let nothing else run.
+/// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around
+/// it, and looks for how long the kernel let nothing else run.
 fn without_leaks(test: &Test, options: &Options, record: &mut Option<Record>) -> Outcome {
     match on_quire() {
         true => keeps_frames(

@@ -1,5 +1,6 @@
-//! Tests on a kernel whose heap finds no memory for them: most fail, since calls are refused, and the kernel must live, give
-//! back all memory, and need no more for what cannot fail than it holds back.
+//! Tests on a kernel whose heap finds no memory for them: most fail, since calls are refused, and
+//! the kernel must live, give back all memory, and need no more for what cannot fail than it holds
+//! back.
 use crate::counters::{figure, free_frames};
 use crate::ktap::{Options, Outcome, Stop, Test, one};
 use crate::sys::{file, time};
@@ -36,8 +37,8 @@ struct Round {
     leaked: u32,
 }
 
-/// A round in which calls are measured, then one for each of `rounds`, until one in which no allocation was refused or
-/// `seconds` are over. How many faults of the kernel's were seen.
+/// A round in which calls are measured, then one for each of `rounds`, until one in which no
+/// allocation was refused or `seconds` are over. How many faults of the kernel's were seen.
 pub fn run(
     tests: &[&Test],
     options: &Options,
@@ -107,7 +108,8 @@ impl Round {
     }
 }
 
-/// Prints what a round has shown. Whether a call needed more than is held back, and how many allocations were refused.
+/// Prints what a round has shown. Whether a call needed more than is held back, and how many
+/// allocations were refused.
 fn report(from: u32, round: &Round) -> (bool, u64) {
     let text = fs::read_to_string(FIGURES).unwrap_or_default();
     let figure = |name: &str| figure(FIGURES, name).unwrap_or(u64::MAX);

@@ -1,5 +1,6 @@
-//! The longest stretches of the kernel without interrupts and without other threads, as Quire records them, and what they may
-//! be at most. They are asserted where the clock counts instructions (`./run.sh --icount`): elsewhere the host's pauses count.
+//! The longest stretches of the kernel without interrupts and without other threads, as Quire
+//! records them, and what they may be at most. They are asserted where the clock counts
+//! instructions (`./run.sh --icount`): elsewhere the host's pauses count.
 use crate::sys::{file, time::counts_instructions};
 use std::fmt;
 use std::sync::OnceLock;
@@ -33,7 +34,8 @@ impl Stretch {
     }
 }
 
-/// The longest stretches of both kinds; prints as `interrupts INSTRUCTIONS REASON, threads INSTRUCTIONS REASON`.
+/// The longest stretches of both kinds; prints as `interrupts INSTRUCTIONS REASON, threads
+/// INSTRUCTIONS REASON`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Longest {
     interrupts: Stretch,

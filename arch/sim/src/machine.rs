@@ -90,7 +90,8 @@ pub(crate) struct State {
     others: Mutex<Option<Others>>,
 }
 
-/// What other threads do while a long verb pauses; returns whether the thread that pauses is to end.
+/// What other threads do while a long verb pauses; returns whether the thread that pauses is to
+/// end.
 type Others = Box<dyn FnMut() -> bool + Send>;
 
 /// A simulated machine whose page-table entries have format `F`.
@@ -135,8 +136,8 @@ impl<F: PteFormat> Sim<F> {
     pub fn drop_flushes(&self, on: bool) {
         self.0.drop_flushes.store(on, Ordering::Relaxed);
     }
-    /// From now on `others` run in each pause of a long verb, but not in pauses of their own verbs. They say whether the thread
-    /// that pauses is to end. `None`: nothing happens there.
+    /// From now on `others` run in each pause of a long verb, but not in pauses of their own verbs.
+    /// They say whether the thread that pauses is to end. `None`: nothing happens there.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
     }

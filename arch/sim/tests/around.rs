@@ -1,4 +1,5 @@
-//! What a write fault does for the neighbours of a page (`cow=around`): which of them it may look at, and which it takes along.
+//! What a write fault does for the neighbours of a page (`cow=around`): which of them it may look
+//! at, and which it takes along.
 
 mod common;
 
@@ -67,7 +68,8 @@ fn cold<F: PteFormat>(w: &World<F>, s: &Space<F>, first: u64, pages: u64) {
     w.sim.forgive(s.root(), range, Attrs::ACCESSED);
 }
 
-/// A page of the folio is given back, and the one that comes in its place has no neighbours in memory.
+/// A page of the folio is given back, and the one that comes in its place has no neighbours in
+/// memory.
 fn beside_the_end_of_memory<F: PteFormat>(w: &World<F>) {
     let s = block(w);
     sizes(w, &[]);

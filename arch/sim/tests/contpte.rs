@@ -148,8 +148,8 @@ fn no_access_takes_a_block_away() {
     });
 }
 
-/// A process with a folded block that was written at page 3 and nowhere else: the walker has said so in any one of its entries.
-/// And its parent.
+/// A process with a folded block that was written at page 3 and nowhere else: the walker has said
+/// so in any one of its entries. And its parent.
 fn dirty_in_one(seed: u64) -> (World<Arm>, Process<Arm>, Process<Arm>) {
     let w = World::<Arm>::new(Options {
         frames: 4096,

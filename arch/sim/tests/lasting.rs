@@ -157,7 +157,8 @@ fn a_page_is_pinned_by_one_process<F: PteFormat>(w: &World<F>) {
     }
 }
 
-/// What a pipe holds reads as shared, of the same page or another one of the folio: a write that has to ask stays all the same.
+/// What a pipe holds reads as shared, of the same page or another one of the folio: a write that
+/// has to ask stays all the same.
 fn a_pipe_holds_a_page_of_the_folio<F: PteFormat>(w: &World<F>) {
     for orders in ORDERS {
         for (held, first) in [(3, true), (9, true), (3, false), (9, false)] {
@@ -184,7 +185,8 @@ fn a_pipe_holds_a_page_of_the_folio<F: PteFormat>(w: &World<F>) {
     }
 }
 
-/// A write beside the page, which has to be copied, copies what surrounds it; but for what is pinned.
+/// A write beside the page, which has to be copied, copies what surrounds it; but for what is
+/// pinned.
 fn its_neighbours_are_copied_without_it<F: PteFormat>(w: &World<F>) {
     for orders in [&[4][..], &[4, 9]] {
         let s = written(w, orders);
@@ -200,7 +202,8 @@ fn its_neighbours_are_copied_without_it<F: PteFormat>(w: &World<F>) {
     }
 }
 
-/// Others have a part of the folio by a table that they share with the process, until it gets its own.
+/// Others have a part of the folio by a table that they share with the process, until it gets its
+/// own.
 fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
     w.mm.switches().set(Switch::Fork, 2);
     sizes(w, &[4]);
@@ -218,7 +221,8 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
     let pin = s.pin_lasting(page(505)).unwrap();
     w.check(&[&s, &child], &[]);
     same(w, &s, 505, &pin, 7);
-    // The table behind the border is copied for the write, and what was the process's own in the account with it.
+    // The table behind the border is copied for the write, and what was the process's own in the
+    // account with it.
     w.store(0, &s, page(513), 1).unwrap();
     w.check(&[&s, &child], &[]);
     for prot in [Prot::READ, RW] {

@@ -307,7 +307,8 @@ fn what_is_not_locked_is_not_populated<F: PteFormat>(w: &World<F>) {
     w.check(&[&s], &[]);
 }
 
-/// An old length of 0 maps shared memory a second time (mremap(2)): not over the page that it would be the second mapping of.
+/// An old length of 0 maps shared memory a second time (mremap(2)): not over the page that it would
+/// be the second mapping of.
 fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     let object = Object::new(&w.mm);

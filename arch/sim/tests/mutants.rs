@@ -152,7 +152,8 @@ fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {
     drop((pin, child));
 }
 
-/// Makes `pages` from `first` on an area of its own, which may not be written, in a folded block of which the rest may be.
+/// Makes `pages` from `first` on an area of its own, which may not be written, in a folded block of
+/// which the rest may be.
 fn apart<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
     read_only(p, first, pages);
     let child = p.fork().unwrap();

@@ -172,7 +172,8 @@ fn remap<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.load(1, &p, to + 3 * PAGE_SIZE), Ok(1));
 }
 
-/// Several mappings are moved one by one. When memory runs out between them, the next attempt goes on where that was.
+/// Several mappings are moved one by one. When memory runs out between them, the next attempt goes
+/// on where that was.
 fn remap_of_several<F: PteFormat>(w: &World<F>) {
     // Where each needs tables of its own.
     let to = page(512 * 512 - 12);

@@ -1,4 +1,5 @@
-//! The reserve: user verbs that need page tables are refused while the kernel still has frames, and done once there is memory.
+//! The reserve: user verbs that need page tables are refused while the kernel still has frames, and
+//! done once there is memory.
 
 mod common;
 
@@ -29,7 +30,8 @@ tests! {
     whole_leaves
 }
 
-/// Areas of 2 MiB with a table each, which a child shares: more than the part of the reserve that giving back may use.
+/// Areas of 2 MiB with a table each, which a child shares: more than the part of the reserve that
+/// giving back may use.
 const AREAS: u64 = 100;
 const TABLE: u64 = 512;
 
@@ -181,7 +183,8 @@ fn whole_leaves<F: PteFormat>() {
         .into_iter()
         .for_each(|pfn| w.mm.free_kernel(pfn, Order(0)));
     w.check(&[&s, &hog], &[]);
-    // What is not mapped any more can be given back without another table, and that is memory for the next ones.
+    // What is not mapped any more can be given back without another table, and that is memory for
+    // the next ones.
     assert!(s.split_deferred() > 0);
     assert_eq!(part(leaves - 1), Ok(()));
 }

@@ -356,7 +356,8 @@ fn a_bit_of_a_folded_block_counts_wherever_it_is() {
     });
 }
 
-/// The frame of a root that ended becomes a root again, of tables that map the same frames, which it has not used.
+/// The frame of a root that ended becomes a root again, of tables that map the same frames, which
+/// it has not used.
 fn a_root_in_a_used_frame<F: PteFormat>() {
     let bench = Bench::<F>::new();
     bench.map(RW);

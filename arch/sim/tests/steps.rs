@@ -1,5 +1,5 @@
-//! Long verbs in steps: what other threads do in the pauses leaves everything whole, and a verb that changes areas is whole to
-//! the others.
+//! Long verbs in steps: what other threads do in the pauses leaves everything whole, and a verb
+//! that changes areas is whole to the others.
 
 mod common;
 
@@ -24,7 +24,8 @@ fn spot(n: u64) -> VirtAddr {
     AT + n * TABLE + (n % 5) * PAGE_SIZE
 }
 
-/// A world in which each verb pauses as often as it can, and a process with a touched page in each table.
+/// A world in which each verb pauses as often as it can, and a process with a touched page in each
+/// table.
 fn scene<F: PteFormat>(test: impl Fn(&World<F>, Arc<Process<F>>)) {
     for (asids, hardware_ad) in [(1, true), (8, false)] {
         let w = World::<F>::new(Options {

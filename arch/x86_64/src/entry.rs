@@ -76,15 +76,17 @@ global_asm!(
     push 2
     popfq
     .endm
-    // After SYSCALL: this CPU's data, and the end of the frame instead of the user's stack, which is kept.
+    // After SYSCALL: this CPU's data, and the end of the frame instead of the user's stack, which
+    // is kept.
     .macro LEAVE_USER_STACK
     swapgs
     mov gs:[{user_sp}], rsp
     mov rsp, gs:[{rsp0}]
     .endm
 
-    // A frame that begins here, as the CPU has filled it: vector, error, rip, cs, rflags, rsp, ss, eight bytes each.
-    // Jumps if the trap came from code segment `cs`; not from virtual-8086 mode, where CS is any number.
+    // A frame that begins here, as the CPU has filled it: vector, error, rip, cs, rflags, rsp, ss,
+    // eight bytes each. Jumps if the trap came from code segment `cs`; not from virtual-8086 mode,
+    // where CS is any number.
     .macro IF_FROM cs, target
     cmp word ptr [rsp + 24], \cs
     jne 2f
@@ -92,8 +94,8 @@ global_asm!(
     jz \target
 2:
     .endm
-    // Makes it a frame of 64-bit user mode, with #GP instead of another exception. No processor gets to any other mode
-    // that is not the kernel's, but QEMU's IRETD goes to virtual-8086 mode.
+    // Makes it a frame of 64-bit user mode, with #GP instead of another exception. No processor
+    // gets to any other mode that is not the kernel's, but QEMU's IRETD goes to virtual-8086 mode.
     .macro MEND_FRAME
     mov qword ptr [rsp + 24], {user_code}
     mov qword ptr [rsp + 32], {always_flags}

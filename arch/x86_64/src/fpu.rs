@@ -1,5 +1,5 @@
-//! FP and SIMD state, and the segment registers: all that stays in the CPU between `run`s of the same thread.
-//! XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
+//! FP and SIMD state, and the segment registers: all that stays in the CPU between `run`s of the
+//! same thread. XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
 
 use crate::segments::{Segments, UserBase};
 use crate::{features, percpu};
@@ -85,7 +85,8 @@ pub fn init() {
 #[repr(C, align(64))]
 struct Block(UnsafeCell<[u8; 64]>);
 
-/// Where a thread's state is while it is not in the CPU, and the identity of its owner while it is. The last block holds the segment registers.
+/// Where a thread's state is while it is not in the CPU, and the identity of its owner while it is.
+/// The last block holds the segment registers.
 pub struct FpArea(Box<[Block]>);
 
 impl FpArea {

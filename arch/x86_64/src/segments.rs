@@ -1,10 +1,12 @@
 //! The segment registers that user mode may load: DS, ES, FS and GS, and the bases of FS and GS.
 //!
-//! In 64-bit mode the CPU ignores what DS and ES select, but each of the four keeps its selector, and any program can
-//! read it. So they belong to the thread, like the bases. Loading a selector replaces the base by the descriptor's, or by
-//! 0 (SDM Vol 3, 3.4.4), hence the order: selectors, then bases.
+//! In 64-bit mode the CPU ignores what DS and ES select, but each of the four keeps its selector,
+//! and any program can read it. So they belong to the thread, like the bases. Loading a selector
+//! replaces the base by the descriptor's, or by 0 (SDM Vol 3, 3.4.4), hence the order: selectors,
+//! then bases.
 //!
-//! What user mode has loaded can be loaded again without a fault: the global table never changes and there is no local one.
+//! What user mode has loaded can be loaded again without a fault: the global table never changes
+//! and there is no local one.
 
 use crate::{descriptors, pte::Format};
 use core::arch::asm;
@@ -47,7 +49,8 @@ impl Selectors {
     }
 }
 
-/// The selector if user mode can load it. A register may hold others: in virtual-8086 mode (see `entry`), all numbers are.
+/// The selector if user mode can load it. A register may hold others: in virtual-8086 mode (see
+/// `entry`), all numbers are.
 fn loadable(selector: u16) -> SegmentSelector {
     const RPL: u16 = 3;
     match selector | RPL {
@@ -61,7 +64,8 @@ fn loadable(selector: u16) -> SegmentSelector {
 /// # Safety
 /// The selector is null or one that user mode can load.
 unsafe fn load_gs(selector: SegmentSelector) {
-    // SAFETY: the caller's promise; nothing between the two swaps uses GS, and what may interrupt them loads its own.
+    // SAFETY: the caller's promise; nothing between the two swaps uses GS, and what may interrupt
+    // them loads its own.
     unsafe {
         asm!("swapgs", "mov gs, {0:x}", "swapgs", in(reg) selector.0, options(nostack, preserves_flags))
     };

@@ -20,8 +20,9 @@ use x86_64::registers::rflags::RFlags;
 /// Vector of #PF.
 pub(crate) const PAGE_FAULT: u64 = 14;
 
-/// SYSCALL's registers (APM Vol 2, 6.1.1): the entries, the segments, and which flags are cleared on the way in. SYSENTER stays off: its
-/// code segment register is 0, so the instruction raises #GP.
+/// SYSCALL's registers (APM Vol 2, 6.1.1): the entries, the segments, and which flags are cleared
+/// on the way in. SYSENTER stays off: its code segment register is 0, so the instruction raises
+/// #GP.
 pub(crate) fn init_syscalls() {
     const STAR: u32 = 0xc000_0081;
     const CSTAR: u32 = 0xc000_0083;

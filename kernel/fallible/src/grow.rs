@@ -56,7 +56,8 @@ pub fn push<T>(vec: &mut Vec<T>, element: T) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// The elements of an iterator. Room is made for as many as it announces, then for one after the other.
+/// The elements of an iterator. Room is made for as many as it announces, then for one after the
+/// other.
 pub fn collect<T>(elements: impl IntoIterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
     let elements = elements.into_iter();
     let mut vec = Vec::new();
@@ -126,7 +127,8 @@ mod tests {
         assert_eq!(filled(0u64, usize::MAX), Err(OutOfMemory));
     }
 
-    /// While the reserve is not whole, small allocations without an error path are refused beforehand.
+    /// While the reserve is not whole, small allocations without an error path are refused
+    /// beforehand.
     #[test]
     fn short_is_refused() {
         assert_eq!(check(), Ok(()));

@@ -1,8 +1,9 @@
 //! Heap memory that may be refused.
 //!
-//! The kernel's heap holds back a reserve for allocations that cannot fail: those of a fixed size and number in each system
-//! call, which need no error path. What grows with a user's input is asked for here: while memory is short it is refused, and
-//! the reserve stays whole. The rule in full: `docs/decisions/0008-memory-the-kernel-needs.md`.
+//! The kernel's heap holds back a reserve for allocations that cannot fail: those of a fixed size
+//! and number in each system call, which need no error path. What grows with a user's input is
+//! asked for here: while memory is short it is refused, and the reserve stays whole. The rule in
+//! full: `docs/decisions/0008-memory-the-kernel-needs.md`.
 //!
 //! | asked for | by |
 //! |---|---|

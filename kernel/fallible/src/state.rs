@@ -3,7 +3,8 @@
 use crate::OutOfMemory;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How many fallible allocations are under way. Relaxed, as all here: a CPU reads what it has written itself.
+/// How many fallible allocations are under way. Relaxed, as all here: a CPU reads what it has
+/// written itself.
 static REFUSABLE: AtomicU32 = AtomicU32::new(0);
 /// How the reserve is.
 static STATE: AtomicU8 = AtomicU8::new(WHOLE);
@@ -21,7 +22,8 @@ pub(crate) fn refusable<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// For the allocator: whether the one who asks can do without, so that the reserve is to be left alone.
+/// For the allocator: whether the one who asks can do without, so that the reserve is to be left
+/// alone.
 pub fn is_refusable() -> bool {
     REFUSABLE.load(Relaxed) != 0
 }
@@ -31,7 +33,8 @@ pub fn set_short(short: bool) {
     STATE.store(if short { SHORT } else { WHOLE }, Relaxed);
 }
 
-/// For an instrument: the reserve is whole, and from now on calls of [`check`] are counted, until [`set_short`].
+/// For an instrument: the reserve is whole, and from now on calls of [`check`] are counted, until
+/// [`set_short`].
 pub fn count_checks() {
     STATE.store(COUNTING, Relaxed);
 }
@@ -47,7 +50,8 @@ pub fn is_short() -> bool {
     STATE.load(Relaxed) == SHORT
 }
 
-/// Refuses while the reserve is not whole: asked before each of any number of small allocations that cannot fail.
+/// Refuses while the reserve is not whole: asked before each of any number of small allocations
+/// that cannot fail.
 #[inline]
 pub fn check() -> Result<(), OutOfMemory> {
     match STATE.load(Relaxed) {

@@ -1,4 +1,5 @@
-//! What the kernel asks of the heap so that it may be refused, it asks this crate for: the allocator must hear of it.
+//! What the kernel asks of the heap so that it may be refused, it asks this crate for: the
+//! allocator must hear of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -406,18 +406,19 @@ pub trait Machine: Send + Sync + 'static {
     /// its kernel half into it.
     fn prepare_root(&self, root: Pfn);
 
-    /// How much a long verb does before it calls [`Self::breathe`]: entries looked at, about 100 instructions each; at least 2.
+    /// How much a long verb does before it calls [`Self::breathe`]: entries looked at, about 100
+    /// instructions each; at least 2.
     #[inline]
     fn step(&self) -> u32 {
         1024
     }
-    /// Between two steps of a long verb, with no lock held: lets interrupts and other threads in. Returns whether the thread is
-    /// to end: a verb that may stop half-way does then.
+    /// Between two steps of a long verb, with no lock held: lets interrupts and other threads in.
+    /// Returns whether the thread is to end: a verb that may stop half-way does then.
     fn breathe(&self) -> bool {
         false
     }
-    /// Sleeps, with no lock held, until `ready`, which is asked first and again after each [`Self::wake`]. `false`: the thread is
-    /// to end instead.
+    /// Sleeps, with no lock held, until `ready`, which is asked first and again after each
+    /// [`Self::wake`]. `false`: the thread is to end instead.
     fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
         while !ready() {
             core::hint::spin_loop();

@@ -40,7 +40,8 @@ mutants! {
     MarkOne,
     /// A fault gives WRITE to all of a folded block that lies in two areas.
     WriteOutside,
-    /// A fault gives WRITE to all of a folded block that begins in its area and reaches out of it at the end.
+    /// A fault gives WRITE to all of a folded block that begins in its area and reaches out of it
+    /// at the end.
     WriteBeyond,
     /// A verb asks for no flush of what it changed.
     NoFlush,

@@ -273,7 +273,8 @@ impl<M: Machine> Object<M> {
         if let Some(pfn) = inner.pages.get(&index) {
             return Ok(*pfn);
         }
-        // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very many pages.
+        // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
+        // many pages.
         fallible::check().map_err(|_| NoPage::OutOfMemory)?;
         if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
             return Err(NoPage::Full);

@@ -39,7 +39,8 @@ pub fn parse(file: &ExecFile) -> Result<Option<Script>, Refusal> {
 }
 
 impl Script {
-    /// The arguments of the interpreter: its name, the argument, the script, then the script's arguments. ENOMEM.
+    /// The arguments of the interpreter: its name, the argument, the script, then the script's
+    /// arguments. ENOMEM.
     pub fn rewrite(&self, strings: &mut Strings, script: &[u8]) -> Result<(), Errno> {
         let args = &mut strings.args;
         // There may be very many arguments: room for the new ones is all that is needed.

@@ -52,7 +52,8 @@ impl Inode for PipeInode {
         &self.node
     }
     fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
-        // Unlike a FIFO it is whole already: nothing is waited for, even when the other side has gone.
+        // Unlike a FIFO it is whole already: nothing is waited for, even when the other side has
+        // gone.
         let Sides { read, write } = Sides::of(flags);
         Ok(self.pipe.open(read, write))
     }

@@ -73,7 +73,8 @@ pub trait FileOps: Any + Send + Sync {
     fn poll(&self) -> Ready {
         Ready::IN | Ready::OUT
     }
-    /// Where to wait for [`Self::poll`] to change; none when it never does. There is room for [`MOST_QUEUES`].
+    /// Where to wait for [`Self::poll`] to change; none when it never does. There is room for
+    /// [`MOST_QUEUES`].
     fn queues<'a>(&'a self, _queues: &mut Vec<&'a WaitQueue>) {}
     /// ioctl(2).
     fn ioctl(&self, _command: u32, _argument: u64) -> Result<u64> {

@@ -1,12 +1,14 @@
 //! An instrument: a heap that finds no memory, on purpose.
 //!
-//! A process that has written K to `/sys/kernel/mm/quire/heap_fail` (or PID 1 with `quire.heap_fail=K`), and its children from
-//! then on, make each system call as if the heap had no memory from the call's K-th allocation on. What may fail does; the rest
-//! lives on the [reserve](super::reserve), and how much of it a call needs at one time is measured and shown with the call's
-//! name in `/sys/kernel/mm/quire/heap_reserve`. Page faults, interrupts and a thread's end count as calls.
+//! A process that has written K to `/sys/kernel/mm/quire/heap_fail` (or PID 1 with
+//! `quire.heap_fail=K`), and its children from then on, make each system call as if the heap had no
+//! memory from the call's K-th allocation on. What may fail does; the rest lives on the
+//! [reserve](super::reserve), and how much of it a call needs at one time is measured and shown
+//! with the call's name in `/sys/kernel/mm/quire/heap_reserve`. Page faults, interrupts and a
+//! thread's end count as calls.
 //!
-//! With the word `measure` instead of K nothing fails, and what could not have failed is measured all the same: a call that is
-//! refused early does not show what it needs later.
+//! With the word `measure` instead of K nothing fails, and what could not have failed is measured
+//! all the same: a call that is refused early does not show what it needs later.
 
 use super::reserve;
 use crate::arch::trap::{Trap, UserContext};
@@ -18,7 +20,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use spin::mutex::SpinMutex;
 use syscalls::Sysno;
 
-/// Allocations of one call that are told apart when they are freed; more of them count as if they stayed.
+/// Allocations of one call that are told apart when they are freed; more of them count as if they
+/// stayed.
 const MOST_LIVE: usize = 256;
 
 /// Instead of an allocation's number: none fails, those that could not have are measured.
@@ -38,7 +41,8 @@ struct Watch {
     measures: bool,
     allocations: u64,
     live: ArrayVec<Allocation, MOST_LIVE>,
-    /// Calls of `fallible::check` so far: what was allocated before one did not come from the reserve, which was whole then.
+    /// Calls of `fallible::check` so far: what was allocated before one did not come from the
+    /// reserve, which was whole then.
     checks: u64,
     /// Bytes that the call has allocated since and not freed.
     used: usize,
@@ -111,7 +115,8 @@ pub fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Makes the allocations of a process and its children fail from the `from`-th of each call on; 0: no more.
+/// Makes the allocations of a process and its children fail from the `from`-th of each call on; 0:
+/// no more.
 pub fn set(process: &Process, from: u32) {
     process.heap_fail.store(from, Relaxed);
     process.with_threads(|threads| {

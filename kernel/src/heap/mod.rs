@@ -1,8 +1,8 @@
-//! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB at a time, and gives a
-//! piece back when nothing is left in it.
+//! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB
+//! at a time, and gives a piece back when nothing is left in it.
 //!
-//! When there are no frames, who may be refused is refused (the crate `fallible`), and the rest lives on a [`reserve`] that
-//! was set aside before.
+//! When there are no frames, who may be refused is refused (the crate `fallible`), and the rest
+//! lives on a [`reserve`] that was set aside before.
 
 #![allow(unsafe_code)]
 
@@ -82,8 +82,8 @@ struct Frames {
     reserve: Reserve,
 }
 
-// SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates nothing. `resize` leaves a
-// piece as it is, or deletes it as a whole.
+// SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates
+// nothing. `resize` leaves a piece as it is, or deletes it as a whole.
 unsafe impl Source for Frames {
     const TRACK_HEAP_END: bool = true;
 
@@ -106,7 +106,8 @@ unsafe impl Source for Frames {
         }
         let piece = take_frames(layout).or_else(|| talc.source.reserve.take(layout));
         let piece = piece.ok_or(())?;
-        // SAFETY: the frames are nobody's, mapped writable in the direct map, and given back only once the piece is deleted.
+        // SAFETY: the frames are nobody's, mapped writable in the direct map, and given back only
+        // once the piece is deleted.
         unsafe { talc.claim(piece.base(), piece.bytes()) }
             .map(drop)
             .ok_or(())
@@ -130,8 +131,8 @@ impl Piece {
 }
 
 impl Frames {
-    /// Frees a piece of the heap by the address of its first free byte: its frames' first page holds that, since a piece
-    /// starts with a few bytes of the heap's own.
+    /// Frees a piece of the heap by the address of its first free byte: its frames' first page
+    /// holds that, since a piece starts with a few bytes of the heap's own.
     fn give_frames(&mut self, free: usize) {
         let first = PhysAddr((free - 1) as u64 - DIRECT_MAP).frame();
         let Some(mm) = machine::try_mm() else {
@@ -152,7 +153,8 @@ fn least_order(layout: Layout) -> Order {
     Order(pages.trailing_zeros() as u8)
 }
 
-/// Frames enough for `layout`, more when they can be had. Who may be refused leaves what the kernel itself may need.
+/// Frames enough for `layout`, more when they can be had. Who may be refused leaves what the kernel
+/// itself may need.
 fn take_frames(layout: Layout) -> Option<Piece> {
     let mm = machine::try_mm()?;
     let least = least_order(layout);

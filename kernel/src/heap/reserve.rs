@@ -1,10 +1,12 @@
 //! Memory set aside for allocations that cannot fail, for when there are no frames.
 //!
-//! The rule: what one system call allocates without being able to fail, largest sum at one time, is at most [`MOST_PER_CALL`],
-//! and no single piece of it is larger than a block has room for; all else goes through the crate `fallible`. The reserve is
-//! twice that, since pieces do not fill blocks. A thread that has used it makes it whole again before it goes back to user
-//! mode, by an end of a process if need be ([`crate::pressure::refill`]); so does each thread that gets the CPU meanwhile.
-//! While it is not whole, nothing that lasts is made (`fallible::check`, [`crate::pressure::room`]).
+//! The rule: what one system call allocates without being able to fail, largest sum at one time, is
+//! at most [`MOST_PER_CALL`], and no single piece of it is larger than a block has room for; all
+//! else goes through the crate `fallible`. The reserve is twice that, since pieces do not fill
+//! blocks. A thread that has used it makes it whole again before it goes back to user mode, by an
+//! end of a process if need be ([`crate::pressure::refill`]); so does each thread that gets the CPU
+//! meanwhile. While it is not whole, nothing that lasts is made (`fallible::check`,
+//! [`crate::pressure::room`]).
 
 use super::{HEAP, Piece, least_order};
 use crate::machine;
@@ -16,7 +18,8 @@ use mm::addr::Order;
 
 /// What a system call may allocate without being able to fail, in bytes at one time.
 pub const MOST_PER_CALL: usize = 64 << 10;
-/// Blocks of 16 KiB: to be had when memory is in pieces, and larger than what is allocated without being able to fail.
+/// Blocks of 16 KiB: to be had when memory is in pieces, and larger than what is allocated without
+/// being able to fail.
 const BLOCK: Order = Order(2);
 /// How many.
 const BLOCKS: usize = 2 * MOST_PER_CALL / BLOCK_BYTES;
@@ -43,7 +46,8 @@ impl Reserve {
         }
     }
 
-    /// A block for an allocation that must not fail. `None`: it may, or is too large, or none is left.
+    /// A block for an allocation that must not fail. `None`: it may, or is too large, or none is
+    /// left.
     pub fn take(&mut self, layout: Layout) -> Option<Piece> {
         if fallible::is_refusable() || least_order(layout) > BLOCK {
             return None;

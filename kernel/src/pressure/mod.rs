@@ -64,8 +64,8 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
 /// How often a process ends because memory is short for what comes next, before that is put off.
 const ATTEMPTS: u32 = 4;
 
-/// A system call has used what was set aside, of user memory's reserve or of the heap's: brings that back. May sleep, so no
-/// lock may be held.
+/// A system call has used what was set aside, of user memory's reserve or of the heap's: brings
+/// that back. May sleep, so no lock may be held.
 pub fn refill(task: &Arc<Task>) {
     task.clear_work(Work::MAKE_ROOM);
     for attempt in 0..ATTEMPTS {

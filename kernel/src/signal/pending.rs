@@ -1,6 +1,6 @@
-//! Signals that were sent and not yet handled: of a standard signal one, of a real-time signal as many as RLIMIT_SIGPENDING
-//! and memory allow, over all processes. Beyond that a real-time signal is refused, or pends as one without what came with
-//! it, as kill(2) and the kernel want it.
+//! Signals that were sent and not yet handled: of a standard signal one, of a real-time signal as
+//! many as RLIMIT_SIGPENDING and memory allow, over all processes. Beyond that a real-time signal
+//! is refused, or pends as one without what came with it, as kill(2) and the kernel want it.
 
 use super::{
     FIRST_REALTIME, Fields, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, SigInfo,
@@ -43,8 +43,9 @@ impl Pending {
         self.set
     }
 
-    /// Adds one; a standard signal that is pending already is not added again. EAGAIN: a real-time signal, from something
-    /// else than kill(2) and the kernel, finds `limit` signals queued, or no memory.
+    /// Adds one; a standard signal that is pending already is not added again. EAGAIN: a real-time
+    /// signal, from something else than kill(2) and the kernel, finds `limit` signals queued, or no
+    /// memory.
     pub fn add(&mut self, info: SigInfo, limit: u64) -> Result {
         let realtime = info.signo >= FIRST_REALTIME;
         if self.set & bit(info.signo) != 0 && !realtime {
@@ -110,7 +111,8 @@ impl Drop for Pending {
 }
 
 ktest::ktest! {
-    /// A real-time signal beyond the limit is refused, but for kill's and the kernel's, which pend once and say nothing.
+    /// A real-time signal beyond the limit is refused, but for kill's and the kernel's, which pend
+    /// once and say nothing.
     fn signals_beyond_the_limit(ctx) {
         let before = queued();
         let mut pending = Pending::new();

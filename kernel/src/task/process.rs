@@ -61,9 +61,11 @@ pub struct Process {
     pub(crate) did_exec: AtomicBool,
     /// prctl(PR_SET_CHILD_SUBREAPER): becomes the parent of its descendants' orphans.
     pub(crate) subreaper: AtomicBool,
-    /// PID 1, until a fault of its own: signals whose action is the default do nothing to it, kill(2).
+    /// PID 1, until a fault of its own: signals whose action is the default do nothing to it,
+    /// kill(2).
     pub(crate) protected: AtomicBool,
-    /// From which heap allocation on its system calls find no memory; 0 for none. See [`crate::heap::fail`].
+    /// From which heap allocation on its system calls find no memory; 0 for none. See
+    /// [`crate::heap::fail`].
     pub(crate) heap_fail: AtomicU32,
     /// Page faults that were resolved, of all its threads.
     pub(crate) faults: AtomicU64,
@@ -221,7 +223,8 @@ impl Process {
         self.leader().map_or('Z', |task| task.state_letter())
     }
 
-    /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked for.
+    /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked
+    /// for.
     pub fn threads(&self) -> impl Iterator<Item = Arc<Task>> {
         (0..).map_while(|at| self.threads.lock().get(at).cloned())
     }

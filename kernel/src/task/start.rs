@@ -55,7 +55,8 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a thread that runs `work` in the kernel. It shares the CPU as any other; no list shows it, and no signal reaches it.
+/// Starts a thread that runs `work` in the kernel. It shares the CPU as any other; no list shows
+/// it, and no signal reaches it.
 pub fn spawn_kernel_thread(name: &[u8], work: fn() -> !) -> crate::errno::Result {
     let limits = Limits::initial(mm().total_frames());
     let process = Process::first(0, sched::empty_space().clone(), limits);

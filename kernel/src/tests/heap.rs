@@ -1,4 +1,5 @@
-//! The kernel's heap without frames: what may be refused is, the rest lives on the reserve, which is whole again afterwards.
+//! The kernel's heap without frames: what may be refused is, the rest lives on the reserve, which
+//! is whole again afterwards.
 
 use crate::errno::Errno;
 use crate::heap::reserve;
@@ -8,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mm::addr::{Order, Pfn};
 
-/// Large enough that the heap's own free memory is used up soon, and smaller than a block of the reserve.
+/// Large enough that the heap's own free memory is used up soon, and smaller than a block of the
+/// reserve.
 type Piece = [u8; 6 << 10];
 /// The heap has less free memory than these need.
 const MOST_PIECES: usize = 4096;
@@ -31,7 +33,8 @@ fn take_all(blocks: &mut Vec<Block>) {
 }
 
 ktest::ktest! {
-    /// Without a frame left an allocation that cannot fail takes a block of the reserve; all that may be refused is.
+    /// Without a frame left an allocation that cannot fail takes a block of the reserve; all that
+    /// may be refused is.
     fn heap_without_frames(ctx) {
         let mut blocks = Vec::with_capacity(1 << 16);
         let mut pieces: Vec<Box<Piece>> = Vec::with_capacity(MOST_PIECES);

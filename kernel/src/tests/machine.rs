@@ -206,7 +206,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// memcpy copies what it is to copy and nothing beside it, whatever the length and wherever both ends stand.
+    /// memcpy copies what it is to copy and nothing beside it, whatever the length and wherever
+    /// both ends stand.
     fn copies_of_all_lengths(ctx) {
         const MOST: usize = 100;
         let from: [u8; MOST + 16] = core::array::from_fn(|i| i as u8 + 1);

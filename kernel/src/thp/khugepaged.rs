@@ -1,7 +1,8 @@
 //! khugepaged: makes folios of PMD size out of smaller ones, in a thread of its own.
 //!
-//! Each round looks at as many pages as `pages_to_scan` says, eight ranges by default, and then sleeps. Between two ranges
-//! other threads get the CPU, so a round may be as long as anybody likes.
+//! Each round looks at as many pages as `pages_to_scan` says, eight ranges by default, and then
+//! sleeps. Between two ranges other threads get the CPU, so a round may be as long as anybody
+//! likes.
 
 use crate::machine::{AddressSpace, Vma, mm};
 use crate::ranks;

@@ -54,9 +54,10 @@ pub fn folios(out: &mut Text) -> Result {
     Ok(())
 }
 
-/// What was written to split_huge_pages, transhuge.rst: `1` for all large folios there are, or those of a range of one process,
-/// `PID,START,END[,ORDER]` (hexadecimal addresses), or of one file, `PATH,FIRST,END[,ORDER]` (hexadecimal page numbers). They
-/// become parts of 2^ORDER pages, without it single pages. EINVAL, ESRCH.
+/// What was written to split_huge_pages, transhuge.rst: `1` for all large folios there are, or
+/// those of a range of one process, `PID,START,END[,ORDER]` (hexadecimal addresses), or of one
+/// file, `PATH,FIRST,END[,ORDER]` (hexadecimal page numbers). They become parts of 2^ORDER pages,
+/// without it single pages. EINVAL, ESRCH.
 pub fn split(text: &str) -> Result {
     let mut counts = Counts::default();
     match Wanted::parse(text)? {

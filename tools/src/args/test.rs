@@ -26,7 +26,8 @@ pub struct TestArgs {
     /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas separate alternatives
     #[arg(long, value_name = "GLOB")]
     pub filter: Option<String>,
-    /// Run the instruments that look for defects by chance instead, each for so many minutes, 30 if none are given
+    /// Run the instruments that look for defects by chance instead, each for so many minutes, 30 if
+    /// none are given
     #[arg(long, value_name = "MINUTES", num_args = 0..=1, default_missing_value = "30", conflicts_with_all = ["machine", "only"])]
     pub long: Option<u64>,
     /// Print the names instead

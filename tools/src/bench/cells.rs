@@ -60,8 +60,8 @@ pub fn parse(console: &str) -> Result<Cells> {
     Ok(cells)
 }
 
-/// Whether the kernel of this console has controls for each folio size; a Quire, or a program that does not tell, counts as
-/// having them.
+/// Whether the kernel of this console has controls for each folio size; a Quire, or a program that
+/// does not tell, counts as having them.
 pub fn has_size_controls(console: &str) -> bool {
     let lines = console.lines().filter(|line| line.starts_with('{'));
     let begin = lines

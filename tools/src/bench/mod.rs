@@ -72,7 +72,8 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// One run for each value of the switch, and one of Linux where asked for: that first, as it may refuse.
+/// One run for each value of the switch, and one of Linux where asked for: that first, as it may
+/// refuse.
 fn columns(
     arch: Arch,
     built: &Built,

@@ -63,7 +63,8 @@ pub fn check(ops: &[String], sizes: &[u32]) -> Result<(), UsageError> {
     )
 }
 
-/// The words of the command line that each run has, from `SWITCH=VALUE,VALUE`; one run without any when there is no switch.
+/// The words of the command line that each run has, from `SWITCH=VALUE,VALUE`; one run without any
+/// when there is no switch.
 pub fn settings(set: Option<&str>) -> Result<Vec<String>, UsageError> {
     let Some(set) = set else {
         return Ok(vec![String::new()]);

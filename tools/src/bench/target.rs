@@ -6,8 +6,8 @@ use crate::arch::Arch;
 /// Pages of 1 GiB.
 const GIB: u64 = 1 << 18;
 
-/// What an area costs who reads /proc/PID/maps, and smaps: a line of 50 bytes, and 35 lines of 1,150
-/// in all, that are written once and copied to the user once.
+/// What an area costs who reads /proc/PID/maps, and smaps: a line of 50 bytes, and 35 lines of
+/// 1,150 in all, that are written once and copied to the user once.
 const MAPS_AREA: f64 = 500.0;
 const SMAPS_AREA: f64 = 2800.0;
 

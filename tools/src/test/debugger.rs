@@ -1,4 +1,5 @@
-//! gdb on a machine that waits for it: the breakpoint of `./run.sh --gdb`, and our commands `walk` and `pte`.
+//! gdb on a machine that waits for it: the breakpoint of `./run.sh --gdb`, and our commands `walk`
+//! and `pte`.
 use super::Job;
 use crate::arch::Arch;
 use crate::build::Built;
@@ -14,7 +15,8 @@ use std::time::Duration;
 /// How long gdb may take on a busy host.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Where the kernel stands behind `kernel_main`, what is there, and what is nowhere. `monitor xp` reads physical memory.
+/// Where the kernel stands behind `kernel_main`, what is there, and what is nowhere. `monitor xp`
+/// reads physical memory.
 const SCRIPT: [&str; 6] = [
     "walk $pc",
     "python gdb.execute(\"monitor xp /1gx %#x\" % int(gdb.parse_and_eval(\"$physical\")))",

@@ -38,8 +38,8 @@ pub fn run(job: &Job<'_>) -> Result<()> {
     doc_tests(job)
 }
 
-/// The random tests of the memory manager with new seeds for `time`, about: tests of one program run beside each other. The seeds
-/// are printed by the one that fails.
+/// The random tests of the memory manager with new seeds for `time`, about: tests of one program
+/// run beside each other. The seeds are printed by the one that fails.
 pub fn run_seeds(time: Duration) -> Result<Outcome> {
     const PROGRAMS: [&str; 2] = ["model", "like_linux"];
     let mut report = String::new();

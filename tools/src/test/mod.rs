@@ -182,8 +182,8 @@ fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
     on_each(&arches, args, |arch, built| machine(job, arch, built, args))
 }
 
-/// Builds for some architectures, and runs their tests beside each other: each has one QEMU at a time, so two cores are enough for
-/// both.
+/// Builds for some architectures, and runs their tests beside each other: each has one QEMU at a
+/// time, so two cores are enough for both.
 fn on_each(
     arches: &[Arch],
     args: &TestArgs,

@@ -185,7 +185,8 @@ fn busybox(arch: Arch, built: &Built) -> Result<Outcome> {
 /// What the shell in [`INIT`] asks with.
 pub const PROMPT: &str = "quire# ";
 
-/// PID 1 begins without a session, as on Linux: the shell gets one, and the console as its terminal.
+/// PID 1 begins without a session, as on Linux: the shell gets one, and the console as its
+/// terminal.
 const INIT: &str = "#!/bin/sh
 export PATH=/bin PS1='quire# '
 /bin/busybox --install -s /bin

@@ -1,4 +1,5 @@
-//! The shell as a person at the console has it: keys that stop and edit, jobs, commands that read text.
+//! The shell as a person at the console has it: keys that stop and edit, jobs, commands that read
+//! text.
 use super::Job;
 use super::programs::PROMPT;
 use super::session::Session;
@@ -64,7 +65,8 @@ impl Session {
     }
 }
 
-/// ^Z stops what runs, all of a pipeline; bg, fg, jobs and kill know it; ^C ends it; the rest of the line is not run.
+/// ^Z stops what runs, all of a pipeline; bg, fg, jobs and kill know it; ^C ends it; the rest of
+/// the line is not run.
 fn jobs(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = shell(arch, built)?;
     // The command's own output says that it runs: keys typed before that would be the shell's.
@@ -97,8 +99,8 @@ fn jobs(arch: Arch, built: &Built) -> Result<Outcome> {
     session.leave()
 }
 
-/// One in the background that reads is stopped until it has the terminal; what a stopped program did to the terminal is
-/// undone, and done again when it runs on.
+/// One in the background that reads is stopped until it has the terminal; what a stopped program
+/// did to the terminal is undone, and done again when it runs on.
 fn readers(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = shell(arch, built)?;
     // Said before the first prompt or the second.
@@ -183,8 +185,8 @@ fn text(arch: Arch, built: &Built) -> Result<Outcome> {
     session.leave()
 }
 
-/// `TERM=dumb`, as `./run.sh` has it for piped input: the shell takes one line at a time, and leaves what is behind it to the
-/// programs that it starts.
+/// `TERM=dumb`, as `./run.sh` has it for piped input: the shell takes one line at a time, and
+/// leaves what is behind it to the programs that it starts.
 fn script(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = start(arch, built, "TERM=dumb -- sh")?;
     session.expect(PROMPT)?;

@@ -1,5 +1,5 @@
-//! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests and the random calls assert it
-//! after each test and each batch, and say at the end what was longest.
+//! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests and
+//! the random calls assert it after each test and each batch, and say at the end what was longest.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;

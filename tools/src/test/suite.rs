@@ -115,8 +115,8 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
     (!names.is_empty()).then_some(words)
 }
 
-/// How a test has ended on Quire's usual machine, where all that Linux has is there, too: a test that is skipped for anything
-/// but the machine is one that never runs.
+/// How a test has ended on Quire's usual machine, where all that Linux has is there, too: a test
+/// that is skipped for anything but the machine is one that never runs.
 fn outcome_here(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Skipped(why) if !why.ends_with("on this machine") => {

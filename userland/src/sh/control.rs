@@ -1,6 +1,8 @@
-//! Job control: pipelines in process groups of their own, of which the terminal has one in the foreground.
+//! Job control: pipelines in process groups of their own, of which the terminal has one in the
+//! foreground.
 //!
-//! Source: POSIX.1-2017, 2.11 and 11.1; The GNU C Library Reference Manual, "Implementing a Job Control Shell".
+//! Source: POSIX.1-2017, 2.11 and 11.1; The GNU C Library Reference Manual, "Implementing a Job
+//! Control Shell".
 use super::job::{Job, Process, State};
 use super::look;
 use super::run::{Shell, complain, default_signals};
@@ -16,11 +18,13 @@ pub struct Control {
 }
 
 impl Shell {
-    /// Takes the terminal for job control. Without one of its own, or in the background for good, a shell has none.
+    /// Takes the terminal for job control. Without one of its own, or in the background for good, a
+    /// shell has none.
     pub(super) fn take_terminal(&mut self) {
         let Ok(own) = proc::getpgid(0) else { return };
         if tty::foreground(0) != Ok(own) {
-            // In the background: until somebody fetches it. In a group that nobody can fetch this does nothing.
+            // In the background: until somebody fetches it. In a group that nobody can fetch this
+            // does nothing.
             let _ = proc::kill(0, libc::SIGTTIN);
         }
         if tty::foreground(0) != Ok(own) {
@@ -133,7 +137,8 @@ impl Shell {
         }
     }
 
-    /// The terminal is the shell's again, with the shell's modes unless a program that ended well has set others.
+    /// The terminal is the shell's again, with the shell's modes unless a program that ended well
+    /// has set others.
     fn take_back(&mut self, status: Option<Status>) {
         let Some(control) = &mut self.control else {
             return;

@@ -53,7 +53,8 @@ impl Shell {
         }
     }
 
-    /// The job that `%N`, a process's number or nothing (the one stopped last, else the one begun last) means.
+    /// The job that `%N`, a process's number or nothing (the one stopped last, else the one begun
+    /// last) means.
     fn find_job(&mut self, name: Option<&String>) -> Option<usize> {
         self.notice();
         match name {

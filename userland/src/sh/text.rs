@@ -15,8 +15,9 @@ impl Read for Input {
     }
 }
 
-/// What each of the files holds, line by line with their ends, to `each` with the number of the line from 1 until it
-/// returns `false`. Without files, standard input. The status is 1 after a file that cannot be read.
+/// What each of the files holds, line by line with their ends, to `each` with the number of the
+/// line from 1 until it returns `false`. Without files, standard input. The status is 1 after a
+/// file that cannot be read.
 fn lines(paths: &[&str], mut each: impl FnMut(&str, usize, &[u8]) -> Result<bool, Errno>) -> i32 {
     let mut status = 0;
     for path in if paths.is_empty() { &["-"] } else { paths } {
@@ -149,8 +150,8 @@ pub fn tail(_: &mut Shell, args: &[String]) -> i32 {
     status
 }
 
-/// `grep [-c] [-i] [-n] [-v] PATTERN [FILE ...]`: 0 when a line matches, 1 when none, 2 when something is wrong. Patterns are
-/// extended regular expressions, as those of `grep -E`.
+/// `grep [-c] [-i] [-n] [-v] PATTERN [FILE ...]`: 0 when a line matches, 1 when none, 2 when
+/// something is wrong. Patterns are extended regular expressions, as those of `grep -E`.
 pub fn grep(_: &mut Shell, args: &[String]) -> i32 {
     let (flags, words): (Vec<&String>, Vec<&String>) =
         args.iter().partition(|a| a.len() > 1 && a.starts_with('-'));
@@ -211,7 +212,8 @@ pub fn clear(_: &mut Shell, _: &[String]) -> i32 {
     print("\x1b[H\x1b[2J")
 }
 
-/// `more [FILE ...]`: a screen at a time. Space: the next screen; return: one line more; q: the end.
+/// `more [FILE ...]`: a screen at a time. Space: the next screen; return: one line more; q: the
+/// end.
 pub fn more(_: &mut Shell, args: &[String]) -> i32 {
     let paths: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut screen = match tty::is_tty(1).then(Screen::open).flatten() {

@@ -1,5 +1,6 @@
-//! Touching any address and running any bad instruction, with the answer as a value, in any thread: the handler of the fault
-//! signals continues behind the instruction that trapped, as a kernel's own user access does.
+//! Touching any address and running any bad instruction, with the answer as a value, in any thread:
+//! the handler of the fault signals continues behind the instruction that trapped, as a kernel's
+//! own user access does.
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 /// The probe of one thread, and its answer. Atomics, because a signal handler writes them.
@@ -98,7 +99,8 @@ fn outcome<T>(value: T) -> Probe<T> {
     })
 }
 
-/// One instruction between storing the address of label 2 to [`recover`]'s place and label 2 itself.
+/// One instruction between storing the address of label 2 to [`recover`]'s place and label 2
+/// itself.
 macro_rules! probe {
     ($x86:literal, $arm:literal $(, $operand:tt($reg:tt) $value:expr)* $(; $($rest:tt)*)?) => {{
         // SAFETY: a trap in the instruction continues at label 2 with all registers as they were; what it writes

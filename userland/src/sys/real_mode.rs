@@ -6,7 +6,8 @@ pub const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 /// Where the stack for IRETD is: the instruction uses 32 bits of the stack pointer.
 const STACK: usize = 0x2000_0000;
 
-/// Goes to `segment:offset` in virtual-8086 mode, with all segments the same. Does not return where that works.
+/// Goes to `segment:offset` in virtual-8086 mode, with all segments the same. Does not return where
+/// that works.
 #[cfg(target_arch = "x86_64")]
 pub fn enter(segment: u16, offset: u16) -> super::Result<()> {
     use super::mem::{ANON, PAGE, RW, mmap};

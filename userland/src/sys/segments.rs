@@ -33,7 +33,8 @@ fn is_loadable(selector: u16) -> bool {
     [0, USER_DATA, USER_DATA_0].contains(&selector)
 }
 
-/// Loads them: 0 or a user's data segment. (1 to 3 are null, too, but an interrupt makes them 0: SDM Vol 2, "IRET".)
+/// Loads them: 0 or a user's data segment. (1 to 3 are null, too, but an interrupt makes them 0:
+/// SDM Vol 2, "IRET".)
 #[cfg(target_arch = "x86_64")]
 pub fn load(selectors: Selectors) {
     let Selectors { ds, es, gs } = selectors;
@@ -45,7 +46,8 @@ pub fn load(selectors: Selectors) {
     };
 }
 
-/// Loads FS, calls sched_yield(2), and gives FS its base back by arch_prctl(2): the selector before and after that.
+/// Loads FS, calls sched_yield(2), and gives FS its base back by arch_prctl(2): the selector before
+/// and after that.
 #[cfg(target_arch = "x86_64")]
 pub fn fs_across_yield(selector: u16) -> (u16, u16) {
     const ARCH_SET_FS: usize = 0x1002;
@@ -55,7 +57,8 @@ pub fn fs_across_yield(selector: u16) -> (u16, u16) {
     let at = &raw mut base as usize;
     super::call(libc::SYS_arch_prctl, [ARCH_GET_FS, at, 0, 0, 0, 0]).expect("the base of FS");
     let (loaded, after): (u16, u16);
-    // SAFETY: nothing uses thread-local memory before the base is back; system calls keep all registers but those named.
+    // SAFETY: nothing uses thread-local memory before the base is back; system calls keep all
+    // registers but those named.
     unsafe {
         std::arch::asm!(
             "mov fs, {selector:x}", "syscall", "mov {loaded:x}, fs",
@@ -68,7 +71,8 @@ pub fn fs_across_yield(selector: u16) -> (u16, u16) {
     (loaded, after)
 }
 
-/// Sets the nested-task flag, writes `at`, which may fault, and clears the flag: whether it was still there.
+/// Sets the nested-task flag, writes `at`, which may fault, and clears the flag: whether it was
+/// still there.
 #[cfg(target_arch = "x86_64")]
 pub fn nested_flag_across_write(at: usize) -> bool {
     const NESTED: u64 = 1 << 14;

@@ -1,4 +1,5 @@
-//! Seeds of the random tests. Each test has a fixed one. `SEED=N` adds N, and `SEED_SECONDS=S` new ones until so many seconds have passed.
+//! Seeds of the random tests. Each test has a fixed one. `SEED=N` adds N, and `SEED_SECONDS=S` new
+//! ones until so many seconds have passed.
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};

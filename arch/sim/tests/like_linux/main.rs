@@ -180,7 +180,8 @@ fn play(steps: &[Step]) -> bool {
         .iter()
         .any(|s| matches!(s, Step::Advise(_, _, libc::MADV_FREE)));
     let steps = steps.iter().filter_map(|step| match *step {
-        // A second mapping in the place of the first: Linux unmaps it and fails then, here it fails and nothing is lost.
+        // A second mapping in the place of the first: Linux unmaps it and fails then, here it fails
+        // and nothing is lost.
         Step::Remap(Remap {
             at, old_len: 0, to, ..
         }) if at == to => None,

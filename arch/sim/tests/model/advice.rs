@@ -18,7 +18,8 @@ impl Model {
         }
     }
 
-    /// Which pages MADV_DONTNEED or MADV_FREE drops; the second does it at once here. Locked ones stay.
+    /// Which pages MADV_DONTNEED or MADV_FREE drops; the second does it at once here. Locked ones
+    /// stay.
     pub(super) fn dropped(
         &self,
         at: u64,
@@ -91,7 +92,8 @@ impl<F: PteFormat> Bench<F> {
         }
     }
 
-    /// Locks, and populates if it says so and nothing there is an object's, of which copies would be made.
+    /// Locks, and populates if it says so and nothing there is an object's, of which copies would
+    /// be made.
     pub(super) fn lock(
         &self,
         process: &Process<F>,

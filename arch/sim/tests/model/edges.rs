@@ -1,4 +1,5 @@
-//! The frames at the ends of RAM: nothing else reaches them in a machine that has memory enough, and what is beside them is no RAM.
+//! The frames at the ends of RAM: nothing else reaches them in a machine that has memory enough,
+//! and what is beside them is no RAM.
 
 use super::*;
 use mm::addr::{Order, Pfn};
@@ -7,7 +8,8 @@ use mm::addr::{Order, Pfn};
 const NEAR: u64 = 32;
 
 impl<F: PteFormat> Bench<F> {
-    /// Drops page `n` and writes it again when a frame at the end of a part of RAM is the next one that is handed out.
+    /// Drops page `n` and writes it again when a frame at the end of a part of RAM is the next one
+    /// that is handed out.
     pub(super) fn edge(&mut self, p: usize, cpu: usize, n: u64, byte: u8) {
         let Some((process, mut model)) = self.processes[p].take() else {
             return;
@@ -53,7 +55,8 @@ impl<F: PteFormat> Bench<F> {
         hog
     }
 
-    /// Takes all free frames but those that users may not have, and a few, which are the nearest to `edge`.
+    /// Takes all free frames but those that users may not have, and a few, which are the nearest to
+    /// `edge`.
     fn take_all_but(&self, edge: Pfn) -> Vec<Pfn> {
         let mm = &self.world.mm;
         let zones = mm.allocator().zones().iter();

@@ -113,8 +113,9 @@ impl Model {
         }
     }
 
-    /// An access to page `n`, where nothing is mapped, extends the stack above it down to there. It keeps its distance to what lies below,
-    /// which is more than all the pages here; a mapping without access is distance enough, and so is another stack.
+    /// An access to page `n`, where nothing is mapped, extends the stack above it down to there. It
+    /// keeps its distance to what lies below, which is more than all the pages here; a mapping
+    /// without access is distance enough, and so is another stack.
     pub fn grow_stack(&mut self, n: u64) {
         let Some((&start, &above)) = self.pages.range(n..).next() else {
             return;

@@ -106,7 +106,8 @@ fn play<F: PteFormat>(
     world.check(&[], &[]);
 }
 
-/// What a walk is like: what the processes play with, how many walks there are, frames of RAM and steps at most.
+/// What a walk is like: what the processes play with, how many walks there are, frames of RAM and
+/// steps at most.
 #[derive(Clone, Copy)]
 struct Walk {
     shape: Shape,

@@ -175,7 +175,8 @@ fn process() -> impl Strategy<Value = u8> {
     prop_oneof![2 => Just(0u8), 1 => Just(1), 1 => Just(2)]
 }
 
-/// Mostly a move that could do something: as long as before, longer or shorter, to somewhere else or in place.
+/// Mostly a move that could do something: as long as before, longer or shorter, to somewhere else
+/// or in place.
 fn remap(shape: Shape) -> impl Strategy<Value = Remap> {
     let (at, len) = (place(shape).boxed(), length(shape).boxed());
     let new_len = prop_oneof![3 => Just(None), 1 => len.clone().prop_map(Some)];

@@ -1,9 +1,11 @@
-//! Long-term pins: a device reads and writes the page for as long as it likes, so the process that pinned it must go on seeing the
-//! same page, whatever it forks and protects meanwhile (`FOLL_PIN | FOLL_LONGTERM`, core-api/pin_user_pages.rst).
+//! Long-term pins: a device reads and writes the page for as long as it likes, so the process that
+//! pinned it must go on seeing the same page, whatever it forks and protects meanwhile (`FOLL_PIN |
+//! FOLL_LONGTERM`, core-api/pin_user_pages.rst).
 //!
 //! # What is recorded
-//! A pin is one plain reference in the account, of the folio. The promise is about a *page*, and to the space that pinned it, so
-//! the metadata of the page's own frame says how many long-term pins the page has, and whose:
+//! A pin is one plain reference in the account, of the folio. The promise is about a *page*, and to
+//! the space that pinned it, so the metadata of the page's own frame says how many long-term pins
+//! the page has, and whose:
 //!
 //! ```text
 //!   31          17 16                  0
@@ -17,8 +19,9 @@
 //! 2. Fork copies what a pinner has of the folio at once, and hands on none of its tables (`table::copy`).
 //! 3. Nothing else maps a private page a second time.
 //!
-//! So the pinner may write in place, whoever maps other pages of the folio or has pins of another kind, and whatever the account
-//! says of them. When it unmaps the page, or ends, nobody can map it again: the record speaks to nobody then.
+//! So the pinner may write in place, whoever maps other pages of the folio or has pins of another
+//! kind, and whatever the account says of them. When it unmaps the page, or ends, nobody can map it
+//! again: the record speaks to nobody then.
 
 use super::meta::FrameMeta;
 use super::{Mm, OutOfMemory};
@@ -56,8 +59,8 @@ impl LongTerm {
 
 /// All long-term pins.
 pub(super) struct Lasting {
-    /// Held while they come and go, and while somebody counts on them: the account and the records change together, or an
-    /// answer might take off a reference that is gone already.
+    /// Held while they come and go, and while somebody counts on them: the account and the records
+    /// change together, or an answer might take off a reference that is gone already.
     change: Lock<(), { rank::LASTING }>,
     /// How many there are.
     count: AtomicU64,
@@ -73,14 +76,15 @@ impl Lasting {
 }
 
 impl<M: Machine> Mm<M> {
-    /// How many long-term pins there are. Relaxed: those of pages that a space maps come under the lock of the space.
+    /// How many long-term pins there are. Relaxed: those of pages that a space maps come under the
+    /// lock of the space.
     #[inline]
     pub(crate) fn long_term_pins(&self) -> u64 {
         self.lasting.count.load(Ordering::Relaxed)
     }
 
-    /// One more long-term pin of a private page, which `owner` maps and may write, under the lock of its space. Fails when the
-    /// page has as many as can be counted.
+    /// One more long-term pin of a private page, which `owner` maps and may write, under the lock
+    /// of its space. Fails when the page has as many as can be counted.
     pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
         let (head, _, order) = self.frames.folio(page);
         let pinner = owner.id().map_or(0, MmId::get);
@@ -122,8 +126,8 @@ impl<M: Machine> Mm<M> {
         LongTerm::of(self.frames.get(page))
     }
 
-    /// Whether a private page that `owner` maps, under the lock of its space, has a long-term pin that it took: no other space
-    /// has the page.
+    /// Whether a private page that `owner` maps, under the lock of its space, has a long-term pin
+    /// that it took: no other space has the page.
     #[inline]
     pub(crate) fn pinned_by(&self, page: Pfn, owner: &Owner) -> bool {
         let id = owner.id().map_or(0, MmId::get);
@@ -142,8 +146,8 @@ impl<M: Machine> Mm<M> {
         (0..pages).map(pins).sum()
     }
 
-    /// Whether all references of a private folio but its long-term pins are mappings by `owner`, who maps it and asks under the
-    /// lock of its space.
+    /// Whether all references of a private folio but its long-term pins are mappings by `owner`,
+    /// who maps it and asks under the lock of its space.
     #[cold]
     pub(crate) fn exclusive_but_long_term(&self, head: Pfn, order: Order, owner: &Owner) -> bool {
         let _held = self.lasting.change.lock();

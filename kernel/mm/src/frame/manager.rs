@@ -249,8 +249,8 @@ impl<M: Machine> Mm<M> {
         self.allocator
             .free_page(&self.frames, self.machine.cpu().id(), pfn);
     }
-    /// Gives what this CPU's lists hold, and the huge zero page if nobody maps it, back to the zones, where it merges, and asks
-    /// the other CPUs to do so; answers how many frames that were.
+    /// Gives what this CPU's lists hold, and the huge zero page if nobody maps it, back to the
+    /// zones, where it merges, and asks the other CPUs to do so; answers how many frames that were.
     pub fn drain_pcp(&self) -> u64 {
         let zeros = self.free_idle_zeros();
         zeros + self.allocator.drain(&self.frames, self.machine.cpu().id())

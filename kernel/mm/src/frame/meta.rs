@@ -85,8 +85,8 @@ pub struct FrameMeta {
     words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
-    /// Page table: how many entries are not absent. Page of private memory, of a folio's tails each its own: its long-term pins
-    /// ([`super::lasting`]). 0 otherwise.
+    /// Page table: how many entries are not absent. Page of private memory, of a folio's tails each
+    /// its own: its long-term pins ([`super::lasting`]). 0 otherwise.
     live: AtomicU32,
     /// Free block: the next one in its list, in the low half, and the previous one. Private folio: the virtual page where its
     /// first page is mapped, or would be, a hint for whoever looks for its mappings. First tail of a folio that is queued for

@@ -1,6 +1,7 @@
-//! Frames: who uses each ([`meta`]), which are free ([`buddy`] by [`pageblock`], `pcp` in front), who may have the last
-//! ones ([`zone`]), the page allocator of them all ([`Allocator`]), which large folios are to be split (`deferred`), the huge
-//! zero page (`zero`), what is told of one frame (`inspect`), long-term pins (`lasting`), and the value that owns everything ([`Mm`]).
+//! Frames: who uses each ([`meta`]), which are free ([`buddy`] by [`pageblock`], `pcp` in front),
+//! who may have the last ones ([`zone`]), the page allocator of them all ([`Allocator`]), which
+//! large folios are to be split (`deferred`), the huge zero page (`zero`), what is told of one
+//! frame (`inspect`), long-term pins (`lasting`), and the value that owns everything ([`Mm`]).
 
 pub mod allocator;
 pub mod buddy;

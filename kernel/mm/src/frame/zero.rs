@@ -1,6 +1,7 @@
-//! The huge zero page: 2 MiB of zeros that read faults share by PMD leaves. It is there while a leaf maps it, and longer while
-//! memory is not short: it need not be zeroed anew for the next one. What no leaf maps counts as free, as what is in a CPU's
-//! list does: whoever finds no other frame gets these.
+//! The huge zero page: 2 MiB of zeros that read faults share by PMD leaves. It is there while a
+//! leaf maps it, and longer while memory is not short: it need not be zeroed anew for the next one.
+//! What no leaf maps counts as free, as what is in a CPU's list does: whoever finds no other frame
+//! gets these.
 
 use super::meta::Kind;
 use super::zone::For;
@@ -70,8 +71,8 @@ impl<M: Machine> Mm<M> {
     }
     /// Frees the huge zero page if no leaf maps it; returns how many frames that were.
     pub fn free_idle_zeros(&self) -> u64 {
-        // Most of the time there is none, and who asks may be the one that allocates it, with the lock held. Relaxed: a page
-        // that comes to be idle just now is for the next one who asks.
+        // Most of the time there is none, and who asks may be the one that allocates it, with the
+        // lock held. Relaxed: a page that comes to be idle just now is for the next one who asks.
         if self.idle_zeros() == 0 {
             return 0;
         }

@@ -39,8 +39,8 @@ pub struct Gather<'a, M: Machine> {
     /// The lowest level of the leaves that changed.
     stride: Level,
     tables: bool,
-    /// Folios and page tables with the references that go. One space may have the huge zero page 2^26 times, and each time is
-    /// 512: more than 32 bits hold.
+    /// Folios and page tables with the references that go. One space may have the huge zero page
+    /// 2^26 times, and each time is 512: more than 32 bits hold.
     frames: ArrayVec<(Pfn, u64), BATCH>,
 }
 

@@ -94,7 +94,8 @@ impl Inbox {
         Some(first.len())
     }
 
-    /// Puts bytes in front that were just taken; without memory they are lost, as if they had been read.
+    /// Puts bytes in front that were just taken; without memory they are lost, as if they had been
+    /// read.
     pub fn put_back(&mut self, bytes: &[u8]) {
         let used = core::mem::take(&mut self.used);
         if let Some(first) = self.messages.front_mut() {

@@ -1,4 +1,5 @@
-//! Pairs of sockets without a name, unix(7): what one side sends the other receives, as a stream or message by message.
+//! Pairs of sockets without a name, unix(7): what one side sends the other receives, as a stream or
+//! message by message.
 
 mod inbox;
 mod options;
@@ -147,7 +148,8 @@ impl Socket {
         self.pair.creator
     }
 
-    /// shutdown(2): this side receives or sends no more; of connected sockets the other side learns of it.
+    /// shutdown(2): this side receives or sends no more; of connected sockets the other side learns
+    /// of it.
     pub fn shut_down(&self, ends: Directions) {
         let mut sides = self.pair.sides.lock();
         let mine = &mut sides[self.me];

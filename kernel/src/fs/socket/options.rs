@@ -1,4 +1,5 @@
-//! The options of a socket, socket(7). Those that only mean something to a network are kept and told.
+//! The options of a socket, socket(7). Those that only mean something to a network are kept and
+//! told.
 
 use super::Style;
 use crate::errno::{Errno, Result};
@@ -148,7 +149,8 @@ impl Options {
         }
     }
 
-    /// setsockopt(2) of SOL_SOCKET, with a value of the option's form. EDOM for a time that is none.
+    /// setsockopt(2) of SOL_SOCKET, with a value of the option's form. EDOM for a time that is
+    /// none.
     pub fn set(&mut self, option: u32, value: OptionValue) -> Result {
         let doubled = |n: i32, min: i32| (2 * n.clamp(0, MAX_SPACE / 2)).max(min);
         match (option, value) {

@@ -217,7 +217,8 @@ impl Terminal {
         }
     }
 
-    /// Job control: a background process that reads is stopped, or gets EIO when it would not notice, or wait for ever.
+    /// Job control: a background process that reads is stopped, or gets EIO when it would not
+    /// notice, or wait for ever.
     fn check_foreground(&self, signo: i32) -> Result {
         let process = task::current().process().clone();
         let state = self.state.lock();

@@ -144,7 +144,8 @@ fn add_seals(file: &OpenFile, add: u32) -> Result<u64> {
     Ok(0)
 }
 
-/// EBUSY while a shared mapping of the file is writable or may become so. EINTR: the thread is to end.
+/// EBUSY while a shared mapping of the file is writable or may become so. EINTR: the thread is to
+/// end.
 fn check_not_writable(file: &OpenFile) -> Result {
     let Some(object) = file.place.inode.object() else {
         return Ok(());

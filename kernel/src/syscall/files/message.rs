@@ -17,7 +17,8 @@ const MSG_DONTWAIT: u32 = 0x40;
 const MSG_WAITALL: u32 = 0x100;
 const MSG_NOSIGNAL: u32 = 0x4000;
 const MSG_WAITFORONE: u32 = 0x1_0000;
-/// The longest address, `struct sockaddr_storage`, and the longest of AF_UNIX, `struct sockaddr_un`.
+/// The longest address, `struct sockaddr_storage`, and the longest of AF_UNIX, `struct
+/// sockaddr_un`.
 const LONGEST: usize = 128;
 const LONGEST_UNIX: usize = 110;
 
@@ -32,7 +33,8 @@ struct Header {
 }
 
 impl Header {
-    /// Where fields stand that are written back, and the size of `struct msghdr`; `struct mmsghdr` has a length behind it.
+    /// Where fields stand that are written back, and the size of `struct msghdr`; `struct mmsghdr`
+    /// has a length behind it.
     const NAME_LEN: u64 = 8;
     const CONTROL_LEN: u64 = 40;
     const FLAGS: u64 = 48;
@@ -73,8 +75,9 @@ fn how(file: &SocketFile, flags: u32) -> Result<How> {
     })
 }
 
-/// A receiver that is named although the socket is connected. A stream has one already, packets go where they go; of
-/// datagrams another would get it, but no socket here has a name: EISCONN, EINVAL, ENOENT, ECONNREFUSED, EFAULT.
+/// A receiver that is named although the socket is connected. A stream has one already, packets go
+/// where they go; of datagrams another would get it, but no socket here has a name: EISCONN,
+/// EINVAL, ENOENT, ECONNREFUSED, EFAULT.
 fn check_receiver(task: &Task, style: Style, address: u64, len: usize) -> Result {
     let mut bytes = [0; LONGEST];
     uaccess::read_bytes(address, &mut bytes[..len])?;
@@ -162,8 +165,8 @@ pub fn recvfrom(task: &Task, args: &[u64; 6]) -> Result<u64> {
     Ok(told(received, what.flags))
 }
 
-/// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS) nor
-/// credentials travel here.
+/// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS)
+/// nor credentials travel here.
 pub fn sendmsg(task: &Task, fd: u64, header: u64, flags: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     send_one(task, &file, header, flags as u32)
@@ -207,7 +210,8 @@ fn receive_one(file: &SocketFile, at: u64, flags: u32) -> Result<u64> {
     Ok(told(received, flags))
 }
 
-/// Calls `one` with the address of each `struct msghdr`, until one fails; how many did not, or the error of the first.
+/// Calls `one` with the address of each `struct msghdr`, until one fails; how many did not, or the
+/// error of the first.
 fn each(list: u64, count: u64, mut one: impl FnMut(u64, bool) -> Result<u64>) -> Result<u64> {
     let count = count.min(u64::from(c::UIO_MAXIOV));
     for done in 0..count {

@@ -139,7 +139,8 @@ pub fn fsync(task: &Task, fd: i32) -> Result<u64> {
     }
 }
 
-/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for advice that there is not.
+/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for advice that there is
+/// not.
 pub fn fadvise(task: &Task, fd: i32, advice: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     if file.place.inode.node().kind == Kind::Fifo {

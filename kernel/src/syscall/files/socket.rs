@@ -1,4 +1,5 @@
-//! socketpair(2), and what such sockets are asked besides messages: shutdown(2), getsockname(2), getsockopt(2).
+//! socketpair(2), and what such sockets are asked besides messages: shutdown(2), getsockname(2),
+//! getsockopt(2).
 
 use super::usable;
 use crate::errno::{Errno, Result};
@@ -125,7 +126,8 @@ pub fn listen(task: &Task, fd: u64) -> Result<u64> {
     }
 }
 
-/// getsockname(2) and getpeername(2): neither side has a name, so there is the family alone. EINVAL for a length below 0.
+/// getsockname(2) and getpeername(2): neither side has a name, so there is the family alone. EINVAL
+/// for a length below 0.
 pub fn name(task: &Task, fd: u64, address: u64, len: u64) -> Result<u64> {
     SocketFile::get(task, fd)?;
     give(address, len, &(AF_UNIX as u16).to_ne_bytes())?;

@@ -1,5 +1,6 @@
-//! Large folios of which one page was replaced by a single frame at the very end of memory, or before a hole in it: the frames
-//! around that one are no folio's, or do not exist. A fault that copies what lies around it must not take them for its own.
+//! Large folios of which one page was replaced by a single frame at the very end of memory, or
+//! before a hole in it: the frames around that one are no folio's, or do not exist. A fault that
+//! copies what lies around it must not take them for its own.
 use super::Outcome;
 use userland::controls::Controls;
 use userland::counters::free_frames;

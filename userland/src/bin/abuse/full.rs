@@ -1,4 +1,5 @@
-//! Memory filled by files, then calls that make the kernel need some. Each may be refused; none may be the kernel's end.
+//! Memory filled by files, then calls that make the kernel need some. Each may be refused; none may
+//! be the kernel's end.
 use super::Outcome;
 use std::io::Write;
 use userland::sys::mem::{ANON, PAGE, mmap, store_bytes};
@@ -78,7 +79,8 @@ fn memfd() -> Result<i32> {
     fd.map(|fd| fd as i32)
 }
 
-/// A name in the working directory, filled up to `len` bytes, with its NUL: this program can have no memory of its own for it.
+/// A name in the working directory, filled up to `len` bytes, with its NUL: this program can have
+/// no memory of its own for it.
 fn name(n: usize, len: usize) -> [u8; PAGE] {
     let mut name = [b'x'; PAGE];
     let _ = write!(&mut name[..len], "{n:08x}");
@@ -168,7 +170,8 @@ fn select(n: usize, at: usize) -> Result<usize> {
     )
 }
 
-/// Calls that need memory for what they make (`link`, `rename`, `files`), or only for as long as they take, in a full machine.
+/// Calls that need memory for what they make (`link`, `rename`, `files`), or only for as long as
+/// they take, in a full machine.
 pub fn calls(words: &[String]) -> Outcome {
     let what = words.first().map_or("", String::as_str);
     make(what).map_err(|error| format!("{error}"))?
@@ -226,8 +229,8 @@ fn once(result: Result<usize>) -> Ended {
     (usize::from(result.is_ok()), result.err())
 }
 
-/// Many areas, each split off by a call of its own, and forks of them, in a full machine. These calls insist on memory: when
-/// there is none left, the largest process ends, which is this one.
+/// Many areas, each split off by a call of its own, and forks of them, in a full machine. These
+/// calls insist on memory: when there is none left, the largest process ends, which is this one.
 pub fn areas(_: &[String]) -> Outcome {
     split().map_err(|error| format!("{error}"))
 }

@@ -1,5 +1,6 @@
-//! IRETD with the flag for virtual-8086 mode: a processor in long mode ignores it, QEMU's does not. There, code and stack segment
-//! are any numbers, and the kernel sees them in what the next trap saved.
+//! IRETD with the flag for virtual-8086 mode: a processor in long mode ignores it, QEMU's does not.
+//! There, code and stack segment are any numbers, and the kernel sees them in what the next trap
+//! saved.
 use crate::Outcome;
 use userland::sys::mem::{ANON, PAGE, RW, copy_to, mmap};
 use userland::sys::proc::{self, Fork, Status};

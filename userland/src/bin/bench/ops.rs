@@ -136,8 +136,9 @@ fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
     Ok(sample)
 }
 
-/// What a fork counts for the region alone: what it counts with less what it counts without. The program's own folios come and
-/// go meanwhile, for it breaks up large ones when it writes to them while a child lives: what is seen three times counts.
+/// What a fork counts for the region alone: what it counts with less what it counts without. The
+/// program's own folios come and go meanwhile, for it breaks up large ones when it writes to them
+/// while a child lives: what is seen three times counts.
 fn updates(meter: &mut Meter) -> Result<Sample> {
     const COUNTERS: [&str; 2] = ["account_updates", "account_atomics"];
     const ENOUGH: usize = 3;

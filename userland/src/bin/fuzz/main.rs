@@ -4,11 +4,11 @@
 //!
 //! `--trace yes` prints each call before it is made: the last line before a crash names the guilty one.
 //!
-//! `--full yes` fills memory first, and `--heap-fail K` makes the workers' calls find no memory in the kernel's heap from their
-//! K-th allocation on; both on Quire only.
+//! `--full yes` fills memory first, and `--heap-fail K` makes the workers' calls find no memory in
+//! the kernel's heap from their K-th allocation on; both on Quire only.
 //!
-//! Where the clock counts instructions each batch that a call kept the machine in for too long is printed with that call's
-//! name, and the status at the end is 1.
+//! Where the clock counts instructions each batch that a call kept the machine in for too long is
+//! printed with that call's name, and the status at the end is 1.
 //!
 //! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
 //! On Linux it becomes nobody first and mounts nothing.

@@ -1,11 +1,13 @@
-//! Calls while memory is short: full of a file that the supervisor holds, or refused to the worker's calls by the kernel's heap.
+//! Calls while memory is short: full of a file that the supervisor holds, or refused to the
+//! worker's calls by the kernel's heap.
 use crate::say;
 use userland::counters::free_frames;
 use userland::sys::{Errno, Result, call, file};
 
 /// Frames that are left of a full memory: enough for a worker to start.
 const LEFT: i64 = 768 << 12;
-/// Frames that may be missing at the end: what workers left in files, and the kernel's heap around it.
+/// Frames that may be missing at the end: what workers left in files, and the kernel's heap around
+/// it.
 const SLACK: u64 = 4096;
 const SCORE: &str = "/proc/self/oom_score_adj";
 

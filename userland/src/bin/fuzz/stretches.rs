@@ -1,4 +1,5 @@
-//! How long the kernel kept the machine for one call, asserted after each batch where the clock counts instructions.
+//! How long the kernel kept the machine for one call, asserted after each batch where the clock
+//! counts instructions.
 use crate::say;
 use userland::stretch::Record;
 

@@ -210,7 +210,8 @@ fn memfd_punch_keeps_copies() -> Outcome {
     (0..4).for_each(|n| store(private + n * PAGE, n as u64));
     check_eq!(load(shared + 3 * PAGE), sevens);
     fallocate(fd, PUNCH, PAGE, 2 * PAGE)?;
-    // The file's pages went out of both mappings, the copies did not, nor did what lies behind the hole.
+    // The file's pages went out of both mappings, the copies did not, nor did what lies behind the
+    // hole.
     let words = |at: usize| [0, 1, 2, 3].map(|n| load(at + n * PAGE));
     check_eq!(words(shared), [sevens, 0, 0, sevens]);
     check_eq!(words(private), [0, 1, 2, 3]);

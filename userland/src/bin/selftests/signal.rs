@@ -49,7 +49,8 @@ fn queued_by_user() -> u64 {
     number.unwrap_or(0)
 }
 
-/// RLIMIT_SIGPENDING: sigqueue and tgkill are refused at the limit, kill pends once all the same; getrlimit(2), tgkill(2).
+/// RLIMIT_SIGPENDING: sigqueue and tgkill are refused at the limit, kill pends once all the same;
+/// getrlimit(2), tgkill(2).
 fn signal_pending_limit() -> Outcome {
     // Others of this user may have some queued.
     let limit = queued_by_user() + 10;

@@ -1,4 +1,5 @@
-//! Messages of sockets: sendmsg(2), recvmsg(2) and many at once, what goes with them, and their addresses.
+//! Messages of sockets: sendmsg(2), recvmsg(2) and many at once, what goes with them, and their
+//! addresses.
 use crate::sockets::{DONTWAIT, KINDS, Pair, next, pair, send};
 use userland::counters::on_quire;
 use userland::ktap::Outcome;

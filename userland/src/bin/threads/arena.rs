@@ -1,4 +1,5 @@
-//! The memory that all threads share: slots of two page tables each, and what must be in their pages.
+//! The memory that all threads share: slots of two page tables each, and what must be in their
+//! pages.
 use crate::page::{self, Stamp};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, RwLock};
@@ -18,7 +19,8 @@ const MADV_COLLAPSE: i32 = 25;
 /// Slots at most: more memory would be touched too thinly.
 const MOST: usize = 64;
 
-/// Slots, each with a lock: its pages are mapped, moved, and written exactly by the thread that has it. Wild accesses need none.
+/// Slots, each with a lock: its pages are mapped, moved, and written exactly by the thread that has
+/// it. Wild accesses need none.
 pub struct Arena {
     slots: Vec<Mutex<Slot>>,
     /// Shared by all who work; held alone by the thread that uses up memory.
@@ -111,7 +113,8 @@ impl Slot {
             );
         }
     }
-    /// Looks at each page of the range; where nothing is mapped, which costs a signal each, at those beside what is.
+    /// Looks at each page of the range; where nothing is mapped, which costs a signal each, at
+    /// those beside what is.
     pub fn check(&self, range: Range<usize>) {
         let near = |page: usize| {
             let around = page.saturating_sub(1)..SLOT.min(page + 2);
@@ -188,7 +191,8 @@ pub fn move_pages(
         range.len() * PAGE,
     );
     if mem::mremap(old, len, len, flags, new).is_err() {
-        // Several mappings cannot be moved at once before Linux 6.17, and what was at the target may be gone or not.
+        // Several mappings cannot be moved at once before Linux 6.17, and what was at the target
+        // may be gone or not.
         held[from].check(range);
         held[to].unmap(target);
         return false;

@@ -1,5 +1,5 @@
-//! Memory becomes crowded: single pages take nearly all of it, so that what is touched then gets the frames that are left, at the
-//! ends of RAM and beside its holes among them.
+//! Memory becomes crowded: single pages take nearly all of it, so that what is touched then gets
+//! the frames that are left, at the ends of RAM and beside its holes among them.
 use crate::arena::{Arena, BLOCK, SLOT};
 use crate::page::Stamp;
 use userland::counters::{figure, on_quire};
@@ -23,7 +23,8 @@ pub fn allowed() -> bool {
     on_quire()
 }
 
-/// Fills memory, gives pages of the arena frames that are left, and frees what it took. The caller has the world alone.
+/// Fills memory, gives pages of the arena frames that are left, and frees what it took. The caller
+/// has the world alone.
 pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stamp) -> Result<()> {
     let most = free() as usize * PAGE;
     let at = mmap(0, most, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;

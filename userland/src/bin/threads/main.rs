@@ -1,6 +1,7 @@
-//! `threads [SECONDS] [--seed N]`: threads of one process that map, touch, fork, move, collapse and unmap memory that asks for large
-//! folios, at random, in ranges that all of them share. Every page says who may have written it ([`arena`]); a word that nobody can
-//! have left there ends the program with status 1 and says where it was.
+//! `threads [SECONDS] [--seed N]`: threads of one process that map, touch, fork, move, collapse and
+//! unmap memory that asks for large folios, at random, in ranges that all of them share. Every page
+//! says who may have written it ([`arena`]); a word that nobody can have left there ends the
+//! program with status 1 and says where it was.
 //!
 //! The seed makes the same choices in each thread; how the threads meet is up to the kernel.
 mod arena;
@@ -54,7 +55,8 @@ fn random_seed() -> Result<u64> {
     Ok(u32::from_le_bytes(bytes).into())
 }
 
-/// A third of the memory that is left, in pages: children copy some of it, and the rest is for their tables and for [`crowd`].
+/// A third of the memory that is left, in pages: children copy some of it, and the rest is for
+/// their tables and for [`crowd`].
 fn size() -> usize {
     let kb = table("/proc/meminfo").get("MemAvailable").copied();
     kb.unwrap_or(0) as usize * 1024 / PAGE / 3

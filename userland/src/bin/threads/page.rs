@@ -1,8 +1,9 @@
 //! What is in a page, and who may have written it.
 //!
-//! The first and the last word are *exact*: only the thread that has the page's slot writes them, and knows what they say. Between
-//! them each thread has a *wild* word that it writes at any time, into whatever is mapped there at that moment: all that can be said
-//! of it is which thread of which process may have written it, namely this process or one that it was forked from.
+//! The first and the last word are *exact*: only the thread that has the page's slot writes them,
+//! and knows what they say. Between them each thread has a *wild* word that it writes at any time,
+//! into whatever is mapped there at that moment: all that can be said of it is which thread of
+//! which process may have written it, namely this process or one that it was forked from.
 use userland::sys::mem::PAGE;
 use userland::sys::{fault, proc};
 
@@ -100,7 +101,8 @@ pub fn write(at: usize, stamp: Stamp) -> bool {
     fault::store(at, stamp.0).is_ok() && fault::store(at + PAGE - 8, stamp.0).is_ok()
 }
 
-/// Reads the wild word of `thread`, and writes that of the stamp's: both may fail, if nothing is mapped there just now.
+/// Reads the wild word of `thread`, and writes that of the stamp's: both may fail, if nothing is
+/// mapped there just now.
 pub fn wild(at: usize, thread: u8, lineage: &Lineage, mine: Stamp) {
     let word = |thread: u8| at + (WILD + usize::from(thread)) * 8;
     if let Ok(found) = fault::load(word(thread)) {

@@ -94,7 +94,8 @@ impl<'a> Player<'a> {
                 (below(random, SLOT / BLOCK) * BLOCK, blocks * BLOCK)
             }
             4 => (below(random, SLOT / HUGE) * HUGE, HUGE),
-            // Where a folio begins: another page there is what the kernel meets first when it looks at the folio.
+            // Where a folio begins: another page there is what the kernel meets first when it looks
+            // at the folio.
             5..7 => (below(random, SLOT / HUGE) * HUGE, 1),
             _ => (below(random, SLOT), 1 + below(random, SLOT)),
         };
@@ -172,7 +173,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A child checks what this thread has, plays with it and goes, while this one writes to it, too.
+    /// A child checks what this thread has, plays with it and goes, while this one writes to it,
+    /// too.
     fn fork(&mut self, held: &mut Held<'_>) -> bool {
         match proc::fork() {
             Ok(Fork::Child) => {

@@ -2,7 +2,7 @@
 //! them; on Quire, also that they have the sizes that were asked for, and what splits and joins them.
 use crate::thp::{chosen, only_here, read, size_names, write};
 use std::fs;
-use userland::counters::{self, figure};
+use userland::counters;
 use userland::ktap::{Outcome, Stop, in_child, need};
 use userland::sys::mem::{
     ANON, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
@@ -20,18 +20,15 @@ userland::tests![
     folio_one_fault_each,
     folio_read_first,
     folio_disabled_by_prctl,
-    folio_partly_unmapped,
-    folio_split_by_hand,
-    folio_split_to_a_size,
     folio_khugepaged,
     folio_table,
 ];
 
 const MIB: usize = 1 << 20;
-const PMD: usize = 2 * MIB;
+pub const PMD: usize = 2 * MIB;
 
 /// Private memory of `len` bytes at a multiple of 2 MiB, in a mapping of its own, where large folios are welcome.
-fn area(len: usize) -> Result<usize, Stop> {
+pub fn area(len: usize) -> Result<usize, Stop> {
     let at = mmap(0, len + 2 * PMD, libc::PROT_NONE, ANON, -1, 0)?;
     let start = (at + 1).next_multiple_of(PMD);
     mprotect(start, len, RW)?;
@@ -40,19 +37,19 @@ fn area(len: usize) -> Result<usize, Stop> {
     Ok(start)
 }
 
-fn value(at: usize) -> u64 {
+pub fn value(at: usize) -> u64 {
     (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Writes a word that depends on the address to every page of a range.
-fn fill(at: usize, len: usize) {
+pub fn fill(at: usize, len: usize) {
     (at..at + len)
         .step_by(PAGE)
         .for_each(|page| store(page, value(page)));
 }
 
 /// How many pages of a range do not hold what `wanted` says.
-fn wrong(at: usize, len: usize, wanted: impl Fn(usize) -> u64) -> usize {
+pub fn wrong(at: usize, len: usize, wanted: impl Fn(usize) -> u64) -> usize {
     let bad = |page: &usize| load(*page) != wanted(*page);
     (at..at + len).step_by(PAGE).filter(bad).count()
 }
@@ -153,7 +150,7 @@ fn folio_contents_after_move() -> Outcome {
 }
 
 /// kB of an area that PMD entries map.
-fn huge_kb(at: usize) -> Option<u64> {
+pub fn huge_kb(at: usize) -> Option<u64> {
     counters::smaps_of(at).and_then(|entry| entry.get("AnonHugePages").copied())
 }
 
@@ -198,7 +195,7 @@ pub fn with_sizes(on: &[usize], act: impl FnOnce() -> Outcome) -> Outcome {
 }
 
 /// Folios of `kb` kB in an area: mapped whole, in part, contiguously.
-fn folios(at: usize, kb: usize) -> Result<[u64; 3], Stop> {
+pub fn folios(at: usize, kb: usize) -> Result<[u64; 3], Stop> {
     let text = fs::read_to_string("/proc/self/smaps")?;
     let mut lines = text
         .lines()
@@ -213,7 +210,7 @@ fn folios(at: usize, kb: usize) -> Result<[u64; 3], Stop> {
     numbers.try_into().map_err(|_| Stop::Fail(line.to_owned()))
 }
 
-fn stat(kb: usize, name: &str) -> Result<u64, Stop> {
+pub fn stat(kb: usize, name: &str) -> Result<u64, Stop> {
     let text = read(&format!("hugepages-{kb}kB/stats/{name}"))?;
     text.parse().map_err(|_| Stop::Fail(text))
 }
@@ -288,98 +285,6 @@ fn folio_disabled_by_prctl() -> Outcome {
         })?;
         check_eq!(status, Status::Exited(1));
         Ok(())
-    })
-}
-
-const SPLIT: &str = "/sys/kernel/debug/split_huge_pages";
-
-fn folio_partly_unmapped() -> Outcome {
-    with_sizes(&[64], || {
-        let at = area(PMD)?;
-        fill(at, PMD);
-        let before = (
-            stat(64, "split_deferred")?,
-            stat(64, "nr_anon_partially_mapped")?,
-        );
-        // Three quarters of each folio go.
-        for block in (at..at + PMD).step_by(64 << 10) {
-            munmap(block + 4 * PAGE, 12 * PAGE)?;
-        }
-        check!(stat(64, "split_deferred")? >= before.0 + 32);
-        check!(stat(64, "nr_anon_partially_mapped")? >= before.1 + 32);
-        check_eq!(folios(at, 64)?[..2], [0, 1]);
-        // Private memory alone: the kernel's own may grow while it is looked at.
-        let private = || figure("/proc/meminfo", "AnonPages").map(|kb| kb / 4);
-        let before_split = private().unwrap_or(0);
-        fs::write(SPLIT, "1")?;
-        let won = before_split.saturating_sub(private().unwrap_or(0));
-        // But for what this process touched meanwhile: two folios at most.
-        check!(won + 2 * 16 >= 32 * 12, "{won} frames came back");
-        // What others had left on the queue may be split, too.
-        check!(stat(64, "nr_anon_partially_mapped")? <= before.1);
-        let kept = (at..at + PMD).step_by(64 << 10);
-        check_eq!(
-            kept.map(|block| wrong(block, 4 * PAGE, value))
-                .sum::<usize>(),
-            0
-        );
-        Ok(munmap(at, PMD)?)
-    })
-}
-
-fn folio_split_by_hand() -> Outcome {
-    with_sizes(&[2048], || {
-        let at = area(2 * PMD)?;
-        fill(at, 2 * PMD);
-        check_eq!(huge_kb(at), Some(4096));
-        let splits = stat(2048, "split")?;
-        let (pid, end) = (proc::getpid(), at + PMD);
-        fs::write(SPLIT, format!("{pid},0x{at:x},0x{end:x}"))?;
-        check_eq!(stat(2048, "split")?, splits + 1);
-        check_eq!(huge_kb(at), Some(2048));
-        check_eq!(folios(at, 4)?[0], 512);
-        check_eq!(wrong(at, 2 * PMD, value), 0);
-        for bad in ["2", "1,2", "x,0,1000", &format!("{pid},0x2000,0x1000")] {
-            let got = fs::write(SPLIT, bad).map_err(Errno::from);
-            check!(got == Err(Errno(libc::EINVAL)), "{bad}: {got:?}");
-        }
-        let nobody = fs::write(SPLIT, "999999,0x1000,0x2000").map_err(Errno::from);
-        check_eq!(nobody, Err(Errno(libc::ESRCH)));
-        Ok(munmap(at, 2 * PMD)?)
-    })
-}
-
-fn folio_split_to_a_size() -> Outcome {
-    with_sizes(&[2048], || {
-        let at = area(PMD)?;
-        fill(at, PMD);
-        let pid = proc::getpid();
-        let split = |from: usize, end: usize, order: &str| {
-            fs::write(SPLIT, format!("{pid},0x{from:x},0x{end:x},{order}")).map_err(Errno::from)
-        };
-        split(at, at + PMD, "9")?;
-        check_eq!(huge_kb(at), Some(2048));
-        split(at, at + PAGE, "6")?;
-        check_eq!(huge_kb(at), Some(0));
-        check_eq!(folios(at, 256)?[0], 8);
-        // What is no larger stays; a part of a part.
-        split(at, at + PMD, "6")?;
-        split(at, at + (256 << 10), "4")?;
-        check_eq!(folios(at, 256)?[0], 7);
-        check_eq!(folios(at, 64)?[0], 4);
-        split(at, at + PMD, "0")?;
-        check_eq!(folios(at, 4)?[0], 512);
-        check_eq!(wrong(at, PMD, value), 0);
-        for bad in ["x", "", "-1", "4,4"] {
-            check_eq!(split(at, at + PMD, bad), Err(Errno(libc::EINVAL)));
-        }
-        // Files are in single pages, as far as they are there.
-        fs::write("f", "text")?;
-        let file = std::env::current_dir()?.join("f");
-        fs::write(SPLIT, format!("{},0x0,0x10,2", file.display()))?;
-        let nothing = fs::write(SPLIT, "/nothing/here,0x0,0x10").map_err(Errno::from);
-        check_eq!(nothing, Err(Errno(libc::EINVAL)));
-        Ok(munmap(at, PMD)?)
     })
 }
 

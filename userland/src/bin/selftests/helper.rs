@@ -43,7 +43,7 @@ pub fn run(words: Vec<String>) -> i32 {
             println!("{:?}", segments::selectors());
             0
         }
-        "thp_disable" => crate::thp::disabled(),
+        "thp_disable" => crate::thp_disable::disabled(),
         "exit" => rest.first().and_then(|n| n.parse().ok()).unwrap_or(101),
         // As a script's interpreter the role is the script's path.
         path => {

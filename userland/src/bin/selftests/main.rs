@@ -14,6 +14,7 @@ mod cow;
 mod exec;
 mod files;
 mod folio;
+mod folio_split;
 mod futex;
 mod harness;
 mod helper;
@@ -40,6 +41,7 @@ mod soft_dirty;
 mod stack;
 mod system;
 mod thp;
+mod thp_disable;
 mod timers;
 mod trap;
 mod waiting;
@@ -78,7 +80,9 @@ const FAMILIES: &[&[Test]] = &[
     pointers::TESTS,
     system::TESTS,
     thp::TESTS,
+    thp_disable::TESTS,
     folio::TESTS,
+    folio_split::TESTS,
     owner::TESTS,
 ];
 

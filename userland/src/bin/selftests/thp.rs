@@ -1,14 +1,14 @@
 //! Multi-size THP as programs see it: the files of `/sys/kernel/mm/transparent_hugepage`, prctl, smaps.
 //!
 //! A host's settings are its owner's: on Linux the tests write what a file refuses or holds already, and nothing else.
+use crate::thp_disable::{need_flag, set_disable};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use userland::controls::Controls;
 use userland::counters::on_quire;
-use userland::ktap::{Outcome, Stop, in_child};
-use userland::sys::mem::{ANON, PAGE, RW, anon, madvise, mmap, store};
-use userland::sys::proc::{self, Status};
-use userland::sys::{Errno, call};
+use userland::ktap::{Outcome, Stop};
+use userland::sys::Errno;
+use userland::sys::mem::{PAGE, anon, madvise};
 use userland::{check, check_eq, check_err, counters};
 
 userland::tests![
@@ -20,10 +20,6 @@ userland::tests![
     thp_takes_words,
     thp_takes_numbers,
     thp_switches,
-    thp_disable,
-    thp_disable_is_inherited,
-    thp_disable_survives_exec,
-    thp_disable_and_collapse,
     thp_eligible,
     thp_smaps_folios,
 ];
@@ -255,91 +251,6 @@ fn thp_switches() -> Outcome {
     Ok(())
 }
 
-/// prctl(2)'s flag, newer than the C library's header.
-const EXCEPT_ADVISED: usize = 1 << 1;
-
-fn set_disable(on: usize, flags: usize) -> Result<usize, Errno> {
-    let option = libc::PR_SET_THP_DISABLE as usize;
-    call(libc::SYS_prctl, [option, on, flags, 0, 0, 0])
-}
-
-fn get_disable() -> Result<usize, Errno> {
-    let option = libc::PR_GET_THP_DISABLE as usize;
-    call(libc::SYS_prctl, [option, 0, 0, 0, 0, 0])
-}
-
-/// Skips on a Linux that does not know the flag (before 6.18).
-fn need_flag() -> Result<(), Stop> {
-    match set_disable(1, EXCEPT_ADVISED) {
-        Err(Errno(libc::EINVAL)) if !on_quire() => {
-            Err(Stop::Skip("no PR_THP_DISABLE_EXCEPT_ADVISED here".into()))
-        }
-        other => Ok(other.map(drop)?),
-    }
-}
-
-fn thp_disable() -> Outcome {
-    check_eq!(get_disable()?, 0);
-    set_disable(1, 0)?;
-    check_eq!(get_disable()?, 1);
-    set_disable(0, 0)?;
-    check_eq!(get_disable()?, 0);
-    need_flag()?;
-    check_eq!(get_disable()?, 3);
-    let (set, get) = (
-        libc::PR_SET_THP_DISABLE as usize,
-        libc::PR_GET_THP_DISABLE as usize,
-    );
-    for bad in [
-        [set, 1, 1, 0, 0, 0],
-        [set, 1, 4, 0, 0, 0],
-        [set, 0, EXCEPT_ADVISED, 0, 0, 0],
-        [set, 1, 0, 1, 0, 0],
-        [set, 1, 0, 0, 1, 0],
-        [get, 1, 0, 0, 0, 0],
-        [get, 0, 1, 0, 0, 0],
-    ] {
-        check_err!(call(libc::SYS_prctl, bad), EINVAL);
-    }
-    check_eq!(get_disable()?, 3);
-    set_disable(1, 0)?;
-    check_eq!(get_disable()?, 1);
-    Ok(())
-}
-
-fn thp_disable_is_inherited() -> Outcome {
-    set_disable(1, 0)?;
-    check_eq!(
-        in_child(|| {
-            let inherited = get_disable()?;
-            set_disable(0, 0)?;
-            Ok(inherited as i32)
-        })?,
-        Status::Exited(1)
-    );
-    // What the child does is its own.
-    check_eq!(get_disable()?, 1);
-    need_flag()?;
-    check_eq!(in_child(|| Ok(get_disable()? as i32))?, Status::Exited(3));
-    Ok(())
-}
-
-fn thp_disable_survives_exec() -> Outcome {
-    let status = in_child(|| {
-        set_disable(1, 0)?;
-        let me = fs::read_link("/proc/self/exe")?;
-        let words = ["selftests", "--as", "thp_disable"].map(String::from);
-        Err(proc::exec(&me.to_string_lossy(), &words, &[]).into())
-    })?;
-    check_eq!(status, Status::Exited(1));
-    Ok(())
-}
-
-/// What the program that [`thp_disable_survives_exec`] starts ends with.
-pub fn disabled() -> i32 {
-    get_disable().map_or(99, |n| n as i32)
-}
-
 const MIB: usize = 1 << 20;
 
 fn thp_eligible() -> Outcome {
@@ -378,38 +289,5 @@ fn thp_smaps_folios() -> Outcome {
         check!(numbers.len() == 3, "{line}");
     }
     check!(after[10].starts_with("THPeligible:"), "{}", after[10]);
-    Ok(())
-}
-
-/// madvise(2)'s advice, newer than the C library's header.
-const MADV_COLLAPSE: i32 = 25;
-
-fn thp_disable_and_collapse() -> Outcome {
-    const PMD: usize = 2 << 20;
-    /// What MADV_COLLAPSE says of 2 MiB with this advice, or none.
-    fn collapse(advice: Option<i32>) -> Result<Result<(), Errno>, Stop> {
-        // Not `anon`, which forbids large folios.
-        let at = mmap(0, 2 * PMD, RW, ANON, -1, 0)?.next_multiple_of(PMD);
-        advice.map_or(Ok(()), |advice| madvise(at, PMD, advice))?;
-        (at..at + PMD).step_by(PAGE).for_each(|page| store(page, 1));
-        Ok(madvise(at, PMD, MADV_COLLAPSE))
-    }
-    let (huge, never) = (Some(libc::MADV_HUGEPAGE), Some(libc::MADV_NOHUGEPAGE));
-    match collapse(None)? {
-        Err(Errno(libc::EINVAL)) if !on_quire() => {
-            return Err(Stop::Skip("no MADV_COLLAPSE here".into()));
-        }
-        other => other?,
-    }
-    check_err!(collapse(never)?, EINVAL);
-    set_disable(1, 0)?;
-    for advice in [None, huge, never] {
-        check_err!(collapse(advice)?, EINVAL);
-    }
-    // The call is advice, too.
-    need_flag()?;
-    check_eq!(collapse(None)?, Ok(()));
-    check_eq!(collapse(huge)?, Ok(()));
-    check_err!(collapse(never)?, EINVAL);
     Ok(())
 }

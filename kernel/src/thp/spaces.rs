@@ -37,11 +37,11 @@ pub fn figures<'a>(
         };
         let done = found.smaps_step(walk);
         drop(found);
-        if done {
-            return Ok(Some(walk.finish(vma.flags)));
-        }
         if sched::breathe() {
             return Err(Errno::EINTR);
+        }
+        if done {
+            return Ok(Some(walk.finish(vma.flags)));
         }
     }
 }
@@ -56,9 +56,6 @@ pub fn each_area(space: &Weak<AddressSpace>, mut f: impl FnMut(&Vma, &Smaps)) ->
             break;
         };
         f(&vma, figures);
-        if sched::breathe() {
-            return Err(Errno::EINTR);
-        }
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ userland::tests![
     records_by_position,
     records_of_areas_that_go,
     records_of_areas_that_come,
+    records_of_full_areas,
     records_of_a_dead_process,
     records_of_stacked_mounts,
     records_of_mounts_in_mounts,
@@ -195,6 +196,29 @@ fn records_of_areas_that_come() -> Outcome {
     check!(areas(&fs::read("/proc/self/maps")?)?.len() > MANY / 2);
     munmap(at, MANY * PAGE)?;
     Ok(())
+}
+
+/// Areas of which each page is to be looked at. The harness asserts that others run meanwhile.
+fn records_of_full_areas() -> Outcome {
+    const AREAS: usize = 16;
+    const PAGES: usize = 512;
+    let at = anon(AREAS * PAGES)?;
+    (0..AREAS * PAGES).for_each(|n| store(at + n * PAGE, 7));
+    let starts = (0..AREAS).map(|n| at + n * PAGES * PAGE);
+    for start in starts.clone().step_by(2) {
+        mprotect(start, PAGES * PAGE, libc::PROT_READ)?;
+    }
+    let fd = file::open("/proc/self/smaps", libc::O_RDONLY, 0)?;
+    let text = String::from_utf8_lossy(&rest(fd, 1 << 20)?).into_owned();
+    file::close(fd)?;
+    for start in starts {
+        let entry = text.split_once(&format!("{start:x}-"));
+        let lines = entry.map_or("", |(_, entry)| entry).lines();
+        let rss = lines.skip(1).find(|line| line.starts_with("Rss:"));
+        let kb = rss.and_then(|line| line.split_whitespace().nth(1));
+        check_eq!(kb, Some("2048"));
+    }
+    Ok(munmap(at, AREAS * PAGES * PAGE)?)
 }
 
 fn records_of_a_dead_process() -> Outcome {

@@ -105,6 +105,7 @@ const EMULATOR_GAPS: &[&str] = &[
     "sleep_refuses",
     "proc_maps_format",
     "proc_smaps_*",
+    "records_of_full_areas",
     "proc_status",
     "proc_stat_has_52_fields",
     "pointer_input_refused",

@@ -11,6 +11,7 @@ use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
+use core::ops::ControlFlow;
 
 /// How far advice about pages has come.
 struct Walk {
@@ -79,7 +80,11 @@ impl<M: Machine> AddressSpace<M> {
                 return Err(Error::Interrupted);
             }
         }
-        all_of_it(walk.covered && walk.rest.is_empty())
+        if walk.covered && walk.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::NoMem)
+        }
     }
 
     /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
@@ -110,9 +115,8 @@ impl<M: Machine> AddressSpace<M> {
 
     /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports it.
     fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
-        if !self.inner.lock().vmas.covers(range) {
-            return Err(Error::NoMem);
-        }
+        let pages = self.areas()?.pages_of(range, |_| true);
+        all_of_it(pages, range)?;
         let step = PMD_ORDER.bytes();
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
@@ -167,23 +171,35 @@ impl<M: Machine> Areas<'_, M> {
     fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let Some((set, clear)) = flags(advice) else {
             // MADV_WILLNEED: all that is there is in memory.
-            return all_of_it(self.vmas.covers(range));
+            return all_of_it(self.pages_of(range, |_| true), range);
         };
         self.vmas.reserve_update(range)?;
         let unsuitable = |v: &Vma<M>| {
             advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
         };
-        // What lies before it is advised all the same.
-        let refused = self.vmas.iter_in(range).find(|v| unsuitable(v));
-        let end = refused.map_or(range.end, |v| v.range.start.max(range.start));
-        let (part, refused) = (VirtRange::new(range.start, end), refused.is_some());
         let (mm, id) = (&self.space.mm, &self.space.id);
-        self.split_ends(mm, id, part)?;
-        self.update_all(part, |v| v.flags = (v.flags - clear) | set);
+        self.split_ends(mm, id, range)?;
+        let (mut pages, mut refused) = (0, false);
+        self.in_parts(range, |inner, mut part| {
+            if let Some(vma) = inner.vmas.iter_in(part).find(|v| unsuitable(v)) {
+                // What lies before it is advised all the same.
+                part.end = vma.range.start.max(part.start);
+                refused = true;
+            }
+            pages += inner.vmas.pages_in(part);
+            inner
+                .vmas
+                .update(part, |v| v.flags = (v.flags - clear) | set);
+            if refused {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
         if refused {
             return Err(Error::Inval);
         }
-        all_of_it(self.vmas.covers(range))
+        all_of_it(pages, range)
     }
 }
 
@@ -285,9 +301,14 @@ impl<M: Machine> Inner<M> {
     }
 }
 
+/// Whether the `pages` that there are of `range` are all of it.
 #[inline]
-fn all_of_it(covered: bool) -> Result<(), Error> {
-    if covered { Ok(()) } else { Err(Error::NoMem) }
+fn all_of_it(pages: u64, range: VirtRange) -> Result<(), Error> {
+    if pages == range.pages() {
+        Ok(())
+    } else {
+        Err(Error::NoMem)
+    }
 }
 
 /// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others; `None` when they wrap around.

@@ -3,8 +3,9 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::fault::{Resolution, Stopped};
-use crate::state::{AddressSpace, Areas, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Areas, Error, user_pages};
 use crate::vma::{Vma, VmaFlags};
+use core::ops::ControlFlow;
 
 impl<M: Machine> AddressSpace<M> {
     /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over RLIMIT_MEMLOCK; EPERM when that limit
@@ -24,7 +25,8 @@ impl<M: Machine> AddressSpace<M> {
         }
         let mut inner = self.areas()?;
         if lock {
-            let new: u64 = range.pages() - inner.locked_in(range);
+            let new: u64 =
+                range.pages() - inner.pages_of(range, |v| v.flags.contains(VmaFlags::LOCKED));
             if inner.limits.memlock == 0 {
                 return Err(Error::Perm);
             }
@@ -95,34 +97,26 @@ fn populated(result: Result<(), Stopped>) -> Result<(), Error> {
     })
 }
 
-impl<M: Machine> Inner<M> {
-    fn locked_in(&self, range: VirtRange) -> u64 {
-        let locked = self
-            .vmas
-            .iter_in(range)
-            .filter(|v| v.flags.contains(VmaFlags::LOCKED));
-        locked
-            .filter_map(|v| v.range.intersection(&range))
-            .map(|r| r.pages())
-            .sum()
-    }
-}
-
 impl<M: Machine> Areas<'_, M> {
     /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
     fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
         self.vmas.reserve_update(range)?;
         let mut end = range.start;
-        for vma in self.vmas.iter_in(range) {
-            if vma.range.start > end {
-                break;
+        self.in_parts(range, |inner, part| {
+            for vma in inner.vmas.iter_in(part) {
+                if vma.range.start > end {
+                    break;
+                }
+                end = vma.range.end.min(part.end);
             }
-            end = vma.range.end.min(range.end);
-        }
-        if range.start < end {
-            let part = VirtRange::new(range.start, end);
-            self.update_all(part, |v| v.set_lock(flags));
-        }
+            let mapped = VirtRange::new(part.start, end.max(part.start));
+            inner.vmas.update(mapped, |v| v.set_lock(flags));
+            if mapped == part {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
         Ok(end == range.end)
     }
 }

@@ -31,7 +31,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions beside what its entries cost.
+/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes one with its neighbours.
 const AREA: u32 = 64;
 
 impl<M: Machine> Areas<'_, M> {

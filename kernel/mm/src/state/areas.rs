@@ -12,10 +12,10 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::sync::{Guard, rank};
 use crate::vma::Vma;
-use core::ops::{Deref, DerefMut};
+use core::ops::{ControlFlow, Deref, DerefMut};
 
-/// Areas that are looked at, or change, in one step: each costs up to 2000 instructions.
-pub(crate) const AREAS: usize = 128;
+/// Areas that are looked at, or change, in one step: each costs up to 8000 instructions, where two become one.
+pub(crate) const AREAS: usize = 32;
 
 /// Holds the lock of a space whose areas no other verb changes until this is dropped.
 pub(crate) struct Areas<'a, M: Machine> {
@@ -73,19 +73,43 @@ impl<M: Machine> Areas<'_, M> {
         if self.vmas.len() <= AREAS {
             return None;
         }
-        let start = self.vmas.start_of(AREAS, range.start)?;
-        (start < range.end).then_some(start)
+        self.vmas.start_of(AREAS, range)
+    }
+
+    /// Calls `f` with one part of `range` after the other, each small enough for one step, until it breaks off.
+    #[inline]
+    pub fn in_parts(
+        &mut self,
+        range: VirtRange,
+        mut f: impl FnMut(&mut Inner<M>, VirtRange) -> ControlFlow<()>,
+    ) {
+        let mut rest = range;
+        while let Some(cut) = self.cut(rest) {
+            if f(self, VirtRange::new(rest.start, cut)).is_break() {
+                return;
+            }
+            rest.start = cut;
+            self.pause();
+        }
+        let _ = f(self, rest);
     }
 
     /// Changes protection and flags of all areas in `range`, as [`crate::vma::VmaTree::update`] does.
     pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
-        let mut rest = range;
-        while let Some(cut) = self.cut(rest) {
-            self.vmas.update(VirtRange::new(rest.start, cut), &mut f);
-            rest.start = cut;
-            self.pause();
-        }
-        self.vmas.update(rest, f);
+        self.in_parts(range, |inner, part| {
+            inner.vmas.update(part, &mut f);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Pages of `range` that lie in areas for which `counts`.
+    pub fn pages_of(&mut self, range: VirtRange, counts: impl Fn(&Vma<M>) -> bool) -> u64 {
+        let mut pages = 0;
+        self.in_parts(range, |inner, part| {
+            pages += inner.vmas.pages_of(part, &counts);
+            ControlFlow::Continue(())
+        });
+        pages
     }
 }
 

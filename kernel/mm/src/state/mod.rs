@@ -143,7 +143,8 @@ impl<M: Machine> AddressSpace<M> {
             machine.breathe();
         });
         let vmas = &mut self.inner.get_mut().vmas;
-        while let Some(cut) = vmas.start_of(AREAS, VirtAddr(0))
+        let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        while let Some(cut) = vmas.start_of(AREAS, all)
             && let Ok(taken) = vmas.take(VirtRange::new(VirtAddr(0), cut))
         {
             drop(taken);

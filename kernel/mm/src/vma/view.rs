@@ -98,12 +98,8 @@ impl<M: Machine> VmaTree<M> {
             next = self.from(vmas[n - 1].range.end);
         }
     }
-    /// Where the `n`-th VMA (from 0) starts of those that end above `addr`.
-    pub fn start_of(&self, n: usize, addr: VirtAddr) -> Option<VirtAddr> {
-        let range = VirtRange {
-            start: addr,
-            end: VirtAddr(u64::MAX),
-        };
+    /// Where the `n`-th VMA (from 0) of those in `range` starts.
+    pub fn start_of(&self, n: usize, range: VirtRange) -> Option<VirtAddr> {
         self.iter_in(range).nth(n).map(|vma| vma.range.start)
     }
     /// Whether nothing shares a page with `range`.
@@ -113,7 +109,12 @@ impl<M: Machine> VmaTree<M> {
     }
     /// Pages of `range` that are covered.
     pub fn pages_in(&self, range: VirtRange) -> u64 {
+        self.pages_of(range, |_| true)
+    }
+    /// Pages of `range` that are covered by VMAs for which `counts`.
+    pub fn pages_of(&self, range: VirtRange, counts: impl Fn(&Vma<M>) -> bool) -> u64 {
         self.iter_in(range)
+            .filter(|vma| counts(vma))
             .filter_map(|v| v.range.intersection(&range))
             .map(|r| r.pages())
             .sum()

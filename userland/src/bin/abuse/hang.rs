@@ -6,11 +6,13 @@ use std::fs;
 use userland::stretch::Record;
 use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, mprotect, mremap, munmap, store};
 use userland::sys::proc::{self, Fork, Status};
-use userland::sys::{Result, call, time};
+use userland::sys::{Errno, Result, call, time};
 
 const GIB: usize = 1 << 30;
 /// All that is mapped at once: as much as fits below a program in the middle.
 const FAR: usize = 60_000 * GIB;
+/// Of which every page is an area.
+const STRIPES: usize = 20_000 * PAGE;
 /// Between two pages that are touched of it.
 const STRIDE: usize = 64 * GIB;
 /// Real memory, of a machine that has 256 MiB.
@@ -19,6 +21,8 @@ const NEAR: usize = 96 << 20;
 const COLLAPSE: i32 = 25;
 const POPULATE_READ: i32 = 22;
 const POPULATE_WRITE: i32 = 23;
+/// MLOCK_ONFAULT.
+const ONFAULT: usize = 1;
 /// The caller is killed after so many ns, if the call takes that long.
 const PATIENCE: u64 = 300_000_000;
 /// How long it may take to end then.
@@ -87,6 +91,14 @@ const CASES: &[Case] = &[
         name: "areas",
         act: areas,
     },
+    Case {
+        name: "areas_change",
+        act: areas_change,
+    },
+    Case {
+        name: "areas_lock",
+        act: areas_lock,
+    },
 ];
 
 fn far() -> Result<usize> {
@@ -127,8 +139,7 @@ fn protect() -> Result<()> {
 fn lock() -> Result<()> {
     proc::setrlimit(libc::RLIMIT_MEMLOCK, u64::MAX, u64::MAX)?;
     let at = far()?;
-    // MLOCK_ONFAULT.
-    call(libc::SYS_mlock2, [at, FAR, 1, 0, 0, 0])?;
+    call(libc::SYS_mlock2, [at, FAR, ONFAULT, 0, 0, 0])?;
     call(libc::SYS_munlock, [at, FAR, 0, 0, 0, 0]).map(drop)
 }
 
@@ -188,22 +199,42 @@ fn real() -> Result<()> {
     munmap(at, NEAR)
 }
 
-/// The verbs over many areas.
-fn areas() -> Result<()> {
-    const AREAS: usize = 20_000;
-    let at = mmap(0, AREAS * PAGE, libc::PROT_READ, ANON, -1, 0)?;
-    for n in (0..AREAS).step_by(2) {
-        mprotect(at + n * PAGE, PAGE, RW)?;
+/// Every other page is an area of its own; returns where the first one is.
+fn striped() -> Result<usize> {
+    let at = mmap(0, STRIPES, libc::PROT_READ, ANON, -1, 0)?;
+    for page in (at..at + STRIPES).step_by(2 * PAGE) {
+        mprotect(page, PAGE, RW)?;
     }
+    Ok(at)
+}
+
+/// What looks at many areas.
+fn areas() -> Result<()> {
+    let at = striped()?;
     match proc::fork()? {
         Fork::Child => proc::exit_now(0),
         Fork::Parent(pid) => proc::wait_for(pid)?,
     };
-    let len = AREAS * PAGE;
-    call(libc::SYS_msync, [at, len, libc::MS_ASYNC as usize, 0, 0, 0])?;
+    let flags = libc::MS_ASYNC as usize;
+    call(libc::SYS_msync, [at, STRIPES, flags, 0, 0, 0])?;
+    madvise(at, STRIPES, COLLAPSE).or(Ok::<_, Errno>(()))?;
     let _ = fs::write("/proc/self/clear_refs", "4");
-    mprotect(at, len / 2, libc::PROT_NONE)?;
-    munmap(at, len)
+    Ok(())
+}
+
+/// What changes many areas.
+fn areas_change() -> Result<()> {
+    let at = striped()?;
+    madvise(at, STRIPES, libc::MADV_HUGEPAGE)?;
+    mprotect(at, STRIPES / 4, libc::PROT_NONE)?;
+    munmap(at, STRIPES)
+}
+
+fn areas_lock() -> Result<()> {
+    let at = striped()?;
+    proc::setrlimit(libc::RLIMIT_MEMLOCK, u64::MAX, u64::MAX)?;
+    call(libc::SYS_mlock2, [at, STRIPES, ONFAULT, 0, 0, 0])?;
+    call(libc::SYS_munlock, [at, STRIPES / 4, 0, 0, 0, 0]).map(drop)
 }
 
 /// All cases, or those that are named.

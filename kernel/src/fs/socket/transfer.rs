@@ -92,12 +92,25 @@ impl Socket {
                 if !first && how.fill {
                     self.wait_for_input(how)?;
                 }
-                let n = self.pair.sides.lock()[self.me].inbox.take(into);
-                self.pair.changed[self.other()].wake_all();
+                let mut n = self.take(into);
+                // What is received is not lost to what ends the wait.
+                while how.fill && 0 < n && n < into.len() && self.wait_for_input(how).is_ok() {
+                    match self.take(&mut into[n..]) {
+                        0 => break,
+                        more => n += more,
+                    }
+                }
                 Ok(n)
             },
             |rest| self.pair.sides.lock()[self.me].inbox.put_back(rest),
         )
+    }
+
+    /// Takes what there is of a stream, up to the size of `into`.
+    fn take(&self, into: &mut [u8]) -> usize {
+        let n = self.pair.sides.lock()[self.me].inbox.take(into);
+        self.pair.changed[self.other()].wake_all();
+        n
     }
 
     fn receive_message(&self, how: How, sink: &mut Sink<'_>) -> Result<Received> {

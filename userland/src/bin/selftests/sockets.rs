@@ -133,7 +133,11 @@ fn socket_waits_for_all() -> Outcome {
     let pid = match proc::fork()? {
         Fork::Child => {
             let _ = file::close(b);
-            let sent = (0..100).all(|n| send(a, &[n; 1000], 0) == Ok(1000));
+            // The receiver finds little at a time.
+            let sent = (0..100).all(|n| {
+                let _ = call(libc::SYS_sched_yield, [0; 6]);
+                send(a, &[n; 1000], 0) == Ok(1000)
+            });
             proc::exit_now(sent as i32)
         }
         Fork::Parent(pid) => pid,

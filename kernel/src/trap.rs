@@ -66,12 +66,9 @@ fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserC
     }
     task.times.leave_user();
     entered(&trap, user);
-    let mut interrupted = handle(task, user, trap);
-    while interrupted.is_some() || task.has_work() {
-        if task.work().contains(Work::EXIT) {
-            break;
-        }
-        before_user_mode(task, user, interrupted.take());
+    let interrupted = handle(task, user, trap);
+    if interrupted.is_some() || !task.work().is_empty() {
+        before_user_mode(task, user, interrupted);
     }
     task.times.leave_kernel();
 }
@@ -98,9 +95,19 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
     None
 }
 
-/// What is left to do: making room for others, signals.
-fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, interrupted: Option<Errno>) {
-    let work = task.work();
+/// Does what is left to do, until there is no more or the thread ends.
+fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
+    loop {
+        let work = task.work().difference(Work::HEAP_FAILS);
+        if work.contains(Work::EXIT) || work.is_empty() && interrupted.is_none() {
+            return;
+        }
+        work_off(task, user, work, interrupted.take());
+    }
+}
+
+/// Makes room for others, handles signals.
+fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: Option<Errno>) {
     if work.contains(Work::RESCHEDULE) {
         task.clear_work(Work::RESCHEDULE);
         task.count_involuntary_switch();

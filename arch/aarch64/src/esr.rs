@@ -41,9 +41,16 @@ enum Kind {
 
 #[inline]
 fn kind(esr: u64) -> Kind {
-    match esr & 0x3f {
-        0x00..=0x07 | 0x29..=0x2b => Kind::Translation,
-        0x08..=0x0f => Kind::Present,
+    let code = esr & 0x3f;
+    // Nearly all are among these, told apart by one bit.
+    if code < 0x10 {
+        return match code & 8 {
+            0 => Kind::Translation,
+            _ => Kind::Present,
+        };
+    }
+    match code {
+        0x29..=0x2b => Kind::Translation,
         0x21 => Kind::Alignment,
         code => Kind::Other(code as u32),
     }

@@ -153,21 +153,38 @@ impl UserContext {
         let frame = &raw mut self.frame;
         // The CPU aligns RSP0 before it pushes.
         debug_assert!(frame.addr().is_multiple_of(16));
-        let f = &self.frame;
+        if self.frame.rip >> 47 != 0 {
+            return self.run_above();
+        }
         // SYSRET leaves rcx = rip and r11 = rflags, faults in kernel mode for a rip that is not canonical (SDM Vol 2, "SYSRET"),
         // and single-steps differently: whatever is unusual goes by IRET.
         let unusual = RFlags::TRAP_FLAG.bits() | RFlags::RESUME_FLAG.bits();
-        if f.vector == SYSCALL && f.rip >> 47 == 0 && f.rflags & unusual == 0 {
+        if self.frame.vector == SYSCALL && self.frame.rflags & unusual == 0 {
             // SAFETY: the frame is ours alone until the call returns, and holds user segments and flags (every setter keeps it so).
             unsafe { enter::<true>(frame) }
         } else {
             debug_assert!(self.frame.is_users());
-            if self.frame.rip >> 47 != 0 && self.frame.rip >> 47 != 0x1_ffff {
-                return Trap::GeneralProtection;
-            }
             // SAFETY: as above; every trap's segments and flags were checked, and rip is canonical: IRET does not fault.
             unsafe { enter::<false>(frame) }
         }
+        self.reason()
+    }
+
+    /// Enters user mode at a rip that is not in its half.
+    #[cold]
+    fn run_above(&mut self) -> Trap {
+        debug_assert!(self.frame.is_users());
+        if self.frame.rip >> 47 != 0x1_ffff {
+            return Trap::GeneralProtection;
+        }
+        // SAFETY: as in `run`.
+        unsafe { enter::<false>(&raw mut self.frame) }
+        self.reason()
+    }
+
+    /// Why user mode was left.
+    #[inline]
+    fn reason(&mut self) -> Trap {
         match self.frame.vector {
             SYSCALL => Trap::Syscall,
             PAGE_FAULT => self.page_fault(),

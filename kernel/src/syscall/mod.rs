@@ -114,6 +114,7 @@ fn needs_memory(sysno: Sysno) -> bool {
 
 /// Does a call, again when there were no frames for it and some could be won. Other reasons for ENOMEM (a limit, nothing
 /// mapped) are told at once.
+#[inline(always)]
 fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     let Call { task, user, args } = call;
     with_room(task, || {
@@ -127,18 +128,24 @@ fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
 }
 
 /// [`insist`] for what goes on where it stopped.
+#[inline(always)]
 fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u64> {
     let mut attempt = 0;
     loop {
         let stalls = mm().stalls();
         let result = act();
-        let fails = task.work().contains(Work::HEAP_FAILS);
-        let short = || !fails && (mm().stalls() != stalls || room::check(Errno::ENOMEM).is_err());
-        if result != Err(Errno::ENOMEM) || !short() || !pressure::make_room(task, attempt) {
+        if result != Err(Errno::ENOMEM) || !makes_room(task, stalls, attempt) {
             return result;
         }
         attempt += 1;
     }
+}
+
+/// Whether a call failed for want of frames, of which some are there now.
+#[cold]
+fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
+    let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
+    !task.work().contains(Work::HEAP_FAILS) && short() && pressure::make_room(task, attempt)
 }
 
 /// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART says, signal(7).

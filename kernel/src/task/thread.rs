@@ -292,12 +292,6 @@ impl Task {
         }
     }
 
-    /// Whether anything is to be done before user mode.
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        !self.work().difference(Work::HEAP_FAILS).is_empty()
-    }
-
     /// What is to be done before user mode; empty nearly always.
     #[inline]
     pub fn work(&self) -> Work {

@@ -156,7 +156,8 @@ pub fn modify<M: Machine>(
 }
 
 /// Adds to what a PTE says; returns whether it is different now.
-#[inline]
+// A row of them takes half as long in place.
+#[inline(always)]
 pub fn add<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, bits: Attrs) -> bool {
     let mem = mm.machine().mem();
     let mut raw = mem.load(table, index);

@@ -48,10 +48,16 @@ fn run(task: &Arc<Task>, user: &mut UserContext) {
         } else if special.contains(Work::EXIT) {
             return;
         } else {
-            turn(task, user, |trap, user| fail::begin(task, trap, user));
-            fail::end();
+            watched_turn(task, user);
         }
     }
+}
+
+/// [`turn`] of a thread whose allocations fail on purpose.
+#[cold]
+fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
+    turn(task, user, |trap, user| fail::begin(task, trap, user));
+    fail::end();
 }
 
 /// Into user mode and back, and what is to be done then. `entered` is called first of all.
@@ -126,6 +132,7 @@ fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: O
 }
 
 /// A page fault in user mode: resolved, or a signal.
+#[inline(always)]
 fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
     let mut attempt = 0;
     let info = loop {

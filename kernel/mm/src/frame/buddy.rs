@@ -94,8 +94,9 @@ impl Buddy {
         Some(pfn)
     }
 
-    /// Takes as many blocks of 2^order frames as fit in `into` or as there are, marks them [`Kind::Cached`] and answers how
-    /// many. They come in pieces as large as possible: a list is touched once for each piece.
+    /// Takes blocks of 2^order frames until at least half of `into` is filled or there are no more, marks them
+    /// [`Kind::Cached`] and answers how many. They come in pieces as large as possible: a list is touched once for each piece.
+    /// The other half is room for the last of these: cut to size, all pieces after it would be small ones.
     pub(super) fn alloc_many(
         &mut self,
         table: &FrameTable,
@@ -103,15 +104,16 @@ impl Buddy {
         mobility: Mobility,
         into: &mut [u32],
     ) -> usize {
+        let enough = into.len().div_ceil(2);
+        let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
-        while done < into.len() {
+        while done < enough {
             if let Some(index) = self.pop(table, order, mobility) {
                 table.at(index).set(Kind::Cached, order);
                 into[done] = index;
                 done += 1;
                 continue;
             }
-            let most = Order(order.0 + (into.len() - done).ilog2() as u8).min(MAX_ORDER);
             let Some((pfn, got)) = self.take(table, order, most, mobility) else {
                 break;
             };

@@ -82,11 +82,12 @@ impl List {
     pub fn batch(&self) -> usize {
         self.slots.len().div_ceil(4)
     }
-    /// Fills the empty list by what `take` writes and counts, so that the first written is the first taken.
+    /// Fills the empty list by what `take` writes and counts, a batch or nearly two, so that the first written is the first
+    /// taken.
     pub fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
-        let mut batch = [0; BATCH_MAX];
-        let got = take(&mut batch[..self.batch()]);
+        let mut batch = [0; 2 * BATCH_MAX];
+        let got = take(&mut batch[..(2 * self.batch()).min(self.capacity())]);
         batch[..got].iter().rev().for_each(|index| {
             self.push(*index);
         });

@@ -124,8 +124,8 @@ impl Zone {
         self.note(&buddy);
         pfn
     }
-    /// Takes blocks of 2^order frames for a CPU's list and answers how many. Out of the reserve comes one, not a stock that
-    /// users could take afterwards.
+    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does, and answers how many. Out of the reserve
+    /// comes one, not a stock that users could take afterwards.
     pub(super) fn alloc_many(
         &self,
         table: &FrameTable,

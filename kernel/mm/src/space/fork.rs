@@ -1,7 +1,8 @@
 //! fork(2): a copy for a child.
 
-use crate::addr::VirtAddr;
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
+use crate::frame::OutOfMemory;
 use crate::stat::Event;
 use crate::state::{AREAS, AddressSpace, Areas, Error, Inner};
 use crate::switch::ForkBy;
@@ -28,10 +29,14 @@ impl<M: Machine> AddressSpace<M> {
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
     let vmas = copy_areas(parent, child.inner.get_mut())?;
-    let mut budget = Budget::step(&parent.space.mm);
+    let space = parent.space;
+    let mut gather = Gather::new(&space.mm, &space.id);
+    let mut budget = Budget::step(&space.mm);
     let copied = vmas
         .iter()
-        .try_for_each(|vma| copy_pages(parent, child, vma, &mut budget));
+        .try_for_each(|vma| copy_pages(parent, child, vma, &mut gather, &mut budget));
+    // The parent's writable translations must be gone before either side may rely on copy-on-write.
+    gather.finish();
     // Not before: what is in the tables is found by the areas.
     let child = child.inner.get_mut();
     child.vmas = vmas;
@@ -45,25 +50,31 @@ fn copy_areas<M: Machine>(
 ) -> Result<VmaTree<M>, Error> {
     child.limits = parent.limits;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
+    if parent.vmas.len() <= AREAS {
+        return Ok(VmaTree::copy_of(parent.vmas.iter(), inherit)?);
+    }
     let mut source = Source {
         next: parent.vmas.from(VirtAddr(0)),
         parent,
         left: AREAS,
         ends: false,
     };
-    let copied = VmaTree::copy_of(&mut source, |vma| {
-        // mlock(2): locks are not inherited.
-        vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
-        if vma.flags.contains(VmaFlags::WIPEONFORK) {
-            vma.has_anon = false;
-            vma.anon_vma = None;
-        }
-        !vma.flags.contains(VmaFlags::DONTFORK)
-    });
+    let copied = VmaTree::copy_of(&mut source, inherit);
     if source.ends {
         return Err(Error::Interrupted);
     }
     Ok(copied?)
+}
+
+/// Makes an area of the parent one of the child; returns whether the child has it at all.
+fn inherit<M: Machine>(vma: &mut Vma<M>) -> bool {
+    // mlock(2): locks are not inherited.
+    vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+    if vma.flags.contains(VmaFlags::WIPEONFORK) {
+        vma.has_anon = false;
+        vma.anon_vma = None;
+    }
+    !vma.flags.contains(VmaFlags::DONTFORK)
 }
 
 /// The areas of a parent, one after the other, with pauses.
@@ -99,45 +110,54 @@ fn copy_pages<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut AddressSpace<M>,
     vma: &Vma<M>,
+    gather: &mut Gather<'_, M>,
     budget: &mut Budget,
 ) -> Result<(), Error> {
-    let (space, owner) = (parent.space, &child.id.owner);
-    let mm = &*space.mm;
-    let Inner { table, rss, .. } = child.inner.get_mut();
-    if !budget.take(1) {
-        *budget = Budget::step(mm);
-        if parent.pause() {
-            return Err(Error::Interrupted);
-        }
-    }
-    if vma.anon_vma.is_none() || vma.shared() {
-        return Ok(());
-    }
     let mut rest = vma.range;
     loop {
-        // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
-        let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-        let mut gather = Gather::new(mm, &space.id);
-        let mut share = Share {
-            mm,
-            child: owner,
-            gather: &mut gather,
-            pinned: parent.pinned,
-            tables: tables && matches!(vma.backing, Backing::Anon),
-            anon: 0,
-            object: 0,
+        let stopped = if budget.take(1) {
+            copy_some(parent, child, (vma, rest), gather, budget)?
+        } else {
+            Some(rest.start)
         };
-        let stopped = share.range(&parent.table, table, rest, budget);
-        rss.add(vma, share.anon, share.object);
-        // The parent's writable translations must be gone before either side may rely on copy-on-write.
-        gather.finish();
-        let Some(next) = stopped? else {
+        let Some(next) = stopped else {
             return Ok(());
         };
         rest.start = next;
-        *budget = Budget::step(mm);
+        gather.finish();
+        *budget = Budget::step(&parent.space.mm);
         if parent.pause() {
             return Err(Error::Interrupted);
         }
     }
+}
+
+/// Shares what is private of `range` in an area, as far as the budget reaches; returns where the rest begins.
+#[inline]
+fn copy_some<M: Machine>(
+    parent: &Inner<M>,
+    child: &mut AddressSpace<M>,
+    (vma, range): (&Vma<M>, VirtRange),
+    gather: &mut Gather<'_, M>,
+    budget: &mut Budget,
+) -> Result<Option<VirtAddr>, OutOfMemory> {
+    if vma.anon_vma.is_none() || vma.shared() {
+        return Ok(None);
+    }
+    let mm = &*child.mm;
+    let Inner { table, rss, .. } = child.inner.get_mut();
+    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
+    let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+    let mut share = Share {
+        mm,
+        child: &child.id.owner,
+        gather,
+        pinned: parent.pinned,
+        tables: tables && matches!(vma.backing, Backing::Anon),
+        anon: 0,
+        object: 0,
+    };
+    let stopped = share.range(&parent.table, table, range, budget);
+    rss.add(vma, share.anon, share.object);
+    stopped
 }

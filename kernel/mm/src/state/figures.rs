@@ -18,6 +18,7 @@ pub(crate) struct Rss {
 
 impl Rss {
     /// All of them.
+    #[inline]
     pub fn total(&self) -> u64 {
         self.anon + self.file + self.shmem
     }

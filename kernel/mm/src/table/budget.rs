@@ -2,13 +2,19 @@
 
 use super::PageTable;
 use super::walk::{Leaves, leaf_tables};
-use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::Mm;
 
 /// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
-pub(super) const TABLE: u32 = 128;
+pub(super) const TABLE: u32 = 64;
 const LEAF: u32 = 8;
+
+/// What `pages` entries cost that are seen to as `runs`, of one folio each.
+#[inline]
+pub(super) fn of_runs(runs: u32, pages: u32) -> u32 {
+    4 * runs + pages / 8
+}
 
 /// What is left of a step, in entries ([`Machine::step`]).
 #[derive(Clone, Copy, Debug)]
@@ -38,10 +44,25 @@ impl Budget {
         }
         left
     }
-    /// Takes off what a PTE table costs.
+    /// Puts back what a run of `pages` entries costs less than as many single ones, which are taken off later.
     #[inline]
-    pub fn take_table<M: Machine>(&mut self, mm: &Mm<M>, table: Pfn) -> bool {
-        self.take(TABLE + mm.frames().get(table).live())
+    pub fn spare(&mut self, pages: u32) {
+        if self.0 != u32::MAX {
+            self.0 += pages.saturating_sub(of_runs(1, pages));
+        }
+    }
+    /// Whether nothing is left.
+    #[inline]
+    pub fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+    /// Takes off what a PTE table costs of which each entry is looked at, or a leaf above the PTEs.
+    #[inline]
+    pub(super) fn take_leaves<M: Machine>(&mut self, mm: &Mm<M>, leaves: &Leaves) {
+        match leaves.level {
+            Level::Pte => self.take(TABLE + mm.frames().get(leaves.table).live()),
+            _ => self.take_leaf(),
+        };
     }
     /// Takes off what a leaf above the PTEs costs.
     #[inline]
@@ -50,23 +71,19 @@ impl Budget {
     }
 }
 
-/// [`leaf_tables`] within a budget; returns where the rest begins, if there is one.
+/// [`leaf_tables`] within a budget, of which `f` takes off what it does; returns where the rest begins, if there is one.
 pub(super) fn some_leaf_tables<M: Machine, E>(
     mm: &Mm<M>,
     table: &PageTable,
     range: VirtRange,
     budget: &mut Budget,
-    f: &mut impl FnMut(Leaves) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves, &mut Budget) -> Result<(), E>,
 ) -> Result<Option<VirtAddr>, E> {
     let walked = leaf_tables(mm, table, range, &mut |leaves| {
-        let goes_on = match leaves.level {
-            Level::Pte => budget.take_table(mm, leaves.table),
-            _ => budget.take_leaf(),
-        };
-        if !goes_on {
+        if budget.is_spent() {
             return Err(Stop::Here(leaves.part.start));
         }
-        f(leaves).map_err(Stop::Failed)
+        f(leaves, budget).map_err(Stop::Failed)
     });
     match walked {
         Ok(()) => Ok(None),

@@ -6,7 +6,7 @@
 
 use super::budget::some_leaf_tables;
 use super::walk::{self, Leaves, indices};
-use super::{Budget, Cursor, PageTable, contpte, entry, owner, share};
+use super::{Budget, Cursor, PageTable, budget, contpte, entry, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
@@ -42,9 +42,22 @@ pub struct Share<'a, 'g, M: Machine> {
 struct Done {
     /// Entries that the child has.
     copied: usize,
+    /// Those of them that went one by one.
+    singles: usize,
+    /// How many pieces the others were.
+    pieces: usize,
     /// Entries that the parent may not write any more.
     protected: usize,
     meter: Meter,
+}
+
+impl Done {
+    /// What it took, in entries ([`Budget`]).
+    #[inline(always)]
+    fn cost(&self) -> u32 {
+        let in_pieces = self.copied - self.singles;
+        self.singles as u32 + budget::of_runs(self.pieces as u32, in_pieces as u32)
+    }
 }
 
 /// Consecutive entries of one table that map consecutive pages of one folio.
@@ -58,9 +71,9 @@ struct Piece {
 }
 
 impl<M: Machine> Share<'_, '_, M> {
-    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest begins, if there is one. Both sides lose WRITE, each folio gains as many references as pages are copied. On
-    /// failure the child has some of them; the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut
-    /// split theirs.
+    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest begins, if there is one.
+    /// Both sides lose WRITE, each folio gains as many references as pages are copied. On failure the child has some of them;
+    /// the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut split theirs.
     pub fn range(
         &mut self,
         parent: &PageTable,
@@ -68,8 +81,9 @@ impl<M: Machine> Share<'_, '_, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        some_leaf_tables(self.mm, parent, range, budget, &mut |leaves| {
+        some_leaf_tables(self.mm, parent, range, budget, &mut |leaves, budget| {
             if leaves.level != Level::Pte {
+                budget.take_leaf();
                 return self.leaf(leaves, child);
             }
             if self.mm.frames().get(leaves.table).live() == 0 {
@@ -77,6 +91,7 @@ impl<M: Machine> Share<'_, '_, M> {
             }
             let mut to = Cursor::new(self.mm, child, leaves.part.start);
             if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
+                budget.take_leaf();
                 self.anon += share::share(self.mm, (parent, leaves), &mut to, self.gather)?;
                 return Ok(());
             }
@@ -87,7 +102,9 @@ impl<M: Machine> Share<'_, '_, M> {
                 from = walk::pte_table(self.mm, parent, start).expect("it was unshared");
             }
             to.prepare(Level::Pte)?;
-            self.table(from, to.table(), leaves.part)
+            let done = self.table(from, to.table(), leaves.part)?;
+            budget.take(budget::TABLE + done.cost());
+            Ok(())
         })
     }
 
@@ -123,7 +140,7 @@ impl<M: Machine> Share<'_, '_, M> {
     }
 
     /// Shares what a PTE table maps in `part`.
-    fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<(), OutOfMemory> {
+    fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<Done, OutOfMemory> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
@@ -143,7 +160,7 @@ impl<M: Machine> Share<'_, '_, M> {
         self.mm.count(Event::ForkEntries, done.copied as u64);
         self.mm.count(Event::EntryWrites, written as u64);
         self.mm.metered(done.meter);
-        result
+        result.map(|()| done)
     }
 
     fn entries<A: Account>(
@@ -193,6 +210,7 @@ impl<M: Machine> Share<'_, '_, M> {
         }
         self.anon += singles as u64;
         done.copied += singles;
+        done.singles = singles;
         done.protected += protected;
         mm.metered(meter);
         result
@@ -208,6 +226,7 @@ impl<M: Machine> Share<'_, '_, M> {
         done: &mut Done,
     ) -> Result<usize, OutOfMemory> {
         let mm = self.mm;
+        done.pieces += 1;
         let (head, kind, order) = mm.frames().folio(piece.first);
         if kind != Kind::Anon {
             if kind == Kind::Object {
@@ -321,7 +340,7 @@ pub(super) fn whole<M: Machine>(
         object: 0,
     };
     let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    let Ok(()) = share.table(from, to, range) else {
+    let Ok(_) = share.table(from, to, range) else {
         unreachable!("memory is needed only for pages that are pinned");
     };
 }

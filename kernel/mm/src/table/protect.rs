@@ -51,7 +51,8 @@ pub fn protect_some<M: Machine>(
     budget: &mut Budget,
 ) -> Option<VirtAddr> {
     let space = &*space;
-    let Ok(stopped) = some_leaf_tables(mm, space, range, budget, &mut |leaves| {
+    let Ok(stopped) = some_leaf_tables(mm, space, range, budget, &mut |leaves, budget| {
+        budget.take_leaves(mm, &leaves);
         if leaves.level == Level::Pte {
             protect_pages(mm, leaves.table, leaves.part, rights, gather);
         } else {

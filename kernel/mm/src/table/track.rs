@@ -25,7 +25,8 @@ pub fn track_some<M: Machine>(
     gather: &mut Gather<'_, M>,
     budget: &mut Budget,
 ) -> Result<Option<VirtAddr>, OutOfMemory> {
-    some_leaf_tables(mm, space, range, budget, &mut |mut leaves| {
+    some_leaf_tables(mm, space, range, budget, &mut |mut leaves, budget| {
+        budget.take_leaves(mm, &leaves);
         if leaves.shared {
             let start = leaves.part.start;
             unshare(mm, space, start, For::User, gather)?;

@@ -227,7 +227,8 @@ pub fn clear_accessed_some<M: Machine>(
     budget: &mut Budget,
 ) -> Option<VirtAddr> {
     let clear = |_, attrs: Attrs| attrs - Attrs::ACCESSED;
-    let Ok(stopped) = some_leaf_tables(mm, table, range, budget, &mut |leaves| {
+    let Ok(stopped) = some_leaf_tables(mm, table, range, budget, &mut |leaves, budget| {
+        budget.take_leaves(mm, &leaves);
         if leaves.level != Level::Pte {
             entry::modify_at(mm, leaves.entry(), clear);
             return Ok::<_, Infallible>(());

@@ -2,7 +2,7 @@
 
 use super::batch::{Run, run_at};
 use super::walk::{self, indices, part};
-use super::{Budget, PageTable, contpte, entry, share, split_ends};
+use super::{Budget, PageTable, budget, contpte, entry, share, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::zone::For;
@@ -142,17 +142,15 @@ fn zap_table<M: Machine>(
             }
             Entry::Table(child) => child,
         };
-        if lower == Level::Pte && !zap.budget.take_table(mm, child) {
+        if lower == Level::Pte && zap.budget.is_spent() {
             return Some(part.start);
         }
         let stopped = zap_table(mm, space, (child, lower), part, gather, zap);
         if stopped.is_some() {
             return stopped;
         }
-        if lower != Level::Pte {
-            // Afterwards: a step that begins must come as far as a leaf.
-            zap.budget.take_table(mm, child);
-        }
+        // Afterwards: a step that begins must come as far as a leaf.
+        zap.budget.take(budget::TABLE);
         if mm.frames().get(child).live() == 0 && !zap.keep_tables {
             unhook(
                 mm,
@@ -278,6 +276,7 @@ fn zap_pages<M: Machine>(
             entry::clear_run(mm, table, run.index, run.n);
         }
         live -= run.n as u32;
+        zap.budget.spare(run.n as u32);
         gather.removed(
             va,
             Removed {
@@ -288,6 +287,7 @@ fn zap_pages<M: Machine>(
         );
     }
     meta.set_live(live);
+    zap.budget.take(before - live);
     if !zap.dead {
         mm.count(Event::EntryWrites, u64::from(before - live));
     }

@@ -10,6 +10,7 @@ use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::OutOfMemory;
+use core::borrow::Borrow;
 
 /// How many VMAs an address space may have (Linux's default of vm.max_map_count; one mmap more is let through, as there).
 pub const MAX_VMAS: usize = 65530;
@@ -227,14 +228,16 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by it. Private pages begin a history of their own
-    /// there, in which the original's pages are too.
-    pub fn copy_of(
-        vmas: impl Iterator<Item = Vma<M>>,
+    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by it. Private pages begin a history of their
+    /// own there, in which the original's pages are too.
+    #[inline]
+    pub fn copy_of<V: Borrow<Vma<M>>>(
+        vmas: impl Iterator<Item = V>,
         mut keep: impl FnMut(&mut Vma<M>) -> bool,
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::NONE, 0);
-        let store = Store::build(vmas.filter_map(|mut vma| {
+        let store = Store::build(vmas.filter_map(|vma| {
+            let mut vma = vma.borrow().clone();
             if !keep(&mut vma) {
                 return None;
             }

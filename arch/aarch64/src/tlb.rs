@@ -85,7 +85,7 @@ impl Tlb for Hardware {
         };
         true
     }
-    #[inline]
+    #[inline(always)]
     fn flush_page(&self, asid: Asid, va: VirtAddr) {
         before_flush();
         tlbi!("tlbi vale1is", tlbi::operand(asid, va.page().0));

@@ -254,7 +254,7 @@ impl Allocator {
             self.drain_own(table, local);
         }
         if let Some(list) = list.filter(|_| !self.is_tight()) {
-            list.remove_oldest(list.batch(), |blocks| self.give(table, order, blocks));
+            list.remove_oldest(list.surplus(), |blocks| self.give(table, order, blocks));
             if list.push(index) {
                 return;
             }

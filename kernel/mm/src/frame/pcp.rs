@@ -1,7 +1,7 @@
 //! Per-CPU lists of free blocks: most allocations and frees touch nothing that other CPUs touch.
 //!
 //! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and gives its oldest
-//! quarter back when it is full. Orders with a list: 0, 4 (the contpte block) and 9 (a PMD).
+//! quarter or a little more back when it is full. Orders with a list: 0, 4 (the contpte block) and 9 (a PMD).
 //!
 //! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a lock nor a
 //! read-modify-write; the words are atomics because others may read how much is in the lists, and ask for it.
@@ -91,6 +91,18 @@ impl List {
         batch[..got].iter().rev().for_each(|index| {
             self.push(*index);
         });
+    }
+    /// How many blocks a full list gives back: a batch, and what follows on its last block up to an aligned end. What comes later
+    /// then begins there, and goes in one piece.
+    pub fn surplus(&self) -> usize {
+        let (len, step) = (self.len(), self.order.pages() as u32);
+        let aligned = step * self.batch() as u32;
+        let at = |n: usize| self.slots[n].load(Ordering::Relaxed);
+        let mut n = self.batch().min(len);
+        while 0 < n && n < len && at(n) == at(n - 1) + step && !at(n).is_multiple_of(aligned) {
+            n += 1;
+        }
+        n
     }
     /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
     pub fn remove_oldest<'a>(&'a self, n: usize, give: impl FnOnce(Oldest<'a>)) {

@@ -43,10 +43,11 @@ impl<M: Machine> AddressSpace<M> {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::Collapse => self.collapse_advice(range),
-            Advice::DontNeed => self.dont_need(start, len),
-            Advice::DontNeedLocked | Advice::Free | Advice::Cold | Advice::PageOut => {
-                self.advise_pages(range, advice)
-            }
+            Advice::DontNeed
+            | Advice::DontNeedLocked
+            | Advice::Free
+            | Advice::Cold
+            | Advice::PageOut => self.advise_pages(range, advice),
             _ => self.areas()?.advise(range, advice),
         }
         .and(inside)
@@ -61,11 +62,13 @@ impl<M: Machine> AddressSpace<M> {
             return Ok(());
         }
         let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        if range.len() == PAGE_SIZE && self.inner.lock().drop_page(&self.mm, &self.id, start) {
+            return inside;
+        }
         self.advise_pages(range, Advice::DontNeed).and(inside)
     }
 
     /// Advice about pages, in as many steps as it takes.
-    #[inline(always)]
     fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let mut walk = Walk {
             rest: range,
@@ -205,7 +208,6 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Inner<M> {
     /// One step of advice about pages; returns whether there is more to do.
-    #[inline(always)]
     fn advise_pages(
         &mut self,
         mm: &Mm<M>,
@@ -240,27 +242,24 @@ impl<M: Machine> Inner<M> {
         Ok(false)
     }
 
-    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where the rest begins. The tables
-    /// stay, they will be used again.
-    #[inline(always)]
-    fn drop_pages(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        slot: Slot,
-        part: VirtRange,
-        budget: &mut Budget,
-    ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        if part.len() == PAGE_SIZE
-            && let Some(pages) = zap_page(mm, &mut self.table, part.start, id)
+    /// Drops the page at `at`, if it is one of those that most are: private, and mapped by a PTE that is not folded. Returns
+    /// whether it was.
+    // Out of line: behind the checks before it the compiler would take it for rare.
+    #[inline(never)]
+    fn drop_page(&mut self, mm: &Mm<M>, id: &SpaceId, at: VirtAddr) -> bool {
+        if let Some(slot) = self.vmas.find(at)
+            && !refused(self.vmas.get(slot), Advice::DontNeed)
+            && let Some(pages) = zap_page(mm, &mut self.table, at, id)
         {
             self.rss.anon -= pages;
-            return Ok(None);
+            return true;
         }
-        self.drop_range(mm, id, slot, part, budget)
+        false
     }
-    #[inline(never)]
-    fn drop_range(
+
+    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where the rest begins. The tables
+    /// stay, they will be used again.
+    fn drop_pages(
         &mut self,
         mm: &Mm<M>,
         id: &SpaceId,

@@ -1,7 +1,7 @@
 //! mprotect(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::Machine;
+use crate::arch::{Level, Machine};
 use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
 use crate::state::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
@@ -29,6 +29,12 @@ impl<M: Machine> AddressSpace<M> {
         }
         result
     }
+}
+
+/// Whether all that some PTE table translates lies in `range`.
+fn holds_table(range: VirtRange) -> bool {
+    let first = range.start.align_up(Level::Pmd.bytes());
+    first.is_some_and(|first| first < range.end.align_down(Level::Pmd.bytes()))
 }
 
 /// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes one with its neighbours.
@@ -79,7 +85,11 @@ impl<M: Machine> Areas<'_, M> {
             self.vmas.reserve_update(part)?;
             self.in_steps(part, &mut budget, |inner, part, gather, budget| {
                 split_ends(mm, &mut inner.table, part, For::User, gather)?;
-                unshare_some(mm, &inner.table, part, gather, budget)
+                // What it cuts is the space's own now.
+                match holds_table(part) {
+                    true => unshare_some(mm, &inner.table, part, gather, budget),
+                    false => Ok(None),
+                }
             })?;
             self.vmas.update(part, |v| v.set_prot(prot));
             let rights = Rights {

@@ -8,7 +8,7 @@ use crate::frame::Mm;
 
 /// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
 pub(super) const TABLE: u32 = 64;
-const LEAF: u32 = 8;
+pub(super) const LEAF: u32 = 8;
 
 /// What `pages` entries cost that are seen to as `runs`, of one folio each.
 #[inline]
@@ -18,7 +18,7 @@ pub(super) fn of_runs(runs: u32, pages: u32) -> u32 {
 
 /// What is left of a step, in entries ([`Machine::step`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Budget(u32);
+pub struct Budget(i64);
 
 impl Default for Budget {
     fn default() -> Self {
@@ -27,34 +27,30 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// All in one step.
-    pub const UNLIMITED: Budget = Budget(u32::MAX);
+    /// All in one step: more than there are entries.
+    pub const UNLIMITED: Budget = Budget(i64::MAX / 2);
 
     /// One step.
     #[inline]
     pub fn step<M: Machine>(mm: &Mm<M>) -> Self {
-        Budget(mm.machine().step())
+        Budget(mm.machine().step().into())
     }
     /// Takes something off; `false` when nothing was left. So each step does something, however small it is.
     #[inline]
     pub fn take(&mut self, cost: u32) -> bool {
-        let left = self.0 != 0;
-        if self.0 != u32::MAX {
-            self.0 = self.0.saturating_sub(cost);
-        }
+        let left = !self.is_spent();
+        self.0 -= i64::from(cost);
         left
     }
     /// Puts back what a run of `pages` entries costs less than as many single ones, which are taken off later.
     #[inline]
     pub fn spare(&mut self, pages: u32) {
-        if self.0 != u32::MAX {
-            self.0 += pages.saturating_sub(of_runs(1, pages));
-        }
+        self.0 += i64::from(pages) - i64::from(of_runs(1, pages));
     }
     /// Whether nothing is left.
     #[inline]
     pub fn is_spent(&self) -> bool {
-        self.0 == 0
+        self.0 <= 0
     }
     /// Takes off what a PTE table costs of which each entry is looked at, or a leaf above the PTEs.
     #[inline]

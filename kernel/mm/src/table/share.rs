@@ -220,8 +220,10 @@ pub fn unshare_some<M: Machine>(
     let stopped = leaf_tables(mm, space, range, &mut |leaves| {
         let at = leaves.part.start;
         // Others are passed over, but the way to one is long where memory is sparse.
-        let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };
-        let cost = budget::TABLE + entries as u32;
+        let cost = match leaves.shared {
+            true => budget::TABLE + TABLE_ENTRIES as u32,
+            false => budget::LEAF,
+        };
         if !budget.take(cost) {
             return Err(Ok(at));
         }

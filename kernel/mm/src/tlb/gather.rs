@@ -243,9 +243,10 @@ pub(crate) fn removed_alone<M: Machine>(
         mm.machine().tlb().flush_page(id.asid, va);
     }
     mm.count(Event::FlushRange, 1);
-    let last = mm.with_account((folio, order), |account, book, meter| {
-        account.sub(book, &id.owner, 1, meter)
-    });
+    let mut meter = Meter::default();
+    let book = mm.frames().book(folio, order);
+    let last = mm.account().sub(&book, &id.owner, 1, &mut meter);
+    mm.metered(meter);
     if last {
         mm.free_one(folio);
     } else if order != Order(0) {

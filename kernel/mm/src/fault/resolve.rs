@@ -174,6 +174,7 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
     /// flushes: a TLB may hold the entry as it was, or the fault would come again.
+    #[inline(always)]
     pub(super) fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reach: Reach) {
         let tracked = leaf.attrs.contains(Attrs::TRACKED);
         let bits = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);

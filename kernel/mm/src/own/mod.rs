@@ -43,6 +43,7 @@ pub use unified::{Unified, WIDE_ORDERS};
 
 use crate::addr::Order;
 use crate::sync::Words;
+use core::ops::AddAssign;
 
 /// The id of an address space in the account: 1..=32767.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -126,6 +127,14 @@ impl Meter {
     fn update(&mut self, rmws: u32) {
         self.updates += 1;
         self.rmws += rmws;
+    }
+}
+
+impl AddAssign for Meter {
+    #[inline]
+    fn add_assign(&mut self, other: Meter) {
+        self.updates += other.updates;
+        self.rmws += other.rmws;
     }
 }
 

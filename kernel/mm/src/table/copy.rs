@@ -42,21 +42,15 @@ pub struct Share<'a, 'g, M: Machine> {
 struct Done {
     /// Entries that the child has.
     copied: usize,
-    /// Those of them that went one by one.
-    singles: usize,
-    /// How many pieces the others were.
-    pieces: usize,
     /// Entries that the parent may not write any more.
     protected: usize,
     meter: Meter,
 }
 
 impl Done {
-    /// What it took, in entries ([`Budget`]).
-    #[inline(always)]
+    /// What it took, in entries ([`Budget`]): the account is updated once for a run, or for a page.
     fn cost(&self) -> u32 {
-        let in_pieces = self.copied - self.singles;
-        self.singles as u32 + budget::of_runs(self.pieces as u32, in_pieces as u32)
+        self.meter.updates + budget::of_runs(0, self.copied as u32)
     }
 }
 
@@ -210,9 +204,8 @@ impl<M: Machine> Share<'_, '_, M> {
         }
         self.anon += singles as u64;
         done.copied += singles;
-        done.singles = singles;
         done.protected += protected;
-        mm.metered(meter);
+        done.meter += meter;
         result
     }
 
@@ -226,7 +219,6 @@ impl<M: Machine> Share<'_, '_, M> {
         done: &mut Done,
     ) -> Result<usize, OutOfMemory> {
         let mm = self.mm;
-        done.pieces += 1;
         let (head, kind, order) = mm.frames().folio(piece.first);
         if kind != Kind::Anon {
             if kind == Kind::Object {

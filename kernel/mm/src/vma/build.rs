@@ -10,26 +10,28 @@ type Spine = [Option<u32>; MAX_HEIGHT];
 
 impl<M: Machine> Store<M> {
     /// A store of these VMAs, which are sorted and do not overlap; its nodes are full.
-    pub fn build(vmas: impl Iterator<Item = Vma<M>>) -> Result<Self, OutOfMemory> {
+    pub fn build(mut vmas: impl Iterator<Item = Vma<M>>) -> Result<Self, OutOfMemory> {
         let mut store = Store::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
-        let mut leaf = None;
-        for vma in vmas {
-            if let Some(full) = leaf.filter(|&leaf| store.leaves.get(leaf).len() == LEAF) {
+        let mut next = vmas.next();
+        while let Some(first) = next.take() {
+            if let Some(full) = store.root {
                 store.add_branch(&mut spine, 0, full)?;
-                leaf = None;
             }
-            let leaf = match leaf {
-                Some(leaf) => leaf,
-                None => {
-                    store.leaves.reserve(1)?;
-                    *leaf.insert(store.leaves.take())
+            store.leaves.reserve(1)?;
+            let leaf = store.leaves.take();
+            let node = store.leaves.get_mut(leaf);
+            node.push(first);
+            for vma in vmas.by_ref() {
+                if node.len() == LEAF {
+                    next = Some(vma);
+                    break;
                 }
-            };
-            store.leaves.get_mut(leaf).push(vma);
-            store.len += 1;
+                node.push(vma);
+            }
+            store.len += node.len();
+            store.root = Some(leaf);
         }
-        store.root = leaf;
         store.close(&spine)?;
         Ok(store)
     }

@@ -35,16 +35,21 @@ impl Figures {
     }
     fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64, u64)) {
         let pages = vma.range.pages();
-        let file = matches!(vma.backing, Backing::Object { file: Some(_), .. });
         change(&mut self.total, pages);
-        for (sum, is) in [
-            (&mut self.data, vma.is_data()),
-            (&mut self.stack, vma.flags.contains(VmaFlags::GROWSDOWN)),
-            (&mut self.exec, file && vma.prot.contains(Prot::EXEC)),
-            (&mut self.locked, vma.flags.contains(VmaFlags::LOCKED)),
-        ] {
-            if is {
-                change(sum, pages);
+        if vma.is_data() {
+            change(&mut self.data, pages);
+        }
+        if vma.prot.contains(Prot::EXEC)
+            && matches!(vma.backing, Backing::Object { file: Some(_), .. })
+        {
+            change(&mut self.exec, pages);
+        }
+        if vma.flags.intersects(VmaFlags::GROWSDOWN | VmaFlags::LOCKED) {
+            if vma.flags.contains(VmaFlags::GROWSDOWN) {
+                change(&mut self.stack, pages);
+            }
+            if vma.flags.contains(VmaFlags::LOCKED) {
+                change(&mut self.locked, pages);
             }
         }
     }

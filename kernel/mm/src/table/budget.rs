@@ -8,12 +8,12 @@ use crate::frame::Mm;
 
 /// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
 pub(super) const TABLE: u32 = 64;
-pub(super) const LEAF: u32 = 8;
+const LEAF: u32 = 8;
 
-/// What `pages` entries cost that are seen to as `runs`, of one folio each.
+/// What entries cost, folio by folio: `runs` of entries, `pages` together.
 #[inline]
 pub(super) fn of_runs(runs: u32, pages: u32) -> u32 {
-    4 * runs + pages / 8
+    runs + pages / 8
 }
 
 /// What is left of a step, in entries ([`Machine::step`]).
@@ -41,11 +41,6 @@ impl Budget {
         let left = !self.is_spent();
         self.0 -= i64::from(cost);
         left
-    }
-    /// Puts back what a run of `pages` entries costs less than as many single ones, which are taken off later.
-    #[inline]
-    pub fn spare(&mut self, pages: u32) {
-        self.0 += i64::from(pages) - i64::from(of_runs(1, pages));
     }
     /// Whether nothing is left.
     #[inline]

@@ -50,7 +50,7 @@ struct Done {
 impl Done {
     /// What it took, in entries ([`Budget`]): the account is updated once for a run, or for a page.
     fn cost(&self) -> u32 {
-        self.meter.updates + budget::of_runs(0, self.copied as u32)
+        budget::of_runs(self.meter.updates, self.copied as u32)
     }
 }
 

@@ -220,11 +220,8 @@ pub fn unshare_some<M: Machine>(
     let stopped = leaf_tables(mm, space, range, &mut |leaves| {
         let at = leaves.part.start;
         // Others are passed over, but the way to one is long where memory is sparse.
-        let cost = match leaves.shared {
-            true => budget::TABLE + TABLE_ENTRIES as u32,
-            false => budget::LEAF,
-        };
-        if !budget.take(cost) {
+        let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };
+        if !budget.take(budget::TABLE + entries as u32) {
             return Err(Ok(at));
         }
         match leaves.shared {

@@ -237,6 +237,7 @@ fn zap_pages<M: Machine>(
     }
     let batch = mm.switches().zap_batch();
     let (mut live, span) = (before, indices(Level::Pte, range));
+    let runs_before = gather.taken_over();
     let mut index = span.start;
     while index < span.end && live > 0 {
         let raw = mm.machine().mem().load(table, index);
@@ -276,7 +277,6 @@ fn zap_pages<M: Machine>(
             entry::clear_run(mm, table, run.index, run.n);
         }
         live -= run.n as u32;
-        zap.budget.spare(run.n as u32);
         gather.removed(
             va,
             Removed {
@@ -287,7 +287,8 @@ fn zap_pages<M: Machine>(
         );
     }
     meta.set_live(live);
-    zap.budget.take(before - live);
+    let runs = gather.taken_over() - runs_before;
+    zap.budget.take(budget::of_runs(runs, before - live));
     if !zap.dead {
         mm.count(Event::EntryWrites, u64::from(before - live));
     }

@@ -42,6 +42,8 @@ pub struct Gather<'a, M: Machine> {
     /// Folios and page tables with the references that go. One space may have the huge zero page
     /// 2^26 times, and each time is 512: more than 32 bits hold.
     frames: ArrayVec<(Pfn, u64), BATCH>,
+    /// How many it had and has no more.
+    released: u32,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
@@ -58,6 +60,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             stride: Level::Pud,
             tables: false,
             frames: ArrayVec::new(),
+            released: 0,
         }
     }
     /// For a space that no CPU has loaded and whose translations are flushed before its tag is used again.
@@ -152,6 +155,12 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.frames.push((pfn, refs));
     }
 
+    /// How many folios and tables it has taken over since it was made.
+    #[inline]
+    pub(crate) fn taken_over(&self) -> u32 {
+        self.released + self.frames.len() as u32
+    }
+
     /// Flushes, then frees. The gather is empty afterwards and may be used on.
     pub fn flush(&mut self) {
         if self.live && self.start < self.end {
@@ -200,6 +209,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     #[inline(never)]
     fn release_many(&mut self) {
         let mm = self.mm;
+        self.released += self.frames.len() as u32;
         let mut gone = ArrayVec::<Pfn, BATCH>::new();
         let mut meter = Meter::default();
         for (pfn, refs) in self.frames.drain(..) {

@@ -77,7 +77,8 @@ pub fn start_task(task: Arc<Task>) {
     push(task);
 }
 
-/// Makes a sleeping thread runnable. `false` when it was not asleep.
+/// Makes a sleeping thread runnable; one that prepares to sleep will not. `false` when it was
+/// neither.
 pub fn wake(task: &Arc<Task>) -> bool {
     wake_from(task, |state| {
         matches!(state, TaskState::Interruptible | TaskState::Killable)
@@ -86,22 +87,16 @@ pub fn wake(task: &Arc<Task>) -> bool {
 
 /// Makes a thread runnable when its state is one that `may` accepts. `false` when it is not.
 pub fn wake_from(task: &Arc<Task>, may: impl Fn(TaskState) -> bool) -> bool {
-    if task.state() == TaskState::Dead || !may(task.state()) {
-        return false;
+    match task.state() {
+        TaskState::Runnable | TaskState::Dead => return false,
+        TaskState::Preparing => task.set_state(TaskState::Runnable),
+        state if may(state) => {
+            task.set_state(TaskState::Runnable);
+            push(task.clone());
+        }
+        _ => return false,
     }
-    task.set_state(TaskState::Runnable);
-    push(task.clone());
     true
-}
-
-/// The running thread was about to sleep and does not: if somebody has woken it meanwhile, its place in the queue is
-/// given up.
-pub fn stay_awake(current: &Arc<Task>) {
-    if current.state() == TaskState::Runnable {
-        CPU.lock().queue.retain(|task| !Arc::ptr_eq(task, current));
-    } else {
-        current.set_state(TaskState::Runnable);
-    }
 }
 
 fn push(task: Arc<Task>) {
@@ -127,10 +122,10 @@ pub fn yield_now() {
     schedule();
 }
 
-/// Does what interrupts ask for that have come.
+/// Does what an interrupt asks for, if one has come; the next one is for the next time.
 fn let_interrupts_in(task: &Task) {
     task.times.leave_kernel();
-    while let Some(irq) = cpu::poll_interrupt() {
+    if let Some(irq) = cpu::poll_interrupt() {
         trap::interrupt(irq);
     }
 }

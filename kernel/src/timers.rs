@@ -10,6 +10,9 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::sync::Lock;
 
+/// Time-outs that are done in one interrupt: when more are due, the next one comes at once.
+const MOST: usize = 128;
+
 /// What happens at the end of a time-out.
 pub enum Action {
     /// Wakes a thread; it looks at the time itself.
@@ -85,7 +88,7 @@ fn program(at: u64) {
 pub fn interrupt() {
     PROGRAMMED.store(u64::MAX, Relaxed);
     let now = now();
-    while let Some(action) = take_due(now) {
+    for action in core::iter::from_fn(|| take_due(now)).take(MOST) {
         fire(action);
     }
     if SLICE_END.load(Relaxed) <= now {

@@ -14,6 +14,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mm::sync::Lock;
 
+/// Queues that are entered before others run.
+const STEP: usize = 256;
+
 /// Threads that wait for one thing, in the order they came.
 pub struct WaitQueue(Lock<VecDeque<Arc<Task>>, { ranks::WAIT_QUEUE }>);
 
@@ -56,6 +59,10 @@ impl WaitQueue {
     /// `false`: there is no memory for it.
     fn add(&self, task: &Arc<Task>) -> bool {
         let mut queue = self.0.lock();
+        // poll(2) may name one file very often.
+        if queue.back().is_some_and(|last| Arc::ptr_eq(last, task)) {
+            return true;
+        }
         if fallible::reserve(&mut *queue, 1).is_err() {
             return false;
         }
@@ -94,31 +101,31 @@ fn wait_on<T>(
     let task = task::current();
     let mut timer = None;
     let result = loop {
-        let queued = queues.iter().all(|queue| queue.add(&task));
-        task.set_state(how);
-        // Asked again now that a wake-up cannot be missed.
+        task.set_state(TaskState::Preparing);
+        let queued = in_steps(queues).all(|queue| queue.add(&task));
+        // Asked again now that a wake-up cannot be missed. It may let others in.
         let result = match ready() {
             Some(value) => Some(Ok(Some(value))),
             None if signal::interrupts(&task, how) => Some(Err(Errno::ERESTARTSYS)),
             None if deadline.is_some_and(|at| at <= timers::now()) => Some(Ok(None)),
             None => None,
         };
-        if result.is_some() || !queued {
-            sched::stay_awake(&task);
-        }
-        if result.is_none() && !queued {
-            // Without memory for its place in a queue it looks again and again.
-            sched::poll();
-        } else if result.is_none() {
+        let woken = task.state() != TaskState::Preparing;
+        if result.is_none() && queued && !woken {
             if let (Some(at), None) = (deadline, timer) {
                 timer = Some(timers::set(at, Action::Wake(task.clone())));
             }
             task.count_voluntary_switch();
+            task.set_state(how);
             sched::schedule();
+        } else {
+            task.set_state(TaskState::Runnable);
         }
-        for queue in queues {
-            queue.remove(&task);
+        if result.is_none() && !queued {
+            // Without memory for its place in a queue it looks again and again.
+            sched::poll();
         }
+        in_steps(queues).for_each(|queue| queue.remove(&task));
         if let Some(result) = result {
             break result;
         }
@@ -127,6 +134,16 @@ fn wait_on<T>(
         timers::cancel(timer);
     }
     result
+}
+
+/// Lets others in now and then: poll(2) may wait for very many.
+fn in_steps<'a>(queues: &'a [&WaitQueue]) -> impl Iterator<Item = &'a WaitQueue> {
+    queues.iter().zip(1..).map(|(queue, n)| {
+        if n % STEP == 0 {
+            sched::breathe();
+        }
+        *queue
+    })
 }
 
 /// Something that happens once.

@@ -1,21 +1,30 @@
 //! File descriptors.
 
 use crate::errno::{Errno, Result};
+use crate::fs::fdslots::{Slot, Slots};
 use crate::fs::file::OpenFile;
 use crate::fs::process;
 use crate::pressure::room;
 use crate::ranks;
+use crate::sched;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::sync::Lock;
 
-/// A process's open files; threads may share it (CLONE_FILES). Dropped, it closes all.
-pub struct FdTable(Lock<Vec<Option<Slot>>, { ranks::FILES }>);
+/// Files that are closed before others run.
+const STEP: usize = 64;
+/// Numbers that are looked at before others run.
+const LOOKS: usize = 8192;
 
-#[derive(Clone)]
-struct Slot {
-    file: Arc<OpenFile>,
-    close_on_exec: bool,
+/// A process's open files; threads may share it (CLONE_FILES). Dropped, it closes all.
+pub struct FdTable(Lock<Slots, { ranks::FILES }>);
+
+/// What a look for files to close has found.
+enum Found {
+    File(Slot),
+    /// Not yet.
+    Nothing,
+    End,
 }
 
 impl Default for FdTable {
@@ -27,14 +36,35 @@ impl Default for FdTable {
 impl FdTable {
     /// Nothing open.
     pub fn new() -> FdTable {
-        FdTable(Lock::new(Vec::new()))
+        FdTable::of(Vec::new())
     }
 
-    /// A copy for a child: the open files are shared. ENOMEM for a table that is too long.
+    fn of(list: Vec<Option<Slot>>) -> FdTable {
+        FdTable(Lock::new(Slots::of(list)))
+    }
+
+    /// A copy for a child: the open files are shared. Made in steps, and anew when another thread
+    /// has changed the table between two of them. ENOMEM for a table that is too long, EINTR: the
+    /// thread is to end. The caller holds no lock.
     pub fn fork(&self) -> Result<FdTable> {
-        let slots = self.0.lock();
-        let len = slots.iter().rposition(Option::is_some).map_or(0, |n| n + 1);
-        Ok(FdTable(Lock::new(fallible::copied(&slots[..len])?)))
+        loop {
+            let mut list = Vec::new();
+            let mut slots = self.0.lock();
+            let (used, changes) = (slots.used(), slots.changes);
+            fallible::reserve(&mut list, used)?;
+            while slots.changes == changes {
+                let step = list.len()..used.min(list.len() + LOOKS);
+                list.extend_from_slice(&slots.list[step]);
+                if list.len() == used {
+                    return Ok(FdTable::of(list));
+                }
+                drop(slots);
+                if sched::breathe() {
+                    return Err(Errno::EINTR);
+                }
+                slots = self.0.lock();
+            }
+        }
     }
 
     /// Closes what FD_CLOEXEC marks.
@@ -47,7 +77,7 @@ impl FdTable {
         let slots = self.0.lock();
         let slot = usize::try_from(fd)
             .ok()
-            .and_then(|fd| slots.get(fd)?.as_ref());
+            .and_then(|fd| slots.list.get(fd)?.as_ref());
         slot.map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
     }
 
@@ -65,19 +95,16 @@ impl FdTable {
         }
         room::check(Errno::ENFILE)?;
         let mut slots = self.0.lock();
-        let fd = (from..slots.len())
-            .find(|fd| slots[*fd].is_none())
-            .unwrap_or(slots.len().max(from));
+        let fd = slots.lowest_free(from);
         if fd >= limit {
             return Err(Errno::EMFILE);
         }
-        if slots.len() <= fd {
-            grow(&mut slots, fd + 1)?;
-        }
-        slots[fd] = Some(Slot {
+        slots.grow_to(fd)?;
+        let slot = Slot {
             file,
             close_on_exec,
-        });
+        };
+        slots.replace(fd, slot);
         Ok(fd as i32)
     }
 
@@ -89,10 +116,10 @@ impl FdTable {
     /// Enters a file at `fd` of a table that nobody uses yet.
     pub fn install_initial(&self, fd: usize, file: Arc<OpenFile>) {
         let mut slots = self.0.lock();
-        if slots.len() <= fd {
-            slots.resize(fd + 1, None);
+        if slots.list.len() <= fd {
+            slots.list.resize(fd + 1, None);
         }
-        slots[fd] = Some(Slot {
+        slots.list[fd] = Some(Slot {
             file,
             close_on_exec: false,
         });
@@ -105,13 +132,12 @@ impl FdTable {
             .filter(|fd| *fd < process::open_files_limit());
         let index = index.ok_or(Errno::EBADF)?;
         let mut slots = self.0.lock();
-        if slots.len() <= index {
-            grow(&mut slots, index + 1)?;
-        }
-        let old = slots[index].replace(Slot {
+        slots.grow_to(index)?;
+        let slot = Slot {
             file,
             close_on_exec,
-        });
+        };
+        let old = slots.replace(index, slot);
         // Closing may do a lot: not under the lock.
         drop(slots);
         drop(old);
@@ -121,43 +147,52 @@ impl FdTable {
     /// close(2).
     pub fn close(&self, fd: i32) -> Result {
         let mut slots = self.0.lock();
-        let slot = usize::try_from(fd)
-            .ok()
-            .and_then(|fd| slots.get_mut(fd)?.take());
+        let slot = usize::try_from(fd).ok().and_then(|fd| slots.take(fd));
         drop(slots);
         slot.map(drop).ok_or(Errno::EBADF)
     }
 
-    /// close_range(2).
+    /// close_range(2). The caller holds no lock.
     pub fn close_range(&self, first: u32, last: u32) {
         self.close_where(first, last, |_| true);
     }
 
     fn close_where(&self, first: u32, last: u32, mut doomed: impl FnMut(&Slot) -> bool) {
-        let mut at = first as usize;
-        while let Some(gone) = self.take_where(&mut at, last as usize, &mut doomed) {
-            // Closing may do a lot: not under the lock.
-            drop(gone);
+        let (mut at, mut closed) = (first as usize, 0);
+        loop {
+            match self.take_where(&mut at, last as usize, &mut doomed) {
+                // Closing may do a lot: not under the lock.
+                Found::File(gone) => drop(gone),
+                Found::Nothing => closed = STEP - 1,
+                Found::End => return,
+            }
+            closed += 1;
+            if closed % STEP == 0 {
+                sched::breathe();
+            }
         }
     }
 
-    /// Takes out the first doomed one of `at..=last`; the next look starts behind it.
+    /// Takes out the first doomed one of `at..=last`, if it is near; the next look starts behind
+    /// it.
     fn take_where(
         &self,
         at: &mut usize,
         last: usize,
         doomed: &mut impl FnMut(&Slot) -> bool,
-    ) -> Option<Slot> {
+    ) -> Found {
         let mut slots = self.0.lock();
-        let end = slots.len().min(last.saturating_add(1));
-        let range = slots.get_mut(*at..end)?.iter_mut();
-        for slot in range {
-            *at += 1;
-            if slot.as_ref().is_some_and(&mut *doomed) {
-                return slot.take();
-            }
+        let end = slots.list.len().min(last.saturating_add(1));
+        let near = end.min(at.saturating_add(LOOKS));
+        let is_doomed = |slot: &Option<Slot>| slot.as_ref().is_some_and(&mut *doomed);
+        let range = slots.list.get(*at..near).unwrap_or_default();
+        let fd = range.iter().position(is_doomed).map(|ahead| *at + ahead);
+        *at = fd.map_or(near, |fd| fd + 1);
+        match fd.and_then(|fd| slots.take(fd)) {
+            Some(slot) => Found::File(slot),
+            None if near < end => Found::Nothing,
+            None => Found::End,
         }
-        None
     }
 
     /// FD_CLOEXEC of `fd`.
@@ -172,42 +207,44 @@ impl FdTable {
 
     /// Sets FD_CLOEXEC of a range (CLOSE_RANGE_CLOEXEC).
     pub fn mark_range(&self, first: u32, last: u32) {
-        let mut slots = self.0.lock();
-        let range = slots
-            .iter_mut()
-            .skip(first as usize)
-            .take((last - first) as usize + 1);
-        for slot in range.flatten() {
-            slot.close_on_exec = true;
+        let (mut at, last) = (first as usize, last as usize);
+        loop {
+            let mut slots = self.0.lock();
+            let end = slots.list.len().min(last.saturating_add(1));
+            let near = end.min(at.saturating_add(LOOKS));
+            slots.changes += 1;
+            let range = slots.list.get_mut(at..near).unwrap_or_default();
+            for slot in range.iter_mut().flatten() {
+                slot.close_on_exec = true;
+            }
+            if near == end {
+                return;
+            }
+            at = near;
+            drop(slots);
+            sched::breathe();
         }
     }
 
     fn with_slot<T>(&self, fd: i32, f: impl FnOnce(&mut Slot) -> T) -> Result<T> {
         let mut slots = self.0.lock();
+        slots.changes += 1;
         let slot = usize::try_from(fd)
             .ok()
-            .and_then(|fd| slots.get_mut(fd)?.as_mut());
+            .and_then(|fd| slots.list.get_mut(fd)?.as_mut());
         slot.map(f).ok_or(Errno::EBADF)
     }
 
     /// The first number in use from `from` on (/proc/PID/fd).
     pub fn next_number(&self, from: i32) -> Option<i32> {
         let slots = self.0.lock();
-        let rest = slots.get(from as usize..)?;
+        let rest = slots.list.get(from as usize..)?;
         let ahead = rest.iter().position(Option::is_some)?;
         Some(from + ahead as i32)
     }
 
     /// Length of the table (FDSize of /proc/PID/status).
     pub fn size(&self) -> usize {
-        self.0.lock().len().next_power_of_two().max(64)
+        self.0.lock().list.len().next_power_of_two().max(64)
     }
-}
-
-/// Makes room for `len` descriptors; ENOMEM.
-fn grow(slots: &mut Vec<Option<Slot>>, len: usize) -> Result {
-    let more = len - slots.len();
-    fallible::reserve(slots, more)?;
-    slots.resize(len, None);
-    Ok(())
 }

@@ -4,23 +4,20 @@ use crate::errno::{Errno, Result};
 use crate::fs::file::OpenFile;
 use crate::ranks;
 use crate::wait::WaitQueue;
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 use mm::sync::Lock;
 
-/// A lock that is held.
-struct Held {
-    /// Device and number of the file.
-    file: (u64, u64),
-    /// The open file that holds it, by its address: it lives as long as the lock.
-    owner: usize,
-    exclusive: bool,
-}
+/// A file by its device and number.
+type File = (u64, u64);
+/// The open file that holds a lock, by its address: it lives as long as the lock.
+type Owner = usize;
 
-static HELD: Lock<Vec<Held>, { ranks::OPEN_FILE }> = Lock::new(Vec::new());
+/// Locks that are held, and whether they are exclusive.
+static HELD: Lock<BTreeMap<(File, Owner), bool>, { ranks::OPEN_FILE }> = Lock::new(BTreeMap::new());
 /// A lock was released.
 static RELEASED: WaitQueue = WaitQueue::new();
 
-fn identity(file: &OpenFile) -> ((u64, u64), usize) {
+fn identity(file: &OpenFile) -> (File, Owner) {
     let node = file.place.inode.node();
     ((node.device, node.number), core::ptr::from_ref(file).addr())
 }
@@ -44,26 +41,19 @@ pub fn lock(file: &OpenFile, exclusive: bool, nonblocking: bool) -> Result {
 fn try_lock(file: &OpenFile, exclusive: bool) -> bool {
     let (file, owner) = identity(file);
     let mut held = HELD.lock();
-    let free = !held
-        .iter()
-        .any(|h| h.file == file && (exclusive || h.exclusive));
-    if free {
-        // Without memory for the lock nobody gets it; the caller waits or is told EAGAIN.
-        if fallible::reserve(&mut *held, 1).is_err() {
-            return false;
-        }
-        held.push(Held {
-            file,
-            owner,
-            exclusive,
-        });
+    // An exclusive lock is the only one of its file.
+    let first = held.range((file, 0)..=(file, Owner::MAX)).next();
+    let free = first.is_none_or(|(_, held)| !exclusive && !held);
+    // Without memory for the lock nobody gets it; the caller waits or is told EAGAIN.
+    if !free || fallible::check().is_err() {
+        return false;
     }
-    free
+    held.insert((file, owner), exclusive);
+    true
 }
 
 /// Releases the open file's lock, if it holds one.
 pub fn unlock(file: &OpenFile) {
-    let (_, owner) = identity(file);
-    HELD.lock().retain(|held| held.owner != owner);
+    HELD.lock().remove(&identity(file));
     RELEASED.wake_all();
 }

@@ -10,6 +10,7 @@ pub mod clock;
 mod context;
 pub mod devices;
 mod exec;
+mod fdslots;
 mod fdtable;
 pub mod fifo;
 pub mod file;

@@ -7,11 +7,14 @@ use crate::fs::mount::{self, Location, same_file};
 use crate::fs::path::{LastName, Walked};
 use crate::pressure::room;
 use crate::ranks;
+use crate::sched;
 use alloc::sync::Arc;
-use mm::sync::Lock;
+use mm::sync::{Guard, Lock};
 
-/// Held while names are changed.
-static TREE: Lock<(), { ranks::TREE }> = Lock::new(());
+/// Held while names are changed: how often rename(2) did.
+static TREE: Lock<u64, { ranks::TREE }> = Lock::new(0);
+/// Directories on the way up that are looked at before others run.
+const STEP: usize = 1024;
 
 /// Highest st_nlink, as on Linux's larger file systems.
 const MAX_LINKS: u32 = 65_000;
@@ -122,13 +125,17 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
     if covered(file) || to.found.as_ref().is_some_and(covered) {
         return Err(Errno::EBUSY);
     }
-    let _tree = TREE.lock();
-    if is_dir && is_inside(&to.dir.inode, &file.inode) {
+    let (mut tree, nesting) = Nesting::of(from, file, to)?;
+    if nesting.into_itself {
         return Err(Errno::EINVAL);
     }
+    *tree += 1;
     match (&to.found, how) {
         (Some(_), Rename::NoReplace) => return Err(Errno::EEXIST),
         (Some(other), Rename::Exchange) => {
+            if nesting.out_of_target {
+                return Err(Errno::EINVAL);
+            }
             return exchange(from, old, to, new, &file.inode, &other.inode);
         }
         (None, Rename::Exchange) => return Err(Errno::ENOENT),
@@ -138,7 +145,7 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
             if is_dir && other.inode.node().kind != Kind::Directory {
                 return Err(Errno::ENOTDIR);
             }
-            if is_inside(&from.dir.inode, &other.inode) {
+            if nesting.out_of_target {
                 return Err(Errno::ENOTEMPTY);
             }
             check_removable(&other.inode, is_dir)?;
@@ -162,9 +169,6 @@ fn exchange(
     file: &Arc<dyn Inode>,
     other: &Arc<dyn Inode>,
 ) -> Result {
-    if other.node().kind == Kind::Directory && is_inside(&from.dir.inode, other) {
-        return Err(Errno::EINVAL);
-    }
     let (source, target) = (directory_of(&from.dir)?, directory_of(&to.dir)?);
     source.remove(old)?;
     target.remove(new)?;
@@ -231,14 +235,53 @@ fn check_removable(inode: &Arc<dyn Inode>, dir: bool) -> Result {
     }
 }
 
-/// Whether `inode` is `top` or lies below it.
-fn is_inside(inode: &Arc<dyn Inode>, top: &Arc<dyn Inode>) -> bool {
-    let mut here = Some(inode.clone());
-    while let Some(inode) = here {
-        if same_file(&inode, top) {
-            return true;
+/// How the two ends of a rename(2) lie in each other.
+struct Nesting {
+    /// The new name is in what is renamed.
+    into_itself: bool,
+    /// The old name is in what has the new one.
+    out_of_target: bool,
+}
+
+impl Nesting {
+    /// Looks without the lock, since the ways up may be long, and again when names have changed
+    /// meanwhile. EINTR: the thread is to end.
+    fn of(
+        from: &Walked,
+        file: &Location,
+        to: &Walked,
+    ) -> Result<(Guard<'static, u64, { ranks::TREE }>, Nesting)> {
+        loop {
+            let before = *TREE.lock();
+            let out_of_target = match &to.found {
+                Some(other) => is_inside(&from.dir.inode, &other.inode)?,
+                None => false,
+            };
+            let nesting = Nesting {
+                into_itself: is_inside(&to.dir.inode, &file.inode)?,
+                out_of_target,
+            };
+            let tree = TREE.lock();
+            if *tree == before {
+                return Ok((tree, nesting));
+            }
         }
-        here = inode.node().parent();
     }
-    false
+}
+
+/// Whether `inode` is the directory `top` or lies below it.
+fn is_inside(inode: &Arc<dyn Inode>, top: &Arc<dyn Inode>) -> Result<bool> {
+    if top.node().kind != Kind::Directory {
+        return Ok(false);
+    }
+    let above = core::iter::successors(Some(inode.clone()), |inode| inode.node().parent());
+    for (inode, n) in above.zip(1..) {
+        if same_file(&inode, top) {
+            return Ok(true);
+        }
+        if n % STEP == 0 && sched::breathe() {
+            return Err(Errno::EINTR);
+        }
+    }
+    Ok(false)
 }

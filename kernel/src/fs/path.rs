@@ -4,12 +4,15 @@ use crate::errno::{Errno, Result};
 use crate::fs::context::FsContext;
 use crate::fs::inode::{Kind, Target};
 use crate::fs::mount::Location;
+use crate::sched;
 use crate::task::Task;
 use alloc::vec::Vec;
 use linux_raw_sys::general::AT_FDCWD;
 
 /// Symbolic links that one walk follows at most, as in Linux.
 const MAX_LINKS: usize = 40;
+/// Names that are walked before others run.
+const STEP: usize = 128;
 /// Longest name of one file.
 pub const NAME_MAX: usize = 255;
 /// Longest path with its NUL.
@@ -74,7 +77,8 @@ pub fn resolve(context: &FsContext, base: Location, path: &[u8], last: Last) -> 
     walk(context, base, path, last)?.existing()
 }
 
-/// Walks as far as the last name. ENOENT for an empty path and missing directories, ENOTDIR, ELOOP, ENAMETOOLONG.
+/// Walks as far as the last name. ENOENT for an empty path and missing directories, ENOTDIR, ELOOP,
+/// ENAMETOOLONG; EINTR: the thread is to end. The caller holds no lock.
 pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Result<Walked> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
@@ -88,7 +92,11 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
         root,
     };
     walker.start();
-    loop {
+    for n in 1.. {
+        // Links make a path of 4096 bytes forty times as long.
+        if n % STEP == 0 && sched::breathe() {
+            break;
+        }
         let Some(name) = walker.next_name() else {
             let here = walker.here;
             return Ok(Walked {
@@ -102,6 +110,7 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
             return Ok(walked);
         }
     }
+    Err(Errno::EINTR)
 }
 
 struct Walker {

@@ -7,7 +7,7 @@ use super::{
     SigSet, bit,
 };
 use crate::errno::{Errno, Result};
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linux_raw_sys::general as abi;
 
@@ -26,7 +26,7 @@ pub fn queued() -> u64 {
 /// A set of pending signals with what came with each.
 pub struct Pending {
     set: SigSet,
-    queue: Vec<SigInfo>,
+    queue: VecDeque<SigInfo>,
 }
 
 impl Pending {
@@ -34,7 +34,7 @@ impl Pending {
     pub const fn new() -> Self {
         Self {
             set: 0,
-            queue: Vec::new(),
+            queue: VecDeque::new(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Pending {
         let from_kill = [abi::SI_USER as i32, abi::SI_KERNEL as i32].contains(&info.code);
         let room = (!realtime || queued() < limit) && fallible::reserve(&mut self.queue, 1).is_ok();
         if room {
-            self.queue.push(info);
+            self.queue.push_back(info);
             QUEUED.fetch_add(1, Relaxed);
         } else if realtime && !from_kill {
             return Err(Errno::EAGAIN);
@@ -89,18 +89,14 @@ impl Pending {
         if !more {
             self.set &= !bit(signo);
         }
-        Some(match at {
-            Some(at) => {
-                QUEUED.fetch_sub(1, Relaxed);
-                self.queue.remove(at)
-            }
-            // It found no room: it says that kill(2) sent it, and not from where.
-            None => SigInfo {
-                signo,
-                code: abi::SI_USER as i32,
-                fields: Fields::Sender { pid: 0, uid: 0 },
-            },
-        })
+        let queued = at.and_then(|at| self.queue.remove(at));
+        QUEUED.fetch_sub(u64::from(queued.is_some()), Relaxed);
+        // What found no room says that kill(2) sent it, and not from where.
+        Some(queued.unwrap_or(SigInfo {
+            signo,
+            code: abi::SI_USER as i32,
+            fields: Fields::Sender { pid: 0, uid: 0 },
+        }))
     }
 }
 

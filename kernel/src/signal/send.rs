@@ -35,10 +35,14 @@ pub fn send_task(task: &Arc<Task>, info: SigInfo) {
     let _ = queue_task(task, info);
 }
 
+/// The highest RLIMIT_SIGPENDING that counts: a queue is one piece of the kernel's heap, and is
+/// searched.
+const MOST_QUEUED: u64 = 1 << 15;
+
 /// How many signals may be queued for another of this number: RLIMIT_SIGPENDING, which is for real-time signals.
 fn limit(process: &Process, signo: i32) -> u64 {
     match signo {
-        FIRST_REALTIME.. => process.limits().soft(Resource::SigPending),
+        FIRST_REALTIME.. => process.limits().soft(Resource::SigPending).min(MOST_QUEUED),
         _ => u64::MAX,
     }
 }

@@ -111,8 +111,10 @@ fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Resul
                 .into_iter()
                 .for_each(call)
         }
-        abi::PRIO_PGRP if who == 0 => task::group_members(task.process().pgid()).for_each(call),
-        abi::PRIO_PGRP => task::group_members(who).for_each(call),
+        abi::PRIO_PGRP if who == 0 => {
+            task::in_steps(task::group_members(task.process().pgid())).for_each(call)
+        }
+        abi::PRIO_PGRP => task::in_steps(task::group_members(who)).for_each(call),
         abi::PRIO_USER => {
             let uid = if who == 0 {
                 task.process().credentials(|c| c.uid[0])
@@ -120,7 +122,9 @@ fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Resul
                 who as u32
             };
             let of_user = |process: &Arc<Process>| process.credentials(|c| c.uid[0]) == uid;
-            task::processes().filter(of_user).for_each(call)
+            task::in_steps(task::processes())
+                .filter(of_user)
+                .for_each(call)
         }
         _ => return Err(Errno::EINVAL),
     }

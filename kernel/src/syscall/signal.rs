@@ -35,12 +35,16 @@ pub fn kill(task: &Task, pid: u64, signo: u64) -> Result<u64> {
     match pid as Pid {
         Pid::MIN => Err(Errno::ESRCH),
         pid @ 1.. => kill_all(task, task::find(pid).into_iter(), signo),
-        0 => kill_all(task, task::group_members(me.pgid()), signo),
+        0 => kill_all(task, task::in_steps(task::group_members(me.pgid())), signo),
         -1 => {
             let others = |process: &Arc<Process>| ![1, me.pid()].contains(&process.pid());
-            kill_all(task, task::processes().filter(others), signo)
+            kill_all(
+                task,
+                task::in_steps(task::processes()).filter(others),
+                signo,
+            )
         }
-        group => kill_all(task, task::group_members(-group), signo),
+        group => kill_all(task, task::in_steps(task::group_members(-group)), signo),
     }
 }
 

@@ -196,7 +196,11 @@ fn orphan_children(process: &Process) {
         return;
     }
     let reaper = reaper_of(process);
-    for child in &children {
+    for child in table::in_steps(children.iter()) {
+        if !is_listed(child) {
+            // It has ended meanwhile, and its parent ignored that.
+            continue;
+        }
         child.set_ppid(reaper.pid());
         child.exit_signal.store(SIGCHLD, Relaxed);
         let death_signal = child.parent_death_signal.load(Relaxed);
@@ -208,9 +212,14 @@ fn orphan_children(process: &Process) {
             tell_parent(&reaper, child, SIGCHLD, child.exit_status());
         }
     }
-    for child in &children {
+    for child in table::in_steps(children.iter()) {
         hang_up(process, child);
     }
+}
+
+/// Whether a process was not waited for yet.
+fn is_listed(process: &Arc<Process>) -> bool {
+    table::find(process.pid()).is_some_and(|listed| Arc::ptr_eq(&listed, process))
 }
 
 /// The parent's end may have orphaned a child's process group: when it is stopped, nothing would let it run on.
@@ -220,6 +229,7 @@ fn hang_up(parent: &Process, child: &Process) {
     if could && child.stop.lock().is_stopped() && table::is_orphaned(pgid) {
         signal::send_group(pgid, signal::SIGHUP);
         signal::send_group(pgid, signal::SIGCONT);
+        sched::breathe();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::machine::AddressSpace;
 use crate::ranks;
 use crate::sched;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use mm::sync::Lock;
 
@@ -13,10 +13,16 @@ use mm::sync::Lock;
 const PID_MAX: Pid = 32768;
 /// Where numbers start again.
 const RESERVED: Pid = 300;
+/// Entries that are looked at before others run.
+const STEP: usize = 64;
 
 struct Table {
     processes: BTreeMap<Pid, Arc<Process>>,
     tasks: BTreeMap<Pid, Arc<Task>>,
+    /// Process groups: the group's number and a member's.
+    groups: BTreeSet<(Pid, Pid)>,
+    /// Sessions: the session's number and a member's.
+    sessions: BTreeSet<(Pid, Pid)>,
     last: Pid,
     wrapped: bool,
     forks: u64,
@@ -25,6 +31,8 @@ struct Table {
 static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table {
     processes: BTreeMap::new(),
     tasks: BTreeMap::new(),
+    groups: BTreeSet::new(),
+    sessions: BTreeSet::new(),
     last: 0,
     wrapped: false,
     forks: 0,
@@ -49,40 +57,74 @@ impl Table {
         !self.wrapped
             || !(self.tasks.contains_key(&pid)
                 || self.processes.contains_key(&pid)
-                || self
-                    .processes
-                    .values()
-                    .any(|p| p.pgid() == pid || p.sid() == pid))
+                || first_member(&self.groups, pid).is_some()
+                || first_member(&self.sessions, pid).is_some())
     }
 
-    fn next_pid(&mut self) -> Result<Pid> {
-        for _ in 0..PID_MAX {
+    /// The next number, if one of the next few is free.
+    fn next_pid(&mut self) -> Option<Pid> {
+        for _ in 0..STEP {
             self.last += 1;
             if self.last > PID_MAX {
                 self.last = RESERVED;
                 self.wrapped = true;
             }
             if self.is_free(self.last) {
-                return Ok(self.last);
+                return Some(self.last);
             }
         }
-        Err(Errno::EAGAIN)
+        None
     }
+
+    fn enter_groups(&mut self, process: &Process) {
+        self.groups.insert((process.pgid(), process.pid()));
+        self.sessions.insert((process.sid(), process.pid()));
+    }
+
+    fn leave_groups(&mut self, process: &Process) {
+        self.groups.remove(&(process.pgid(), process.pid()));
+        self.sessions.remove(&(process.sid(), process.pid()));
+    }
+
+    fn move_to(&mut self, process: &Process, pgid: Pid, sid: Pid) {
+        self.leave_groups(process);
+        process.set_group(pgid, sid);
+        self.enter_groups(process);
+    }
+}
+
+/// The member of a group, or a session, with the lowest number.
+fn first_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid) -> Option<Pid> {
+    next_member(sets, number, 0)
+}
+
+/// The member with the lowest number above `last`.
+fn next_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid, last: Pid) -> Option<Pid> {
+    let rest = (number, last.checked_add(1)?)..=(number, Pid::MAX);
+    sets.range(rest).next().map(|(_, member)| *member)
 }
 
 /// A number for a new thread or process. EAGAIN when there are `limit` threads already, or no number is free.
 pub(super) fn reserve_pid(limit: u64) -> Result<Pid> {
-    let mut table = TABLE.lock();
-    if table.tasks.len() as u64 >= limit {
-        return Err(Errno::EAGAIN);
+    for _ in 0..PID_MAX as usize / STEP {
+        let mut table = TABLE.lock();
+        if table.tasks.len() as u64 >= limit {
+            break;
+        }
+        if let Some(pid) = table.next_pid() {
+            return Ok(pid);
+        }
+        drop(table);
+        sched::breathe();
     }
-    table.next_pid()
+    Err(Errno::EAGAIN)
 }
 
 /// A new process with its first thread.
 pub(super) fn add_process(process: Arc<Process>, task: Arc<Task>) {
     let mut table = TABLE.lock();
     table.forks += 1;
+    table.enter_groups(&process);
     table.processes.insert(process.pid(), process);
     table.tasks.insert(task.tid(), task);
 }
@@ -102,7 +144,12 @@ pub(super) fn remove_task(tid: Pid) {
 
 /// A process was waited for.
 pub(super) fn remove_process(pid: Pid) {
-    let process = TABLE.lock().processes.remove(&pid);
+    let mut table = TABLE.lock();
+    let process = table.processes.remove(&pid);
+    if let Some(process) = &process {
+        table.leave_groups(process);
+    }
+    drop(table);
     drop(process);
 }
 
@@ -157,9 +204,26 @@ pub fn tasks_after(mut last: Pid) -> impl Iterator<Item = Arc<Task>> {
     })
 }
 
-/// The processes of a group.
+/// The processes of a group, as [`processes`].
 pub(crate) fn group_members(pgid: Pid) -> impl Iterator<Item = Arc<Process>> {
-    processes().filter(move |process| process.pgid() == pgid)
+    let mut last = 0;
+    core::iter::from_fn(move || {
+        let table = TABLE.lock();
+        last = next_member(&table.groups, pgid, last)?;
+        table.processes.get(&last).cloned()
+    })
+}
+
+/// A list that may be long, for a caller without locks: lets interrupts and other threads in now
+/// and then. Those of its members that come meanwhile have higher numbers, mostly, and are still
+/// met.
+pub fn in_steps<T>(list: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    list.zip(1..).map(|(item, n)| {
+        if n % STEP == 0 {
+            sched::breathe();
+        }
+        item
+    })
 }
 
 /// Makes room for one more thread in `process`, for it as a process among the children of `parent` and, once that has ended,
@@ -181,12 +245,9 @@ pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
 
 /// The session of a process group that has members.
 pub fn session_of(pgid: Pid) -> Option<Pid> {
-    TABLE
-        .lock()
-        .processes
-        .values()
-        .find(|p| p.pgid() == pgid)
-        .map(|p| p.sid())
+    let table = TABLE.lock();
+    let member = first_member(&table.groups, pgid)?;
+    table.processes.get(&member).map(|p| p.sid())
 }
 
 /// Whether a process group is orphaned: no member has a parent in another group of the same session, which could let it run on
@@ -205,34 +266,34 @@ pub fn is_orphaned(pgid: Pid) -> bool {
 
 /// setsid(2): EPERM when there is a group with the process's number already.
 pub(crate) fn new_session(process: &Process) -> Result<Pid> {
-    let table = TABLE.lock();
+    let mut table = TABLE.lock();
     let pid = process.pid();
-    if table.processes.values().any(|p| p.pgid() == pid) {
+    if first_member(&table.groups, pid).is_some() {
         return Err(Errno::EPERM);
     }
-    process.set_group(pid, pid);
+    table.move_to(process, pid, pid);
     Ok(pid)
 }
 
 /// setpgid(2), once it is known who: EPERM for a session leader, another session, or a group that is not in it.
 pub(crate) fn move_to_group(caller: &Process, process: &Process, pgid: Pid) -> Result {
-    let table = TABLE.lock();
+    let mut table = TABLE.lock();
     let sid = process.sid();
-    let group_is_there = pgid == process.pid()
-        || table
-            .processes
-            .values()
-            .any(|p| p.pgid() == pgid && p.sid() == sid);
+    // A group is in one session.
+    let member = first_member(&table.groups, pgid);
+    let of_group = member.and_then(|member| table.processes.get(&member));
+    let group_is_there = pgid == process.pid() || of_group.is_some_and(|p| p.sid() == sid);
     if sid == process.pid() || sid != caller.sid() || !group_is_there {
         return Err(Errno::EPERM);
     }
-    process.set_group(pgid, sid);
+    table.move_to(process, pgid, sid);
     Ok(())
 }
 
-/// Calls `f` with each address space once or more: a shared one comes once per process.
+/// Calls `f` with each address space once or more: a shared one comes once per process. In steps:
+/// the caller holds no lock.
 pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
-    for process in processes() {
+    for process in in_steps(processes()) {
         if let Some(space) = process.space() {
             f(&space);
         }

@@ -39,6 +39,8 @@ pub enum TaskState {
     Stopped = 3,
     /// Will never run again.
     Dead = 4,
+    /// Has the CPU or waits for it, and will sleep unless something wakes it before.
+    Preparing = 5,
 }
 
 impl TaskState {
@@ -49,6 +51,7 @@ impl TaskState {
             Self::Killable,
             Self::Stopped,
             Self::Dead,
+            Self::Preparing,
         ][usize::from(raw)]
     }
 }
@@ -240,7 +243,10 @@ impl Task {
     pub(super) fn drop_files(&self) {
         let files = self.files.lock().take();
         let fs = self.fs.lock().take();
-        drop((files, fs));
+        if let Some(files) = files.and_then(Arc::into_inner) {
+            files.close_range(0, u32::MAX);
+        }
+        drop(fs);
     }
 
     /// Its name, at most 15 bytes.
@@ -284,7 +290,7 @@ impl Task {
     /// The state letter of /proc/PID/stat.
     pub fn state_letter(&self) -> char {
         match self.state() {
-            TaskState::Runnable => 'R',
+            TaskState::Runnable | TaskState::Preparing => 'R',
             TaskState::Interruptible => 'S',
             TaskState::Killable => 'D',
             TaskState::Stopped => 'T',

@@ -8,6 +8,7 @@ use crate::sched;
 use crate::task;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
+use core::cell::Cell;
 use mm::addr::Pfn;
 use mm::frame::Kind;
 use mm::own::MmId;
@@ -23,29 +24,44 @@ struct Owner {
     space: Weak<AddressSpace>,
 }
 
+/// Folios that are looked for before others run.
+const FOLIOS: usize = 16;
+
 /// Address spaces by what the account calls them, as they were at one moment.
-pub struct Owners(BTreeMap<MmId, Owner>);
+pub struct Owners {
+    spaces: BTreeMap<MmId, Owner>,
+    /// How often one was asked.
+    asked: Cell<usize>,
+}
 
 impl Owners {
     /// All that there are. Of processes that share a space, the lowest number stands for it.
     /// ENOMEM.
     pub fn now() -> Result<Owners> {
-        let mut owners = BTreeMap::new();
-        for process in task::processes() {
+        let mut spaces = BTreeMap::new();
+        for process in task::in_steps(task::processes()) {
             let found =
                 process.with_space(|space| Some((space.owner_id()?, Arc::downgrade(space))));
             if let Some((id, space)) = found.flatten() {
                 fallible::check()?;
                 let pid = process.pid();
-                owners.entry(id).or_insert(Owner { pid, space });
+                spaces.entry(id).or_insert(Owner { pid, space });
             }
         }
-        Ok(Owners(owners))
+        Ok(Owners {
+            spaces,
+            asked: Cell::new(0),
+        })
     }
 
+    /// Lets others in now and then: the caller holds no lock.
     fn get(&self, pfn: Pfn) -> Option<(i32, Arc<AddressSpace>)> {
         let info = mm().frame_info(pfn)?;
-        let owner = self.0.get(&mm().owner(info.head)?)?;
+        let owner = self.spaces.get(&mm().owner(info.head)?)?;
+        self.asked.update(|n| n + 1);
+        if self.asked.get().is_multiple_of(FOLIOS) {
+            sched::breathe();
+        }
         let space = owner.space.upgrade()?;
         // Those who share a page table are one in the account.
         (!space.may_share(info.head)).then_some((owner.pid, space))
@@ -86,6 +102,10 @@ pub fn table(out: &mut Text) -> Result {
         out.put(format_args!("{pid:>7}"));
         folios.iter().for_each(|n| out.put(format_args!(" {n:>7}")));
         out.line("");
+        // Eleven numbers are as long as looking at a hundred frames.
+        if sched::breathe() {
+            return Err(Errno::EINTR);
+        }
     }
     Ok(())
 }

@@ -93,6 +93,10 @@ const INSTRUMENTS: &[Instrument] = &[
             stretch("selftests"),
             stretch("fuzz --seed {seed} --calls 1000000"),
             stretch("abuse hang"),
+            Round {
+                mem: "1G",
+                ..stretch("abuse many")
+            },
         ],
         result: "",
     },

@@ -1,5 +1,6 @@
-//! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests and
-//! the random calls assert it after each test and each batch, and say at the end what was longest.
+//! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests, the
+//! random calls and calls about very many of something assert it after each test, batch and case,
+//! and say at the end what was longest.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
@@ -12,34 +13,54 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Programs by the name in `user.ARCH.stretch.NAME`.
-const CASES: &[(&str, &str)] = &[
-    ("selftests", "selftests"),
-    ("fuzz", "fuzz --seed 5 --calls 300000"),
+/// One boot, in which PID 1 runs one program.
+struct Case {
+    /// The name in `user.ARCH.stretch.NAME`.
+    name: &'static str,
+    run: &'static str,
+    mem: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "selftests",
+        run: "selftests",
+        mem: "256M",
+    },
+    Case {
+        name: "fuzz",
+        run: "fuzz --seed 5 --calls 300000",
+        mem: "256M",
+    },
+    Case {
+        name: "many",
+        run: "abuse many",
+        mem: "1G",
+    },
 ];
 
 /// Runs the cases of one architecture.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
-    for (name, program) in CASES {
-        job.case(format!("user.{arch}.stretch.{name}"), || {
-            check(arch, built, program)
+    for case in CASES {
+        job.case(format!("user.{arch}.stretch.{}", case.name), || {
+            check(arch, built, case)
         });
     }
 }
 
-fn check(arch: Arch, built: &Built, program: &str) -> Result<Outcome> {
+fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
     let mut machine = Machine::new(arch, built.image.clone());
-    machine.mem = "256M".to_owned();
+    machine.mem = case.mem.to_owned();
     machine.icount = true;
-    machine.command_line = format!("quiet quire.noinput -- {program}");
+    machine.command_line = format!("quiet quire.noinput -- {}", case.run);
     let boot = console::boot(&machine, LIMIT)?;
     // Without a record nothing was asserted.
     if boot.end == End::Status(0) && Longest::of(&boot.text).is_some() {
         return Ok(Outcome::Passed);
     }
     Ok(Outcome::Failed(format!(
-        "{program} ended with {:?}\n{}",
-        boot.end, boot.text
+        "{} with {} ended with {:?}\n{}",
+        case.run, case.mem, boot.end, boot.text
     )))
 }
 

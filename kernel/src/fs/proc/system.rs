@@ -38,7 +38,7 @@ pub const FILES: [(&str, Show); 13] = [
 /// User and system time of all processes, those that ended included, in ns.
 fn cpu_times() -> (u64, u64) {
     let mut user = 0;
-    for process in task::processes() {
+    for process in task::in_steps(task::processes()) {
         let times = process.times();
         user += times.user + times.children_user;
     }

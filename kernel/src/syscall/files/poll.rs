@@ -4,6 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::OpenFile;
 use crate::fs::file::{MOST_QUEUES, Ready};
 use crate::fs::process::open_files_limit;
+use crate::sched;
 use crate::signal;
 use crate::task::Task;
 use crate::timers;
@@ -12,6 +13,16 @@ use crate::wait::{self, WaitQueue};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::size_of;
+
+/// Descriptors that are looked at before others run.
+const STEP: usize = 256;
+
+/// After descriptor number `n` of a call's: lets others in, if it is their turn.
+fn pause_after(n: usize) {
+    if n % STEP == STEP - 1 {
+        sched::breathe();
+    }
+}
 
 /// One file that is waited for.
 struct Watched {
@@ -39,14 +50,17 @@ impl Watched {
 /// Waits until one of the files is ready or the time is over; what each is ready for. ENOMEM.
 fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Ready>> {
     let mut queues: Vec<&WaitQueue> = Vec::new();
-    for file in watched.iter().flatten().filter_map(|w| w.file.as_ref()) {
+    let files = watched.iter().flatten().filter_map(|w| w.file.as_ref());
+    for (n, file) in files.enumerate() {
         fallible::reserve(&mut queues, MOST_QUEUES)?;
         file.ops().queues(&mut queues);
+        pause_after(n);
     }
     let mut ready = fallible::filled(Ready::empty(), watched.len())?;
     wait::wait_any(&queues, deadline, || {
-        for (ready, watched) in ready.iter_mut().zip(watched) {
+        for (n, (ready, watched)) in ready.iter_mut().zip(watched).enumerate() {
             *ready = watched.as_ref().map_or(Ready::empty(), Watched::ready);
+            pause_after(n);
         }
         ready.iter().any(|r| !r.is_empty()).then_some(())
     })?;
@@ -79,16 +93,39 @@ fn read_poll_fds(at: u64, count: u64) -> Result<Vec<PollFd>> {
             fd: word as i32,
             events: (word >> 32) as u16,
         });
+        pause_after(i as usize);
     }
     Ok(fds)
 }
 
+fn watch_each(
+    count: usize,
+    watch: impl Fn(usize) -> Option<Watched>,
+) -> Result<Vec<Option<Watched>>> {
+    let watch = |n| {
+        pause_after(n);
+        watch(n)
+    };
+    Ok(fallible::collect((0..count).map(watch))?)
+}
+
+/// Drops what was waited for: a file may have been closed meanwhile.
+fn let_go(mut watched: Vec<Option<Watched>>) {
+    while let Some(last) = watched.pop() {
+        drop(last);
+        pause_after(watched.len());
+    }
+}
+
 fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
     let fds = read_poll_fds(at, count)?;
-    let watched = fallible::collect(fds.iter().map(|fd| fd.watch(task)))?;
-    let ready = wait_for(&watched, deadline)?;
+    let watched = watch_each(fds.len(), |n| fds[n].watch(task))?;
+    let ready = wait_for(&watched, deadline);
+    let_go(watched);
+    let ready = ready?;
     for (i, ready) in (0..).zip(&ready) {
         uaccess::write(at + 8 * i + 6, &ready.bits())?;
+        pause_after(i as usize);
     }
     Ok(ready.iter().filter(|r| !r.is_empty()).count() as u64)
 }
@@ -219,17 +256,20 @@ fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) 
             .fold(Ready::empty(), |all, set| all | SETS[set].0);
         (!wanted.is_empty()).then(|| Watched::new(task, fd as i32, wanted))
     };
-    let watched = fallible::collect((0..count).map(watch))?;
-    if watched.iter().flatten().any(|w| w.file.is_none()) {
-        return Err(Errno::EBADF);
-    }
-    let ready = wait_for(&watched, deadline)?;
+    let watched = watch_each(count, watch)?;
+    let ready = match watched.iter().flatten().any(|w| w.file.is_none()) {
+        true => Err(Errno::EBADF),
+        false => wait_for(&watched, deadline),
+    };
+    let_go(watched);
+    let ready = ready?;
     let mut total = 0;
     for ((set, at), (_, answer)) in bits.iter_mut().zip(sets).zip(SETS) {
         for (fd, ready) in ready.iter().enumerate() {
             if !ready.intersects(answer) {
                 set[fd / 64] &= !(1 << (fd % 64));
             }
+            pause_after(fd);
         }
         total += set
             .iter()

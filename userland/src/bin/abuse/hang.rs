@@ -2,10 +2,10 @@
 //! process runs meanwhile, the caller can be killed, and (with the clock counting instructions) the kernel's own record of its
 //! longest stretches stays within limits.
 use super::Outcome;
+use super::watch::{Case, run};
 use std::fs;
-use userland::stretch::Record;
 use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, mprotect, mremap, munmap, store};
-use userland::sys::proc::{self, Fork, Status};
+use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, call, time};
 
 const GIB: usize = 1 << 30;
@@ -23,16 +23,8 @@ const POPULATE_READ: i32 = 22;
 const POPULATE_WRITE: i32 = 23;
 /// MLOCK_ONFAULT.
 const ONFAULT: usize = 1;
-/// The caller is killed after so many ns, if the call takes that long.
+/// A call that takes so many ns is to be killed.
 const PATIENCE: u64 = 300_000_000;
-/// How long it may take to end then.
-const END: u64 = 100_000_000;
-
-/// One call, or a few, made by a process of its own.
-struct Case {
-    name: &'static str,
-    act: fn() -> Result<()>,
-}
 
 const CASES: &[Case] = &[
     Case {
@@ -239,73 +231,5 @@ fn areas_lock() -> Result<()> {
 
 /// All cases, or those that are named.
 pub fn calls(names: &[String]) -> Outcome {
-    let mut record = Record::open();
-    for case in CASES {
-        if names.is_empty() || names.iter().any(|name| name == case.name) {
-            let text =
-                watch(case, record.as_mut()).map_err(|why| format!("{}: {why}", case.name))?;
-            println!("abuse: hang: {}: {text}", case.name);
-        }
-    }
-    if let Some(record) = record {
-        println!("abuse: hang: {}", record.summary());
-    }
-    Ok("the machine goes on".into())
-}
-
-/// Runs a case, ends it when it takes long, and says how it ended.
-fn watch(case: &Case, record: Option<&mut Record>) -> std::result::Result<String, String> {
-    if let Some(record) = &record {
-        record.begin()?;
-    }
-    let child = match proc::fork().map_err(|e| format!("fork: {e}"))? {
-        Fork::Child => {
-            let result = (case.act)();
-            if let Err(error) = result {
-                println!("abuse: hang: {}: {error}", case.name);
-            }
-            proc::exit_now(result.is_err().into())
-        }
-        Fork::Parent(pid) => pid,
-    };
-    let (status, killed) = wait(child)?;
-    let fits = match status {
-        Status::Exited(0) => true,
-        // By us, or because memory is full.
-        Status::Killed(libc::SIGKILL) => true,
-        _ => false,
-    };
-    if !fits {
-        return Err(format!("{status:?}"));
-    }
-    let ended = format!("{status:?}, killed: {killed}");
-    let Some(record) = record else {
-        return Ok(ended);
-    };
-    let longest = record.end()?;
-    longest.judge()?;
-    Ok(format!("{ended}, {longest}"))
-}
-
-/// Waits for the child by short sleeps, each of which must end soon, and kills it when its time is over.
-fn wait(child: i32) -> std::result::Result<(Status, bool), String> {
-    let start = time::now();
-    let mut killed = None;
-    loop {
-        match proc::wait(child, libc::WNOHANG) {
-            Ok(Some((_, status))) => return Ok((status, killed.is_some())),
-            Ok(None) => {}
-            Err(error) => return Err(format!("wait: {error}")),
-        }
-        let now = time::now();
-        match killed {
-            None if now - start > PATIENCE => {
-                let _ = proc::kill(child, libc::SIGKILL);
-                killed = Some(now);
-            }
-            Some(at) if now - at > END * 10 => return Err("it does not end".into()),
-            _ => {}
-        }
-        let _ = time::sleep(1_000_000);
-    }
+    run("hang", CASES, PATIENCE, names)
 }

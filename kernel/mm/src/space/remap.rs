@@ -9,8 +9,7 @@ pub use request::RemapFlags;
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::{Mm, SpaceId};
-use crate::state::{AddressSpace, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Areas, Error, user_pages};
 use crate::vma::{Slot, VmaFlags};
 use gone::Gone;
 use request::{Move, Request};
@@ -45,12 +44,12 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<VirtAddr, Error> {
         let request = Request::new::<M>(old, old_len, new_len, flags, to)?;
         let (had, will) = (request.old_len, request.new_len);
-        let mut inner = self.areas()?;
+        let mut areas = self.areas()?;
         let mut gone = Gone::new();
-        let result = inner.remap(&self.mm, &self.id, &request, moved, &mut gone);
+        let result = areas.remap(&request, moved, &mut gone);
         let grown = result.ok().filter(|_| had < will);
-        let populate = grown.is_some_and(|at| inner.is_populated(at));
-        drop(inner);
+        let populate = grown.is_some_and(|at| areas.is_populated(at));
+        drop(areas);
         // Files are dropped after the lock.
         drop(gone);
         let at = result?;
@@ -61,7 +60,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Areas<'_, M> {
     /// Whether what is locked at `at` is populated when it grows.
     fn is_populated(&self, at: VirtAddr) -> bool {
         let flags = self.vmas.find(at).map(|slot| self.vmas.get(slot).flags);
@@ -71,15 +70,13 @@ impl<M: Machine> Inner<M> {
 
     fn remap(
         &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
         request: &Request,
         moved: &mut u64,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         if *moved != 0 {
             let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
-            return self.move_all(mm, id, (request, old), moved, gone);
+            return self.move_all(request, old, moved, gone);
         }
         let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
         if request.old_len == 0 {
@@ -91,14 +88,14 @@ impl<M: Machine> Inner<M> {
         }
         let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
         if request.in_place() && request.new_len < request.old_len {
-            self.unmap_tail(mm, id, request, old, gone)?;
+            self.unmap_tail(request, old, gone)?;
             return Ok(request.start);
         }
         let one_mapping = old.end <= self.vmas.get(slot).range.end;
         if request.to.is_some() && request.new_len == request.old_len && !one_mapping {
-            return self.move_all(mm, id, (request, old), moved, gone);
+            return self.move_all(request, old, moved, gone);
         }
-        self.remap_one(mm, id, (request, slot), old, gone)
+        self.remap_one(request, slot, old, gone)
     }
 
     /// An old length of 0 makes a second mapping of what is shared.
@@ -117,12 +114,12 @@ impl<M: Machine> Inner<M> {
     #[inline]
     fn remap_one(
         &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        (request, slot): (&Request, Slot),
+        request: &Request,
+        slot: Slot,
         old: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
+        let mm = &*self.space.mm;
         let (kept, end) = (request.kept(), self.vmas.get(slot).range.end);
         // A move that shrinks unmaps the tail first, whatever is mapped there.
         if kept.end > end || old.end > end && request.new_len >= request.old_len {
@@ -139,21 +136,29 @@ impl<M: Machine> Inner<M> {
         self.check_growth(mm, request, slot)?;
         // All that follows adds four VMAs at most.
         self.vmas.reserve(4)?;
-        let to = self.place_of(request, slot).ok_or(Error::NoMem)?;
-        let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
-        self.unmap_tail(mm, id, request, old, gone)?;
-        self.clear(mm, id, new, gone)?;
+        let place = |areas: &Self, slot| {
+            let to = areas.place_of(request, slot)?;
+            user_pages::<M>(to, request.new_len)
+        };
+        let mut new = place(self, slot).ok_or(Error::NoMem)?;
+        self.unmap_tail(request, old, gone)?;
+        if request.to.is_some() {
+            self.clear(new, gone)?;
+        } else if self.has_paused() {
+            // A stack may have grown to there meanwhile.
+            let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
+            new = place(self, slot).ok_or(Error::NoMem)?;
+        }
+        if self.has_paused() {
+            self.vmas.reserve(4)?;
+        }
         let keep = request.flags.contains(RemapFlags::DONTUNMAP);
-        self.move_vma(
-            mm,
-            id,
-            Move {
-                old: kept,
-                new,
-                keep,
-            },
-        )?;
-        Ok(to)
+        self.move_vma(Move {
+            old: kept,
+            new,
+            keep,
+        })?;
+        Ok(new.start)
     }
 
     /// Where it goes: as it says, or where there is room.

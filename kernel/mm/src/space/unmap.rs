@@ -95,16 +95,28 @@ impl<M: Machine> Areas<'_, M> {
         };
         let mut budget = Budget::step(mm);
         for vma in removed.iter() {
-            let mut rest = vma.range;
-            while let Some(next) = self.zap(mm, vma, rest, &mut gather, &mut budget) {
-                rest.start = next;
-                gather.finish();
-                self.pause();
-                budget = Budget::step(mm);
-            }
+            self.zap_whole(vma, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(removed)
+    }
+
+    /// Takes the pages of an area, which is out of the tree already, out of the tables, in as many steps as that takes.
+    #[inline]
+    pub(super) fn zap_whole(
+        &mut self,
+        vma: &Vma<M>,
+        gather: &mut Gather<'_, M>,
+        budget: &mut Budget,
+    ) {
+        let mm = &*self.space.mm;
+        let mut rest = vma.range;
+        while let Some(next) = self.zap(mm, vma, rest, gather, budget) {
+            rest.start = next;
+            gather.finish();
+            self.pause();
+            *budget = Budget::step(mm);
+        }
     }
 }
 
@@ -120,32 +132,6 @@ impl<M: Machine> Inner<M> {
         let result = split_ends(mm, &mut self.table, range, For::User, &mut gather);
         gather.finish();
         result
-    }
-
-    /// Takes VMAs and pages out of `range` in one step. The VMAs are returned, to be dropped after the lock.
-    pub(super) fn remove(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        range: VirtRange,
-    ) -> Result<Taken<M>, OutOfMemory> {
-        if self.vmas.is_clear(range) {
-            return Ok(Taken::default());
-        }
-        self.vmas.reserve_take(range, 0)?;
-        let mut gather = Gather::new(mm, id);
-        let split = split_ends(mm, &mut self.table, range, For::GivingBack, &mut gather);
-        let removed = split.and_then(|()| self.vmas.take(range));
-        let Ok(removed) = removed else {
-            gather.finish();
-            return Err(OutOfMemory);
-        };
-        let mut budget = Budget::UNLIMITED;
-        for vma in removed.iter() {
-            self.zap(mm, vma, vma.range, &mut gather, &mut budget);
-        }
-        gather.finish();
-        Ok(removed)
     }
 
     /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far as the budget reaches; returns

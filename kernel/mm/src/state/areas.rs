@@ -52,6 +52,10 @@ impl<M: Machine> Areas<'_, M> {
     pub fn pause(&mut self) -> bool {
         self.pause_to(|| ())
     }
+    /// Whether there was a pause: what faults change may be other than it was.
+    pub fn has_paused(&self) -> bool {
+        self.claimed
+    }
     /// As [`Self::pause`], after `f`, which may take locks of the kernel: dropping files does.
     #[cold]
     pub fn pause_to(&mut self, f: impl FnOnce()) -> bool {

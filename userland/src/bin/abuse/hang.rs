@@ -80,6 +80,10 @@ const CASES: &[Case] = &[
         act: real,
     },
     Case {
+        name: "real_moves",
+        act: real_moves,
+    },
+    Case {
         name: "areas",
         act: areas,
     },
@@ -189,6 +193,26 @@ fn real() -> Result<()> {
     madvise(at, NEAR / 2, libc::MADV_DONTNEED)?;
     madvise(at, NEAR / 2, POPULATE_WRITE)?;
     munmap(at, NEAR)
+}
+
+/// What moves and shrinks memory that is there, in pages that stand otherwise in their tables afterwards.
+fn real_moves() -> Result<()> {
+    let half = NEAR / 2;
+    let place = mmap(
+        0,
+        2 * NEAR,
+        libc::PROT_NONE,
+        ANON | libc::MAP_NORESERVE,
+        -1,
+        0,
+    )?;
+    let at = mmap(0, NEAR, RW, ANON | libc::MAP_POPULATE, -1, 0)?;
+    let to = place + PAGE;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    mremap(at, half, half, flags, to)?;
+    // In the place of what was moved there.
+    mremap(at + half, half, half, flags, to)?;
+    mremap(to, half, PAGE, 0, 0).map(drop)
 }
 
 /// Every other page is an area of its own; returns where the first one is.

@@ -5,37 +5,30 @@ use super::request::{Move, RemapFlags, Request};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::For;
-use crate::frame::{Mm, SpaceId};
-use crate::state::{Error, Inner};
+use crate::state::{AREAS, Areas, Error};
 use crate::table::{Budget, move_range, split_ends};
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Areas<'_, M> {
     /// Unmaps what is in the target.
-    pub(super) fn clear(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        range: VirtRange,
-        gone: &mut Gone<M>,
-    ) -> Result<(), Error> {
+    pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
         if self.vmas.is_clear(range) {
             return Ok(());
         }
         // Mostly it is one reservation, with nothing that must wait for the end of the lock.
         let Some(part) = self.vmas.only_private(range) else {
-            gone.push(self.remove(mm, id, range)?);
+            gone.push(self.remove(range)?);
             return Ok(());
         };
         self.vmas.reserve_take(part, 0)?;
+        let (mm, id) = (&*self.space.mm, &self.space.id);
         let mut gather = Gather::new(mm, id);
         let split = split_ends(mm, &mut self.table, part, For::GivingBack, &mut gather);
         if split.is_ok() {
             let vma = self.vmas.cut_out(part);
             let vma = vma.expect("one VMA covers the part");
-            let mut budget = Budget::UNLIMITED;
-            self.zap(mm, &vma, part, &mut gather, &mut budget);
+            self.zap_whole(&vma, &mut gather, &mut Budget::step(mm));
         }
         gather.finish();
         Ok(split?)
@@ -47,15 +40,15 @@ impl<M: Machine> Inner<M> {
     #[inline(never)]
     pub(super) fn move_all(
         &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        (request, old): (&Request, VirtRange),
+        request: &Request,
+        old: VirtRange,
         moved: &mut u64,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
         let to = request.to.ok_or(Error::Inval)?;
         let mut left = old;
         left.start += *moved;
+        let mut areas = 0;
         while let Some(slot) = self.vmas.from(left.start) {
             let Some(part) = self.vmas.get(slot).range.intersection(&left) else {
                 break;
@@ -70,22 +63,29 @@ impl<M: Machine> Inner<M> {
                 to: Some(start),
                 near: None,
             };
-            self.check_growth(mm, &piece, slot)?;
+            self.check_growth(&self.space.mm, &piece, slot)?;
             self.vmas.reserve(4)?;
             gone.reserve()?;
             let new = VirtRange {
                 start,
                 end: start + part.len(),
             };
-            self.clear(mm, id, new, gone)?;
+            self.clear(new, gone)?;
+            if self.has_paused() {
+                self.vmas.reserve(4)?;
+            }
             let keep = request.flags.contains(RemapFlags::DONTUNMAP);
             let one = Move {
                 old: part,
                 new,
                 keep,
             };
-            self.move_vma(mm, id, one)?;
+            self.move_vma(one)?;
             *moved = left.start - old.start;
+            areas += 1;
+            if areas % AREAS == 0 {
+                self.pause();
+            }
         }
         Ok(to)
     }
@@ -93,8 +93,9 @@ impl<M: Machine> Inner<M> {
     /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables only, and then nothing has
     /// changed.
     #[inline]
-    pub(super) fn move_vma(&mut self, mm: &Mm<M>, id: &SpaceId, one: Move) -> Result<(), Error> {
+    pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
         let Move { old, new, keep } = one;
+        let (mm, id) = (&*self.space.mm, &self.space.id);
         if !old.is_empty() {
             let mut gather = Gather::new(mm, id);
             let result = move_range(mm, &mut self.table, old, new.start, &mut gather);

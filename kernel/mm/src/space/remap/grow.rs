@@ -4,17 +4,15 @@ use super::gone::Gone;
 use super::request::{RemapFlags, Request};
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
-use crate::frame::{Mm, SpaceId};
-use crate::state::{Error, Inner, may_commit, user_pages};
+use crate::frame::Mm;
+use crate::state::{Areas, Error, Inner, may_commit, user_pages};
 use crate::vma::{Slot, VmaFlags};
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Areas<'_, M> {
     /// Unmaps what of the old range is longer than the new one.
     #[inline]
     pub(super) fn unmap_tail(
         &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
         request: &Request,
         old: VirtRange,
         gone: &mut Gone<M>,
@@ -24,11 +22,13 @@ impl<M: Machine> Inner<M> {
             end: old.end,
         };
         if !tail.is_empty() {
-            gone.push(self.remove(mm, id, tail)?);
+            gone.push(self.remove(tail)?);
         }
         Ok(())
     }
+}
 
+impl<M: Machine> Inner<M> {
     /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack above keeps no gap.
     #[inline(never)]
     pub(super) fn grow_in_place(

@@ -2,7 +2,7 @@
 //! reads or writes it (Arm ARM DDI 0487, B2.2.1 "Requirements for single-copy atomicity").
 
 use core::arch::asm;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// [`mm::arch::copying`], as far as eight are alike at a time.
 #[inline(always)]
@@ -27,6 +27,24 @@ pub(crate) fn copying(
         done += 8;
     }
     done
+}
+
+/// Makes `entries` say `first`, `first + step`, and so on.
+#[inline(always)]
+pub(crate) fn fill(entries: &[AtomicU64], first: u64, step: u64) {
+    let (eights, rest) = entries.as_chunks::<8>();
+    let mut next = first;
+    for entries in eights {
+        store(
+            entries,
+            core::array::from_fn(|i| next.wrapping_add(i as u64 * step)),
+        );
+        next = next.wrapping_add(8 * step);
+    }
+    for entry in rest {
+        entry.store(next, Ordering::Relaxed);
+        next = next.wrapping_add(step);
+    }
 }
 
 /// Eight entries, by relaxed loads.

@@ -65,12 +65,8 @@ impl PhysMem for Hardware {
             (0..n as u64).for_each(|i| icache::before_mapping(raw.wrapping_add(i * step)));
         }
         fence(Ordering::Release);
-        let mut next = raw;
-        for slot in &slots(table)[index..index + n] {
-            // After the fence: as in `store`.
-            slot.store(next, Ordering::Relaxed);
-            next = next.wrapping_add(step);
-        }
+        // After the fence: as in `store`.
+        pairs::fill(&slots(table)[index..index + n], raw, step);
         written(raw);
     }
     #[inline]

@@ -110,7 +110,12 @@ fn dying() -> Option<Arc<Process>> {
 fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     let total = mm().counts().total;
     report::shortage(task, total);
-    let Some(victim) = victim::choose(total) else {
+    let chosen = victim::choose(total);
+    // Others ran meanwhile, and memory may have been short for them, too.
+    if let Some(victim) = dying() {
+        return Some(victim);
+    }
+    let Some(victim) = chosen else {
         log::error!(
             "Out of memory and no killable processes: {} ends",
             task.process().pid()
@@ -118,12 +123,13 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
         signal::kill_current(task);
         return None;
     };
+    *VICTIM.lock() = Some(Arc::downgrade(&victim));
     report::killed(&victim);
     KILLS.fetch_add(1, Relaxed);
-    *VICTIM.lock() = Some(Arc::downgrade(&victim));
-    let space = victim.space();
-    for process in task::processes() {
-        let shares = process.with_space(|own| space.as_ref().is_some_and(|s| Arc::ptr_eq(s, own)));
+    // Not kept: it may end while the others are looked for.
+    let space = victim.with_space(Arc::downgrade).unwrap_or_default();
+    for process in task::in_steps(task::processes()) {
+        let shares = process.with_space(|own| Arc::as_ptr(own) == space.as_ptr());
         if shares == Some(true) || Arc::ptr_eq(&process, &victim) {
             signal::send_process(&process, SigInfo::kernel(SIGKILL));
         }

@@ -1,6 +1,7 @@
 //! What the log says when memory runs out, in Linux's shape: how much there is of what, who has it, who ends.
 
 use crate::machine::mm;
+use crate::sched;
 use crate::task::{self, Process, Task};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -66,11 +67,13 @@ fn processes() {
     log::warn!(
         "[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes oom_score_adj name"
     );
-    let with_memory = task::processes().filter_map(|process| {
+    let with_memory = task::in_steps(task::processes()).filter_map(|process| {
         let usage = process.with_space(|space| space.usage())?;
         Some((process, usage))
     });
     for (process, u) in with_memory.take(ROWS) {
+        // A row is made of ten numbers, and goes over a serial line.
+        sched::breathe();
         log::warn!(
             "[{:7}] {:5} {:5} {:8} {:8} {:8} {:8} {:9} {:14} {:13} {}",
             process.pid(),
@@ -86,7 +89,7 @@ fn processes() {
             process.comm()
         );
     }
-    let all = task::processes().count();
+    let all = task::in_steps(task::processes()).count();
     if all > ROWS {
         log::warn!("... of {all} processes");
     }

@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::machine::AddressSpace;
 use crate::task::{self, Process};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use mm::vma::Backing;
 
@@ -82,14 +82,17 @@ pub fn score_of(process: &Process, total: u64) -> i64 {
 }
 
 /// The process that counts for most. Not PID 1, nor one that has no memory, nor one that is to be
-/// spared; nor one that shares its memory with such a process, which would keep it.
+/// spared; nor one that shares its memory with such a process, which would keep it. In steps: the
+/// caller holds no lock.
 pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
     let mut worst: Option<(i64, Arc<Process>)> = None;
-    for process in task::processes() {
-        let Some(space) = process.space() else {
+    for process in task::in_steps(task::processes()) {
+        // Not kept: while others run, it must be able to end.
+        let look = |space: &Arc<AddressSpace>| (freed(space), Arc::downgrade(space));
+        let Some((freed, space)) = process.with_space(look) else {
             continue;
         };
-        let Some(points) = points(freed(&space), process.oom.get(), total) else {
+        let Some(points) = points(freed, process.oom.get(), total) else {
             continue;
         };
         let more = worst.as_ref().is_none_or(|(most, _)| points > *most);
@@ -101,10 +104,10 @@ pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
 }
 
 /// Whether the memory of a space stays because a process uses it that does not end.
-fn is_kept(space: &Arc<AddressSpace>) -> bool {
+fn is_kept(space: &Weak<AddressSpace>) -> bool {
     let stays = |process: &Process| process.pid() == 1 || process.oom.get() == NEVER;
-    let mut users = task::processes().filter(|process| {
-        let uses = process.with_space(|own| Arc::ptr_eq(own, space));
+    let mut users = task::in_steps(task::processes()).filter(|process| {
+        let uses = process.with_space(|own| Arc::as_ptr(own) == space.as_ptr());
         uses == Some(true)
     });
     users.any(|user| stays(&user))

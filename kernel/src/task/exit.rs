@@ -124,8 +124,9 @@ fn release_space(process: &Process) {
 }
 
 /// Lets go of an address space that the CPU has left, step by step if nothing else has it.
-pub fn end_space(mut space: Arc<AddressSpace>) {
-    if let Some(space) = Arc::get_mut(&mut space) {
+pub fn end_space(space: Arc<AddressSpace>) {
+    // Also where somebody knows it by a weak reference.
+    if let Some(mut space) = Arc::into_inner(space) {
         space.end();
     }
 }

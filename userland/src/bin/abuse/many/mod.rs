@@ -34,6 +34,10 @@ const CASES: &[Case] = &[
         act: processes::shared_page,
     },
     Case {
+        name: "full",
+        act: processes::full,
+    },
+    Case {
         name: "sleepers",
         act: threads::sleepers,
     },

@@ -135,3 +135,14 @@ pub fn shared_page() -> Result<()> {
     }
     end(&pids)
 }
+
+/// Memory runs out where many processes could be ended for it; this one is.
+pub fn full() -> Result<()> {
+    const MOST: usize = 64 << 30;
+    start(PROCESSES, |_| ())?;
+    let at = mmap(0, MOST, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
+    (at..at + MOST)
+        .step_by(PAGE)
+        .for_each(|page| store(page, 1));
+    Ok(())
+}

@@ -420,3 +420,60 @@ fn mistakes_are_named_with_the_frames_state() {
         "{shared}"
     );
 }
+
+/// Free blocks of the zones that are smaller than what a list takes or gives at once.
+fn crumbs(w: &World) -> u64 {
+    w.blocks()[..6].iter().sum()
+}
+
+#[test]
+fn refills_come_in_whole_pieces() {
+    let w = World::plain(1 << 14);
+    let odd = w.user(0).expect("all is free");
+    w.drain();
+    assert_eq!(crumbs(&w), 6, "the rest of its 64 pages");
+    let pages: Vec<Pfn> = (0..200)
+        .map(|_| w.user(0).expect("there are more"))
+        .collect();
+    assert_eq!(
+        crumbs(&w),
+        0,
+        "no refill breaks up a larger piece for what is left over"
+    );
+    w.check();
+    pages.into_iter().for_each(|pfn| w.give(pfn, 0));
+    w.give(odd, 0);
+    w.drain();
+    w.check();
+}
+
+#[test]
+fn full_lists_give_whole_pieces_back() {
+    let w = World::plain(1 << 14);
+    let [high, batch] = w
+        .frames
+        .lists()
+        .find(|l| l.order == Order(0))
+        .map(|l| [l.high, l.batch])
+        .expect("a list of pages");
+    let mut pages: Vec<Pfn> = (0..2 * high)
+        .map(|_| w.user(0).expect("all is free"))
+        .collect();
+    w.drain();
+    pages.sort();
+    // One that lies elsewhere is the oldest in the list.
+    w.give(pages.pop().expect("there are many"), 0);
+    let start = pages
+        .iter()
+        .position(|pfn| pfn.0.is_multiple_of(batch as u64))
+        .expect("a piece begins");
+    pages[start..][..high]
+        .iter()
+        .for_each(|&pfn| w.give(pfn, 0));
+    assert!(
+        crumbs(&w) <= 1,
+        "what is aligned went in one piece: {:?}",
+        w.blocks()
+    );
+    w.check();
+}

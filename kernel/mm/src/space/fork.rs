@@ -116,7 +116,7 @@ fn copy_pages<M: Machine>(
     let mut rest = vma.range;
     loop {
         let stopped = if budget.take(1) {
-            copy_some(parent, child, (vma, rest), gather, budget)?
+            copy_some(parent, child, vma, rest, gather, budget)?
         } else {
             Some(rest.start)
         };
@@ -137,7 +137,8 @@ fn copy_pages<M: Machine>(
 fn copy_some<M: Machine>(
     parent: &Inner<M>,
     child: &mut AddressSpace<M>,
-    (vma, range): (&Vma<M>, VirtRange),
+    vma: &Vma<M>,
+    range: VirtRange,
     gather: &mut Gather<'_, M>,
     budget: &mut Budget,
 ) -> Result<Option<VirtAddr>, OutOfMemory> {

@@ -13,6 +13,7 @@ use mm::vma::{Backing, Prot, VmaFlags};
 
 on_both! {
     a_stack_grows_to_its_limit
+    above_the_top_the_lowest_gap_is_taken
     the_heap_grows_and_shrinks
     remap_moves_the_pages
     vmas_in_batches
@@ -47,6 +48,30 @@ fn a_stack_grows_to_its_limit<F: PteFormat>(w: &World<F>) {
     assert_eq!(w.store(0, &s, page(565), 1), Err(Resolution::NotMapped));
     s.set_mmap_top(page(566));
     assert_eq!(s.map(anon(Place::Hint(VirtAddr(0)), 1, RW)), Ok(page(299)));
+    w.check(&[&s], &[]);
+}
+
+fn above_the_top_the_lowest_gap_is_taken<F: PteFormat>(w: &World<F>) {
+    let s = w.process();
+    s.set_mmap_top(page(100));
+    let lowest = VirtAddr(64 << 10);
+    s.map(MapRequest {
+        flags: VmaFlags::NORESERVE,
+        ..anon(
+            Place::Fixed(lowest),
+            (page(100) - lowest) / PAGE_SIZE,
+            Prot::empty(),
+        )
+    })
+    .unwrap();
+    // One page is free before each of the first two, and two are before the third.
+    for n in [101, 103, 106] {
+        map(&s, page(n), 1, Prot::READ);
+    }
+    for (pages, at) in [(1, 100), (2, 104), (3, 107), (1, 102), (1, 110)] {
+        let found = s.map(anon(Place::Hint(VirtAddr(0)), pages, RW));
+        assert_eq!(found, Ok(page(at)), "{pages}");
+    }
     w.check(&[&s], &[]);
 }
 

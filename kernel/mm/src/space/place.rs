@@ -74,16 +74,18 @@ impl<M: Machine> Inner<M> {
         Some(VirtAddr(last.0 - over))
     }
 
+    /// The lowest place above the top: the lowest end below which there is one.
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {
-        let mut start = self.mmap_top;
-        let above = VirtRange::new(start, M::Pte::USER_END);
-        for vma in self.vmas.iter_in(above) {
-            let end = guarded_start(vma);
-            if end > start && end - start >= len {
-                return Some(start);
+        let floor = self.mmap_top;
+        let below = |end| self.vmas.highest_gap(len, floor, end);
+        let (mut low, mut high) = (floor.checked_add(len)?, below(M::Pte::USER_END)?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match below(middle.align_down(PAGE_SIZE)) {
+                Some(end) => high = end,
+                None => low = middle.align_down(PAGE_SIZE) + PAGE_SIZE,
             }
-            start = start.max(vma.range.end);
         }
-        (M::Pte::USER_END.0.saturating_sub(start.0) >= len).then_some(start)
+        Some(VirtAddr(high.0 - len))
     }
 }

@@ -5,7 +5,7 @@ use crate::machine::Sim;
 use mm::addr::{PAGE_SHIFT, Pfn, VirtAddr, VirtRange};
 use mm::arch::{Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
 use mm::fault::Access;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// What the hardware may make of each page: its frame, and attributes with ACCESSED and DIRTY gathered over its block.
@@ -22,9 +22,19 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// Bits that were cleared on purpose and are no loss: ACCESSED by MADV_COLD, both by MADV_FREE.
+    /// Bits that were cleared on purpose in `range` and are no loss: ACCESSED by MADV_COLD, both by MADV_FREE. That goes for what
+    /// is mapped there, wherever it was when it was used.
     pub fn forgive(&self, root: Pfn, range: VirtRange, bits: Attrs) {
-        self.shadow().used.forgive(root, range, bits);
+        let mut pages = Pages::new();
+        let top = (Level::Pgd, VirtAddr(0), Attrs::empty());
+        complain(self.pages(root, top, &mut pages));
+        let here = range.start.page().0..range.end.page().0;
+        let frames: HashSet<Pfn> = pages
+            .range(here.clone())
+            .map(|(_, (pfn, _))| *pfn)
+            .collect();
+        let cleared = |page, pfn| here.contains(&page) || frames.contains(&pfn);
+        self.shadow().used.forgive(root, cleared, bits);
     }
 
     /// An access went through the walker or a TLB. A hit in a TLB sets no accessed bit.

@@ -1,6 +1,6 @@
 //! Which pages were used and written through the walker: their entries must go on saying so.
 
-use mm::addr::{Pfn, VirtRange};
+use mm::addr::Pfn;
 use mm::arch::Attrs;
 use std::collections::HashMap;
 
@@ -42,10 +42,10 @@ impl Used {
         }
         record.bits |= bits;
     }
-    /// Bits that were cleared on purpose.
-    pub(super) fn forgive(&mut self, root: Pfn, range: VirtRange, bits: Attrs) {
+    /// Bits that were cleared on purpose where `cleared` says so of a page and its frame.
+    pub(super) fn forgive(&mut self, root: Pfn, cleared: impl Fn(u64, Pfn) -> bool, bits: Attrs) {
         for ((of, page), record) in &mut self.records {
-            if *of == root && (range.start.page().0..range.end.page().0).contains(page) {
+            if *of == root && cleared(*page, record.pfn) {
                 record.bits -= bits;
             }
         }

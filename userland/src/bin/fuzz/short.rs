@@ -1,7 +1,7 @@
 //! Calls while memory is short: full of a file that the supervisor holds, or refused to the
 //! worker's calls by the kernel's heap.
 use crate::say;
-use userland::counters::free_frames;
+use userland::sys::mem::PAGE;
 use userland::sys::{Errno, Result, call, file};
 
 /// Frames that are left of a full memory: enough for a worker to start.
@@ -23,11 +23,10 @@ impl Filling {
         let _ = std::fs::write(SCORE, "-1000");
         let name = c"fill".as_ptr() as usize;
         let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
-        let before = free_frames().unwrap_or(0);
+        let before = free_frames()?;
         let filling = Filling { fd, before };
         filling.top_up();
-        let after = free_frames().unwrap_or(0);
-        say(&format!("{before} frames free, then {after}"));
+        say(&format!("{before} frames free, then {}", free_frames()?));
         Ok(filling)
     }
 
@@ -49,13 +48,31 @@ impl Filling {
     /// Gives it back. `false`: much of what was free before is not free again.
     pub fn empty(self) -> bool {
         let _ = file::close(self.fd);
-        let after = free_frames().unwrap_or(0);
-        say(&format!(
-            "{} frames free before, {after} after",
-            self.before
-        ));
-        after + SLACK >= self.before
+        let before = self.before;
+        match free_frames() {
+            Ok(after) => {
+                say(&format!("{before} frames free before, {after} after"));
+                after + SLACK >= before
+            }
+            Err(error) => {
+                say(&format!(
+                    "{before} frames free before, then sysinfo: {error}"
+                ));
+                false
+            }
+        }
     }
+}
+
+/// Free frames by sysinfo(2): a worker may have unmounted /proc.
+fn free_frames() -> Result<u64> {
+    // struct sysinfo in words: `freeram` is the sixth, `mem_unit` half of the fourteenth.
+    let mut words = [0u64; 16];
+    call(
+        libc::SYS_sysinfo,
+        [words.as_mut_ptr() as usize, 0, 0, 0, 0, 0],
+    )?;
+    Ok(words[5] * (words[13] & 0xffff_ffff) / PAGE as u64)
 }
 
 /// A worker may be ended for memory, whatever the supervisor may.

@@ -83,11 +83,7 @@ impl<M: Machine> AddressSpace<M> {
                 return Err(Error::Interrupted);
             }
         }
-        if walk.covered && walk.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::NoMem)
-        }
+        all_of_it(walk.covered && walk.rest.is_empty())
     }
 
     /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
@@ -119,7 +115,7 @@ impl<M: Machine> AddressSpace<M> {
     /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports it.
     fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
-        all_of_it(pages, range)?;
+        all_of_it(pages == range.pages())?;
         let step = PMD_ORDER.bytes();
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
@@ -161,11 +157,7 @@ impl<M: Machine> AddressSpace<M> {
             zap(&object, first, first + pages);
             rest.start = part.end;
         }
-        if covered && rest.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::NoMem)
-        }
+        all_of_it(covered && rest.is_empty())
     }
 }
 
@@ -174,7 +166,7 @@ impl<M: Machine> Areas<'_, M> {
     fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let Some((set, clear)) = flags(advice) else {
             // MADV_WILLNEED: all that is there is in memory.
-            return all_of_it(self.pages_of(range, |_| true), range);
+            return all_of_it(self.pages_of(range, |_| true) == range.pages());
         };
         self.vmas.reserve_update(range)?;
         let unsuitable = |v: &Vma<M>| {
@@ -202,7 +194,7 @@ impl<M: Machine> Areas<'_, M> {
         if refused {
             return Err(Error::Inval);
         }
-        all_of_it(pages, range)
+        all_of_it(pages == range.pages())
     }
 }
 
@@ -300,14 +292,10 @@ impl<M: Machine> Inner<M> {
     }
 }
 
-/// Whether the `pages` that there are of `range` are all of it.
+/// ENOMEM unless all of the range is mapped.
 #[inline]
-fn all_of_it(pages: u64, range: VirtRange) -> Result<(), Error> {
-    if pages == range.pages() {
-        Ok(())
-    } else {
-        Err(Error::NoMem)
-    }
+fn all_of_it(covered: bool) -> Result<(), Error> {
+    if covered { Ok(()) } else { Err(Error::NoMem) }
 }
 
 /// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others; `None` when they wrap around.

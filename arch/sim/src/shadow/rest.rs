@@ -22,8 +22,8 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// Bits that were cleared on purpose in `range` and are no loss: ACCESSED by MADV_COLD, both by MADV_FREE. That goes for what
-    /// is mapped there, wherever it was when it was used.
+    /// Bits that were cleared on purpose in `range` and are no loss: ACCESSED by MADV_COLD, both by
+    /// MADV_FREE. That goes for what is mapped there, wherever it was when it was used.
     pub fn forgive(&self, root: Pfn, range: VirtRange, bits: Attrs) {
         let mut pages = Pages::new();
         let top = (Level::Pgd, VirtAddr(0), Attrs::empty());

@@ -1,7 +1,8 @@
 //! Per-CPU lists of free blocks: most allocations and frees touch nothing that other CPUs touch.
 //!
 //! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and gives its oldest
-//! quarter or a little more back when it is full. Orders with a list: 0, 4 (the contpte block) and 9 (a PMD).
+//! quarter or a little more back when it is full. Orders with a list: 0, 4 (the contpte block) and
+//! 9 (a PMD).
 //!
 //! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a lock nor a
 //! read-modify-write; the words are atomics because others may read how much is in the lists, and ask for it.

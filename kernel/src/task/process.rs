@@ -88,23 +88,44 @@ pub struct Process {
     pub(crate) unknown_calls: Lock<crate::syscall::CallSet, { ranks::PROCESS }>,
 }
 
+/// What a process starts with.
+struct Beginning {
+    space: Arc<AddressSpace>,
+    limits: Limits,
+    image: Image,
+    credentials: Credentials,
+    handlers: Arc<Handlers>,
+}
+
 impl Process {
     /// PID 1, before its first execve: in no session and no group of its own, as Linux starts it.
     pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: Limits) -> Self {
+        let beginning = Beginning {
+            space,
+            limits,
+            image: Image::NONE,
+            credentials: Credentials::default(),
+            handlers: Handlers::new(),
+        };
+        Self::new(pid, beginning)
+    }
+
+    #[inline]
+    fn new(pid: Pid, beginning: Beginning) -> Self {
         Self {
             pid,
             ppid: AtomicI32::new(0),
             pgid: AtomicI32::new(0),
             sid: AtomicI32::new(0),
-            space: Lock::new(Some(space)),
-            image: Lock::new(Image::NONE),
+            space: Lock::new(Some(beginning.space)),
+            image: Lock::new(beginning.image),
             threads: Lock::new(Vec::new()),
             children: Lock::new(Vec::new()),
-            limits: Lock::new(limits),
-            credentials: Lock::new(Credentials::default()),
+            limits: Lock::new(beginning.limits),
+            credentials: Lock::new(beginning.credentials),
             past_times: Lock::new(ProcessTimes::default()),
             pending: Lock::new(Pending::new()),
-            handlers: Lock::new(Handlers::new()),
+            handlers: Lock::new(beginning.handlers),
             stop: Lock::new(StopState::RUNNING),
             real_timer: Lock::new(super::times::RealTimer::default()),
             exit_signal: AtomicI32::new(SIGCHLD),
@@ -144,7 +165,14 @@ impl Process {
         handlers: Arc<Handlers>,
         exit_signal: i32,
     ) -> Self {
-        let mut child = Self::first(pid, space, self.limits());
+        let beginning = Beginning {
+            space,
+            limits: self.limits(),
+            image: self.image(),
+            credentials: self.credentials(Credentials::clone),
+            handlers,
+        };
+        let mut child = Self::new(pid, beginning);
         child.oom = self.oom.inherit();
         child.ppid.store(self.pid, Relaxed);
         child.pgid.store(self.pgid(), Relaxed);
@@ -159,9 +187,6 @@ impl Process {
         child
             .no_new_privs
             .store(self.no_new_privs.load(Relaxed), Relaxed);
-        *child.image.lock() = self.image();
-        *child.credentials.lock() = self.credentials(Credentials::clone);
-        *child.handlers.lock() = handlers;
         child
     }
 

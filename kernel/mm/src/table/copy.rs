@@ -17,6 +17,7 @@ use crate::own::{Account, Meter, Owner, Unified};
 use crate::stat::Event;
 use crate::switch::{AccountScheme, ForkBy};
 use crate::tlb::Gather;
+use core::ops::Range;
 
 /// Shares the private pages of a parent with a child that nobody runs yet.
 pub struct Share<'a, 'g, M: Machine> {
@@ -42,6 +43,8 @@ pub struct Share<'a, 'g, M: Machine> {
 struct Done {
     /// Entries that the child has.
     copied: usize,
+    /// Those of them that map no anonymous memory.
+    others: usize,
     /// Entries that the parent may not write any more.
     protected: usize,
     meter: Meter,
@@ -49,6 +52,7 @@ struct Done {
 
 impl Done {
     /// What it took, in entries ([`Budget`]): the account is updated once for a run, or for a page.
+    #[inline]
     fn cost(&self) -> u32 {
         budget::of_runs(self.meter.updates, self.copied as u32)
     }
@@ -96,9 +100,7 @@ impl<M: Machine> Share<'_, '_, M> {
                 from = walk::pte_table(self.mm, parent, start).expect("it was unshared");
             }
             to.prepare(Level::Pte)?;
-            let done = self.table(from, to.table(), leaves.part)?;
-            budget.take(budget::TABLE + done.cost());
-            Ok(())
+            self.table(from, to.table(), leaves.part, budget)
         })
     }
 
@@ -134,7 +136,13 @@ impl<M: Machine> Share<'_, '_, M> {
     }
 
     /// Shares what a PTE table maps in `part`.
-    fn table(&mut self, from: Pfn, to: Pfn, part: VirtRange) -> Result<Done, OutOfMemory> {
+    fn table(
+        &mut self,
+        from: Pfn,
+        to: Pfn,
+        part: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfMemory> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
@@ -144,6 +152,7 @@ impl<M: Machine> Share<'_, '_, M> {
             AccountScheme::Unified => self.entries(Unified, (from, to), part, &mut done),
             _ => self.entries(account, (from, to), part, &mut done),
         };
+        self.anon += (done.copied - done.others) as u64;
         let child = self.mm.frames().get(to);
         child.set_live(child.live() + done.copied as u32);
         if done.protected > 0 {
@@ -154,7 +163,8 @@ impl<M: Machine> Share<'_, '_, M> {
         self.mm.count(Event::ForkEntries, done.copied as u64);
         self.mm.count(Event::EntryWrites, written as u64);
         self.mm.metered(done.meter);
-        result.map(|()| done)
+        budget.take(budget::TABLE + done.cost());
+        result
     }
 
     fn entries<A: Account>(
@@ -164,29 +174,16 @@ impl<M: Machine> Share<'_, '_, M> {
         part: VirtRange,
         done: &mut Done,
     ) -> Result<(), OutOfMemory> {
-        let (mm, mem, pinned) = (self.mm, self.mm.machine().mem(), self.pinned);
+        let (mm, mem) = (self.mm, self.mm.machine().mem());
         let span = indices(Level::Pte, part);
-        let (mut index, mut left) = (span.start, mm.frames().get(from).live() as usize);
-        // In registers, for the way of single pages.
-        let (mut singles, mut protected, mut meter) = (0, 0, Meter::default());
-        let mut result = Ok(());
-        while index < span.end && left > 0 {
+        let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
+        while index < span.end && done.copied < live {
             let raw = mem.load(from, index);
             if raw == 0 {
                 index += 1;
                 continue;
             }
             let first = M::Pte::frame(raw);
-            // Single pages have a way of their own, with nothing to find out about neighbours (seed 001).
-            if !pinned && let Some(book) = mm.frames().single(first) {
-                account.add(&book, self.child, 1, &mut meter);
-                protected += copy_one(mm, (from, to), index, raw);
-                singles += 1;
-                left -= 1;
-                index += 1;
-                continue;
-            }
-            let va = part.start + (index - span.start) as u64 * PAGE_SIZE;
             let piece = Piece {
                 from,
                 to,
@@ -194,44 +191,67 @@ impl<M: Machine> Share<'_, '_, M> {
                 pages: 1,
                 first,
             };
-            match self.folio(&account, (piece, raw), va, span.end, done) {
-                Ok(n) => (index, left) = (index + n, left - n),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
+            let (head, kind, order) = mm.frames().folio(first);
+            index = if kind != Kind::Anon {
+                index + self.other(piece, raw, (head, kind), done)
+            } else if self.keeps((head, order)) {
+                index + self.copy_now(piece, (head, order), part, done)?
+            } else if order == Order(0) {
+                let left = live - done.copied;
+                // The next page may be pinned.
+                let end = if self.pinned { index + 1 } else { span.end };
+                self.singles(&account, (from, to), index..end, left, done)
+            } else {
+                index + self.folio(&account, (piece, raw), (head, order), span.end, done)
+            };
         }
-        self.anon += singles as u64;
-        done.copied += singles;
-        done.protected += protected;
-        done.meter += meter;
-        result
+        Ok(())
     }
 
-    /// Shares what comes first of a folio, or the page of anything else; returns how many entries that were.
+    /// Shares single pages, up to the first entry of anything else or until `left` are done;
+    /// returns where it ends. They have a way of their own, with nothing to find out about neighbours (seed 001),
+    /// and out of line, all in registers.
+    #[inline(never)]
+    fn singles<A: Account>(
+        &self,
+        account: &A,
+        (from, to): (Pfn, Pfn),
+        span: Range<usize>,
+        left: usize,
+        done: &mut Done,
+    ) -> usize {
+        let (mm, mem) = (self.mm, self.mm.machine().mem());
+        let (mut index, mut copied, mut protected) = (span.start, 0, 0);
+        let mut meter = Meter::default();
+        while index < span.end && copied < left {
+            let raw = mem.load(from, index);
+            if raw != 0 {
+                let Some(book) = mm.frames().single(M::Pte::frame(raw)) else {
+                    break;
+                };
+                account.add(&book, self.child, 1, &mut meter);
+                protected += copy_one(mm, (from, to), index, raw);
+                copied += 1;
+            }
+            index += 1;
+        }
+        done.copied += copied;
+        done.protected += protected;
+        done.meter += meter;
+        index
+    }
+
+    /// Shares what comes first of a large folio; returns how many entries that were.
+    #[inline(always)]
     fn folio<A: Account>(
         &mut self,
         account: &A,
         (mut piece, raw): (Piece, u64),
-        va: VirtAddr,
+        (head, order): (Pfn, Order),
         end: usize,
         done: &mut Done,
-    ) -> Result<usize, OutOfMemory> {
+    ) -> usize {
         let mm = self.mm;
-        let (head, kind, order) = mm.frames().folio(piece.first);
-        if kind != Kind::Anon {
-            if kind == Kind::Object {
-                mm.frames().get(head).get_ref();
-                self.object += 1;
-            }
-            done.protected += copy_one(mm, (piece.from, piece.to), piece.index, raw);
-            done.copied += 1;
-            return Ok(1);
-        }
-        if self.keeps((head, order)) {
-            return self.copy_now(piece, (head, order), va, end, done);
-        }
         if mm.switches().fork() != ForkBy::Pte {
             piece.pages = expected(mm, &piece, (head, order), end);
         }
@@ -243,8 +263,25 @@ impl<M: Machine> Share<'_, '_, M> {
             let rest = (piece.pages - copied) as u32;
             account.sub(&book, self.child, rest, &mut done.meter);
         }
-        self.anon += copied as u64;
-        Ok(copied)
+        copied
+    }
+
+    /// Shares a page that is no anonymous memory.
+    fn other(
+        &mut self,
+        piece: Piece,
+        raw: u64,
+        (head, kind): (Pfn, Kind),
+        done: &mut Done,
+    ) -> usize {
+        if kind == Kind::Object {
+            self.mm.frames().get(head).get_ref();
+            self.object += 1;
+        }
+        done.protected += copy_one(self.mm, (piece.from, piece.to), piece.index, raw);
+        done.copied += 1;
+        done.others += 1;
+        1
     }
 
     /// Whether the parent keeps the folio for itself, because of a long-term pin.
@@ -283,12 +320,13 @@ impl<M: Machine> Share<'_, '_, M> {
         &mut self,
         piece: Piece,
         (head, order): (Pfn, Order),
-        va: VirtAddr,
-        end: usize,
+        part: VirtRange,
         done: &mut Done,
     ) -> Result<usize, OutOfMemory> {
         let left = (order.pages() - (piece.first - head)) as usize;
-        let most = left.min(end - piece.index);
+        let span = indices(Level::Pte, part);
+        let va = part.start + (piece.index - span.start) as u64 * PAGE_SIZE;
+        let most = left.min(span.end - piece.index);
         for page in 0..most {
             let Some((pfn, attrs, _)) = entry::read_leaf(self.mm, piece.from, piece.index + page)
                 .filter(|(pfn, ..)| *pfn == piece.first + page as u64)
@@ -308,7 +346,6 @@ impl<M: Machine> Share<'_, '_, M> {
                 attrs,
             );
             done.copied += 1;
-            self.anon += 1;
         }
         Ok(most)
     }
@@ -332,7 +369,7 @@ pub(super) fn whole<M: Machine>(
         object: 0,
     };
     let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    let Ok(_) = share.table(from, to, range) else {
+    let Ok(()) = share.table(from, to, range, &mut Budget::default()) else {
         unreachable!("memory is needed only for pages that are pinned");
     };
 }

@@ -147,38 +147,32 @@ pub(super) fn leaf_tables<M: Machine, E>(
     descend(mm, (table.root, Level::Pgd), range, f)
 }
 
+/// As [`leaf_tables`], from a table above the PTEs on.
 fn descend<M: Machine, E>(
     mm: &Mm<M>,
     (table, level): (Pfn, Level),
     range: VirtRange,
     f: &mut impl FnMut(Leaves) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(lower) = level.lower() else {
-        return f(Leaves {
-            table,
-            level,
-            shared: false,
-            part: range,
-        });
-    };
+    let lower = level.lower().expect("a PTE table holds leaves only");
     for index in indices(level, range) {
         let part = part(level, index, range);
-        match entry::read(mm, table, index, level) {
-            Entry::Table(child) => descend(mm, (child, lower), part, f)?,
-            Entry::Shared(table) => f(Leaves {
-                table,
-                level: lower,
-                shared: true,
-                part,
-            })?,
-            Entry::Leaf { .. } => f(Leaves {
-                table,
-                level,
-                shared: false,
-                part,
-            })?,
-            Entry::Absent => {}
-        }
+        let (table, level, shared) = match entry::read(mm, table, index, level) {
+            Entry::Table(child) if lower > Level::Pte => {
+                descend(mm, (child, lower), part, f)?;
+                continue;
+            }
+            Entry::Table(child) => (child, lower, false),
+            Entry::Shared(child) => (child, lower, true),
+            Entry::Leaf { .. } => (table, level, false),
+            Entry::Absent => continue,
+        };
+        f(Leaves {
+            table,
+            level,
+            shared,
+            part,
+        })?;
     }
     Ok(())
 }

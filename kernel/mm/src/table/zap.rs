@@ -1,6 +1,6 @@
 //! Zapping: everything in a range goes, and the tables that become empty with it.
 
-use super::batch::{Run, run_at};
+use super::batch::run_at;
 use super::walk::{self, indices, part};
 use super::{Budget, PageTable, budget, contpte, entry, share, split_ends};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -90,6 +90,7 @@ pub fn zap_part<M: Machine>(
     Ok(zap_some(mm, space, range, gather, zap))
 }
 
+/// As [`zap_some`], from a table above the PTEs on.
 fn zap_table<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -98,10 +99,7 @@ fn zap_table<M: Machine>(
     gather: &mut Gather<'_, M>,
     zap: &mut Zap,
 ) -> Option<VirtAddr> {
-    let Some(lower) = level.lower() else {
-        zap_whole_part(mm, table, range, gather, zap);
-        return None;
-    };
+    let lower = level.lower().expect("a PTE table is zapped whole");
     let (meta, span) = (mm.frames().get(table), indices(level, range));
     // Most of a sparse range is: that is seen before anything is reckoned.
     if entry::all_absent(mm, table, span.start, span.len()) {
@@ -142,12 +140,15 @@ fn zap_table<M: Machine>(
             }
             Entry::Table(child) => child,
         };
-        if lower == Level::Pte && zap.budget.is_spent() {
+        if lower > Level::Pte {
+            let stopped = zap_table(mm, space, (child, lower), part, gather, zap);
+            if stopped.is_some() {
+                return stopped;
+            }
+        } else if zap.budget.is_spent() {
             return Some(part.start);
-        }
-        let stopped = zap_table(mm, space, (child, lower), part, gather, zap);
-        if stopped.is_some() {
-            return stopped;
+        } else {
+            zap_whole_part(mm, child, part, gather, zap);
         }
         // Afterwards: a step that begins must come as far as a leaf.
         zap.budget.take(budget::TABLE);
@@ -270,7 +271,7 @@ fn zap_pages<M: Machine>(
         }
         zap.add(run.kind, run.n as u64);
         if mm.frames().get(run.head).copied_around() {
-            mm.count(Event::CowWasted, clean(mm, table, &run));
+            mm.count(Event::CowWasted, clean(mm, table, run.index, run.n));
         }
         if !zap.dead {
             // Only the walker's bits can have changed since: the space is locked. Zapped memory's bits interest nobody.
@@ -294,13 +295,11 @@ fn zap_pages<M: Machine>(
     }
 }
 
-/// How many entries of a run were not written.
+/// How many of `n` entries in a row were not written.
 #[cold]
-fn clean<M: Machine>(mm: &Mm<M>, table: Pfn, run: &Run) -> u64 {
+fn clean<M: Machine>(mm: &Mm<M>, table: Pfn, first: usize, n: usize) -> u64 {
     let written = |index| {
         entry::read_leaf(mm, table, index).is_some_and(|(_, a, _)| a.contains(Attrs::DIRTY))
     };
-    (run.index..run.index + run.n)
-        .filter(|index| !written(*index))
-        .count() as u64
+    (first..first + n).filter(|index| !written(*index)).count() as u64
 }

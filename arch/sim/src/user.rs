@@ -10,14 +10,59 @@ use mm::manager::{FrameMeta, Mm};
 use mm::object::Object;
 use mm::space::AddressSpace;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A machine, a memory manager on it, and what a user's instructions do there.
 pub struct World<F: PteFormat> {
     /// The machine.
     pub sim: Sim<F>,
     /// Its memory manager.
-    pub mm: Arc<Mm<Sim<F>>>,
+    pub mm: Shared<F>,
+}
+
+impl<F: PteFormat> Clone for World<F> {
+    /// The same machine once more, for what runs in pauses.
+    fn clone(&self) -> Self {
+        World {
+            sim: self.sim.clone(),
+            mm: Shared(self.mm.0.clone()),
+        }
+    }
+}
+
+/// A memory manager whose metadata is used again once nobody has it any more.
+pub struct Shared<F: PteFormat>(Option<Arc<Mm<Sim<F>>>>);
+
+/// Metadata of machines that are no more. The memory manager wants it for ever.
+static SPARE: Mutex<Vec<&'static mut [FrameMeta]>> = Mutex::new(Vec::new());
+
+/// Metadata of so many frames, as at boot.
+fn metas(frames: usize) -> &'static mut [FrameMeta] {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(at) = spare.iter().position(|metas| metas.len() == frames) {
+        let metas = spare.swap_remove(at);
+        metas.fill_with(FrameMeta::default);
+        return metas;
+    }
+    let metas: Vec<FrameMeta> = (0..frames).map(|_| FrameMeta::default()).collect();
+    Box::leak(metas.into_boxed_slice())
+}
+
+impl<F: PteFormat> Deref for Shared<F> {
+    type Target = Arc<Mm<Sim<F>>>;
+    fn deref(&self) -> &Arc<Mm<Sim<F>>> {
+        self.0.as_ref().expect("it goes only with its world")
+    }
+}
+
+impl<F: PteFormat> Drop for Shared<F> {
+    fn drop(&mut self) {
+        // A process may still have it, in a test that breaks off.
+        if let Some(mm) = self.0.take().and_then(Arc::into_inner) {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.push(mm.into_metas());
+        }
+    }
 }
 
 /// An address space that every CPU leaves before it ends, as a kernel makes sure of.
@@ -46,14 +91,11 @@ impl<F: PteFormat> World<F> {
     /// Boots: all of RAM belongs to the allocator, which knows nothing else.
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
-        let metas: Vec<FrameMeta> = (0..options.frames).map(|_| FrameMeta::default()).collect();
-        let mm = Mm::new(
-            sim.clone(),
-            FIRST,
-            Box::leak(metas.into_boxed_slice()),
-            &options.ram(),
-        );
-        World { sim, mm }
+        let mm = Mm::new(sim.clone(), FIRST, metas(options.frames), &options.ram());
+        World {
+            sim,
+            mm: Shared(Some(mm)),
+        }
     }
 
     /// A process with nothing mapped.

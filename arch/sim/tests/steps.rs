@@ -60,14 +60,6 @@ fn paused<F: PteFormat, T>(
     (result, pauses.load(Relaxed))
 }
 
-/// Another world's handle, for what runs in pauses.
-fn again<F: PteFormat>(w: &World<F>) -> World<F> {
-    World {
-        sim: w.sim.clone(),
-        mm: w.mm.clone(),
-    }
-}
-
 /// A request for more memory than there is.
 fn sparse<F: PteFormat>(at: VirtAddr, len: u64, prot: Prot) -> MapRequest<Sim<F>> {
     MapRequest {
@@ -82,7 +74,7 @@ fn all() -> VirtRange {
 
 fn unmap_is_whole_to_others<F: PteFormat>() {
     scene::<F>(|w, p| {
-        let (v, q) = (again(w), p.clone());
+        let (v, q) = (w.clone(), p.clone());
         let others = move |n| {
             // Its pages are gone or on their way, its place is not free yet.
             assert_eq!(v.load(1, &q, spot(n)), Err(Resolution::NotMapped));
@@ -108,7 +100,7 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
 
 fn map_over_memory_is_whole<F: PteFormat>() {
     scene::<F>(|w, p| {
-        let (v, q) = (again(w), p.clone());
+        let (v, q) = (w.clone(), p.clone());
         let others = move |n| v.load(1, &q, spot(n)) != Err(Resolution::NotMapped);
         let (result, pauses) = paused(w, others, || p.map(sparse(AT, LEN, Prot::READ)));
         assert_eq!(result, Ok(AT));
@@ -121,7 +113,7 @@ fn map_over_memory_is_whole<F: PteFormat>() {
 
 fn fork_while_others_write<F: PteFormat>() {
     scene::<F>(|w, p| {
-        let (v, q) = (again(w), p.clone());
+        let (v, q) = (w.clone(), p.clone());
         let others = move |n: u64| {
             // Pages that were copied already, that come later, and fresh ones.
             for at in [spot(n % TABLES), spot((n + 3) % TABLES)] {
@@ -169,7 +161,7 @@ fn a_fork_that_is_stopped_leaves_nothing<F: PteFormat>() {
 
 fn protect_while_others_write<F: PteFormat>() {
     scene::<F>(|w, p| {
-        let (v, q) = (again(w), p.clone());
+        let (v, q) = (w.clone(), p.clone());
         let written = Arc::new(AtomicU64::new(0));
         let seen = written.clone();
         let others = move |n: u64| {
@@ -222,7 +214,7 @@ fn others_change_areas_meanwhile<F: PteFormat>() {
     ];
     for verb in verbs {
         scene::<F>(move |w, p| {
-            let (v, q) = (again(w), p.clone());
+            let (v, q) = (w.clone(), p.clone());
             let others = move |n: u64| {
                 // No verb goes on for as long as areas change under it.
                 assert!(n < 500);
@@ -276,7 +268,7 @@ fn truncating_while_others_fault<F: PteFormat>() {
         p.map(request).unwrap();
         (0..TABLES).for_each(|n| w.store(0, &p, spot(n) + LEN, 1).unwrap());
         object.set_len(PAGE_SIZE);
-        let (v, q) = (again(w), p.clone());
+        let (v, q) = (w.clone(), p.clone());
         let others = move |n: u64| {
             assert_eq!(v.store(1, &q, at, 3), Ok(()));
             assert_eq!(

@@ -110,6 +110,10 @@ impl<M: Machine> Mm<M> {
     pub fn machine(&self) -> &M {
         &self.machine
     }
+    /// The end of it: returns the metadata, as it is, for a simulated machine that boots later.
+    pub fn into_metas(self) -> &'static mut [FrameMeta] {
+        self.frames.into_metas()
+    }
     /// The frame table.
     #[inline]
     pub fn frames(&self) -> &FrameTable {

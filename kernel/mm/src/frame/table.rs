@@ -15,7 +15,7 @@ const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
 /// The metadata of frames `first ..`.
 pub struct FrameTable {
     first: Pfn,
-    metas: &'static [FrameMeta],
+    metas: &'static mut [FrameMeta],
     /// The frames that are described, sorted; holes of memory lie between.
     parts: Box<[PfnRange]>,
 }
@@ -53,6 +53,10 @@ impl FrameTable {
             metas,
             parts: parts(span, free).into(),
         }
+    }
+    /// The array, for another table; what it says stays as it is.
+    pub(super) fn into_metas(self) -> &'static mut [FrameMeta] {
+        self.metas
     }
     /// The metadata of a frame in the table.
     #[inline]

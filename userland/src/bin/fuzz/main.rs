@@ -132,7 +132,7 @@ struct Counts {
 }
 
 /// Forks a worker; when the machine is out of processes or memory for a moment, waits for it to recover.
-fn start(order: &Order) -> Result<i32> {
+fn start(order: &Order<'_>) -> Result<i32> {
     for _ in 0..200 {
         match proc::fork() {
             Ok(proc::Fork::Child) => {
@@ -152,7 +152,7 @@ fn start(order: &Order) -> Result<i32> {
 }
 
 /// One worker from start to end.
-fn batch(order: &Order, counts: &mut Counts) -> Result<()> {
+fn batch(order: &Order<'_>, counts: &mut Counts) -> Result<()> {
     let done = order.done;
     store(done, 0);
     let pid = start(order)?;
@@ -242,6 +242,7 @@ fn run(plan: &Plan) -> Result<bool> {
             null,
             trace,
             heap_fail,
+            filling: filling.as_ref(),
         };
         stretches.begin(round);
         batch(&order, &mut counts)?;

@@ -9,22 +9,24 @@ const LEFT: i64 = 768 << 12;
 /// Frames that may be missing at the end: what workers left in files, and the kernel's heap around
 /// it.
 const SLACK: u64 = 4096;
-const SCORE: &str = "/proc/self/oom_score_adj";
 
 /// Memory full of a file without a name.
 pub struct Filling {
     fd: i32,
     before: u64,
+    /// /proc, opened before a worker could unmount it.
+    proc: i32,
 }
 
 impl Filling {
     /// Fills memory. This process is spared when memory runs out: workers end instead.
     pub fn new() -> Result<Filling> {
-        let _ = std::fs::write(SCORE, "-1000");
+        let proc = file::open("/proc", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        adjust(proc, b"-1000")?;
         let name = c"fill".as_ptr() as usize;
         let fd = call(libc::SYS_memfd_create, [name, 0, 0, 0, 0, 0])? as i32;
         let before = free_frames()?;
-        let filling = Filling { fd, before };
+        let filling = Filling { fd, before, proc };
         filling.top_up();
         say(&format!("{before} frames free, then {}", free_frames()?));
         Ok(filling)
@@ -75,7 +77,19 @@ fn free_frames() -> Result<u64> {
     Ok(words[5] * (words[13] & 0xffff_ffff) / PAGE as u64)
 }
 
-/// A worker may be ended for memory, whatever the supervisor may.
-pub fn may_be_ended() {
-    let _ = std::fs::write(SCORE, "0");
+impl Filling {
+    /// The running worker may be ended for memory, whatever its supervisor may. Without that memory
+    /// would soon be full of what nothing may be ended for.
+    pub fn worker_may_be_ended(&self) -> Result<()> {
+        adjust(self.proc, b"0")
+    }
+}
+
+/// Writes the running process's oom_score_adj, below this /proc.
+fn adjust(proc: i32, value: &[u8]) -> Result<()> {
+    let name = c"self/oom_score_adj".as_ptr() as usize;
+    let flags = libc::O_WRONLY as usize;
+    let fd = call(libc::SYS_openat, [proc as usize, name, flags, 0, 0, 0])? as i32;
+    file::write_all(fd, value)?;
+    file::close(fd)
 }

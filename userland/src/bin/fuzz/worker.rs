@@ -1,4 +1,5 @@
 //! One batch of calls in a process that may die of them.
+use crate::short::Filling;
 use crate::table::{CALLS, Call, FORBIDDEN, FORBIDDEN_REQUESTS, Kind, OLD_CALLS};
 use userland::random::Random;
 use userland::sys::mem::{ANON, PAGE, RW, mmap, store};
@@ -22,7 +23,7 @@ pub struct Worker {
 }
 
 /// What a worker has to do.
-pub struct Order {
+pub struct Order<'a> {
     /// Of its random numbers.
     pub seed: u64,
     /// How many calls.
@@ -37,13 +38,15 @@ pub struct Order {
     pub trace: bool,
     /// From which heap allocation on its calls find no memory; 0 for none.
     pub heap_fail: u32,
+    /// What memory is full of.
+    pub filling: Option<&'a Filling>,
 }
 
 /// Where a trace goes: standard error, out of the way of random calls on small numbers.
 const VOICE: i32 = 1000;
 
 /// Makes its calls and ends.
-pub fn run(order: &Order) -> ! {
+pub fn run(order: &Order<'_>) -> ! {
     let &Order {
         seed,
         calls,
@@ -52,8 +55,12 @@ pub fn run(order: &Order) -> ! {
         null,
         trace,
         heap_fail,
+        filling,
     } = order;
-    crate::short::may_be_ended();
+    if let Some(Err(error)) = filling.map(Filling::worker_may_be_ended) {
+        crate::say(&format!("this worker cannot be ended for memory: {error}"));
+        std::process::exit(1);
+    }
     let mut random = Random::new(seed);
     if trace {
         let _ = file::dup2(2, VOICE);

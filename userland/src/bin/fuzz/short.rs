@@ -78,10 +78,13 @@ fn free_frames() -> Result<u64> {
 }
 
 impl Filling {
-    /// The running worker may be ended for memory, whatever its supervisor may. Without that memory
-    /// would soon be full of what nothing may be ended for.
-    pub fn worker_may_be_ended(&self) -> Result<()> {
-        adjust(self.proc, b"0")
+    /// For a worker that begins: it may be ended for memory, whatever its supervisor may, and does
+    /// not have the file, whose offset it shares: written far behind its end, the file would have
+    /// no pages there to give back.
+    pub fn leave(&self) -> Result<()> {
+        file::close(self.fd)?;
+        adjust(self.proc, b"0")?;
+        file::close(self.proc)
     }
 }
 

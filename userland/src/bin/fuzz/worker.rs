@@ -57,8 +57,8 @@ pub fn run(order: &Order<'_>) -> ! {
         heap_fail,
         filling,
     } = order;
-    if let Some(Err(error)) = filling.map(Filling::worker_may_be_ended) {
-        crate::say(&format!("this worker cannot be ended for memory: {error}"));
+    if let Some(Err(error)) = filling.map(Filling::leave) {
+        crate::say(&format!("a worker cannot be ended for memory: {error}"));
         std::process::exit(1);
     }
     let mut random = Random::new(seed);

@@ -64,20 +64,41 @@ pub fn spin(rounds: u64) {
     }
 }
 
-/// Whether the clock counts instructions, as it does under QEMU's -icount shift=0: a loop of a known number of them
-/// takes exactly that many nanoseconds, time after time.
+/// Runs exactly `3 * rounds` instructions (and a few around them), of which one is slow: it reads
+/// the processor's clock.
+#[inline(never)]
+fn spin_slowly(rounds: u64) {
+    // SAFETY: counts a register down; the clock's value goes nowhere.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("2:", "rdtsc", "dec {n}", "jnz 2b", n = inout(reg) rounds => _,
+            out("eax") _, out("edx") _, options(nomem, nostack));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("2:", "mrs {t}, cntvct_el0", "subs {n}, {n}, #1", "b.ne 2b",
+            n = inout(reg) rounds => _, t = out(reg) _, options(nomem, nostack));
+    }
+}
+
+/// Whether the clock counts instructions, as it does under QEMU's -icount shift=0: loops of a known
+/// number of them, quick ones and slow ones, take exactly that many nanoseconds, time after time.
+/// A machine that happens to run one instruction in a nanosecond does so for one kind.
 pub fn counts_instructions() -> bool {
-    let timed = |rounds| {
-        let start = now();
-        spin(rounds);
-        now() - start
-    };
-    // The best of a few: the timer's interrupt may fall into one. The clock's own steps may be 16 ns or more.
-    (0..3).all(|_| {
+    let takes = |work: fn(u64), instructions: u64| {
+        let timed = |rounds| {
+            let start = now();
+            work(rounds);
+            now() - start
+        };
+        // The best of a few: the timer's interrupt may fall into one. The clock's own steps may be
+        // 16 ns or more.
         let slope = (0..4)
             .map(|_| timed(30_000).saturating_sub(timed(10_000)))
             .min()
             .unwrap_or(0);
-        (39_800..=40_200).contains(&slope)
-    })
+        slope.abs_diff(20_000 * instructions) <= 200
+    };
+    (0..3).all(|_| takes(spin, 2) && takes(spin_slowly, 3))
 }

@@ -117,7 +117,7 @@ pub fn getgroups(task: &Task, size: u64, list: u64) -> Result<u64> {
         if (size as i64) < groups.len() as i64 {
             return Err(Errno::EINVAL);
         }
-        for (i, group) in (0..).zip(groups.iter()) {
+        for (i, group) in (0..).zip(task::in_steps(groups.iter())) {
             uaccess::write(list.wrapping_add(4 * i), group)?;
         }
     }
@@ -130,7 +130,7 @@ pub fn setgroups(task: &Task, size: u64, list: u64) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     let mut groups = fallible::filled(0, size as usize)?;
-    for (i, group) in (0..).zip(&mut groups) {
+    for (i, group) in (0..).zip(task::in_steps(groups.iter_mut())) {
         *group = uaccess::read(list.wrapping_add(4 * i))?;
     }
     let groups = Arc::new(groups);

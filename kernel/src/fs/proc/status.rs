@@ -4,7 +4,7 @@ use super::dir::Subject;
 use super::stat::usage;
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
-use crate::task::Resource;
+use crate::task::{self, Resource};
 use alloc::format;
 use alloc::string::String;
 use mm::addr::PAGE_SIZE;
@@ -63,9 +63,8 @@ fn identity(subject: &Subject, out: &mut Text) {
         gid[0], gid[1], gid[2], gid[1]
     ));
     out.put(format_args!("FDSize:\t{files}\nGroups:\t"));
-    groups
-        .iter()
-        .for_each(|group| out.put(format_args!("{group} ")));
+    // There may be 65,536.
+    task::in_steps(groups.iter()).for_each(|group| out.put(format_args!("{group} ")));
     out.put(format_args!("\n"));
     out.put(format_args!(
         "NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\n",

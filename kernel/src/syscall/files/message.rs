@@ -5,6 +5,7 @@ use crate::errno::{Errno, Result};
 use crate::fs::io::{Sink, Source};
 use crate::fs::path::{self, Last};
 use crate::fs::socket::{How, Received, Style};
+use crate::sched;
 use crate::task::Task;
 use crate::uaccess;
 use linux_raw_sys::general as c;
@@ -221,6 +222,8 @@ fn each(list: u64, count: u64, mut one: impl FnMut(u64, bool) -> Result<u64>) ->
         match result {
             Err(error) if done == 0 => return Err(error),
             Err(_) => return Ok(done),
+            // One may have 1024 pieces.
+            Ok(()) if sched::breathe() => return Ok(done + 1),
             Ok(()) => {}
         }
     }

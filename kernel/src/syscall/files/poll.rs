@@ -17,7 +17,7 @@ use core::mem::size_of;
 /// Descriptors that are looked at before others run.
 const STEP: usize = 256;
 
-/// After descriptor number `n` of a call's: lets others in, if it is their turn.
+/// After descriptor, or word of a set, number `n` of a call's: lets others in, if it is their turn.
 fn pause_after(n: usize) {
     if n % STEP == STEP - 1 {
         sched::breathe();
@@ -221,6 +221,7 @@ fn read_set(at: u64, count: usize) -> Result<Vec<u64>> {
     if at != 0 {
         for (i, word) in (0..).zip(&mut set) {
             *word = uaccess::read(at + i * size_of::<u64>() as u64)?;
+            pause_after(i as usize);
         }
     }
     if let Some(last) = set.last_mut() {
@@ -233,6 +234,7 @@ fn write_set(at: u64, set: &[u64]) -> Result {
     if at != 0 {
         for (i, word) in (0..).zip(set) {
             uaccess::write(at + i * size_of::<u64>() as u64, word)?;
+            pause_after(i as usize);
         }
     }
     Ok(())

@@ -21,6 +21,7 @@ userland::tests![
     poll_waits_for_the_time,
     poll_wakes,
     select_pipe,
+    select_of_a_million,
 ];
 
 fn pipe_carries_bytes() -> Outcome {
@@ -273,6 +274,28 @@ fn select_pipe() -> Outcome {
     file::write_all(tell, b"x")?;
     check_eq!(select(1 << hear, 1 << tell)?, (2, 1 << hear, 1 << tell));
     check_err!(select(1 << 63, 0), EBADF);
+    Ok(())
+}
+
+/// As many descriptors as a process may have.
+fn select_of_a_million() -> Outcome {
+    let (_, most) = proc::getrlimit(libc::RLIMIT_NOFILE)?;
+    let most = most.min(1 << 20);
+    let status = in_child(|| {
+        proc::setrlimit(libc::RLIMIT_NOFILE, most, most)?;
+        let (hear, tell) = file::pipe(0)?;
+        file::write_all(tell, b"x")?;
+        let last = file::fcntl(hear, libc::F_DUPFD, most as i64 - 1)? as usize;
+        let mut sets = [(); 3].map(|()| vec![0u64; last / 64 + 1]);
+        sets[0][last / 64] = 1 << (last % 64);
+        let at = sets.each_mut().map(|set| set.as_mut_ptr() as usize);
+        let zero = [0u64; 2];
+        let time = zero.as_ptr() as usize;
+        let ready = call(libc::SYS_pselect6, [last + 1, at[0], at[1], at[2], time, 0])?;
+        let found = sets[0][last / 64] == 1 << (last % 64);
+        Ok(i32::from(ready != 1 || !found))
+    })?;
+    check_eq!(status, Status::Exited(0));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 use std::fs;
 use userland::ktap::{Outcome, Stop, in_child, skip};
 use userland::sys::mem::{ANON, PAGE, RW, anon, mmap, store};
-use userland::sys::{file, proc};
+use userland::sys::{call, file, proc};
 use userland::{check, check_eq, check_err, counters};
 
 userland::tests![
@@ -12,6 +12,7 @@ userland::tests![
     proc_smaps_counts,
     proc_oom_score_follows_adjustment,
     proc_status,
+    proc_status_of_many_groups,
     proc_stat_has_52_fields,
     proc_statm,
     proc_cmdline_and_exe,
@@ -325,6 +326,36 @@ fn proc_small_reads() -> Outcome {
         text.starts_with("Name:\t") && text.contains(&format!("\nPid:\t{}\n", proc::getpid())),
         "{text}"
     );
+    Ok(())
+}
+
+/// As many supplementary groups as there may be: set, got, and shown.
+fn proc_status_of_many_groups() -> Outcome {
+    const MOST: usize = 65_536;
+    let mut list: Vec<u32> = (0..MOST as u32).collect();
+    let at = list.as_mut_ptr() as usize;
+    let groups = move |nr, n| call(nr, [n, at, 0, 0, 0, 0]);
+    const REFUSED: i32 = 9;
+    let status = in_child(|| {
+        if groups(libc::SYS_setgroups, MOST).is_err() {
+            return Ok(REFUSED);
+        }
+        list.fill(0);
+        let n = groups(libc::SYS_getgroups, MOST)?;
+        let text = fs::read_to_string("/proc/self/status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Groups:"));
+        let shown: Vec<u32> = line
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|group| group.parse().ok())
+            .collect();
+        let same = n == MOST && list == shown && shown.iter().copied().eq(0..MOST as u32);
+        Ok(i32::from(!same))
+    })?;
+    if status == proc::Status::Exited(REFUSED) {
+        return skip("setgroups(2) is for root");
+    }
+    check_eq!(status, proc::Status::Exited(0));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use userland::{check_eq, check_err};
 userland::tests![
     socket_messages_in_pieces,
     socket_many_messages,
+    socket_many_messages_of_many_pieces,
     socket_descriptors,
     socket_addresses,
 ];
@@ -86,6 +87,21 @@ fn socket_many_messages() -> Outcome {
     check_eq!([list[0][7], list[1][7]], [5, 6]);
     check_eq!(&std::hint::black_box(&rooms)[1][..6], b"second");
     check_err!(many(libc::SYS_recvmmsg, b, &mut list, 3, DONTWAIT), EAGAIN);
+    Ok(())
+}
+
+/// As many as there may be: a million pieces in one call, all empty.
+fn socket_many_messages_of_many_pieces() -> Outcome {
+    const MOST: usize = 1024;
+    let Pair { a, b } = pair(libc::SOCK_STREAM)?;
+    let pieces = vec![piece(b""); MOST];
+    let [n, nl, p, c, ctl, cl, f] = header(&pieces);
+    let mut list = vec![[n, nl, p, c, ctl, cl, f, 7]; MOST];
+    let at = list.as_mut_ptr() as usize;
+    let sent = call(libc::SYS_sendmmsg, [a as usize, at, MOST, 0, 0, 0])?;
+    check_eq!(sent, MOST);
+    check_eq!(list.iter().filter(|entry| entry[7] == 0).count(), MOST);
+    check_err!(next(b), EAGAIN);
     Ok(())
 }
 

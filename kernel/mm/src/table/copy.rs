@@ -209,8 +209,8 @@ impl<M: Machine> Share<'_, '_, M> {
     }
 
     /// Shares single pages, up to the first entry of anything else or until `left` are done;
-    /// returns where it ends. They have a way of their own, with nothing to find out about neighbours (seed 001),
-    /// and out of line, all in registers.
+    /// returns where it ends. They have a way of their own, with nothing to find out about
+    /// neighbours (seed 001), and out of line, all in registers.
     #[inline(never)]
     fn singles<A: Account>(
         &self,

@@ -1,53 +1,121 @@
 //! The kernel's figures as programs read them: `/proc` and `/sys` files of `name value` lines.
+use crate::ktap::Stop;
+use crate::sys::Errno;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 
-/// Name to value.
-pub type Table = BTreeMap<String, u64>;
+/// Quire's own counters; no other kernel has the file.
+pub const OWN: &str = "/sys/kernel/mm/quire/counters";
+
+/// A figure that is not where it was looked for. It is never 0 instead: a test that compares two readings of it would pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The file.
+    pub path: String,
+    /// The name that none of its lines begins with.
+    pub name: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} in {}", self.name, self.path)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+impl Missing {
+    /// Prints it on standard error, for programs whose errors are numbers: ENODATA.
+    pub fn say(self) -> Errno {
+        eprintln!("{self}");
+        Errno(libc::ENODATA)
+    }
+}
+
+/// A test fails where a figure is missing, but for Quire's own figures on another kernel: there it is skipped.
+impl From<Missing> for Stop {
+    fn from(missing: Missing) -> Stop {
+        missing.stop(on_quire())
+    }
+}
+
+impl Missing {
+    fn stop(&self, on_quire: bool) -> Stop {
+        match self.path == OWN && !on_quire {
+            true => Stop::Skip(format!("{self}: this kernel does not count that")),
+            false => Stop::Fail(self.to_string()),
+        }
+    }
+}
+
+/// Name to value, and the file that they stand in.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    path: String,
+    values: BTreeMap<String, u64>,
+}
+
+impl Table {
+    /// Parses lines of a name, a value and maybe a unit (`pgfault 12`, `MemFree:  12 kB`); others are skipped. `path` is what
+    /// [`Missing`] names.
+    pub fn parse(path: &str, text: &str) -> Table {
+        let value = |line: &str| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.trim_end_matches(':');
+            Some((name.to_string(), words.next()?.parse().ok()?))
+        };
+        Table {
+            path: path.to_owned(),
+            values: text.lines().filter_map(value).collect(),
+        }
+    }
+
+    /// One figure.
+    pub fn get(&self, name: &str) -> Result<u64, Missing> {
+        self.values.get(name).copied().ok_or_else(|| Missing {
+            path: self.path.clone(),
+            name: name.to_owned(),
+        })
+    }
+}
 
 /// Whether the kernel is Quire.
 pub fn on_quire() -> bool {
     fs::metadata("/proc/sys/quire").is_ok()
 }
 
-/// Parses lines of a name, a value and maybe a unit (`pgfault 12`, `MemFree:  12 kB`); others are skipped.
-pub fn parse(text: &str) -> Table {
-    text.lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let name = words.next()?.trim_end_matches(':');
-            Some((name.to_string(), words.next()?.parse().ok()?))
-        })
-        .collect()
-}
-
 /// The table in a file; empty when there is none.
 pub fn table(path: &str) -> Table {
-    fs::read_to_string(path)
-        .map(|t| parse(&t))
-        .unwrap_or_default()
+    Table::parse(path, &fs::read_to_string(path).unwrap_or_default())
 }
 
 /// One figure of a file.
-pub fn figure(path: &str, name: &str) -> Option<u64> {
-    table(path).get(name).copied()
+pub fn figure(path: &str, name: &str) -> Result<u64, Missing> {
+    table(path).get(name)
+}
+
+/// One of Quire's own counters.
+pub fn own(name: &str) -> Result<u64, Missing> {
+    figure(OWN, name)
 }
 
 /// Free frames, from `/proc/vmstat`, else from `/proc/meminfo`.
-pub fn free_frames() -> Option<u64> {
+pub fn free_frames() -> Result<u64, Missing> {
     figure("/proc/vmstat", "nr_free_pages")
-        .or_else(|| figure("/proc/meminfo", "MemFree").map(|kb| kb / 4))
+        .or_else(|_| figure("/proc/meminfo", "MemFree").map(|kb| kb / 4))
 }
 
 /// The smaps entry of the mapping that starts at `start`: its fields in kB.
 pub fn smaps_of(start: usize) -> Option<Table> {
-    let text = fs::read_to_string("/proc/self/smaps").ok()?;
+    const SMAPS: &str = "/proc/self/smaps";
+    let text = fs::read_to_string(SMAPS).ok()?;
     let from = text
         .find(&format!("\n{start:08x}-"))
         .map(|n| n + 1)
         .or_else(|| text.starts_with(&format!("{start:08x}-")).then_some(0))?;
     let entry = text[from..].lines().skip(1).take_while(|l| !is_header(l));
-    Some(parse(&entry.collect::<Vec<_>>().join("\n")))
+    Some(Table::parse(SMAPS, &entry.collect::<Vec<_>>().join("\n")))
 }
 
 /// Whether a line of smaps or maps starts a mapping (`START-END perms ...`).
@@ -67,10 +135,32 @@ mod tests {
 
     #[test]
     fn lines_with_and_without_units() {
-        let t = parse("pgfault 12\nMemFree:      34 kB\nVmFlags: rd wr\n\nodd\n");
-        assert_eq!(t.get("pgfault"), Some(&12));
-        assert_eq!(t.get("MemFree"), Some(&34));
-        assert_eq!(t.len(), 2);
+        let t = Table::parse(
+            "f",
+            "pgfault 12\nMemFree:      34 kB\nVmFlags: rd wr\n\nodd\n",
+        );
+        assert_eq!(t.get("pgfault"), Ok(12));
+        assert_eq!(t.get("MemFree"), Ok(34));
+        for name in ["VmFlags", "odd", "MemFree:"] {
+            assert!(t.get(name).is_err());
+        }
+    }
+
+    #[test]
+    fn a_missing_figure_is_no_number() {
+        let missing = table("/no/such/file").get("pgfault").unwrap_err();
+        assert_eq!(missing.to_string(), "no pgfault in /no/such/file");
+        assert!(figure("/proc/meminfo", "NoSuchLine").is_err());
+        assert!(matches!(missing.stop(false), Stop::Fail(_)));
+    }
+
+    #[test]
+    fn only_another_kernel_may_lack_quires_counters() {
+        let missing = Table::parse(OWN, "pgfault 1\n")
+            .get("cow_copied")
+            .unwrap_err();
+        assert!(matches!(missing.stop(true), Stop::Fail(why) if why.contains("cow_copied")));
+        assert!(matches!(missing.stop(false), Stop::Skip(why) if why.contains("cow_copied")));
     }
 
     #[test]

@@ -183,7 +183,7 @@ const SLACK: u64 = 8;
 fn without_leaks(test: &Test, options: &Options, record: &mut Option<Record>) -> Outcome {
     match on_quire() {
         true => keeps_frames(
-            || free_frames().unwrap_or(0),
+            || Ok(free_frames()?),
             || lets_others_in(record, || one(test, options)),
         ),
         false => one(test, options),
@@ -200,12 +200,12 @@ fn lets_others_in(record: &mut Option<Record>, run: impl FnOnce() -> Outcome) ->
 
 /// The kernel's heap and tables may grow once for a test that needs much of them, so only a loss that repeats in three
 /// runs is a leak.
-fn keeps_frames(free: impl Fn() -> u64, mut run: impl FnMut() -> Outcome) -> Outcome {
+fn keeps_frames(free: impl Fn() -> Result<u64, Stop>, mut run: impl FnMut() -> Outcome) -> Outcome {
     let mut lost = Vec::new();
     for _ in 0..3 {
-        let before = free();
+        let before = free()?;
         run()?;
-        let after = free();
+        let after = free()?;
         if after + SLACK >= before {
             return Ok(());
         }
@@ -342,7 +342,7 @@ mod tests {
     fn outcome(costs: [u64; 3]) -> Outcome {
         let (free, n) = (Cell::new(1000), Cell::new(0));
         keeps_frames(
-            || free.get(),
+            || Ok(free.get()),
             || {
                 free.set(free.get() - costs[n.get()]);
                 n.set(n.get() + 1);

@@ -2,7 +2,7 @@
 //! lets N children do that, in turn in four ways, and compares the free memory before and after.
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
-use userland::counters::{figure, free_frames, on_quire, table};
+use userland::counters::{Missing, figure, free_frames, on_quire};
 use userland::sys::mem::{ANON, PAGE, RW, mmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, Result, call};
@@ -15,7 +15,7 @@ fn main() {
     }
     let status = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => why(touch(ANON)),
-        ["--times", n] => n.parse().map_or_else(|_| usage(), many),
+        ["--times", n] => n.parse().map_or_else(|_| usage(), |n| many(n).unwrap_or(1)),
         _ => usage(),
     };
     std::process::exit(status);
@@ -27,14 +27,14 @@ fn usage() -> i32 {
 }
 
 /// Memory of the machine in pages.
-fn total() -> usize {
-    let kb = table("/proc/meminfo").get("MemTotal").copied();
-    kb.unwrap_or(0) as usize * 1024 / PAGE
+fn total() -> Result<usize> {
+    let kb = figure("/proc/meminfo", "MemTotal").map_err(Missing::say)?;
+    Ok(kb as usize * 1024 / PAGE)
 }
 
 /// Touches more memory than there is. Comes back only if that was possible, or the kernel refused.
 fn touch(flags: i32) -> Result<()> {
-    let pages = total() + total() / 2;
+    let pages = total()? * 3 / 2;
     let at = mmap(0, pages * PAGE, RW, flags | libc::MAP_NORESERVE, -1, 0)?;
     (0..pages).for_each(|n| store(at + n * PAGE, 1));
     Ok(())
@@ -42,7 +42,7 @@ fn touch(flags: i32) -> Result<()> {
 
 /// Touches a third of memory, then four children write all of it, which copies it: some of them, or this one, must go.
 fn copy() -> Result<()> {
-    let pages = total() / 3;
+    let pages = total()? / 3;
     let at = mmap(0, pages * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
     (0..pages).for_each(|n| store(at + n * PAGE, 1));
     for _ in 0..4 {
@@ -57,7 +57,7 @@ fn copy() -> Result<()> {
 
 /// Fills memory up to the last page by system calls that write to it.
 fn fill() -> Result<()> {
-    let pages = total() + total() / 2;
+    let pages = total()? * 3 / 2;
     let at = mmap(0, pages * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
     let zero = userland::sys::file::open("/dev/zero", libc::O_RDONLY, 0)?;
     let mut done = 0;
@@ -77,13 +77,13 @@ fn why(result: Result<()>) -> i32 {
 }
 
 /// How many processes the kernel has ended for want of memory.
-fn kills() -> u64 {
-    figure("/proc/vmstat", "oom_kill").unwrap_or(0)
+fn kills() -> Result<u64> {
+    figure("/proc/vmstat", "oom_kill").map_err(Missing::say)
 }
 
 /// One child; whether it was ended as it should be.
-fn one(turn: u32) -> bool {
-    let before = kills();
+fn one(turn: u32) -> Result<bool> {
+    let before = kills()?;
     let status = match proc::fork() {
         Ok(Fork::Child) => {
             let _ = proc::setpgid(0, 0);
@@ -108,11 +108,11 @@ fn one(turn: u32) -> bool {
         Ok(Status::Exited(1)) => turn % 4 == 2,
         _ => false,
     };
-    let fine = fine && kills() > before;
+    let fine = fine && kills()? > before;
     if !fine {
         eprintln!("hog: turn {turn}: {status:?}");
     }
-    fine
+    Ok(fine)
 }
 
 /// Ends the children that an ended child left behind, and lets PID 1 reap them.
@@ -127,16 +127,16 @@ const WARM: u32 = 8;
 /// Frames that may differ: what the kernel keeps at hand.
 const SLACK: u64 = 16;
 
-fn many(times: u32) -> i32 {
-    let free = || free_frames().unwrap_or(0);
-    let (mut before, mut bad) = (free(), 0);
+fn many(times: u32) -> Result<i32> {
+    let free = || free_frames().map_err(Missing::say);
+    let (mut before, mut bad) = (free()?, 0);
     for turn in 0..times {
-        bad += u32::from(!one(turn));
+        bad += u32::from(!one(turn)?);
         if turn + 1 == WARM.min(times / 2) {
-            before = free();
+            before = free()?;
         }
     }
-    let after = free();
+    let after = free()?;
     println!("hog: {times} turns, {bad} went wrong, {before} frames free before, {after} after");
-    i32::from(bad > 0 || before.abs_diff(after) > SLACK)
+    Ok(i32::from(bad > 0 || before.abs_diff(after) > SLACK))
 }

@@ -82,12 +82,11 @@ fn show(step: &str, why: &str, before: &Figures, after: &Figures, at: usize) {
         .free
         .zip(after.free)
         .map(|(b, a)| b as i64 - a as i64);
-    let rss = smaps_of(at)
-        .and_then(|s| s.get("Rss").copied())
-        .unwrap_or(0);
+    let rss = smaps_of(at).map_or(Some(0), |entry| entry.get("Rss").ok());
     line += &format!(
-        "{:>7}{rss:>7}{:>8}",
+        "{:>7}{:>7}{:>8}",
         number(frames),
+        number(rss.map(|kb| kb as i64)),
         short(after.clock - before.clock)
     );
     println!("{line}\n    {why}");

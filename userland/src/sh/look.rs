@@ -1,7 +1,7 @@
 //! Commands that look at the machine: ls, ps, free, the clock behind `time`, the names of signals.
 use super::builtins::print;
 use super::run::complain;
-use crate::counters;
+use crate::counters::{self, Missing, Table};
 use crate::sys::{file, proc, time};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -85,20 +85,28 @@ pub fn report(before: &Clocks) {
 
 /// `free`: kB, as the kernel says.
 pub fn free() -> i32 {
-    let m = counters::table("/proc/meminfo");
-    let get = |name: &str| m.get(name).copied().unwrap_or(0);
-    let cache = get("Buffers") + get("Cached") + get("SReclaimable");
-    let used = get("MemTotal").saturating_sub(get("MemFree") + cache);
-    print(&format!(
+    match memory(&counters::table("/proc/meminfo")) {
+        Ok(text) => print(&text),
+        Err(missing) => {
+            complain(&missing.to_string());
+            1
+        }
+    }
+}
+
+fn memory(m: &Table) -> Result<String, Missing> {
+    let cache = m.get("Buffers")? + m.get("Cached")? + m.get("SReclaimable")?;
+    let used = m.get("MemTotal")?.saturating_sub(m.get("MemFree")? + cache);
+    Ok(format!(
         "kB {:>12} {:>12} {:>12} {:>12} {:>12}\n   {:>12} {used:>12} {:>12} {:>12} {cache:>12}\n",
         "total",
         "used",
         "free",
         "shared",
         "cache",
-        get("MemTotal"),
-        get("MemFree"),
-        get("Shmem"),
+        m.get("MemTotal")?,
+        m.get("MemFree")?,
+        m.get("Shmem")?,
     ))
 }
 

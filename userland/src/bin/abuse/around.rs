@@ -3,7 +3,7 @@
 //! copies what lies around it must not take them for its own.
 use super::Outcome;
 use userland::controls::Controls;
-use userland::counters::free_frames;
+use userland::counters::{Missing, free_frames};
 use userland::sys::mem::{ANON, PAGE, RW, byte, madvise, mmap, munmap, pagemap, store};
 use userland::sys::proc::{self, Fork, Status};
 
@@ -30,7 +30,7 @@ fn displace() -> userland::sys::Result<Outcome> {
     let blocks = mmap(0, 2 * BLOCKS * MIB, RW, ANON, -1, 0)?.next_multiple_of(MIB);
     touch(blocks, BLOCKS * MIB);
     controls.only(4)?;
-    let len = free_frames().unwrap_or(0) as usize / 20 * 19 * PAGE;
+    let len = free_frames().map_err(Missing::say)? as usize / 20 * 19 * PAGE;
     let singles = mmap(0, len, RW, ANON, -1, 0)?;
     touch(singles, len);
     controls.only(1024)?;

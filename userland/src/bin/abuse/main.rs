@@ -127,9 +127,9 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let before = free_frames();
+    let before = free_frames().ok();
     let status = in_child(way, &words[1..]);
-    let after = free_frames();
+    let after = free_frames().ok();
     println!(
         "abuse: {}: {status:?}, {before:?} frames free before, {after:?} after",
         way.name

@@ -1,7 +1,7 @@
 //! Open files of /proc that know a process's memory, kept when the process is gone: its memory must
 //! not be kept with them.
 use super::Outcome;
-use userland::counters::{figure, free_frames};
+use userland::counters::{Missing, figure, free_frames};
 use userland::sys::mem::{ANON, PAGE, RW, mmap, store_addresses};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Result, file};
@@ -29,12 +29,13 @@ pub fn keep(_: &[String]) -> Outcome {
 }
 
 fn keep_all() -> Result<Outcome> {
-    let kills = || figure("/proc/vmstat", "oom_kill");
-    let (before, free) = (kills(), free_frames().unwrap_or(0));
+    let kills = || figure("/proc/vmstat", "oom_kill").map_err(Missing::say);
+    let frames = || free_frames().map_err(Missing::say);
+    let (before, free) = (kills()?, frames()?);
     let mut open = Vec::new();
     for n in 0..PROCESSES {
         open.extend(observed()?);
-        let now = free_frames().unwrap_or(0);
+        let now = frames()?;
         if now + SLACK * (n as u64 + 1) < free {
             return Ok(Err(format!(
                 "{now} of {free} frames are free after {} processes",
@@ -47,7 +48,7 @@ fn keep_all() -> Result<Outcome> {
     if open.iter().map(read).any(|n| n > 0) {
         return Ok(Err("something is to be seen of a dead process".to_owned()));
     }
-    Ok(if kills() == before {
+    Ok(if kills()? == before {
         Ok(format!("{} files kept", open.len()))
     } else {
         Err("a process was ended for memory that came back".to_owned())

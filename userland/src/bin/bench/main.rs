@@ -94,7 +94,7 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
             )
         }
     };
-    for (name, value) in &sample.counters {
+    for (name, value) in sample.counters.iter().filter(|(_, value)| *value > 0) {
         line += &format!(",\"{name}\":{value}");
     }
     println!("{line}}}");
@@ -102,7 +102,7 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
 
 fn run(plan: &Plan) -> Result<usize> {
     let sysfs = userland::controls::Controls::take();
-    let mut meter = Meter::new(plan.pages);
+    let mut meter = Meter::new(plan.pages)?;
     let mut cells = 0;
     for &size in &plan.sizes {
         if !sysfs.only(size)? {

@@ -1,11 +1,14 @@
 //! The clock and the kernel's counters around a piece of work.
+use crate::region::wrong;
 use std::ffi::CStr;
-use userland::counters::{self, Table};
+use userland::counters::{Missing, Table, on_quire};
 use userland::sys::{Result, file, time};
 
 /// Where counters are; the second only on Quire.
 const FILES: [&CStr; 2] = [c"/proc/vmstat", c"/sys/kernel/mm/quire/counters"];
-/// Those that belong to a line, in this order, when they moved.
+/// The same in a message.
+const PLACE: &str = "/proc/vmstat and /sys/kernel/mm/quire/counters";
+/// Those that belong to a line, in this order, when they moved. Quire has all of them, other kernels the first.
 const SHOWN: [&str; 10] = [
     "pgfault",
     "account_updates",
@@ -29,15 +32,17 @@ pub struct Sample {
     pub pages: u64,
     /// How many VMAs there were, where that is the question, or which of several processes did it.
     pub vmas: Option<usize>,
-    /// Counters that moved.
+    /// How often each counter moved that this kernel has, in the order of [`SHOWN`].
     pub counters: Vec<(&'static str, u64)>,
 }
 
 impl Sample {
-    /// How often a counter moved.
-    pub fn counter(&self, name: &str) -> u64 {
+    /// How often a counter moved. One that was not read is an error.
+    pub fn counter(&self, name: &str) -> Result<u64> {
         let found = self.counters.iter().find(|(known, _)| *known == name);
-        found.map_or(0, |(_, value)| *value)
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| wrong(&format!("there is no counter {name}")))
     }
 }
 
@@ -47,19 +52,24 @@ pub struct Meter {
     pub pages: usize,
     /// Around the work, tell whoever watches from outside and wait for a key.
     pub watched: bool,
+    /// What of [`SHOWN`] this kernel counts.
+    pub names: Vec<&'static str>,
     before: Vec<u8>,
     after: Vec<u8>,
 }
 
 impl Meter {
-    /// A meter, warm.
-    pub fn new(pages: usize) -> Meter {
-        Meter {
+    /// A meter, warm. An error where the kernel lacks a counter that it must have.
+    pub fn new(pages: usize) -> Result<Meter> {
+        let mut before = vec![1; ROOM];
+        let length = read(&mut before);
+        Ok(Meter {
             pages,
             watched: false,
-            before: vec![1; ROOM],
+            names: counted(&table(&before[..length]), on_quire())?,
+            before,
             after: vec![1; ROOM],
-        }
+        })
     }
 
     /// Does the work between two readings of the clock, and these between two readings of the counters.
@@ -74,15 +84,15 @@ impl Meter {
         done?;
         let before = table(&self.before[..before]);
         let after = table(&self.after[..after]);
-        let moved = |name: &'static str| {
-            let delta = after.get(name)?.wrapping_sub(*before.get(name)?);
-            (delta > 0).then_some((name, delta))
+        let moved = |name: &&'static str| {
+            let delta = |name| Ok(after.get(name)?.wrapping_sub(before.get(name)?));
+            delta(name).map(|n| (*name, n)).map_err(Missing::say)
         };
         Ok(Sample {
             ns,
             pages: pages as u64,
             vmas: None,
-            counters: SHOWN.into_iter().filter_map(moved).collect(),
+            counters: self.names.iter().map(moved).collect::<Result<_>>()?,
         })
     }
 }
@@ -94,6 +104,19 @@ impl Meter {
             // Without a keyboard nobody watches.
             let _ = file::read(0, &mut [0; 16]);
         }
+    }
+}
+
+/// Those of [`SHOWN`] that are in the table: all on Quire, the first everywhere.
+fn counted(table: &Table, on_quire: bool) -> Result<Vec<&'static str>> {
+    let must = if on_quire { SHOWN.len() } else { 1 };
+    let missing = SHOWN[..must].iter().find_map(|name| table.get(name).err());
+    match missing {
+        Some(missing) => Err(missing.say()),
+        None => Ok(SHOWN
+            .into_iter()
+            .filter(|name| table.get(name).is_ok())
+            .collect()),
     }
 }
 
@@ -114,5 +137,33 @@ fn read(buffer: &mut [u8]) -> usize {
 }
 
 fn table(bytes: &[u8]) -> Table {
-    counters::parse(&String::from_utf8_lossy(bytes))
+    Table::parse(PLACE, &String::from_utf8_lossy(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quire_has_every_counter_that_is_shown() {
+        let all: String = SHOWN.iter().map(|name| format!("{name} 1\n")).collect();
+        let all = table(all.as_bytes());
+        assert_eq!(counted(&all, true), Ok(SHOWN.to_vec()));
+        let few = table(b"pgfault 1\nnr_free_pages 2\n");
+        assert_eq!(counted(&few, false), Ok(vec!["pgfault"]));
+        assert!(counted(&few, true).is_err());
+        assert!(counted(&table(b""), false).is_err());
+    }
+
+    #[test]
+    fn a_counter_that_was_not_read_is_an_error() {
+        let sample = Sample {
+            ns: 1,
+            pages: 1,
+            vmas: None,
+            counters: vec![("pgfault", 0)],
+        };
+        assert_eq!(sample.counter("pgfault"), Ok(0));
+        assert!(sample.counter("account_updates").is_err());
+    }
 }

@@ -147,7 +147,7 @@ fn updates(meter: &mut Meter) -> Result<Sample> {
     while seen.len() < seen.capacity() {
         let mut forked = |region: &Region| -> Result<[u64; 2]> {
             let sample = forked(meter, region)?;
-            Ok(COUNTERS.map(|name| sample.counter(name)))
+            Ok([sample.counter(COUNTERS[0])?, sample.counter(COUNTERS[1])?])
         };
         let without = forked(&none)?;
         let region = Region::map(pages)?;

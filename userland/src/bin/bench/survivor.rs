@@ -30,7 +30,7 @@ fn among(meter: &mut Meter, left: usize) -> Result<Sample> {
         None => write(meter, &region)?,
         Some(child) => {
             drop(region);
-            child.write()?
+            child.write(&meter.names)?
         }
     };
     sample.vmas = Some(left + 1);
@@ -46,9 +46,6 @@ fn write(meter: &mut Meter, region: &Region) -> Result<Sample> {
     region.check_dotted()?;
     Ok(sample)
 }
-
-/// What a child tells of its sample.
-const TOLD: [&str; 4] = ["pgfault", "account_updates", "pages_copied", "cow_reused"];
 
 struct Child {
     pid: i32,
@@ -81,8 +78,8 @@ impl Child {
         region.check_touched()?;
         if self.survives {
             let sample = write(meter, region)?;
-            let figures = TOLD.map(|name| sample.counter(name));
-            for figure in [sample.ns].iter().chain(&figures) {
+            let figures = sample.counters.iter().map(|(_, value)| *value);
+            for figure in std::iter::once(sample.ns).chain(figures) {
                 file::write(self.tell.1, &figure.to_ne_bytes())?;
             }
         }
@@ -97,21 +94,21 @@ impl Child {
         }
     }
 
-    /// Lets it write and hears what that cost.
-    fn write(self) -> Result<Sample> {
+    /// Lets it write and hears what that cost: the time, and each of the counters.
+    fn write(self, names: &[&'static str]) -> Result<Sample> {
         file::write(self.go.1, &[0])?;
-        let mut figures = [0; TOLD.len() + 1];
-        for figure in &mut figures {
+        let hear = || -> Result<u64> {
             let mut bytes = [0; 8];
             file::read(self.tell.0, &mut bytes)?;
-            *figure = u64::from_ne_bytes(bytes);
-        }
-        let counters = TOLD.into_iter().zip(figures[1..].iter().copied());
+            Ok(u64::from_ne_bytes(bytes))
+        };
+        let ns = hear()?;
+        let counter = |name: &&'static str| Ok((*name, hear()?));
         let sample = Sample {
-            ns: figures[0],
+            ns,
             pages: PAGES as u64,
             vmas: None,
-            counters: counters.filter(|(_, value)| *value > 0).collect(),
+            counters: names.iter().map(counter).collect::<Result<_>>()?,
         };
         match proc::wait_for(self.pid)? {
             Status::Exited(0) => Ok(sample),

@@ -1,4 +1,5 @@
 //! A region and the place that it goes to.
+use userland::counters::{Missing, figure};
 use userland::sys::mem::{self, ANON, PAGE, RW};
 use userland::sys::{Errno, Result};
 
@@ -72,14 +73,6 @@ impl Drop for Area {
 
 /// Bytes of memory that are free, less some for page tables.
 fn free() -> Result<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
-    let kb = line.and_then(|rest| {
-        rest.trim()
-            .strip_suffix(" kB")?
-            .trim()
-            .parse::<usize>()
-            .ok()
-    });
-    Ok((kb.unwrap_or(0) / 100 * 98) << 10)
+    let kb = figure("/proc/meminfo", "MemFree").map_err(Missing::say)?;
+    Ok((kb as usize / 100 * 98) << 10)
 }

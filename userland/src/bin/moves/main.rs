@@ -10,7 +10,7 @@ mod area;
 use area::Area;
 use std::process::exit;
 use userland::controls::Controls;
-use userland::counters;
+use userland::counters::{self, Missing, on_quire};
 use userland::sys::{Result, time};
 
 /// Regions in MiB.
@@ -31,14 +31,14 @@ fn run(folio_kb: usize) -> Result<usize> {
             if switched {
                 std::fs::write(SWITCH, level)?;
             }
-            let before = moved();
+            let before = moved()?;
             // Once there and back, so that the kernel has looked at the area before, not at what was read.
             area.go(area.from, area.to)?;
             area.go(area.to, area.from)?;
             let start = time::now();
             area.go(area.from, area.to)?;
             let whole = (time::now() - start).saturating_sub(clock);
-            let entries = (moved() - before) / 3;
+            let entries = (moved()? - before) / 3;
             area.check(area.to)?;
             area.go(area.to, area.from)?;
             let sparse = area.sparse();
@@ -64,8 +64,11 @@ fn reading() -> u64 {
 }
 
 /// Entries that were moved since boot, where that is counted.
-fn moved() -> u64 {
-    counters::figure("/sys/kernel/mm/quire/counters", "remap_entries_moved").unwrap_or(0)
+fn moved() -> Result<u64> {
+    match on_quire() {
+        true => counters::own("remap_entries_moved").map_err(Missing::say),
+        false => Ok(0),
+    }
 }
 
 fn all(sizes: &[usize]) -> Result<usize> {

@@ -151,7 +151,7 @@ fn folio_contents_after_move() -> Outcome {
 
 /// kB of an area that PMD entries map.
 pub fn huge_kb(at: usize) -> Option<u64> {
-    counters::smaps_of(at).and_then(|entry| entry.get("AnonHugePages").copied())
+    counters::smaps_of(at).and_then(|entry| entry.get("AnonHugePages").ok())
 }
 
 fn folio_collapse() -> Outcome {

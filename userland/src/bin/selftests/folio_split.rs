@@ -33,9 +33,9 @@ fn folio_partly_unmapped() -> Outcome {
         check_eq!(folios(at, 64)?[..2], [0, 1]);
         // Private memory alone: the kernel's own may grow while it is looked at.
         let private = || figure("/proc/meminfo", "AnonPages").map(|kb| kb / 4);
-        let before_split = private().unwrap_or(0);
+        let before_split = private()?;
         fs::write(SPLIT, "1")?;
-        let won = before_split.saturating_sub(private().unwrap_or(0));
+        let won = before_split.saturating_sub(private()?);
         // But for what this process touched meanwhile: two folios at most.
         check!(won + 2 * 16 >= 32 * 12, "{won} frames came back");
         // What others had left on the queue may be split, too.

@@ -1,5 +1,5 @@
 //! mmap and munmap: what they give, where, and what they refuse.
-use userland::ktap::{Outcome, need};
+use userland::ktap::{Outcome, Stop, need};
 use userland::sys::fault::{self, Trap};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, munmap, store};
 use userland::{check, check_eq, check_err, counters};
@@ -26,10 +26,8 @@ userland::tests![
 ];
 
 /// The trap of touching `at`, or a failure.
-fn trap<T>(result: fault::Probe<T>) -> Result<Trap, userland::ktap::Stop> {
-    result.map_or_else(Ok, |_| {
-        Err(userland::ktap::Stop::Fail("the access did not trap".into()))
-    })
+fn trap<T>(result: fault::Probe<T>) -> Result<Trap, Stop> {
+    result.map_or_else(Ok, |_| Err(Stop::Fail("the access did not trap".into())))
 }
 
 fn map_reads_zero() -> Outcome {
@@ -237,9 +235,10 @@ fn map_large_and_sparse() -> Outcome {
     let spots = (0..8).map(|n| at + n * (len / 8));
     spots.clone().for_each(|a| store(a, a as u64));
     check!(spots.clone().all(|a| load(a) == a as u64));
-    let rss = counters::smaps_of(at).and_then(|s| s.get("Rss").copied());
+    let entry = counters::smaps_of(at).ok_or(Stop::Fail("not in smaps".into()))?;
     // A Linux with huge pages may spend 2 MiB on each.
-    check!(rss.is_none_or(|kb| kb <= 8 * 2048), "Rss is {rss:?}");
+    let rss = entry.get("Rss")?;
+    check!(rss <= 8 * 2048, "Rss is {rss}");
     Ok(munmap(at, len)?)
 }
 

@@ -1,5 +1,6 @@
 //! Who has a folio for itself, and what that saves: Quire's account from outside.
 use std::fs;
+use userland::counters::{Missing, OWN};
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::replay::family::{Child, child};
 use userland::sys::mem::{
@@ -168,40 +169,48 @@ fn owner_table() -> Outcome {
 }
 
 /// A counter of the kernel's. Needs no heap and always the same stack, so that the second reading costs no page.
-fn counter(name: &str) -> u64 {
+fn counter(name: &str) -> Result<u64, Stop> {
     let mut buf = [0u8; 8192];
-    let Ok(fd) = file::open_cstr(c"/sys/kernel/mm/quire/counters", libc::O_RDONLY) else {
-        return 0;
-    };
-    let n = file::read(fd, &mut buf).unwrap_or(0);
-    let _ = file::close(fd);
+    let fd = file::open_cstr(c"/sys/kernel/mm/quire/counters", libc::O_RDONLY)?;
+    let n = file::read(fd, &mut buf)?;
+    file::close(fd)?;
     let text = std::str::from_utf8(&buf[..n]).unwrap_or("");
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
+    let value = line.and_then(|n| n.trim().parse().ok());
+    value.ok_or_else(|| {
+        Stop::from(Missing {
+            path: OWN.into(),
+            name: name.into(),
+        })
+    })
 }
 
-fn faults() -> u64 {
-    proc::rusage(libc::RUSAGE_SELF).map_or(0, |usage| usage.minor_faults)
+fn faults() -> Result<u64, Stop> {
+    Ok(proc::rusage(libc::RUSAGE_SELF)?.minor_faults)
 }
 
 /// Writes all of the area, which nobody else has any more: how many pages were copied, and how many faults it took.
-fn write_alone(at: usize, value: u64) -> (u64, u64) {
+fn write_alone(at: usize, value: u64) -> Result<(u64, u64), Stop> {
     // What the measuring itself touches is touched before.
     for _ in 0..2 {
-        std::hint::black_box((counter("pages_copied"), faults(), counter("pages_copied")));
+        std::hint::black_box((
+            counter("pages_copied")?,
+            faults()?,
+            counter("pages_copied")?,
+        ));
     }
-    let before = (counter("pages_copied"), faults());
+    let before = (counter("pages_copied")?, faults()?);
     write(at, value);
-    let after = (faults(), counter("pages_copied"));
-    (after.1 - before.0, after.0 - before.1)
+    let after = (faults()?, counter("pages_copied")?);
+    Ok((after.1 - before.0, after.0 - before.1))
 }
 
 /// Whoever is left writes its memory in place, folio by folio.
 fn check_last(at: usize) -> Outcome {
     check!(holds(at, 1));
-    let (copied, faults) = write_alone(at, 7);
+    let (copied, faults) = write_alone(at, 7)?;
     check_eq!(copied, 0);
     // Where tables are shared, a fault may be about a table.
     if switch("reuse")? == "around" && switch("fork")? != "share" {
@@ -254,7 +263,7 @@ fn owner_last_of_four_copies_nothing() -> Outcome {
 /// Updates of the account during one fork, without those of the child.
 fn updates_of_a_fork() -> Result<u64, Stop> {
     let (hear, tell) = file::pipe(0)?;
-    let before = counter("account_updates");
+    let before = counter("account_updates")?;
     let pid = match proc::fork()? {
         proc::Fork::Child => {
             let _ = file::close(tell);
@@ -263,7 +272,7 @@ fn updates_of_a_fork() -> Result<u64, Stop> {
         }
         proc::Fork::Parent(pid) => pid,
     };
-    let after = counter("account_updates");
+    let after = counter("account_updates")?;
     file::close(tell)?;
     file::close(hear)?;
     proc::wait_for(pid)?;
@@ -279,8 +288,7 @@ fn owner_fork_counts_folios() -> Outcome {
         Ok(runs
             .collect::<Result<Vec<_>, _>>()?
             .into_iter()
-            .min()
-            .unwrap_or(0))
+            .fold(u64::MAX, u64::min))
     };
     for kb in [16, 64, 256, 2048] {
         with_sizes(&[kb], || {

@@ -154,7 +154,7 @@ fn proc_smaps_counts() -> Outcome {
     (0..4).for_each(|n| store(at + n * PAGE, 1));
     // Reads map the page of zeros, which is nobody's memory.
     userland::sys::mem::load(at + 5 * PAGE);
-    let figure = |name: &str| counters::smaps_of(at).and_then(|s| s.get(name).copied());
+    let figure = |name: &str| counters::smaps_of(at).and_then(|s| s.get(name).ok());
     let figures = [
         "Size",
         "Rss",

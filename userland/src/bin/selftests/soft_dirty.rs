@@ -236,7 +236,7 @@ fn clear_refs_clears_referenced() -> Outcome {
     mprotect(at, 64 * PAGE, RW)?;
     let _ = madvise(at, 64 * PAGE, libc::MADV_NOHUGEPAGE);
     (0..64).for_each(|page| store(at + page * PAGE, 1));
-    let referenced = || smaps_of(at).and_then(|entry| entry.get("Referenced").copied());
+    let referenced = || smaps_of(at).and_then(|entry| entry.get("Referenced").ok());
     check_eq!(referenced(), Some(256));
     fs::write("/proc/self/clear_refs", "3")?;
     check_eq!(referenced(), Some(256));

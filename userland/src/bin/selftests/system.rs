@@ -78,7 +78,7 @@ fn sysinfo_says() -> Outcome {
     call(libc::SYS_sysinfo, [at, 0, 0, 0, 0, 0])?;
     let word = |n: usize| mem::load(at + n * 8);
     // Total and free memory in units, then the unit itself.
-    let total = counters::figure("/proc/meminfo", "MemTotal").unwrap_or(0) * 1024;
+    let total = counters::figure("/proc/meminfo", "MemTotal")? * 1024;
     let unit = mem::load(at + 104) & 0xffff_ffff;
     check_eq!(word(4) * unit, total);
     check!(word(5) * unit < total);

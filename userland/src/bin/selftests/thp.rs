@@ -257,7 +257,7 @@ fn thp_eligible() -> Outcome {
     read("enabled")?;
     let eligible = |at: usize| {
         let entry = counters::smaps_of(at);
-        entry.and_then(|entry| entry.get("THPeligible").copied())
+        entry.and_then(|entry| entry.get("THPeligible").ok())
     };
     let guarded = anon(5 * MIB / PAGE)?;
     let at = guarded + PAGE;

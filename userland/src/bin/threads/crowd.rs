@@ -2,7 +2,7 @@
 //! the frames that are left, at the ends of RAM and beside its holes among them.
 use crate::arena::{Arena, BLOCK, SLOT};
 use crate::page::Stamp;
-use userland::counters::{figure, on_quire};
+use userland::counters::{Missing, figure, on_quire};
 use userland::random::Random;
 use userland::sys::Result;
 use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, munmap};
@@ -14,8 +14,9 @@ const TOUCHED: usize = 64;
 /// musl's headers lack it.
 const MADV_POPULATE_WRITE: i32 = 23;
 
-fn free() -> u64 {
-    figure("/proc/meminfo", "MemFree").unwrap_or(0) * 1024 / PAGE as u64
+fn free() -> Result<u64> {
+    let kb = figure("/proc/meminfo", "MemFree").map_err(Missing::say)?;
+    Ok(kb * 1024 / PAGE as u64)
 }
 
 /// Whether this machine is ours to fill: on any other kernel it would hurt others.
@@ -26,13 +27,15 @@ pub fn allowed() -> bool {
 /// Fills memory, gives pages of the arena frames that are left, and frees what it took. The caller
 /// has the world alone.
 pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stamp) -> Result<()> {
-    let most = free() as usize * PAGE;
+    let most = free()? as usize * PAGE;
     let at = mmap(0, most, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
     madvise(at, most, libc::MADV_NOHUGEPAGE)?;
     let mut end = at;
     // Half of what may go, again and again: page tables take some of it.
-    while free() > LEFT {
-        let len = (free() - LEFT).div_ceil(2) as usize * PAGE;
+    while let left = free()?
+        && left > LEFT
+    {
+        let len = (left - LEFT).div_ceil(2) as usize * PAGE;
         madvise(end, len, MADV_POPULATE_WRITE)?;
         end += len;
     }

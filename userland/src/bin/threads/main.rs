@@ -14,7 +14,7 @@ use arena::Arena;
 use counts::Counts;
 use player::Player;
 use std::process::exit;
-use userland::counters::table;
+use userland::counters::{Missing, figure};
 use userland::random::Random;
 use userland::sys::mem::PAGE;
 use userland::sys::{Result, call, fault, time};
@@ -57,13 +57,13 @@ fn random_seed() -> Result<u64> {
 
 /// A third of the memory that is left, in pages: children copy some of it, and the rest is for
 /// their tables and for [`crowd`].
-fn size() -> usize {
-    let kb = table("/proc/meminfo").get("MemAvailable").copied();
-    kb.unwrap_or(0) as usize * 1024 / PAGE / 3
+fn size() -> Result<usize> {
+    let kb = figure("/proc/meminfo", "MemAvailable").map_err(Missing::say)?;
+    Ok(kb as usize * 1024 / PAGE / 3)
 }
 
-fn run(seconds: u64, seed: u64) -> Counts {
-    let arena = Arena::new(size());
+fn run(seconds: u64, seed: u64, pages: usize) -> Counts {
+    let arena = Arena::new(pages);
     let start = time::now();
     let end = start + seconds * 1_000_000_000;
     let total = Counts::default();
@@ -94,7 +94,8 @@ fn main() {
     });
     fault::arm();
     println!("threads: seed {seed}, {THREADS} threads, {seconds} s");
-    let total = run(seconds, seed);
+    let pages = size().unwrap_or_else(|_| exit(1));
+    let total = run(seconds, seed, pages);
     println!("threads: {total}");
     println!("threads: done, seed {seed}: no wrong byte");
 }

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::Kind;
-use crate::state::{AddressSpace, Error, PageInfo, Usage, user_pages};
+use crate::state::{AddressSpace, Error, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, for_each_leaf, owns, step};
 use crate::vma::{Vma, VmaFlags};
 use alloc::vec::Vec;
@@ -128,6 +128,22 @@ impl<M: Machine> AddressSpace<M> {
             zero_page: kind == Kind::Kernel,
             soft_dirty: false,
         }
+    }
+
+    /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000 instructions' worth; returns where the
+    /// rest begins. Zeros that everybody shares are left out. The space is locked meanwhile.
+    pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
+        let inner = self.inner.lock();
+        step(&self.mm, &self.id, &inner.table, range, &mut |leaf| {
+            let (_, kind, _) = self.mm.frames().folio(leaf.pfn);
+            if kind != Kind::Kernel {
+                f(Mapped {
+                    first: leaf.pfn,
+                    pages: leaf.pages,
+                    kind,
+                });
+            }
+        })
     }
 
     /// mincore(2): one byte per page, 1 when it is in memory. EINVAL unless aligned; ENOMEM where something is not mapped.

@@ -22,5 +22,5 @@ pub use smaps::SmapsWalk;
 
 pub use crate::state::{
     AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
-    MapRequest, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
+    MapRequest, Mapped, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
 };

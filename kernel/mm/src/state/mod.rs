@@ -8,8 +8,8 @@ mod types;
 pub(crate) use areas::{AREAS, Areas};
 pub(crate) use figures::{Rss, may_commit};
 pub use types::{
-    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, PageInfo, Place, Smaps,
-    Usage,
+    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
+    Smaps, Usage,
 };
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};

@@ -1,8 +1,8 @@
 //! What the verbs take and answer.
 
-use crate::addr::VirtAddr;
+use crate::addr::{Pfn, VirtAddr};
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
+use crate::frame::{Kind, OutOfMemory};
 use crate::vma::{Backing, Prot, VmaFlags};
 
 /// Why a verb refused; the name is the errno.
@@ -213,6 +213,17 @@ impl core::ops::AddAssign for FolioUse {
         self.part += other.part;
         self.contpte += other.contpte;
     }
+}
+
+/// Frames in a row that an address space maps.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapped {
+    /// The first of them.
+    pub first: Pfn,
+    /// How many.
+    pub pages: u64,
+    /// What they are used for.
+    pub kind: Kind,
 }
 
 /// What one page of an address space is (pagemap, mincore).

@@ -1,5 +1,6 @@
 //! /proc/meminfo, proc(5).
 
+use super::locked::Locked;
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::kstack;
@@ -27,6 +28,11 @@ fn kb(out: &mut Text, name: &str, pages: u64) {
 /// The file.
 pub fn show(out: &mut Text) -> Result {
     let c = mm().counts();
+    let locked = Locked::now()?;
+    let (anon, object) = (
+        c.anon.saturating_sub(locked.anon),
+        c.object.saturating_sub(locked.object),
+    );
     let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
     let slab = c.kernel.saturating_sub(stacks);
     for (name, pages) in [
@@ -41,14 +47,14 @@ pub fn show(out: &mut Text) -> Result {
     kb(out, "SwapCached", 0);
     // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in Linux.
     for (name, pages) in [
-        ("Active", c.anon),
-        ("Inactive", c.object),
-        ("Active(anon)", c.anon),
-        ("Inactive(anon)", c.object),
+        ("Active", anon),
+        ("Inactive", object),
+        ("Active(anon)", anon),
+        ("Inactive(anon)", object),
         ("Active(file)", 0),
         ("Inactive(file)", 0),
-        ("Unevictable", 0),
-        ("Mlocked", 0),
+        ("Unevictable", locked.total()),
+        ("Mlocked", locked.total()),
         ("SwapTotal", 0),
         ("SwapFree", 0),
         ("Dirty", 0),

@@ -6,6 +6,7 @@ mod dir;
 mod fds;
 mod frames;
 mod kpage;
+mod locked;
 mod maps;
 mod meminfo;
 mod memory;

@@ -1,5 +1,6 @@
 //! /proc/vmstat: Linux's names in Linux's order. What is not counted here is 0.
 
+use super::locked::Locked;
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::machine::mm;
@@ -85,6 +86,8 @@ fn thp(name: &str) -> Option<u64> {
         "thp_split_page" => Stat::Split,
         "thp_split_page_failed" => Stat::SplitFailed,
         "thp_deferred_split_page" => Stat::SplitDeferred,
+        "thp_scan_exceed_none_pte" => Stat::CollapseExceedNonePte,
+        "thp_scan_exceed_share_pte" => Stat::CollapseExceedSharedPte,
         _ => return None,
     };
     Some(mm().thp().stats.get(Level::Pmd.order(), stat))
@@ -93,19 +96,24 @@ fn thp(name: &str) -> Option<u64> {
 /// The file.
 pub fn show(out: &mut Text) -> Result {
     let c = mm().counts();
+    let locked = Locked::now()?;
+    let (anon, object) = (
+        c.anon.saturating_sub(locked.anon),
+        c.object.saturating_sub(locked.object),
+    );
     for (name, value) in [
         ("nr_free_pages", c.free),
-        ("nr_zone_inactive_anon", c.object),
-        ("nr_zone_active_anon", c.anon),
+        ("nr_zone_inactive_anon", object),
+        ("nr_zone_active_anon", anon),
         ("nr_zone_inactive_file", 0),
         ("nr_zone_active_file", 0),
-        ("nr_zone_unevictable", 0),
-        ("nr_mlock", 0),
-        ("nr_inactive_anon", c.object),
-        ("nr_active_anon", c.anon),
+        ("nr_zone_unevictable", locked.total()),
+        ("nr_mlock", locked.total()),
+        ("nr_inactive_anon", object),
+        ("nr_active_anon", anon),
         ("nr_inactive_file", 0),
         ("nr_active_file", 0),
-        ("nr_unevictable", 0),
+        ("nr_unevictable", locked.total()),
         ("nr_slab_reclaimable", 0),
         ("nr_slab_unreclaimable", c.kernel),
         ("nr_anon_pages", c.anon),
@@ -127,6 +135,7 @@ pub fn show(out: &mut Text) -> Result {
     for name in EVENTS {
         let value = match *name {
             "oom_kill" => Some(pressure::kills()),
+            "pgreuse" => mm().event("cow_reused"),
             name => thp(name).or_else(|| mm().event(name)),
         };
         out.line(format_args!("{name} {}", value.unwrap_or(0)));

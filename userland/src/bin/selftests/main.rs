@@ -44,6 +44,7 @@ mod thp;
 mod thp_disable;
 mod timers;
 mod trap;
+mod vmstat;
 mod waiting;
 
 const FAMILIES: &[&[Test]] = &[
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Test]] = &[
     machine::TESTS,
     pointers::TESTS,
     system::TESTS,
+    vmstat::TESTS,
     thp::TESTS,
     thp_disable::TESTS,
     folio::TESTS,

@@ -21,7 +21,7 @@ userland::tests![
 ];
 
 /// What a switch says; the test is skipped where there is none.
-fn switch(name: &str) -> Result<String, Stop> {
+pub fn switch(name: &str) -> Result<String, Stop> {
     let text = fs::read_to_string(format!("/sys/kernel/mm/quire/{name}"));
     let text = text.map_err(|_| Stop::Skip(format!("no switch {name} here")))?;
     Ok(text.trim_end().to_owned())

@@ -169,7 +169,7 @@ fn thp_refuses() -> Outcome {
 }
 
 /// Runs `act` and puts the file back as it was, also when `act` fails.
-fn restoring(path: &str, act: impl FnOnce() -> Outcome) -> Outcome {
+pub fn restoring(path: &str, act: impl FnOnce() -> Outcome) -> Outcome {
     let before = match read(path)? {
         text if text.contains('[') => chosen(path)?,
         text => text,

@@ -1,0 +1,99 @@
+//! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file that says so is read: a fault does nothing for it, and where
+//! no area is locked, neither does the reader.
+
+use crate::errno::{Errno, Result};
+use crate::machine::mm;
+use crate::sched;
+use crate::task;
+use crate::thp::spaces;
+use alloc::vec::Vec;
+use mm::addr::{Pfn, VirtAddr, VirtRange};
+use mm::frame::Kind;
+use mm::space::Mapped;
+use mm::vma::VmaFlags;
+
+/// Pages that are there in areas that are locked. A page that several such areas map counts once.
+#[derive(Default)]
+pub struct Locked {
+    /// Private pages.
+    pub anon: u64,
+    /// Pages of files and shared memory.
+    pub object: u64,
+}
+
+impl Locked {
+    /// As it is now. ENOMEM; EINTR when this thread is to end.
+    pub fn now() -> Result<Locked> {
+        let (mut locked, mut any) = (Locked::default(), false);
+        task::for_each_space(|space| any |= space.usage().locked > 0);
+        if !any {
+            return Ok(locked);
+        }
+        let mut seen = Frames::none()?;
+        for space in spaces::all()?.values() {
+            let mut at = VirtAddr(0);
+            while let Some(vma) = space.upgrade().and_then(|space| space.vma_from(at)) {
+                let mut rest = vma.range;
+                at = rest.end;
+                while vma.flags.contains(VmaFlags::LOCKED) && !rest.is_empty() {
+                    let Some(space) = space.upgrade() else { break };
+                    let start = space.frames_step(rest, &mut |mapped| {
+                        locked.add(&mapped, seen.add(&mapped));
+                    });
+                    rest = VirtRange { start, ..rest };
+                    drop(space);
+                    if sched::breathe() {
+                        return Err(Errno::EINTR);
+                    }
+                }
+                if sched::breathe() {
+                    return Err(Errno::EINTR);
+                }
+            }
+        }
+        Ok(locked)
+    }
+
+    /// All of them: nothing of it can be reclaimed.
+    pub fn total(&self) -> u64 {
+        self.anon + self.object
+    }
+
+    fn add(&mut self, mapped: &Mapped, new: u64) {
+        match mapped.kind {
+            Kind::Anon => self.anon += new,
+            _ => self.object += new,
+        }
+    }
+}
+
+/// A set of frames: a bit for each frame of the machine.
+struct Frames {
+    first: Pfn,
+    bits: Vec<u64>,
+}
+
+impl Frames {
+    fn none() -> Result<Frames> {
+        let frames = mm().frames();
+        Ok(Frames {
+            first: frames.first(),
+            bits: fallible::filled(0, frames.len().div_ceil(64))?,
+        })
+    }
+
+    /// Adds frames; returns how many of them were not in the set.
+    fn add(&mut self, mapped: &Mapped) -> u64 {
+        let (mut from, mut new) = (mapped.first - self.first, 0);
+        let end = from + mapped.pages;
+        while from < end {
+            let (word, bit) = (&mut self.bits[(from / 64) as usize], from % 64);
+            let n = (64 - bit).min(end - from);
+            let mask = (u64::MAX >> (64 - n)) << bit;
+            new += u64::from((mask & !*word).count_ones());
+            *word |= mask;
+            from += n;
+        }
+        new
+    }
+}

@@ -1,9 +1,12 @@
 //! The pages in docs/ that list what the kernel knows list all of it, and nothing else.
 use mm::stat::Stats;
 use mm::switch::{Switch, Switches};
+use mm::thp::khugepaged::Knob;
 use mm::thp::stats::Stat;
 
 const COMMAND_LINE: &str = include_str!("../../docs/command-line.md");
+const FOLIOS: &str = include_str!("../../docs/folios.md");
+const THP_RS: &str = include_str!("../../kernel/src/fs/sys/thp.rs");
 const COUNTERS: &str = include_str!("../../docs/counters.md");
 const PROGRAMS: &str = include_str!("../../userland/README.md");
 const CMDLINE_RS: &str = include_str!("../../kernel/src/cmdline.rs");
@@ -118,6 +121,24 @@ fn every_line_of_vmstat() {
     let levels = between(VMSTAT_RS, "for (name, value) in [", "] {");
     kernel.extend(quoted(levels, '"'));
     same(names(COUNTERS, "## /proc/vmstat"), kernel);
+}
+
+#[test]
+fn every_file_of_transparent_hugepage() {
+    let top = between(THP_RS, "pub fn register", "for order in");
+    let mut kernel: Vec<String> = quoted(top, '"')
+        .iter()
+        .map(|name| name.trim_start_matches("{ROOT}/").to_owned())
+        .collect();
+    kernel.push("hugepages-<size>kB/enabled".to_owned());
+    let knobs = Knob::ALL.iter().map(|(_, name)| *name);
+    let counts = ["full_scans", "pages_collapsed"];
+    kernel.extend(knobs.chain(counts).map(|name| format!("khugepaged/{name}")));
+    let section = between(FOLIOS, "### Files of transparent_hugepage", "\n## ");
+    same(
+        names(section, "Below"),
+        kernel.iter().map(String::as_str).collect(),
+    );
 }
 
 #[test]

@@ -97,7 +97,11 @@ impl Archive {
     }
 }
 
-/// The default initramfs: `init` as /init, the other programs in /bin, and the directories that programs expect.
+/// Commands of the shell that are links to it in /bin, one a line.
+const COMMANDS: &str = include_str!("../../userland/src/sh/files.txt");
+
+/// The default initramfs: `init` as /init, the other programs in /bin, with links to the shell for those of its commands that may
+/// be programs, and the directories that programs expect.
 pub fn default_archive(programs: &[PathBuf]) -> Result<Archive> {
     let mut programs = programs.to_vec();
     programs.sort();
@@ -117,6 +121,9 @@ pub fn default_archive(programs: &[PathBuf]) -> Result<Archive> {
             format!("bin/{name}")
         };
         archive.file(&place, 0o755, &content)?;
+    }
+    for name in COMMANDS.lines() {
+        archive.link(&format!("bin/{name}"), "sh")?;
     }
     Ok(archive)
 }

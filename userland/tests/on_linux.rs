@@ -60,6 +60,27 @@ fn shell_runs_commands() {
 }
 
 #[test]
+fn shell_is_a_command_by_the_name_of_a_link() {
+    let dir = std::env::temp_dir().join(format!("sh-link-test-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    std::fs::write(dir.join("f"), "one\ntwo\nthree\n").expect("a file");
+    let run = |name: &str, args: &[&str]| {
+        let link = dir.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sh"), &link).expect("a link");
+        let mut command = Command::new(&link);
+        let output = command.args(args).current_dir(&dir).output();
+        output.expect("the command starts")
+    };
+    assert_eq!(text(&run("cat", &["f"])), "one\ntwo\nthree\n");
+    assert_eq!(text(&run("head", &["-n", "1", "f"])), "one\n");
+    assert_eq!(text(&run("grep", &["-c", "t", "f"])), "2\n");
+    assert_eq!(text(&run("echo", &["a", "-c", "b"])), "a -c b\n");
+    assert_eq!(run("false", &[]).status.code(), Some(1));
+    assert!(!run("rm", &["no such file"]).status.success());
+    std::fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
 fn tour_shows_eight_steps_on_a_screen() {
     let output = run(env!("CARGO_BIN_EXE_memtour"), &[]);
     let said = text(&output);

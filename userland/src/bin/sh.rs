@@ -1,8 +1,17 @@
-//! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`.
+//! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`. Started by another name, as by the link `/bin/cat`,
+//! it is that command.
+use userland::sh::builtins;
 use userland::sh::run::{Shell, complain};
+use userland::sys::sig;
 
 fn main() {
     let mut args: Vec<String> = std::env::args().collect();
+    if let Some(command) = args.first().and_then(|path| builtins::of_link(path)) {
+        let words = args.split_off(1);
+        // A reader that leaves ends it quietly, as any program; std has set the signal aside.
+        let _ = sig::default(libc::SIGPIPE);
+        std::process::exit((command.run)(&mut Shell::new(args), &words));
+    }
     if args.get(1).is_some_and(|a| a == "-c") {
         let Some(text) = args.get(2).cloned() else {
             complain("-c needs a command");

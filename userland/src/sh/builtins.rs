@@ -128,6 +128,15 @@ const ALL: &[Builtin] = &[
     ),
 ];
 
+/// Commands that are files of `/bin` as well, one a line: links to the shell. The program that packs `/bin` reads the list, too.
+pub const FILES: &str = include_str!("files.txt");
+
+/// What the shell does when it was started as one of [`FILES`], by the path of a link.
+pub fn of_link(path: &str) -> Option<&'static Builtin> {
+    let name = path.rsplit('/').next()?;
+    find(name).filter(|_| FILES.lines().any(|file| file == name))
+}
+
 /// The built-in of this name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
@@ -302,4 +311,25 @@ fn help(_: &mut Shell, _: &[String]) -> i32 {
     text += "Keys: arrows for lines typed before and within the line, ^R searches them, ^C ends a program, ^Z stops it.\n";
     text += "Programs are in /bin: memtour shows the memory manager at work, selftests tests it, cost measures.\n";
     print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_command() {
+        for name in FILES.lines() {
+            let of_link = |path: &str| of_link(path).is_some_and(|found| found.name == name);
+            assert!(of_link(name) && of_link(&format!("/bin/{name}")), "{name}");
+        }
+    }
+
+    /// What changes the shell that it runs in is of no use as a program.
+    #[test]
+    fn other_names_are_the_shell() {
+        for name in ["sh", "/bin/sh", "-sh", "cd", "exit", "export", "", "/"] {
+            assert!(of_link(name).is_none(), "{name}");
+        }
+    }
 }

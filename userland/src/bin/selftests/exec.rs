@@ -10,6 +10,7 @@ userland::tests![
     exec_passes_arguments,
     exec_passes_environment,
     exec_auxiliary_vector,
+    exec_usual_programs,
     exec_script,
     exec_script_errors,
     exec_refuses_what_is_no_program,
@@ -21,6 +22,33 @@ userland::tests![
     exec_ends_threads,
     exec_file_is_busy,
 ];
+
+/// What every system has in /bin.
+fn exec_usual_programs() -> Outcome {
+    std::fs::write("f", "one\ntwo\nthree\n")?;
+    for (words, wanted) in [
+        (&["/bin/cat", "f"][..], "one\ntwo\nthree\n"),
+        (&["/bin/echo", "a", "b"], "a b\n"),
+        (&["/bin/grep", "-c", "t", "f"], "2\n"),
+        (&["/bin/ls"], "f\n"),
+        (
+            &[
+                "/bin/sh",
+                "-c",
+                "/bin/true && /bin/false || /bin/pwd >/dev/null && /bin/cat f | /bin/grep w",
+            ],
+            "two\n",
+        ),
+    ] {
+        let (status, text) = output(words[0], words, &["PATH=/bin:/usr/bin"])?;
+        check_eq!(
+            (words, status, text.as_str()),
+            (words, Status::Exited(0), wanted)
+        );
+    }
+    check_eq!(output("/bin/false", &["false"], &[])?.0, Status::Exited(1));
+    Ok(())
+}
 
 fn me() -> String {
     std::env::current_exe()

@@ -3,10 +3,12 @@
 use crate::errno::{Errno, Result};
 use crate::fs::path::{self, Last};
 use crate::fs::pseudo::Text;
+use crate::fs::tree::Tree;
 use crate::machine::{AddressSpace, mm};
 use crate::sched;
 use crate::task::{self, Pid};
 use crate::thp::spaces;
+use alloc::format;
 use alloc::sync::Weak;
 use alloc::vec::Vec;
 use mm::addr::{Order, VirtAddr, VirtRange};
@@ -14,11 +16,34 @@ use mm::space::{FOLIO_ORDERS, FolioUse};
 use mm::thp::ORDERS;
 use mm::thp::stats::Stat;
 
-/// One line a size: private folios that there are, those of which a part is not mapped any more,
-/// and as in smaps how many are mapped whole, in part, and by contiguous entries, summed over all
-/// areas (a folio that two processes map counts twice). ENOMEM, EINTR.
-pub fn folios(out: &mut Text) -> Result {
-    let mut mapped = [FolioUse::default(); FOLIO_ORDERS];
+/// Private folios that there are, but for those of two pages, which are not counted: only a split leaves them, and here they are
+/// among the single pages.
+pub fn private(order: Order) -> u64 {
+    let stats = &mm().thp().stats;
+    if is_large(order) {
+        return stats.get(order, Stat::NrAnon);
+    }
+    let pages = |order: Order| stats.get(order, Stat::NrAnon) * order.pages();
+    let in_large: u64 = ORDERS.map(Order).map(pages).sum();
+    mm().counts().anon.saturating_sub(in_large)
+}
+
+/// The sizes that [`private`] knows.
+pub fn private_orders() -> impl Iterator<Item = Order> {
+    core::iter::once(0).chain(ORDERS).map(Order)
+}
+
+fn is_large(order: Order) -> bool {
+    ORDERS.contains(&order.0)
+}
+
+/// How processes map folios, by their orders.
+type ByOrder = [FolioUse; FOLIO_ORDERS];
+
+/// As in smaps how many folios are mapped whole, in part, and by contiguous entries, summed over all areas (a folio that two
+/// processes map counts twice). ENOMEM, EINTR.
+fn mapped() -> Result<ByOrder> {
+    let mut mapped = ByOrder::default();
     for space in spaces::all()?.values() {
         spaces::each_area(space, |_, figures| {
             for (sum, n) in mapped.iter_mut().zip(figures.folios) {
@@ -26,32 +51,69 @@ pub fn folios(out: &mut Text) -> Result {
             }
         })?;
     }
+    Ok(mapped)
+}
+
+/// Private folios of a size that there are.
+fn exist(order: Order, mapped: &ByOrder) -> u64 {
+    match order {
+        order if order == Order(0) || is_large(order) => private(order),
+        // Memory has no folios of two pages, but for what a split leaves, which is counted where it is mapped.
+        order => mapped[usize::from(order.0)].whole + mapped[usize::from(order.0)].part,
+    }
+}
+
+/// Folios of a size of which a part is not mapped any more.
+fn deferred(order: Order) -> u64 {
+    match is_large(order) {
+        true => mm().thp().stats.get(order, Stat::NrAnonPartiallyMapped),
+        false => 0,
+    }
+}
+
+/// One figure of a size.
+type Figure = fn(Order, &ByOrder) -> u64;
+
+/// What is told of each size, with the names of the columns.
+const FIGURES: [(&str, Figure); 5] = [
+    ("exist", exist),
+    ("deferred", |order, _| deferred(order)),
+    ("whole", |order, mapped| mapped[usize::from(order.0)].whole),
+    ("part", |order, mapped| mapped[usize::from(order.0)].part),
+    ("contpte", |order, mapped| {
+        mapped[usize::from(order.0)].contpte
+    }),
+];
+
+fn orders() -> impl Iterator<Item = Order> {
+    (0..FOLIO_ORDERS as u8).map(Order)
+}
+
+/// The table of all figures, one line a size. ENOMEM, EINTR.
+pub fn folios(out: &mut Text) -> Result {
+    let mapped = mapped()?;
     out.line("   size   exist deferred   whole    part contpte");
-    let stats = &mm().thp().stats;
-    let large = |order: &Order| ORDERS.contains(&order.0);
-    let in_large: u64 = ORDERS
-        .map(Order)
-        .map(|order| stats.get(order, Stat::NrAnon) * order.pages())
-        .sum();
-    for (order, n) in (0..).map(Order).zip(mapped) {
-        let (exist, deferred) = match order {
-            Order(0) => (mm().counts().anon.saturating_sub(in_large), 0),
-            order if large(&order) => (
-                stats.get(order, Stat::NrAnon),
-                stats.get(order, Stat::NrAnonPartiallyMapped),
-            ),
-            // Memory has no folios of two pages, but for what a split leaves, which is counted where it is mapped.
-            _ => (n.whole + n.part, 0),
-        };
+    for order in orders() {
+        let [exist, deferred, whole, part, contpte] =
+            FIGURES.map(|(_, figure)| figure(order, &mapped));
         out.line(format_args!(
-            "{:>5}kB {exist:>7} {deferred:>8} {:>7} {:>7} {:>7}",
+            "{:>5}kB {exist:>7} {deferred:>8} {whole:>7} {part:>7} {contpte:>7}",
             order.bytes() >> 10,
-            n.whole,
-            n.part,
-            n.contpte
         ));
     }
     Ok(())
+}
+
+/// The same, one value a file: `folios-<size>kB/<column>` in a folder.
+pub fn register(tree: &Tree, folder: &str) {
+    for order in orders() {
+        let kb = order.bytes() >> 10;
+        for (name, figure) in FIGURES {
+            tree.show(&format!("{folder}/folios-{kb}kB/{name}"), move |out| {
+                out.is(figure(order, &mapped()?))
+            });
+        }
+    }
 }
 
 /// What was written to split_huge_pages, transhuge.rst: `1` for all large folios there are, or

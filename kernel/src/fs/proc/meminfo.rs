@@ -6,6 +6,8 @@ use crate::fs::pseudo::Text;
 use crate::kstack;
 use crate::machine::mm;
 use crate::task;
+use crate::thp::survey;
+use alloc::format;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::Level;
 
@@ -27,8 +29,8 @@ fn kb(out: &mut Text, name: &str, pages: u64) {
 
 /// The file.
 pub fn show(out: &mut Text) -> Result {
-    let c = mm().counts();
     let locked = Locked::now()?;
+    let c = mm().counts();
     let (anon, object) = (
         c.anon.saturating_sub(locked.anon),
         c.object.saturating_sub(locked.object),
@@ -93,10 +95,14 @@ pub fn show(out: &mut Text) -> Result {
         "HugePages_Rsvd",
         "HugePages_Surp",
     ] {
-        out.put(format_args!("{:<16}{:>8}\n", alloc::format!("{name}:"), 0));
+        out.put(format_args!("{:<16}{:>8}\n", format!("{name}:"), 0));
     }
     kb(out, "Hugepagesize", 512);
     kb(out, "Hugetlb", 0);
+    for order in survey::private_orders() {
+        let name = format!("AnonFolios-{}kB", order.bytes() >> 10);
+        kb(out, &name, survey::private(order) << order.0);
+    }
     Ok(())
 }
 

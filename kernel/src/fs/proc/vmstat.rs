@@ -1,10 +1,11 @@
-//! /proc/vmstat: Linux's names in Linux's order. What is not counted here is 0.
+//! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted here is 0.
 
 use super::locked::Locked;
 use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::machine::mm;
 use crate::pressure;
+use crate::thp::survey;
 use mm::arch::Level;
 use mm::thp::stats::Stat;
 
@@ -95,8 +96,8 @@ fn thp(name: &str) -> Option<u64> {
 
 /// The file.
 pub fn show(out: &mut Text) -> Result {
-    let c = mm().counts();
     let locked = Locked::now()?;
+    let c = mm().counts();
     let (anon, object) = (
         c.anon.saturating_sub(locked.anon),
         c.object.saturating_sub(locked.object),
@@ -139,6 +140,10 @@ pub fn show(out: &mut Text) -> Result {
             name => thp(name).or_else(|| mm().event(name)),
         };
         out.line(format_args!("{name} {}", value.unwrap_or(0)));
+    }
+    for order in survey::private_orders() {
+        let (kb, folios) = (order.bytes() >> 10, survey::private(order));
+        out.line(format_args!("nr_anon_folios_{kb}kB {folios}"));
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ pub fn register(tree: &Tree) {
         survey::folios(out)?;
         owners::table(out)
     });
+    survey::register(tree, "kernel/mm/quire");
     tree.knob(
         "kernel/mm/quire/heap_fail",
         |out| {

@@ -14,6 +14,7 @@ mod cow;
 mod exec;
 mod files;
 mod folio;
+mod folio_figures;
 mod folio_split;
 mod futex;
 mod harness;
@@ -85,6 +86,7 @@ const FAMILIES: &[&[Test]] = &[
     thp_disable::TESTS,
     folio::TESTS,
     folio_split::TESTS,
+    folio_figures::TESTS,
     owner::TESTS,
 ];
 

@@ -138,7 +138,23 @@ fn folios_shows_what_was_touched() {
             .is_some_and(|kb: u64| kb >= 3072),
         "{said}"
     );
-    assert_eq!(run(folios, &["x"]).status.code(), Some(2));
+    for wrong in [
+        &["x"][..],
+        &["--pid"],
+        &["--pid", "x"],
+        &["--pid", "1", "2"],
+    ] {
+        assert_eq!(run(folios, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    let nobody = run(folios, &["--pid", "999999999"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    // Root may see it all, others no frames.
+    let pid = std::process::id().to_string();
+    let own = run(folios, &["--pid", &pid]);
+    match own.status.success() {
+        true => assert!(text(&own).contains(&format!("all areas of {pid}\n"))),
+        false => assert!(String::from_utf8_lossy(&own.stderr).contains("EPERM")),
+    }
 }
 
 #[test]

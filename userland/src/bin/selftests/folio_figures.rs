@@ -2,10 +2,10 @@
 use crate::folio::{PMD, area, fill, with_sizes};
 use std::fs;
 use userland::ktap::{Outcome, Stop};
-use userland::sys::mem::munmap;
+use userland::sys::mem::{PAGE, munmap};
 use userland::{check, counters};
 
-userland::tests![folio_figures_by_size];
+userland::tests![folio_figures_by_size, folio_figures_of_a_process];
 
 /// A file's only value.
 fn value_of(path: &str) -> Result<u64, Stop> {
@@ -60,4 +60,31 @@ fn folio_figures_by_size() -> Outcome {
     // khugepaged may have run between two lines.
     check!(sum.abs_diff(meminfo.get("AnonPages")?) <= 4096, "{sum} kB");
     Ok(())
+}
+
+/// The program `folios` tells of this process what it maps: whole folios, one of which a part is gone.
+fn folio_figures_of_a_process() -> Outcome {
+    with_sizes(&[64], || {
+        let at = area(PMD)?;
+        fill(at, PMD);
+        munmap(at, PAGE)?;
+        let pid = userland::sys::proc::getpid().to_string();
+        let output = std::process::Command::new("/bin/folios")
+            .args(["--pid", &pid])
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        check!(output.status.success(), "{output:?}");
+        let header = format!("{:08x}-{:08x} ", at + PAGE, at + PMD);
+        let mut lines = text.lines().skip_while(|line| !line.starts_with(&header));
+        check!(lines.next().is_some(), "no {header} in {text}");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let figures: Vec<String> = lines.take(2).map(words).collect();
+        let wanted = [
+            "anon-thp-pte-aligned-64kB: 1984 kB ( 97%)",
+            "anon-thp-pte-partial: 60 kB ( 3%)",
+        ];
+        check!(figures == wanted, "{text}");
+        check!(text.contains(&format!("all areas of {pid}\n")));
+        Ok(munmap(at + PAGE, PMD - PAGE)?)
+    })
 }

@@ -1,5 +1,8 @@
 //! `folios [MIB]`: touches so much private memory (100 MiB) and shows what the kernel says of it in /proc/self/smaps: how much
-//! is there, and on Quire by folios of which sizes.
+//! is there, and on Quire by folios of which sizes. `folios --pid N`: how a process maps large folios, area by area, on Linux, too.
+mod process;
+mod tally;
+
 use userland::counters;
 use userland::sys::Result;
 use userland::sys::mem::{self, ANON, RW, mmap};
@@ -29,22 +32,34 @@ fn range(header: &str) -> std::ops::Range<usize> {
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, pid] = &args[..]
+        && option == "--pid"
+    {
+        let Ok(pid) = pid.parse() else { usage() };
+        end(process::show(pid));
+    }
     let mib = match args.iter().map(|arg| arg.parse()).collect::<Vec<_>>()[..] {
         [] => 100,
         [Ok(mib @ 1..=1_000_000)] => mib,
-        _ => {
-            eprintln!("usage: folios [MIB]");
-            std::process::exit(2);
-        }
+        _ => usage(),
     };
-    match entry(mib << 20) {
-        Ok(lines) => lines
+    end(entry(mib << 20).map(|lines| {
+        let shown = |line: &&String| SHOWN.iter().any(|name| line.starts_with(name));
+        lines
             .iter()
-            .filter(|line| SHOWN.iter().any(|name| line.starts_with(name)))
-            .for_each(|line| println!("{line}")),
-        Err(error) => {
-            eprintln!("folios: {error}");
-            std::process::exit(1);
-        }
+            .filter(shown)
+            .for_each(|line| println!("{line}"));
+    }));
+}
+
+fn usage() -> ! {
+    eprintln!("usage: folios [MIB | --pid N]");
+    std::process::exit(2);
+}
+
+fn end(result: Result<()>) -> ! {
+    if let Err(error) = &result {
+        eprintln!("folios: {error}");
     }
+    std::process::exit(result.is_err().into());
 }

@@ -1,5 +1,5 @@
 //! What the user programs share: checked system calls ([`sys`]), the kernel's counters
-//! ([`counters`]) and its settings of folio sizes ([`controls`]), the KTAP harness ([`ktap`]), the
+//! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the KTAP harness ([`ktap`]), the
 //! shell's language ([`sh`]) and the classic cases of copy-on-write ([`replay`]), random numbers
 //! ([`random`]). Everything here runs on Linux as well as on Quire.
 
@@ -11,4 +11,5 @@ pub mod replay;
 pub mod sh;
 pub mod starve;
 pub mod stretch;
+pub mod switch;
 pub mod sys;

@@ -1,4 +1,4 @@
-//! mremap over sparse memory of several GiB, against a plain model: whole PUD and PMD entries, blocks and single pages, with
+//! mremap over sparse memory of several TiB, against a plain model: whole PGD, PUD and PMD entries, blocks and single pages, with
 //! heads and tails, aligned alike and not.
 
 mod common;
@@ -6,20 +6,25 @@ mod common;
 use arch_sim::{Options, Process, World};
 use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use mm::arch::PteFormat;
+use mm::arch::{Level, PteFormat};
 use mm::fault::Resolution;
-use mm::space::{MapRequest, Place};
+use mm::space::{MapRequest, Place, RemapFlags};
 use mm::switch::Switch;
-use mm::vma::VmaFlags;
+use mm::vma::{Prot, VmaFlags};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const GIB: u64 = 1 << 30;
+/// What a PGD entry covers.
+const PGD: u64 = 512 * GIB;
 /// Where the arena starts, and how long it is.
-const ARENA: VirtAddr = VirtAddr(1 << 39);
-const LEN: u64 = 12 * GIB;
-/// What alignments are about: a page, a block of 16, a PMD, a PUD.
-const UNITS: [u64; 4] = [PAGE_SIZE, 16 * PAGE_SIZE, 512 * PAGE_SIZE, GIB];
+const ARENA: VirtAddr = VirtAddr(PGD);
+const LEN: u64 = 12 * PGD;
+/// What alignments are about: a page, a block of 16, a PMD, a PUD, a PGD entry.
+const UNITS: [u64; 5] = [PAGE_SIZE, 16 * PAGE_SIZE, 512 * PAGE_SIZE, GIB, PGD];
+
+/// Settings of the switch.
+const LEVELS: u32 = Level::Pgd as u32 + 1;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -38,18 +43,23 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let place = |unit: usize| 0..(LEN / UNITS[unit]).min(12 * 512);
+    // Near the start, or where the second PGD entry begins.
+    let place = |unit: usize| {
+        let near = [12 * 512, 12 * 512, 12 * 512, 12, 12][unit];
+        let second = PGD / UNITS[unit];
+        prop_oneof![4 => 0..near, 1 => second.saturating_sub(near / 2)..second + near / 2]
+    };
     prop_oneof![
-        4 => (0..4usize, any::<u8>()).prop_flat_map(move |(unit, byte)| {
+        4 => (0..5usize, any::<u8>()).prop_flat_map(move |(unit, byte)| {
             place(unit).prop_map(move |place| Step::Write { unit, place, byte })
         }),
-        3 => (0..4usize, prop_oneof![3 => Just(0u64), 1 => 1..40u64]).prop_flat_map(move |(unit, skew)| {
-            let most = [600u64, 80, 1030, 4][unit];
+        3 => (0..5usize, prop_oneof![3 => Just(0u64), 1 => 1..40u64]).prop_flat_map(move |(unit, skew)| {
+            let most = [600u64, 80, 1030, 4, 4][unit];
             (place(unit), 1u64..most, place(unit)).prop_map(move |(from, len, to)| {
                 Step::Move { unit, from, len, to, skew }
             })
         }),
-        1 => (0..3u32).prop_map(Step::Level),
+        1 => (0..LEVELS).prop_map(Step::Level),
     ]
 }
 
@@ -185,34 +195,44 @@ proptest! {
 
 on_both! {
     the_largest_entries_move
+    a_place_that_is_free_to_choose_is_aligned_alike
     a_move_is_one_flush_and_leaves_the_account_alone
     blocks_arrive_folded
     a_move_without_memory_for_tables_changes_nothing
 }
 
-/// How many entries a move of `len` bytes moves at each setting.
+/// At each setting a PGD entry's worth of sparse memory takes as many writes as there are entries of that level, and one for the
+/// PGD entry that is hidden first.
 fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
     sizes(w, &[]);
-    let sparse = [0, 5, 512, 513, 262_143];
-    for (level, entries) in [("pte", sparse.len() as u64), ("pmd", 3), ("pud", 1)] {
-        let number = Switch::Move.number(level).unwrap();
-        w.mm.switches().set(Switch::Move, number);
+    let sparse = [0, 5, 512, 513, 262_143, 262_144, 511 << 18];
+    let tables = |s: &Process<F>| s.usage().page_tables;
+    for level in [Level::Pte, Level::Pmd, Level::Pud, Level::Pgd] {
+        w.mm.switches().set(Switch::Move, level as u32);
+        let entries: BTreeSet<u64> = sparse.iter().map(|n| n >> level.order().0).collect();
         let s = w.process();
         let request = MapRequest {
             flags: VmaFlags::NORESERVE,
-            ..anon(Place::Fixed(ARENA), GIB / PAGE_SIZE, RW)
+            ..anon(Place::Fixed(ARENA), PGD / PAGE_SIZE, RW)
         };
         s.map(request).unwrap();
         for n in sparse {
             w.store(0, &s, ARENA + n * PAGE_SIZE, n as u8).unwrap();
         }
-        let (moved, updates) = (event(w, "remap_entries_moved"), event(w, "account_updates"));
-        let tables = s.usage().page_tables;
-        let to = ARENA + 8 * GIB;
-        assert_eq!(s.remap(ARENA, GIB, GIB, FIXED, to), Ok(to));
-        assert_eq!(event(w, "remap_entries_moved") - moved, entries, "{level}");
-        assert_eq!(event(w, "account_updates"), updates);
-        assert_eq!(s.usage().page_tables, tables);
+        let counted = || {
+            ["remap_entries_moved", "account_updates", "entry_writes"].map(|name| event(w, name))
+        };
+        let (before, had) = (counted(), tables(&s));
+        let to = ARENA + 8 * PGD;
+        assert_eq!(s.remap(ARENA, PGD, PGD, FIXED, to), Ok(to));
+        let after = counted();
+        assert_eq!(after[0] - before[0], entries.len() as u64, "{level:?}");
+        assert_eq!(after[1], before[1]);
+        // Tables are made for smaller entries, and hooked in.
+        if level == Level::Pgd {
+            assert_eq!(after[2] - before[2], 2);
+        }
+        assert_eq!(tables(&s), had);
         for n in sparse {
             assert_eq!(w.load(1, &s, to + n * PAGE_SIZE), Ok(n as u8));
             assert_eq!(
@@ -224,9 +244,32 @@ fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
     }
 }
 
+/// Where the kernel chooses the place, entries of the largest size can move whole.
+fn a_place_that_is_free_to_choose_is_aligned_alike<F: PteFormat>(w: &World<F>) {
+    sizes(w, &[]);
+    let s = w.process();
+    let from = ARENA + 3 * PAGE_SIZE;
+    for (len, unit) in [(2 * PGD, PGD), (3 * GIB, GIB), (GIB / 2, 512 * PAGE_SIZE)] {
+        let request = MapRequest {
+            flags: VmaFlags::NORESERVE,
+            ..anon(Place::Fixed(from), len / PAGE_SIZE, RW)
+        };
+        s.map(request).unwrap();
+        // In its way where it stands.
+        map(&s, from + len, 1, Prot::READ);
+        let longer = len + PAGE_SIZE;
+        let to = s.remap(from, len, longer, RemapFlags::MAYMOVE, VirtAddr(0));
+        let to = to.expect("there is room");
+        assert!(to != from && to.0 % unit == from.0 % unit, "{to:?}");
+        s.unmap(to, longer).unwrap();
+        s.unmap(from + len, PAGE_SIZE).unwrap();
+        w.check(&[&s], &[]);
+    }
+}
+
 fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) {
     sizes(w, &[]);
-    for level in 0..3 {
+    for level in 0..LEVELS {
         w.mm.switches().set(Switch::Move, level);
         let s = w.process();
         map(&s, AT, 900, RW);
@@ -256,7 +299,7 @@ fn a_move_without_memory_for_tables_changes_nothing<F: PteFormat>(w: &World<F>) 
 /// A head, a body and a tail, in folios of 64 KiB: one flush, unless an end cuts a block.
 fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) {
     sizes(w, &[4]);
-    for level in 0..3 {
+    for level in 0..LEVELS {
         w.mm.switches().set(Switch::Move, level);
         let s = w.process();
         let request = MapRequest {

@@ -23,6 +23,8 @@ const LIVE: &str = "break-before-make";
 const FLUSH: &str = "missed flush";
 /// And of memory that is at its new place too early.
 const TWICE: &str = "two places";
+/// And of entries where no VMA is.
+const OUTSIDE: &str = "of them in VMAs";
 
 /// A machine whose folios have this order, and a process that has written each page of an area there.
 fn written<F: PteFormat>(order: u8, pages: u64, hardware_ad: bool) -> (World<F>, Process<F>) {
@@ -143,6 +145,24 @@ fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
 fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
     assert_eq!(p.remap(page(first), len, len, FIXED, to), Ok(to));
+}
+
+/// What a PGD entry covers, in pages.
+const PGD: u64 = 1 << 27;
+
+/// Maps a PGD entry's worth around the area, with pages at both ends of it, and moves it by so many pages.
+fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
+    let start = VirtAddr(4 * PGD * PAGE_SIZE);
+    let request = mm::space::MapRequest {
+        flags: mm::vma::VmaFlags::NORESERVE,
+        ..anon(mm::space::Place::Fixed(start), PGD, RW)
+    };
+    p.map(request).unwrap();
+    for n in [0, PGD - 1] {
+        w.store(1, p, start + n * PAGE_SIZE, 1).unwrap();
+    }
+    let (len, to) = (PGD * PAGE_SIZE, start + by * PAGE_SIZE);
+    assert_eq!(p.remap(start, len, len, FIXED, to), Ok(to));
 }
 
 fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {
@@ -328,11 +348,19 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
                 p.unmap(AT, 2 * BLOCK * PAGE_SIZE).unwrap();
             }),
             blocks(FLUSH, |_, p| move_to(p, 0, 2 * BLOCK, page(5000))),
+            blocks(FLUSH, |w, p| move_pgd(w, p, 3 * PGD)),
         ],
         Mutant::MoveWithoutFlush => vec![
             blocks(TWICE, |_, p| move_to(p, 0, 2 * BLOCK, page(1000))),
             blocks(TWICE, |_, p| move_to(p, 3, BLOCK, page(2000))),
             huge(TWICE, |_, p| move_to(p, 0, HUGE, page(10 * HUGE))),
+            blocks(TWICE, |w, p| move_pgd(w, p, 3 * PGD)),
+        ],
+        Mutant::MoveUnlike => vec![
+            blocks(OUTSIDE, |w, p| move_pgd(w, p, 3 * PGD + 1)),
+            huge("crosses an end of its VMA", |_, p| {
+                move_to(p, 0, HUGE, page(10 * HUGE + 1))
+            }),
         ],
         Mutant::ShareWritable => vec![shared("it may be written through", |_, p| {
             drop(p.fork().unwrap());

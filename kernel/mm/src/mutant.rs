@@ -75,6 +75,8 @@ mutants! {
     KeepAccountant,
     /// Blocks that are moved stay folded, however the places are aligned.
     MoveFolded,
+    /// Entries are moved whole, however the places are aligned.
+    MoveUnlike,
 }
 
 impl Mutant {

@@ -91,7 +91,7 @@ const fn at_boot(words: Words) -> Words {
 
 const SWITCHES: [Words; 10] = [
     word(Switch::Contpte, "contpte", &["off", "on"], 1),
-    word(Switch::Move, "move", &["pte", "pmd", "pud"], 2),
+    word(Switch::Move, "move", &["pte", "pmd", "pud", "pgd"], 3),
     at_boot(word(
         Switch::Account,
         "account",
@@ -178,7 +178,8 @@ impl Switches {
         match self.get(Switch::Move) {
             0 => Level::Pte,
             1 => Level::Pmd,
-            _ => Level::Pud,
+            2 => Level::Pud,
+            _ => Level::Pgd,
         }
     }
     /// [`Switch::Account`].

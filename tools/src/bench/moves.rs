@@ -24,11 +24,20 @@ pub fn is_other(key: &Key) -> bool {
         .all(|(_, _, prefix)| !key.op.starts_with(prefix))
 }
 
-/// The most that a call may cost: the whole of 1 GiB and more by PUD entries for each GiB, by PMD entries for each of them, by
-/// PTEs for each of them.
+/// The settings of the switch.
+const LEVELS: [&str; 4] = ["pte", "pmd", "pud", "pgd"];
+
+/// MiB that a PGD entry covers.
+const PGD: u64 = 512 << 10;
+
+/// The most that a call may cost: the whole of 512 GiB and more by PGD entries; of 1 GiB and more by PUD entries for each GiB, by PMD
+/// entries for each of them, by PTEs for each of them.
 fn limit(level: &str, kb: u64, mib: u64) -> Option<u64> {
     let per_gib = match (level, kb) {
-        ("pud", _) => 2_000,
+        ("pgd", _) if mib >= PGD => return Some(2_000),
+        // Sparse: there is one entry of each level in a GiB.
+        _ if mib >= PGD => return None,
+        ("pud" | "pgd", _) => 2_000,
         ("pmd", _) => 60 * 512,
         ("pte", 64) => 12 * 512 * 512,
         ("pte", 4) => 25 * 512 * 512,
@@ -74,39 +83,57 @@ fn moves(column: &Column, kb: u64) -> String {
     if sizes.is_empty() {
         return text;
     }
-    let _ = writeln!(
+    let _ = write!(
         text,
-        "\n{}: one mremap of folios of {kb} kB, aligned to its size: guest instructions of the call\n{:>9}{:>12}{:>12}{:>12}{:>10}{:>10}",
-        column.label, "size", "move=pte", "move=pmd", "move=pud", "pte/pmd", "pmd/pud"
+        "\n{}: one mremap of folios of {kb} kB, aligned to its size: guest instructions of the call\n{:>9}",
+        column.label, "size"
     );
+    for level in LEVELS {
+        let _ = write!(text, "{:>12}", format!("move={level}"));
+    }
+    for pair in LEVELS.windows(2) {
+        let _ = write!(text, "{:>10}", pair.join("/"));
+    }
+    text.push('\n');
     for mib in sizes {
-        let at = |level: &str| figure(&column.cells, &format!("move={level}/{mib}"), kb);
-        let _ = write!(text, "{mib:>5} MiB");
-        for level in ["pte", "pmd", "pud"] {
-            match at(level) {
-                Some(cell) => _ = write!(text, "{:>12}", cell.figure),
-                None => _ = write!(text, "{:>12}", "-"),
-            }
-        }
-        for (more, less) in [("pte", "pmd"), ("pmd", "pud")] {
-            if let (Some(more), Some(less)) = (at(more), at(less)) {
-                let _ = write!(text, "{:>9.1}x", more.figure / less.figure);
-            }
-        }
-        for level in ["pte", "pmd", "pud"] {
-            let Some(cell) = at(level).filter(|_| !column.linux) else {
-                continue;
-            };
-            match limit(level, kb, mib) {
-                Some(most) if cell.figure <= most as f64 => _ = write!(text, "  met"),
-                Some(most) => _ = write!(text, "  missed ({level} {most})"),
-                None => {}
-            }
-        }
-        let sparse = at("pud").is_some_and(|cell| cell.line["sparse"] == true);
-        text += if sparse { "  sparse\n" } else { "\n" };
+        text += &row(column, kb, mib);
     }
     text
+}
+
+/// The line of one size.
+fn row(column: &Column, kb: u64, mib: u64) -> String {
+    let cells = LEVELS.map(|level| figure(&column.cells, &format!("move={level}/{mib}"), kb));
+    let mut text = match mib {
+        PGD.. => format!("{:>5} GiB", mib / 1024),
+        _ => format!("{mib:>5} MiB"),
+    };
+    for cell in cells {
+        match cell {
+            Some(cell) => _ = write!(text, "{:>12}", cell.figure),
+            None => _ = write!(text, "{:>12}", "-"),
+        }
+    }
+    for pair in cells.windows(2) {
+        if let [Some(more), Some(less)] = pair {
+            let _ = write!(text, "{:>9.1}x", more.figure / less.figure);
+        }
+    }
+    for (level, cell) in LEVELS.iter().zip(cells) {
+        let Some(cell) = cell.filter(|_| !column.linux) else {
+            continue;
+        };
+        match limit(level, kb, mib) {
+            Some(most) if cell.figure <= most as f64 => _ = write!(text, "  met"),
+            Some(most) => _ = write!(text, "  missed ({level} {most})"),
+            None => {}
+        }
+    }
+    let sparse = cells
+        .iter()
+        .flatten()
+        .any(|cell| cell.line["sparse"] == true);
+    text + if sparse { "  sparse\n" } else { "\n" }
 }
 
 fn flips(column: &Column) -> String {
@@ -143,6 +170,9 @@ mod tests {
             ("move=pte/1024", 4_000_000),
             ("move=pmd/1024", 20_000),
             ("move=pud/1024", 2_000),
+            ("move=pgd/1024", 2_000),
+            ("move=pud/524288", 11_000),
+            ("move=pgd/524288", 2_000),
             ("gcflip=copy/256", 9),
         ] {
             let _ = writeln!(
@@ -150,7 +180,7 @@ mod tests {
                 "{{\"op\":\"{op}\",\"folio_kb\":64,\"whole\":{whole},\"sparse\":false}}"
             );
         }
-        lines += "{\"done\":true,\"cells\":4}\n";
+        lines += "{\"done\":true,\"cells\":7}\n";
         let column = Column {
             label: "Quire".to_owned(),
             linux: false,
@@ -164,7 +194,12 @@ mod tests {
             words.contains(&"200.0x") && words.contains(&"10.0x"),
             "{text}"
         );
-        assert!(row.ends_with("  missed (pte 3145728)  met  met"), "{text}");
+        assert!(
+            row.ends_with("  missed (pte 3145728)  met  met  met"),
+            "{text}"
+        );
+        let row = text.lines().find(|line| line.contains("512 GiB")).unwrap();
+        assert!(row.ends_with("      5.5x  met"), "{text}");
         assert!(text.contains("  256 MiB           -"), "{text}");
     }
 

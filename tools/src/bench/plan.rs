@@ -40,7 +40,7 @@ const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
 /// The memory manager's switches (`kernel/mm/src/switch.rs`).
 const SWITCHES: [Switch; 10] = [
     switch("contpte", &["off", "on"]),
-    switch("move", &["pte", "pmd", "pud"]),
+    switch("move", &["pte", "pmd", "pud", "pgd"]),
     switch("account", &["total", "two-slot", "digits", "unified"]),
     switch("subids", &["lookup", "stored"]),
     switch("writer", &["shared", "exclusive"]),

@@ -35,8 +35,10 @@ impl<M: Machine> Inner<M> {
         backing: &Backing<M>,
     ) -> Option<VirtAddr> {
         let block = M::Pte::CONTIG_ORDER.map_or(PAGE_SIZE, |order| order.bytes());
-        [Level::Pud.bytes(), Level::Pmd.bytes(), block]
+        let levels = [Level::Pgd, Level::Pud, Level::Pmd].map(Level::bytes);
+        levels
             .into_iter()
+            .chain([block])
             .filter(|unit| *unit <= len)
             .find_map(|unit| self.highest_congruent_gap(len, unit, like))
             .or_else(|| self.find_place(VirtAddr(0), len, backing))

@@ -11,6 +11,10 @@
 //! and stores, whatever the size of the steps. How large they are, is up to the alignment of both places, the length and the
 //! switch `move=`. The account of no folio changes.
 //!
+//! Each of the three walks is one recursion over the [`Piece`]s of a table, from the lowest table that holds both places down.
+//! The level of its entries is an argument: nothing here is written for a PTE, a PMD, a PUD or a PGD entry but the folding of
+//! blocks of PTEs.
+//!
 //! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
 //! whole it stays shared, as nothing in it depends on where it hangs.
 
@@ -56,10 +60,66 @@ pub fn move_range<M: Machine>(
     if !mutant::on(Mutant::MoveWithoutFlush) {
         gather.flush();
     }
-    if plan.carry(mm, space, top, (from, true), &mut None, gather) {
+    let part = Part {
+        range: from,
+        frozen: true,
+    };
+    if plan.carry(mm, space, top, part, &mut None, gather) {
         zap_range(mm, space, from, gather, &mut Zap::default());
     }
     Ok(())
+}
+
+/// A table on the way down.
+#[derive(Clone, Copy)]
+struct Node {
+    table: Pfn,
+    /// Of its entries.
+    level: Level,
+}
+
+impl Node {
+    #[inline]
+    fn read<M: Machine>(self, mm: &Mm<M>, va: VirtAddr) -> Entry {
+        entry::read(mm, self.table, self.level.index(va), self.level)
+    }
+    /// The table that an entry of this one points to.
+    #[inline]
+    fn below(self, entry: Entry) -> Option<Node> {
+        match (entry, self.level.lower()) {
+            (Entry::Table(table), Some(level)) => Some(Node { table, level }),
+            _ => None,
+        }
+    }
+    #[inline]
+    fn live<M: Machine>(self, mm: &Mm<M>) -> u32 {
+        mm.frames().get(self.table).live()
+    }
+}
+
+/// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a shared table is copied.
+#[inline]
+fn open<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    node: Node,
+    at: VirtAddr,
+    gather: &mut Gather<'_, M>,
+) -> Result<Option<Node>, OutOfMemory> {
+    match node.read(mm, at) {
+        Entry::Leaf { .. } => split_leaf(mm, space, at, For::User, gather)?,
+        Entry::Shared(_) => unshare(mm, space, at, For::User, gather)?,
+        found => return Ok(node.below(found)),
+    }
+    Ok(node.below(node.read(mm, at)))
+}
+
+/// A part of what a table translates.
+#[derive(Clone, Copy)]
+struct Part {
+    range: VirtRange,
+    /// Whether its entries were frozen where they stand; else what points to their table was.
+    frozen: bool,
 }
 
 /// One move.
@@ -79,7 +139,8 @@ impl Plan {
     /// The first piece of `part`: as many whole entries as go to one table, where entries of `level` may be moved whole.
     #[inline]
     fn piece(&self, level: Level, part: VirtRange) -> Piece {
-        let alike = (self.from.start.0 ^ self.to.0) & (level.bytes() - 1) == 0;
+        let apart = (self.from.start.0 ^ self.to.0) & (level.bytes() - 1);
+        let alike = apart == 0 || mutant::on(Mutant::MoveUnlike);
         let mut piece = piece(level, part, alike && level <= self.largest);
         let room = TABLE_ENTRIES - level.index(self.target(piece.at));
         if piece.n > room {
@@ -90,7 +151,7 @@ impl Plan {
 
     /// The lowest table that holds both places: it stays what it is.
     #[inline]
-    fn top<M: Machine>(&self, mm: &Mm<M>, space: &PageTable) -> (Pfn, Level) {
+    fn top<M: Machine>(&self, mm: &Mm<M>, space: &PageTable) -> Node {
         let (mut table, mut level) = (space.root, Level::Pgd);
         let last = VirtAddr(self.from.end.0 - 1);
         let apart = (self.from.start.0 ^ last.0)
@@ -102,23 +163,23 @@ impl Plan {
         {
             (table, level) = (next, lower);
         }
-        (table, level)
+        Node { table, level }
     }
 
-    /// The table that the entry for `at`, which is in `table`, goes to: often the same.
+    /// The table that the entry for `at`, which is in `node`, goes to: often the same.
     #[inline]
     fn target_table<M: Machine>(
         &self,
         mm: &Mm<M>,
         space: &PageTable,
-        (table, level): (Pfn, Level),
+        node: Node,
         at: VirtAddr,
     ) -> Option<Pfn> {
         let to = self.target(at);
-        if (at.0 ^ to.0) >> level.shift() < TABLE_ENTRIES as u64 {
-            return Some(table);
+        if (at.0 ^ to.0) >> node.level.shift() < TABLE_ENTRIES as u64 {
+            return Some(node.table);
         }
-        table_at(mm, space, to, level)
+        table_at(mm, space, to, node.level)
     }
 
     /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
@@ -126,54 +187,28 @@ impl Plan {
         &self,
         mm: &Mm<M>,
         space: &mut PageTable,
-        (table, level): (Pfn, Level),
+        node: Node,
         part: VirtRange,
         gather: &mut Gather<'_, M>,
     ) -> Result<(), OutOfMemory> {
         let mut left = part;
         while !left.is_empty() {
-            let piece = self.piece(level, left);
+            let piece = self.piece(node.level, left);
             left.start = piece.end;
-            let index = level.index(piece.at);
             if piece.n > 0 {
-                debug_assert!(self.target_is_clear(mm, space, (table, level), &piece));
-                if !entry::all_absent(mm, table, index, piece.n)
-                    && self
-                        .target_table(mm, space, (table, level), piece.at)
-                        .is_none()
+                let index = node.level.index(piece.at);
+                if !entry::all_absent(mm, node.table, index, piece.n)
+                    && self.target_table(mm, space, node, piece.at).is_none()
                 {
-                    Cursor::new(mm, space, self.target(piece.at)).prepare(level)?;
+                    Cursor::new(mm, space, self.target(piece.at)).prepare(node.level)?;
                 }
                 continue;
             }
-            let mut found = entry::read(mm, table, index, level);
-            if matches!(found, Entry::Leaf { .. }) {
-                split_leaf(mm, space, piece.at, For::User, gather)?;
-                found = entry::read(mm, table, index, level);
-            }
-            if matches!(found, Entry::Shared(_)) {
-                unshare(mm, space, piece.at, For::User, gather)?;
-                found = entry::read(mm, table, index, level);
-            }
-            if let (Entry::Table(child), Some(lower)) = (found, level.lower()) {
-                self.prepare(mm, space, (child, lower), piece.range(), gather)?;
+            if let Some(child) = open(mm, space, node, piece.at, gather)? {
+                self.prepare(mm, space, child, piece.range(), gather)?;
             }
         }
         Ok(())
-    }
-
-    /// Whether nothing stands where the entries of a piece go. No table does either: tables are made for what a VMA maps, and go with
-    /// it ([`crate::check`]).
-    fn target_is_clear<M: Machine>(
-        &self,
-        mm: &Mm<M>,
-        space: &PageTable,
-        table: (Pfn, Level),
-        piece: &Piece,
-    ) -> bool {
-        let target = self.target_table(mm, space, table, piece.at);
-        let first = table.1.index(self.target(piece.at));
-        target.is_none_or(|target| entry::all_absent(mm, target, first, piece.n))
     }
 
     /// Hides everything in `part` of a table from the walker, by the largest entries that it covers; the gather owes the flush.
@@ -181,10 +216,11 @@ impl Plan {
     fn freeze<M: Machine>(
         &self,
         mm: &Mm<M>,
-        (table, level): (Pfn, Level),
+        node: Node,
         part: VirtRange,
         gather: &mut Gather<'_, M>,
     ) -> bool {
+        let Node { table, level } = node;
         let (mut frozen, mut left) = (0, part);
         if level == Level::Pte {
             contpte::unfold_ends(mm, table, part, gather);
@@ -192,24 +228,23 @@ impl Plan {
         while !left.is_empty() {
             let piece = piece(level, left, true);
             left.start = piece.end;
-            let index = level.index(piece.at);
+            let at = (table, level.index(piece.at), level);
             if piece.n > 0 {
-                let n = entry::freeze_run(mm, (table, index, level), piece.n);
+                let n = entry::freeze_run(mm, at, piece.n);
                 if n > 0 {
                     gather.moved(piece.range(), level);
                 }
                 frozen += n;
-            } else if let (Entry::Table(child), Some(lower)) =
-                (entry::read(mm, table, index, level), level.lower())
-                && self.freeze(mm, (child, lower), piece.range(), gather)
+            } else if let Some(child) = node.below(node.read(mm, piece.at))
+                && self.freeze(mm, child, piece.range(), gather)
                 && !self.comes_under(piece.at, level)
             {
-                frozen += entry::freeze_run(mm, (table, index, level), 1);
-                gather.unhooked(piece.at, lower);
+                frozen += entry::freeze_run(mm, at, 1);
+                gather.unhooked(piece.at, child.level);
             }
         }
         mm.count(Event::EntryWrites, u64::from(frozen));
-        frozen == mm.frames().get(table).live()
+        frozen == node.live(mm)
     }
 
     /// Whether something may come to stand under the entry of `level` for `va`.

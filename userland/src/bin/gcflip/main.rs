@@ -7,10 +7,10 @@
 //! flip every object is reached from its root.
 use std::process::exit;
 use userland::controls::Controls;
+use userland::switch::Switch;
 use userland::sys::mem::{self, ANON, RW};
 use userland::sys::{Errno, Result, time};
 
-const SWITCH: &str = "/sys/kernel/mm/quire/move";
 const SIZES: [usize; 4] = [256, 512, 1024, 2048];
 const FLIPS: usize = 4;
 /// An object: a reference to the next one, and what it carries.
@@ -130,12 +130,13 @@ fn line(how: &str, mib: usize, pause: u64) {
 fn run(mib: usize) -> Result<usize> {
     let mut heap = Heap::new(mib << 20)?;
     let mut lines = 0;
-    let switched = std::fs::exists(SWITCH)?;
+    let switch = Switch::take("move");
+    // No heap is as large as what a PGD entry covers.
     for level in ["pte", "pmd", "pud"] {
-        if switched {
-            std::fs::write(SWITCH, level)?;
-        } else if level != "pud" {
-            continue;
+        match &switch {
+            Some(switch) => switch.set(level)?,
+            None if level != "pud" => continue,
+            None => {}
         }
         line(level, mib, pause(&mut heap, Heap::flip)?);
         lines += 1;

@@ -3,13 +3,15 @@ use userland::counters::{Missing, figure};
 use userland::sys::mem::{self, ANON, PAGE, RW};
 use userland::sys::{Errno, Result};
 
-/// What a PMD entry covers.
+/// What a PMD entry covers, a PUD entry, and a PGD entry.
 const HUGE: usize = 2 << 20;
+const GIB: usize = 1 << 30;
+const PGD: usize = 512 * GIB;
 
 /// Where nothing is on any machine, and no kernel puts something by itself: 16 TiB.
 const BASE: usize = 1 << 44;
 
-/// Memory, and an equal range of nothing behind it; both begin at a multiple of their size, of 1 GiB at most.
+/// Memory, and an equal range of nothing behind it; both begin at a multiple of their size, of 512 GiB at most.
 pub struct Area {
     pub from: usize,
     pub to: usize,
@@ -20,12 +22,16 @@ pub struct Area {
 }
 
 impl Area {
-    /// Memory in folios of so many bytes; all of it is there, or one folio in each 2 MiB when there is not enough.
+    /// Memory in folios of so many bytes; all of it is there, or one folio in each 2 MiB when there is not enough, or in each GiB.
     pub fn new(len: usize, folio: usize) -> Result<Area> {
         let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         let (from, to) = (BASE, BASE + len);
         mem::mmap(from, len, RW, flags, -1, 0)?;
-        let step = if len < free()? { folio } else { HUGE };
+        let step = match len {
+            PGD.. => GIB,
+            _ if len < free()? => folio,
+            _ => HUGE,
+        };
         let area = Area {
             from,
             to,

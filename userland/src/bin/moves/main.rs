@@ -1,9 +1,9 @@
-//! `moves [--size 4,64]`: what one mremap costs by the size of the region, 2 MiB to 4 GiB, and by the largest entries that are
+//! `moves [--size 4,64]`: what one mremap costs by the size of the region, 2 MiB to 1 TiB, and by the largest entries that are
 //! moved whole (`move=`), for regions in folios of so many kB.
 //!
 //! One JSON line for each, by the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Region and
-//! target are aligned to the size, to 1 GiB at most, and nothing is mapped at the target. Every page is there, if memory is
-//! large enough; else one folio in each 2 MiB, and the line says so. What was moved is checked, outside the measured time; what
+//! target are aligned to the size, to 512 GiB at most, and nothing is mapped at the target. Every page is there, if memory is
+//! large enough; else one folio in each 2 MiB, from 512 GiB on in each GiB, and the line says so. What was moved is checked, outside the measured time; what
 //! reading the clock costs is taken off.
 mod area;
 
@@ -11,26 +11,30 @@ use area::Area;
 use std::process::exit;
 use userland::controls::Controls;
 use userland::counters::{self, Missing, on_quire};
+use userland::switch::Switch;
 use userland::sys::{Result, time};
 
 /// Regions in MiB.
-const SIZES: [usize; 7] = [2, 16, 64, 256, 1024, 2048, 4096];
-/// The switch, where there is one; other kernels have one way, which counts as the last.
-const SWITCH: &str = "/sys/kernel/mm/quire/move";
-const LEVELS: [&str; 3] = ["pte", "pmd", "pud"];
+const SIZES: [usize; 9] = [2, 16, 64, 256, 1024, 2048, 4096, 512 << 10, 1 << 20];
+/// The words of the switch `move`.
+const LEVELS: [&str; 4] = ["pte", "pmd", "pud", "pgd"];
+/// Other kernels have one way, which is Linux's: no entry above the PUD moves.
+const ONE_WAY: [&str; 1] = ["pud"];
 
 /// Moves a region of each size there and back, once for each level; returns how many lines were printed.
 fn run(folio_kb: usize) -> Result<usize> {
-    let switched = std::fs::exists(SWITCH)?;
+    let switch = Switch::take("move");
     let clock = reading();
-    let levels = if switched { &LEVELS[..] } else { &LEVELS[2..] };
+    let levels = if switch.is_some() {
+        &LEVELS[..]
+    } else {
+        &ONE_WAY
+    };
     let mut lines = 0;
     for mib in SIZES {
         let area = Area::new(mib << 20, folio_kb << 10)?;
         for level in levels {
-            if switched {
-                std::fs::write(SWITCH, level)?;
-            }
+            switch.as_ref().map_or(Ok(()), |switch| switch.set(level))?;
             let before = moved()?;
             // Once there and back, so that the kernel has looked at the area before, not at what was read.
             area.go(area.from, area.to)?;
@@ -47,9 +51,6 @@ fn run(folio_kb: usize) -> Result<usize> {
             );
             lines += 1;
         }
-    }
-    if switched {
-        std::fs::write(SWITCH, LEVELS[2])?;
     }
     Ok(lines)
 }

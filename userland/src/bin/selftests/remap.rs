@@ -20,6 +20,7 @@ userland::tests![
     remap_kept_goes_where_it_likes,
     remap_in_every_step,
     remap_a_gigabyte,
+    remap_half_a_terabyte,
 ];
 
 pub const MAY: i32 = libc::MREMAP_MAYMOVE;
@@ -313,4 +314,27 @@ fn remap_a_gigabyte() -> Outcome {
         from = to;
     }
     Ok(munmap(at, GIB)?)
+}
+
+/// All of a PGD entry, with and without a head and a tail: half a terabyte, of which few pages are there.
+fn remap_half_a_terabyte() -> Outcome {
+    const PGD: usize = 512 << 30;
+    let at = room(5 * PGD / PAGE)?.next_multiple_of(PGD);
+    let flags = ANON | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    for [head, tail] in [[0, 0], [PAGE, 2 << 20]] {
+        let (start, len) = (at + PGD - head, head + PGD + tail);
+        mmap(start, len, RW, flags, -1, 0)?;
+        let places = [0, 5 << 30, PGD - PAGE, len - PAGE];
+        places.iter().for_each(|p| store(start + p, *p as u64 + 1));
+        // Aligned alike for a PGD entry, back, for a PMD entry, and back.
+        let mut from = start;
+        for to in [2 * PGD, 0, 2 * PGD - (6 << 20), 0].map(|by| start + by) {
+            check_eq!(mremap(from, len, len, FIXED, to)?, to);
+            check!(places.iter().all(|p| load(to + p) == *p as u64 + 1));
+            check_eq!(load(to + (7 << 30)), 0);
+            from = to;
+        }
+        munmap(from, len)?;
+    }
+    Ok(())
 }

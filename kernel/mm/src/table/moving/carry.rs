@@ -2,9 +2,9 @@
 
 use super::super::walk::table_at;
 use super::super::{PageTable, contpte, entry, share};
-use super::Plan;
+use super::{Node, Part, Plan};
 use crate::addr::{Pfn, VirtRange};
-use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::Mm;
 use crate::stat::Event;
 use crate::tlb::Gather;
@@ -14,56 +14,60 @@ type Room = [u64; TABLE_ENTRIES];
 
 /// Our own mistake: [`Plan::prepare`] makes the tables for all that there is.
 const NO_TABLE: &str = "entries are moved to where no table is";
+/// Another: nothing stands where entries go, not even a table, as tables are made for what a VMA maps and go with it
+/// ([`crate::check`]).
+const TAKEN: &str = "entries are moved over others";
 
 impl Plan {
-    /// Moves what is in `part` of a table. It was frozen where it stands if it is `frozen`, else with what points to the table.
-    /// Returns whether a table that was not hidden was left empty for the time being: something may come there later.
+    /// Moves what is in `part` of a table. Returns whether a table that was not hidden was left empty for the time being: something
+    /// may come there later.
     pub(super) fn carry<M: Machine>(
         &self,
         mm: &Mm<M>,
         space: &mut PageTable,
-        (table, level): (Pfn, Level),
-        (part, frozen): (VirtRange, bool),
+        node: Node,
+        part: Part,
         room: &mut Option<Room>,
         gather: &mut Gather<'_, M>,
     ) -> bool {
+        let Node { table, level } = node;
         if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
             let room = room.get_or_insert([0; TABLE_ENTRIES]);
-            self.carry_blocks(mm, space, table, (part, frozen), room, gather);
+            self.carry_blocks(mm, space, table, part, room, gather);
             return false;
         }
-        let (mut left, mut left_empty) = (part, false);
+        let (mut left, mut left_empty) = (part.range, false);
         while !left.is_empty() {
             let piece = self.piece(level, left);
             left.start = piece.end;
             let index = level.index(piece.at);
             if piece.n > 0 {
-                let to = self.target(piece.at);
-                let Some(target) = self.target_table(mm, space, (table, level), piece.at) else {
+                let Some(target) = self.target_table(mm, space, node, piece.at) else {
                     assert!(entry::all_absent(mm, table, index, piece.n), "{NO_TABLE}");
                     continue;
                 };
-                let to = (target, level.index(to));
-                let moved = entry::move_run(mm, (table, index), to, piece.n, frozen);
+                let to = (target, level.index(self.target(piece.at)));
+                debug_assert!(entry::all_absent(mm, to.0, to.1, piece.n), "{TAKEN}");
+                let moved = entry::move_run(mm, (table, index), to, piece.n, part.frozen);
                 count(mm, table, target, moved);
-            } else if let (Entry::Table(child), Some(lower)) =
-                (entry::read_frozen(mm, table, index, level), level.lower())
-            {
-                let range = piece.range();
-                let inside = range.len() < level.bytes();
-                left_empty |= self.carry(mm, space, (child, lower), (range, inside), room, gather);
-                if mm.frames().get(child).live() != 0 {
+            } else if let Some(child) = node.below(entry::read_frozen(mm, table, index, level)) {
+                let inside = Part {
+                    range: piece.range(),
+                    frozen: piece.range().len() < level.bytes(),
+                };
+                left_empty |= self.carry(mm, space, child, inside, room, gather);
+                if child.live(mm) != 0 {
                     continue;
                 }
                 // What was not hidden waits: something may come there later.
-                if frozen && !entry::is_frozen(mm, table, index) {
+                if part.frozen && !entry::is_frozen(mm, table, index) {
                     left_empty = true;
                     continue;
                 }
                 entry::clear(mm, table, index);
                 add_live(mm, table, u32::MAX);
                 space.pages -= 1;
-                gather.dead_table(child);
+                gather.dead_table(child.table);
             }
         }
         left_empty
@@ -75,14 +79,15 @@ impl Plan {
         mm: &Mm<M>,
         space: &PageTable,
         table: Pfn,
-        (part, frozen): (VirtRange, bool),
+        part: Part,
         room: &mut Room,
         gather: &mut Gather<'_, M>,
     ) {
-        let mut taken = &mut room[..part.pages() as usize];
-        entry::take_run(mm, (table, Level::Pte.index(part.start)), taken, frozen);
-        contpte::unfold_carried::<M>(taken, part.start, self.target(part.start));
-        let mut left = part;
+        let Part { range, frozen } = part;
+        let mut taken = &mut room[..range.pages() as usize];
+        entry::take_run(mm, (table, Level::Pte.index(range.start)), taken, frozen);
+        contpte::unfold_carried::<M>(taken, range.start, self.target(range.start));
+        let mut left = range;
         while !left.is_empty() {
             let piece = self.piece(Level::Pte, left);
             left.start = piece.end;
@@ -93,8 +98,10 @@ impl Plan {
                 assert!(these.iter().all(|raw| *raw == 0), "{NO_TABLE}");
                 continue;
             };
+            let at = (target, Level::Pte.index(to));
+            debug_assert!(entry::all_absent(mm, at.0, at.1, piece.n), "{TAKEN}");
             contpte::fold_carried(mm, these, to);
-            entry::put_run(mm, (target, Level::Pte.index(to)), these);
+            entry::put_run(mm, at, these);
             let moved = if piece.n == TABLE_ENTRIES {
                 mm.frames().get(table).live()
             } else {

@@ -1,0 +1,32 @@
+//! A switch of Quire's memory manager, under `/sys/kernel/mm/quire`; put back at the end.
+use crate::sys::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A switch that can be turned, and what it said before.
+pub struct Switch {
+    path: PathBuf,
+    before: String,
+}
+
+impl Switch {
+    /// Remembers what it says; `None` where the kernel has no such switch.
+    pub fn take(name: &str) -> Option<Switch> {
+        let path = Path::new("/sys/kernel/mm/quire").join(name);
+        let before = fs::read_to_string(&path).ok()?;
+        Some(Switch { path, before })
+    }
+
+    /// Turns it to one of its words.
+    pub fn set(&self, word: &str) -> Result<()> {
+        Ok(fs::write(&self.path, word)?)
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if self.set(self.before.trim()).is_err() {
+            eprintln!("cannot put {} back to {}", self.path.display(), self.before);
+        }
+    }
+}

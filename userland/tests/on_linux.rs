@@ -169,3 +169,24 @@ fn cow_replays_the_cases_of_a_size() {
     assert!(!run(cow, &["--keep", "no_such_case"]).status.success());
     assert_eq!(run(cow, &["--nothing"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_store_is_saved_as_it_was() {
+    let program = env!("CARGO_BIN_EXE_snapshot");
+    let file = std::env::temp_dir().join(format!("snapshot-test-{}", std::process::id()));
+    let path = file.display().to_string();
+    for more in [&[][..], &["--to", path.as_str(), "--seed", "9"]] {
+        let arguments = [&["--table", "4", "--size", "4"], more].concat();
+        let output = run(program, &arguments);
+        assert!(output.status.success(), "{output:?}");
+        assert!(
+            text(&output).contains("\n{\"done\":true,\"cells\":1}\n"),
+            "{output:?}"
+        );
+    }
+    // Three of four slots of 64 bytes.
+    let length = std::fs::metadata(&file).expect("a file").len();
+    assert_eq!(length, 3 << 20);
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(run(program, &["--size", "5"]).status.code(), Some(2));
+}

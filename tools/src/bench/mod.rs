@@ -4,6 +4,7 @@ mod baseline;
 mod cells;
 mod moves;
 pub mod plan;
+mod snapshot;
 mod table;
 mod target;
 
@@ -138,6 +139,7 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
         .op
         .iter()
         .map(String::as_str)
+        .filter(|op| !plan::PROGRAMS.contains(op))
         .partition(|op| LARGE.contains(op));
     let sizes = |sizes: &[u32]| -> String {
         let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
@@ -169,6 +171,12 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
     }
     for (mem, program) in moves::programs(&args.op) {
         cells.extend(boot(mem, program)?);
+    }
+    if let Some((mem, mut program)) = snapshot::program(&args.op) {
+        if !args.size.is_empty() {
+            program += &sizes(&args.size);
+        }
+        cells.extend(boot(mem, &program)?);
     }
     Ok(cells)
 }
@@ -260,6 +268,10 @@ mod tests {
         assert_eq!(
             boots("run.sh bench --op touch1g"),
             ["2G bench --op touch1g --size 64,2048"]
+        );
+        assert_eq!(
+            boots("run.sh bench --op snapshot --size 4,64"),
+            ["1G snapshot --size 4,64"]
         );
     }
 }

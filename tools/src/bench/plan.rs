@@ -24,6 +24,9 @@ pub const OPS: [&str; 18] = [
     "vmas",
 ];
 
+/// Operations that are programs of their own.
+pub const PROGRAMS: [&str; 1] = ["snapshot"];
+
 /// Folio sizes in kB.
 pub const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
@@ -53,7 +56,8 @@ const SWITCHES: [Switch; 10] = [
 
 /// Refuses operations and sizes that the bench does not have.
 pub fn check(ops: &[String], sizes: &[u32]) -> Result<(), UsageError> {
-    words::check("--op", ops.iter().map(String::as_str), &OPS)?;
+    let all: Vec<&str> = OPS.iter().chain(&PROGRAMS).copied().collect();
+    words::check("--op", ops.iter().map(String::as_str), &all)?;
     let known = SIZES.map(|size| size.to_string());
     let sizes: Vec<String> = sizes.iter().map(u32::to_string).collect();
     words::check(
@@ -110,7 +114,7 @@ mod tests {
                 .map(|&word| word.to_owned())
                 .collect::<Vec<_>>()
         };
-        assert!(check(&ops(&["fork", "touch1g"]), &[4, 2048]).is_ok());
+        assert!(check(&ops(&["fork", "touch1g", "snapshot"]), &[4, 2048]).is_ok());
         let error = check(&ops(&["frok"]), &[]).unwrap_err();
         assert!(error.0.ends_with("did you mean fork?"), "{error}");
         let error = check(&[], &[4, 8]).unwrap_err();

@@ -3,6 +3,7 @@ use super::baseline;
 use super::cells::{Cells, Key};
 use super::moves;
 use super::plan::OPS;
+use super::snapshot;
 use super::target::{PAIRS, Pair, Verdict, judge};
 use crate::arch::Arch;
 use std::collections::BTreeSet;
@@ -22,19 +23,17 @@ pub struct Column {
 /// ran, else against the baseline.
 pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
     let mut text = format!("{arch}: guest instructions per 4 KiB page; mremap: the whole call\n");
-    let _ = write!(text, "{:12}{:>8}", "operation", "folio");
-    for column in columns {
-        let _ = write!(text, "{:>13}", column.label);
-    }
-    let _ = writeln!(text, "{:>10}{:>7}", "baseline", "ratio");
     let mut keys: Vec<&Key> = columns
         .iter()
         .flat_map(|column| column.cells.keys())
-        .filter(|key| moves::is_other(key))
+        .filter(|key| moves::is_other(key) && snapshot::is_other(key))
         .collect();
     let place = |op: &str| OPS.iter().position(|name| *name == op).unwrap_or(OPS.len());
     keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
     keys.dedup();
+    if !keys.is_empty() {
+        text += &headings(columns);
+    }
     for key in keys {
         text += row(arch, baseline, columns, key).trim_end();
         text.push('\n');
@@ -42,7 +41,17 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
-    text + &moves::render(columns)
+    text + &moves::render(columns) + &snapshot::render(columns)
+}
+
+/// Above the rows.
+fn headings(columns: &[Column]) -> String {
+    let mut text = format!("{:12}{:>8}", "operation", "folio");
+    for column in columns {
+        let _ = write!(text, "{:>13}", column.label);
+    }
+    let _ = writeln!(text, "{:>10}{:>7}", "baseline", "ratio");
+    text
 }
 
 /// A line for each cell that both settings of a pair have.

@@ -150,7 +150,7 @@ fn crashes() -> [Case; 3] {
 }
 
 /// The built-in programs, where they have little memory too.
-fn own_programs() -> [Case; 4] {
+fn own_programs() -> [Case; 6] {
     let run = |name, mem, words, says: &[&'static str]| Case {
         words,
         mem,
@@ -179,6 +179,18 @@ fn own_programs() -> [Case; 4] {
             "48M",
             "quiet quire.noinput -- hoard",
             &["hoard: done"],
+        ),
+        run(
+            "snapshot",
+            "256M",
+            "quiet quire.noinput -- snapshot --table 8 --size 4,64,2048",
+            &["{\"done\":true,\"cells\":9}"],
+        ),
+        run(
+            "snapshot_to_a_file",
+            "256M",
+            "quiet quire.noinput -- snapshot --table 8 --size 16 --seed 7 --to /tmp/snapshot",
+            &["{\"done\":true,\"cells\":3}"],
         ),
     ]
 }

@@ -21,13 +21,14 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 6] = [
+const TESTS: [Test; 7] = [
     ("image_size", image_size),
     ("same_figures_twice", same_figures),
     ("budget", boot_budget),
     ("costs", costs),
     ("allocator_cost", allocator_cost),
     ("bench_twice", bench_twice),
+    ("snapshot_figures", snapshot),
 ];
 
 /// Runs all of them on one architecture.
@@ -137,6 +138,43 @@ fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
     if first.is_empty() || !differing.is_empty() {
         let count = first.len();
         bail!("{count} cells, differing:\n{}", differing.join("\n"));
+    }
+    Ok(Outcome::Passed)
+}
+
+/// What a program that saves itself by fork pays for it: with `fork=share` the call is the cheapest, and a write that takes a table
+/// apart the dearest; a copy is made of each page that is written, and of none that is not.
+fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
+    let cells = bench::measure(arch, built, "", "snapshot --table 16 --size 4")?;
+    let line = |fork: &str| {
+        let found = cells
+            .iter()
+            .find(|(key, _)| key.op == format!("snapshot={fork}/16"));
+        found
+            .map(|(_, cell)| cell)
+            .with_context(|| format!("no snapshot by fork={fork}"))
+    };
+    let (each, batch, share) = (line("per-pte")?, line("batch")?, line("share")?);
+    ensure!(
+        share.figure < batch.figure.min(each.figure) / 2.0,
+        "fork takes {}, {} and {} instructions",
+        each.figure,
+        batch.figure,
+        share.figure
+    );
+    ensure!(
+        share.counter("longest") > 2 * batch.counter("longest"),
+        "the longest write takes {} and {} instructions",
+        batch.counter("longest"),
+        share.counter("longest")
+    );
+    for cell in [each, batch, share] {
+        let (faults, copied) = (cell.counter("faults"), cell.counter("pages_copied"));
+        // The processes also copy a few pages of their own.
+        ensure!(
+            faults > 512 && (faults..faults + 64).contains(&copied),
+            "{faults} faults, {copied} pages copied"
+        );
     }
     Ok(Outcome::Passed)
 }

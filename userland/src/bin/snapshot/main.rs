@@ -1,0 +1,216 @@
+//! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]`: a store in memory that saves itself
+//! by fork, as Redis does: the child writes out the table as it was at the fork, while the parent goes on writing to it.
+//!
+//! A hash table of so many MiB in folios of so many kB, for each setting of `fork=` where the kernel has that switch. After the
+//! fork the parent writes N pseudo-random keys, which the seed chooses; the child lives until all of them are written, so each of
+//! them is a write during the snapshot. The child writes keys and values into a pipe; at its other end a process takes the sum of
+//! them (or stores them in a file, and takes the sum of that), which must be what the parent found before the fork.
+//!
+//! One JSON line for each, and all of them as a table at the end. Times are CPU time of the parent's thread, which does not
+//! pass while the others run: nanoseconds, which are guest instructions under QEMU's -icount.
+mod clock;
+mod report;
+mod save;
+mod store;
+mod sum;
+
+use clock::Clock;
+use report::{Row, table};
+use save::{Saver, Sink};
+use std::process::exit;
+use store::Store;
+use userland::controls::Controls;
+use userland::counters::{self, Missing};
+use userland::random::Random;
+use userland::switch::Switch;
+use userland::sys::proc::rusage;
+use userland::sys::{Errno, Result, time};
+
+/// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
+const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
+/// The words of the switch `fork`.
+const FORKS: [&str; 3] = ["per-pte", "batch", "share"];
+/// Other kernels have one way.
+const ONE_WAY: &str = "kernel";
+
+/// What the command line asks for.
+struct Plan {
+    /// MiB of the table.
+    table: usize,
+    sizes: Vec<usize>,
+    forks: Vec<String>,
+    /// How many keys are written during the snapshot; by default one for every four pages.
+    writes: Option<usize>,
+    seed: u64,
+    to: Option<String>,
+}
+
+impl Plan {
+    fn writes(&self) -> usize {
+        self.writes.unwrap_or(self.table * 64)
+    }
+    /// Numbers of the keys to be written.
+    fn keys(&self, store: &Store) -> impl Iterator<Item = u64> {
+        let (mut random, keys) = (Random::new(self.seed), store.keys());
+        (0..self.writes()).map(move |_| 1 + random.below(keys))
+    }
+}
+
+/// Pages copied since boot, where that is counted.
+fn copied() -> Result<Option<u64>> {
+    match counters::on_quire() {
+        true => counters::own("pages_copied").map(Some).map_err(Missing::say),
+        false => Ok(None),
+    }
+}
+
+/// One snapshot of a new table.
+fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<Row> {
+    let sink = Sink::start(plan.to.as_deref())?;
+    let (store, scratch) = (Store::new(plan.table)?, Store::new(1)?);
+    let mut times = vec![0; plan.writes()];
+    let (expected, clock) = (store.sum()?, Clock::new());
+    let (free, copies) = (free()?, copied()?);
+
+    let saver = Saver::start(&store, &sink, &clock)?;
+    // The pages that the program itself needs are its own again before anything is measured.
+    times.fill(1);
+    clock.time(|| scratch.set(1, 1));
+    let faults = rusage(libc::RUSAGE_SELF)?.minor_faults;
+    for (version, key) in (1..).zip(plan.keys(&store)) {
+        (_, times[version - 1]) = clock.time(|| store.set(key, version as u64));
+    }
+    let faults = rusage(libc::RUSAGE_SELF)?.minor_faults - faults;
+
+    let written = sink.finish()?;
+    let memory = free.saturating_sub(self::free()?);
+    let copies = copied()?.zip(copies).map(|(after, before)| after - before);
+    let forked = saver.finish()?;
+    if written != expected {
+        eprintln!("snapshot: {written:?} was written out, and {expected:?} was there at the fork");
+        return Err(Errno(libc::EIO));
+    }
+    check(plan, &store)?;
+    times.sort_unstable();
+    Ok(Row {
+        fork: fork.to_owned(),
+        table: plan.table,
+        folio_kb,
+        forked,
+        longest: times.last().copied().unwrap_or(0),
+        median: times.get(times.len() / 2).copied().unwrap_or(0),
+        total: times.iter().sum(),
+        writes: times.len(),
+        faults,
+        copies,
+        memory,
+    })
+}
+
+/// kB that are free.
+fn free() -> Result<u64> {
+    let frames = counters::free_frames().map_err(Missing::say)?;
+    Ok(frames * 4)
+}
+
+/// Each key that was written is in its last version, all others are in their first.
+fn check(plan: &Plan, store: &Store) -> Result<()> {
+    let mut versions = vec![0; store.keys() as usize + 1];
+    for (version, key) in (1..).zip(plan.keys(store)) {
+        versions[key as usize] = version;
+    }
+    match (1..=store.keys()).find(|key| !store.is(*key, versions[*key as usize])) {
+        None => Ok(()),
+        Some(key) => {
+            eprintln!("snapshot: key {key} is not what was written");
+            Err(Errno(libc::EIO))
+        }
+    }
+}
+
+/// All snapshots; prints a line for each.
+fn run(plan: &Plan) -> Result<Vec<Row>> {
+    let sysfs = Controls::take();
+    let switch = Switch::take("fork");
+    let one_way = [ONE_WAY.to_owned()];
+    let forks = if switch.is_some() {
+        &plan.forks[..]
+    } else {
+        &one_way
+    };
+    let mut rows = Vec::new();
+    for &size in &plan.sizes {
+        if !sysfs.only(size)? {
+            println!("{{\"skipped\":{size},\"why\":\"this kernel has no folios of {size} kB\"}}");
+            continue;
+        }
+        for fork in forks {
+            switch.as_ref().map_or(Ok(()), |switch| switch.set(fork))?;
+            let row = snapshot(plan, fork, size)?;
+            println!("{}", row.json());
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn usage() -> ! {
+    eprintln!(
+        "usage: snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]\n\
+         sizes (kB): {SIZES:?}\nfork: {FORKS:?}"
+    );
+    exit(2)
+}
+
+/// The words behind an option, if all of them will do.
+fn list<T: std::str::FromStr>(text: &str, known: impl Fn(&T) -> bool) -> Option<Vec<T>> {
+    let words: Option<Vec<T>> = text.split(',').map(|word| word.parse().ok()).collect();
+    words.filter(|words| words.iter().all(known))
+}
+
+/// Takes one option; `None` when that cannot be.
+fn option(plan: &mut Plan, name: &str, text: &str) -> Option<()> {
+    match name {
+        "--table" => plan.table = text.parse().ok().filter(|mib| *mib > 0)?,
+        "--size" => plan.sizes = list(text, |size| SIZES.contains(size))?,
+        "--fork" => plan.forks = list(text, |word: &String| FORKS.contains(&word.as_str()))?,
+        "--writes" => plan.writes = Some(text.parse().ok()?),
+        "--seed" => plan.seed = text.parse().ok()?,
+        "--to" => plan.to = Some(text.to_owned()),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn main() {
+    let mut plan = Plan {
+        table: 64,
+        sizes: SIZES.to_vec(),
+        forks: FORKS.map(str::to_owned).to_vec(),
+        writes: None,
+        seed: 1,
+        to: None,
+    };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    for pair in words.chunks(2) {
+        let taken = match pair {
+            [name, text] => option(&mut plan, name, text),
+            _ => None,
+        };
+        taken.unwrap_or_else(|| usage());
+    }
+    println!(
+        "{{\"begin\":true,\"instructions\":{}}}",
+        time::counts_instructions()
+    );
+    match run(&plan) {
+        Ok(rows) => {
+            println!("{{\"done\":true,\"cells\":{}}}", rows.len());
+            print!("{}", table(&rows));
+        }
+        Err(error) => {
+            eprintln!("snapshot: {error}");
+            exit(1);
+        }
+    }
+}

@@ -57,10 +57,6 @@ mutants! {
     CollapseWithoutFlush,
     /// A copied page comes in the place of the old one without the flush between.
     CopyWithoutFlush,
-    /// The ownership word of a large folio is read in two halves.
-    TornRead,
-    /// A reader of a seqcount does not look whether it is still the same.
-    OneLook,
     /// Fork shares pages whose pins last.
     SharePinned,
     /// A folio that is taken over becomes writable outside of the area, too.
@@ -77,11 +73,6 @@ mutants! {
     MoveFolded,
     /// Entries are moved whole, however the places are aligned.
     MoveUnlike,
-}
-
-impl Mutant {
-    /// Those that one CPU at a time cannot show: the models (`tests/loom_own.rs`) catch them, not the simulated machine.
-    pub const MANY_CPUS: [Mutant; 2] = [Mutant::TornRead, Mutant::OneLook];
 }
 
 #[cfg(feature = "mutants")]

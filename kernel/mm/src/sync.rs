@@ -8,8 +8,8 @@ pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Orde
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-mod words;
-pub use words::{AtomicU128, Words};
+pub use own::Words;
+pub(crate) use own::sync::pause;
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -162,14 +162,6 @@ pub fn panicking() -> bool {
     return std::thread::panicking();
     #[cfg(target_os = "none")]
     false
-}
-
-/// What a loop does that waits for another CPU.
-pub(crate) fn pause() {
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    core::hint::spin_loop();
 }
 
 /// A set of ranks, one bit each.

@@ -3,7 +3,7 @@
 use super::buddy::MAX_ORDER;
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::own::{Book, WIDE_ORDERS};
+use crate::own::{self, Book, WIDE_ORDERS};
 use crate::sync::Words;
 use crate::thp::PMD_ORDER;
 use alloc::boxed::Box;
@@ -182,8 +182,8 @@ impl FrameTable {
 
 impl Book for FolioBook<'_> {
     #[inline]
-    fn order(&self) -> Order {
-        self.order
+    fn order(&self) -> own::Order {
+        own::Order(self.order.0)
     }
     #[inline]
     fn words(&self, part: usize) -> &Words {

@@ -7,10 +7,10 @@
 //! Order 0 has only a plain count. While ADDED is not set, all mappings are those of [`Account::begin`]: they only become fewer, and
 //! whoever asks and maps the folio is that MM.
 
-use super::count::Count;
-use super::{Account, Book, Meter, MmId, Owner, sums};
-use crate::addr::Order;
+use crate::Order;
+use crate::count::Count;
 use crate::sync::{AtomicU64, Ordering};
+use crate::{Account, Book, Meter, MmId, Owner, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]

@@ -1,8 +1,8 @@
 //! The account under real CPUs and the real 128-bit word; the models have every interleaving, this has the hardware's.
 
-use mm::own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
-#[path = "own/book.rs"]
+#[path = "common/book.rs"]
 mod book;
 
 use book::Sheet;

@@ -1,10 +1,10 @@
 //! References that run over: the folio is kept for ever and says so once; nothing wraps into a wrong answer.
 
-use mm::own::{Account, Book, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
-use mm::sync::Ordering;
+use own::sync::Ordering;
+use own::{Account, Book, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
 use std::cell::Cell;
 
-#[path = "own/book.rs"]
+#[path = "common/book.rs"]
 mod book;
 
 use book::Sheet;

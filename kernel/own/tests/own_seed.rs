@@ -1,8 +1,8 @@
 //! The seed's colliding vector: its form with eight id bits in a value takes five address spaces for one. Ours does not.
 
-use mm::own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
-#[path = "own/book.rs"]
+#[path = "common/book.rs"]
 mod book;
 
 use book::Sheet;

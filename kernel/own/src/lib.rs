@@ -1,4 +1,4 @@
-//! The account: who holds a folio. One question stands behind it: *is this folio mapped by one address space (MM) only, and
+//! The account: who holds a folio, for any kernel. One question stands behind it: *is this folio mapped by one address space (MM) only, and
 //! are all of its references those mappings?* Then a write fault makes the page writable in place; else it copies.
 //!
 //! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the allocator's handle, a pin, a walk).
@@ -25,25 +25,43 @@
 //! is fixed while the folio lives, and said on each scheme's page. A private folio that nobody maps yet is not in any format:
 //! it has a plain count in the first word, and [`Account::begin`] replaces it.
 
-mod chosen;
+#![no_std]
+
+// The host's thread-local storage, for the models.
+#[cfg(any(test, loom, feature = "mutants"))]
+extern crate std;
+
 mod count;
 mod digits;
 mod ids;
+pub mod mutant;
 mod seqcount;
+pub mod sync;
 mod total;
 mod two_slot;
 mod unified;
+mod words;
 
-pub use chosen::Chosen;
 pub use digits::Digits;
 pub use ids::Ids;
 pub use total::Total;
 pub use two_slot::TwoSlot;
 pub use unified::{Unified, WIDE_ORDERS};
+pub use words::{AtomicU128, Words};
 
-use crate::addr::Order;
-use crate::sync::Words;
 use core::ops::AddAssign;
+
+/// log2 of the pages of a folio.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Order(pub u8);
+
+impl Order {
+    /// 2^order pages.
+    #[inline]
+    pub const fn pages(self) -> u64 {
+        1 << self.0
+    }
+}
 
 /// The id of an address space in the account: 1..=32767.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! Who really holds a folio, beside what a scheme says of it.
 
 use super::{Sheet, owner};
-use mm::own::{Account, Book, Meter, MmId, Owner};
+use own::{Account, Book, Meter, MmId, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a scheme promises.

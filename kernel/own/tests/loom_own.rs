@@ -1,6 +1,6 @@
 //! The account under every interleaving (for some schemes: with up to two preemptions) of map, unmap, fork, pin, the pending flush
 //! and the reuse check: `./run.sh test --filter "host.loom.*"`, or
-//! `RUSTFLAGS="--cfg loom" cargo test -p mm --features mutants --test loom_own --target-dir target/loom`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p own --features mutants --test loom_own --target-dir target/loom`.
 //!
 //! Whoever is told "exclusive" writes the page, and everybody else who may look does: loom ends the model when a write is not
 //! ordered with another access, so it checks the answers and the memory orderings at once.
@@ -8,15 +8,15 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use mm::mutant::{self, Mutant};
-use mm::own::{Account, Digits, Total, TwoSlot, Unified};
+use own::mutant::{self, Mutant};
+use own::{Account, Digits, Total, TwoSlot, Unified};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-#[path = "own/book.rs"]
+#[path = "common/book.rs"]
 mod book;
-#[path = "own/twin.rs"]
+#[path = "common/twin.rs"]
 mod twin;
-#[path = "own/world.rs"]
+#[path = "common/world.rs"]
 mod world;
 
 use book::Sheet;

@@ -1,6 +1,6 @@
 //! The small numbers that address spaces are known by in the account.
 
-use super::MmId;
+use crate::MmId;
 
 const WORDS: usize = (MmId::LAST as usize + 1) / 64;
 

@@ -1,8 +1,8 @@
 //! What the account costs: atomic read-modify-writes for each operation, as the schemes themselves count them.
 
-use mm::own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
-#[path = "own/book.rs"]
+#[path = "common/book.rs"]
 mod book;
 
 use book::Sheet;

@@ -1,8 +1,7 @@
 //! A folio's words, in a vector.
 
-use mm::addr::Order;
-use mm::own::Book;
-use mm::sync::{Ordering, Words};
+use own::sync::Ordering;
+use own::{Book, Order, Words};
 
 /// The words of one folio. Only the first five parts exist: no scheme has more.
 pub struct Sheet {

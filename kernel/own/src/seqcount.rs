@@ -19,11 +19,11 @@ const ENDED: u64 = 1 << 32;
 const WRITERS: u64 = ENDED - 1;
 
 /// The word.
-pub(super) struct Seqcount<'a>(pub &'a AtomicU64);
+pub(crate) struct Seqcount<'a>(pub &'a AtomicU64);
 
 /// How a writer tries to be alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// Not at all: every writer shares.
     Share,
     /// By a compare-exchange; it fails when others are there.
@@ -34,7 +34,7 @@ pub(super) enum Entry {
 
 /// A writer's section; [`Section::end`] ends it.
 #[must_use]
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     word: &'a AtomicU64,
     /// Whether no other writer can be in a section.
     pub alone: bool,

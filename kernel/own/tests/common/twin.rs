@@ -1,8 +1,8 @@
 //! A scheme that is wrong: the ownership word without its count, and the references beside it. Alone it is right; on two CPUs
 //! a reader pairs the owners of one moment with the references of another.
 
-use mm::own::{Account, Book, Meter, MmId, Owner};
-use mm::sync::Ordering;
+use own::sync::Ordering;
+use own::{Account, Book, Meter, MmId, Owner};
 
 /// The racy twin of `Unified`.
 #[derive(Clone, Copy)]

@@ -40,11 +40,11 @@
 //! where they do, worked out once for each address space. `writer=exclusive` updates without read-modify-writes while no other
 //! writer is there, `seq=add` finds that out by an add, not by a compare-exchange.
 
-use super::count::Count;
-use super::seqcount::{Entry, Seqcount};
-use super::{Account, Book, Meter, MmId, Owner, sums};
-use crate::addr::Order;
+use crate::Order;
+use crate::count::Count;
+use crate::seqcount::{Entry, Seqcount};
 use crate::sync::{AtomicU64, Ordering};
+use crate::{Account, Book, Meter, MmId, Owner, sums};
 
 /// The scheme and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,10 +123,10 @@ impl Shape {
 }
 
 /// The sub-ids of an id for 1, 2 and 3 values.
-pub(super) type Stored = [[u64; 3]; 3];
+pub(crate) type Stored = [[u64; 3]; 3];
 
 /// Works them out.
-pub(super) const fn stored(id: u16) -> Stored {
+pub(crate) const fn stored(id: u16) -> Stored {
     let mut all = [[0; 3]; 3];
     let mut row = 0;
     while row < 3 {
@@ -311,7 +311,7 @@ mod tests {
     /// The proofs in `docs/proofs` are about these shapes.
     #[test]
     fn the_proofs_have_the_same_shapes() {
-        let proofs = include_str!("../../../../docs/proofs/Seed.v");
+        let proofs = include_str!("../../../docs/proofs/Seed.v");
         for Shape { values, bits, base } in SHAPES {
             let order = (base - 1).ilog2();
             assert_eq!(base, (1 << order) + 1, "up to 2^order mappings");

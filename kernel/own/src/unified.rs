@@ -38,14 +38,15 @@
 //!
 //! # Many CPUs
 //! References and owners are one word, so one acquire load sees a state that was. A reference count beside the word would bring
-//! back the race that [`super::Digits`] needs its seqcount for, and two loads of 64 bits are not one of 128: from 4 pages up
+//! back the race that [`crate::Digits`] needs its seqcount for, and two loads of 64 bits are not one of 128: from 4 pages up
 //! such a reader can put together an "exclusive" that never was. (On x86_64 the one load of 128 bits is a cmpxchg16b itself; it
 //! is not counted as a read-modify-write, since it changes nothing.)
 
-use super::{Account, Book, Meter, MmId, Owner, kept};
-use crate::addr::Order;
+use crate::Order;
+use crate::Words;
 use crate::mutant::{self, Mutant};
-use crate::sync::{Ordering, Words};
+use crate::sync::Ordering;
+use crate::{Account, Book, Meter, MmId, Owner, kept};
 
 /// The fields of a word.
 #[derive(Clone, Copy, Debug)]
@@ -309,7 +310,7 @@ mod tests {
     /// The proofs in `docs/proofs` are about these words: the same fields, orders, ids and weights.
     #[test]
     fn the_proofs_have_the_same_constants() {
-        let proofs = include_str!("../../../../docs/proofs/Layouts.v");
+        let proofs = include_str!("../../../docs/proofs/Layouts.v");
         let has =
             |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
         let last = MmId::LAST;

@@ -1,14 +1,14 @@
 //! A count of references that does not run over.
 
-use super::kept;
-use crate::addr::Order;
+use crate::Order;
+use crate::kept;
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a count that ran over is set to: as in [`super::unified`], 3/4 of what fits, and above half it stays there.
+/// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half it stays there.
 const FULL: u64 = 3 << 62;
 
 /// The references of a folio, in the schemes that keep them in a word of their own.
-pub(super) struct Count<'a>(pub &'a AtomicU64);
+pub(crate) struct Count<'a>(pub &'a AtomicU64);
 
 impl Count<'_> {
     /// `n` more.

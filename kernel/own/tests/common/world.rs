@@ -1,10 +1,10 @@
 //! Address spaces that share one folio, as loom can follow them: what they do, one verb each, in the order that the rules of
-//! `mm::own` ask for, or in a wrong one ([`Wrong`]).
+//! `own` ask for, or in a wrong one ([`Wrong`]).
 
 use super::Sheet;
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
-use mm::own::{Account, Ids, Meter, MmId, Owner};
+use own::{Account, Ids, Meter, MmId, Owner};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A rule of the caller's, broken on purpose.

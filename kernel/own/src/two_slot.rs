@@ -12,12 +12,12 @@
 //! all of them when a mapping goes. An MM without a slot never gets the folio for itself, even when it is the last
 //! one: no slot has its mappings.
 //!
-//! References are counted before a mapping comes and dropped after it is gone, as in [`super::Digits`].
+//! References are counted before a mapping comes and dropped after it is gone, as in [`crate::Digits`].
 
-use super::count::Count;
-use super::{Account, Book, Meter, MmId, Owner, sums};
-use crate::addr::Order;
+use crate::Order;
+use crate::count::Count;
 use crate::sync::{self, AtomicU64, Ordering};
+use crate::{Account, Book, Meter, MmId, Owner, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]

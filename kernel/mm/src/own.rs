@@ -1,6 +1,7 @@
-//! The scheme that `account=` names.
+//! The account, a crate of its own ([`::own`]), and the scheme that `account=` names.
 
-use super::{Account, Book, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+pub use ::own::*;
+
 use crate::switch::{AccountScheme, Switches};
 
 /// The scheme that the switches choose. They must not change while anybody has a folio: they are set at boot.

@@ -1,0 +1,44 @@
+//! Mutants: one broken rule each, that the models must catch. A test of the tests, behind the feature `mutants`; without it `on`
+//! is the constant `false` and nothing is left of them.
+
+/// A rule that is broken while the mutant is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// The ownership word of a large folio is read in two halves.
+    TornRead,
+    /// A reader of a seqcount does not look whether it is still the same.
+    OneLook,
+}
+
+#[cfg(feature = "mutants")]
+mod enabled {
+    use super::Mutant;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        /// The one that is on in this thread: tests run side by side.
+        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Whether the mutant is on in this thread.
+    pub(crate) fn on(mutant: Mutant) -> bool {
+        ON.get() == Some(mutant)
+    }
+
+    /// Turns one on in this thread, or all off.
+    pub fn set(mutant: Option<Mutant>) {
+        ON.set(mutant);
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub(crate) use enabled::on;
+#[cfg(feature = "mutants")]
+pub use enabled::set;
+
+/// No mutant is ever on.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn on(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,14 @@
+//! The atomics: the machine's, or loom's in the models.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// What a loop does that waits for another CPU.
+pub fn pause() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+}

@@ -1,0 +1,222 @@
+//! The account: every scheme beside a model that knows each reference, each for its own promise.
+
+use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use proptest::prelude::*;
+
+#[path = "common/book.rs"]
+mod book;
+#[path = "common/model.rs"]
+mod model;
+
+use book::Sheet;
+use model::{Model, Promise};
+
+fn owner(id: u16) -> Owner {
+    Owner::new(MmId::new(id).expect("an id"))
+}
+
+/// All settings of the digits scheme.
+fn all_digits() -> impl Iterator<Item = Digits> {
+    (0..8).map(|bits| Digits {
+        stored: bits & 1 != 0,
+        exclusive: bits & 2 != 0,
+        add: bits & 4 != 0,
+    })
+}
+
+/// The same test for every scheme and setting, with what it promises.
+macro_rules! every_scheme {
+    ($test:ident($argument:expr)) => {
+        $test(&Unified, Promise::Names, $argument);
+        all_digits().for_each(|digits| $test(&digits, Promise::Exact, $argument));
+        $test(&TwoSlot, Promise::Two, $argument);
+        $test(&Total, Promise::First, $argument);
+    };
+}
+
+/// Every way to hold a folio of 1, 2 and 4 pages by three MMs and plain references, up to one more than its pages for each: from
+/// nothing to there, and back, where every second reference first waits for a flush.
+fn up_and_down(scheme: &impl Account, promise: Promise, ids: [u16; 3]) {
+    for order in 0..=2u8 {
+        let counts = (1u32 << order) + 2;
+        for code in 0..counts.pow(4) {
+            let wanted = [0, 1, 2, 3].map(|place| code / counts.pow(place) % counts);
+            for begin in (0..3).filter(|begin| wanted[*begin] != 0) {
+                up_and_down_once(scheme, promise, order, begin, wanted, ids);
+            }
+        }
+    }
+}
+
+fn up_and_down_once(
+    scheme: &impl Account,
+    promise: Promise,
+    order: u8,
+    begin: usize,
+    wanted: [u32; 4],
+    ids: [u16; 3],
+) {
+    let id = |place: usize| ids.get(place).copied().unwrap_or(0);
+    let sheet = Sheet::new(order);
+    let mut model = Model::begin(scheme, promise, &sheet, id(begin), 1);
+    for (place, &n) in wanted.iter().enumerate() {
+        let more = n - u32::from(place == begin);
+        if more > 0 {
+            model.add(id(place), more);
+        }
+    }
+    for place in (begin..begin + 4).map(|place| place % 4) {
+        for n in 0..wanted[place] {
+            if n % 2 == 0 {
+                model.sub(id(place), 1);
+            } else {
+                model.pass(id(place), 0, 1);
+                model.sub(0, 1);
+            }
+        }
+    }
+    model.is_gone();
+}
+
+#[test]
+fn every_state_of_small_folios() {
+    for ids in [[1, 2, 3], [0x155, 0x12b, 0x7fff]] {
+        every_scheme!(up_and_down(ids));
+    }
+}
+
+/// Every multiset of up to P references from the ids 0..=`last`, where 0 is plain: each is a larger one's way up and down.
+fn multisets(scheme: &impl Account, promise: Promise, (order, last): (u8, u16)) {
+    for first in 0..=last {
+        let sheet = Sheet::new(order);
+        let mut model = Model::begin(scheme, promise, &sheet, first, 1);
+        more(&mut model, first, last, (1 << order) - 1);
+        model.sub(first, 1);
+        model.is_gone();
+    }
+}
+
+fn more(model: &mut Model<'_, impl Account>, from: u16, last: u16, room: u32) {
+    for id in (from..=last).take_while(|_| room > 0) {
+        model.add(id, 1);
+        more(model, id, last, room - 1);
+        model.sub(id, 1);
+    }
+}
+
+#[test]
+fn every_multiset_of_few_ids() {
+    for size in [(0, 200), (1, 40), (2, 12), (3, 5)] {
+        every_scheme!(multisets(size));
+    }
+}
+
+/// A step of a walk: which of its ids, how many pages, and what to do with them.
+type Step = (usize, u32, u8);
+
+/// Up to far above P references and back, at random; then all of them go.
+fn walk(scheme: &impl Account, promise: Promise, (order, ids, steps): (u8, &[u16; 4], &[Step])) {
+    let pages = 1u32 << order;
+    let sheet = Sheet::new(order);
+    let mut model = Model::begin(scheme, promise, &sheet, ids[0], pages);
+    let id = |place: usize| ids.get(place).copied().unwrap_or(0);
+    for &(place, n, what) in steps {
+        let (one, other) = (id(place), id((place + usize::from(what)) % 5));
+        let held = model.held(one) as u32;
+        let n = 1 + n % pages;
+        match what {
+            0..4 => model.add(one, n),
+            4..7 if held > 0 => model.pass(one, other, n.min(held)),
+            // Not the last of all: the folio would be gone.
+            7.. if model.total() > u64::from(held.min(n)) && held > 0 => {
+                model.sub(one, held.min(n))
+            }
+            _ => {}
+        }
+    }
+    for place in 0..5 {
+        while let held @ 1.. = model.held(id(place)) as u32 {
+            model.sub(id(place), held.min(pages));
+        }
+    }
+    model.is_gone();
+}
+
+fn four_ids() -> impl Strategy<Value = [u16; 4]> {
+    // Neighbours and far ones: those that share bits are the harder ones.
+    let near = (1..=MmId::LAST - 3).prop_map(|id| [id, id + 1, id + 2, id + 3]);
+    let bits = (0..12u32).prop_map(|bit| [1, 1 << bit, 2 << bit, 5 << bit]);
+    let distinct = |ids: &[u16; 4]| (1..4).all(|i| !ids[..i].contains(&ids[i]));
+    prop_oneof![
+        any::<[u16; 4]>().prop_map(|ids| ids.map(|id| id.clamp(1, MmId::LAST))),
+        near,
+        bits
+    ]
+    .prop_filter("four different ids", distinct)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_walks(
+        order in 0..=15u8,
+        ids in four_ids(),
+        steps in prop::collection::vec((0..5usize, any::<u32>(), 0..10u8), 0..80),
+    ) {
+        every_scheme!(walk((order, &ids, &steps)));
+    }
+}
+
+/// The widest ids on all pages of the largest folio of a format, and twice as many again.
+#[test]
+fn the_fields_are_wide_enough() {
+    for order in 0..=15 {
+        let pages = 1u32 << order;
+        for id in [1, 0x1f, 0xff, 0x7f00, 0x7fe0, 0x7ffe, MmId::LAST] {
+            let sheet = Sheet::new(order);
+            let mut model = Model::begin(&Unified, Promise::Names, &sheet, id, pages);
+            for _ in 0..3 {
+                model.add(MmId::LAST, pages);
+                model.add(0x5555, pages);
+            }
+            for _ in 0..3 {
+                model.sub(0x5555, pages);
+                model.sub(MmId::LAST, pages);
+            }
+            model.sub(id, pages);
+            model.is_gone();
+        }
+    }
+}
+
+/// Every MM that there can be maps all of a folio of each order.
+#[test]
+fn all_ids_at_once() {
+    for order in [4, 9, 15] {
+        let sheet = &Sheet::new(order);
+        let (pages, mut meter) = (1u32 << order, Meter::default());
+        Unified.begin(sheet, &owner(1), pages, &mut meter);
+        for id in 2..=MmId::LAST {
+            Unified.add(sheet, &owner(id), pages, &mut meter);
+        }
+        let all = u64::from(pages) * u64::from(MmId::LAST);
+        let said = Unified.references(sheet);
+        // Carries make it a little more, and it stays below the limit.
+        assert!((all..all + all / 16).contains(&said), "{said} of {all}");
+        assert!((1..=MmId::LAST).all(|id| !Unified.exclusive(sheet, &owner(id))));
+        for id in (2..=MmId::LAST).rev() {
+            assert!(!Unified.sub(sheet, &owner(id), pages, &mut meter));
+        }
+        assert_eq!(Unified.owner(sheet), MmId::new(1));
+        assert!(Unified.sub(sheet, &owner(1), pages, &mut meter));
+        assert!(sheet.is_zero());
+    }
+}
+
+#[test]
+fn plain_owner_has_no_id() {
+    assert_eq!(Owner::PLAIN.id(), None);
+    assert_eq!(owner(7).id(), MmId::new(7));
+    assert_eq!([0, 32768].map(MmId::new), [None, None]);
+}

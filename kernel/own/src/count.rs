@@ -1,8 +1,7 @@
 //! A count of references that does not run over.
 
-use crate::Order;
-use crate::kept;
 use crate::sync::{AtomicU64, Ordering};
+use crate::{Account, Book, Meter, MmId, Order, Owner, kept, sums};
 
 /// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half it stays there.
 const FULL: u64 = 3 << 62;
@@ -50,5 +49,54 @@ impl Count<'_> {
     pub fn agrees(&self, n: u64) -> bool {
         let count = self.get();
         count == n || count.leading_zeros() == 0
+    }
+}
+
+/// The account of folios of order 0 in all schemes but [`crate::Unified`]: one reference can only be the asker's own, so nobody is told
+/// apart.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Single;
+
+impl Single {
+    #[inline]
+    fn count(book: &impl Book) -> Count<'_> {
+        debug_assert_eq!(book.order(), Order(0));
+        Count(book.words(0).lo())
+    }
+}
+
+impl Account for Single {
+    #[inline]
+    fn begin(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
+        meter.update(0);
+        Single::count(book).0.store(n.into(), Ordering::Relaxed);
+    }
+    #[inline]
+    fn add(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
+        meter.update(1);
+        Single::count(book).add(n, Order(0));
+    }
+    #[inline]
+    fn sub(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
+        meter.update(1);
+        Single::count(book).sub(n)
+    }
+    #[inline]
+    fn pass(&self, _: &impl Book, _: &Owner, _: &Owner, _: u32, meter: &mut Meter) {
+        meter.update(0);
+    }
+    #[inline]
+    fn references(&self, book: &impl Book) -> u64 {
+        Single::count(book).get()
+    }
+    #[inline]
+    fn exclusive_but(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
+        Single::count(book).get().wrapping_sub(plain) == 1
+    }
+    fn owner(&self, _: &impl Book) -> Option<MmId> {
+        None
+    }
+    fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        Single::count(book).agrees(sums(held).0)
     }
 }

@@ -44,7 +44,7 @@ use crate::Order;
 use crate::count::Count;
 use crate::seqcount::{Entry, Seqcount};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, sums};
+use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
 
 /// The scheme and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,7 +206,7 @@ impl Digits {
 
     /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns the read-modify-writes.
     fn change(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
-        if book.order() == Order(0) || from.id == to.id {
+        if from.id == to.id {
             return 0;
         }
         let n = u64::from(n);
@@ -218,20 +218,24 @@ impl Digits {
         }
         for i in 0..shape.values {
             let more = subid(shape, to, i).wrapping_sub(subid(shape, from, i));
-            section.add(value(book, i), more.wrapping_mul(n));
+            // Small ids have no bits for the last values.
+            if more != 0 {
+                section.add(value(book, i), more.wrapping_mul(n));
+            }
         }
         section.end()
     }
 }
 
 impl Account for Digits {
+    #[inline]
     fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.begin(book, who, n, meter);
+        }
         let n = u64::from(n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
-        if book.order() == Order(0) {
-            return;
-        }
         let shape = self.shape(book.order());
         seqcount(book).0.store(0, Ordering::Relaxed);
         mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
@@ -240,24 +244,36 @@ impl Account for Digits {
         }
     }
 
+    #[inline]
     fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.add(book, who, n, meter);
+        }
         references(book).add(n, book.order());
         let rmws = self.change(book, &Owner::PLAIN, who, n);
         meter.update(1 + rmws);
     }
 
+    #[inline]
     fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.sub(book, who, n, meter);
+        }
         let rmws = self.change(book, who, &Owner::PLAIN, n);
         meter.update(1 + rmws);
         let last = references(book).sub(n);
-        if last && book.order() != Order(0) {
+        if last {
             // Nobody is left to look: the sequence begins anew.
             seqcount(book).0.store(0, Ordering::Relaxed);
         }
         last
     }
 
+    #[inline]
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.pass(book, from, to, n, meter);
+        }
         let rmws = self.change(book, from, to, n);
         meter.update(rmws);
     }
@@ -267,11 +283,11 @@ impl Account for Digits {
     }
 
     fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        if book.order() == Order(0) {
+            return Single.exclusive_but(book, who, plain);
+        }
         let rest = || references(book).get().wrapping_sub(plain);
         let all = rest();
-        if book.order() == Order(0) {
-            return all == 1;
-        }
         if all > book.order().pages() {
             return false;
         }
@@ -288,6 +304,9 @@ impl Account for Digits {
     }
 
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        if book.order() == Order(0) {
+            return Single.agrees(book, held);
+        }
         let (all, mapped) = sums(held);
         let shape = self.shape(book.order());
         let sum = |i| {
@@ -297,9 +316,8 @@ impl Account for Digits {
             parts.fold(0, u64::wrapping_add)
         };
         references(book).agrees(all)
-            && (book.order() == Order(0)
-                || mapcount(book).load(Ordering::Relaxed) == mapped
-                    && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i)))
+            && mapcount(book).load(Ordering::Relaxed) == mapped
+            && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i))
     }
 }
 

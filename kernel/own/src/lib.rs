@@ -11,7 +11,7 @@
 //! | [`TwoSlot`] | never wrongly yes; exact while at most two MMs map the folio | 1 + 1 |
 //! | [`Total`] | never wrongly yes; no for ever after the first fork | 1 + 1 |
 //!
-//! The last two keep a plain count for order 0, where one reference can only be the asker's own; so does [`Digits`].
+//! All but [`Unified`] keep a plain count for order 0 ([`Single`]).
 //!
 //! # Rules for the caller
 //! 1. Add before the page-table entry is written; subtract after it is cleared and no TLB can hold it any more.
@@ -42,6 +42,7 @@ mod two_slot;
 mod unified;
 mod words;
 
+pub use count::Single;
 pub use digits::Digits;
 pub use ids::Ids;
 pub use total::Total;

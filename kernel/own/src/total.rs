@@ -10,7 +10,7 @@
 use crate::Order;
 use crate::count::Count;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, sums};
+use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -28,9 +28,6 @@ fn mapcount(book: &impl Book) -> &AtomicU64 {
 
 /// `n` mappings more. Returns the read-modify-writes.
 fn map(book: &impl Book, n: u32) -> u32 {
-    if book.order() == Order(0) {
-        return 0;
-    }
     // The bit first: a reader that finds it missing on both sides of its look has not met these mappings.
     let set = mapcount(book).load(Ordering::Relaxed) & ADDED == 0;
     if set {
@@ -42,41 +39,52 @@ fn map(book: &impl Book, n: u32) -> u32 {
 
 /// `n` mappings less. Returns the read-modify-writes.
 fn unmap(book: &impl Book, n: u32) -> u32 {
-    if book.order() == Order(0) {
-        return 0;
-    }
     // Release pairs with the acquire in `exclusive`.
     mapcount(book).fetch_sub(n.into(), Ordering::Release);
     1
 }
 
 impl Account for Total {
+    #[inline]
     fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.begin(book, who, n, meter);
+        }
         let n = u64::from(n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
-        if book.order() != Order(0) {
-            mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
-        }
+        mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
     }
 
+    #[inline]
     fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.add(book, who, n, meter);
+        }
         references(book).add(n, book.order());
         let rmws = if who.id == 0 { 0 } else { map(book, n) };
         meter.update(1 + rmws);
     }
 
+    #[inline]
     fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.sub(book, who, n, meter);
+        }
         let rmws = if who.id == 0 { 0 } else { unmap(book, n) };
         meter.update(1 + rmws);
         let last = references(book).sub(n);
-        if last && book.order() != Order(0) {
+        if last {
             mapcount(book).store(0, Ordering::Relaxed);
         }
         last
     }
 
+    #[inline]
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.pass(book, from, to, n, meter);
+        }
         let rmws = match (from.id, to.id) {
             (from, to) if from == to => 0,
             (_, 0) => unmap(book, n),
@@ -91,11 +99,11 @@ impl Account for Total {
         references(book).get()
     }
 
-    fn exclusive_but(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
-        let rest = || references(book).get().wrapping_sub(plain);
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         if book.order() == Order(0) {
-            return rest() == 1;
+            return Single.exclusive_but(book, who, plain);
         }
+        let rest = || references(book).get().wrapping_sub(plain);
         let mapped = mapcount(book).load(Ordering::Acquire);
         let all = rest();
         // The same twice, without ADDED: nothing was mapped or unmapped between, and the references were counted in that time.
@@ -110,8 +118,11 @@ impl Account for Total {
     }
 
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
+        if book.order() == Order(0) {
+            return Single.agrees(book, held);
+        }
         let (all, mapped) = sums(held);
         let total = || mapcount(book).load(Ordering::Relaxed) & !ADDED;
-        references(book).agrees(all) && (book.order() == Order(0) || total() == mapped)
+        references(book).agrees(all) && total() == mapped
     }
 }

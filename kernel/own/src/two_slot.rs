@@ -17,7 +17,7 @@
 use crate::Order;
 use crate::count::Count;
 use crate::sync::{self, AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, sums};
+use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -148,7 +148,7 @@ impl<'a, B: Book> Slots<'a, B> {
 impl TwoSlot {
     /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns the read-modify-writes.
     fn change(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
-        if book.order() == Order(0) || from.id == to.id {
+        if from.id == to.id {
             return 0;
         }
         let mut slots = Slots::lock(book);
@@ -164,13 +164,14 @@ impl TwoSlot {
 }
 
 impl Account for TwoSlot {
+    #[inline]
     fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.begin(book, who, n, meter);
+        }
         let n = u64::from(n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
-        if book.order() == Order(0) {
-            return;
-        }
         let slot = Slot {
             id: who.id,
             count: n * who.mapped(),
@@ -180,19 +181,31 @@ impl Account for TwoSlot {
         book.words(1).hi().store(0, Ordering::Relaxed);
     }
 
+    #[inline]
     fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.add(book, who, n, meter);
+        }
         references(book).add(n, book.order());
         let rmws = self.change(book, &Owner::PLAIN, who, n);
         meter.update(1 + rmws);
     }
 
+    #[inline]
     fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.sub(book, who, n, meter);
+        }
         let rmws = self.change(book, who, &Owner::PLAIN, n);
         meter.update(1 + rmws);
         references(book).sub(n)
     }
 
+    #[inline]
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
+        if book.order() == Order(0) {
+            return Single.pass(book, from, to, n, meter);
+        }
         let rmws = self.change(book, from, to, n);
         meter.update(rmws);
     }
@@ -202,11 +215,11 @@ impl Account for TwoSlot {
     }
 
     fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        if book.order() == Order(0) {
+            return Single.exclusive_but(book, who, plain);
+        }
         let rest = || references(book).get().wrapping_sub(plain);
         let all = rest();
-        if book.order() == Order(0) {
-            return all == 1;
-        }
         if all > book.order().pages() || head(book).load(Ordering::Relaxed) & SHARED != 0 {
             return false;
         }
@@ -223,10 +236,10 @@ impl Account for TwoSlot {
     }
 
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-        let (all, mapped) = sums(held);
         if book.order() == Order(0) {
-            return references(book).agrees(all);
+            return Single.agrees(book, held);
         }
+        let (all, mapped) = sums(held);
         let slots = Slots::lock(book);
         let total = slots.total;
         let known = |slot: &Slot| {

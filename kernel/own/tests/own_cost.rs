@@ -7,9 +7,19 @@ mod book;
 
 use book::Sheet;
 
-/// Read-modify-writes of: begin, a second MM's mapping, a pin, a zap that waits for its flush, the end of that, an unmap.
+/// Ids with few bits.
+const SMALL: [u16; 2] = [1, 2];
+/// Ids with all bits, nearly.
+const LARGE: [u16; 2] = [MmId::LAST, MmId::LAST - 1];
+
+/// [`costs_of`] spaces with small ids.
 fn costs(scheme: &impl Account, order: u8) -> [u32; 6] {
-    let [one, two] = [1, 2].map(|id| Owner::new(MmId::new(id).expect("an id")));
+    costs_of(SMALL, scheme, order)
+}
+
+/// Read-modify-writes of: begin, a second MM's mapping, a pin, a zap that waits for its flush, the end of that, an unmap.
+fn costs_of(ids: [u16; 2], scheme: &impl Account, order: u8) -> [u32; 6] {
+    let [one, two] = ids.map(|id| Owner::new(MmId::new(id).expect("an id")));
     let sheet = Sheet::new(order);
     let mut costs = [0; 6];
     for (step, cost) in costs.iter_mut().enumerate() {
@@ -39,35 +49,42 @@ fn unified_takes_one_for_each_update_and_none_to_begin() {
     }
 }
 
+/// Bits of an id in each value of a folio of this order.
+fn bits_of_a_value(order: u8, stored: bool) -> u32 {
+    let most = match order {
+        ..=2 => 24,
+        3..=5 => 12,
+        6..=9 => 7,
+        10 => 6,
+        11..=12 => 5,
+        _ => 4,
+    };
+    // Looked up, they are 6 at most, except where there is no room for more than one value.
+    if stored || order == 1 {
+        most
+    } else {
+        most.min(6)
+    }
+}
+
 #[test]
 fn digits_takes_one_and_those_of_its_stage() {
-    // The values of each order from 1 on.
-    let stored_values = [1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 5, 5, 6, 6, 6];
-    let values = |order: u8, stored: bool| match stored_values[usize::from(order) - 1] {
-        least if stored || order == 1 => least,
-        least => least.max(4),
-    };
-    for stored in [false, true] {
-        for order in 1..=15 {
-            // The references; then the seqcount twice, the total mapcount, the values.
-            let shared = |add| Digits {
-                stored,
-                exclusive: false,
-                add,
-            };
-            let section = 2 + 1 + values(order, stored);
-            for add in [false, true] {
-                let expected = [0, 1 + section, 1, section, 1, 1 + section];
-                assert_eq!(costs(&shared(add), order), expected, "order {order}");
-            }
-            // A writer that is alone: the seqcount only.
-            for add in [false, true] {
-                let alone = Digits {
+    for (ids, bits) in [(SMALL, 2u32), (LARGE, MmId::BITS)] {
+        for (stored, add) in [(false, false), (false, true), (true, false), (true, true)] {
+            for order in 1..=15 {
+                // The references; then the seqcount twice, the total mapcount, the values that have bits of the id.
+                let values = bits.div_ceil(bits_of_a_value(order, stored));
+                let section = 2 + 1 + values;
+                let scheme = |exclusive| Digits {
                     stored,
-                    exclusive: true,
+                    exclusive,
                     add,
                 };
-                assert_eq!(costs(&alone, order), [0, 3, 1, 2, 1, 3], "order {order}");
+                let shared = [0, 1 + section, 1, section, 1, 1 + section];
+                assert_eq!(costs_of(ids, &scheme(false), order), shared, "{order}");
+                // A writer that is alone: the seqcount only.
+                let alone = [0, 3, 1, 2, 1, 3];
+                assert_eq!(costs_of(ids, &scheme(true), order), alone, "{order}");
             }
         }
     }

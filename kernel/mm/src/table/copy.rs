@@ -13,9 +13,9 @@ use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner, Unified};
+use crate::own::{Account, Meter, Owner, with_scheme};
 use crate::stat::Event;
-use crate::switch::{AccountScheme, ForkBy};
+use crate::switch::ForkBy;
 use crate::tlb::Gather;
 use core::ops::Range;
 
@@ -146,12 +146,10 @@ impl<M: Machine> Share<'_, '_, M> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
-        let account = self.mm.account();
         // The scheme is chosen once for the table, not for each entry.
-        let result = match self.mm.switches().account() {
-            AccountScheme::Unified => self.entries(Unified, (from, to), part, &mut done),
-            _ => self.entries(account, (from, to), part, &mut done),
-        };
+        let result = with_scheme!(self.mm.account(), account => {
+            self.entries(account, (from, to), part, &mut done)
+        });
         self.anon += (done.copied - done.others) as u64;
         let child = self.mm.frames().get(to);
         child.set_live(child.live() + done.copied as u32);

@@ -4,7 +4,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner};
+use crate::own::{Account, Meter, Owner, with_scheme};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::PMD_ORDER;
@@ -197,7 +197,13 @@ impl<'a, M: Machine> Gather<'a, M> {
             &[(pfn, refs)] => {
                 self.frames.clear();
                 let mut meter = Meter::default();
-                let gone = put(self.mm, &self.id.owner, (pfn, refs), &mut meter);
+                let gone = put(
+                    self.mm,
+                    &self.mm.account(),
+                    &self.id.owner,
+                    (pfn, refs),
+                    &mut meter,
+                );
                 self.mm.metered(meter);
                 if gone {
                     self.mm.free_one(pfn);
@@ -212,15 +218,18 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.released += self.frames.len() as u32;
         let mut gone = ArrayVec::<Pfn, BATCH>::new();
         let mut meter = Meter::default();
-        for (pfn, refs) in self.frames.drain(..) {
-            if put(mm, &self.id.owner, (pfn, refs), &mut meter) {
-                match mm.frames().get(pfn).order() {
-                    Order(0) => mm.free_one(pfn),
-                    // Together: neighbours merge first.
-                    _ => gone.push(pfn),
+        // The scheme is chosen once.
+        with_scheme!(mm.account(), account => {
+            for (pfn, refs) in self.frames.drain(..) {
+                if put(mm, &account, &self.id.owner, (pfn, refs), &mut meter) {
+                    match mm.frames().get(pfn).order() {
+                        Order(0) => mm.free_one(pfn),
+                        // Together: neighbours merge first.
+                        _ => gone.push(pfn),
+                    }
                 }
             }
-        }
+        });
         mm.metered(meter);
         if !gone.is_empty() {
             mm.free(&gone);
@@ -266,14 +275,29 @@ pub(crate) fn removed_alone<M: Machine>(
 
 /// Drops references to a folio or a table; whether it is to be freed now.
 #[inline(always)]
-fn put<M: Machine>(mm: &Mm<M>, owner: &Owner, (pfn, refs): (Pfn, u64), meter: &mut Meter) -> bool {
+fn put<M: Machine>(
+    mm: &Mm<M>,
+    account: &impl Account,
+    owner: &Owner,
+    (pfn, refs): (Pfn, u64),
+    meter: &mut Meter,
+) -> bool {
     let meta = mm.frames().get(pfn);
     let last = match meta.kind() {
         Kind::Anon => {
-            let book = mm.frames().book(pfn, meta.order());
+            let order = meta.order();
             // No space maps a page twice.
-            debug_assert!(refs <= meta.order().pages());
-            mm.account().sub(&book, owner, refs as u32, meter)
+            debug_assert!(refs <= order.pages());
+            let mut sub = |order| {
+                let book = mm.frames().book(pfn, order);
+                account.sub(&book, owner, refs as u32, meter)
+            };
+            // A constant is all that single pages ask of the scheme.
+            if order == Order(0) {
+                sub(Order(0))
+            } else {
+                sub(order)
+            }
         }
         Kind::Kernel => {
             // Only the huge zero page comes here: 512 for each leaf that mapped it.

@@ -175,6 +175,7 @@ impl<M: Machine> Share<'_, '_, M> {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let span = indices(Level::Pte, part);
         let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
+        let by_page = mm.switches().fork() == ForkBy::Pte;
         while index < span.end && done.copied < live {
             let raw = mem.load(from, index);
             if raw == 0 {
@@ -194,6 +195,10 @@ impl<M: Machine> Share<'_, '_, M> {
                 index + self.other(piece, raw, (head, kind), done)
             } else if self.keeps((head, order)) {
                 index + self.copy_now(piece, (head, order), part, done)?
+            } else if by_page {
+                let left = live - done.copied;
+                let end = if self.pinned { index + 1 } else { span.end };
+                self.one_by_one(&account, (from, to), index..end, left, done)
             } else if order == Order(0) {
                 let left = live - done.copied;
                 // The next page may be pinned.
@@ -204,6 +209,46 @@ impl<M: Machine> Share<'_, '_, M> {
             };
         }
         Ok(())
+    }
+
+    /// Shares anonymous pages one by one, whatever the size of their folios, as a fork does that knows of no batches (seed 000's
+    /// "before"); as [`Self::singles`].
+    #[inline(never)]
+    fn one_by_one<A: Account>(
+        &self,
+        account: &A,
+        (from, to): (Pfn, Pfn),
+        span: Range<usize>,
+        left: usize,
+        done: &mut Done,
+    ) -> usize {
+        let (mm, mem) = (self.mm, self.mm.machine().mem());
+        let (mut index, mut copied, mut protected) = (span.start, 0, 0);
+        let mut meter = Meter::default();
+        // Found once: what a folio costs is not to be the search for its head.
+        let (mut head, mut order) = (Pfn(u64::MAX), Order(0));
+        while index < span.end && copied < left {
+            let raw = mem.load(from, index);
+            if raw != 0 {
+                let page = M::Pte::frame(raw);
+                if page.0.wrapping_sub(head.0) >= order.pages() {
+                    let (found, kind, its) = mm.frames().folio(page);
+                    if kind != Kind::Anon {
+                        break;
+                    }
+                    (head, order) = (found, its);
+                }
+                let book = mm.frames().book(head, order);
+                account.add(&book, self.child, 1, &mut meter);
+                protected += copy_one(mm, (from, to), index, raw);
+                copied += 1;
+            }
+            index += 1;
+        }
+        done.copied += copied;
+        done.protected += protected;
+        done.meter += meter;
+        index
     }
 
     /// Shares single pages, up to the first entry of anything else or until `left` are done;
@@ -250,9 +295,7 @@ impl<M: Machine> Share<'_, '_, M> {
         done: &mut Done,
     ) -> usize {
         let mm = self.mm;
-        if mm.switches().fork() != ForkBy::Pte {
-            piece.pages = expected(mm, &piece, (head, order), end);
-        }
+        piece.pages = expected(mm, &piece, (head, order), end);
         let book = mm.frames().book(head, order);
         account.add(&book, self.child, piece.pages as u32, &mut done.meter);
         let copied = copy_piece(mm, &piece, raw, done);

@@ -13,7 +13,7 @@ Definition layout (bits n digit sum squares order : Z) : Layout := {|
   pages := 2 ^ order
 |}.
 
-(** The constants of kernel/mm/src/own/unified.rs; a test there compares these two lines, and the weights below, with its own. *)
+(** The constants of kernel/own/src/unified.rs; a test there compares these two lines, and the weights below, with its own. *)
 Definition narrow := layout 64 3 5 9 16 4.
 Definition wide := layout 128 2 8 24 40 15.
 

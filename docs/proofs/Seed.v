@@ -3,7 +3,7 @@
     Each value of a folio is the sum, over all mappings, of some bits of the mapper's id read as digits to the base P + 1, in 64
     bits. A folio of up to P pages is taken for exclusive to an id when each value is the count times the id's.
     As points, bits are the corners of a cube, and those too are in convex position. The kernel has the scheme as
-    `account=digits` (kernel/mm/src/own/digits.rs). *)
+    `account=digits` (kernel/own/src/digits.rs). *)
 From Coq Require Import ZArith List Lia Bool.
 From Quire Require Import Paraboloid Fields.
 Import ListNotations.
@@ -186,7 +186,7 @@ Proof.
 Qed.
 
 (** The forms that the kernel uses, from the largest order of each, the bits of a value and the number of values; a test in
-    kernel/mm/src/own/digits.rs compares them with its own. *)
+    kernel/own/src/digits.rs compares them with its own. *)
 Definition form_fits (order : Z) (n v : nat) : bool :=
   ((2 ^ order + 1) ^ Z.of_nat n <=? 2 ^ 64) && (15 <=? Z.of_nat n * Z.of_nat v).
 

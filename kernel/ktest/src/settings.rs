@@ -12,6 +12,7 @@ const SWITCHES: &[&[&str]] = &[
         "account=digits",
         "account=digits subids=lookup writer=shared seq=cmpxchg",
         "account=two-slot",
+        "account=owner",
         "account=total",
     ],
     &["fork=per-pte", "fork=batch", "fork=share"],
@@ -41,7 +42,7 @@ mod tests {
     fn few_lines_with_every_setting() {
         for contpte in [false, true] {
             let lines = lines(contpte);
-            assert!((15..20).contains(&lines.len()), "{lines:#?}");
+            assert!((18..24).contains(&lines.len()), "{lines:#?}");
             let meet = |a: &str, b: &str| lines.iter().any(|l| l.contains(a) && l.contains(b));
             assert!(meet("account=two-slot", "fork=share"));
             assert!(meet("subids=lookup", "reuse=page"));

@@ -26,7 +26,7 @@ impl Chosen<'_> {
 /// Does `$work` with the chosen scheme as `$account`, of its own type.
 macro_rules! with_scheme {
     ($chosen:expr, $account:ident => $work:expr) => {{
-        use $crate::own::{Total, TwoSlot, Unified};
+        use $crate::own::{FirstOwner, Total, TwoSlot, Unified};
         use $crate::switch::AccountScheme;
         let chosen = $chosen;
         match chosen.0.account() {
@@ -40,6 +40,10 @@ macro_rules! with_scheme {
             }
             AccountScheme::TwoSlot => {
                 let $account = TwoSlot;
+                $work
+            }
+            AccountScheme::FirstOwner => {
+                let $account = FirstOwner;
                 $work
             }
             AccountScheme::Digits => {

@@ -38,6 +38,8 @@ pub enum AccountScheme {
     Total,
     /// Two slots for address spaces.
     TwoSlot,
+    /// The first owner, and a count of the others' mappings.
+    FirstOwner,
     /// The sums of sub-ids.
     Digits,
     /// The ownership word.
@@ -95,8 +97,8 @@ const SWITCHES: [Words; 10] = [
     at_boot(word(
         Switch::Account,
         "account",
-        &["total", "two-slot", "digits", "unified"],
-        3,
+        &["total", "two-slot", "owner", "digits", "unified"],
+        4,
     )),
     at_boot(word(Switch::Subids, "subids", &["lookup", "stored"], 1)),
     at_boot(word(Switch::Writer, "writer", &["shared", "exclusive"], 1)),
@@ -188,7 +190,8 @@ impl Switches {
         match self.get(Switch::Account) {
             0 => AccountScheme::Total,
             1 => AccountScheme::TwoSlot,
-            2 => AccountScheme::Digits,
+            2 => AccountScheme::FirstOwner,
+            3 => AccountScheme::Digits,
             _ => AccountScheme::Unified,
         }
     }

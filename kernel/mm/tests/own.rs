@@ -30,11 +30,11 @@ fn the_switches_choose() {
     let set = |switch: Switch, word: &str| {
         switches.set(switch, switch.number(word).expect("a word of it"));
     };
-    let costs = ["unified", "two-slot", "total"].map(|word| {
+    let costs = ["unified", "two-slot", "owner", "total"].map(|word| {
         set(Switch::Account, word);
         cost(&switches)
     });
-    assert_eq!(costs, [1, 2, 3]);
+    assert_eq!(costs, [1, 2, 3, 3]);
     set(Switch::Account, "digits");
     let costs = [
         ("exclusive", "stored"),

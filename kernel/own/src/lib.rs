@@ -9,6 +9,7 @@
 //! | [`Unified`] | exact, and names the owner | 1 |
 //! | [`Digits`] | exact | 1 + 2 to 9 (with an exclusive writer: 1 + 2) |
 //! | [`TwoSlot`] | never wrongly yes; exact while at most two MMs map the folio | 1 + 1 |
+//! | [`FirstOwner`] | never wrongly yes; exact for the MM that mapped the folio first, no for all others | 1 + 1, others' 1 + 2 |
 //! | [`Total`] | never wrongly yes; no for ever after the first fork | 1 + 1 |
 //!
 //! All but [`Unified`] keep a plain count for order 0 ([`Single`]).
@@ -33,6 +34,7 @@ extern crate std;
 
 mod count;
 mod digits;
+mod first_owner;
 mod ids;
 pub mod mutant;
 mod seqcount;
@@ -44,6 +46,7 @@ mod words;
 
 pub use count::Single;
 pub use digits::Digits;
+pub use first_owner::FirstOwner;
 pub use ids::Ids;
 pub use total::Total;
 pub use two_slot::TwoSlot;

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use own::mutant::{self, Mutant};
-use own::{Account, Digits, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Total, TwoSlot, Unified};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[path = "common/book.rs"]
@@ -215,6 +215,17 @@ fn digits_two_values() {
 #[test]
 fn two_slot() {
     bounded(TwoSlot, 2).all();
+}
+
+/// Without the bound it passes, too, in minutes.
+#[test]
+fn first_owner() {
+    let case = bounded(FirstOwner, 2);
+    Case {
+        exact: false,
+        ..case
+    }
+    .all();
 }
 
 #[test]

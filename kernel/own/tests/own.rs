@@ -1,6 +1,6 @@
 //! The account: every scheme beside a model that knows each reference, each for its own promise.
 
-use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
 use proptest::prelude::*;
 
 #[path = "common/book.rs"]
@@ -30,6 +30,7 @@ macro_rules! every_scheme {
         $test(&Unified, Promise::Names, $argument);
         all_digits().for_each(|digits| $test(&digits, Promise::Exact, $argument));
         $test(&TwoSlot, Promise::Two, $argument);
+        $test(&FirstOwner, Promise::Owner, $argument);
         $test(&Total, Promise::First, $argument);
     };
 }

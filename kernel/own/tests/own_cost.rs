@@ -1,6 +1,6 @@
 //! What the account costs: atomic read-modify-writes for each operation, as the schemes themselves count them.
 
-use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
 #[path = "common/book.rs"]
 mod book;
@@ -99,6 +99,11 @@ fn the_others() {
         // The references and the total; the first mapping that is added also sets a bit.
         assert_eq!(costs(&Total, order), [0, 3, 1, 1, 1, 2]);
     }
+    for order in 1..=15 {
+        // The references and all mappings; another's, too.
+        assert_eq!(costs(&FirstOwner, order), [0, 3, 1, 2, 1, 2]);
+    }
+    assert_eq!(costs(&FirstOwner, 0), [0, 1, 1, 0, 1, 1]);
     assert_eq!(costs(&TwoSlot, 0), [0, 1, 1, 0, 1, 1]);
     assert_eq!(costs(&Total, 0), [0, 1, 1, 0, 1, 1]);
 }

@@ -1,7 +1,7 @@
 //! References that run over: the folio is kept for ever and says so once; nothing wraps into a wrong answer.
 
 use own::sync::Ordering;
-use own::{Account, Book, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Book, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
 use std::cell::Cell;
 
 #[path = "common/book.rs"]
@@ -126,6 +126,7 @@ fn counts(scheme: &impl Account) {
 fn counts_of_their_own() {
     counts(&Digits::default());
     counts(&TwoSlot);
+    counts(&FirstOwner);
     counts(&Total);
 }
 

@@ -1,6 +1,6 @@
 //! The seed's colliding vector: its form with eight id bits in a value takes five address spaces for one. Ours does not.
 
-use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
 #[path = "common/book.rs"]
 mod book;
@@ -102,5 +102,6 @@ fn ours_say_shared() {
         });
     }
     says_shared(&TwoSlot);
+    says_shared(&FirstOwner);
     says_shared(&Total);
 }

@@ -1,6 +1,6 @@
 //! The account under real CPUs and the real 128-bit word; the models have every interleaving, this has the hardware's.
 
-use own::{Account, Digits, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
 
 #[path = "common/book.rs"]
 mod book;
@@ -76,6 +76,13 @@ fn two_slot() {
     [2, 9]
         .into_iter()
         .for_each(|order| three_beside_a_keeper(&TwoSlot, order));
+}
+
+#[test]
+fn first_owner() {
+    [2, 9]
+        .into_iter()
+        .for_each(|order| three_beside_a_keeper(&FirstOwner, order));
 }
 
 #[test]

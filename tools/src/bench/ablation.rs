@@ -56,6 +56,7 @@ const SETTINGS: &[Setting] = &[
         "account=digits subids=stored writer=exclusive seq=add fork=batch zap=batch cow=around reuse=around",
     ),
     ("two-slot", "account=two-slot"),
+    ("owner", "account=owner"),
     ("total", "account=total"),
     ("unified", ""),
     ("fork=per-pte", "fork=per-pte"),

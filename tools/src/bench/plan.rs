@@ -44,7 +44,10 @@ const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
 const SWITCHES: [Switch; 10] = [
     switch("contpte", &["off", "on"]),
     switch("move", &["pte", "pmd", "pud", "pgd"]),
-    switch("account", &["total", "two-slot", "digits", "unified"]),
+    switch(
+        "account",
+        &["total", "two-slot", "owner", "digits", "unified"],
+    ),
     switch("subids", &["lookup", "stored"]),
     switch("writer", &["shared", "exclusive"]),
     switch("seq", &["cmpxchg", "add"]),

@@ -13,6 +13,8 @@ pub enum Promise {
     Exact,
     /// A "yes" is true; and exact as long as no more than two address spaces ever mapped the folio.
     Two,
+    /// A "yes" is true; and exact for who mapped the folio first, who is named.
+    Owner,
     /// A "yes" is true; and exact as long as no mapping came after the first ones.
     First,
 }
@@ -26,6 +28,8 @@ pub struct Model<'a, A> {
     /// Who ever mapped it, and whether a mapping came after `begin`.
     ever: BTreeSet<u16>,
     added: bool,
+    /// Who mapped it first.
+    first: u16,
     gone: bool,
     pub meter: Meter,
 }
@@ -45,6 +49,7 @@ impl<'a, A: Account> Model<'a, A> {
             held: BTreeMap::from([(id, n.into())]),
             ever: BTreeSet::from([id]),
             added: false,
+            first: id,
             gone: false,
             meter,
         };
@@ -113,12 +118,13 @@ impl<'a, A: Account> Model<'a, A> {
             13_000_000
         }
     }
-    /// Whether the scheme must know that a folio is exclusive.
-    fn exact(&self) -> bool {
+    /// Whether the scheme must know that a folio is exclusive to `id`.
+    fn exact(&self, id: u16) -> bool {
         let one_page = self.sheet.order().0 == 0;
         match self.promise {
             Promise::Names | Promise::Exact => true,
             Promise::Two => one_page || self.ever.len() <= 2,
+            Promise::Owner => one_page || id == self.first,
             Promise::First => one_page || !self.added,
         }
     }
@@ -135,7 +141,7 @@ impl<'a, A: Account> Model<'a, A> {
                 let truth = self.truth(plain) == Some(id);
                 assert!(truth || !said, "{self:?}: wrongly exclusive to {id}");
                 assert!(
-                    said || !truth || !self.exact(),
+                    said || !truth || !self.exact(id),
                     "{self:?}: wrongly shared, {id} asks"
                 );
             }
@@ -149,6 +155,10 @@ impl<'a, A: Account> Model<'a, A> {
         );
         let named = match self.promise {
             Promise::Names => self.truth(0).and_then(MmId::new),
+            Promise::Owner if self.sheet.order().0 > 0 => {
+                let first = self.truth(0).filter(|id| *id == self.first);
+                first.and_then(MmId::new)
+            }
             _ => None,
         };
         assert_eq!(self.scheme.owner(self.sheet), named, "{self:?}");

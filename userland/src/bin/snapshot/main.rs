@@ -59,7 +59,9 @@ impl Plan {
 /// Pages copied since boot, where that is counted.
 fn copied() -> Result<Option<u64>> {
     match counters::on_quire() {
-        true => counters::own("pages_copied").map(Some).map_err(Missing::say),
+        true => counters::own("pages_copied")
+            .map(Some)
+            .map_err(Missing::say),
         false => Ok(None),
     }
 }

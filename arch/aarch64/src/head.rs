@@ -189,11 +189,12 @@ __mmu_off:
     orr     x4, x2, #3
     str     x4, [x1, #(510 * 8)]
     adrp    x5, __image_end
-    orr     x4, x21, x3
+    mov     x7, x21                 // without the attributes: those above the address would end the loop at once
     add     x2, x2, #8              // the image starts 2 MiB into its gigabyte
-40: str     x4, [x2], #8
-    add     x4, x4, #0x200000
-    cmp     x4, x5
+40: orr     x4, x7, x3
+    str     x4, [x2], #8
+    add     x7, x7, #0x200000
+    cmp     x7, x5
     b.lo    40b
     // Written with the caches off: drop what the caches may hold of these six frames.
     dmb     sy

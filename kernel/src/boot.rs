@@ -13,7 +13,7 @@ use core::mem::{ManuallyDrop, size_of};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, PhysRange, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::frame::table::parts;
-use mm::manager::FrameMeta;
+use mm::manager::{FrameMeta, PageCount};
 
 unsafe extern "C" {
     static __image_start: u8;
@@ -43,12 +43,13 @@ fn sections() -> [(VirtRange, Attrs); 3] {
 pub fn take_over(info: &BootInfo) {
     let mut free = free_ranges(info);
     let (first, frames) = frame_table(info, &mut free);
+    let counts = page_counts(info, &mut free, frames.len());
     let free: Vec<PfnRange> = free
         .iter()
         .map(PhysRange::whole_frames)
         .filter(|r| !r.is_empty())
         .collect();
-    let mm = Mm::new(machine::Hw, first, frames, &free);
+    let mm = Mm::new(machine::Hw, first, frames, counts, &free);
     let root = zeroed_frame(&mm);
     let space = machine::set_kernel_space(KernelSpace::new(mm, root));
     map_everything(space, info);
@@ -78,6 +79,32 @@ fn free_ranges(info: &BootInfo) -> Vec<PhysRange> {
     free
 }
 
+/// Takes so many bytes, in whole pages, from the first free range that can hold them.
+fn take(free: &mut [PhysRange], bytes: u64, what: &str) -> PhysAddr {
+    let size = bytes.next_multiple_of(PAGE_SIZE);
+    let home = free
+        .iter_mut()
+        .find(|range| range.len() >= size + PAGE_SIZE)
+        .unwrap_or_else(|| panic!("no {size} bytes of RAM side by side for {what}"));
+    let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
+    home.start = start + size;
+    start
+}
+
+/// Room for counts of the mappings of single pages, if the command line asks for any. It is read here and not from what
+/// was made of it: that takes memory.
+fn page_counts(info: &BootInfo, free: &mut [PhysRange], frames: usize) -> &'static [PageCount] {
+    if !mm::switch::page_counts(info.cmdline) {
+        return &[];
+    }
+    let bytes = (frames * size_of::<PageCount>()) as u64;
+    let start = take(free, bytes, "counts of mappings");
+    zero(whole_pages_around(PhysRange::new(start, start + bytes)));
+    let counts = (DIRECT_MAP + start.0) as *const PageCount;
+    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it; zeros are valid.
+    unsafe { core::slice::from_raw_parts(counts, frames) }
+}
+
 /// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each frame from the lowest
 /// RAM to the highest. Holes have room there, but it is left as it is.
 fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [FrameMeta]) {
@@ -86,13 +113,7 @@ fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [F
     };
     let span = PfnRange::new(lowest.whole_frames().start, highest.whole_frames().end);
     let bytes = |frames: u64| frames * size_of::<FrameMeta>() as u64;
-    let size = bytes(span.len()).next_multiple_of(PAGE_SIZE);
-    let home = free
-        .iter_mut()
-        .find(|range| range.len() >= size + PAGE_SIZE)
-        .unwrap_or_else(|| panic!("no {size} bytes of RAM side by side for the frame table"));
-    let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
-    home.start = start + size;
+    let start = take(free, bytes(span.len()), "the frame table");
     let whole: Vec<PfnRange> = free.iter().map(PhysRange::whole_frames).collect();
     for part in parts(span, &whole) {
         let at = |frame: Pfn| start + bytes(frame - span.start);

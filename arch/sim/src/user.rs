@@ -6,7 +6,7 @@ use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Mode, Resolution};
 use mm::frame::Kind;
-use mm::manager::{FrameMeta, Mm};
+use mm::manager::{FrameMeta, Mm, PageCount};
 use mm::object::Object;
 use mm::space::AddressSpace;
 use std::ops::Deref;
@@ -34,18 +34,25 @@ impl<F: PteFormat> Clone for World<F> {
 pub struct Shared<F: PteFormat>(Option<Arc<Mm<Sim<F>>>>);
 
 /// Metadata of machines that are no more. The memory manager wants it for ever.
-static SPARE: Mutex<Vec<&'static mut [FrameMeta]>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<Metas>> = Mutex::new(Vec::new());
+
+/// What there is for each frame.
+type Metas = (&'static mut [FrameMeta], &'static [PageCount]);
 
 /// Metadata of so many frames, as at boot.
-fn metas(frames: usize) -> &'static mut [FrameMeta] {
+fn metas(frames: usize) -> Metas {
     let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(at) = spare.iter().position(|metas| metas.len() == frames) {
-        let metas = spare.swap_remove(at);
+    if let Some(at) = spare.iter().position(|(metas, _)| metas.len() == frames) {
+        let (metas, counts) = spare.swap_remove(at);
         metas.fill_with(FrameMeta::default);
-        return metas;
+        return (metas, counts);
     }
     let metas: Vec<FrameMeta> = (0..frames).map(|_| FrameMeta::default()).collect();
-    Box::leak(metas.into_boxed_slice())
+    let counts: Vec<PageCount> = (0..frames).map(|_| PageCount::default()).collect();
+    (
+        Box::leak(metas.into_boxed_slice()),
+        Box::leak(counts.into_boxed_slice()),
+    )
 }
 
 impl<F: PteFormat> Deref for Shared<F> {
@@ -91,7 +98,8 @@ impl<F: PteFormat> World<F> {
     /// Boots: all of RAM belongs to the allocator, which knows nothing else.
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
-        let mm = Mm::new(sim.clone(), FIRST, metas(options.frames), &options.ram());
+        let (metas, counts) = metas(options.frames);
+        let mm = Mm::new(sim.clone(), FIRST, metas, counts, &options.ram());
         World {
             sim,
             mm: Shared(Some(mm)),

@@ -14,9 +14,14 @@ const SWITCHES: &[&[&str]] = &[
         "account=two-slot",
         "account=owner",
         "account=total",
+        "account=per-page",
+        "account=total mapcounts=atomic",
+        "account=digits mapcounts=seqcount",
     ],
     &["fork=per-pte", "fork=batch", "fork=share"],
     &["zap=per-pte", "zap=batch"],
+    &["refs=batch rmap=batch", "refs=per-pte", "rmap=per-pte"],
+    &["split=per-pte", "split=batch"],
     &["cow=page", "cow=around"],
     &["reuse=page", "reuse=around"],
     &["contpte=on", "contpte=off"],
@@ -42,7 +47,7 @@ mod tests {
     fn few_lines_with_every_setting() {
         for contpte in [false, true] {
             let lines = lines(contpte);
-            assert!((18..24).contains(&lines.len()), "{lines:#?}");
+            assert!((27..32).contains(&lines.len()), "{lines:#?}");
             let meet = |a: &str, b: &str| lines.iter().any(|l| l.contains(a) && l.contains(b));
             assert!(meet("account=two-slot", "fork=share"));
             assert!(meet("subids=lookup", "reuse=page"));

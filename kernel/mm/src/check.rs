@@ -307,6 +307,16 @@ impl<M: Machine> Tally<'_, M> {
             lasting <= pins,
             "{head:?} has {lasting} long-term pins, of {pins}"
         );
+        for page in 0..order.pages() {
+            if let Some(said) = account.page_count(&book, page as usize) {
+                let found = self.private.get(&(head + page));
+                let times = found.map_or(0, |private| private.times);
+                assert!(
+                    said == times,
+                    "page {page} of {head:?} is mapped {times} times, {said} are counted"
+                );
+            }
+        }
         for (who, n) in &held[..last] {
             assert!(
                 !account.exclusive(&book, who) || *n == found + pins,

@@ -77,5 +77,6 @@ pub mod vma;
 /// One memory manager as a value, and the kernel's own half.
 pub mod manager {
     pub use crate::frame::{FrameCounts, FrameMeta, Mm, OutOfMemory};
+    pub use crate::own::PageCount;
     pub use crate::table::kernel::KernelSpace;
 }

@@ -2,7 +2,7 @@
 
 pub use ::own::*;
 
-use crate::switch::{AccountScheme, Switches};
+use crate::switch::{Kept, Switches};
 
 /// The scheme that the switches choose. They must not change while anybody has a folio: they are set at boot.
 ///
@@ -12,6 +12,14 @@ use crate::switch::{AccountScheme, Switches};
 pub struct Chosen<'a>(pub &'a Switches);
 
 impl Chosen<'_> {
+    fn chosen(&self) -> &Self {
+        self
+    }
+    /// How it is kept.
+    #[inline]
+    pub(crate) fn kept(&self) -> Kept {
+        self.0.kept()
+    }
     /// [`Digits`] with its settings.
     #[inline]
     pub(crate) fn digits(&self) -> Digits {
@@ -19,6 +27,7 @@ impl Chosen<'_> {
             stored: self.0.subids_stored(),
             exclusive: self.0.writer_exclusive(),
             add: self.0.seq_add(),
+            pages: self.kept().counts_pages() && self.kept().in_section(),
         }
     }
 }
@@ -26,28 +35,53 @@ impl Chosen<'_> {
 /// Does `$work` with the chosen scheme as `$account`, of its own type.
 macro_rules! with_scheme {
     ($chosen:expr, $account:ident => $work:expr) => {{
-        use $crate::own::{FirstOwner, Total, TwoSlot, Unified};
+        use $crate::own::{FirstOwner, Paged, PerPage, Total, TwoSlot, Unified};
         use $crate::switch::AccountScheme;
         let chosen = $chosen;
-        match chosen.0.account() {
-            AccountScheme::Unified => {
+        let kept = chosen.kept();
+        match (kept.scheme(), kept.counts_pages()) {
+            (AccountScheme::Unified, false) => {
                 let $account = Unified;
                 $work
             }
-            AccountScheme::Total => {
+            (AccountScheme::PerPage, _) => {
+                let $account = PerPage;
+                $work
+            }
+            (AccountScheme::Total, false) => {
                 let $account = Total;
                 $work
             }
-            AccountScheme::TwoSlot => {
+            (AccountScheme::TwoSlot, false) => {
                 let $account = TwoSlot;
                 $work
             }
-            AccountScheme::FirstOwner => {
+            (AccountScheme::FirstOwner, false) => {
                 let $account = FirstOwner;
                 $work
             }
-            AccountScheme::Digits => {
+            (AccountScheme::Digits, counted) if !counted || kept.in_section() => {
                 let $account = chosen.digits();
+                $work
+            }
+            (AccountScheme::Digits, _) => {
+                let $account = Paged(chosen.digits());
+                $work
+            }
+            (AccountScheme::Unified, true) => {
+                let $account = Paged(Unified);
+                $work
+            }
+            (AccountScheme::Total, true) => {
+                let $account = Paged(Total);
+                $work
+            }
+            (AccountScheme::TwoSlot, true) => {
+                let $account = Paged(TwoSlot);
+                $work
+            }
+            (AccountScheme::FirstOwner, true) => {
+                let $account = Paged(FirstOwner);
                 $work
             }
         }
@@ -58,21 +92,47 @@ pub(crate) use with_scheme;
 /// A scheme to compare with, for a folio of more than one page.
 struct Called<'a>(Chosen<'a>);
 
+impl<'a> Called<'a> {
+    fn chosen(&self) -> &Chosen<'a> {
+        &self.0
+    }
+}
+
 /// `Account` for both: each method by `$ask`, with `$attribute`.
 macro_rules! account {
     ($name:ty, $ask:ident, #[$attribute:meta]) => {
         impl Account for $name {
             #[$attribute]
-            fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.begin(book, who, n, meter))
+            fn counts_pages(&self) -> bool {
+                self.chosen().kept().counts_pages()
             }
             #[$attribute]
-            fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.add(book, who, n, meter))
+            fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.begin(book, who, part, meter))
             }
             #[$attribute]
-            fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-                $ask!(self, book, scheme => scheme.sub(book, who, n, meter))
+            fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.refer(book, who, n, meter))
+            }
+            #[$attribute]
+            fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.enter(book, who, part, meter))
+            }
+            #[$attribute]
+            fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.leave(book, who, part, meter))
+            }
+            #[$attribute]
+            fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+                $ask!(self, book, scheme => scheme.unrefer(book, who, n, meter))
+            }
+            #[$attribute]
+            fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.map(book, who, part, meter))
+            }
+            #[$attribute]
+            fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
+                $ask!(self, book, scheme => scheme.unmap(book, who, part, meter))
             }
             #[$attribute]
             fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
@@ -94,13 +154,22 @@ macro_rules! account {
             fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
                 $ask!(self, book, scheme => scheme.agrees(book, held))
             }
+            fn split_leaf(&self, book: &impl Book, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.split_leaf(book, meter))
+            }
+            fn page_count(&self, book: &impl Book, i: usize) -> Option<u32> {
+                $ask!(self, book, scheme => scheme.page_count(book, i))
+            }
+            fn forget_pages(&self, book: &impl Book) {
+                $ask!(self, book, scheme => scheme.forget_pages(book))
+            }
         }
     };
 }
 
 macro_rules! in_place {
     ($chosen:expr, $book:expr, $scheme:ident => $question:expr) => {
-        if $chosen.0.account() == AccountScheme::Unified {
+        if $chosen.kept() == Kept::PLAIN {
             let $scheme = Unified;
             $question
         } else if $book.order() == Order(0) {

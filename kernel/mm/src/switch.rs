@@ -3,6 +3,7 @@
 
 use crate::arch::Level;
 use crate::sync::{AtomicU32, Ordering};
+use ::own::Batching;
 
 /// A mechanism with a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,8 @@ pub enum Switch {
     Move,
     /// How the account of a folio's owners is kept.
     Account,
+    /// Counts of the mappings of single pages beside the account: by read-modify-writes, or where there is a seqcount under it.
+    PageCounts,
     /// `account=digits`: sub-ids looked up (at least 4 values), or worked out once for each address space (from 1 value on).
     Subids,
     /// `account=digits`: whether a writer that is alone goes without read-modify-writes.
@@ -25,6 +28,13 @@ pub enum Switch {
     Fork,
     /// How unmapping goes over entries: one by one, or in runs of one folio.
     Zap,
+    /// How many references to a folio fork and unmapping count at once: one for each page, or those of a run of entries.
+    Refs,
+    /// How many mappings they enter in the account at once.
+    Rmap,
+    /// How splitting a PMD leaf tells the account: mappings of 512 pages, one by one, for the one that goes; or, since the leaf counts
+    /// as 512 already, all at once.
+    Split,
     /// What is copied on a write to a page that others have: that page, or what surrounds it of its folio, too.
     Cow,
     /// What becomes writable when a write finds that all of a folio is ours: that page, or all of the folio.
@@ -34,6 +44,8 @@ pub enum Switch {
 /// [`Switch::Account`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccountScheme {
+    /// References, and mapcounts of single pages.
+    PerPage,
     /// References and total mapcount.
     Total,
     /// Two slots for address spaces.
@@ -46,6 +58,52 @@ pub enum AccountScheme {
     Unified,
 }
 
+/// The account as it is kept: the scheme and what is counted beside it, in one word, so that one load tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept(u32);
+
+impl Kept {
+    /// The default, without counts of single pages.
+    pub const PLAIN: Kept = Kept(Switch::Account.default());
+
+    const COUNTED: u32 = 1 << 8;
+    const IN_SECTION: u32 = 1 << 9;
+
+    /// The scheme.
+    #[inline]
+    pub fn scheme(self) -> AccountScheme {
+        match self.0 as u8 {
+            0 => AccountScheme::PerPage,
+            1 => AccountScheme::Total,
+            2 => AccountScheme::TwoSlot,
+            3 => AccountScheme::FirstOwner,
+            4 => AccountScheme::Digits,
+            _ => AccountScheme::Unified,
+        }
+    }
+    /// Mappings of single pages are counted, too.
+    #[inline]
+    pub fn counts_pages(self) -> bool {
+        self.0 & Kept::COUNTED != 0
+    }
+    /// They change in the sections of a seqcount, if the scheme has one.
+    #[inline]
+    pub fn in_section(self) -> bool {
+        self.0 & Kept::IN_SECTION != 0
+    }
+
+    /// From what the switches say.
+    fn of(get: impl Fn(Switch) -> u32) -> Kept {
+        let (scheme, counts) = (get(Switch::Account), get(Switch::PageCounts));
+        let bits = [
+            (scheme == 0 || counts != 0, Kept::COUNTED),
+            (counts == 2, Kept::IN_SECTION),
+        ];
+        let on = bits.into_iter().filter(|(on, _)| *on);
+        Kept(on.fold(scheme, |word, (_, bit)| word | bit))
+    }
+}
+
 /// [`Switch::Fork`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ForkBy {
@@ -55,6 +113,19 @@ pub enum ForkBy {
     Batch,
     /// Tables of PTEs are shared until one changes.
     Share,
+}
+
+/// Whether a kernel's command line asks for counts of single pages, which need room of their own ([`crate::manager::PageCount`]).
+pub fn page_counts(line: &str) -> bool {
+    let switches = Switches::default();
+    let words = line.split_whitespace().take_while(|word| *word != "--");
+    for (name, value) in words.filter_map(|word| word.split_once('=')) {
+        let switch = Switch::by_name(name);
+        if let Some((switch, number)) = switch.and_then(|s| Some((s, s.number(value)?))) {
+            switches.set(switch, number);
+        }
+    }
+    switches.kept().counts_pages()
 }
 
 /// A switch's name, its words from the least mechanism to the most, and the place of the default.
@@ -91,20 +162,31 @@ const fn at_boot(words: Words) -> Words {
     }
 }
 
-const SWITCHES: [Words; 10] = [
+const SWITCHES: [Words; 14] = [
     word(Switch::Contpte, "contpte", &["off", "on"], 1),
     word(Switch::Move, "move", &["pte", "pmd", "pud", "pgd"], 3),
     at_boot(word(
         Switch::Account,
         "account",
-        &["total", "two-slot", "owner", "digits", "unified"],
-        4,
+        &[
+            "per-page", "total", "two-slot", "owner", "digits", "unified",
+        ],
+        5,
+    )),
+    at_boot(word(
+        Switch::PageCounts,
+        "mapcounts",
+        &["none", "atomic", "seqcount"],
+        0,
     )),
     at_boot(word(Switch::Subids, "subids", &["lookup", "stored"], 1)),
     at_boot(word(Switch::Writer, "writer", &["shared", "exclusive"], 1)),
     at_boot(word(Switch::Seq, "seq", &["cmpxchg", "add"], 1)),
     word(Switch::Fork, "fork", &["per-pte", "batch", "share"], 1),
     word(Switch::Zap, "zap", &["per-pte", "batch"], 1),
+    word(Switch::Refs, "refs", &["per-pte", "batch"], 1),
+    word(Switch::Rmap, "rmap", &["per-pte", "batch"], 1),
+    word(Switch::Split, "split", &["per-pte", "batch"], 1),
     word(Switch::Cow, "cow", &["page", "around"], 1),
     word(Switch::Reuse, "reuse", &["page", "around"], 1),
 ];
@@ -126,6 +208,10 @@ impl Switch {
     pub fn boot(self) -> bool {
         SWITCHES[self as usize].boot
     }
+    /// The number of the word that it begins with.
+    const fn default(self) -> u32 {
+        SWITCHES[self as usize].default
+    }
     /// What it can be set to, by number.
     pub fn words(self) -> &'static [&'static str] {
         SWITCHES[self as usize].words
@@ -139,13 +225,17 @@ impl Switch {
 }
 
 /// The switches of one memory manager.
-pub struct Switches([AtomicU32; SWITCHES.len()]);
+pub struct Switches {
+    numbers: [AtomicU32; SWITCHES.len()],
+    /// [`Kept`], as the numbers have it.
+    kept: AtomicU32,
+}
 
 impl Default for Switches {
     fn default() -> Self {
-        Switches(core::array::from_fn(|i| {
-            AtomicU32::new(SWITCHES[i].default)
-        }))
+        let numbers = core::array::from_fn(|i| AtomicU32::new(SWITCHES[i].default));
+        let kept = AtomicU32::new(Kept::of(Switch::default).0);
+        Switches { numbers, kept }
     }
 }
 
@@ -153,7 +243,7 @@ impl Switches {
     /// What it is set to.
     #[inline]
     pub fn get(&self, switch: Switch) -> u32 {
-        self.0[switch as usize].load(Ordering::Relaxed)
+        self.numbers[switch as usize].load(Ordering::Relaxed)
     }
     /// What it is set to, as a word.
     pub fn word(&self, switch: Switch) -> &'static str {
@@ -163,7 +253,9 @@ impl Switches {
     /// not change once there are address spaces.
     pub fn set(&self, switch: Switch, number: u32) {
         assert!((number as usize) < switch.words().len());
-        self.0[switch as usize].store(number, Ordering::Relaxed);
+        self.numbers[switch as usize].store(number, Ordering::Relaxed);
+        let kept = Kept::of(|switch| self.get(switch));
+        self.kept.store(kept.0, Ordering::Relaxed);
     }
     /// [`Switch::Contpte`].
     #[inline]
@@ -184,16 +276,21 @@ impl Switches {
             _ => Level::Pgd,
         }
     }
-    /// [`Switch::Account`].
+    /// What goes to the account at once of a run of entries; `None`: everything.
     #[inline]
-    pub fn account(&self) -> AccountScheme {
-        match self.get(Switch::Account) {
-            0 => AccountScheme::Total,
-            1 => AccountScheme::TwoSlot,
-            2 => AccountScheme::FirstOwner,
-            3 => AccountScheme::Digits,
-            _ => AccountScheme::Unified,
-        }
+    pub fn by_page(&self) -> Option<Batching> {
+        let [refs, maps] = [Switch::Refs, Switch::Rmap].map(|switch| self.get(switch) != 0);
+        (!refs || !maps).then_some(Batching { refs, maps })
+    }
+    /// [`Switch::Split`]: page by page.
+    #[inline]
+    pub fn splits_by_page(&self) -> bool {
+        self.get(Switch::Split) == 0
+    }
+    /// How the account is kept.
+    #[inline]
+    pub fn kept(&self) -> Kept {
+        Kept(self.kept.load(Ordering::Relaxed))
     }
     /// [`Switch::Subids`]: worked out once for each address space.
     #[inline]
@@ -254,16 +351,27 @@ mod tests {
         assert_eq!(Switch::Move.number(" pte"), Some(0));
         assert_eq!(Switch::Move.number("p4d"), None);
         assert_eq!(Switch::by_name("move"), Some(Switch::Move));
-        assert_eq!(Switch::Account.number("two-slot"), Some(1));
+        assert_eq!(Switch::Account.number("two-slot"), Some(2));
+    }
+
+    #[test]
+    fn who_counts_single_pages() {
+        assert!(!page_counts("account=digits fork=batch"));
+        assert!(!page_counts("-- account=per-page"));
+        assert!(!page_counts("account=per-page account=total"));
+        assert!(page_counts("quiet account=per-page -- sh"));
+        assert!(page_counts("mapcounts=seqcount account=digits"));
     }
 
     #[test]
     fn by_default_the_most_is_on_that_never_costs() {
         let switches = Switches::default();
-        assert_eq!(switches.account(), AccountScheme::Unified);
+        assert_eq!(switches.kept(), Kept::PLAIN);
+        assert_eq!(switches.kept().scheme(), AccountScheme::Unified);
         assert_eq!(switches.fork(), ForkBy::Batch);
         assert!(Switch::Account.boot() && !Switch::Fork.boot());
         switches.set(Switch::Account, Switch::Account.number("digits").unwrap());
-        assert_eq!(switches.account(), AccountScheme::Digits);
+        assert_eq!(switches.kept().scheme(), AccountScheme::Digits);
+        assert!(!switches.kept().counts_pages() && switches.by_page().is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Which scheme of the account the switches choose.
 
-use mm::own::{Account, Chosen, Meter, MmId, Owner};
+use mm::own::{Account, Chosen, Meter, MmId, Owner, Part};
 use mm::switch::{Switch, Switches};
 
 #[path = "../../own/tests/common/book.rs"]
@@ -15,11 +15,13 @@ fn owner(id: u16) -> Owner {
 /// It shows in what it costs: a second mapping of a folio of order 2, by a space whose id has all bits.
 fn cost(switches: &Switches) -> u32 {
     let (sheet, mut meter) = (Sheet::new(2), Meter::default());
-    Chosen(switches).begin(&sheet, &owner(MmId::LAST), 1, &mut meter);
-    Chosen(switches).add(&sheet, &owner(MmId::LAST - 1), 1, &mut meter);
+    let (account, page) = (Chosen(switches), Part::ptes(0, 1));
+    let [one, two] = [MmId::LAST, MmId::LAST - 1].map(owner);
+    account.begin(&sheet, &one, page, &mut meter);
+    account.map(&sheet, &two, page, &mut meter);
     let cost = meter.rmws;
-    assert!(!Chosen(switches).sub(&sheet, &owner(MmId::LAST), 1, &mut meter));
-    assert!(Chosen(switches).sub(&sheet, &owner(MmId::LAST - 1), 1, &mut meter));
+    assert!(!account.unmap(&sheet, &one, page, &mut meter));
+    assert!(account.unmap(&sheet, &two, page, &mut meter));
     assert!(sheet.is_zero());
     cost
 }
@@ -30,11 +32,11 @@ fn the_switches_choose() {
     let set = |switch: Switch, word: &str| {
         switches.set(switch, switch.number(word).expect("a word of it"));
     };
-    let costs = ["unified", "two-slot", "owner", "total"].map(|word| {
+    let costs = ["unified", "two-slot", "owner", "total", "per-page"].map(|word| {
         set(Switch::Account, word);
         cost(&switches)
     });
-    assert_eq!(costs, [1, 2, 3, 3]);
+    assert_eq!(costs, [1, 2, 3, 3, 2]);
     set(Switch::Account, "digits");
     let costs = [
         ("exclusive", "stored"),
@@ -47,4 +49,11 @@ fn the_switches_choose() {
         cost(&switches)
     });
     assert_eq!(costs, [3, 5, 7]);
+    let costs = ["none", "atomic", "seqcount"].map(|word| {
+        set(Switch::PageCounts, word);
+        cost(&switches)
+    });
+    assert_eq!(costs, [7, 8, 8]);
+    set(Switch::Writer, "exclusive");
+    assert_eq!(cost(&switches), 3, "the seqcount covers the page's, too");
 }

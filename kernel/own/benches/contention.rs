@@ -7,7 +7,9 @@
 //! cargo bench -p own -- 8               1 to 8 threads
 //! ```
 
-use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{
+    Account, Digits, FirstOwner, Meter, MmId, Owner, Part, PerPage, Total, TwoSlot, Unified,
+};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
@@ -49,9 +51,10 @@ fn rounds(scheme: &impl Account, folios: &[Sheet], who: &Owner, walk: Walk, mut 
         };
         let folio = &folios[folio];
         let pages = 1 << own::Book::order(folio).0;
-        scheme.add(folio, who, pages, &mut meter);
+        let part = Part::ptes(0, pages);
+        scheme.map(folio, who, part, &mut meter);
         assert!(!scheme.exclusive(folio, who), "the keeper has it, too");
-        assert!(!scheme.sub(folio, who, pages, &mut meter));
+        assert!(!scheme.unmap(folio, who, part, &mut meter));
     }
 }
 
@@ -60,7 +63,7 @@ fn measure(scheme: &(impl Account + Sync), order: u8, threads: usize, walk: Walk
     let folios: Vec<Sheet> = (0..FOLIOS).map(|_| Sheet::new(order)).collect();
     let (keeper, mut meter) = (owner(1), Meter::default());
     for folio in &folios {
-        scheme.begin(folio, &keeper, 1 << order, &mut meter);
+        scheme.begin(folio, &keeper, Part::ptes(0, 1 << order), &mut meter);
     }
     let start = Barrier::new(threads);
     let longest = thread::scope(|scope| {
@@ -81,7 +84,7 @@ fn measure(scheme: &(impl Account + Sync), order: u8, threads: usize, walk: Walk
         times.max().unwrap_or_default()
     });
     for folio in &folios {
-        assert!(scheme.sub(folio, &keeper, 1 << order, &mut meter));
+        assert!(scheme.unmap(folio, &keeper, Part::ptes(0, 1 << order), &mut meter));
         assert!(folio.is_zero(), "something is left");
     }
     longest.as_nanos() as f64 / ROUNDS as f64
@@ -109,6 +112,7 @@ fn main() {
         row("owner", &FirstOwner, order, &counts);
         row("two-slot", &TwoSlot, order, &counts);
         row("total", &Total, order, &counts);
+        row("per-page", &PerPage, order, &counts);
         row("digits", &Digits::default(), order, &counts);
         let shared = Digits {
             exclusive: false,

@@ -1,7 +1,7 @@
 //! A count of references that does not run over.
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Order, Owner, kept, sums};
+use crate::{Account, Book, Meter, MmId, Order, Owner, Part, kept, sums};
 
 /// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half it stays there.
 const FULL: u64 = 3 << 62;
@@ -67,17 +67,18 @@ impl Single {
 
 impl Account for Single {
     #[inline]
-    fn begin(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
+    fn begin(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
         meter.update(0);
-        Single::count(book).0.store(n.into(), Ordering::Relaxed);
+        let count = Single::count(book);
+        count.0.store(part.n.into(), Ordering::Relaxed);
     }
     #[inline]
-    fn add(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
         meter.update(1);
         Single::count(book).add(n, Order(0));
     }
     #[inline]
-    fn sub(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
+    fn unrefer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
         meter.update(1);
         Single::count(book).sub(n)
     }

@@ -42,6 +42,7 @@
 
 use crate::Order;
 use crate::count::Count;
+use crate::pages::{self, By, Part, Writer};
 use crate::seqcount::{Entry, Seqcount};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
@@ -55,6 +56,16 @@ pub struct Digits {
     pub exclusive: bool,
     /// It finds that out by an add, not by a compare-exchange.
     pub add: bool,
+    /// Mappings of single pages are counted, too, in the same sections.
+    pub pages: bool,
+}
+
+/// What becomes of the counts of single pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    Stay,
+    Come,
+    Go,
 }
 
 impl Default for Digits {
@@ -64,6 +75,7 @@ impl Default for Digits {
             stored: true,
             exclusive: true,
             add: true,
+            pages: false,
         }
     }
 }
@@ -204,12 +216,15 @@ impl Digits {
         }
     }
 
-    /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns the read-modify-writes.
-    fn change(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
-        if from.id == to.id {
+    /// As many mappings as pages of `part`, of the first owner, become the second one's; where one of them is plain, they come or go.
+    /// Returns the read-modify-writes.
+    #[inline]
+    fn change(&self, book: &impl Book, [from, to]: [&Owner; 2], part: Part, pages: Pages) -> u32 {
+        let counted = self.pages && pages != Pages::Stay && part.by != By::Nothing;
+        if from.id == to.id && !counted {
             return 0;
         }
-        let n = u64::from(n);
+        let n = u64::from(part.n);
         let shape = self.shape(book.order());
         let mut section = seqcount(book).write(self.entry());
         if from.mapped() != to.mapped() {
@@ -223,17 +238,28 @@ impl Digits {
                 section.add(value(book, i), more.wrapping_mul(n));
             }
         }
+        if counted {
+            let mut writer = Writer::Section(&mut section);
+            match pages {
+                Pages::Go => writer.unmap(book, part),
+                _ => writer.map(book, part),
+            }
+        }
         section.end()
     }
 }
 
 impl Account for Digits {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn counts_pages(&self) -> bool {
+        self.pages
+    }
+    #[inline]
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.begin(book, who, n, meter);
+            return Single.begin(book, who, part, meter);
         }
-        let n = u64::from(n);
+        let n = u64::from(part.n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
         let shape = self.shape(book.order());
@@ -242,25 +268,40 @@ impl Account for Digits {
         for i in 0..shape.values {
             value(book, i).store(n * subid(shape, who, i), Ordering::Relaxed);
         }
+        if self.pages {
+            pages::begin(book, part);
+        }
     }
 
     #[inline]
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.add(book, who, n, meter);
+            return Single.refer(book, who, n, meter);
         }
+        meter.update(1);
         references(book).add(n, book.order());
-        let rmws = self.change(book, &Owner::PLAIN, who, n);
-        meter.update(1 + rmws);
     }
 
     #[inline]
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.sub(book, who, n, meter);
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) {
+            meter.more(self.change(book, [&Owner::PLAIN, who], part, Pages::Come));
         }
-        let rmws = self.change(book, who, &Owner::PLAIN, n);
-        meter.update(1 + rmws);
+    }
+
+    #[inline]
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) {
+            meter.more(self.change(book, [who, &Owner::PLAIN], part, Pages::Go));
+        }
+    }
+
+    #[inline]
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.unrefer(book, who, n, meter);
+        }
+        meter.update(1);
         let last = references(book).sub(n);
         if last {
             // Nobody is left to look: the sequence begins anew.
@@ -274,7 +315,7 @@ impl Account for Digits {
         if book.order() == Order(0) {
             return Single.pass(book, from, to, n, meter);
         }
-        let rmws = self.change(book, from, to, n);
+        let rmws = self.change(book, [from, to], Part::nothing(n), Pages::Stay);
         meter.update(rmws);
     }
 
@@ -318,6 +359,24 @@ impl Account for Digits {
         references(book).agrees(all)
             && mapcount(book).load(Ordering::Relaxed) == mapped
             && (0..shape.values).all(|i| value(book, i).load(Ordering::Relaxed) == sum(i))
+    }
+
+    fn split_leaf(&self, book: &impl Book, meter: &mut Meter) {
+        if self.pages {
+            let mut section = seqcount(book).write(self.entry());
+            pages::split_leaf(book, &mut Writer::Section(&mut section));
+            meter.more(section.end());
+        }
+    }
+
+    fn page_count(&self, book: &impl Book, i: usize) -> Option<u32> {
+        (self.pages && book.order() != Order(0)).then(|| pages::of_page(book, i))
+    }
+
+    fn forget_pages(&self, book: &impl Book) {
+        if self.pages {
+            pages::forget(book);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! are all of its references those mappings?* Then a write fault makes the page writable in place; else it copies.
 //!
 //! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the allocator's handle, a pin, a walk).
-//! A PMD leaf counts as 512 mappings, so splitting it into PTEs changes nothing. There are no counts for single pages.
+//! A PMD leaf counts as 512 mappings, so splitting it into PTEs changes nothing.
 //!
 //! | scheme | its answer "exclusive" | atomic read-modify-writes per update |
 //! |---|---|---|
@@ -11,8 +11,10 @@
 //! | [`TwoSlot`] | never wrongly yes; exact while at most two MMs map the folio | 1 + 1 |
 //! | [`FirstOwner`] | never wrongly yes; exact for the MM that mapped the folio first, no for all others | 1 + 1, others' 1 + 2 |
 //! | [`Total`] | never wrongly yes; no for ever after the first fork | 1 + 1 |
+//! | [`PerPage`] | never wrongly yes; no for ever after the first fork | 1 + 1 or 2 for each page |
 //!
-//! All but [`Unified`] keep a plain count for order 0 ([`Single`]).
+//! All but [`Unified`] keep a plain count for order 0 ([`Single`]). Only [`PerPage`] and [`Paged`], which adds it to any other scheme, count
+//! the mappings of single pages.
 //!
 //! # Rules for the caller
 //! 1. Add before the page-table entry is written; subtract after it is cleared and no TLB can hold it any more.
@@ -37,6 +39,9 @@ mod digits;
 mod first_owner;
 mod ids;
 pub mod mutant;
+mod paged;
+mod pages;
+mod per_page;
 mod seqcount;
 pub mod sync;
 mod total;
@@ -48,6 +53,9 @@ pub use count::Single;
 pub use digits::Digits;
 pub use first_owner::FirstOwner;
 pub use ids::Ids;
+pub use paged::Paged;
+pub use pages::{By, PageCount, Part};
+pub use per_page::PerPage;
 pub use total::Total;
 pub use two_slot::TwoSlot;
 pub use unified::{Unified, WIDE_ORDERS};
@@ -150,6 +158,11 @@ impl Meter {
         self.updates += 1;
         self.rmws += rmws;
     }
+    /// More of an update that is counted already.
+    #[inline]
+    fn more(&mut self, rmws: u32) {
+        self.rmws += rmws;
+    }
 }
 
 impl AddAssign for Meter {
@@ -166,24 +179,108 @@ pub trait Book {
     fn order(&self) -> Order;
     /// The words in the metadata of one of its frames: part 0 is the head, 1..2^order are the tails.
     fn words(&self, part: usize) -> &Words;
+    /// What is counted for page `i`, where there is room for that.
+    fn page(&self, i: usize) -> &PageCount {
+        unreachable!("nobody counts the mappings of page {i}")
+    }
 }
 
-/// A scheme of keeping the account. `n` counts pages (base pages, 4 KiB each), at most as many as the folio has.
+/// How a caller that has several pages of one folio hands them to the account (seed "batch-copy PTEs", where both came one after the
+/// other).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Batching {
+    /// All references at once, not one by one.
+    pub refs: bool,
+    /// All mappings at once, not one by one.
+    pub maps: bool,
+}
+
+/// A scheme of keeping the account. `n` counts pages (base pages, 4 KiB each), at most as many as the folio has. A scheme says what
+/// references and mappings cost each ([`Account::refer`] to [`Account::unrefer`]); callers use the verbs made of them.
 ///
 /// Plain stores and relaxed adds are enough where the caller already has a reference; a subtraction releases what its owner did
 /// to the pages, and whoever drops the last reference, or is told that a folio is exclusive, acquires it.
 pub trait Account {
-    /// The first `n` mappings of a folio that only the caller can reach, by plain stores. All words of the format are written:
+    /// Whether it counts the mappings of single pages.
+    #[inline]
+    fn counts_pages(&self) -> bool {
+        false
+    }
+
+    /// The first mappings of a folio that only the caller can reach, by plain stores. All words of the format are written:
     /// what was there does not matter, and the plain count of a folio that nobody maps is gone.
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter);
 
-    /// `n` more references by `who`. The caller has one already or holds the lock of one that does.
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
+    /// The references of [`Account::map`]: first.
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
+    /// Its mappings, for schemes that keep them apart from the references: then. Part of the same update.
+    #[inline]
+    fn enter(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}
+    /// The mappings of [`Account::unmap`]: first.
+    #[inline]
+    fn leave(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}
+    /// Its references: then. True: none are left, and every word of the format is zero again.
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool;
 
-    /// `n` references of `who` less. True: none are left, every word of the format is zero again, and the caller frees the folio.
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool;
+    /// The pages of `part` are about to be mapped by `who`; plain ones by a table that several spaces have. The caller has a
+    /// reference already or holds the lock of one that does.
+    #[inline]
+    fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        self.refer(book, who, part.n, meter);
+        self.enter(book, who, part, meter);
+    }
+    /// They are not any more. True: no references are left, every word of the format is zero again, and the caller frees the folio.
+    #[inline]
+    fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
+        self.leave(book, who, part, meter);
+        self.unrefer(book, who, part.n, meter)
+    }
+    /// `n` more references by `who` that no entries stand for.
+    #[inline]
+    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+        self.map(book, who, Part::nothing(n), meter);
+    }
+    /// `n` of them less; as [`Account::unmap`].
+    #[inline]
+    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        self.unmap(book, who, Part::nothing(n), meter)
+    }
 
-    /// `n` references of `from` become `to`'s.
+    /// [`Account::map`], at once or page by page.
+    fn map_by(&self, by: Batching, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        match by.refs {
+            true => self.refer(book, who, part.n, meter),
+            false => (0..part.n).for_each(|_| self.refer(book, who, 1, meter)),
+        }
+        match by.maps {
+            true => self.enter(book, who, part, meter),
+            false => part
+                .each()
+                .for_each(|page| self.enter(book, who, page, meter)),
+        }
+    }
+    /// [`Account::unmap`], at once or page by page.
+    fn unmap_by(
+        &self,
+        by: Batching,
+        book: &impl Book,
+        who: &Owner,
+        part: Part,
+        meter: &mut Meter,
+    ) -> bool {
+        match by.maps {
+            true => self.leave(book, who, part, meter),
+            false => part
+                .each()
+                .for_each(|page| self.leave(book, who, page, meter)),
+        }
+        match by.refs {
+            true => self.unrefer(book, who, part.n, meter),
+            false => (0..part.n).any(|_| self.unrefer(book, who, 1, meter)),
+        }
+    }
+
+    /// `n` references of `from` become `to`'s. The entries that map the pages stay.
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter);
 
     /// How many references there are, plain ones included. Exact up to 2^order; above, [`Unified`] may say too many.
@@ -207,6 +304,15 @@ pub trait Account {
     /// Whether the words say just this: every holder, once each, with its references. For checks while nobody updates; a folio
     /// that is kept for ever agrees with everything.
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool;
+
+    /// A PMD leaf of the folio becomes PTEs.
+    fn split_leaf(&self, _: &impl Book, _: &mut Meter) {}
+    /// How many entries map page `i`, leaves included; `None` from a scheme that does not count them, and of order 0.
+    fn page_count(&self, _: &impl Book, _: usize) -> Option<u32> {
+        None
+    }
+    /// The folio is about to be split, or freed in parts: nothing is counted for its pages any more.
+    fn forget_pages(&self, _: &impl Book) {}
 }
 
 /// All references that are held, and how many of them are mappings.

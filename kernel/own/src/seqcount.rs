@@ -10,7 +10,7 @@
 //! sections would deceive it.
 
 use crate::mutant::{self, Mutant};
-use crate::sync::{self, AtomicU64, Ordering, fence};
+use crate::sync::{self, AtomicU32, AtomicU64, Ordering, fence};
 
 const SHARING: u64 = 1;
 const ALONE: u64 = 1 << 16;
@@ -118,6 +118,19 @@ impl Section<'_> {
         } else {
             value.fetch_add(n, Ordering::Relaxed);
             self.rmws += 1;
+        }
+    }
+
+    /// As [`Section::add`] for a count of 32 bits; returns what was there.
+    #[inline]
+    pub fn add_to_count(&mut self, count: &AtomicU32, n: u32) -> u32 {
+        if self.alone {
+            let old = count.load(Ordering::Relaxed);
+            count.store(old.wrapping_add(n), Ordering::Relaxed);
+            old
+        } else {
+            self.rmws += 1;
+            count.fetch_add(n, Ordering::Relaxed)
         }
     }
 

@@ -1,9 +1,9 @@
 //! The atomics: the machine's, or loom's in the models.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// What a loop does that waits for another CPU.
 pub fn pause() {

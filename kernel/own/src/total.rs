@@ -10,7 +10,7 @@
 use crate::Order;
 use crate::count::Count;
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
+use crate::{Account, Book, Meter, MmId, Owner, Part, Single, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -46,33 +46,45 @@ fn unmap(book: &impl Book, n: u32) -> u32 {
 
 impl Account for Total {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.begin(book, who, n, meter);
+            return Single.begin(book, who, part, meter);
         }
-        let n = u64::from(n);
+        let n = u64::from(part.n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
         mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
     }
 
     #[inline]
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.add(book, who, n, meter);
+            return Single.refer(book, who, n, meter);
         }
+        meter.update(1);
         references(book).add(n, book.order());
-        let rmws = if who.id == 0 { 0 } else { map(book, n) };
-        meter.update(1 + rmws);
     }
 
     #[inline]
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.sub(book, who, n, meter);
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) && who.id != 0 {
+            meter.more(map(book, part.n));
         }
-        let rmws = if who.id == 0 { 0 } else { unmap(book, n) };
-        meter.update(1 + rmws);
+    }
+
+    #[inline]
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) && who.id != 0 {
+            meter.more(unmap(book, part.n));
+        }
+    }
+
+    #[inline]
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.unrefer(book, who, n, meter);
+        }
+        meter.update(1);
         let last = references(book).sub(n);
         if last {
             mapcount(book).store(0, Ordering::Relaxed);

@@ -17,7 +17,7 @@
 use crate::Order;
 use crate::count::Count;
 use crate::sync::{self, AtomicU64, Ordering};
-use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
+use crate::{Account, Book, Meter, MmId, Owner, Part, Single, sums};
 
 /// The scheme.
 #[derive(Clone, Copy, Default, Debug)]
@@ -165,11 +165,11 @@ impl TwoSlot {
 
 impl Account for TwoSlot {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.begin(book, who, n, meter);
+            return Single.begin(book, who, part, meter);
         }
-        let n = u64::from(n);
+        let n = u64::from(part.n);
         meter.update(0);
         references(book).0.store(n, Ordering::Relaxed);
         let slot = Slot {
@@ -182,22 +182,34 @@ impl Account for TwoSlot {
     }
 
     #[inline]
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
-            return Single.add(book, who, n, meter);
+            return Single.refer(book, who, n, meter);
         }
+        meter.update(1);
         references(book).add(n, book.order());
-        let rmws = self.change(book, &Owner::PLAIN, who, n);
-        meter.update(1 + rmws);
     }
 
     #[inline]
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-        if book.order() == Order(0) {
-            return Single.sub(book, who, n, meter);
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) {
+            meter.more(self.change(book, &Owner::PLAIN, who, part.n));
         }
-        let rmws = self.change(book, who, &Owner::PLAIN, n);
-        meter.update(1 + rmws);
+    }
+
+    #[inline]
+    fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) {
+            meter.more(self.change(book, who, &Owner::PLAIN, part.n));
+        }
+    }
+
+    #[inline]
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+        if book.order() == Order(0) {
+            return Single.unrefer(book, who, n, meter);
+        }
+        meter.update(1);
         references(book).sub(n)
     }
 

@@ -46,7 +46,7 @@ use crate::Order;
 use crate::Words;
 use crate::mutant::{self, Mutant};
 use crate::sync::Ordering;
-use crate::{Account, Book, Meter, MmId, Owner, kept};
+use crate::{Account, Book, Meter, MmId, Owner, Part, kept};
 
 /// The fields of a word.
 #[derive(Clone, Copy, Debug)]
@@ -198,8 +198,8 @@ impl Unified {
 
 impl Account for Unified {
     #[inline]
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-        let words = book.words(0);
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        let (words, n) = (book.words(0), part.n);
         if book.order() <= NARROW_ORDERS {
             words
                 .lo()
@@ -211,7 +211,7 @@ impl Account for Unified {
     }
 
     #[inline]
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         meter.update(1);
         in_its_width!(book, |word, weight, FORMAT| {
             let change = weight(who).wrapping_mul(n.into());
@@ -227,7 +227,7 @@ impl Account for Unified {
     }
 
     #[inline]
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         meter.update(1);
         in_its_width!(book, |word, weight, FORMAT| {
             let change = weight(who).wrapping_mul(n.into());

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use own::mutant::{self, Mutant};
-use own::{Account, Digits, FirstOwner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, PerPage, Total, TwoSlot, Unified};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[path = "common/book.rs"]
@@ -52,6 +52,16 @@ fn bounded<A>(scheme: A, order: u8) -> Case<A> {
     Case {
         bound: Some(2),
         ..case(scheme, order, true)
+    }
+}
+
+impl<A> Case<A> {
+    /// For schemes that may not know a sole owner.
+    fn not_exact(self) -> Case<A> {
+        Case {
+            exact: false,
+            ..self
+        }
     }
 }
 
@@ -186,6 +196,7 @@ fn digits(order: u8, stored: bool, exclusive: bool, add: bool) {
         stored,
         exclusive,
         add,
+        pages: false,
     };
     bounded(scheme, order).all();
 }
@@ -220,17 +231,27 @@ fn two_slot() {
 /// Without the bound it passes, too, in minutes.
 #[test]
 fn first_owner() {
-    let case = bounded(FirstOwner, 2);
-    Case {
-        exact: false,
-        ..case
-    }
-    .all();
+    bounded(FirstOwner, 2).not_exact().all();
 }
 
 #[test]
 fn total() {
     case(Total, 2, false).all();
+}
+
+#[test]
+fn per_page() {
+    bounded(PerPage, 2).not_exact().all();
+}
+
+#[test]
+fn digits_with_pages() {
+    let pages = true;
+    let scheme = Digits {
+        pages,
+        ..Digits::default()
+    };
+    bounded(scheme, 2).all();
 }
 
 /// Whether loom ends the model, and with which words.

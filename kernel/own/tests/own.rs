@@ -1,6 +1,9 @@
 //! The account: every scheme beside a model that knows each reference, each for its own promise.
 
-use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{
+    Account, Book, Digits, FirstOwner, Meter, MmId, Owner, Paged, Part, PerPage, Total, TwoSlot,
+    Unified,
+};
 use proptest::prelude::*;
 
 #[path = "common/book.rs"]
@@ -21,6 +24,16 @@ fn all_digits() -> impl Iterator<Item = Digits> {
         stored: bits & 1 != 0,
         exclusive: bits & 2 != 0,
         add: bits & 4 != 0,
+        pages: false,
+    })
+}
+
+/// With counts of single pages in the sections of writers that are alone, and that share.
+fn digits_with_pages() -> impl Iterator<Item = Digits> {
+    [true, false].into_iter().map(|exclusive| Digits {
+        exclusive,
+        pages: true,
+        ..Digits::default()
     })
 }
 
@@ -32,6 +45,10 @@ macro_rules! every_scheme {
         $test(&TwoSlot, Promise::Two, $argument);
         $test(&FirstOwner, Promise::Owner, $argument);
         $test(&Total, Promise::First, $argument);
+        $test(&PerPage, Promise::Pages, $argument);
+        $test(&Paged(Total), Promise::First, $argument);
+        $test(&Paged(Unified), Promise::Names, $argument);
+        digits_with_pages().for_each(|digits| $test(&digits, Promise::Exact, $argument));
     };
 }
 
@@ -197,7 +214,7 @@ fn all_ids_at_once() {
     for order in [4, 9, 15] {
         let sheet = &Sheet::new(order);
         let (pages, mut meter) = (1u32 << order, Meter::default());
-        Unified.begin(sheet, &owner(1), pages, &mut meter);
+        Unified.begin(sheet, &owner(1), Part::ptes(0, pages), &mut meter);
         for id in 2..=MmId::LAST {
             Unified.add(sheet, &owner(id), pages, &mut meter);
         }
@@ -220,4 +237,61 @@ fn plain_owner_has_no_id() {
     assert_eq!(Owner::PLAIN.id(), None);
     assert_eq!(owner(7).id(), MmId::new(7));
     assert_eq!([0, 32768].map(MmId::new), [None, None]);
+}
+
+/// A fork maps a folio by a leaf, the parent's leaf is split, and both go: the pages' counts follow.
+#[test]
+fn leaves_count_for_every_page() {
+    fn counts(scheme: &impl Account) {
+        let (sheet, mut meter) = (Sheet::new(9), Meter::default());
+        let leaf = Part::leaf(sheet.order());
+        let says = |n| (0..512).all(|page| scheme.page_count(&sheet, page) == Some(n));
+        scheme.begin(&sheet, &owner(1), leaf, &mut meter);
+        assert!(says(1) && scheme.exclusive(&sheet, &owner(1)));
+        scheme.split_leaf(&sheet, &mut meter);
+        assert!(says(1) && scheme.exclusive(&sheet, &owner(1)));
+        scheme.map(&sheet, &owner(2), leaf, &mut meter);
+        assert!(says(2) && !scheme.exclusive(&sheet, &owner(1)));
+        for page in leaf.each().map(|page| Part::ptes(page.first, 1)) {
+            assert!(!scheme.unmap(&sheet, &owner(1), page, &mut meter));
+        }
+        assert!(says(1));
+        assert!(scheme.unmap(&sheet, &owner(2), leaf, &mut meter) && sheet.is_zero());
+    }
+    counts(&PerPage);
+    counts(&Paged(Total));
+    counts(&Paged(Unified));
+    digits_with_pages().for_each(|digits| counts(&digits));
+}
+
+/// Batching changes what it costs, and nothing else.
+#[test]
+fn page_by_page_is_as_good_as_at_once() {
+    use own::Batching;
+    fn same(scheme: &impl Account, separate: bool) {
+        for (refs, maps) in [(false, false), (false, true), (true, false), (true, true)] {
+            let by = Batching { refs, maps };
+            let (sheet, mut meter) = (Sheet::new(4), Meter::default());
+            scheme.begin(&sheet, &owner(1), Part::ptes(0, 16), &mut meter);
+            let part = Part::ptes(3, 10);
+            let mut came = Meter::default();
+            scheme.map_by(by, &sheet, &owner(2), part, &mut came);
+            let held = [(owner(1), 16), (owner(2), 10)];
+            assert!(scheme.agrees(&sheet, &held));
+            assert_eq!(came.updates, if refs { 1 } else { 10 });
+            let least = if refs { 1 } else { 10 } + u32::from(separate) * if maps { 1 } else { 10 };
+            assert!(came.rmws >= least, "{by:?}: {came:?}");
+            assert!(!scheme.unmap_by(by, &sheet, &owner(2), part, &mut meter));
+            assert!(scheme.agrees(&sheet, &held[..1]));
+            assert!(scheme.unmap_by(by, &sheet, &owner(1), Part::ptes(0, 16), &mut meter));
+            assert!(sheet.is_zero());
+        }
+    }
+    same(&Unified, false);
+    same(&Total, true);
+    same(&TwoSlot, true);
+    same(&FirstOwner, true);
+    same(&Digits::default(), true);
+    same(&PerPage, true);
+    same(&Paged(Total), true);
 }

@@ -1,6 +1,8 @@
 //! What the account costs: atomic read-modify-writes for each operation, as the schemes themselves count them.
 
-use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{
+    Account, Digits, FirstOwner, Meter, MmId, Owner, Part, PerPage, Total, TwoSlot, Unified,
+};
 
 #[path = "common/book.rs"]
 mod book;
@@ -25,7 +27,7 @@ fn costs_of(ids: [u16; 2], scheme: &impl Account, order: u8) -> [u32; 6] {
     for (step, cost) in costs.iter_mut().enumerate() {
         let mut meter = Meter::default();
         match step {
-            0 => scheme.begin(&sheet, &one, 1 << order, &mut meter),
+            0 => scheme.begin(&sheet, &one, Part::ptes(0, 1 << order), &mut meter),
             1 => scheme.add(&sheet, &two, 1 << order, &mut meter),
             2 => scheme.add(&sheet, &Owner::PLAIN, 1, &mut meter),
             3 => scheme.pass(&sheet, &two, &Owner::PLAIN, 1 << order, &mut meter),
@@ -79,6 +81,7 @@ fn digits_takes_one_and_those_of_its_stage() {
                     stored,
                     exclusive,
                     add,
+                    pages: false,
                 };
                 let shared = [0, 1 + section, 1, section, 1, 1 + section];
                 assert_eq!(costs_of(ids, &scheme(false), order), shared, "{order}");
@@ -106,4 +109,30 @@ fn the_others() {
     assert_eq!(costs(&FirstOwner, 0), [0, 1, 1, 0, 1, 1]);
     assert_eq!(costs(&TwoSlot, 0), [0, 1, 1, 0, 1, 1]);
     assert_eq!(costs(&Total, 0), [0, 1, 1, 0, 1, 1]);
+}
+
+#[test]
+fn counts_of_single_pages_take_one_or_two_for_each() {
+    let [one, two] = SMALL.map(|id| Owner::new(MmId::new(id).expect("an id")));
+    for order in 1..=9 {
+        let (sheet, pages) = (Sheet::new(order), 1 << order);
+        let all = Part::ptes(0, pages);
+        let rmws = |operate: &dyn Fn(&mut Meter)| {
+            let mut meter = Meter::default();
+            operate(&mut meter);
+            assert_eq!(meter.updates, 1);
+            meter.rmws
+        };
+        assert_eq!(rmws(&|meter| PerPage.begin(&sheet, &one, all, meter)), 0);
+        // The references, and each page.
+        let second = |meter: &mut Meter| PerPage.map(&sheet, &two, all, meter);
+        assert_eq!(rmws(&second), 1 + pages);
+        let first = |meter: &mut Meter| assert!(!PerPage.unmap(&sheet, &one, all, meter));
+        assert_eq!(rmws(&first), 1 + pages);
+        // The last of them: how many pages are mapped at all changes, too, once for the batch.
+        let last = |meter: &mut Meter| assert!(PerPage.unmap(&sheet, &two, all, meter));
+        assert_eq!(rmws(&last), 2 + pages);
+        assert!(sheet.is_zero());
+    }
+    assert_eq!(costs(&PerPage, 0), [0, 1, 1, 0, 1, 1]);
 }

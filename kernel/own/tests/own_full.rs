@@ -1,7 +1,7 @@
 //! References that run over: the folio is kept for ever and says so once; nothing wraps into a wrong answer.
 
 use own::sync::Ordering;
-use own::{Account, Book, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Book, Digits, FirstOwner, Meter, MmId, Owner, Part, Total, TwoSlot, Unified};
 use std::cell::Cell;
 
 #[path = "common/book.rs"]
@@ -34,7 +34,7 @@ fn owner(id: u16) -> Owner {
 /// A folio that 1 maps, with as many pins as there may be.
 fn nearly_full(scheme: &impl Account, order: u8, most: impl Fn(&Sheet)) -> Sheet {
     let (sheet, mut meter) = (Sheet::new(order), Meter::default());
-    scheme.begin(&sheet, &owner(1), 1, &mut meter);
+    scheme.begin(&sheet, &owner(1), Part::ptes(0, 1), &mut meter);
     most(&sheet);
     sheet
 }
@@ -94,7 +94,7 @@ fn narrow_words() {
     }
     // What all address spaces together can bring is far below.
     let sheet = Sheet::new(4);
-    Unified.begin(&sheet, &owner(1), 16, meter);
+    Unified.begin(&sheet, &owner(1), Part::ptes(0, 16), meter);
     (2..=MmId::LAST).for_each(|id| Unified.add(&sheet, &owner(id), 16, meter));
     assert!(Unified.references(&sheet) < 1 << 20);
     (2..=MmId::LAST).for_each(|id| assert!(!Unified.sub(&sheet, &owner(id), 16, meter)));
@@ -162,6 +162,6 @@ fn many_cpus_at_once() {
 #[should_panic(expected = "are dropped and there were")]
 fn one_too_many_is_dropped() {
     let (sheet, mut meter) = (Sheet::new(2), Meter::default());
-    Unified.begin(&sheet, &owner(1), 2, &mut meter);
+    Unified.begin(&sheet, &owner(1), Part::ptes(0, 2), &mut meter);
     Unified.sub(&sheet, &owner(1), 3, &mut meter);
 }

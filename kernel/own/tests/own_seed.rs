@@ -1,6 +1,6 @@
 //! The seed's colliding vector: its form with eight id bits in a value takes five address spaces for one. Ours does not.
 
-use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Part, Total, TwoSlot, Unified};
 
 #[path = "common/book.rs"]
 mod book;
@@ -72,7 +72,7 @@ fn why_it_collides() {
 fn says_shared(scheme: &impl Account) {
     for order in 7..=9 {
         let (sheet, mut meter) = (Sheet::new(order), Meter::default());
-        scheme.begin(&sheet, &owner(ASKS), 1, &mut meter);
+        scheme.begin(&sheet, &owner(ASKS), Part::ptes(0, 1), &mut meter);
         for (id, n) in OTHERS {
             scheme.add(&sheet, &owner(id), n, &mut meter);
         }
@@ -99,6 +99,7 @@ fn ours_say_shared() {
             stored: bits & 1 != 0,
             exclusive: bits & 2 != 0,
             add: bits & 4 != 0,
+            pages: false,
         });
     }
     says_shared(&TwoSlot);

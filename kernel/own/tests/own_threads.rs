@@ -1,6 +1,8 @@
 //! The account under real CPUs and the real 128-bit word; the models have every interleaving, this has the hardware's.
 
-use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Total, TwoSlot, Unified};
+use own::{
+    Account, Digits, FirstOwner, Meter, MmId, Owner, Paged, Part, PerPage, Total, TwoSlot, Unified,
+};
 
 #[path = "common/book.rs"]
 mod book;
@@ -18,15 +20,16 @@ fn come_and_go(scheme: &impl Account, sheet: &Sheet, who: &Owner, pages: u32) {
     let meter = &mut Meter::default();
     for round in 0..ROUNDS {
         let n = 1 + round % pages;
-        scheme.add(sheet, who, n, meter);
+        let part = Part::ptes(round % 2 * (pages - n), n);
+        scheme.map(sheet, who, part, meter);
         scheme.add(sheet, &Owner::PLAIN, 1, meter);
         assert!(!scheme.exclusive(sheet, who), "the keeper has it, too");
         assert!(!scheme.sub(sheet, &Owner::PLAIN, 1, meter));
         if round % 2 == 0 {
             scheme.pass(sheet, who, &Owner::PLAIN, n, meter);
-            assert!(!scheme.sub(sheet, &Owner::PLAIN, n, meter));
+            assert!(!scheme.unmap(sheet, &Owner::PLAIN, part, meter));
         } else {
-            assert!(!scheme.sub(sheet, who, n, meter));
+            assert!(!scheme.unmap(sheet, who, part, meter));
         }
     }
 }
@@ -35,7 +38,7 @@ fn three_beside_a_keeper(scheme: &(impl Account + Sync), order: u8) {
     let (sheet, meter) = (&Sheet::new(order), &mut Meter::default());
     let pages = 1u32 << order;
     let keeper = owner(0x2aaa);
-    scheme.begin(sheet, &keeper, 1, meter);
+    scheme.begin(sheet, &keeper, Part::ptes(0, 1), meter);
     scheme.add(sheet, &Owner::PLAIN, 1, meter);
     std::thread::scope(|scope| {
         for id in [1, 0x5555, MmId::LAST] {
@@ -47,7 +50,7 @@ fn three_beside_a_keeper(scheme: &(impl Account + Sync), order: u8) {
     });
     assert!(scheme.agrees(sheet, &[(keeper, 1), (Owner::PLAIN, 1)]));
     assert!(!scheme.sub(sheet, &Owner::PLAIN, 1, meter));
-    assert!(scheme.sub(sheet, &keeper, 1, meter) && sheet.is_zero());
+    assert!(scheme.unmap(sheet, &keeper, Part::ptes(0, 1), meter) && sheet.is_zero());
 }
 
 #[test]
@@ -64,6 +67,7 @@ fn digits() {
             stored: bits & 1 != 0,
             exclusive: bits & 2 != 0,
             add: bits & 4 != 0,
+            pages: false,
         };
         [2, 9]
             .into_iter()
@@ -83,6 +87,30 @@ fn first_owner() {
     [2, 9]
         .into_iter()
         .for_each(|order| three_beside_a_keeper(&FirstOwner, order));
+}
+
+#[test]
+fn per_page() {
+    [2, 9]
+        .into_iter()
+        .for_each(|order| three_beside_a_keeper(&PerPage, order));
+}
+
+/// Counts of single pages by read-modify-writes, and under the seqcount.
+#[test]
+fn pages() {
+    for (exclusive, add) in [(false, false), (true, false), (true, true)] {
+        let scheme = Digits {
+            exclusive,
+            add,
+            pages: true,
+            ..Digits::default()
+        };
+        [2, 9]
+            .into_iter()
+            .for_each(|order| three_beside_a_keeper(&scheme, order));
+    }
+    three_beside_a_keeper(&Paged(Total), 2);
 }
 
 #[test]

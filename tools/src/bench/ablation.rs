@@ -24,44 +24,79 @@ const SIZE: u32 = 2048;
 /// A row: its name and the words of the kernel's command line.
 type Setting = (&'static str, &'static str);
 
-/// The stages come one on top of the other. Splitting a PMD mapping updates no account here, so what the series batched there
-/// (`batch`) is fork and unmapping.
-const SETTINGS: &[Setting] = &[
+/// What all stages have in common: entries, references and mappings go one by one, and a write fault is about one page.
+macro_rules! stage {
+    ($words:literal, split=$split:literal) => {
+        concat!(
+            $words,
+            " fork=per-pte zap=per-pte refs=per-pte rmap=per-pte cow=page reuse=page split=",
+            $split
+        )
+    };
+}
+
+/// First the stages of the series, one on top of the other, with what each of them has; then this kernel's own.
+pub const SETTINGS: &[Setting] = &[
+    ("baseline", stage!("account=per-page", split = "per-pte")),
     (
-        "baseline",
-        "account=total fork=per-pte zap=per-pte cow=page reuse=page",
+        "mapcount",
+        stage!("account=total mapcounts=atomic", split = "per-pte"),
     ),
     (
         "rmap-id",
-        "account=digits subids=lookup writer=shared seq=cmpxchg fork=per-pte zap=per-pte cow=page reuse=page",
+        stage!(
+            "account=digits mapcounts=atomic subids=lookup writer=shared seq=cmpxchg",
+            split = "per-pte"
+        ),
     ),
     (
         "123",
-        "account=digits subids=stored writer=shared seq=cmpxchg fork=per-pte zap=per-pte cow=page reuse=page",
+        stage!(
+            "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg",
+            split = "per-pte"
+        ),
     ),
     (
         "batch",
-        "account=digits subids=stored writer=shared seq=cmpxchg fork=batch zap=batch cow=page reuse=page",
+        stage!(
+            "account=digits mapcounts=atomic subids=stored writer=shared seq=cmpxchg",
+            split = "batch"
+        ),
     ),
     (
         "exclusive",
-        "account=digits subids=stored writer=exclusive seq=cmpxchg fork=batch zap=batch cow=page reuse=page",
+        stage!(
+            "account=digits mapcounts=atomic subids=stored writer=exclusive seq=cmpxchg",
+            split = "batch"
+        ),
     ),
     (
         "nocmpxchg",
-        "account=digits subids=stored writer=exclusive seq=add fork=batch zap=batch cow=page reuse=page",
+        stage!(
+            "account=digits mapcounts=atomic subids=stored writer=exclusive seq=add",
+            split = "batch"
+        ),
     ),
     (
         "all",
-        "account=digits subids=stored writer=exclusive seq=add fork=batch zap=batch cow=around reuse=around",
+        stage!(
+            "account=digits mapcounts=seqcount subids=stored writer=exclusive seq=add",
+            split = "batch"
+        ),
     ),
+    ("per-page", "account=per-page"),
+    ("total", "account=total"),
+    ("digits", "account=digits"),
     ("two-slot", "account=two-slot"),
     ("owner", "account=owner"),
-    ("total", "account=total"),
     ("unified", ""),
+    ("unified, per-page", "mapcounts=atomic"),
+    ("rmap=per-pte", "account=digits rmap=per-pte"),
+    ("refs=per-pte", "account=digits refs=per-pte rmap=per-pte"),
     ("fork=per-pte", "fork=per-pte"),
     ("fork=share", "fork=share"),
     ("zap=per-pte", "zap=per-pte"),
+    ("split=per-pte", "split=per-pte"),
     ("cow=page", "cow=page"),
     ("reuse=page", "reuse=page"),
     ("contpte=off", "contpte=off"),

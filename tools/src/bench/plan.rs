@@ -41,18 +41,24 @@ const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
 }
 
 /// The memory manager's switches (`kernel/mm/src/switch.rs`).
-const SWITCHES: [Switch; 10] = [
+const SWITCHES: [Switch; 14] = [
     switch("contpte", &["off", "on"]),
     switch("move", &["pte", "pmd", "pud", "pgd"]),
     switch(
         "account",
-        &["total", "two-slot", "owner", "digits", "unified"],
+        &[
+            "per-page", "total", "two-slot", "owner", "digits", "unified",
+        ],
     ),
+    switch("mapcounts", &["none", "atomic", "seqcount"]),
     switch("subids", &["lookup", "stored"]),
     switch("writer", &["shared", "exclusive"]),
     switch("seq", &["cmpxchg", "add"]),
     switch("fork", &["per-pte", "batch", "share"]),
     switch("zap", &["per-pte", "batch"]),
+    switch("refs", &["per-pte", "batch"]),
+    switch("rmap", &["per-pte", "batch"]),
+    switch("split", &["per-pte", "batch"]),
     switch("cow", &["page", "around"]),
     switch("reuse", &["page", "around"]),
 ];

@@ -10,7 +10,7 @@ use super::zone::For;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::asid::AsidPool;
-use crate::own::{Account, Chosen, Ids, Meter, MmId};
+use crate::own::{Account, Chosen, Ids, Meter, MmId, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, rank};
@@ -64,15 +64,17 @@ pub struct FrameCounts {
 
 impl<M: Machine> Mm<M> {
     /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`], but for what [`super::table::parts`] leaves out);
+    /// `counts` is as long when mappings of single pages are to be counted ([`crate::switch::page_counts`]), and else empty;
     /// `free` lists what the allocator may hand out.
     /// Panics when there is not even room for the zero page.
     pub fn new(
         machine: M,
         first: Pfn,
         frames: &'static mut [FrameMeta],
+        counts: &'static [PageCount],
         free: &[PfnRange],
     ) -> Arc<Self> {
-        let frames = FrameTable::around(first, frames, free);
+        let frames = FrameTable::around(first, frames, counts, free);
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(&frames, free, cpus);
         let take = |kind| {
@@ -111,8 +113,8 @@ impl<M: Machine> Mm<M> {
         &self.machine
     }
     /// The end of it: returns the metadata, as it is, for a simulated machine that boots later.
-    pub fn into_metas(self) -> &'static mut [FrameMeta] {
-        self.frames.into_metas()
+    pub fn into_metas(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
+        self.frames.into_parts()
     }
     /// The frame table.
     #[inline]

@@ -3,7 +3,7 @@
 use super::buddy::MAX_ORDER;
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::own::{self, Book, WIDE_ORDERS};
+use crate::own::{self, Book, PageCount, WIDE_ORDERS};
 use crate::sync::Words;
 use crate::thp::PMD_ORDER;
 use alloc::boxed::Box;
@@ -16,6 +16,8 @@ const _: () = assert!(PMD_ORDER.0 <= WIDE_ORDERS.0);
 pub struct FrameTable {
     first: Pfn,
     metas: &'static mut [FrameMeta],
+    /// Counts of the mappings of single pages, for as many frames, or for none.
+    counts: &'static [PageCount],
     /// The frames that are described, sorted; holes of memory lie between.
     parts: Box<[PfnRange]>,
 }
@@ -42,21 +44,29 @@ impl FrameTable {
     /// Takes over the array; costs nothing per frame.
     pub fn new(first: Pfn, metas: &'static mut [FrameMeta]) -> Self {
         let all = PfnRange::new(first, first + metas.len() as u64);
-        Self::around(first, metas, &[all])
+        Self::around(first, metas, &[], &[all])
     }
     /// As `new`, for an allocator that gets only the frames in `free`: what [`parts`] leaves out may hold anything, nobody looks.
-    pub fn around(first: Pfn, metas: &'static mut [FrameMeta], free: &[PfnRange]) -> Self {
+    /// `counts` has as many places as `metas`, or none where mappings of single pages are not counted.
+    pub fn around(
+        first: Pfn,
+        metas: &'static mut [FrameMeta],
+        counts: &'static [PageCount],
+        free: &[PfnRange],
+    ) -> Self {
+        assert!(counts.is_empty() || counts.len() == metas.len());
         assert!(metas.len() < u32::MAX as usize, "links are 32 bits wide");
         let span = PfnRange::new(first, first + metas.len() as u64);
         FrameTable {
             first,
             metas,
+            counts,
             parts: parts(span, free).into(),
         }
     }
-    /// The array, for another table; what it says stays as it is.
-    pub(super) fn into_metas(self) -> &'static mut [FrameMeta] {
-        self.metas
+    /// The arrays, for another table; what they say stays as it is.
+    pub(super) fn into_parts(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
+        (self.metas, self.counts)
     }
     /// The metadata of a frame in the table.
     #[inline]
@@ -191,5 +201,9 @@ impl Book for FolioBook<'_> {
             0 => self.meta.words(),
             part => self.frames.get(self.head + part as u64).words(),
         }
+    }
+    #[inline]
+    fn page(&self, i: usize) -> &PageCount {
+        &self.frames.counts[self.frames.index(self.head) as usize + i]
     }
 }

@@ -87,7 +87,7 @@ fn nobody_looks_at_the_table_of_a_hole() {
         PfnRange::new(start + 8, start + 512),
         PfnRange::new(start + 512 + gib, start + 1024 + gib),
     ];
-    let table = FrameTable::around(start, Box::leak::<'static>(metas), &free);
+    let table = FrameTable::around(start, Box::leak::<'static>(metas), &[], &free);
     let frames = Allocator::new(&table, &free, 1);
     frames.validate(&table);
     let take = || frames.alloc(&table, 0, Order(0), Kind::Anon, For::Kernel);

@@ -8,7 +8,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, SpaceId};
-use crate::own::{Account, Owner};
+use crate::own::{Account, By, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
 use crate::table::{begin, first_used, lookup, split_leaf, unfold_range};
@@ -173,6 +173,7 @@ impl<M: Machine> Inner<M> {
             return None;
         };
         mm.large_folio_ends(head, order);
+        mm.account().forget_pages(&mm.frames().book(head, order));
         mm.thp().stats.add(order, Stat::Split, 1);
         if order == PMD_ORDER {
             mm.count(Event::SplitPage, 1);
@@ -218,7 +219,7 @@ impl<M: Machine> Parts<'_, M> {
         match self.mapped.count(first, pages) {
             n if n == pages && order <= self.largest && usable(order) => {
                 let start = self.start + first * PAGE_SIZE;
-                begin(self.mm, (pfn, order), self.owner, start);
+                begin(self.mm, (pfn, order), self.owner, start, By::Ptes);
                 if order != Order(0) {
                     self.mm.thp().stats.add(order, Stat::NrAnon, 1);
                 }

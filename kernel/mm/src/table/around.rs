@@ -162,6 +162,7 @@ impl<M: Machine> Cursor<'_, M> {
         self.mm.count(Event::EntryWrites, pages);
         let removed = Removed {
             folio: self.mm.frames().head(leaf.pfn),
+            first: Pfn(leaf.pfn.0 - (self.va - start) / PAGE_SIZE),
             pages: pages as u32,
             level: Level::Pte,
         };

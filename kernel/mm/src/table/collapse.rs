@@ -9,7 +9,7 @@ use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm};
 use crate::mutant::{self, Mutant};
-use crate::own::Owner;
+use crate::own::{By, Owner};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 use crate::tlb::{Gather, Removed};
@@ -102,7 +102,7 @@ pub fn collapse<M: Machine>(
     gather.table(start, Level::Pte, table);
     space.pages -= 1;
     let pfn = folio.into_pfn();
-    owner::begin(mm, (pfn, PMD_ORDER), gather.owner(), start);
+    owner::begin(mm, (pfn, PMD_ORDER), gather.owner(), start, By::Leaf);
     mm.count(Event::EntryWrites, 2);
     entry::write_leaf(mm, pmd, index, Level::Pmd, pfn, attrs);
     mm.thp().pmd_mapped();
@@ -134,6 +134,7 @@ fn copy_pages<M: Machine>(
             start + index as u64 * PAGE_SIZE,
             Removed {
                 folio: run.head,
+                first: run.pfn,
                 pages: run.n as u32,
                 level: Level::Pte,
             },

@@ -13,7 +13,7 @@ use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner, with_scheme};
+use crate::own::{Account, Book, By, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::tlb::Gather;
@@ -119,7 +119,7 @@ impl<M: Machine> Share<'_, '_, M> {
             return self.copy_leaf(&mut to, (pfn, order), attrs);
         } else {
             mm.with_account((pfn, order), |account, book, meter| {
-                account.add(book, self.child, order.pages() as u32, meter)
+                account.map(book, self.child, Part::leaf(book.order()), meter)
             });
             mm.thp().pmd_mapped();
             self.anon += order.pages();
@@ -239,7 +239,8 @@ impl<M: Machine> Share<'_, '_, M> {
                     (head, order) = (found, its);
                 }
                 let book = mm.frames().book(head, order);
-                account.add(&book, self.child, 1, &mut meter);
+                let part = Part::ptes((page - head) as u32, 1);
+                account.map(&book, self.child, part, &mut meter);
                 protected += copy_one(mm, (from, to), index, raw);
                 copied += 1;
             }
@@ -272,7 +273,7 @@ impl<M: Machine> Share<'_, '_, M> {
                 let Some(book) = mm.frames().single(M::Pte::frame(raw)) else {
                     break;
                 };
-                account.add(&book, self.child, 1, &mut meter);
+                account.map(&book, self.child, Part::ptes(0, 1), &mut meter);
                 protected += copy_one(mm, (from, to), index, raw);
                 copied += 1;
             }
@@ -297,12 +298,18 @@ impl<M: Machine> Share<'_, '_, M> {
         let mm = self.mm;
         piece.pages = expected(mm, &piece, (head, order), end);
         let book = mm.frames().book(head, order);
-        account.add(&book, self.child, piece.pages as u32, &mut done.meter);
+        let first = (piece.first - head) as u32;
+        let part = Part::ptes(first, piece.pages as u32);
+        match mm.switches().by_page() {
+            None => account.map(&book, self.child, part, &mut done.meter),
+            Some(by) => account.map_by(by, &book, self.child, part, &mut done.meter),
+        }
         let copied = copy_piece(mm, &piece, raw, done);
         if copied < piece.pages {
             // A hole that could not be expected.
-            let rest = (piece.pages - copied) as u32;
-            account.sub(&book, self.child, rest, &mut done.meter);
+            let (gone, rest) = (copied as u32, (piece.pages - copied) as u32);
+            let part = Part::ptes(first + gone, rest);
+            account.unmap(&book, self.child, part, &mut done.meter);
         }
         copied
     }
@@ -376,7 +383,7 @@ impl<M: Machine> Share<'_, '_, M> {
             };
             let copy = Folio::copy_of(self.mm, pfn)?.into_pfn();
             let start = va + page as u64 * PAGE_SIZE;
-            owner::begin(self.mm, (copy, Order(0)), self.child, start);
+            owner::begin(self.mm, (copy, Order(0)), self.child, start, By::Ptes);
             let attrs = contpte::seen(self.mm, piece.from, piece.index + page, attrs);
             entry::write_leaf(
                 self.mm,

@@ -10,7 +10,7 @@ use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
-use crate::own::Owner;
+use crate::own::{By, Owner};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 use arrayvec::ArrayVec;
@@ -228,7 +228,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
         let (pfn, start) = (folio.into_pfn(), self.va.align_down(order.bytes()));
-        begin(self.mm, (pfn, order), owner, start);
+        let by = if self.level == Level::Pte {
+            By::Ptes
+        } else {
+            By::Leaf
+        };
+        begin(self.mm, (pfn, order), owner, start, by);
         if order == Order(0) {
             self.install_page(pfn, attrs);
         } else if self.level == Level::Pte {
@@ -287,6 +292,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             self.va,
             Removed {
                 folio: self.mm.frames().head(pfn),
+                first: pfn,
                 pages: 1,
                 level: Level::Pte,
             },

@@ -4,7 +4,7 @@ use super::Leaf;
 use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
-use crate::own::{Account, Owner};
+use crate::own::{Account, By, Owner, Part};
 
 /// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or long-term pins, whose holders
 /// are to see what it writes. To be asked under the lock of the space, which maps the folio. A page in a
@@ -22,9 +22,15 @@ pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
 }
 
 /// Begins the account of a private folio that nobody else has: all of its pages are about to be mapped by the owner's space, from
-/// `start` on.
+/// `start` on, by entries of one kind.
 #[inline]
-pub fn begin<M: Machine>(mm: &Mm<M>, (head, order): (Pfn, Order), owner: &Owner, start: VirtAddr) {
+pub fn begin<M: Machine>(
+    mm: &Mm<M>,
+    (head, order): (Pfn, Order),
+    owner: &Owner,
+    start: VirtAddr,
+    by: By,
+) {
     let meta = mm.frames().get(head);
     debug_assert!(
         !mm.any_long_term(head, order.pages()),
@@ -32,6 +38,7 @@ pub fn begin<M: Machine>(mm: &Mm<M>, (head, order): (Pfn, Order), owner: &Owner,
     );
     meta.set_index(start.page());
     mm.with_account((head, order), |account, book, meter| {
-        account.begin(book, owner, order.pages() as u32, meter)
+        let (first, n) = (0, order.pages() as u32);
+        account.begin(book, owner, Part { first, n, by }, meter)
     });
 }

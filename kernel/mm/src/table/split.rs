@@ -8,7 +8,10 @@ use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
+use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
+use crate::switch::Kept;
+use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 
 /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for `who`. On failure one of them may be
@@ -77,6 +80,9 @@ pub fn split_leaf<M: Machine>(
     } else {
         batch::install(mm, table, start, TABLE_ENTRIES, pfn, attrs);
         mm.thp().pmd_unmapped();
+        if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+            tell_account(mm, pfn, gather.owner());
+        }
     }
     mm.frames().get(table).set_live(TABLE_ENTRIES as u32);
     entry::write_table(mm, pmd, index, table);
@@ -84,6 +90,26 @@ pub fn split_leaf<M: Machine>(
     mm.count(Event::EntryWrites, TABLE_ENTRIES as u64 + 2);
     mm.count(Event::SplitPmd, 1);
     Ok(())
+}
+
+/// What the schemes to compare with are told of a split: the mappings of single pages, or of all, one by one, as a kernel would whose
+/// leaves count once (`split=per-pte`).
+#[cold]
+fn tell_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
+    let mut meter = Meter::default();
+    let book = mm.frames().book(head, PMD_ORDER);
+    let by_page = mm.switches().splits_by_page();
+    with_scheme!(mm.account(), account => match by_page {
+        true => {
+            let leaf = Part::leaf(book.order());
+            for page in Part::ptes(0, leaf.n).each() {
+                account.enter(&book, owner, page, &mut meter);
+            }
+            account.leave(&book, owner, leaf, &mut meter);
+        }
+        false => account.split_leaf(&book, &mut meter),
+    });
+    mm.metered(meter);
 }
 
 /// Where the PMD leaf stands that maps `va`.

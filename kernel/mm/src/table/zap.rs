@@ -202,6 +202,7 @@ pub(super) fn zap_leaf<M: Machine>(
         va,
         Removed {
             folio,
+            first: folio,
             pages,
             level,
         },
@@ -282,6 +283,7 @@ fn zap_pages<M: Machine>(
             va,
             Removed {
                 folio: run.head,
+                first: run.pfn,
                 pages: run.n as u32,
                 level: Level::Pte,
             },

@@ -21,7 +21,8 @@ pub fn zap_page<M: Machine>(
     if raw == 0 {
         return Some(0);
     }
-    let (folio, kind, order) = mm.frames().folio(M::Pte::frame(raw));
+    let page = M::Pte::frame(raw);
+    let (folio, kind, order) = mm.frames().folio(page);
     // Whether copies were made in vain is looked up where ranges go.
     if kind != Kind::Anon || mm.frames().get(folio).copied_around() {
         return None;
@@ -33,7 +34,7 @@ pub fn zap_page<M: Machine>(
     let meta = mm.frames().get(table);
     meta.set_live(meta.live() - 1);
     mm.count(Event::EntryWrites, 1);
-    tlb::removed_alone(mm, id, va, (folio, order));
+    tlb::removed_alone(mm, id, va, (folio, order), page);
     Some(1)
 }
 

@@ -4,7 +4,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner, with_scheme};
+use crate::own::{Account, By, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::PMD_ORDER;
@@ -13,6 +13,9 @@ use arrayvec::ArrayVec;
 /// Frames that wait for one flush.
 const BATCH: usize = 64;
 
+/// In the number of a private folio's references: a leaf mapped it. Only where mappings of single pages are counted.
+const LEAF: u64 = 1 << 63;
+
 /// Entries that were taken out of a table: other CPUs and this one may still translate through them. It carries the entries'
 /// references; only [`Gather::removed`] gets rid of it.
 #[must_use = "the folio is still in TLBs: give it to a Gather"]
@@ -20,6 +23,8 @@ const BATCH: usize = 64;
 pub struct Removed {
     /// The folio that was mapped.
     pub folio: Pfn,
+    /// The first of its pages that were.
+    pub first: Pfn,
     /// How many of its pages in a row.
     pub pages: u32,
     /// By entries of this level.
@@ -40,7 +45,8 @@ pub struct Gather<'a, M: Machine> {
     stride: Level,
     tables: bool,
     /// Folios and page tables with the references that go. One space may have the huge zero page
-    /// 2^26 times, and each time is 512: more than 32 bits hold.
+    /// 2^26 times, and each time is 512: more than 32 bits hold. Where mappings of single pages are counted, a private folio
+    /// stands here as the first of the pages that go.
     frames: ArrayVec<(Pfn, u64), BATCH>,
     /// How many it had and has no more.
     released: u32,
@@ -101,13 +107,39 @@ impl<'a, M: Machine> Gather<'a, M> {
     pub fn removed(&mut self, va: VirtAddr, removed: Removed) {
         let Removed {
             folio,
+            first,
             pages,
             level,
         } = removed;
         self.changed_range(va, u64::from(pages) * PAGE_SIZE, level);
-        if folio != self.mm.zero_page() {
-            self.push(folio, pages.into());
+        if folio == self.mm.zero_page() {
+            return;
         }
+        if self.mm.switches().kept().counts_pages() {
+            return self.push_part(folio, first, pages, level);
+        }
+        self.push(folio, pages.into());
+    }
+    /// As [`Gather::push`] where mappings of single pages are counted: it is remembered which of a private folio's they are.
+    #[cold]
+    fn push_part(&mut self, folio: Pfn, first: Pfn, pages: u32, level: Level) {
+        let frames = self.mm.frames();
+        if frames.get(folio).kind() != Kind::Anon {
+            return self.push(folio, pages.into());
+        }
+        let leaf = if level == Level::Pte { 0 } else { LEAF };
+        if let Some((last, n)) = self.frames.last_mut()
+            && *last + *n == first
+            && first != folio
+            && self.mm.switches().zap_batch()
+        {
+            *n += u64::from(pages);
+            return;
+        }
+        if self.frames.is_full() {
+            self.flush();
+        }
+        self.frames.push((first, u64::from(pages) | leaf));
     }
     /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
     #[inline]
@@ -205,7 +237,7 @@ impl<'a, M: Machine> Gather<'a, M> {
                     &mut meter,
                 );
                 self.mm.metered(meter);
-                if gone {
+                if let Some(pfn) = gone {
                     self.mm.free_one(pfn);
                 }
             }
@@ -221,7 +253,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         // The scheme is chosen once.
         with_scheme!(mm.account(), account => {
             for (pfn, refs) in self.frames.drain(..) {
-                if put(mm, &account, &self.id.owner, (pfn, refs), &mut meter) {
+                if let Some(pfn) = put(mm, &account, &self.id.owner, (pfn, refs), &mut meter) {
                     match mm.frames().get(pfn).order() {
                         Order(0) => mm.free_one(pfn),
                         // Together: neighbours merge first.
@@ -245,13 +277,14 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 }
 
-/// A gather of one: the PTE of a page of this private folio was removed at `va`. Flushes, then drops its reference.
+/// A gather of one: the PTE of `page`, of this private folio, was removed at `va`. Flushes, then drops its reference.
 #[inline(always)]
 pub(crate) fn removed_alone<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,
     va: VirtAddr,
     (folio, order): (Pfn, Order),
+    page: Pfn,
 ) {
     if mutant::on(Mutant::FlushWideStride) {
         let range = VirtRange::new(va, va + PAGE_SIZE);
@@ -264,7 +297,8 @@ pub(crate) fn removed_alone<M: Machine>(
     mm.count(Event::FlushRange, 1);
     let mut meter = Meter::default();
     let book = mm.frames().book(folio, order);
-    let last = mm.account().sub(&book, &id.owner, 1, &mut meter);
+    let part = Part::ptes((page - folio) as u32, 1);
+    let last = mm.account().unmap(&book, &id.owner, part, &mut meter);
     mm.metered(meter);
     if last {
         mm.free_one(folio);
@@ -273,36 +307,48 @@ pub(crate) fn removed_alone<M: Machine>(
     }
 }
 
-/// Drops references to a folio or a table; whether it is to be freed now.
+/// Drops references to a folio or a table; returns it if it is to be freed now.
 #[inline(always)]
 fn put<M: Machine>(
     mm: &Mm<M>,
     account: &impl Account,
     owner: &Owner,
-    (pfn, refs): (Pfn, u64),
+    (mut pfn, refs): (Pfn, u64),
     meter: &mut Meter,
-) -> bool {
+) -> Option<Pfn> {
+    let first = pfn;
+    if account.counts_pages() {
+        pfn = mm.frames().head(pfn);
+    }
     let meta = mm.frames().get(pfn);
     let last = match meta.kind() {
         Kind::Anon => {
             let order = meta.order();
+            let (by, refs) = match refs & LEAF {
+                0 => (By::Ptes, refs),
+                _ => (By::Leaf, refs ^ LEAF),
+            };
             // No space maps a page twice.
             debug_assert!(refs <= order.pages());
-            let mut sub = |order| {
-                let book = mm.frames().book(pfn, order);
-                account.sub(&book, owner, refs as u32, meter)
-            };
-            // A constant is all that single pages ask of the scheme.
+            let n = refs as u32;
             if order == Order(0) {
-                sub(Order(0))
+                // A constant is all that single pages ask of the scheme.
+                let book = mm.frames().book(pfn, Order(0));
+                account.unmap(&book, owner, Part::ptes(0, n), meter)
             } else {
-                sub(order)
+                let book = mm.frames().book(pfn, order);
+                let first = (first - pfn) as u32;
+                let part = Part { first, n, by };
+                match mm.switches().by_page() {
+                    None => account.unmap(&book, owner, part, meter),
+                    Some(by) => account.unmap_by(by, &book, owner, part, meter),
+                }
             }
         }
         Kind::Kernel => {
             // Only the huge zero page comes here: 512 for each leaf that mapped it.
             mm.put_huge_zero_page(refs >> PMD_ORDER.0);
-            return false;
+            return None;
         }
         Kind::Table => {
             mm.count(Event::TableFree, 1);
@@ -318,7 +364,7 @@ fn put<M: Machine>(
     if !last && meta.order() != Order(0) {
         mm.defer_split(pfn);
     }
-    last
+    last.then_some(pfn)
 }
 
 impl<M: Machine> Drop for Gather<'_, M> {

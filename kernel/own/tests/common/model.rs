@@ -1,7 +1,7 @@
 //! Who really holds a folio, beside what a scheme says of it.
 
 use super::{Sheet, owner};
-use own::{Account, Book, Meter, MmId, Owner};
+use own::{Account, Book, Meter, MmId, Owner, Part};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a scheme promises.
@@ -17,6 +17,8 @@ pub enum Promise {
     Owner,
     /// A "yes" is true; and exact as long as no mapping came after the first ones.
     First,
+    /// As long as no mapping changed hands either; the mappings of each page are counted.
+    Pages,
 }
 
 /// References by id (0: plain), and the scheme under test. Every step is followed by a comparison.
@@ -25,9 +27,12 @@ pub struct Model<'a, A> {
     promise: Promise,
     sheet: &'a Sheet,
     held: BTreeMap<u16, u64>,
+    /// How often whose entries map each page.
+    pages: BTreeMap<u16, Vec<u32>>,
     /// Who ever mapped it, and whether a mapping came after `begin`.
     ever: BTreeSet<u16>,
     added: bool,
+    passed: bool,
     /// Who mapped it first.
     first: u16,
     gone: bool,
@@ -41,18 +46,26 @@ fn who(id: u16) -> Owner {
 impl<'a, A: Account> Model<'a, A> {
     pub fn begin(scheme: &'a A, promise: Promise, sheet: &'a Sheet, id: u16, n: u32) -> Self {
         let mut meter = Meter::default();
-        scheme.begin(sheet, &who(id), n, &mut meter);
-        let model = Model {
+        let part = if id == 0 {
+            Part::nothing(n)
+        } else {
+            Part::ptes(0, n)
+        };
+        scheme.begin(sheet, &who(id), part, &mut meter);
+        let mut model = Model {
             scheme,
             promise,
             sheet,
             held: BTreeMap::from([(id, n.into())]),
+            pages: BTreeMap::new(),
             ever: BTreeSet::from([id]),
             added: false,
+            passed: false,
             first: id,
             gone: false,
             meter,
         };
+        model.mark(id, part, 1);
         model.compare();
         model
     }
@@ -63,27 +76,92 @@ impl<'a, A: Account> Model<'a, A> {
         self.held.values().sum()
     }
     pub fn add(&mut self, id: u16, n: u32) {
-        self.scheme.add(self.sheet, &who(id), n, &mut self.meter);
+        let mut left = n;
+        while left > 0 {
+            let part = self.next(id, left);
+            self.scheme.map(self.sheet, &who(id), part, &mut self.meter);
+            self.mark(id, part, 1);
+            left -= part.n;
+        }
         self.give(id, n);
         self.compare();
     }
     pub fn sub(&mut self, id: u16, n: u32) {
-        let last = self.scheme.sub(self.sheet, &who(id), n, &mut self.meter);
+        let mut left = n;
+        while left > 0 {
+            let part = self.mapped(id, left);
+            self.gone = self
+                .scheme
+                .unmap(self.sheet, &who(id), part, &mut self.meter);
+            self.mark(id, part, -1);
+            left -= part.n;
+        }
         self.take(id, n);
-        assert_eq!(last, self.total() == 0, "{self:?}: the last one");
-        self.gone = last;
+        let last = self.total() == 0;
+        assert_eq!(self.gone, last, "{self:?}: the last one");
         if !last {
             self.compare();
         }
     }
     pub fn pass(&mut self, from: u16, to: u16, n: u32) {
+        let bare = self.held(from) - self.entries(from);
+        if self.scheme.counts_pages() && from == 0 && to != 0 && bare > 0 {
+            // Plain references do not become entries: those are new ones.
+            self.add(to, n);
+            return self.sub(0, n);
+        }
         let (one, other) = (who(from), who(to));
         self.scheme
             .pass(self.sheet, &one, &other, n, &mut self.meter);
+        let mut left = n;
+        while left > 0 {
+            let part = self.mapped(from, left);
+            self.mark(from, part, -1);
+            self.mark(to, part, 1);
+            left -= part.n;
+        }
+        self.passed |= from != to;
         self.take(from, n);
         self.give(to, n);
         self.compare();
     }
+
+    /// How many entries there are of an owner.
+    fn entries(&self, id: u16) -> u64 {
+        let pages = self.pages.get(&id).into_iter().flatten();
+        pages.map(|count| u64::from(*count)).sum()
+    }
+    /// Up to `n` pages that an owner maps next: one behind the other, and from the first again.
+    fn next(&self, id: u16, n: u32) -> Part {
+        if id == 0 {
+            return Part::nothing(n);
+        }
+        let pages = self.sheet.order().pages() as u32;
+        let first = (self.entries(id) % u64::from(pages)) as u32;
+        Part::ptes(first, n.min(pages - first))
+    }
+    /// Up to `n` pages in a row that an owner maps; without entries, its references.
+    fn mapped(&self, id: u16, n: u32) -> Part {
+        let none = Vec::new();
+        let pages = self.pages.get(&id).unwrap_or(&none);
+        let Some(first) = pages.iter().position(|count| *count > 0) else {
+            return Part::nothing(n);
+        };
+        let run = pages[first..].iter().take_while(|count| **count > 0);
+        Part::ptes(first as u32, n.min(run.count() as u32))
+    }
+    /// Entries of a part come or go.
+    fn mark(&mut self, id: u16, part: Part, more: i32) {
+        if part.by == own::By::Nothing {
+            return;
+        }
+        let none = || vec![0; self.sheet.order().pages() as usize];
+        let pages = self.pages.entry(id).or_insert_with(none);
+        for count in &mut pages[part.first as usize..][..part.n as usize] {
+            *count = count.checked_add_signed(more).expect("they were there");
+        }
+    }
+
     fn give(&mut self, id: u16, n: u32) {
         *self.held.entry(id).or_default() += u64::from(n);
         if id != 0 {
@@ -126,6 +204,7 @@ impl<'a, A: Account> Model<'a, A> {
             Promise::Two => one_page || self.ever.len() <= 2,
             Promise::Owner => one_page || id == self.first,
             Promise::First => one_page || !self.added,
+            Promise::Pages => one_page || !self.added && !self.passed,
         }
     }
     fn compare(&self) {
@@ -162,6 +241,13 @@ impl<'a, A: Account> Model<'a, A> {
             _ => None,
         };
         assert_eq!(self.scheme.owner(self.sheet), named, "{self:?}");
+        if self.scheme.counts_pages() && self.sheet.order().0 > 0 {
+            for page in 0..self.sheet.order().pages() as usize {
+                let mapped: u32 = self.pages.values().map(|pages| pages[page]).sum();
+                let said = self.scheme.page_count(self.sheet, page);
+                assert_eq!(said, Some(mapped), "{self:?}: page {page}");
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! a reader pairs the owners of one moment with the references of another.
 
 use own::sync::Ordering;
-use own::{Account, Book, Meter, MmId, Owner};
+use own::{Account, Book, Meter, MmId, Owner, Part};
 
 /// The racy twin of `Unified`.
 #[derive(Clone, Copy)]
@@ -15,16 +15,17 @@ fn weight(who: &Owner) -> u64 {
 }
 
 impl Account for Twin {
-    fn begin(&self, book: &impl Book, who: &Owner, n: u32, _: &mut Meter) {
+    fn begin(&self, book: &impl Book, who: &Owner, part: Part, _: &mut Meter) {
+        let n = part.n;
         book.words(0).lo().store(n.into(), Ordering::Relaxed);
         let sum = weight(who) * u64::from(n);
         book.words(0).hi().store(sum, Ordering::Relaxed);
     }
-    fn add(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
+    fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         book.words(0).lo().fetch_add(n.into(), Ordering::AcqRel);
         self.pass(book, &Owner::PLAIN, who, n, meter);
     }
-    fn sub(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
+    fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         self.pass(book, who, &Owner::PLAIN, n, meter);
         book.words(0).lo().fetch_sub(n.into(), Ordering::AcqRel) == n.into()
     }

@@ -4,7 +4,7 @@
 use super::Sheet;
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
-use own::{Account, Ids, Meter, MmId, Owner};
+use own::{Account, Ids, Meter, MmId, Owner, Part};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A rule of the caller's, broken on purpose.
@@ -60,14 +60,14 @@ impl<A: Account> World<A> {
         world.scheme.begin(
             &world.sheet,
             &world.owner(0),
-            mapped[0],
+            Part::ptes(0, mapped[0]),
             &mut Meter::default(),
         );
         for space in [1, 2].into_iter().filter(|space| mapped[*space] > 0) {
-            world.add(&world.owner(space), mapped[space]);
+            world.map(&world.owner(space), Part::ptes(0, mapped[space]));
         }
         if pins > 0 {
-            world.add(&Owner::PLAIN, pins);
+            world.map(&Owner::PLAIN, Part::nothing(pins));
         }
         world
     }
@@ -78,16 +78,19 @@ impl<A: Account> World<A> {
     fn owner(&self, space: usize) -> Owner {
         *self.spaces[space].owner.lock().unwrap()
     }
-    fn add(&self, who: &Owner, n: u32) {
-        self.scheme.add(&self.sheet, who, n, &mut Meter::default());
+    fn map(&self, who: &Owner, part: Part) {
+        self.scheme
+            .map(&self.sheet, who, part, &mut Meter::default());
     }
     fn pass(&self, from: &Owner, to: &Owner, n: u32) {
         self.scheme
             .pass(&self.sheet, from, to, n, &mut Meter::default());
     }
     /// Whether the folio is free now.
-    fn sub(&self, who: &Owner, n: u32) -> bool {
-        let last = self.scheme.sub(&self.sheet, who, n, &mut Meter::default());
+    fn sub(&self, who: &Owner, part: Part) -> bool {
+        let last = self
+            .scheme
+            .unmap(&self.sheet, who, part, &mut Meter::default());
         if last {
             // The next owner writes: everybody else must have come to an end.
             self.write();
@@ -124,39 +127,39 @@ impl<A: Account> World<A> {
         exclusive
     }
 
-    /// Takes the entries of up to `n` pages out; the TLB may have them until the flush.
-    fn zap(&self, space: usize, n: u32) -> u32 {
+    /// Takes the entries of the last `n` pages out; the TLB may have them until the flush.
+    pub fn zap(&self, space: usize, n: u32) -> Part {
         let mut mapped = self.spaces[space].mapped.lock().unwrap();
         let n = n.min(*mapped);
         *mapped -= n;
-        n
+        Part::ptes(*mapped, n)
     }
 
     /// Zap, flush, and the account. Whether the folio is free now.
     pub fn unmap(&self, space: usize, n: u32) -> bool {
-        let n = self.zap(space, n);
-        self.flush(space, n)
+        let part = self.zap(space, n);
+        self.flush(space, part)
     }
-    /// The flush of `n` pages that were zapped. Until then they count as the space's own.
-    pub fn flush(&self, space: usize, n: u32) -> bool {
-        if n == 0 {
+    /// The flush of pages that were zapped. Until then they count as the space's own.
+    pub fn flush(&self, space: usize, part: Part) -> bool {
+        if part.n == 0 {
             return false;
         }
         let early = self.wrong == Wrong::SubEarly;
-        let last = early && self.sub(&self.owner(space), n);
+        let last = early && self.sub(&self.owner(space), part);
         self.look();
         if early {
             last
         } else {
-            self.sub(&self.owner(space), n)
+            self.sub(&self.owner(space), part)
         }
     }
     /// Zap, then plain references until the flush is over.
     pub fn unmap_by_passing(&self, space: usize) -> bool {
-        let n = self.zap(space, u32::MAX);
-        self.pass(&self.owner(space), &Owner::PLAIN, n);
+        let part = self.zap(space, u32::MAX);
+        self.pass(&self.owner(space), &Owner::PLAIN, part.n);
         self.look();
-        self.sub(&Owner::PLAIN, n)
+        self.sub(&Owner::PLAIN, part)
     }
 
     /// The child gets what the parent maps.
@@ -170,9 +173,9 @@ impl<A: Account> World<A> {
         if self.wrong == Wrong::AddLate {
             *self.spaces[child].mapped.lock().unwrap() = n;
             drop(mapped);
-            return self.add(&owner, n);
+            return self.map(&owner, Part::ptes(0, n));
         }
-        self.add(&owner, n);
+        self.map(&owner, Part::ptes(0, n));
         *self.spaces[child].mapped.lock().unwrap() = n;
     }
 
@@ -180,7 +183,7 @@ impl<A: Account> World<A> {
     pub fn pin(&self, space: usize) -> bool {
         let mapped = self.spaces[space].mapped.lock().unwrap();
         if *mapped > 0 {
-            self.add(&Owner::PLAIN, 1);
+            self.map(&Owner::PLAIN, Part::nothing(1));
             self.pins.fetch_add(1, Ordering::Relaxed);
         }
         *mapped > 0
@@ -189,25 +192,32 @@ impl<A: Account> World<A> {
     pub fn unpin(&self) -> bool {
         self.look();
         self.pins.fetch_sub(1, Ordering::Relaxed);
-        self.sub(&Owner::PLAIN, 1)
+        self.sub(&Owner::PLAIN, Part::nothing(1))
     }
     /// A plain reference, through which somebody looked, becomes a mapping: first in the account, then in the tables.
     pub fn map_pinned(&self, space: usize) {
         self.look();
         self.pins.fetch_sub(1, Ordering::Relaxed);
+        if self.scheme.counts_pages() {
+            // The entry is a new one.
+            self.map_more(space);
+            self.sub(&Owner::PLAIN, Part::nothing(1));
+            return;
+        }
         self.pass(&Owner::PLAIN, &self.owner(space), 1);
         *self.spaces[space].mapped.lock().unwrap() += 1;
     }
 
     /// Who has a plain reference maps another page.
     pub fn map_more(&self, space: usize) {
-        self.add(&self.owner(space), 1);
+        let next = *self.spaces[space].mapped.lock().unwrap();
+        self.map(&self.owner(space), Part::ptes(next, 1));
         *self.spaces[space].mapped.lock().unwrap() += 1;
     }
 
     /// The end of a space: its mappings, its id.
     pub fn exit(&self, space: usize) {
-        let n = self.zap(space, u32::MAX);
+        let part = self.zap(space, u32::MAX);
         let owner = self.owner(space);
         let id: MmId = owner.id().expect("a space's");
         let early = self.wrong == Wrong::IdEarly;
@@ -215,7 +225,7 @@ impl<A: Account> World<A> {
             self.ids.lock().unwrap().give(id);
         }
         self.look();
-        self.sub(&owner, n);
+        self.sub(&owner, part);
         if !early {
             self.ids.lock().unwrap().give(id);
         }

@@ -280,7 +280,7 @@ fn updates_of_a_fork() -> Result<u64, Stop> {
 }
 
 fn owner_fork_counts_folios() -> Outcome {
-    if switch("fork")? != "batch" {
+    if switch("fork")? != "batch" || switch("refs")? != "batch" {
         return Err(Stop::Skip("fork goes page by page".into()));
     }
     let least = || -> Result<u64, Stop> {

@@ -151,10 +151,10 @@ fn pagemap_of_a_folio() -> Outcome {
         Ok(1)
     })?;
     check_eq!(status, Status::Exited(1));
-    // Quire's simplest account never again calls a large folio that was shared somebody's own.
+    // Quire's simplest accounts never again call a large folio that was shared somebody's own.
     let account = std::fs::read_to_string("/sys/kernel/mm/quire/account").unwrap_or_default();
     let alone: &[u64] = match account.trim_end() {
-        "total" if frame_is_large(at)? => &[PRESENT],
+        "per-page" | "total" if frame_is_large(at)? => &[PRESENT],
         _ => &[EXCLUSIVE, PRESENT],
     };
     all(alone)?;

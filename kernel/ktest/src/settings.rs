@@ -15,7 +15,7 @@ const SWITCHES: &[&[&str]] = &[
         "account=owner",
         "account=total",
         "account=per-page",
-        "account=total mapcounts=atomic",
+        "account=unified mapcounts=atomic",
         "account=digits mapcounts=seqcount",
     ],
     &["fork=per-pte", "fork=batch", "fork=share"],

@@ -2,7 +2,7 @@
 
 pub use ::own::*;
 
-use crate::switch::{Kept, Switches};
+use crate::switch::{AccountScheme, Kept, Switches};
 
 /// The scheme that the switches choose. They must not change while anybody has a folio: they are set at boot.
 ///
@@ -172,7 +172,7 @@ macro_rules! in_place {
         if $chosen.kept() == Kept::PLAIN {
             let $scheme = Unified;
             $question
-        } else if $book.order() == Order(0) {
+        } else if $book.order() == Order(0) && $chosen.kept().scheme() != AccountScheme::Unified {
             let $scheme = Single;
             $question
         } else {

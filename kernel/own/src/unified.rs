@@ -247,6 +247,16 @@ impl Account for Unified {
         })
     }
 
+    /// One word says all: which pages they are is nothing to it.
+    #[inline(always)]
+    fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        self.refer(book, who, part.n, meter);
+    }
+    #[inline(always)]
+    fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
+        self.unrefer(book, who, part.n, meter)
+    }
+
     #[inline]
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
         meter.update(1);

@@ -13,7 +13,7 @@ use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Book, By, Meter, Owner, Part, with_scheme};
+use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::tlb::Gather;
@@ -146,9 +146,12 @@ impl<M: Machine> Share<'_, '_, M> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
+        let switches = self.mm.switches();
+        let slowly = switches.fork() == ForkBy::Pte || switches.by_page().is_some();
         // The scheme is chosen once for the table, not for each entry.
-        let result = with_scheme!(self.mm.account(), account => {
-            self.entries(account, (from, to), part, &mut done)
+        let result = with_scheme!(self.mm.account(), account => match slowly {
+            false => self.entries::<_, false>(account, (from, to), part, &mut done),
+            true => self.entries::<_, true>(account, (from, to), part, &mut done),
         });
         self.anon += (done.copied - done.others) as u64;
         let child = self.mm.frames().get(to);
@@ -165,7 +168,8 @@ impl<M: Machine> Share<'_, '_, M> {
         result
     }
 
-    fn entries<A: Account>(
+    /// Shares the entries of `part`. `SLOWLY`: entries, references or mappings go one by one, as the switches have it.
+    fn entries<A: Account, const SLOWLY: bool>(
         &mut self,
         account: A,
         (from, to): (Pfn, Pfn),
@@ -175,7 +179,6 @@ impl<M: Machine> Share<'_, '_, M> {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let span = indices(Level::Pte, part);
         let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
-        let by_page = mm.switches().fork() == ForkBy::Pte;
         while index < span.end && done.copied < live {
             let raw = mem.load(from, index);
             if raw == 0 {
@@ -195,7 +198,7 @@ impl<M: Machine> Share<'_, '_, M> {
                 index + self.other(piece, raw, (head, kind), done)
             } else if self.keeps((head, order)) {
                 index + self.copy_now(piece, (head, order), part, done)?
-            } else if by_page {
+            } else if SLOWLY && mm.switches().fork() == ForkBy::Pte {
                 let left = live - done.copied;
                 let end = if self.pinned { index + 1 } else { span.end };
                 self.one_by_one(&account, (from, to), index..end, left, done)
@@ -205,7 +208,8 @@ impl<M: Machine> Share<'_, '_, M> {
                 let end = if self.pinned { index + 1 } else { span.end };
                 self.singles(&account, (from, to), index..end, left, done)
             } else {
-                index + self.folio(&account, (piece, raw), (head, order), span.end, done)
+                let by = SLOWLY.then(|| mm.switches().by_page()).flatten();
+                index + self.folio(by, &account, (piece, raw), (head, order), span.end, done)
             };
         }
         Ok(())
@@ -289,6 +293,7 @@ impl<M: Machine> Share<'_, '_, M> {
     #[inline(always)]
     fn folio<A: Account>(
         &mut self,
+        by: Option<Batching>,
         account: &A,
         (mut piece, raw): (Piece, u64),
         (head, order): (Pfn, Order),
@@ -300,7 +305,7 @@ impl<M: Machine> Share<'_, '_, M> {
         let book = mm.frames().book(head, order);
         let first = (piece.first - head) as u32;
         let part = Part::ptes(first, piece.pages as u32);
-        match mm.switches().by_page() {
+        match by {
             None => account.map(&book, self.child, part, &mut done.meter),
             Some(by) => account.map_by(by, &book, self.child, part, &mut done.meter),
         }

@@ -4,8 +4,9 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, By, Meter, Owner, Part, with_scheme};
+use crate::own::{Account, Batching, By, Meter, Owner, Part, Unified, with_scheme};
 use crate::stat::Event;
+use crate::switch::Kept;
 use crate::sync;
 use crate::thp::PMD_ORDER;
 use arrayvec::ArrayVec;
@@ -226,42 +227,49 @@ impl<'a, M: Machine> Gather<'a, M> {
         match self.frames.as_slice() {
             [] => {}
             // Mostly one page goes, or many.
-            &[(pfn, refs)] => {
-                self.frames.clear();
-                let mut meter = Meter::default();
-                let gone = put(
-                    self.mm,
-                    &self.mm.account(),
-                    &self.id.owner,
-                    (pfn, refs),
-                    &mut meter,
-                );
-                self.mm.metered(meter);
-                if let Some(pfn) = gone {
-                    self.mm.free_one(pfn);
-                }
-            }
+            &[gone] if self.mm.switches().kept() == Kept::PLAIN => self.release_one(gone),
             _ => self.release_many(),
+        }
+    }
+    /// [`Self::release`] of one entry, by the default scheme: one entry is not told in parts.
+    #[inline]
+    fn release_one(&mut self, gone: (Pfn, u64)) {
+        self.frames.clear();
+        let mut meter = Meter::default();
+        let last = put(self.mm, &Unified, &self.id.owner, gone, None, &mut meter);
+        self.mm.metered(meter);
+        if let Some(pfn) = last {
+            self.mm.free_one(pfn);
         }
     }
     #[inline(never)]
     fn release_many(&mut self) {
-        let mm = self.mm;
         self.released += self.frames.len() as u32;
+        let one_by_one = self.mm.switches().by_page();
+        // The scheme is chosen once.
+        with_scheme!(self.mm.account(), account => match one_by_one {
+            None => self.release_by(&account, None),
+            by => self.release_slowly(&account, by),
+        });
+    }
+    #[inline(never)]
+    fn release_slowly(&mut self, account: &impl Account, by: Option<Batching>) {
+        self.release_by(account, by);
+    }
+    #[inline(always)]
+    fn release_by(&mut self, account: &impl Account, by: Option<Batching>) {
+        let mm = self.mm;
         let mut gone = ArrayVec::<Pfn, BATCH>::new();
         let mut meter = Meter::default();
-        // The scheme is chosen once.
-        with_scheme!(mm.account(), account => {
-            for (pfn, refs) in self.frames.drain(..) {
-                if let Some(pfn) = put(mm, &account, &self.id.owner, (pfn, refs), &mut meter) {
-                    match mm.frames().get(pfn).order() {
-                        Order(0) => mm.free_one(pfn),
-                        // Together: neighbours merge first.
-                        _ => gone.push(pfn),
-                    }
+        for entry in self.frames.drain(..) {
+            if let Some(pfn) = put(mm, account, &self.id.owner, entry, by, &mut meter) {
+                match mm.frames().get(pfn).order() {
+                    Order(0) => mm.free_one(pfn),
+                    // Together: neighbours merge first.
+                    _ => gone.push(pfn),
                 }
             }
-        });
+        }
         mm.metered(meter);
         if !gone.is_empty() {
             mm.free(&gone);
@@ -314,6 +322,7 @@ fn put<M: Machine>(
     account: &impl Account,
     owner: &Owner,
     (mut pfn, refs): (Pfn, u64),
+    one_by_one: Option<Batching>,
     meter: &mut Meter,
 ) -> Option<Pfn> {
     let first = pfn;
@@ -324,9 +333,9 @@ fn put<M: Machine>(
     let last = match meta.kind() {
         Kind::Anon => {
             let order = meta.order();
-            let (by, refs) = match refs & LEAF {
-                0 => (By::Ptes, refs),
-                _ => (By::Leaf, refs ^ LEAF),
+            let (by, refs) = match account.counts_pages() && refs & LEAF != 0 {
+                false => (By::Ptes, refs),
+                true => (By::Leaf, refs ^ LEAF),
             };
             // No space maps a page twice.
             debug_assert!(refs <= order.pages());
@@ -339,7 +348,7 @@ fn put<M: Machine>(
                 let book = mm.frames().book(pfn, order);
                 let first = (first - pfn) as u32;
                 let part = Part { first, n, by };
-                match mm.switches().by_page() {
+                match one_by_one {
                     None => account.unmap(&book, owner, part, meter),
                     Some(by) => account.unmap_by(by, &book, owner, part, meter),
                 }

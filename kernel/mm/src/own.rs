@@ -40,7 +40,8 @@ macro_rules! with_scheme {
         let chosen = $chosen;
         let kept = chosen.kept();
         match (kept.scheme(), kept.counts_pages()) {
-            (AccountScheme::Unified, false) => {
+            // Asked by one comparison.
+            _ if kept == $crate::switch::Kept::PLAIN => {
                 let $account = Unified;
                 $work
             }
@@ -68,7 +69,7 @@ macro_rules! with_scheme {
                 let $account = Paged(chosen.digits());
                 $work
             }
-            (AccountScheme::Unified, true) => {
+            (AccountScheme::Unified, _) => {
                 let $account = Paged(Unified);
                 $work
             }

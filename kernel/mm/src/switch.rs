@@ -229,13 +229,19 @@ pub struct Switches {
     numbers: [AtomicU32; SWITCHES.len()],
     /// [`Kept`], as the numbers have it.
     kept: AtomicU32,
+    /// Whether anything goes one by one in fork, as they have it.
+    slowly: AtomicU32,
 }
 
 impl Default for Switches {
     fn default() -> Self {
         let numbers = core::array::from_fn(|i| AtomicU32::new(SWITCHES[i].default));
         let kept = AtomicU32::new(Kept::of(Switch::default).0);
-        Switches { numbers, kept }
+        Switches {
+            numbers,
+            kept,
+            slowly: AtomicU32::new(0),
+        }
     }
 }
 
@@ -256,6 +262,8 @@ impl Switches {
         self.numbers[switch as usize].store(number, Ordering::Relaxed);
         let kept = Kept::of(|switch| self.get(switch));
         self.kept.store(kept.0, Ordering::Relaxed);
+        let slowly = self.fork() == ForkBy::Pte || self.by_page().is_some();
+        self.slowly.store(slowly.into(), Ordering::Relaxed);
     }
     /// [`Switch::Contpte`].
     #[inline]
@@ -315,6 +323,11 @@ impl Switches {
             1 => ForkBy::Batch,
             _ => ForkBy::Share,
         }
+    }
+    /// Whether fork does anything one by one: entries, references or mappings.
+    #[inline]
+    pub fn fork_slowly(&self) -> bool {
+        self.slowly.load(Ordering::Relaxed) != 0
     }
     /// [`Switch::Zap`]: in runs of one folio.
     #[inline]

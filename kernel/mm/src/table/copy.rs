@@ -146,8 +146,7 @@ impl<M: Machine> Share<'_, '_, M> {
         contpte::unfold_ends(self.mm, from, part, self.gather);
         share::inherit_zeros(self.mm, from, to);
         let mut done = Done::default();
-        let switches = self.mm.switches();
-        let slowly = switches.fork() == ForkBy::Pte || switches.by_page().is_some();
+        let slowly = self.mm.switches().fork_slowly();
         // The scheme is chosen once for the table, not for each entry.
         let result = with_scheme!(self.mm.account(), account => match slowly {
             false => self.entries::<_, false>(account, (from, to), part, &mut done),

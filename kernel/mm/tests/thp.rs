@@ -6,7 +6,9 @@ use mm::thp::controls::{Defrag, Enabled, SizeEnabled};
 use mm::thp::khugepaged::Knob;
 use mm::thp::policy::{self, block};
 use mm::thp::words::{Words, number};
-use mm::thp::{CollapseLimits, Controls, Disable, Facts, Khugepaged, Orders};
+use mm::thp::{
+    CollapseLimits, Controls, Disable, Facts, Khugepaged, ORDERS, Orders, Permit, sizes,
+};
 
 /// The set of these orders.
 fn set(orders: &[u8]) -> Orders {
@@ -111,9 +113,18 @@ fn what_a_process_forbids_itself() {
         (true, false, Disable::ExceptAdvised, advised),
         (true, true, Disable::ExceptAdvised, Orders::NONE),
     ] {
-        let got = policy::allowed(&controls, advice, no_huge, disable);
-        assert_eq!(got, wanted, "{advice} {no_huge} {disable:?}");
+        for orders in [Orders::ALL, Orders::NONE, set(&[4]), set(&[2, 9])] {
+            let permit = Permit::new(disable, orders);
+            assert_eq!((permit.disable(), permit.orders()), (disable, orders));
+            assert_eq!(Permit::from_word(permit.word()), permit);
+            let got = policy::allowed(&controls, advice, no_huge, permit);
+            let wanted = wanted.and(orders);
+            assert_eq!(got, wanted, "{advice} {no_huge} {permit:?}");
+        }
     }
+    let none = |disable, orders| Permit::new(disable, orders).is_none();
+    assert!(none(Disable::Yes, Orders::ALL) && none(Disable::No, Orders::NONE));
+    assert!(!none(Disable::ExceptAdvised, set(&[2])) && !Permit::ALL.is_none());
     for number in 0..8 {
         let known = [0, 1, 3].contains(&number);
         let disable = Disable::from_number(number);
@@ -161,6 +172,62 @@ fn a_bad_value_changes_nothing() {
     let got = boot::transparent_hugepage(&controls, "inherit");
     assert_eq!(got, Err(BadValue::Word));
     assert_eq!(both(&controls), both(&Controls::default()));
+}
+
+#[test]
+fn a_set_of_sizes_is_read_back_as_it_is_shown() {
+    for word in 0..1 << ORDERS.count() {
+        let orders = Orders(word << ORDERS.start());
+        let text = sizes::shown(orders).to_string();
+        assert_eq!(sizes::parse(&text), Ok(orders), "{text:?}");
+    }
+    let shown = |orders: &[u8]| sizes::shown(set(orders)).to_string();
+    assert_eq!(shown(&[2, 4, 9]), "16kB 64kB 2048kB");
+    for (text, orders) in [
+        ("all\n", Orders::ALL),
+        ("none\0", Orders::NONE),
+        ("16kB-64kB", set(&[2, 3, 4])),
+        ("16kB-32K,2M", set(&[2, 3, 9])),
+        (" 64K  128kB\n", set(&[4, 5])),
+        ("1024kB-2MB", set(&[8, 9])),
+        ("65536", set(&[4])),
+    ] {
+        assert_eq!(sizes::parse(text), Ok(orders), "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_no_set_of_sizes() {
+    for text in [
+        "",
+        " ",
+        "4kB",
+        "8kB",
+        "4096kB",
+        "48kB",
+        "kB",
+        "B",
+        "64B",
+        "64kb",
+        "64kBB",
+        "64 kB",
+        "-64kB",
+        "16kB-",
+        "64kB,",
+        "64kB, 128kB",
+        "16kB;64kB",
+        "all none",
+        "all,64kB",
+        "none 64kB",
+        "All",
+        "-",
+        "16kB-64kB-2M",
+        "9999999999999999999999kB",
+        "18446744073709551615M",
+    ] {
+        assert_eq!(sizes::parse(text), Err(BadValue::Size), "{text:?}");
+    }
+    assert_eq!(sizes::parse("64kB-16kB"), Err(BadValue::Range));
 }
 
 #[test]

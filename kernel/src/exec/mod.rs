@@ -107,7 +107,7 @@ fn build(
     stack::check_size(strings, limits)?;
     let space = AddressSpace::new(mm())?;
     space.set_limits(limits.for_space());
-    process.with_space(|old| space.set_thp_disable(old.thp_disable()));
+    process.with_space(|old| space.change_thp_permit(|_| old.thp_permit()));
     let aslr = aslr::Offsets::new(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
     let stack = stack::build(

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::{general as abi, prctl as pr};
 use mm::sync::Lock;
-use mm::thp::Disable;
+use mm::thp::{Disable, Permit};
 
 /// uname -r: the Linux whose interface this is.
 pub const RELEASE: &str = "6.12.0-quire";
@@ -154,10 +154,11 @@ pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result
         pr::PR_GET_TIMERSLACK => return Ok(50_000),
         pr::PR_SET_THP_DISABLE if c | d == 0 => {
             let disable = thp_disable(a != 0, b)?;
-            process.with_space(|space| space.set_thp_disable(disable));
+            let change = |permit: Permit| Permit::new(disable, permit.orders());
+            process.with_space(|space| space.change_thp_permit(change));
         }
         pr::PR_GET_THP_DISABLE if a | b | c | d == 0 => {
-            let disable = process.with_space(|space| space.thp_disable());
+            let disable = process.with_space(|space| space.thp_permit().disable());
             return Ok(disable.map_or(0, |disable| disable as u64));
         }
         _ => return Err(Errno::EINVAL),

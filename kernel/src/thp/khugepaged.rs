@@ -145,7 +145,7 @@ fn may_collapse(space: &AddressSpace, vma: &Vma) -> bool {
         &mm().thp().controls,
         has(VmaFlags::HUGEPAGE),
         has(VmaFlags::NOHUGEPAGE),
-        space.thp_disable(),
+        space.thp_permit(),
     );
     matches!(vma.backing, Backing::Anon) && orders.contains(PMD_ORDER)
 }

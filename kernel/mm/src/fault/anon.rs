@@ -43,7 +43,7 @@ impl<M: Machine> Fault<'_, M> {
             &self.mm.thp().controls,
             has(VmaFlags::HUGEPAGE),
             has(VmaFlags::NOHUGEPAGE),
-            self.disable,
+            self.permit,
         )
     }
 

@@ -7,7 +7,7 @@ use crate::frame::{Mm, SpaceId};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, Rss};
 use crate::table::{Cursor, Leaf, PageTable};
-use crate::thp::Disable;
+use crate::thp::Permit;
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma, VmaFlags};
 
@@ -15,7 +15,7 @@ use crate::vma::{Prot, Vma, VmaFlags};
 pub(super) struct Fault<'a, M: Machine> {
     pub mm: &'a Mm<M>,
     pub id: &'a SpaceId,
-    pub disable: Disable,
+    pub permit: Permit,
     pub va: VirtAddr,
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
@@ -78,7 +78,7 @@ pub(super) fn resolve<M: Machine>(
     Fault {
         mm: &space.mm,
         id: &space.id,
-        disable: space.thp_disable(),
+        permit: space.thp_permit(),
         va: addr.align_down(PAGE_SIZE),
         access,
         tried,

@@ -22,7 +22,7 @@ impl<M: Machine> AddressSpace<M> {
                 &self.mm.thp().controls,
                 has(VmaFlags::HUGEPAGE),
                 has(VmaFlags::NOHUGEPAGE),
-                self.thp_disable(),
+                self.thp_permit(),
             )
         };
         self.inner.lock().collapse(self, at, limits, eligible)
@@ -33,14 +33,15 @@ impl<M: Machine> AddressSpace<M> {
         first_used(&self.mm, &self.inner.lock().table, range)
     }
 
-    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where it may not be or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when
+    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the area or the process forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when
     /// there is no folio.
     pub(super) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
         let eligible = |vma: &Vma<M>| {
             // The call itself is advice.
-            let forbidden =
-                vma.flags.contains(VmaFlags::NOHUGEPAGE) || self.thp_disable().forbids(true);
-            if forbidden { Orders::NONE } else { Orders::ALL }
+            match vma.flags.contains(VmaFlags::NOHUGEPAGE) {
+                true => Orders::NONE,
+                false => self.thp_permit().orders_of(true),
+            }
         };
         let limits = CollapseLimits::ANY;
         match self.inner.lock().collapse(self, at, limits, eligible) {

@@ -17,7 +17,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Areas are copied at once, tables step by step: what other threads write meanwhile the child sees or not.
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = AddressSpace::new(&self.mm)?;
-        child.set_thp_disable(self.thp_disable());
+        child.change_thp_permit(|_| self.thp_permit());
         let mut parent = self.areas()?;
         let copied = copy(&mut parent, &mut child);
         drop(parent);

@@ -18,7 +18,7 @@ use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::own::MmId;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 use crate::table::{Budget, PageTable, Zap, zap_some};
-use crate::thp::Disable;
+use crate::thp::Permit;
 use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
 use alloc::sync::Arc;
@@ -32,8 +32,8 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
     pub(crate) id: SpaceId,
     pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
-    /// A [`Disable`] by number.
-    thp_disable: AtomicU32,
+    /// A [`Permit`] as a word.
+    thp_permit: AtomicU32,
     /// Nothing is mapped any more, and no CPU is in it.
     ended: bool,
 }
@@ -79,7 +79,7 @@ impl<M: Machine> AddressSpace<M> {
             mm: mm.clone(),
             id,
             inner: Lock::new(inner),
-            thp_disable: AtomicU32::new(Disable::No as u32),
+            thp_permit: AtomicU32::new(Permit::ALL.word()),
             ended: false,
         })
     }
@@ -108,14 +108,18 @@ impl<M: Machine> AddressSpace<M> {
     pub fn set_mmap_top(&self, top: VirtAddr) {
         self.inner.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
     }
-    /// prctl(PR_SET_THP_DISABLE): what the process has forbidden itself.
+    /// Which large folios the process permits itself.
     #[inline]
-    pub fn thp_disable(&self) -> Disable {
-        Disable::from_number(self.thp_disable.load(Ordering::Relaxed)).unwrap_or_default()
+    pub fn thp_permit(&self) -> Permit {
+        Permit::from_word(self.thp_permit.load(Ordering::Relaxed))
     }
-    /// Sets it for faults from now on; folios that are there stay.
-    pub fn set_thp_disable(&self, disable: Disable) {
-        self.thp_disable.store(disable as u32, Ordering::Relaxed);
+    /// Changes it for faults from now on; folios that are there stay.
+    pub fn change_thp_permit(&self, change: impl Fn(Permit) -> Permit) {
+        let change = |word| Some(change(Permit::from_word(word)).word());
+        // Relaxed: nothing else is published with it. It always succeeds.
+        let _ = self
+            .thp_permit
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
     /// Makes this the current CPU's user half.
     pub fn activate(&self) {

@@ -1,16 +1,20 @@
-//! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]), which one a fault takes ([`policy`]), and
-//! what became of it ([`stats`]). [`words`] reads and prints what programs see of it, [`boot`] what the command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
+//! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]) and a process permits itself ([`permit`]), which one a
+//! fault takes ([`policy`]), and what became of it ([`stats`]). [`words`] and [`sizes`] read and print what programs see of it, [`boot`]
+//! what the command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
 
 pub mod boot;
 pub mod controls;
 pub mod khugepaged;
+pub mod permit;
 pub mod policy;
+pub mod sizes;
 pub mod stats;
 pub mod words;
 
 pub use controls::Controls;
 pub use khugepaged::{CollapseLimits, Khugepaged};
-pub use policy::{Disable, Facts, Orders};
+pub use permit::{Disable, Permit};
+pub use policy::{Facts, Orders};
 pub use stats::{Stat, ThpStats};
 
 use crate::sync::{AtomicU64, Ordering};

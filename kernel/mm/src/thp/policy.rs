@@ -1,6 +1,6 @@
 //! Which order a fault takes: a pure function from facts.
 
-use super::{Controls, ORDERS, PMD_ORDER};
+use super::{Controls, ORDERS, PMD_ORDER, Permit};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 
 /// A set of orders, one bit each.
@@ -36,6 +36,25 @@ impl Orders {
             None => None,
         }
     }
+    /// What is in both.
+    #[inline]
+    pub const fn and(self, other: Orders) -> Orders {
+        Orders(self.0 & other.0)
+    }
+    /// What is in one of them.
+    #[inline]
+    pub const fn with(self, other: Orders) -> Orders {
+        Orders(self.0 | other.0)
+    }
+    /// What is in this set only.
+    #[inline]
+    pub const fn without(self, other: Orders) -> Orders {
+        Orders(self.0 & !other.0)
+    }
+    /// The large orders of the set, the smallest first.
+    pub fn iter(self) -> impl Iterator<Item = Order> {
+        ORDERS.map(Order).filter(move |order| self.contains(*order))
+    }
     /// The set without `order` and what is above it.
     #[inline]
     pub const fn below(self, order: Order) -> Orders {
@@ -43,49 +62,14 @@ impl Orders {
     }
 }
 
-/// prctl(PR_SET_THP_DISABLE): what a process has forbidden itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u32)]
-pub enum Disable {
-    /// Nothing.
-    #[default]
-    No = 0,
-    /// Large folios, everywhere.
-    Yes = 1,
-    /// Large folios where there is no MADV_HUGEPAGE (PR_THP_DISABLE_EXCEPT_ADVISED).
-    ExceptAdvised = 3,
-}
-
-impl Disable {
-    /// From the number that prctl(PR_GET_THP_DISABLE) returns.
-    #[inline]
-    pub const fn from_number(number: u32) -> Option<Disable> {
-        match number {
-            0 => Some(Disable::No),
-            1 => Some(Disable::Yes),
-            3 => Some(Disable::ExceptAdvised),
-            _ => None,
-        }
-    }
-    /// Whether it forbids an area, with or without MADV_HUGEPAGE, everything but single pages.
-    #[inline]
-    pub const fn forbids(self, advised: bool) -> bool {
-        match self {
-            Disable::No => false,
-            Disable::Yes => true,
-            Disable::ExceptAdvised => !advised,
-        }
-    }
-}
-
 /// The sizes that an area may have: with or without MADV_HUGEPAGE (`advised`) and MADV_NOHUGEPAGE (`no_huge`), in a process
-/// with this [`Disable`].
+/// with this [`Permit`].
 #[inline]
-pub fn allowed(controls: &Controls, advised: bool, no_huge: bool, disable: Disable) -> Orders {
-    if no_huge || disable.forbids(advised) {
+pub fn allowed(controls: &Controls, advised: bool, no_huge: bool, permit: Permit) -> Orders {
+    if no_huge {
         Orders::NONE
     } else {
-        controls.orders(advised)
+        controls.orders(advised).and(permit.orders_of(advised))
     }
 }
 

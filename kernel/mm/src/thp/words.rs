@@ -2,6 +2,30 @@
 
 use core::fmt;
 
+/// What is wrong with a value; nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadValue {
+    /// Not one of the words.
+    Word,
+    /// Not a size, or not one that a folio can have.
+    Size,
+    /// A range that ends before it starts.
+    Range,
+    /// No colon between sizes and word.
+    Shape,
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadValue::Word => "an unknown word",
+            BadValue::Size => "a size that is not one of 16K, 32K ... 2M",
+            BadValue::Range => "a range of sizes that ends before it starts",
+            BadValue::Shape => "not SIZES:WORD, with semicolons between",
+        })
+    }
+}
+
 /// A setting with a fixed list of words.
 pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word, in the order in which the file shows them.

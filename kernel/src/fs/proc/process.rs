@@ -10,6 +10,7 @@ use crate::pressure;
 use crate::task::{self, Process};
 use alloc::format;
 use alloc::sync::Arc;
+use mm::thp::{Permit, sizes};
 
 /// What a process's directory holds.
 pub const FILES: &[Item] = &[
@@ -83,6 +84,7 @@ pub const FILES: &[Item] = &[
         Make::Knob(|_, out| out.is("00000033"), accept_number),
     ),
     ("schedstat", Make::Show(stat::schedstat)),
+    ("thp_orders", Make::Knob(thp_orders, set_thp_orders)),
     (
         "timerslack_ns",
         Make::Knob(|_, out| out.is(50000), accept_number),
@@ -92,6 +94,20 @@ pub const FILES: &[Item] = &[
 
 fn accept_number(_: &Subject, text: &str) -> Result {
     text.parse::<i64>().map(drop).map_err(|_| Errno::EINVAL)
+}
+
+/// The sizes of large folios that the process permits itself; not a file of Linux.
+fn thp_orders(subject: &Subject, out: &mut Text) -> Result {
+    let permit = subject.space()?.thp_permit();
+    out.is(sizes::shown(permit.orders()))
+}
+
+fn set_thp_orders(subject: &Subject, text: &str) -> Result {
+    let orders = sizes::parse(text).map_err(|_| Errno::EINVAL)?;
+    subject
+        .space()?
+        .change_thp_permit(|permit| Permit::new(permit.disable(), orders));
+    Ok(())
 }
 
 /// Only root may make a process less likely to be ended.

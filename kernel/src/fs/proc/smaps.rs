@@ -165,7 +165,7 @@ impl Sizes {
     /// Those that a space may have, with and without MADV_HUGEPAGE.
     fn of(space: &AddressSpace) -> Sizes {
         let controls = &space.mm().thp().controls;
-        let allowed = |advised| policy::allowed(controls, advised, false, space.thp_disable());
+        let allowed = |advised| policy::allowed(controls, advised, false, space.thp_permit());
         Sizes {
             advised: allowed(true),
             others: allowed(false),

@@ -85,6 +85,8 @@ fn memory(subject: &Subject, out: &mut Text) {
     let usage = usage(subject);
     let image = subject.process.image();
     let text = image.code.len().div_ceil(PAGE_SIZE);
+    let space = subject.process.space();
+    let large = space.is_some_and(|space| !space.thp_permit().is_none());
     kb(out, "VmPeak", usage.peak_total);
     kb(out, "VmSize", usage.total);
     kb(out, "VmLck", usage.locked);
@@ -106,7 +108,8 @@ fn memory(subject: &Subject, out: &mut Text) {
     kb(out, "VmSwap", 0);
     kb(out, "HugetlbPages", 0);
     out.put(format_args!(
-        "CoreDumping:\t0\nTHP_enabled:\t1\nuntag_mask:\t0xffffffffffffffff\n"
+        "CoreDumping:\t0\nTHP_enabled:\t{}\nuntag_mask:\t0xffffffffffffffff\n",
+        u8::from(large)
     ));
 }
 

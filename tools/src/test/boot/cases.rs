@@ -150,7 +150,7 @@ fn crashes() -> [Case; 3] {
 }
 
 /// The built-in programs, where they have little memory too.
-fn own_programs() -> [Case; 6] {
+fn own_programs() -> [Case; 7] {
     let run = |name, mem, words, says: &[&'static str]| Case {
         words,
         mem,
@@ -191,6 +191,19 @@ fn own_programs() -> [Case; 6] {
             "256M",
             "quiet quire.noinput -- snapshot --table 8 --size 16 --seed 7 --to /tmp/snapshot",
             &["{\"done\":true,\"cells\":3}"],
+        ),
+        run(
+            "orders",
+            "256M",
+            "quiet quire.noinput -- sh -c \"cd /sys/kernel/mm/transparent_hugepage; echo always > hugepages-64kB/enabled; \
+             orders 32kB-64kB folios 10; orders 16kB-64kB,2M; cat /proc/$$/thp_orders; orders 5kB || orders none nothing || echo neither\"",
+            &[
+                "Folios-64kB:         160",
+                "16kB 32kB 64kB 2048kB",
+                "orders: 5kB: Invalid argument",
+                "orders: nothing: No such file or directory",
+                "neither",
+            ],
         ),
     ]
 }

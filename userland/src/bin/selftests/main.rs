@@ -43,6 +43,7 @@ mod stack;
 mod system;
 mod thp;
 mod thp_disable;
+mod thp_orders;
 mod timers;
 mod trap;
 mod vmstat;
@@ -84,6 +85,7 @@ const FAMILIES: &[&[Test]] = &[
     vmstat::TESTS,
     thp::TESTS,
     thp_disable::TESTS,
+    thp_orders::TESTS,
     folio::TESTS,
     folio_split::TESTS,
     folio_figures::TESTS,

@@ -12,6 +12,7 @@ userland::tests![
     thp_disable_is_inherited,
     thp_disable_survives_exec,
     thp_disable_and_collapse,
+    thp_disable_in_status,
 ];
 
 /// prctl(2)'s flag, newer than the C library's header.
@@ -129,5 +130,25 @@ fn thp_disable_and_collapse() -> Outcome {
     check_eq!(collapse(None)?, Ok(()));
     check_eq!(collapse(huge)?, Ok(()));
     check_err!(collapse(never)?, EINVAL);
+    Ok(())
+}
+
+/// proc(5): whether the process may have large folios anywhere.
+fn thp_disable_in_status() -> Outcome {
+    let enabled = || -> Result<bool, Stop> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let line = status.lines().find(|line| line.starts_with("THP_enabled:"));
+        Ok(line.is_some_and(|line| line.ends_with('1')))
+    };
+    if !enabled()? && !on_quire() {
+        return Err(Stop::Skip("no large folios here".into()));
+    }
+    check_eq!(enabled()?, true);
+    set_disable(1, 0)?;
+    check_eq!(enabled()?, false);
+    set_disable(0, 0)?;
+    check_eq!(enabled()?, true);
+    need_flag()?;
+    check_eq!(enabled()?, true);
     Ok(())
 }

@@ -35,6 +35,13 @@ impl Controls {
         }
         Ok(found)
     }
+
+    /// `always` for folios of every size.
+    pub fn every(&self) -> Result<()> {
+        self.0
+            .iter()
+            .try_for_each(|(path, _)| write(path, "always"))
+    }
 }
 
 impl Drop for Controls {

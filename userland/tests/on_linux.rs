@@ -190,3 +190,17 @@ fn a_store_is_saved_as_it_was() {
     std::fs::remove_file(&file).expect("removed");
     assert_eq!(run(program, &["--size", "5"]).status.code(), Some(2));
 }
+
+#[test]
+fn latencies_are_measured() {
+    let program = env!("CARGO_BIN_EXE_latency");
+    let output = run(program, &["--size", "4", "--samples", "8"]);
+    let said = text(&output);
+    assert!(output.status.success(), "{output:?}");
+    // Ten events and the clock; the sets of sizes are not Linux's.
+    assert!(said.contains("\n{\"done\":true,\"cells\":11}\n"), "{said}");
+    assert_eq!(run(program, &["--event", "nothing"]).status.code(), Some(2));
+    assert_eq!(run(program, &["--samples", "0"]).status.code(), Some(2));
+    let orders = env!("CARGO_BIN_EXE_orders");
+    assert_eq!(run(orders, &[]).status.code(), Some(2));
+}

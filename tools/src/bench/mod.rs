@@ -2,6 +2,7 @@
 mod ablation;
 mod baseline;
 mod cells;
+mod latency;
 mod moves;
 pub mod plan;
 mod snapshot;
@@ -172,7 +173,8 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
     for (mem, program) in moves::programs(&args.op) {
         cells.extend(boot(mem, program)?);
     }
-    if let Some((mem, mut program)) = snapshot::program(&args.op) {
+    let programs = [snapshot::program(&args.op), latency::program(&args.op)];
+    for (mem, mut program) in programs.into_iter().flatten() {
         if !args.size.is_empty() {
             program += &sizes(&args.size);
         }
@@ -272,6 +274,10 @@ mod tests {
         assert_eq!(
             boots("run.sh bench --op snapshot --size 4,64"),
             ["1G snapshot --size 4,64"]
+        );
+        assert_eq!(
+            boots("run.sh bench --op latency,fork --size 64"),
+            ["1G bench --op fork --size 64", "1G latency --size 64"]
         );
     }
 }

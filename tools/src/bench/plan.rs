@@ -25,7 +25,7 @@ pub const OPS: [&str; 18] = [
 ];
 
 /// Operations that are programs of their own.
-pub const PROGRAMS: [&str; 1] = ["snapshot"];
+pub const PROGRAMS: [&str; 2] = ["snapshot", "latency"];
 
 /// Folio sizes in kB.
 pub const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];

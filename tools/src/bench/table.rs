@@ -1,6 +1,7 @@
 //! The figures for people: a row for each cell, a column for each run.
 use super::baseline;
 use super::cells::{Cells, Key};
+use super::latency;
 use super::moves;
 use super::plan::OPS;
 use super::snapshot;
@@ -26,7 +27,7 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     let mut keys: Vec<&Key> = columns
         .iter()
         .flat_map(|column| column.cells.keys())
-        .filter(|key| moves::is_other(key) && snapshot::is_other(key))
+        .filter(|key| is_own(key))
         .collect();
     let place = |op: &str| OPS.iter().position(|name| *name == op).unwrap_or(OPS.len());
     keys.sort_by_key(|key| (place(&key.op), key.kb, key.vmas));
@@ -41,7 +42,12 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
-    text + &moves::render(columns) + &snapshot::render(columns)
+    text + &moves::render(columns) + &snapshot::render(columns) + &latency::render(columns)
+}
+
+/// Whether a cell is the bench's own, and not of a program beside it.
+fn is_own(key: &Key) -> bool {
+    moves::is_other(key) && snapshot::is_other(key) && latency::is_other(key)
 }
 
 /// Above the rows.

@@ -150,7 +150,7 @@ fn crashes() -> [Case; 3] {
 }
 
 /// The built-in programs, where they have little memory too.
-fn own_programs() -> [Case; 7] {
+fn own_programs() -> [Case; 8] {
     let run = |name, mem, words, says: &[&'static str]| Case {
         words,
         mem,
@@ -191,6 +191,12 @@ fn own_programs() -> [Case; 7] {
             "256M",
             "quiet quire.noinput -- snapshot --table 8 --size 16 --seed 7 --to /tmp/snapshot",
             &["{\"done\":true,\"cells\":3}"],
+        ),
+        run(
+            "latency",
+            "256M",
+            "quiet quire.noinput -- latency --size 4,2048 --samples 24",
+            &["{\"done\":true,\"cells\":27}"],
         ),
         run(
             "orders",

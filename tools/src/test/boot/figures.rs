@@ -21,7 +21,7 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("image_size", image_size),
     ("same_figures_twice", same_figures),
     ("budget", boot_budget),
@@ -29,6 +29,7 @@ const TESTS: [Test; 7] = [
     ("allocator_cost", allocator_cost),
     ("bench_twice", bench_twice),
     ("snapshot_figures", snapshot),
+    ("latency_figures", latency),
 ];
 
 /// Runs all of them on one architecture.
@@ -174,6 +175,69 @@ fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
         ensure!(
             faults > 512 && (faults..faults + 64).contains(&copied),
             "{faults} faults, {copied} pages copied"
+        );
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Large folios make fewer faults, whose cost falls in all, and longer ones, up to what a process permits itself; and where nothing is
+/// zeroed or copied their size makes no difference.
+fn latency(arch: Arch, built: &Built) -> Result<Outcome> {
+    let program =
+        "latency --size 4,64,2048 --samples 64 --event copied,signal,switch,late,permitted";
+    let cells = bench::measure(arch, built, "", program)?;
+    let find = |event: &str, kb: u64| {
+        let found = cells
+            .iter()
+            .find(|(key, _)| key.op == format!("latency={event}") && key.kb == kb);
+        found
+            .map(|(_, cell)| cell)
+            .with_context(|| format!("no {event} with {kb} kB"))
+    };
+    let median = |event, kb| Ok::<_, anyhow::Error>(find(event, kb)?.counter("whole"));
+    let (page, kb64, mib2) = (
+        median("copied", 4)?,
+        median("copied", 64)?,
+        median("copied", 2048)?,
+    );
+    ensure!(
+        page < kb64 && kb64 < mib2 && mib2 < 512 * page,
+        "the first write after fork takes {page}, {kb64} and {mib2} instructions"
+    );
+    for event in ["signal", "switch"] {
+        let (small, large) = (median(event, 4)?, median(event, 2048)?);
+        ensure!(
+            small.abs_diff(large) * 100 < small,
+            "{event} takes {small} and {large} instructions"
+        );
+    }
+    // There a few instructions zero any number of bytes (FEAT_MOPS).
+    let zeroing_counts = arch == Arch::X86_64;
+    let late = |kb| Ok::<_, anyhow::Error>(find("late", kb)?.counter("largest"));
+    let (page, mib2) = (late(4)?, late(2048)?);
+    ensure!(
+        page < 20_000 && (mib2 > 10 * page) == zeroing_counts,
+        "a signal is late by {page} and {mib2} instructions"
+    );
+    let sets = [
+        "none",
+        "16kB",
+        "16kB-64kB",
+        "16kB-256kB",
+        "16kB-1024kB",
+        "all",
+    ];
+    let cell = |set: &str| find(&format!("permitted/{set}"), 0);
+    for ((less, more), pages) in sets.iter().zip(&sets[1..]).zip([1, 4, 16, 64, 256]) {
+        let (less, more) = (cell(less)?, cell(more)?);
+        let longer = less.counter("whole") < more.counter("whole");
+        ensure!(
+            less.counter("faults") == 16384 / pages
+                && less.counter("total") > more.counter("total")
+                && (longer || !zeroing_counts),
+            "{}, then {}",
+            less.line,
+            more.line
         );
     }
     Ok(Outcome::Passed)

@@ -1,0 +1,92 @@
+//! Events that begin with a write to memory: one write to each folio.
+use crate::child::Child;
+use crate::memory::Memory;
+use crate::times::{Summary, Times};
+use crate::wrong;
+use userland::sys::mem::{RW, store};
+use userland::sys::{Result, fault, file};
+
+/// MiB that are mapped at a time.
+const ROUND: usize = 32;
+
+/// Takes samples, one for each folio of a memory, and of another memory when they are not enough.
+fn in_rounds(samples: usize, mut round: impl FnMut(&mut Times) -> Result<()>) -> Result<Summary> {
+    let mut times = Times::new(samples);
+    while !times.full() {
+        round(&mut times)?;
+    }
+    times.summary()
+}
+
+/// Writes to each folio as long as samples are wanted.
+fn write_each(times: &mut Times, memory: &Memory, kb: usize) -> Result<()> {
+    for at in memory.each(kb) {
+        if times.full() {
+            break;
+        }
+        times.take(|| store(at, 2))?;
+    }
+    Ok(())
+}
+
+/// The first touch.
+pub fn first(samples: usize, kb: usize) -> Result<Summary> {
+    in_rounds(samples, |times| {
+        times.warm()?;
+        write_each(times, &Memory::map(ROUND)?, kb)
+    })
+}
+
+/// A write to a page of a child's and ours, which is copied.
+pub fn copied(samples: usize, kb: usize) -> Result<Summary> {
+    in_rounds(samples, |times| {
+        let memory = Memory::filled(ROUND)?;
+        let child = Child::start()?;
+        times.warm()?;
+        write_each(times, &memory, kb)?;
+        child.end()
+    })
+}
+
+/// A write to a page that a child had, too, and that is ours alone now.
+pub fn reused(samples: usize, kb: usize) -> Result<Summary> {
+    in_rounds(samples, |times| {
+        let memory = Memory::filled(ROUND)?;
+        Child::start()?.end()?;
+        times.warm()?;
+        write_each(times, &memory, kb)
+    })
+}
+
+/// A write to a page that the kernel has write-protected to see the next write: soft-dirty tracking, as checkpoints and moving
+/// collectors use it. Without it, as on Linux for arm64, no fault comes.
+pub fn tracked(samples: usize, kb: usize) -> Result<Summary> {
+    let clear = file::open("/proc/self/clear_refs", libc::O_WRONLY | libc::O_CLOEXEC, 0)?;
+    let summary = in_rounds(samples, |times| {
+        let memory = Memory::filled(ROUND)?;
+        file::write_all(clear, b"4")?;
+        times.warm()?;
+        write_each(times, &memory, kb)
+    });
+    file::close(clear)?;
+    summary
+}
+
+/// A write that mprotect(2) forbids, until the handler of its SIGSEGV is done.
+pub fn signalled(samples: usize, kb: usize) -> Result<Summary> {
+    fault::arm();
+    in_rounds(samples, |times| {
+        let memory = Memory::filled(ROUND)?;
+        memory.protect(libc::PROT_READ)?;
+        times.warm()?;
+        for at in memory.each(kb) {
+            if times.full() {
+                break;
+            }
+            if times.take(|| fault::write(at, 3))?.is_ok() {
+                return Err(wrong("a write to read-only memory was done"));
+            }
+        }
+        memory.protect(RW)
+    })
+}

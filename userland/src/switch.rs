@@ -3,6 +3,12 @@ use crate::sys::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Whether all processes share an id in Quire's account (`ids=1`): each takes its large folios for
+/// shared, then.
+pub fn share_an_id() -> bool {
+    fs::read_to_string("/sys/kernel/mm/quire/ids").is_ok_and(|ids| ids.trim() == "1")
+}
+
 /// A switch that can be turned, and what it said before.
 pub struct Switch {
     path: PathBuf,

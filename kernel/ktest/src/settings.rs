@@ -24,6 +24,7 @@ const SWITCHES: &[&[&str]] = &[
     &["split=per-pte", "split=batch"],
     &["cow=page", "cow=around"],
     &["reuse=page", "reuse=around"],
+    &["ids=32766", "ids=1"],
     &["contpte=on", "contpte=off"],
 ];
 

@@ -144,12 +144,12 @@ macro_rules! account {
                 $ask!(self, book, scheme => scheme.references(book))
             }
             #[$attribute]
-            fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-                $ask!(self, book, scheme => scheme.exclusive_but(book, who, plain))
+            fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+                $ask!(self, book, scheme => scheme.all_are(book, who, plain))
             }
             #[$attribute]
-            fn owner(&self, book: &impl Book) -> Option<MmId> {
-                $ask!(self, book, scheme => scheme.owner(book))
+            fn same_id(&self, book: &impl Book) -> Option<MmId> {
+                $ask!(self, book, scheme => scheme.same_id(book))
             }
             #[$attribute]
             fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::arch::Level;
 use crate::sync::{AtomicU32, Ordering};
-use ::own::Batching;
+use ::own::{Batching, MmId};
 
 /// A mechanism with a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,8 @@ pub enum Switch {
     Cow,
     /// What becomes writable when a write finds that all of a folio is ours: that page, or all of the folio.
     Reuse,
+    /// How many address spaces have ids of their own in the account; those beyond share one.
+    Ids,
 }
 
 /// [`Switch::Account`].
@@ -162,7 +164,7 @@ const fn at_boot(words: Words) -> Words {
     }
 }
 
-const SWITCHES: [Words; 14] = [
+const SWITCHES: [Words; 15] = [
     word(Switch::Contpte, "contpte", &["off", "on"], 1),
     word(Switch::Move, "move", &["pte", "pmd", "pud", "pgd"], 3),
     at_boot(word(
@@ -189,6 +191,7 @@ const SWITCHES: [Words; 14] = [
     word(Switch::Split, "split", &["per-pte", "batch"], 1),
     word(Switch::Cow, "cow", &["page", "around"], 1),
     word(Switch::Reuse, "reuse", &["page", "around"], 1),
+    at_boot(word(Switch::Ids, "ids", &["1", "32766"], 1)),
 ];
 
 impl Switch {
@@ -344,6 +347,14 @@ impl Switches {
     pub fn reuse_around(&self) -> bool {
         self.get(Switch::Reuse) != 0
     }
+    /// [`Switch::Ids`].
+    #[inline]
+    pub fn unique_ids(&self) -> u16 {
+        match self.get(Switch::Ids) {
+            0 => 1,
+            _ => MmId::LAST,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -365,6 +376,11 @@ mod tests {
         assert_eq!(Switch::Move.number("p4d"), None);
         assert_eq!(Switch::by_name("move"), Some(Switch::Move));
         assert_eq!(Switch::Account.number("two-slot"), Some(2));
+        let switches = Switches::default();
+        for (number, word) in Switch::Ids.words().iter().enumerate() {
+            switches.set(Switch::Ids, number as u32);
+            assert_eq!(word.parse(), Ok(switches.unique_ids()));
+        }
     }
 
     #[test]

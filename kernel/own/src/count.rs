@@ -91,10 +91,10 @@ impl Account for Single {
         Single::count(book).get()
     }
     #[inline]
-    fn exclusive_but(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, _: &Owner, plain: u64) -> bool {
         Single::count(book).get().wrapping_sub(plain) == 1
     }
-    fn owner(&self, _: &impl Book) -> Option<MmId> {
+    fn same_id(&self, _: &impl Book) -> Option<MmId> {
         None
     }
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {

@@ -172,14 +172,14 @@ impl Account for FirstOwner {
         references(book).get()
     }
 
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         if book.order() == Order(0) {
-            return Single.exclusive_but(book, who, plain);
+            return Single.all_are(book, who, plain);
         }
         sole_owner(book, plain) == Some(who.id)
     }
 
-    fn owner(&self, book: &impl Book) -> Option<MmId> {
+    fn same_id(&self, book: &impl Book) -> Option<MmId> {
         if book.order() == Order(0) {
             return None;
         }

@@ -21,6 +21,8 @@
 //! 2. [`Account::exclusive`] is asked by an MM that maps the folio, under the lock of its page tables: fork of this MM cannot
 //!    run, and the mapping that led here stays.
 //! 3. An id is given back ([`Ids::give`]) only after its last mapping is gone, last flush included.
+//!    Any number of address spaces may have [`MmId::COMMON`]: they copy where others would not, and
+//!    never write in place wrongly.
 //! 4. Splitting a folio first gives each part an account of its own: the account says nothing about single pages.
 //!
 //! # The words
@@ -62,6 +64,7 @@ pub use unified::{Unified, WIDE_ORDERS};
 pub use words::{AtomicU128, Words};
 
 use core::ops::AddAssign;
+use mutant::Mutant;
 
 /// log2 of the pages of a folio.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -75,20 +78,24 @@ impl Order {
     }
 }
 
-/// The id of an address space in the account: 1..=32767.
+/// The id of an address space in the account: 1..=32766 is one space's, [`MmId::COMMON`] is shared
+/// by all that got no id of their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MmId(u16);
 
 impl MmId {
-    /// The highest id: 15 bits.
-    pub const LAST: u16 = (1 << Self::BITS) - 1;
     /// Bits of an id.
     pub const BITS: u32 = 15;
+    /// The highest id, that any number of address spaces share: the account cannot tell them apart,
+    /// so a folio is theirs alone only by its number of references ([`Account::exclusive_but`]).
+    pub const COMMON: MmId = MmId((1 << Self::BITS) - 1);
+    /// The highest id that is one address space's.
+    pub const LAST: u16 = Self::COMMON.0 - 1;
 
     /// The id of this number; `None` outside of 1..=32767.
     #[inline]
     pub const fn new(number: u16) -> Option<MmId> {
-        if number >= 1 && number <= Self::LAST {
+        if number >= 1 && number <= Self::COMMON.0 {
             Some(MmId(number))
         } else {
             None
@@ -126,6 +133,12 @@ impl Owner {
     #[inline]
     pub const fn id(&self) -> Option<MmId> {
         MmId::new(self.id)
+    }
+    /// Whether it is the id that several address spaces may have: two such owners compare equal and
+    /// need not be the same space.
+    #[inline]
+    pub const fn is_common(&self) -> bool {
+        self.id == MmId::COMMON.0
     }
     /// 1 for mappings, 0 for plain references.
     #[inline]
@@ -295,11 +308,36 @@ pub trait Account {
 
     /// Whether all references but `plain` plain ones, which the caller knows to be there for as long as it asks, are mappings by
     /// `who`: as [`Account::exclusive`].
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool;
+    ///
+    /// This is the one place that knows what [`MmId::COMMON`] means, for all schemes: mappings by
+    /// that id may be several spaces', so their sum says nothing. But `who` maps the folio: one
+    /// reference beside the plain ones is its own.
+    #[inline]
+    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        // Of a single page there is one reference in any case, or several: the schemes know without
+        // ids.
+        let nameless = book.order() != Order(0) && who.is_common();
+        if nameless && !mutant::on(Mutant::CommonIsOne) {
+            return one_reference(self, book, plain);
+        }
+        self.all_are(book, who, plain)
+    }
 
     /// The one address space that all references are mappings of, found without a candidate; `None` when there are several, or
-    /// the scheme cannot tell.
-    fn owner(&self, book: &impl Book) -> Option<MmId>;
+    /// the scheme cannot tell. Never [`MmId::COMMON`].
+    #[inline]
+    fn owner(&self, book: &impl Book) -> Option<MmId> {
+        self.same_id(book).filter(|id| *id != MmId::COMMON)
+    }
+
+    /// Whether all references but `plain` plain ones are mappings by the id of `who`, as far as the
+    /// scheme can tell: what [`Account::exclusive_but`] asks for an id that is one address space's.
+    /// Of a single page: whether there is one.
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool;
+
+    /// The id that all references are mappings by, if the scheme can tell: what [`Account::owner`]
+    /// asks.
+    fn same_id(&self, book: &impl Book) -> Option<MmId>;
 
     /// Whether the words say just this: every holder, once each, with its references. For checks while nobody updates; a folio
     /// that is kept for ever agrees with everything.
@@ -313,6 +351,14 @@ pub trait Account {
     }
     /// The folio is about to be split, or freed in parts: nothing is counted for its pages any more.
     fn forget_pages(&self, _: &impl Book) {}
+}
+
+/// Whether there is one reference beside the plain ones. Out of line: few ask, and the way of all
+/// others stays short.
+#[cold]
+#[inline(never)]
+fn one_reference(account: &(impl Account + ?Sized), book: &impl Book, plain: u64) -> bool {
+    account.references(book).wrapping_sub(plain) == 1
 }
 
 /// All references that are held, and how many of them are mappings.

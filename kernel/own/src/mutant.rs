@@ -8,6 +8,8 @@ pub enum Mutant {
     TornRead,
     /// A reader of a seqcount does not look whether it is still the same.
     OneLook,
+    /// The id that address spaces share is taken for one space's.
+    CommonIsOne,
 }
 
 #[cfg(feature = "mutants")]

@@ -54,11 +54,11 @@ impl<A: Account> Account for Paged<A> {
     fn references(&self, book: &impl Book) -> u64 {
         self.0.references(book)
     }
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-        self.0.exclusive_but(book, who, plain)
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+        self.0.all_are(book, who, plain)
     }
-    fn owner(&self, book: &impl Book) -> Option<MmId> {
-        self.0.owner(book)
+    fn same_id(&self, book: &impl Book) -> Option<MmId> {
+        self.0.same_id(book)
     }
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
         self.0.agrees(book, held)

@@ -91,16 +91,16 @@ impl Account for PerPage {
     fn references(&self, book: &impl Book) -> u64 {
         references(book).get()
     }
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         if book.order() == Order(0) {
-            return Single.exclusive_but(book, who, plain);
+            return Single.all_are(book, who, plain);
         }
         let rest = references(book).get().wrapping_sub(plain);
         let alone = || added(book).load(Ordering::Acquire) != ADDED;
         // Without ADDED only the asker has mappings, which it does not change while it asks.
         alone() && rest <= book.order().pages() && rest == pages::all(book) && alone()
     }
-    fn owner(&self, _: &impl Book) -> Option<MmId> {
+    fn same_id(&self, _: &impl Book) -> Option<MmId> {
         None
     }
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {

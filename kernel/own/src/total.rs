@@ -111,9 +111,9 @@ impl Account for Total {
         references(book).get()
     }
 
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         if book.order() == Order(0) {
-            return Single.exclusive_but(book, who, plain);
+            return Single.all_are(book, who, plain);
         }
         let rest = || references(book).get().wrapping_sub(plain);
         let mapped = mapcount(book).load(Ordering::Acquire);
@@ -125,7 +125,7 @@ impl Account for Total {
             && mapcount(book).load(Ordering::Relaxed) == mapped
     }
 
-    fn owner(&self, _: &impl Book) -> Option<MmId> {
+    fn same_id(&self, _: &impl Book) -> Option<MmId> {
         None
     }
 

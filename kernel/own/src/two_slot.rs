@@ -50,7 +50,7 @@ impl Slot {
     #[inline]
     fn from_bits(bits: u64) -> Slot {
         Slot {
-            id: (bits >> ID_AT) as u16 & MmId::LAST,
+            id: (bits >> ID_AT) as u16 & MmId::COMMON.0,
             count: bits & COUNT,
         }
     }
@@ -226,9 +226,9 @@ impl Account for TwoSlot {
         references(book).get()
     }
 
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         if book.order() == Order(0) {
-            return Single.exclusive_but(book, who, plain);
+            return Single.all_are(book, who, plain);
         }
         let rest = || references(book).get().wrapping_sub(plain);
         let all = rest();
@@ -243,7 +243,7 @@ impl Account for TwoSlot {
         exclusive
     }
 
-    fn owner(&self, _: &impl Book) -> Option<MmId> {
+    fn same_id(&self, _: &impl Book) -> Option<MmId> {
         None
     }
 

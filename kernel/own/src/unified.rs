@@ -28,9 +28,9 @@
 //! R * Q = |D|^2 holds only if all a(x) are equal, so the owner can be read off as D / R.
 //!
 //! Above P, carries run from D and Q upwards and can only make R larger, so "R > P: shared" stays right while R itself does not
-//! overflow, which takes (id bits + order + 1) bits. And sums do not forget: whatever happened above P, W is exact
-//! again once there are P references or fewer. All MMs together cannot bring R to half of what it can hold; should anything
-//! else do (pins are not bounded), the folio is kept for ever, as one with R there: it reads as shared and is never freed.
+//! overflow. And sums do not forget: whatever happened above P, W is exact
+//! again once there are P references or fewer. All MMs together ([`Ids::MOST`]) cannot bring R to half of what it can hold; should
+//! anything else do (pins are not bounded), the folio is kept for ever, as one with R there: it reads as shared and is never freed.
 //!
 //! Sources: as an algorithm, this is Ganguly's test for a stream of one item (S. Ganguly, "Counting distinct items over update
 //! streams", 2007: 1-sparsity of non-negative streams); digits in convex position are from F. A. Behrend, "On sets of integers
@@ -46,7 +46,7 @@ use crate::Order;
 use crate::Words;
 use crate::mutant::{self, Mutant};
 use crate::sync::Ordering;
-use crate::{Account, Book, Meter, MmId, Owner, Part, kept};
+use crate::{Account, Book, Ids, Meter, MmId, Owner, Part, kept};
 
 /// The fields of a word.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl Format {
         let (pages, digit) = (1u128 << order.0, (1u128 << self.digit) - 1);
         pages * digit < 1 << self.sum
             && pages * digit * digit * (self.digits as u128) < 1 << self.squares
-            && self.bits - self.count_at() > MmId::BITS + order.0 as u32
+            && Ids::MOST as u128 * (pages + 1) < 1 << (self.bits - self.count_at() - 1)
     }
     /// Where Q begins.
     const fn squares_at(&self) -> u32 {
@@ -282,7 +282,7 @@ impl Account for Unified {
     }
 
     #[inline]
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let (words, pages) = (book.words(0), book.order().pages());
         // Acquire pairs with the release in `sub` and `pass`: whoever may write in place sees what the others did before.
         if book.order() <= NARROW_ORDERS {
@@ -298,7 +298,7 @@ impl Account for Unified {
         }
     }
 
-    fn owner(&self, book: &impl Book) -> Option<MmId> {
+    fn same_id(&self, book: &impl Book) -> Option<MmId> {
         let (word, format) = Unified::read(book);
         format.owner(word, book.order())
     }
@@ -323,7 +323,7 @@ mod tests {
         let proofs = include_str!("../../../docs/proofs/Layouts.v");
         let has =
             |line: &str| assert!(proofs.contains(line), "docs/proofs/Layouts.v lacks: {line}");
-        let last = MmId::LAST;
+        let last = MmId::COMMON.get();
         has(&format!("(id : Z) : Prop := 0 <= id <= {last}."));
         for (name, format, order) in [
             ("narrow", NARROW, NARROW_ORDERS),

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::thread;
 use own::mutant::{self, Mutant};
-use own::{Account, Digits, FirstOwner, PerPage, Total, TwoSlot, Unified};
+use own::{Account, Digits, FirstOwner, MmId, PerPage, Total, TwoSlot, Unified};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[path = "common/book.rs"]
@@ -30,6 +30,8 @@ struct Case<A> {
     order: u8,
     /// Whether the scheme must know a sole owner, at rest.
     exact: bool,
+    /// How many spaces have ids of their own; the others share one.
+    unique: u16,
     /// Preemptions in an interleaving; without a bound, all interleavings are met.
     bound: Option<usize>,
     /// The rule that is broken.
@@ -41,6 +43,7 @@ fn case<A>(scheme: A, order: u8, exact: bool) -> Case<A> {
         scheme,
         order,
         exact,
+        unique: MmId::LAST,
         bound: None,
         wrong: Wrong::Nothing,
     }
@@ -67,11 +70,11 @@ impl<A> Case<A> {
 
 impl<A: Account + Copy + Send + Sync + 'static> Case<A> {
     /// Runs the first two scripts beside the main thread's, then looks at what is left.
-    fn run(self, (mapped, pins): ([u32; 3], u32), others: [fn(&World<A>); 2], asks: fn(&World<A>)) {
+    fn run(self, held: ([u32; 3], u32), others: [fn(&World<A>); 2], asks: fn(&World<A>)) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = self.bound;
         builder.check(move || {
-            let world = World::new(self.scheme, self.order, mapped, pins).wrong(self.wrong);
+            let world = World::new(self.scheme, self.order, self.unique, held).wrong(self.wrong);
             let world = Arc::new(world);
             let threads = others.map(|script| {
                 let world = world.clone();
@@ -81,6 +84,13 @@ impl<A: Account + Copy + Send + Sync + 'static> Case<A> {
             threads.into_iter().for_each(|t| t.join().unwrap());
             world.settle(self.exact);
         });
+    }
+
+    /// The space that asks shares its id with the others, or they share one and it does not.
+    fn with_the_common_id(self) {
+        for unique in [0, 1] {
+            Case { unique, ..self }.all();
+        }
     }
 
     fn all(self) {
@@ -254,6 +264,37 @@ fn digits_with_pages() {
     bounded(scheme, 2).all();
 }
 
+#[test]
+fn unified_with_the_common_id() {
+    case(Unified, 2, true).with_the_common_id();
+    case(Unified, 5, true).with_the_common_id();
+}
+
+#[test]
+fn digits_with_the_common_id() {
+    bounded(Digits::default(), 2).with_the_common_id();
+}
+
+#[test]
+fn two_slot_with_the_common_id() {
+    bounded(TwoSlot, 2).with_the_common_id();
+}
+
+#[test]
+fn first_owner_with_the_common_id() {
+    bounded(FirstOwner, 2).not_exact().with_the_common_id();
+}
+
+#[test]
+fn total_with_the_common_id() {
+    case(Total, 2, false).with_the_common_id();
+}
+
+#[test]
+fn per_page_with_the_common_id() {
+    bounded(PerPage, 2).not_exact().with_the_common_id();
+}
+
 /// Whether loom ends the model, and with which words.
 fn caught(run: impl FnOnce()) -> Option<String> {
     let end = catch_unwind(AssertUnwindSafe(run)).err()?;
@@ -291,6 +332,21 @@ fn a_seqcount_that_is_looked_at_once_is_caught() {
     is_caught(Mutant::OneLook, || {
         bounded(Digits::default(), 2).away_and_back()
     });
+}
+
+/// Two spaces share an id and a folio; both ask.
+#[test]
+fn a_common_id_that_is_taken_for_one_space_is_caught() {
+    let case = Case {
+        unique: 0,
+        ..case(Unified, 2, true)
+    };
+    case.both_ask();
+    mutant::set(Some(Mutant::CommonIsOne));
+    let why = caught(|| case.both_ask());
+    mutant::set(None);
+    let why = why.expect("the mutant passes");
+    assert!(why.contains("Causality violation"), "{why}");
 }
 
 /// Every scheme that says "exclusive" at all needs the caller's rules.

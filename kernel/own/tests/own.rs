@@ -1,8 +1,8 @@
 //! The account: every scheme beside a model that knows each reference, each for its own promise.
 
 use own::{
-    Account, Book, Digits, FirstOwner, Meter, MmId, Owner, Paged, Part, PerPage, Total, TwoSlot,
-    Unified,
+    Account, Book, Digits, FirstOwner, Ids, Meter, MmId, Owner, Paged, Part, PerPage, Total,
+    TwoSlot, Unified,
 };
 use proptest::prelude::*;
 
@@ -17,6 +17,9 @@ use model::{Model, Promise};
 fn owner(id: u16) -> Owner {
     Owner::new(MmId::new(id).expect("an id"))
 }
+
+/// Holders from here on are spaces that share an id.
+const COMMON: u16 = MmId::COMMON.get();
 
 /// All settings of the digits scheme.
 fn all_digits() -> impl Iterator<Item = Digits> {
@@ -98,7 +101,11 @@ fn up_and_down_once(
 
 #[test]
 fn every_state_of_small_folios() {
-    for ids in [[1, 2, 3], [0x155, 0x12b, 0x7fff]] {
+    for ids in [
+        [1, 2, 3],
+        [0x155, 0x12b, MmId::LAST],
+        [MmId::LAST, COMMON, COMMON + 1],
+    ] {
         every_scheme!(up_and_down(ids));
     }
 }
@@ -168,7 +175,8 @@ fn four_ids() -> impl Strategy<Value = [u16; 4]> {
     prop_oneof![
         any::<[u16; 4]>().prop_map(|ids| ids.map(|id| id.clamp(1, MmId::LAST))),
         near,
-        bits
+        bits,
+        (1..=MmId::LAST).prop_map(|id| [id, COMMON, COMMON + 1, COMMON + 2]),
     ]
     .prop_filter("four different ids", distinct)
 }
@@ -191,16 +199,16 @@ proptest! {
 fn the_fields_are_wide_enough() {
     for order in 0..=15 {
         let pages = 1u32 << order;
-        for id in [1, 0x1f, 0xff, 0x7f00, 0x7fe0, 0x7ffe, MmId::LAST] {
+        for id in [1, 0x1f, 0xff, 0x7f00, 0x7fe0, 0x7ffe, COMMON] {
             let sheet = Sheet::new(order);
             let mut model = Model::begin(&Unified, Promise::Names, &sheet, id, pages);
             for _ in 0..3 {
-                model.add(MmId::LAST, pages);
+                model.add(COMMON, pages);
                 model.add(0x5555, pages);
             }
             for _ in 0..3 {
                 model.sub(0x5555, pages);
-                model.sub(MmId::LAST, pages);
+                model.sub(COMMON, pages);
             }
             model.sub(id, pages);
             model.is_gone();
@@ -211,20 +219,25 @@ fn the_fields_are_wide_enough() {
 /// Every MM that there can be maps all of a folio of each order.
 #[test]
 fn all_ids_at_once() {
+    let mut ids = Ids::new();
+    let spaces: Vec<Owner> = std::iter::from_fn(|| ids.take(MmId::LAST))
+        .map(Owner::new)
+        .collect();
+    assert_eq!(spaces.len(), Ids::MOST);
     for order in [4, 9, 15] {
         let sheet = &Sheet::new(order);
         let (pages, mut meter) = (1u32 << order, Meter::default());
-        Unified.begin(sheet, &owner(1), Part::ptes(0, pages), &mut meter);
-        for id in 2..=MmId::LAST {
-            Unified.add(sheet, &owner(id), pages, &mut meter);
+        Unified.begin(sheet, &spaces[0], Part::ptes(0, pages), &mut meter);
+        for who in &spaces[1..] {
+            Unified.add(sheet, who, pages, &mut meter);
         }
-        let all = u64::from(pages) * u64::from(MmId::LAST);
+        let all = u64::from(pages) * spaces.len() as u64;
         let said = Unified.references(sheet);
         // Carries make it a little more, and it stays below the limit.
         assert!((all..all + all / 16).contains(&said), "{said} of {all}");
-        assert!((1..=MmId::LAST).all(|id| !Unified.exclusive(sheet, &owner(id))));
-        for id in (2..=MmId::LAST).rev() {
-            assert!(!Unified.sub(sheet, &owner(id), pages, &mut meter));
+        assert!(!spaces.iter().any(|who| Unified.exclusive(sheet, who)));
+        for who in spaces[1..].iter().rev() {
+            assert!(!Unified.sub(sheet, who, pages, &mut meter));
         }
         assert_eq!(Unified.owner(sheet), MmId::new(1));
         assert!(Unified.sub(sheet, &owner(1), pages, &mut meter));
@@ -237,6 +250,44 @@ fn plain_owner_has_no_id() {
     assert_eq!(Owner::PLAIN.id(), None);
     assert_eq!(owner(7).id(), MmId::new(7));
     assert_eq!([0, 32768].map(MmId::new), [None, None]);
+    assert_eq!(MmId::new(32767), Some(MmId::COMMON));
+    let common = [0, 1, 32766, 32767].map(|id| MmId::new(id).map(Owner::new));
+    let common = common.map(|who| who.unwrap_or(Owner::PLAIN).is_common());
+    assert_eq!(common, [false, false, false, true]);
+}
+
+/// Two spaces that share an id map a folio: neither has it for itself, in any scheme, until it has
+/// the last reference.
+fn two_with_one_id(scheme: &impl Account, _: Promise, order: u8) {
+    let (sheet, meter) = (Sheet::new(order), &mut Meter::default());
+    let (common, pages) = (owner(COMMON), 1u32 << order);
+    let (all, pins) = (Part::ptes(0, pages), Part::nothing(2));
+    scheme.begin(&sheet, &common, all, meter);
+    // All of it is one space's, and the account cannot know that there is no second one.
+    assert_eq!(scheme.exclusive(&sheet, &common), order == 0);
+    assert_eq!(scheme.owner(&sheet), None);
+    scheme.map(&sheet, &common, all, meter);
+    assert!(!scheme.exclusive(&sheet, &common));
+    assert!(!scheme.unmap(&sheet, &common, all, meter));
+    for page in 1..pages {
+        assert!(!scheme.unmap(&sheet, &common, Part::ptes(page, 1), meter));
+    }
+    // One reference is the asker's.
+    assert!(scheme.exclusive(&sheet, &common));
+    assert_eq!(scheme.owner(&sheet), None);
+    scheme.map(&sheet, &Owner::PLAIN, pins, meter);
+    assert!(!scheme.exclusive(&sheet, &common));
+    assert!(!scheme.exclusive_but(&sheet, &common, 1));
+    assert!(scheme.exclusive_but(&sheet, &common, 2));
+    assert!(!scheme.unmap(&sheet, &Owner::PLAIN, pins, meter));
+    assert!(scheme.unmap(&sheet, &common, Part::ptes(0, 1), meter) && sheet.is_zero());
+}
+
+#[test]
+fn the_common_id_has_what_it_alone_refers_to() {
+    for order in [0, 1, 2, 4, 5, 9, 15] {
+        every_scheme!(two_with_one_id(order));
+    }
 }
 
 /// A fork maps a folio by a leaf, the parent's leaf is split, and both go: the pages' counts follow.

@@ -1,6 +1,6 @@
 //! What the CPUs have loaded: tags, roots, and the root for a CPU that is in no address space.
 
-use super::{Mm, OutOfMemory};
+use super::Mm;
 use crate::addr::Pfn;
 use crate::arch::{Asid, Cpu, Machine, Tlb};
 use crate::own::Owner;
@@ -17,13 +17,18 @@ pub struct SpaceId {
 }
 
 impl<M: Machine> Mm<M> {
-    /// A tag and an id for a new address space; there are 32767 ids.
-    pub(crate) fn take_id(&self) -> Result<SpaceId, OutOfMemory> {
-        let id = self.ids.lock().take().ok_or(OutOfMemory)?;
-        Ok(SpaceId {
+    /// A tag and an id for a new address space; `None` when there are as many spaces as the account
+    /// can hold.
+    pub(crate) fn take_id(&self) -> Option<SpaceId> {
+        let id = self.ids.lock().take(self.switches().unique_ids())?;
+        Some(SpaceId {
             asid: self.asids.lock().take(),
             owner: Owner::new(id),
         })
+    }
+    /// How many address spaces share [`crate::own::MmId::COMMON`].
+    pub(super) fn common_ids(&self) -> u64 {
+        self.ids.lock().common() as u64
     }
     /// Empties the TLBs of a space that no CPU will use again.
     pub(crate) fn flush_space(&self, id: &SpaceId) {

@@ -19,9 +19,10 @@
 //! 2. Fork copies what a pinner has of the folio at once, and hands on none of its tables (`table::copy`).
 //! 3. Nothing else maps a private page a second time.
 //!
-//! So the pinner may write in place, whoever maps other pages of the folio or has pins of another
-//! kind, and whatever the account says of them. When it unmaps the page, or ends, nobody can map it
-//! again: the record speaks to nobody then.
+//! So the pinner may write in place, and any space that maps the page is the pinner, also one that
+//! shares its id with others ([`MmId::COMMON`]); whoever maps other pages of the folio or has pins
+//! of another kind, and whatever the account says of them. When it unmaps the page, or ends, nobody
+//! can map it again: the record speaks to nobody then.
 
 use super::meta::FrameMeta;
 use super::{Mm, OutOfMemory};

@@ -315,7 +315,8 @@ impl<M: Machine> Mm<M> {
             _ => meta.refs(),
         }
     }
-    /// The one address space that has a private folio for itself, as far as the account can tell.
+    /// The one address space that has a private folio for itself, as far as the account can tell;
+    /// never one that shares its id.
     pub fn owner(&self, head: Pfn) -> Option<MmId> {
         let meta = self.frames.get(head);
         let book = self.frames.book(head, meta.order());
@@ -353,6 +354,7 @@ impl<M: Machine> Mm<M> {
         let counts = self.allocator.counts();
         f("pgalloc_normal", counts.allocated);
         f("pgfree", counts.freed);
+        f("mm_ids_common", self.common_ids());
         self.stats.for_each(f);
     }
     /// One event counter by its /proc/vmstat name.
@@ -360,6 +362,7 @@ impl<M: Machine> Mm<M> {
         match name {
             "pgalloc_normal" => Some(self.allocator.counts().allocated),
             "pgfree" => Some(self.allocator.counts().freed),
+            "mm_ids_common" => Some(self.common_ids()),
             _ => self.stats.by_name(name),
         }
     }

@@ -14,7 +14,7 @@ pub use types::{
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
-use crate::frame::{Mm, OutOfMemory, SpaceId};
+use crate::frame::{Mm, SpaceId};
 use crate::own::MmId;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 use crate::table::{Budget, PageTable, Zap, zap_some};
@@ -57,10 +57,11 @@ pub(crate) struct Inner<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// An empty address space.
-    pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, OutOfMemory> {
+    /// An empty address space. [`Error::Again`]: there are as many as there may be
+    /// ([`crate::own::Ids::MOST`]).
+    pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
         mm.prepare_idle_root();
-        let id = mm.take_id()?;
+        let id = mm.take_id().ok_or(Error::Again)?;
         let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
         let inner = Inner {
             vmas: VmaTree::new(),
@@ -92,9 +93,10 @@ impl<M: Machine> AddressSpace<M> {
     pub fn asid(&self) -> Asid {
         self.id.asid
     }
-    /// What it is called in the account of folios, from its beginning to its end.
+    /// What it alone is called in the account of folios, from its beginning to its end; `None` if
+    /// it shares its id.
     pub fn owner_id(&self) -> Option<MmId> {
-        self.id.owner.id()
+        self.id.owner.id().filter(|id| *id != MmId::COMMON)
     }
     /// The frame of its root table.
     pub fn root(&self) -> crate::addr::Pfn {

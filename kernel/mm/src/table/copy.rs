@@ -90,6 +90,10 @@ impl<M: Machine> Share<'_, '_, M> {
             let mut to = Cursor::new(self.mm, child, leaves.part.start);
             if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
                 budget.take_leaf();
+                if self.gather.owner().is_common() {
+                    // The references of the table change hands.
+                    budget.take_leaves(self.mm, &leaves);
+                }
                 self.anon += share::share(self.mm, (parent, leaves), &mut to, self.gather)?;
                 return Ok(());
             }

@@ -18,7 +18,8 @@
 //! # The account
 //! The entries of a table are one owner's in the account of the folios, however many share the table: those of the space
 //! that shared it first, its *accountant*, or plain. When the accountant goes, its references become plain, for its id will be
-//! another's; so they do when it copies, and what was its own stands for the copy. Anybody else adds what it copies.
+//! another's; so they do when it copies, and what was its own stands for the copy. Anybody else adds what it copies. Of a space that
+//! shares its id ([`MmId::COMMON`]) the id does not say which one the accountant is: its references become plain at once.
 //!
 //! "Exclusive" is never wrong: a space asks only about pages that its own tables map. Others that have such a page have it by
 //! tables of their own, or by a shared one that is accounted plainly or as another's: the asker's own shared tables map other
@@ -107,7 +108,7 @@ pub(super) fn share<M: Machine>(
         let Some(pmd) = table_at(mm, parent, child.va(), Level::Pmd) else {
             unreachable!("a PTE table hangs in a PMD table");
         };
-        let id = gather.owner().id().map_or(0, |id| u64::from(id.get()));
+        let id = becomes_accountant(mm, leaves.table, gather.owner());
         let pages = private_pages(mm, leaves.table) << PAGES_AT;
         meta.set_note(meta.note() & ZEROS | pages | id);
         if !mutant::on(Mutant::ShareWritable) {
@@ -120,6 +121,15 @@ pub(super) fn share<M: Machine>(
     child.hook_shared(leaves.table);
     mm.count(Event::TableShared, 1);
     Ok(meta.note() >> PAGES_AT)
+}
+
+/// The id that a table has in its note while it is shared, first by `owner`.
+fn becomes_accountant<M: Machine>(mm: &Mm<M>, table: Pfn, owner: &Owner) -> u64 {
+    if owner.is_common() {
+        pass(mm, table, owner, &Owner::PLAIN);
+        return 0;
+    }
+    owner.id().map_or(0, |id| id.get().into())
 }
 
 /// How many private pages the entries of a table map: all but zeros.

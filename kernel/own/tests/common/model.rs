@@ -21,7 +21,9 @@ pub enum Promise {
     Pages,
 }
 
-/// References by id (0: plain), and the scheme under test. Every step is followed by a comparison.
+/// References by holder, and the scheme under test. Every step is followed by a comparison. A
+/// holder is the id of its space, 0 for plain references; those from [`MmId::COMMON`] on are spaces
+/// that share this id.
 pub struct Model<'a, A> {
     scheme: &'a A,
     promise: Promise,
@@ -39,8 +41,11 @@ pub struct Model<'a, A> {
     pub meter: Meter,
 }
 
-fn who(id: u16) -> Owner {
-    if id == 0 { Owner::PLAIN } else { owner(id) }
+fn who(holder: u16) -> Owner {
+    match holder {
+        0 => Owner::PLAIN,
+        _ => owner(holder.min(MmId::COMMON.get())),
+    }
 }
 
 impl<'a, A: Account> Model<'a, A> {
@@ -196,8 +201,12 @@ impl<'a, A: Account> Model<'a, A> {
             13_000_000
         }
     }
-    /// Whether the scheme must know that a folio is exclusive to `id`.
-    fn exact(&self, id: u16) -> bool {
+    /// Whether the scheme must know that a folio is exclusive to `id`, but for so many plain
+    /// references.
+    fn exact(&self, id: u16, plain: u64) -> bool {
+        if who(id).is_common() {
+            return self.total() == plain + 1;
+        }
         let one_page = self.sheet.order().0 == 0;
         match self.promise {
             Promise::Names | Promise::Exact => true,
@@ -220,26 +229,31 @@ impl<'a, A: Account> Model<'a, A> {
                 let truth = self.truth(plain) == Some(id);
                 assert!(truth || !said, "{self:?}: wrongly exclusive to {id}");
                 assert!(
-                    said || !truth || !self.exact(id),
+                    said || !truth || !self.exact(id, plain),
                     "{self:?}: wrongly shared, {id} asks"
                 );
             }
         }
-        let mut held: Vec<_> = self.held.iter().map(|(id, n)| (who(*id), *n)).collect();
+        let mut held: Vec<(Owner, u64)> = Vec::new();
+        for (id, n) in &self.held {
+            match held.iter_mut().find(|(other, _)| *other == who(*id)) {
+                Some((_, its)) => *its += n,
+                None => held.push((who(*id), *n)),
+            }
+        }
         assert!(self.scheme.agrees(self.sheet, &held), "{self:?}");
         held[0].1 += 1;
         assert!(
             !self.scheme.agrees(self.sheet, &held),
             "{self:?}, and one more"
         );
+        let alone = self.truth(0).filter(|id| *id <= MmId::LAST);
         let named = match self.promise {
-            Promise::Names => self.truth(0).and_then(MmId::new),
-            Promise::Owner if self.sheet.order().0 > 0 => {
-                let first = self.truth(0).filter(|id| *id == self.first);
-                first.and_then(MmId::new)
-            }
+            Promise::Names => alone,
+            Promise::Owner if self.sheet.order().0 > 0 => alone.filter(|id| *id == self.first),
             _ => None,
         };
+        let named = named.and_then(MmId::new);
         assert_eq!(self.scheme.owner(self.sheet), named, "{self:?}");
         if self.scheme.counts_pages() && self.sheet.order().0 > 0 {
             for page in 0..self.sheet.order().pages() as usize {

@@ -37,12 +37,12 @@ impl Account for Twin {
     fn references(&self, book: &impl Book) -> u64 {
         book.words(0).lo().load(Ordering::Acquire)
     }
-    fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
+    fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let owners = book.words(0).hi().load(Ordering::Acquire);
         let count = self.references(book).wrapping_sub(plain);
         count <= book.order().pages() && owners == count * weight(who)
     }
-    fn owner(&self, _: &impl Book) -> Option<MmId> {
+    fn same_id(&self, _: &impl Book) -> Option<MmId> {
         None
     }
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {

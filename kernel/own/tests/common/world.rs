@@ -33,6 +33,7 @@ pub struct World<A> {
     pub sheet: Sheet,
     pub wrong: Wrong,
     spaces: [Space; 3],
+    unique: u16,
     ids: Mutex<Ids>,
     /// Plain references. For the end only: nothing that loom need follow.
     pins: AtomicI32,
@@ -41,11 +42,12 @@ pub struct World<A> {
 }
 
 impl<A: Account> World<A> {
-    /// Each space maps so many pages, and there are `pins` plain references.
-    pub fn new(scheme: A, order: u8, mapped: [u32; 3], pins: u32) -> World<A> {
+    /// Each space maps so many pages, and there are `pins` plain references; the first `unique`
+    /// spaces have ids of their own.
+    pub fn new(scheme: A, order: u8, unique: u16, (mapped, pins): ([u32; 3], u32)) -> World<A> {
         let mut ids = Ids::new();
         let spaces = mapped.map(|n| Space {
-            owner: std::sync::Mutex::new(Owner::new(ids.take().expect("an id"))),
+            owner: std::sync::Mutex::new(Owner::new(ids.take(unique).expect("an id"))),
             mapped: Mutex::new(n),
         });
         let world = World {
@@ -53,6 +55,7 @@ impl<A: Account> World<A> {
             sheet: Sheet::new(order),
             wrong: Wrong::Nothing,
             spaces,
+            unique,
             ids: Mutex::new(ids),
             pins: AtomicI32::new(pins as i32),
             page: UnsafeCell::new(0),
@@ -232,7 +235,7 @@ impl<A: Account> World<A> {
     }
     /// A new space takes the lowest id that is free.
     pub fn is_new(&self, space: usize) {
-        let id = self.ids.lock().unwrap().take().expect("an id");
+        let id = self.ids.lock().unwrap().take(self.unique).expect("an id");
         *self.spaces[space].owner.lock().unwrap() = Owner::new(id);
     }
 
@@ -246,15 +249,16 @@ impl<A: Account> World<A> {
         held.push((Owner::PLAIN, pins as u64));
         held.retain(|(_, n)| *n > 0);
         assert!(
-            self.scheme.agrees(&self.sheet, &held),
+            self.scheme.agrees(&self.sheet, &by_owner(&held)),
             "{mapped:?} pages mapped"
         );
-        for (who, _) in held.iter().filter(|(who, _)| who.id().is_some()) {
+        for (who, n) in held.iter().filter(|(who, _)| who.id().is_some()) {
             let said = self.scheme.exclusive(&self.sheet, who);
             let truth = held.len() == 1;
             assert!(!said || truth, "wrongly exclusive at rest: {mapped:?}");
+            let knows = if who.is_common() { *n == 1 } else { exact };
             assert!(
-                said || !truth || !exact,
+                said || !truth || !knows,
                 "wrongly shared at rest: {mapped:?}"
             );
         }
@@ -263,4 +267,16 @@ impl<A: Account> World<A> {
             "free, and not all zero"
         );
     }
+}
+
+/// The references of each owner: spaces may share an id.
+fn by_owner(held: &[(Owner, u64)]) -> Vec<(Owner, u64)> {
+    let mut all: Vec<(Owner, u64)> = Vec::new();
+    for (who, n) in held {
+        match all.iter_mut().find(|(other, _)| other == who) {
+            Some((_, its)) => *its += n,
+            None => all.push((*who, *n)),
+        }
+    }
+    all
 }

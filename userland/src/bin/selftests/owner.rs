@@ -3,6 +3,7 @@ use std::fs;
 use userland::counters::{Missing, OWN};
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::replay::family::{Child, child};
+use userland::switch::share_an_id;
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mmap, mremap, munmap, pagemap, store,
 };
@@ -30,6 +31,9 @@ pub fn switch(name: &str) -> Result<String, Stop> {
 /// Skips where the account has not this quality.
 fn need_account(schemes: &[&str]) -> Outcome {
     let account = switch("account")?;
+    if share_an_id() {
+        return Err(Stop::Skip("no process has an id of its own".to_owned()));
+    }
     match schemes.contains(&account.as_str()) {
         true => Ok(()),
         false => Err(Stop::Skip(format!("account={account}"))),

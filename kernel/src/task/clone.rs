@@ -80,7 +80,8 @@ impl CloneRequest {
     }
 }
 
-/// Makes a child or a thread like the running one; returns its number. EAGAIN at RLIMIT_NPROC, ENOMEM.
+/// Makes a child or a thread like the running one; returns its number. EAGAIN at RLIMIT_NPROC,
+/// threads-max, pid_max and the most address spaces that there may be; ENOMEM.
 pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
     room::check(Errno::ENOMEM)?;

@@ -27,8 +27,8 @@ pub use process::Process;
 pub use start::{spawn_init, spawn_kernel_thread};
 pub use switch::{Context, Switch};
 pub use table::{
-    counts, find, find_task, for_each_space, in_steps, is_orphaned, processes, processes_after,
-    session_of, tasks_after,
+    PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task,
+    for_each_space, in_steps, is_orphaned, processes, processes_after, session_of, tasks_after,
 };
 pub use thread::{AltStack, Start, Task, TaskState, Work};
 pub use times::ProcessTimes;

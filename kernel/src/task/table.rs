@@ -7,10 +7,19 @@ use crate::ranks;
 use crate::sched;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use mm::sync::Lock;
 
-/// Numbers go from 1 to here, then again from the low ones that are free (as /proc/sys/kernel/pid_max).
-const PID_MAX: Pid = 32768;
+/// /proc/sys/kernel/pid_max: numbers go from 1 to the one below, then again from the low ones that
+/// are free. Source: proc(5).
+pub static PID_MAX: AtomicI64 = AtomicI64::new(32768);
+/// What it can be set to.
+pub const PID_MAX_RANGE: RangeInclusive<i64> = RESERVED as i64 + 1..=4 << 20;
+/// /proc/sys/kernel/threads-max: there are never more threads. Boot sets it.
+pub static THREADS_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
+/// What it can be set to.
+pub const THREADS_MAX_RANGE: RangeInclusive<i64> = 1..=0x3fff_ffff;
 /// Where numbers start again.
 const RESERVED: Pid = 300;
 /// Entries that are looked at before others run.
@@ -65,7 +74,7 @@ impl Table {
     fn next_pid(&mut self) -> Option<Pid> {
         for _ in 0..STEP {
             self.last += 1;
-            if self.last > PID_MAX {
+            if i64::from(self.last) >= PID_MAX.load(Relaxed) {
                 self.last = RESERVED;
                 self.wrapped = true;
             }
@@ -104,9 +113,11 @@ fn next_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid, last: Pid) -> Option<Pi
     sets.range(rest).next().map(|(_, member)| *member)
 }
 
-/// A number for a new thread or process. EAGAIN when there are `limit` threads already, or no number is free.
+/// A number for a new thread or process. EAGAIN when there are `limit` threads already or
+/// [`THREADS_MAX`], or no number is free.
 pub(super) fn reserve_pid(limit: u64) -> Result<Pid> {
-    for _ in 0..PID_MAX as usize / STEP {
+    let limit = limit.min(THREADS_MAX.load(Relaxed) as u64);
+    for _ in 0..=PID_MAX.load(Relaxed) as usize / STEP {
         let mut table = TABLE.lock();
         if table.tasks.len() as u64 >= limit {
             break;

@@ -11,6 +11,7 @@ use crate::machine::mm;
 use crate::random;
 use crate::syscall;
 use crate::syscall::system::{self, RELEASE, VERSION};
+use crate::task;
 use alloc::sync::Arc;
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
@@ -59,10 +60,21 @@ fn kernel(tree: &Tree) {
     constant(tree, "sys/kernel/osrelease", RELEASE);
     constant(tree, "sys/kernel/version", VERSION);
     constant(tree, "sys/kernel/domainname", "(none)");
-    constant(tree, "sys/kernel/pid_max", 32768);
-    tree.show("sys/kernel/threads-max", |out| {
-        out.is(mm().total_frames() / 8)
-    });
+    setting(
+        tree,
+        "sys/kernel/pid_max",
+        &task::PID_MAX,
+        task::PID_MAX_RANGE,
+    );
+    // A thread's kernel stack is eight pages.
+    let most = mm().total_frames() as i64 / 8;
+    task::THREADS_MAX.store(most, Ordering::Relaxed);
+    setting(
+        tree,
+        "sys/kernel/threads-max",
+        &task::THREADS_MAX,
+        task::THREADS_MAX_RANGE,
+    );
     constant(tree, "sys/kernel/cap_last_cap", 40);
     constant(tree, "sys/kernel/ngroups_max", 65536);
     constant(tree, "sys/kernel/overflowuid", 65534);

@@ -10,6 +10,7 @@ userland::tests![
     fork_exit_statuses,
     fork_a_hundred,
     fork_bomb_ends_in_eagain,
+    pid_max_has_bounds,
     vfork_shares_until_exit,
     spawn_a_program,
     threads_share_and_join,
@@ -250,5 +251,22 @@ fn limit_of_descriptors() -> Outcome {
     }
     check_err!(file::pipe(0), EMFILE);
     check_err!(file::open("/dev/null", 0, 0), EMFILE);
+    Ok(())
+}
+
+fn pid_max_has_bounds() -> Outcome {
+    const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+    let now = std::fs::read_to_string(PID_MAX)?;
+    let number: i64 = now.trim().parse().unwrap_or(0);
+    check!((301..=4_194_304).contains(&number), "pid_max is {now:?}");
+    // What it is already: nothing changes for others. A container may not write it at all.
+    if std::fs::write(PID_MAX, now.trim()).is_err() {
+        return skip("pid_max may not be written here");
+    }
+    for beyond in ["300", "4194305", "0", "-1", "many"] {
+        let refused = std::fs::write(PID_MAX, beyond).map_err(|error| error.raw_os_error());
+        check_eq!(refused, Err(Some(libc::EINVAL)));
+    }
+    check_eq!(std::fs::read_to_string(PID_MAX)?, now);
     Ok(())
 }

@@ -101,6 +101,16 @@ const CASES: &[Case] = &[
     small("far", "abuse far"),
     abuse("observers", "abuse observers"),
     abuse("transfers", "abuse transfers"),
+    // Memory for 33,000 processes of some 110 kB.
+    Case {
+        mem: "5G",
+        ..abuse("crowd", "abuse crowd")
+    },
+    Case {
+        mem: "1G",
+        words: "ids=1 thp_anon=16K-64K:always",
+        ..abuse("crowd_one_id", "abuse crowd 2000")
+    },
 ];
 
 /// Runs the cases of one architecture.

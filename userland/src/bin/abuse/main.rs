@@ -3,6 +3,7 @@
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 mod around;
+mod crowd;
 mod full;
 mod hang;
 mod many;
@@ -50,6 +51,13 @@ const WAYS: &[Way] = &[
         act: around::displaced_folios,
         may_be_killed: false,
         keeps: SLACK,
+    },
+    Way {
+        name: "crowd",
+        act: crowd::at_once,
+        may_be_killed: false,
+        // The tables that map the kernel stacks, one for 32 of them, and lists that have grown.
+        keeps: 3 * SLACK,
     },
     Way {
         name: "signals",

@@ -28,6 +28,7 @@ pub mod raspi;
 pub mod report;
 pub mod run;
 pub mod sdcard;
+pub mod seeds;
 pub mod symbols;
 pub mod test;
 pub mod words;
@@ -54,6 +55,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
+        Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Image(args)) => media::image(&args),

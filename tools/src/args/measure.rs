@@ -1,4 +1,4 @@
-//! Options of `bench` and `profile`.
+//! Options of `bench`, `seeds` and `profile`.
 use super::shared::{Install, Machines};
 use crate::arch::Arch;
 use clap::Args;
@@ -29,6 +29,32 @@ pub struct BenchArgs {
     /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same machine; needs one --arch
     #[arg(long, value_name = "IMAGE")]
     pub linux: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// Options of `seeds`.
+#[derive(Args, Debug, Clone)]
+pub struct SeedsArgs {
+    /// For which.
+    #[command(flatten)]
+    pub machines: Machines,
+    /// Only these threads: 000, 001, 002, 003, 004
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// How many pages are measured, a multiple of 512; as in the threads, 1 GiB of them, when absent
+    #[arg(long, value_name = "N", default_value_t = 1 << 18)]
+    pub pages: u64,
+    /// Only these folio sizes: 4 to 2048
+    #[arg(long, value_name = "KB,KB", value_delimiter = ',')]
+    pub size: Vec<u32>,
+    /// Keep the figures in this file, and measure only what it does not have: for a run that was interrupted
+    #[arg(long, value_name = "FILE")]
+    pub figures: Option<PathBuf>,
+    /// Write the tables into this file, too, as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,

@@ -12,7 +12,7 @@ mod shared;
 mod test;
 
 pub use image::{ImageArgs, Medium};
-pub use measure::{BenchArgs, ProfileArgs};
+pub use measure::{BenchArgs, ProfileArgs, SeedsArgs};
 pub use run::{BootWay, RunArgs, bytes};
 pub use shared::{Arches, Install, Machines};
 pub use test::{Level, TestArgs};
@@ -43,6 +43,8 @@ pub enum Command {
     Test(TestArgs),
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures
     Bench(BenchArgs),
+    /// Measures the tables of the mailing-list threads that this kernel comes from, beside their own figures
+    Seeds(SeedsArgs),
     /// Checks the proofs in docs/proofs with Coq and prints the theorems
     Proof(ProofArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
@@ -99,6 +101,15 @@ fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
 pub fn bench_args(line: &str) -> BenchArgs {
     match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
         Ok(Some(Command::Bench(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of a `seeds` command.
+#[cfg(test)]
+pub fn seeds_args(line: &str) -> SeedsArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Seeds(args))) => args,
         other => panic!("{line}: {other:?}"),
     }
 }

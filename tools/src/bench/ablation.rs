@@ -102,6 +102,12 @@ pub const SETTINGS: &[Setting] = &[
     ("contpte=off", "contpte=off"),
 ];
 
+/// The words of the kernel's command line for a row.
+pub fn stage(name: &str) -> Option<&'static str> {
+    let found = SETTINGS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, words)| *words)
+}
+
 /// Measures every setting and returns the table of one machine for each folio size.
 pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
     let mut text = String::new();

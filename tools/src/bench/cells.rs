@@ -70,7 +70,8 @@ pub fn has_size_controls(console: &str) -> bool {
     begin.is_none_or(|begin| begin["size_controls"] != false)
 }
 
-fn cell(line: &Value) -> Option<(Key, f64)> {
+/// Which cell a line is of, and its figure.
+pub fn cell(line: &Value) -> Option<(Key, f64)> {
     let figure = ["per_page", "whole"]
         .iter()
         .find_map(|name| line[*name].as_f64())?;

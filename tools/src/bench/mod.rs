@@ -1,7 +1,7 @@
 //! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they cost on Linux.
 mod ablation;
 mod baseline;
-mod cells;
+pub(crate) mod cells;
 mod latency;
 mod moves;
 pub mod plan;
@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::Column;
 
+pub(crate) use ablation::stage;
 pub use table::differences;
 
 /// For one boot; what hangs is noticed by its silence before.
@@ -184,11 +185,28 @@ fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> R
 }
 
 /// Runs the program on Quire, with these words on the kernel's command line.
-fn quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Result<Cells> {
+pub(crate) fn quire(
+    arch: Arch,
+    built: &Built,
+    mem: &str,
+    words: &str,
+    program: &str,
+) -> Result<Cells> {
+    parse(&quire_says(arch, built, mem, words, program)?)
+}
+
+/// The console of such a run.
+pub(crate) fn quire_says(
+    arch: Arch,
+    built: &Built,
+    mem: &str,
+    words: &str,
+    program: &str,
+) -> Result<String> {
     let mut machine = counted(arch, mem);
     machine.image.clone_from(&built.image);
     machine.command_line = format!("quiet quire.noinput {words} -- {program}");
-    run(&machine)
+    boot_and_read(&machine)
 }
 
 /// For tests: the same measurement as `bench --op OPS --size SIZES`, with a switch set where `words` says so.
@@ -215,10 +233,6 @@ pub fn counted(arch: Arch, mem: &str) -> Machine {
     };
     machine.extra = ["-cpu", cpu].map(str::to_owned).to_vec();
     machine
-}
-
-fn run(machine: &Machine) -> Result<Cells> {
-    parse(&boot_and_read(machine)?)
 }
 
 /// Boots; the console, with how the machine ended as its last line.

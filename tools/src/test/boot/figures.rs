@@ -7,6 +7,7 @@ use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
 use crate::report::Outcome;
+use crate::seeds;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 
@@ -21,7 +22,7 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 8] = [
+const TESTS: [Test; 9] = [
     ("image_size", image_size),
     ("same_figures_twice", same_figures),
     ("budget", boot_budget),
@@ -30,6 +31,7 @@ const TESTS: [Test; 8] = [
     ("bench_twice", bench_twice),
     ("snapshot_figures", snapshot),
     ("latency_figures", latency),
+    ("seeds", seeds),
 ];
 
 /// Runs all of them on one architecture.
@@ -240,6 +242,13 @@ fn latency(arch: Arch, built: &Built) -> Result<Outcome> {
             more.line
         );
     }
+    Ok(Outcome::Passed)
+}
+
+/// Each figure of the threads 001 and 003 is measured, and agrees with the thread's or has a reason.
+fn seeds(arch: Arch, built: &Built) -> Result<Outcome> {
+    let unexplained = seeds::unexplained(arch, built)?;
+    ensure!(unexplained.is_empty(), "{}", unexplained.join("\n"));
     Ok(Outcome::Passed)
 }
 

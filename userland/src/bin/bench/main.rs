@@ -1,8 +1,8 @@
 //! `bench [--op A,B] [--size 4,64] [--pages N] [--watched yes]`: what the memory operations cost per 4 KiB page, at every folio size.
 //!
 //! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Runs on
-//! Linux as well: the same program measures both. The cells of a size are the second of two passes, each operation with memory
-//! of its own; what the memory must hold afterwards is checked, outside the measured time.
+//! Linux as well: the same program measures both. The cells of a size are the second of two passes (the first with 64 MiB at most), each
+//! operation with memory of its own; what the memory must hold afterwards is checked, outside the measured time.
 mod meter;
 mod ops;
 mod region;
@@ -102,7 +102,9 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
 
 fn run(plan: &Plan) -> Result<usize> {
     let sysfs = userland::controls::Controls::take();
-    let mut meter = Meter::new(plan.pages)?;
+    // A pass that is not measured needs no more memory than what it warms up.
+    let warm = plan.pages.min(ops::PAGES);
+    let mut meter = Meter::new(warm)?;
     let mut cells = 0;
     for &size in &plan.sizes {
         if !sysfs.only(size)? {
@@ -114,12 +116,14 @@ fn run(plan: &Plan) -> Result<usize> {
             .filter(|op| plan.ops.iter().any(|name| name == op.name) && (op.at)(size));
         // The first pass brings the kernel's lists into the state that they keep.
         meter.watched = false;
+        meter.pages = warm;
         for op in chosen.clone() {
             // A sign of life: who waits for a silent machine gives up after a while.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
             (op.run)(&mut meter, size)?;
         }
         meter.watched = plan.watched;
+        meter.pages = plan.pages;
         for op in chosen {
             for sample in (op.run)(&mut meter, size)? {
                 print(op.name, size, &sample);

@@ -1,4 +1,4 @@
-//! `moves [--size 4,64]`: what one mremap costs by the size of the region, 2 MiB to 1 TiB, and by the largest entries that are
+//! `moves [--size 4,64] [--mib 1024]`: what one mremap costs by the size of the region, 2 MiB to 1 TiB, and by the largest entries that are
 //! moved whole (`move=`), for regions in folios of so many kB.
 //!
 //! One JSON line for each, by the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Region and
@@ -21,8 +21,14 @@ const LEVELS: [&str; 4] = ["pte", "pmd", "pud", "pgd"];
 /// Other kernels have one way, which is Linux's: no entry above the PUD moves.
 const ONE_WAY: [&str; 1] = ["pud"];
 
+/// What the command line asks for: folios in kB, regions in MiB.
+struct Plan {
+    folios: Vec<usize>,
+    regions: Vec<usize>,
+}
+
 /// Moves a region of each size there and back, once for each level; returns how many lines were printed.
-fn run(folio_kb: usize) -> Result<usize> {
+fn run(folio_kb: usize, regions: &[usize]) -> Result<usize> {
     let switch = Switch::take("move");
     let clock = reading();
     let levels = if switch.is_some() {
@@ -31,7 +37,7 @@ fn run(folio_kb: usize) -> Result<usize> {
         &ONE_WAY
     };
     let mut lines = 0;
-    for mib in SIZES {
+    for &mib in regions {
         let area = Area::new(mib << 20, folio_kb << 10)?;
         for level in levels {
             switch.as_ref().map_or(Ok(()), |switch| switch.set(level))?;
@@ -72,36 +78,47 @@ fn moved() -> Result<u64> {
     }
 }
 
-fn all(sizes: &[usize]) -> Result<usize> {
+fn all(plan: &Plan) -> Result<usize> {
     let sysfs = Controls::take();
     let mut lines = 0;
-    for &size in sizes {
+    for &size in &plan.folios {
         if sysfs.only(size)? {
-            lines += run(size)?;
+            lines += run(size, &plan.regions)?;
         }
     }
     Ok(lines)
 }
 
-fn sizes() -> Option<Vec<usize>> {
+/// `None` for what makes no sense.
+fn plan() -> Option<Plan> {
+    let mut plan = Plan {
+        folios: vec![4, 64],
+        regions: SIZES.to_vec(),
+    };
     let mut args = std::env::args().skip(1);
-    match (args.next().as_deref(), args.next(), args.next()) {
-        (None, ..) => Some(vec![4, 64]),
-        (Some("--size"), Some(list), None) => list.split(',').map(|kb| kb.parse().ok()).collect(),
-        _ => None,
+    while let Some(option) = args.next() {
+        let list = args.next()?;
+        let numbers: Option<Vec<usize>> = list.split(',').map(|n| n.parse().ok()).collect();
+        match option.as_str() {
+            "--size" => plan.folios = numbers?,
+            "--mib" => plan.regions = numbers?,
+            _ => return None,
+        }
     }
+    let known = plan.regions.iter().all(|mib| SIZES.contains(mib));
+    known.then_some(plan)
 }
 
 fn main() {
-    let Some(sizes) = sizes() else {
-        eprintln!("usage: moves [--size KB,KB]");
+    let Some(plan) = plan() else {
+        eprintln!("usage: moves [--size KB,KB] [--mib MIB,MIB]\nMiB: {SIZES:?}");
         exit(2);
     };
     println!(
         "{{\"begin\":true,\"instructions\":{}}}",
         time::counts_instructions()
     );
-    match all(&sizes) {
+    match all(&plan) {
         Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
         Err(error) => {
             eprintln!("moves: {error}");

@@ -205,7 +205,9 @@ mod tests {
             for point in Arch::ALL.iter().flat_map(|arch| table.points(*arch)) {
                 let program = point.op.split_once('/').map_or(&*point.op, |(op, _)| op);
                 let moves = ["move=pte", "move=pmd", "move=pud", "move=pgd"];
-                let other = program == "cost" || moves.contains(&program);
+                let other = program == "cost"
+                    || program.starts_with(runs::LATENCY)
+                    || moves.contains(&program);
                 assert!(other || plan::OPS.contains(&program), "{point:?}");
                 for word in point.words.split_whitespace() {
                     assert!(

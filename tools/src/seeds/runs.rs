@@ -10,8 +10,9 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-/// What operations of the program `moves` begin with, and those of `cost`.
+/// What operations of the program `moves` begin with, those of `latency`, and those of `cost`.
 const MOVES: &str = "move=";
+pub const LATENCY: &str = "latency=";
 pub const COST: &str = "cost/";
 /// The words that leave the kernel folios of one size for programs that do not choose themselves.
 pub const PLAIN: &str = "thp_anon=16K-2M:never";
@@ -53,6 +54,8 @@ fn of_one_kernel(
     for (op, sizes) in sizes {
         let (program, word) = if let Some(level) = op.strip_prefix(MOVES) {
             ("moves", level.split_once('/').map_or(level, |(_, mib)| mib))
+        } else if let Some(event) = op.strip_prefix(LATENCY) {
+            ("latency", event)
         } else if op.starts_with(COST) {
             ("cost", "")
         } else {
@@ -64,6 +67,7 @@ fn of_one_kernel(
         let (asked, sizes) = (list(asked), list(sizes));
         let (mib, line) = match *program {
             "moves" => (2048, format!("moves --size {sizes} --mib {asked}")),
+            "latency" => (1024, format!("latency --size {sizes} --event {asked}")),
             "cost" => (1024, "cost".to_owned()),
             _ => (
                 memory(pages),
@@ -157,6 +161,8 @@ mod tests {
             Point::new("", "fault", 4),
             Point::new("", "munmap", 4),
             Point::new("zap=per-pte", "munmap", 4),
+            Point::new("", "latency=signal", 64),
+            Point::new("", "latency=first", 64),
             Point::new("", "move=pte/1024", 4),
             Point::new("", "move=pud/1024", 4),
         ];
@@ -170,6 +176,7 @@ mod tests {
             [
                 "3072 bench --op munmap --size 4 --pages 262144 ",
                 "3072 bench --op fault,fork --size 4,64 --pages 262144 ",
+                "1024 latency --size 64 --event first,signal ",
                 "2048 moves --size 4 --mib 1024 ",
                 "3072 bench --op munmap --size 4 --pages 262144 zap=per-pte",
             ]

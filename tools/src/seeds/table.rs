@@ -7,7 +7,7 @@ use crate::bench::cells::{Cell as Measured, Cells, Key};
 pub struct Point {
     /// Words of the kernel's command line.
     pub words: &'static str,
-    /// An operation of the bench; `move=LEVEL/MIB` of the program `moves`; `cost/NAME` of the program `cost`.
+    /// An operation of the bench; `move=LEVEL/MIB` of the program `moves`, `latency=EVENT` of `latency`, `cost/NAME` of `cost`.
     pub op: String,
     /// Folios in kB.
     pub kb: u32,

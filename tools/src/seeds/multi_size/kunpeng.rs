@@ -3,15 +3,16 @@
 use super::super::runs::{COST, FOLIOS_64K, PLAIN};
 use super::super::table::{Cell, Here, Line, Point, Reason, Row, Table, Value};
 
-/// What is measured here for a row: a figure of the program `cost`, of folios of 64 kB beside those of 4 kB.
-const MEASURED: [(&str, &str); 7] = [
-    ("2p/0K", "pipe_round_trip"),
-    ("Pipe", "pipe_round_trip"),
-    ("Pipe-based_Context_Switching", "pipe_round_trip"),
-    ("Process_Creation", "fork_exit_wait"),
-    ("System_Call_Overhead", "getpid"),
-    ("fork_proc", "fork_exit_wait"),
-    ("null_call", "getpid"),
+/// What is measured here for a row, of folios of 64 kB beside those of 4 kB: a figure of the programs `cost` and `latency`.
+const MEASURED: [(&str, &str); 8] = [
+    ("2p/0K", "cost/pipe_round_trip"),
+    ("Pipe", "cost/pipe_round_trip"),
+    ("Pipe-based_Context_Switching", "cost/pipe_round_trip"),
+    ("Process_Creation", "cost/fork_exit_wait"),
+    ("Prot_Fault", "latency=signal"),
+    ("System_Call_Overhead", "cost/getpid"),
+    ("fork_proc", "cost/fork_exit_wait"),
+    ("null_call", "cost/getpid"),
 ];
 
 /// Rows by what their names begin with, and why they are not measured; the first counts.
@@ -120,8 +121,12 @@ fn here(name: &str, case2: f64, title: &str) -> Here {
     // A bandwidth is of many pages, a latency of one byte.
     let bytes = title.ends_with("bandwidths");
     match MEASURED.iter().find(|(known, _)| *known == name && !bytes) {
-        Some((_, cost)) => {
-            let point = |words, kb| Point::new(words, &format!("{COST}{cost}"), kb);
+        Some((_, op)) => {
+            // `latency` chooses its folios itself.
+            let point = |words, kb| match op.starts_with(COST) {
+                true => Point::new(words, op, kb),
+                false => Point::new("", op, kb),
+            };
             let gain = Value::Gain {
                 before: point(PLAIN, 4),
                 after: point(FOLIOS_64K, 64),

@@ -13,7 +13,7 @@ pub(super) const THREAD: Thread = Thread {
         tables.extend(kunpeng::tables());
         tables
     },
-    notes: "The thread's other two tables, of prerequisites and of the patches, have no figures.",
+    notes: "Latencies of single events by folio size stand in [Latency](latency.md). The thread's other two tables, of prerequisites and of the patches, have no figures.",
 };
 
 const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
@@ -52,13 +52,18 @@ fn touch() -> Table {
 
 /// What was said without a table.
 fn claims() -> Table {
-    let row = |name: &str, there: &str, why| Row {
+    let row = |name: &str, there: &str, here| Row {
         name: name.to_owned(),
         lines: vec![Line {
             machine: "there",
             texts: vec![there.to_owned()],
         }],
-        here: Here::Unmeasured(why),
+        here,
+    };
+    let first = |kb| Point::new("", "latency=first", kb);
+    let longer = Value::Change {
+        before: first(4),
+        after: first(64),
     };
     Table {
         title: "What is said without a table",
@@ -68,12 +73,21 @@ fn claims() -> Table {
             row(
                 "compute/AI on Armv8, 64 kB base pages, 2 MiB",
                 "10x",
-                "Base pages have 4 kB here, and what large folios save there is TLB misses, which QEMU does not have.",
+                Here::Unmeasured(
+                    "Base pages have 4 kB here, and what large folios save there is TLB misses, which QEMU does not have.",
+                ),
             ),
             row(
                 "kernel compilation, JavaScript",
                 "no issues",
-                "There is neither a compiler nor a JavaScript engine for this kernel.",
+                Here::Unmeasured(
+                    "There is neither a compiler nor a JavaScript engine for this kernel.",
+                ),
+            ),
+            row(
+                "a first touch, 64 kB folios beside 4 kB",
+                "\"some latency regressions\"",
+                Here::Cells(vec![Cell::Shown(longer)]),
             ),
         ],
         reasons: &[],

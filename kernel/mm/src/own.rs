@@ -120,6 +120,10 @@ macro_rules! account {
                 $ask!(self, book, scheme => scheme.enter(book, who, part, meter))
             }
             #[$attribute]
+            fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+                $ask!(self, book, scheme => scheme.enter_again(book, who, part, meter))
+            }
+            #[$attribute]
             fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
                 $ask!(self, book, scheme => scheme.leave(book, who, part, meter))
             }

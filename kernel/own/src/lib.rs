@@ -229,6 +229,11 @@ pub trait Account {
     /// Its mappings, for schemes that keep them apart from the references: then. Part of the same update.
     #[inline]
     fn enter(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}
+    /// The mappings of one who maps the pages already, by a leaf that is about to go: nobody is new to the folio.
+    #[inline]
+    fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        self.enter(book, who, part, meter);
+    }
     /// The mappings of [`Account::unmap`]: first.
     #[inline]
     fn leave(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}

@@ -35,6 +35,15 @@ impl<A: Account> Account for Paged<A> {
         }
     }
     #[inline]
+    fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        self.0.enter_again(book, who, part, meter);
+        if book.order() != Order(0) {
+            let mut writer = Writer::Atomic(0);
+            writer.map(book, part);
+            meter.more(writer.rmws());
+        }
+    }
+    #[inline]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             let mut writer = Writer::Atomic(0);

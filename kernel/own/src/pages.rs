@@ -105,7 +105,9 @@ impl Writer<'_, '_> {
         match self {
             Writer::Atomic(rmws) => {
                 *rmws += 1;
-                count.fetch_add(n, Ordering::Relaxed)
+                // Release pairs with the acquire in `of_page`: a reader that meets it also sees what came before, the references
+                // and the note that a mapping came.
+                count.fetch_add(n, Ordering::Release)
             }
             Writer::Section(section) => section.add_to_count(count, n),
         }
@@ -195,8 +197,8 @@ pub(crate) fn split_leaf(book: &impl Book, writer: &mut Writer<'_, '_>) {
 
 /// How many entries map page `i`, leaves included.
 pub(crate) fn of_page(book: &impl Book, i: usize) -> u32 {
-    let leaves = leaves(book).load(Ordering::Relaxed);
-    book.page(i).mapped.load(Ordering::Relaxed) + leaves
+    let leaves = leaves(book).load(Ordering::Acquire);
+    book.page(i).mapped.load(Ordering::Acquire) + leaves
 }
 
 /// The mappings of all pages: no total is kept, so each is looked at ("folio_mapcount() gets slower the larger the folio is").

@@ -54,10 +54,16 @@ impl Account for PerPage {
         references(book).add(n, book.order());
     }
     #[inline]
-    fn enter(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
+    fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && part.by != By::Nothing {
             // Before the entry: a reader that finds nothing added has not met it.
             note_added(book);
+        }
+        self.enter_again(book, who, part, meter);
+    }
+    #[inline]
+    fn enter_again(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) {
             let mut writer = Writer::Atomic(0);
             writer.map(book, part);
             meter.more(writer.rmws());

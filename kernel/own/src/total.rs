@@ -73,6 +73,14 @@ impl Account for Total {
     }
 
     #[inline]
+    fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
+        if book.order() != Order(0) && who.id != 0 {
+            mapcount(book).fetch_add(part.n.into(), Ordering::Relaxed);
+            meter.more(1);
+        }
+    }
+
+    #[inline]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             meter.more(unmap(book, part.n));

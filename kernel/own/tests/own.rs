@@ -301,6 +301,12 @@ fn leaves_count_for_every_page() {
         assert!(says(1) && scheme.exclusive(&sheet, &owner(1)));
         scheme.split_leaf(&sheet, &mut meter);
         assert!(says(1) && scheme.exclusive(&sheet, &owner(1)));
+        // Page by page, to and fro: it is still one's own.
+        for page in Part::ptes(0, 512).each() {
+            scheme.enter_again(&sheet, &owner(1), page, &mut meter);
+        }
+        scheme.leave(&sheet, &owner(1), Part::ptes(0, 512), &mut meter);
+        assert!(says(1) && scheme.exclusive(&sheet, &owner(1)));
         scheme.map(&sheet, &owner(2), leaf, &mut meter);
         assert!(says(2) && !scheme.exclusive(&sheet, &owner(1)));
         for page in leaf.each().map(|page| Part::ptes(page.first, 1)) {

@@ -103,7 +103,7 @@ fn tell_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
         true => {
             let leaf = Part::leaf(book.order());
             for page in Part::ptes(0, leaf.n).each() {
-                account.enter(&book, owner, page, &mut meter);
+                account.enter_again(&book, owner, page, &mut meter);
             }
             account.leave(&book, owner, leaf, &mut meter);
         }

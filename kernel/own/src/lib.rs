@@ -242,13 +242,14 @@ pub trait Account {
 
     /// The pages of `part` are about to be mapped by `who`; plain ones by a table that several spaces have. The caller has a
     /// reference already or holds the lock of one that does.
-    #[inline]
+    // In place: both are in the loops of fork and unmapping, where a scheme is a constant.
+    #[inline(always)]
     fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.refer(book, who, part.n, meter);
         self.enter(book, who, part, meter);
     }
     /// They are not any more. True: no references are left, every word of the format is zero again, and the caller frees the folio.
-    #[inline]
+    #[inline(always)]
     fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
         self.leave(book, who, part, meter);
         self.unrefer(book, who, part.n, meter)

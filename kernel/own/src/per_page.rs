@@ -53,7 +53,7 @@ impl Account for PerPage {
         meter.update(1);
         references(book).add(n, book.order());
     }
-    #[inline]
+    #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && part.by != By::Nothing {
             // Before the entry: a reader that finds nothing added has not met it.
@@ -61,7 +61,7 @@ impl Account for PerPage {
         }
         self.enter_again(book, who, part, meter);
     }
-    #[inline]
+    #[inline(always)]
     fn enter_again(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             let mut writer = Writer::Atomic(0);
@@ -69,7 +69,7 @@ impl Account for PerPage {
             meter.more(writer.rmws());
         }
     }
-    #[inline]
+    #[inline(always)]
     fn leave(&self, book: &impl Book, _: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             let mut writer = Writer::Atomic(0);

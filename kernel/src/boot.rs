@@ -1,5 +1,5 @@
-//! From what the boot protocol told to the kernel's own tables: the frame table, the memory manager, the direct map,
-//! the image with its permissions, the first guarded stacks.
+//! From what the boot protocol told to the kernel's own tables: the frame table, the memory
+//! manager, the direct map, the image with its permissions, the first guarded stacks.
 
 #![allow(unsafe_code)]
 
@@ -91,8 +91,8 @@ fn take(free: &mut [PhysRange], bytes: u64, what: &str) -> PhysAddr {
     start
 }
 
-/// Room for counts of the mappings of single pages, if the command line asks for any. It is read here and not from what
-/// was made of it: that takes memory.
+/// Room for counts of the mappings of single pages, if the command line asks for any. It is read
+/// here and not from what was made of it: that takes memory.
 fn page_counts(info: &BootInfo, free: &mut [PhysRange], frames: usize) -> &'static [PageCount] {
     if !mm::switch::page_counts(info.cmdline) {
         return &[];
@@ -101,12 +101,13 @@ fn page_counts(info: &BootInfo, free: &mut [PhysRange], frames: usize) -> &'stat
     let start = take(free, bytes, "counts of mappings");
     zero(whole_pages_around(PhysRange::new(start, start + bytes)));
     let counts = (DIRECT_MAP + start.0) as *const PageCount;
-    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it; zeros are valid.
+    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it;
+    // zeros are valid.
     unsafe { core::slice::from_raw_parts(counts, frames) }
 }
 
-/// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each frame from the lowest
-/// RAM to the highest. Holes have room there, but it is left as it is.
+/// Takes the frame table from the first free range that can hold it: one [`FrameMeta`] for each
+/// frame from the lowest RAM to the highest. Holes have room there, but it is left as it is.
 fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [FrameMeta]) {
     let (Some(lowest), Some(highest)) = (info.ram.first(), info.ram.last()) else {
         panic!("the boot protocol named no RAM")
@@ -123,13 +124,14 @@ fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [F
         )));
     }
     let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
-    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it; zeros are a valid FrameMeta, and
-    // so are any bytes, which nobody looks at.
+    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it;
+    // zeros are a valid FrameMeta, and so are any bytes, which nobody looks at.
     let frames = unsafe { core::slice::from_raw_parts_mut(table, span.len() as usize) };
     (span.start, frames)
 }
 
-/// The direct map, without a writable alias of the kernel's text and read-only data; devices; the image.
+/// The direct map, without a writable alias of the kernel's text and read-only data; devices; the
+/// image.
 fn map_everything(space: &KernelSpace, info: &BootInfo) {
     let sections = sections();
     let image_base = sections[0].0.start;
@@ -165,7 +167,8 @@ fn map_everything(space: &KernelSpace, info: &BootInfo) {
 
 /// Bytes of physical memory that nobody writes any more: the payload, the loader's initramfs.
 pub fn physical_bytes(range: PhysRange) -> &'static [u8] {
-    // SAFETY: the callers' ranges are RAM that boot reserved for good and that is mapped in the direct map.
+    // SAFETY: the callers' ranges are RAM that boot reserved for good and that is mapped in the
+    // direct map.
     unsafe {
         core::slice::from_raw_parts(
             (DIRECT_MAP + range.start.0) as *const u8,

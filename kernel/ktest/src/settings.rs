@@ -16,6 +16,8 @@ const SWITCHES: &[&[&str]] = &[
         "account=total",
         "account=per-page",
         "account=unified mapcounts=atomic",
+        "account=total mapcounts=atomic",
+        "account=digits mapcounts=atomic",
         "account=digits mapcounts=seqcount",
     ],
     &["fork=per-pte", "fork=batch", "fork=share"],
@@ -48,7 +50,7 @@ mod tests {
     fn few_lines_with_every_setting() {
         for contpte in [false, true] {
             let lines = lines(contpte);
-            assert!((27..32).contains(&lines.len()), "{lines:#?}");
+            assert!((33..40).contains(&lines.len()), "{lines:#?}");
             let meet = |a: &str, b: &str| lines.iter().any(|l| l.contains(a) && l.contains(b));
             assert!(meet("account=two-slot", "fork=share"));
             assert!(meet("subids=lookup", "reuse=page"));

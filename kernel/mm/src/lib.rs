@@ -12,7 +12,7 @@
 //! | [`switch`] | which mechanisms are on |
 //! | [`mutant`] | rules broken on purpose, for tests of the tests |
 //! | [`asid`] | address-space tags |
-//! | [`own`] | the account: who holds a folio, and which of its five schemes the switches choose |
+//! | [`own`] | the account: who holds a folio, and which of its six schemes the switches choose |
 //! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
 //! | [`frame`] | the frame table, the page allocator (zones, buddy lists, per-CPU lists), and [`frame::Mm`] that owns them |
 //! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |

@@ -4,10 +4,12 @@ pub use ::own::*;
 
 use crate::switch::{AccountScheme, Kept, Switches};
 
-/// The scheme that the switches choose. They must not change while anybody has a folio: they are set at boot.
+/// The scheme that the switches choose. They must not change while anybody has a folio: they are
+/// set at boot.
 ///
-/// Loops choose once, by [`with_scheme`], so that every scheme is compiled into them as the default one is. One operation at a
-/// time finds the default and single pages in place; the others are called.
+/// Loops choose once, by [`with_scheme`], so that every scheme is compiled into them as the default
+/// one is. One operation at a time finds the default and single pages in place; the others are
+/// called.
 #[derive(Clone, Copy)]
 pub struct Chosen<'a>(pub &'a Switches);
 

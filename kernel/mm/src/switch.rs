@@ -1,5 +1,5 @@
-//! Switches: every mechanism can be turned off or down, on the kernel's command line and at run time, and the tests pass
-//! either way.
+//! Switches: every mechanism can be turned off or down, on the kernel's command line and at run
+//! time, and the tests pass either way.
 
 use crate::arch::Level;
 use crate::sync::{AtomicU32, Ordering};
@@ -9,35 +9,41 @@ use ::own::{Batching, MmId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Switch {
-    /// Complete blocks of PTEs get the contiguous bit, where the hardware has one. What is folded already stays so until
-    /// it is changed.
+    /// Complete blocks of PTEs get the contiguous bit, where the hardware has one. What is folded
+    /// already stays so until it is changed.
     Contpte,
     /// The largest entries that mremap moves whole.
     Move,
     /// How the account of a folio's owners is kept.
     Account,
-    /// Counts of the mappings of single pages beside the account: by read-modify-writes, or where there is a seqcount under it.
+    /// Counts of the mappings of single pages beside the account: by read-modify-writes, or where
+    /// there is a seqcount under it.
     PageCounts,
-    /// `account=digits`: sub-ids looked up (at least 4 values), or worked out once for each address space (from 1 value on).
+    /// `account=digits`: sub-ids looked up (at least 4 values), or worked out once for each address
+    /// space (from 1 value on).
     Subids,
     /// `account=digits`: whether a writer that is alone goes without read-modify-writes.
     Writer,
     /// `account=digits`: how such a writer finds out that it is alone.
     Seq,
-    /// How fork goes over the parent's entries: one by one, in runs of one folio, or it shares whole tables.
+    /// How fork goes over the parent's entries: one by one, in runs of one folio, or it shares
+    /// whole tables.
     Fork,
     /// How unmapping goes over entries: one by one, or in runs of one folio.
     Zap,
-    /// How many references to a folio fork and unmapping count at once: one for each page, or those of a run of entries.
+    /// How many references to a folio fork and unmapping count at once: one for each page, or those
+    /// of a run of entries.
     Refs,
     /// How many mappings they enter in the account at once.
     Rmap,
-    /// How splitting a PMD leaf tells the account: mappings of 512 pages, one by one, for the one that goes; or, since the leaf counts
-    /// as 512 already, all at once.
+    /// How splitting a PMD leaf tells the account: mappings of 512 pages, one by one, for the one
+    /// that goes; or, since the leaf counts as 512 already, all at once.
     Split,
-    /// What is copied on a write to a page that others have: that page, or what surrounds it of its folio, too.
+    /// What is copied on a write to a page that others have: that page, or what surrounds it of its
+    /// folio, too.
     Cow,
-    /// What becomes writable when a write finds that all of a folio is ours: that page, or all of the folio.
+    /// What becomes writable when a write finds that all of a folio is ours: that page, or all of
+    /// the folio.
     Reuse,
     /// How many address spaces have ids of their own in the account; those beyond share one.
     Ids,
@@ -60,7 +66,8 @@ pub enum AccountScheme {
     Unified,
 }
 
-/// The account as it is kept: the scheme and what is counted beside it, in one word, so that one load tells.
+/// The account as it is kept: the scheme and what is counted beside it, in one word, so that one
+/// load tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept(u32);
 
@@ -117,7 +124,8 @@ pub enum ForkBy {
     Share,
 }
 
-/// Whether a kernel's command line asks for counts of single pages, which need room of their own ([`crate::manager::PageCount`]).
+/// Whether a kernel's command line asks for counts of single pages, which need room of their own
+/// ([`crate::manager::PageCount`]).
 pub fn page_counts(line: &str) -> bool {
     let switches = Switches::default();
     let words = line.split_whitespace().take_while(|word| *word != "--");
@@ -258,8 +266,8 @@ impl Switches {
     pub fn word(&self, switch: Switch) -> &'static str {
         switch.words()[self.get(switch) as usize]
     }
-    /// Sets it to a word, by number; a number without a word is our own mistake and panics. One that is [`Switch::boot`] must
-    /// not change once there are address spaces.
+    /// Sets it to a word, by number; a number without a word is our own mistake and panics. One
+    /// that is [`Switch::boot`] must not change once there are address spaces.
     pub fn set(&self, switch: Switch, number: u32) {
         assert!((number as usize) < switch.words().len());
         self.numbers[switch as usize].store(number, Ordering::Relaxed);

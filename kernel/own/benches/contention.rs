@@ -1,6 +1,6 @@
-//! What the schemes cost when many CPUs map, ask for and unmap the same folios: nanoseconds of the host for each round of a
-//! thread, in folios one after the other, where all threads meet (as vm-scalability's anon-cow-seq), and at random (as
-//! anon-cow-rand).
+//! What the schemes cost when many CPUs map, ask for and unmap the same folios: nanoseconds of the
+//! host for each round of a thread, in folios one after the other, where all threads meet (as
+//! vm-scalability's anon-cow-seq), and at random (as anon-cow-rand).
 //!
 //! ```text
 //! cargo bench -p own                    1 to all CPUs, orders 2, 4 and 9

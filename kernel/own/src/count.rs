@@ -3,7 +3,8 @@
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Account, Book, Meter, MmId, Order, Owner, Part, kept, sums};
 
-/// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half it stays there.
+/// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half
+/// it stays there.
 const FULL: u64 = 3 << 62;
 
 /// The references of a folio, in the schemes that keep them in a word of their own.
@@ -23,8 +24,8 @@ impl Count<'_> {
         }
     }
 
-    /// `n` less; whether none are left. Release: what their owner did to the pages comes before. Acquire: whoever drops the last
-    /// one sees all of it.
+    /// `n` less; whether none are left. Release: what their owner did to the pages comes before.
+    /// Acquire: whoever drops the last one sees all of it.
     #[inline]
     pub fn sub(&self, n: u32) -> bool {
         let old = self.0.fetch_sub(n.into(), Ordering::AcqRel);
@@ -52,8 +53,8 @@ impl Count<'_> {
     }
 }
 
-/// The account of folios of order 0 in all schemes but [`crate::Unified`]: one reference can only be the asker's own, so nobody is told
-/// apart.
+/// The account of folios of order 0 in all schemes but [`crate::Unified`]: one reference can only
+/// be the asker's own, so nobody is told apart.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Single;
 

@@ -1,15 +1,17 @@
-//! The scheme of David Hildenbrand's series "mm: precise 'mapped shared' vs. 'mapped exclusively' detection" (November 2023), kept
-//! for comparison: a reference count, a total mapcount, 1 to 6 values, and an atomic seqcount over the last two.
+//! The scheme of David Hildenbrand's series "mm: precise 'mapped shared' vs. 'mapped exclusively'
+//! detection" (November 2023), kept for comparison: a reference count, a total mapcount, 1 to 6
+//! values, and an atomic seqcount over the last two.
 //!
 //! # Sub-ids
 //! For a folio of up to P pages let B = P + 1. Some bits b_0, b_1, .. of an id give the sub-id
 //! ```text
 //!     s(id) = b_0 + b_1 * B + b_2 * B^2 + ..
 //! ```
-//! that is, the bits read as digits to the base B. A value is the sum of the sub-ids of all mappings. With at most P mappings
-//! no digit of that sum reaches B, so digit i says how many mappings have bit i. The value is `mapcount * s(id)` exactly if
-//! that is `mapcount` where the id has a 1, and 0 where it has a 0: every mapping has the id's bits. One
-//! value holds the bits for which B^bits <= 2^64; more bits take more values, and all of them must agree.
+//! that is, the bits read as digits to the base B. A value is the sum of the sub-ids of all
+//! mappings. With at most P mappings no digit of that sum reaches B, so digit i says how many
+//! mappings have bit i. The value is `mapcount * s(id)` exactly if that is `mapcount` where the id
+//! has a 1, and 0 where it has a 0: every mapping has the id's bits. One value holds the bits for
+//! which B^bits <= 2^64; more bits take more values, and all of them must agree.
 //!
 //! | orders | B | bits of a value | values |
 //! |---|---|---|---|
@@ -20,25 +22,28 @@
 //! | 11, 12 | 4097 | 5 | 5 |
 //! | 13..=15 | 32769 | 4 | 6 |
 //!
-//! The series has 24 bits of ids, and for orders 6..=9 it takes 8 of them to a value. But 513^8 is more than 2^64, sums wrap,
-//! and since 2 * (513 - 1)^7 = 2^64, some of them collide: `tests/own_seed.rs` shows five address spaces for which that form
-//! answers wrongly. Here it is 7 bits, which is enough for the 15 that ids have in this kernel.
+//! The series has 24 bits of ids, and for orders 6..=9 it takes 8 of them to a value. But 513^8 is
+//! more than 2^64, sums wrap, and since 2 * (513 - 1)^7 = 2^64, some of them collide:
+//! `tests/own_seed.rs` shows five address spaces for which that form answers wrongly. Here it is 7
+//! bits, which is enough for the 15 that ids have in this kernel.
 //!
 //! # Where it stands
-//! Head, first word: the references; second word: the seqcount. Part 1, first word: the total mapcount; then the values, two to
-//! a part. Order 0 has only a plain count.
+//! Head, first word: the references; second word: the seqcount. Part 1, first word: the total
+//! mapcount; then the values, two to a part. Order 0 has only a plain count.
 //!
 //! # Many CPUs
-//! Mapcount and values change in sections of the [`Seqcount`], so a reader sees a moment of both. The references are counted
-//! before a section that adds, and dropped after one that subtracts: at each moment there are at least as many as the mapcount
-//! says plus the plain ones. A reader that finds them equal between its two looks at the seqcount has met a moment without plain
+//! Mapcount and values change in sections of the [`Seqcount`], so a reader sees a moment of both.
+//! The references are counted before a section that adds, and dropped after one that subtracts: at
+//! each moment there are at least as many as the mapcount says plus the plain ones. A reader that
+//! finds them equal between its two looks at the seqcount has met a moment without plain
 //! references.
 //!
 //! # Its stages
-//! The series measures itself in stages; the switches make them again (`docs/ownership.md` has the table):
-//! `subids=lookup` has at least 4 values (from order 2 on), looked up in tables of up to 64 sub-ids; `stored` takes 1, 2 or 3
-//! where they do, worked out once for each address space. `writer=exclusive` updates without read-modify-writes while no other
-//! writer is there, `seq=add` finds that out by an add, not by a compare-exchange.
+//! The series measures itself in stages; the switches make them again (`docs/ownership.md` has the
+//! table): `subids=lookup` has at least 4 values (from order 2 on), looked up in tables of up to 64
+//! sub-ids; `stored` takes 1, 2 or 3 where they do, worked out once for each address space.
+//! `writer=exclusive` updates without read-modify-writes while no other writer is there, `seq=add`
+//! finds that out by an add, not by a compare-exchange.
 
 use crate::Order;
 use crate::count::Count;
@@ -50,7 +55,8 @@ use crate::{Account, Book, Meter, MmId, Owner, Single, sums};
 /// The scheme and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digits {
-    /// 1, 2 or 3 values where they are enough, their sub-ids from [`Owner`]; else at least 4 from order 2 on, looked up.
+    /// 1, 2 or 3 values where they are enough, their sub-ids from [`Owner`]; else at least 4 from
+    /// order 2 on, looked up.
     pub stored: bool,
     /// A writer that is the only one updates with plain loads and stores.
     pub exclusive: bool,
@@ -216,8 +222,8 @@ impl Digits {
         }
     }
 
-    /// As many mappings as pages of `part`, of the first owner, become the second one's; where one of them is plain, they come or go.
-    /// Returns the read-modify-writes.
+    /// As many mappings as pages of `part`, of the first owner, become the second one's; where one
+    /// of them is plain, they come or go. Returns the read-modify-writes.
     #[inline]
     fn change(&self, book: &impl Book, [from, to]: [&Owner; 2], part: Part, pages: Pages) -> u32 {
         let counted = self.pages && pages != Pages::Stay && part.by != By::Nothing;

@@ -1,5 +1,6 @@
-//! The address space that mapped a folio first, and a count of the mappings that are others': "pointer to owner, and a simple
-//! counter of non-owners", as it was asked for in the thread of the series behind [`crate::Digits`].
+//! The address space that mapped a folio first, and a count of the mappings that are others':
+//! "pointer to owner, and a simple counter of non-owners", as it was asked for in the thread of the
+//! series behind [`crate::Digits`].
 //!
 //! ```text
 //!     head, first word: references          second word: changes (16) | id of the owner (16) | mappings of others (32)
@@ -7,16 +8,19 @@
 //! ```
 //! Order 0 has only a plain count.
 //!
-//! What it knows: whether the owner has the folio for itself, always, and so after any number of children have come and gone.
-//! What it does not: who the others are. When the owner has let go the one that is left never gets the folio, and there is nobody
-//! who could be made its owner: a count of others does not say whether they are one. What took the id of an owner that ended
-//! is the owner, rightly: all mappings that were the other's are gone by then.
+//! What it knows: whether the owner has the folio for itself, always, and so after any number of
+//! children have come and gone. What it does not: who the others are. When the owner has let go the
+//! one that is left never gets the folio, and there is nobody who could be made its owner: a count
+//! of others does not say whether they are one. What took the id of an owner that ended is the
+//! owner, rightly: all mappings that were the other's are gone by then.
 //!
 //! # Many CPUs
-//! References are counted before a mapping comes and dropped after it is gone. A mapping of another's comes into the count of
-//! others first and into that of all then, and leaves in the opposite order; what comes also changes the bits above each count.
-//! A reader that finds no others, then reads all and the references, and then the same words again, has met no others' mapping in the
-//! count of all, and a moment when the references were as many. 2^16 mappings of others between its looks would deceive it.
+//! References are counted before a mapping comes and dropped after it is gone. A mapping of
+//! another's comes into the count of others first and into that of all then, and leaves in the
+//! opposite order; what comes also changes the bits above each count. A reader that finds no
+//! others, then reads all and the references, and then the same words again, has met no others'
+//! mapping in the count of all, and a moment when the references were as many. 2^16 mappings of
+//! others between its looks would deceive it.
 
 use crate::count::Count;
 use crate::sync::{AtomicU64, Ordering};
@@ -51,7 +55,8 @@ fn owner_in(others: u64) -> u16 {
     (others >> ID_AT) as u16
 }
 
-/// Whether these are mappings of another than the owner. The owner stays who it is while anybody has a reference.
+/// Whether these are mappings of another than the owner. The owner stays who it is while anybody
+/// has a reference.
 #[inline]
 fn is_other(book: &impl Book, who: &Owner) -> bool {
     who.id != 0 && owner_in(others(book).load(Ordering::Relaxed)) != who.id
@@ -72,7 +77,8 @@ fn map(book: &impl Book, who: &Owner, n: u64) -> u32 {
 /// `n` mappings less. Returns the read-modify-writes.
 #[inline]
 fn unmap(book: &impl Book, who: &Owner, n: u64) -> u32 {
-    // Release pairs with the acquire of a reader, here and below: what was done to the pages comes before.
+    // Release pairs with the acquire of a reader, here and below: what was done to the pages comes
+    // before.
     all(book).fetch_sub(n, Ordering::Release);
     let other = is_other(book, who);
     if other {

@@ -4,8 +4,9 @@ use crate::MmId;
 
 const WORDS: usize = (MmId::COMMON.0 as usize + 1) / 64;
 
-/// Which ids are free. The lowest free one is handed out first, so that ids stay small; both directions take a fixed number
-/// of steps. An id goes back only after the last mapping of its owner is gone: after its last flush.
+/// Which ids are free. The lowest free one is handed out first, so that ids stay small; both
+/// directions take a fixed number of steps. An id goes back only after the last mapping of its
+/// owner is gone: after its last flush.
 ///
 /// When all ids are taken the next address spaces share one, [`MmId::COMMON`].
 pub struct Ids {

@@ -1,8 +1,10 @@
-//! The account: who holds a folio, for any kernel. One question stands behind it: *is this folio mapped by one address space (MM) only, and
-//! are all of its references those mappings?* Then a write fault makes the page writable in place; else it copies.
+//! The account: who holds a folio, for any kernel. One question stands behind it: *is this folio
+//! mapped by one address space (MM) only, and are all of its references those mappings?* Then a
+//! write fault makes the page writable in place; else it copies.
 //!
-//! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the allocator's handle, a pin, a walk).
-//! A PMD leaf counts as 512 mappings, so splitting it into PTEs changes nothing.
+//! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the
+//! allocator's handle, a pin, a walk). A PMD leaf counts as 512 mappings, so splitting it into PTEs
+//! changes nothing.
 //!
 //! | scheme | its answer "exclusive" | atomic read-modify-writes per update |
 //! |---|---|---|
@@ -13,22 +15,25 @@
 //! | [`Total`] | never wrongly yes; no for ever after the first fork | 1 + 1 |
 //! | [`PerPage`] | never wrongly yes; no for ever after the first fork | 1 + 1 or 2 for each page |
 //!
-//! All but [`Unified`] keep a plain count for order 0 ([`Single`]). Only [`PerPage`] and [`Paged`], which adds it to any other scheme, count
-//! the mappings of single pages.
+//! All but [`Unified`] keep a plain count for order 0 ([`Single`]). Only [`PerPage`] and [`Paged`],
+//! which adds it to any other scheme, count the mappings of single pages.
 //!
 //! # Rules for the caller
-//! 1. Add before the page-table entry is written; subtract after it is cleared and no TLB can hold it any more.
-//! 2. [`Account::exclusive`] is asked by an MM that maps the folio, under the lock of its page tables: fork of this MM cannot
-//!    run, and the mapping that led here stays.
+//! 1. Add before the page-table entry is written; subtract after it is cleared and no TLB can hold
+//!    it any more.
+//! 2. [`Account::exclusive`] is asked by an MM that maps the folio, under the lock of its page
+//!    tables: fork of this MM cannot run, and the mapping that led here stays.
 //! 3. An id is given back ([`Ids::give`]) only after its last mapping is gone, last flush included.
 //!    Any number of address spaces may have [`MmId::COMMON`]: they copy where others would not, and
 //!    never write in place wrongly.
-//! 4. Splitting a folio first gives each part an account of its own: the account says nothing about single pages.
+//! 4. Splitting a folio first gives each part an account of its own: the account says nothing about
+//!    single pages.
 //!
 //! # The words
-//! The account owns 16 bytes in the metadata of each frame of a folio ([`Words`]). Which of them a scheme uses for which order
-//! is fixed while the folio lives, and said on each scheme's page. A private folio that nobody maps yet is not in any format:
-//! it has a plain count in the first word, and [`Account::begin`] replaces it.
+//! The account owns 16 bytes in the metadata of each frame of a folio ([`Words`]). Which of them a
+//! scheme uses for which order is fixed while the folio lives, and said on each scheme's page. A
+//! private folio that nobody maps yet is not in any format: it has a plain count in the first word,
+//! and [`Account::begin`] replaces it.
 
 #![no_std]
 
@@ -160,7 +165,8 @@ impl Owner {
 pub struct Meter {
     /// Updates of a folio's account.
     pub updates: u32,
-    /// Atomic read-modify-writes. A loop around a compare-exchange counts once, however often it went round.
+    /// Atomic read-modify-writes. A loop around a compare-exchange counts once, however often it
+    /// went round.
     pub rmws: u32,
 }
 
@@ -190,7 +196,8 @@ impl AddAssign for Meter {
 pub trait Book {
     /// The folio has 2^order pages.
     fn order(&self) -> Order;
-    /// The words in the metadata of one of its frames: part 0 is the head, 1..2^order are the tails.
+    /// The words in the metadata of one of its frames: part 0 is the head, 1..2^order are the
+    /// tails.
     fn words(&self, part: usize) -> &Words;
     /// What is counted for page `i`, where there is room for that.
     fn page(&self, i: usize) -> &PageCount {
@@ -198,8 +205,8 @@ pub trait Book {
     }
 }
 
-/// How a caller that has several pages of one folio hands them to the account (seed "batch-copy PTEs", where both came one after the
-/// other).
+/// How a caller that has several pages of one folio hands them to the account (seed "batch-copy
+/// PTEs", where both came one after the other).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batching {
     /// All references at once, not one by one.
@@ -208,11 +215,13 @@ pub struct Batching {
     pub maps: bool,
 }
 
-/// A scheme of keeping the account. `n` counts pages (base pages, 4 KiB each), at most as many as the folio has. A scheme says what
-/// references and mappings cost each ([`Account::refer`] to [`Account::unrefer`]); callers use the verbs made of them.
+/// A scheme of keeping the account. `n` counts pages (base pages, 4 KiB each), at most as many as
+/// the folio has. A scheme says what references and mappings cost each ([`Account::refer`] to
+/// [`Account::unrefer`]); callers use the verbs made of them.
 ///
-/// Plain stores and relaxed adds are enough where the caller already has a reference; a subtraction releases what its owner did
-/// to the pages, and whoever drops the last reference, or is told that a folio is exclusive, acquires it.
+/// Plain stores and relaxed adds are enough where the caller already has a reference; a subtraction
+/// releases what its owner did to the pages, and whoever drops the last reference, or is told that
+/// a folio is exclusive, acquires it.
 pub trait Account {
     /// Whether it counts the mappings of single pages.
     #[inline]
@@ -220,16 +229,19 @@ pub trait Account {
         false
     }
 
-    /// The first mappings of a folio that only the caller can reach, by plain stores. All words of the format are written:
-    /// what was there does not matter, and the plain count of a folio that nobody maps is gone.
+    /// The first mappings of a folio that only the caller can reach, by plain stores. All words of
+    /// the format are written: what was there does not matter, and the plain count of a folio that
+    /// nobody maps is gone.
     fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter);
 
     /// The references of [`Account::map`]: first.
     fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter);
-    /// Its mappings, for schemes that keep them apart from the references: then. Part of the same update.
+    /// Its mappings, for schemes that keep them apart from the references: then. Part of the same
+    /// update.
     #[inline]
     fn enter(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}
-    /// The mappings of one who maps the pages already, by a leaf that is about to go: nobody is new to the folio.
+    /// The mappings of one who maps the pages already, by a leaf that is about to go: nobody is new
+    /// to the folio.
     #[inline]
     fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.enter(book, who, part, meter);
@@ -240,15 +252,16 @@ pub trait Account {
     /// Its references: then. True: none are left, and every word of the format is zero again.
     fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool;
 
-    /// The pages of `part` are about to be mapped by `who`; plain ones by a table that several spaces have. The caller has a
-    /// reference already or holds the lock of one that does.
+    /// The pages of `part` are about to be mapped by `who`; plain ones by a table that several
+    /// spaces have. The caller has a reference already or holds the lock of one that does.
     // In place: both are in the loops of fork and unmapping, where a scheme is a constant.
     #[inline(always)]
     fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.refer(book, who, part.n, meter);
         self.enter(book, who, part, meter);
     }
-    /// They are not any more. True: no references are left, every word of the format is zero again, and the caller frees the folio.
+    /// They are not any more. True: no references are left, every word of the format is zero again,
+    /// and the caller frees the folio.
     #[inline(always)]
     fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
         self.leave(book, who, part, meter);
@@ -271,7 +284,8 @@ pub trait Account {
             true => self.refer(book, who, part.n, meter),
             false => (0..part.n).for_each(|_| self.refer(book, who, 1, meter)),
         }
-        match by.maps {
+        // A leaf is one entry.
+        match by.maps || part.by == By::Leaf {
             true => self.enter(book, who, part, meter),
             false => part
                 .each()
@@ -287,7 +301,7 @@ pub trait Account {
         part: Part,
         meter: &mut Meter,
     ) -> bool {
-        match by.maps {
+        match by.maps || part.by == By::Leaf {
             true => self.leave(book, who, part, meter),
             false => part
                 .each()
@@ -302,18 +316,19 @@ pub trait Account {
     /// `n` references of `from` become `to`'s. The entries that map the pages stay.
     fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter);
 
-    /// How many references there are, plain ones included. Exact up to 2^order; above, [`Unified`] may say too many.
+    /// How many references there are, plain ones included. Exact up to 2^order; above, [`Unified`]
+    /// may say too many.
     fn references(&self, book: &impl Book) -> u64;
 
-    /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of its page tables. A scheme that
-    /// does not know answers no.
+    /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of
+    /// its page tables. A scheme that does not know answers no.
     #[inline]
     fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
         self.exclusive_but(book, who, 0)
     }
 
-    /// Whether all references but `plain` plain ones, which the caller knows to be there for as long as it asks, are mappings by
-    /// `who`: as [`Account::exclusive`].
+    /// Whether all references but `plain` plain ones, which the caller knows to be there for as
+    /// long as it asks, are mappings by `who`: as [`Account::exclusive`].
     ///
     /// This is the one place that knows what [`MmId::COMMON`] means, for all schemes: mappings by
     /// that id may be several spaces', so their sum says nothing. But `who` maps the folio: one
@@ -329,8 +344,8 @@ pub trait Account {
         self.all_are(book, who, plain)
     }
 
-    /// The one address space that all references are mappings of, found without a candidate; `None` when there are several, or
-    /// the scheme cannot tell. Never [`MmId::COMMON`].
+    /// The one address space that all references are mappings of, found without a candidate; `None`
+    /// when there are several, or the scheme cannot tell. Never [`MmId::COMMON`].
     #[inline]
     fn owner(&self, book: &impl Book) -> Option<MmId> {
         self.same_id(book).filter(|id| *id != MmId::COMMON)
@@ -345,17 +360,19 @@ pub trait Account {
     /// asks.
     fn same_id(&self, book: &impl Book) -> Option<MmId>;
 
-    /// Whether the words say just this: every holder, once each, with its references. For checks while nobody updates; a folio
-    /// that is kept for ever agrees with everything.
+    /// Whether the words say just this: every holder, once each, with its references. For checks
+    /// while nobody updates; a folio that is kept for ever agrees with everything.
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool;
 
     /// A PMD leaf of the folio becomes PTEs.
     fn split_leaf(&self, _: &impl Book, _: &mut Meter) {}
-    /// How many entries map page `i`, leaves included; `None` from a scheme that does not count them, and of order 0.
+    /// How many entries map page `i`, leaves included; `None` from a scheme that does not count
+    /// them, and of order 0.
     fn page_count(&self, _: &impl Book, _: usize) -> Option<u32> {
         None
     }
-    /// The folio is about to be split, or freed in parts: nothing is counted for its pages any more.
+    /// The folio is about to be split, or freed in parts: nothing is counted for its pages any
+    /// more.
     fn forget_pages(&self, _: &impl Book) {}
 }
 

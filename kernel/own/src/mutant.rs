@@ -1,5 +1,5 @@
-//! Mutants: one broken rule each, that the models must catch. A test of the tests, behind the feature `mutants`; without it `on`
-//! is the constant `false` and nothing is left of them.
+//! Mutants: one broken rule each, that the models must catch. A test of the tests, behind the
+//! feature `mutants`; without it `on` is the constant `false` and nothing is left of them.
 
 /// A rule that is broken while the mutant is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

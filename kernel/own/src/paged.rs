@@ -1,5 +1,6 @@
-//! Any scheme with counts of single pages beside it ([`crate::pages`]): what the stages of the series of November 2023 have, all but
-//! the last, where the counts change under the seqcount ([`crate::Digits::pages`]).
+//! Any scheme with counts of single pages beside it ([`crate::pages`]): what the stages of the
+//! series of November 2023 have, all but the last, where the counts change under the seqcount
+//! ([`crate::Digits::pages`]).
 
 use crate::pages::{self, Part, Writer};
 use crate::{Account, Book, Meter, MmId, Order, Owner, PerPage};

@@ -1,22 +1,25 @@
-//! Counts of the mappings of single pages, as Linux kept them beside every folio up to the series of November 2023 (seed "rmap
-//! ids"), and whoever compares with it needs them: one count for each page, one for PMD leaves, and how many pages are mapped at all.
+//! Counts of the mappings of single pages, as Linux kept them beside every folio up to the series
+//! of November 2023 (seed "rmap ids"), and whoever compares with it needs them: one count for each
+//! page, one for PMD leaves, and how many pages are mapped at all.
 //!
 //! ```text
 //!     page i: its count       page 0, too: how many pages have a count       page 1, too: PMD leaves on the whole folio
 //! ```
-//! A mapping of a page takes one read-modify-write, and another one when it is the page's first or was its last. Folios of order 0 have
-//! none of this: their references tell all.
+//! A mapping of a page takes one read-modify-write, and another one when it is the page's first or
+//! was its last. Folios of order 0 have none of this: their references tell all.
 
 use crate::seqcount::Section;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Book, Order};
 
-/// What is counted for one page of a folio. All bytes zero is a valid value, that of a page that nobody maps.
+/// What is counted for one page of a folio. All bytes zero is a valid value, that of a page that
+/// nobody maps.
 #[derive(Debug, Default)]
 pub struct PageCount {
     /// PTEs that map the page.
     mapped: AtomicU32,
-    /// Page 0: how many pages of the folio are mapped by PTEs. Page 1: PMD leaves that map the folio.
+    /// Page 0: how many pages of the folio are mapped by PTEs. Page 1: PMD leaves that map the
+    /// folio.
     folio: AtomicU32,
 }
 
@@ -106,8 +109,8 @@ impl Writer<'_, '_> {
         match self {
             Writer::Atomic(rmws) => {
                 *rmws += 1;
-                // Release pairs with the acquire in `of_page`: a reader that meets it also sees what came before, the references
-                // and the note that a mapping came.
+                // Release pairs with the acquire in `of_page`: a reader that meets it also sees
+                // what came before, the references and the note that a mapping came.
                 count.fetch_add(n, Ordering::Release)
             }
             Writer::Section(section) => section.add_to_count(count, n),
@@ -207,7 +210,8 @@ pub(crate) fn of_page(book: &impl Book, i: usize) -> u32 {
     book.page(i).mapped.load(Ordering::Acquire) + leaves
 }
 
-/// The mappings of all pages: no total is kept, so each is looked at ("folio_mapcount() gets slower the larger the folio is").
+/// The mappings of all pages: no total is kept, so each is looked at ("folio_mapcount() gets slower
+/// the larger the folio is").
 pub(crate) fn all(book: &impl Book) -> u64 {
     let pages = 0..book.order().pages() as usize;
     pages.map(|page| u64::from(of_page(book, page))).sum()

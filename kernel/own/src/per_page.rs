@@ -1,5 +1,6 @@
-//! References, and a count for each page ([`crate::pages`]): what Linux had before there was a total mapcount. Who maps a folio cannot
-//! be told, so one of more pages that anybody mapped after its first mappings is never again taken for one MM's own.
+//! References, and a count for each page ([`crate::pages`]): what Linux had before there was a
+//! total mapcount. Who maps a folio cannot be told, so one of more pages that anybody mapped after
+//! its first mappings is never again taken for one MM's own.
 //!
 //! ```text
 //!     head, first word: references     second word: ADDED, once a mapping came after those of `begin`

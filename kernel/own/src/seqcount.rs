@@ -1,13 +1,15 @@
-//! An atomic seqcount: readers notice that writers were at work, and several writers may be at work at once.
+//! An atomic seqcount: readers notice that writers were at work, and several writers may be at work
+//! at once.
 //!
 //! ```text
 //!     bits 0..16  writers that share       16..32  writers that are alone, or hope to be       32..64  sections that ended
 //! ```
-//! A writer that finds the word without writers is alone: it may update with plain loads and stores, and who comes later waits
-//! for it. Otherwise it shares: it updates with atomic adds beside the others. Either way it takes two read-modify-writes.
+//! A writer that finds the word without writers is alone: it may update with plain loads and
+//! stores, and who comes later waits for it. Otherwise it shares: it updates with atomic adds
+//! beside the others. Either way it takes two read-modify-writes.
 //!
-//! A reader takes what it read for good if there was no writer before, and the word is the same after. The same word after 2^32
-//! sections would deceive it.
+//! A reader takes what it read for good if there was no writer before, and the word is the same
+//! after. The same word after 2^32 sections would deceive it.
 
 use crate::mutant::{self, Mutant};
 use crate::sync::{self, AtomicU32, AtomicU64, Ordering, fence};
@@ -58,7 +60,8 @@ impl<'a> Seqcount<'a> {
                 _ => (false, 1 + self.share(SHARING.wrapping_sub(ALONE))),
             },
         };
-        // Pairs with the acquire fence in `read`: who saw one of this section's values also sees that it had begun.
+        // Pairs with the acquire fence in `read`: who saw one of this section's values also sees
+        // that it had begun.
         fence(Ordering::Release);
         Section {
             word: self.0,
@@ -93,7 +96,8 @@ impl<'a> Seqcount<'a> {
     /// What `look` finds in a moment without writers.
     pub fn read<T>(&self, look: impl Fn() -> T) -> T {
         loop {
-            // Acquire pairs with the release in `Section::end`: the values of the sections that ended are seen.
+            // Acquire pairs with the release in `Section::end`: the values of the sections that
+            // ended are seen.
             let before = self.0.load(Ordering::Acquire);
             if before & WRITERS == 0 {
                 let found = look();

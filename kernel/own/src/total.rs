@@ -1,11 +1,12 @@
-//! A reference count and a total mapcount, the baseline: who maps a folio cannot be told, so a large one that was mapped a second
-//! time (by fork, or by anybody) is never again taken for one MM's own.
+//! A reference count and a total mapcount, the baseline: who maps a folio cannot be told, so a
+//! large one that was mapped a second time (by fork, or by anybody) is never again taken for one
+//! MM's own.
 //!
 //! ```text
 //!     head, first word: references     second word: the total mapcount, and the bit ADDED
 //! ```
-//! Order 0 has only a plain count. While ADDED is not set, all mappings are those of [`Account::begin`]: they only become fewer, and
-//! whoever asks and maps the folio is that MM.
+//! Order 0 has only a plain count. While ADDED is not set, all mappings are those of
+//! [`Account::begin`]: they only become fewer, and whoever asks and maps the folio is that MM.
 
 use crate::Order;
 use crate::count::Count;
@@ -28,7 +29,8 @@ fn mapcount(book: &impl Book) -> &AtomicU64 {
 
 /// `n` mappings more. Returns the read-modify-writes.
 fn map(book: &impl Book, n: u32) -> u32 {
-    // The bit first: a reader that finds it missing on both sides of its look has not met these mappings.
+    // The bit first: a reader that finds it missing on both sides of its look has not met these
+    // mappings.
     let set = mapcount(book).load(Ordering::Relaxed) & ADDED == 0;
     if set {
         mapcount(book).fetch_or(ADDED, Ordering::Relaxed);
@@ -39,7 +41,7 @@ fn map(book: &impl Book, n: u32) -> u32 {
 
 /// `n` mappings less. Returns the read-modify-writes.
 fn unmap(book: &impl Book, n: u32) -> u32 {
-    // Release pairs with the acquire in `exclusive`.
+    // Release pairs with the acquire in `all_are`.
     mapcount(book).fetch_sub(n.into(), Ordering::Release);
     1
 }
@@ -126,7 +128,8 @@ impl Account for Total {
         let rest = || references(book).get().wrapping_sub(plain);
         let mapped = mapcount(book).load(Ordering::Acquire);
         let all = rest();
-        // The same twice, without ADDED: nothing was mapped or unmapped between, and the references were counted in that time.
+        // The same twice, without ADDED: nothing was mapped or unmapped between, and the references
+        // were counted in that time.
         mapped & ADDED == 0
             && all == mapped
             && all <= book.order().pages()

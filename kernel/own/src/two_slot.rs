@@ -1,5 +1,6 @@
-//! Two slots for the address spaces that map a folio, in the manner of Linux 6.15, from its published description: exact while at
-//! most two of them do. Of a third one only the total mapcount tells, so whatever it does the folio may be shared.
+//! Two slots for the address spaces that map a folio, in the manner of Linux 6.15, from its
+//! published description: exact while at most two of them do. Of a third one only the total
+//! mapcount tells, so whatever it does the folio may be shared.
 //!
 //! ```text
 //!     head, first word: references          second word: slot A, and the bits LOCK and SHARED
@@ -7,12 +8,14 @@
 //! ```
 //! Order 0 has only a plain count.
 //!
-//! An update takes the bit lock and finds the MM's slot, or a free one; when both belong to others, only the total changes.
-//! SHARED ("maybe mapped shared") is set when a mapping comes whose MM does not have all of them, and stays until one slot has
-//! all of them when a mapping goes. An MM without a slot never gets the folio for itself, even when it is the last
-//! one: no slot has its mappings.
+//! An update takes the bit lock and finds the MM's slot, or a free one; when both belong to others,
+//! only the total changes. SHARED ("maybe mapped shared") is set when a mapping comes whose MM does
+//! not have all of them, and stays until one slot has all of them when a mapping goes. An MM
+//! without a slot never gets the folio for itself, even when it is the last one: no slot has its
+//! mappings.
 //!
-//! References are counted before a mapping comes and dropped after it is gone, as in [`crate::Digits`].
+//! References are counted before a mapping comes and dropped after it is gone, as in
+//! [`crate::Digits`].
 
 use crate::Order;
 use crate::count::Count;
@@ -146,7 +149,8 @@ impl<'a, B: Book> Slots<'a, B> {
 }
 
 impl TwoSlot {
-    /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns the read-modify-writes.
+    /// `n` mappings of `from` become `to`'s; where one of them is plain, they come or go. Returns
+    /// the read-modify-writes.
     fn change(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32) -> u32 {
         if from.id == to.id {
             return 0;

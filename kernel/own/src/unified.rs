@@ -7,40 +7,46 @@
 //!
 //!     fields, from the low bits up:   D_1 .. D_k | Q | R
 //! ```
-//! and the word W is the sum of the weights of all references, modulo 2^64 or 2^128. It is only ever changed by wrapping adds.
-//! A plain reference has id 0: it weighs 1 * 2^r. R counts the references.
+//! and the word W is the sum of the weights of all references, modulo 2^64 or 2^128. It is only
+//! ever changed by wrapping adds. A plain reference has id 0: it weighs 1 * 2^r. R counts the
+//! references.
 //!
 //! | word | orders | digits | D_j | Q | R |
 //! |---|---|---|---|---|---|
 //! | u64, [`Words::lo`] | 0..=4 | 3 of 5 bits | 9 bits each | 16 | 21 |
 //! | u128, [`Words::wide`] | 5..=15 | 2 of 8 bits | 24 bits each | 40 | 40 |
 //!
-//! The fields hold at least what P = 2^order references can bring: D_j up to P times the largest digit, Q up to P times the
-//! largest |a|^2. The wide word has room to spare, and Q has it, so that R is the number of references up to 13 millions of them.
+//! The fields hold at least what P = 2^order references can bring: D_j up to P times the largest
+//! digit, Q up to P times the largest |a|^2. The wide word has room to spare, and Q has it, so that
+//! R is the number of references up to 13 millions of them.
 //!
 //! # Why it answers
 //! Take R <= P, so that no field overflows and all of them can be read. For any id
 //! ```text
 //!     sum over all references x of |a(x) - a(id)|^2  =  Q - 2 a(id).D + R |a(id)|^2
 //! ```
-//! If W = R * K(id), then D = R a(id) and Q = R |a(id)|^2, and the right side is 0. A sum of squares is 0 only if each is: every
-//! reference is `id`'s. (The points a(x) with their squares lie on a paraboloid: none is a mean of others.) In the same way,
-//! R * Q = |D|^2 holds only if all a(x) are equal, so the owner can be read off as D / R.
+//! If W = R * K(id), then D = R a(id) and Q = R |a(id)|^2, and the right side is 0. A sum of
+//! squares is 0 only if each is: every reference is `id`'s. (The points a(x) with their squares lie
+//! on a paraboloid: none is a mean of others.) In the same way, R * Q = |D|^2 holds only if all
+//! a(x) are equal, so the owner can be read off as D / R.
 //!
-//! Above P, carries run from D and Q upwards and can only make R larger, so "R > P: shared" stays right while R itself does not
-//! overflow. And sums do not forget: whatever happened above P, W is exact
-//! again once there are P references or fewer. All MMs together ([`Ids::MOST`]) cannot bring R to half of what it can hold; should
-//! anything else do (pins are not bounded), the folio is kept for ever, as one with R there: it reads as shared and is never freed.
+//! Above P, carries run from D and Q upwards and can only make R larger, so "R > P: shared" stays
+//! right while R itself does not overflow. And sums do not forget: whatever happened above P, W is
+//! exact again once there are P references or fewer. All MMs together ([`Ids::MOST`]) cannot bring
+//! R to half of what it can hold; should anything else do (pins are not bounded), the folio is kept
+//! for ever, as one with R there: it reads as shared and is never freed.
 //!
-//! Sources: as an algorithm, this is Ganguly's test for a stream of one item (S. Ganguly, "Counting distinct items over update
-//! streams", 2007: 1-sparsity of non-negative streams); digits in convex position are from F. A. Behrend, "On sets of integers
-//! which contain no three terms in arithmetical progression" (1946). To our knowledge first applied here.
+//! Sources: as an algorithm, this is Ganguly's test for a stream of one item (S. Ganguly, "Counting
+//! distinct items over update streams", 2007: 1-sparsity of non-negative streams); digits in convex
+//! position are from F. A. Behrend, "On sets of integers which contain no three terms in
+//! arithmetical progression" (1946). To our knowledge first applied here.
 //!
 //! # Many CPUs
-//! References and owners are one word, so one acquire load sees a state that was. A reference count beside the word would bring
-//! back the race that [`crate::Digits`] needs its seqcount for, and two loads of 64 bits are not one of 128: from 4 pages up
-//! such a reader can put together an "exclusive" that never was. (On x86_64 the one load of 128 bits is a cmpxchg16b itself; it
-//! is not counted as a read-modify-write, since it changes nothing.)
+//! References and owners are one word, so one acquire load sees a state that was. A reference count
+//! beside the word would bring back the race that [`crate::Digits`] needs its seqcount for, and two
+//! loads of 64 bits are not one of 128: from 4 pages up such a reader can put together an
+//! "exclusive" that never was. (On x86_64 the one load of 128 bits is a cmpxchg16b itself; it is
+//! not counted as a read-modify-write, since it changes nothing.)
 
 use crate::Order;
 use crate::Words;
@@ -105,8 +111,9 @@ impl Format {
     const fn count_at(&self) -> u32 {
         self.squares_at() + self.squares
     }
-    /// The word of a folio whose references ran over: that is so from half of what R can hold, when the top bit is set. This is
-    /// 3/4: CPUs that are in the middle of an update move it by their few references, and the top bit stays.
+    /// The word of a folio whose references ran over: that is so from half of what R can hold, when
+    /// the top bit is set. This is 3/4: CPUs that are in the middle of an update move it by their
+    /// few references, and the top bit stays.
     const fn full(&self) -> u128 {
         3 << (self.bits - 2)
     }
@@ -160,7 +167,8 @@ impl Format {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unified;
 
-/// The same steps in the width that the folio's order has: `$word` is the atomic, `$weight` what a reference of an owner weighs.
+/// The same steps in the width that the folio's order has: `$word` is the atomic, `$weight` what a
+/// reference of an owner weighs.
 macro_rules! in_its_width {
     ($book:expr, |$word:ident, $weight:ident, $format:ident| $steps:expr) => {
         if $book.order() <= NARROW_ORDERS {
@@ -231,7 +239,8 @@ impl Account for Unified {
         meter.update(1);
         in_its_width!(book, |word, weight, FORMAT| {
             let change = weight(who).wrapping_mul(n.into());
-            // Release: what `who` did to the pages comes before. Acquire: whoever drops the last one sees all of it.
+            // Release: what `who` did to the pages comes before. Acquire: whoever drops the last
+            // one sees all of it.
             let old = word.fetch_sub(change, Ordering::AcqRel);
             if old.leading_zeros() == 0 {
                 word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
@@ -262,7 +271,7 @@ impl Account for Unified {
         meter.update(1);
         in_its_width!(book, |word, weight, FORMAT| {
             let change = weight(to).wrapping_sub(weight(from)).wrapping_mul(n.into());
-            // Release, as in `sub`: `from` may have written the pages.
+            // Release, as in `unrefer`: `from` may have written the pages.
             let old = word.fetch_add(change, Ordering::Release);
             debug_assert!(old >> const { FORMAT.count_at() } >= n.into());
             // No reference is added, but a carry may be.
@@ -284,7 +293,8 @@ impl Account for Unified {
     #[inline]
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let (words, pages) = (book.words(0), book.order().pages());
-        // Acquire pairs with the release in `sub` and `pass`: whoever may write in place sees what the others did before.
+        // Acquire pairs with the release in `unrefer` and `pass`: whoever may write in place sees what
+        // the others did before.
         if book.order() <= NARROW_ORDERS {
             let plain = plain << const { NARROW.count_at() };
             let word = words.lo().load(Ordering::Acquire).wrapping_sub(plain);

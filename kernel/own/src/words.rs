@@ -12,9 +12,9 @@ mod real {
     use super::AtomicU128;
     use crate::sync::{AtomicU64, Ordering};
 
-    /// 16 bytes of storage in a frame's metadata, for whoever keeps the account of the folio: two words, or one of 128 bits
-    /// over both. Which, is fixed while a folio lives; it may change only while nobody else can reach the folio. All bytes
-    /// zero is a valid value.
+    /// 16 bytes of storage in a frame's metadata, for whoever keeps the account of the folio: two
+    /// words, or one of 128 bits over both. Which, is fixed while a folio lives; it may change only
+    /// while nobody else can reach the folio. All bytes zero is a valid value.
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub struct Words(AtomicU128);
@@ -22,7 +22,8 @@ mod real {
     // The low half comes first in memory.
     const _: () = assert!(cfg!(target_endian = "little"));
     const _: () = assert!(size_of::<Words>() == 16 && align_of::<Words>() == 16);
-    // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anybody else.
+    // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anybody
+    // else.
     #[cfg(target_os = "none")]
     const _: () = assert!(AtomicU128::is_always_lock_free());
 
@@ -58,8 +59,9 @@ mod real {
         #[inline]
         #[allow(unsafe_code)]
         fn half(&self, which: usize) -> &AtomicU64 {
-            // SAFETY: half 0 or 1 of 16 bytes that are valid, aligned and shared for as long as `self`; all accesses are atomic.
-            // Accesses of both widths do not race: the format is fixed while others can reach the folio (the type's contract).
+            // SAFETY: half 0 or 1 of 16 bytes that are valid, aligned and shared for as long as
+            // `self`; all accesses are atomic. Accesses of both widths do not race: the format is
+            // fixed while others can reach the folio (the type's contract).
             unsafe { AtomicU64::from_ptr(self.0.as_ptr().cast::<u64>().add(which)) }
         }
     }
@@ -72,8 +74,9 @@ mod stand_in {
     use std::sync::Mutex;
     use std::vec::Vec;
 
-    /// A 128-bit word: an atomic that loom knows says which of its values it has. Every change is one step of that atomic, with
-    /// the ordering that was asked for, and loom switches threads only at such steps: list and atomic fit together.
+    /// A 128-bit word: an atomic that loom knows says which of its values it has. Every change is
+    /// one step of that atomic, with the ordering that was asked for, and loom switches threads
+    /// only at such steps: list and atomic fit together.
     #[derive(Debug)]
     pub struct AtomicU128 {
         now: AtomicU64,

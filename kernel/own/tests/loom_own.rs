@@ -1,9 +1,11 @@
-//! The account under every interleaving (for some schemes: with up to two preemptions) of map, unmap, fork, pin, the pending flush
-//! and the reuse check: `./run.sh test --filter "host.loom.*"`, or
-//! `RUSTFLAGS="--cfg loom" cargo test -p own --features mutants --test loom_own --target-dir target/loom`.
+//! The account under every interleaving (for some schemes: with up to two preemptions) of map,
+//! unmap, fork, pin, the pending flush and the reuse check: `./run.sh test --filter "host.loom.*"`,
+//! or `RUSTFLAGS="--cfg loom" cargo test -p own --features mutants --test loom_own --target-dir
+//! target/loom`.
 //!
-//! Whoever is told "exclusive" writes the page, and everybody else who may look does: loom ends the model when a write is not
-//! ordered with another access, so it checks the answers and the memory orderings at once.
+//! Whoever is told "exclusive" writes the page, and everybody else who may look does: loom ends the
+//! model when a write is not ordered with another access, so it checks the answers and the memory
+//! orderings at once.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -49,8 +51,8 @@ fn case<A>(scheme: A, order: u8, exact: bool) -> Case<A> {
     }
 }
 
-/// For schemes whose writers or readers wait for one another: without a bound, there is no end of the ways to wait. Every mutant
-/// below is caught with two preemptions.
+/// For schemes whose writers or readers wait for one another: without a bound, there is no end of
+/// the ways to wait. Every mutant below is caught with two preemptions.
 fn bounded<A>(scheme: A, order: u8) -> Case<A> {
     Case {
         bound: Some(2),
@@ -133,7 +135,8 @@ impl<A: Account + Copy + Send + Sync + 'static> Case<A> {
         });
     }
 
-    /// A pinned page is mapped by 1 while the flush of a page of 0's ends: at each moment there is one reference too many for 0.
+    /// A pinned page is mapped by 1 while the flush of a page of 0's ends: at each moment there is
+    /// one reference too many for 0.
     fn pending_flush(self) {
         let maps = |w: &World<A>| {
             w.map_pinned(1);
@@ -164,8 +167,9 @@ impl<A: Account + Copy + Send + Sync + 'static> Case<A> {
         });
     }
 
-    /// One page of 0's goes, one of two pins, then whoever has the other pin maps a page for 0: the number of mappings is the same
-    /// before and after, the number of references is that number once between, and a pin is always there.
+    /// One page of 0's goes, one of two pins, then whoever has the other pin maps a page for 0: the
+    /// number of mappings is the same before and after, the number of references is that number
+    /// once between, and a pin is always there.
     fn away_and_back(self) {
         let goes = |w: &World<A>| {
             w.unmap(0, 1);
@@ -181,7 +185,8 @@ impl<A: Account + Copy + Send + Sync + 'static> Case<A> {
         self.run(([2, 0, 0], 2), [goes, asks], |_| {});
     }
 
-    /// Two ask and unmap: one may write only when the other is gone, and the last one frees the folio.
+    /// Two ask and unmap: one may write only when the other is gone, and the last one frees the
+    /// folio.
     fn both_ask(self) {
         fn asks<A: Account>(world: &World<A>, space: usize) {
             world.write_fault(space);

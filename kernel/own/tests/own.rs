@@ -55,8 +55,9 @@ macro_rules! every_scheme {
     };
 }
 
-/// Every way to hold a folio of 1, 2 and 4 pages by three MMs and plain references, up to one more than its pages for each: from
-/// nothing to there, and back, where every second reference first waits for a flush.
+/// Every way to hold a folio of 1, 2 and 4 pages by three MMs and plain references, up to one more
+/// than its pages for each: from nothing to there, and back, where every second reference first
+/// waits for a flush.
 fn up_and_down(scheme: &impl Account, promise: Promise, ids: [u16; 3]) {
     for order in 0..=2u8 {
         let counts = (1u32 << order) + 2;
@@ -110,7 +111,8 @@ fn every_state_of_small_folios() {
     }
 }
 
-/// Every multiset of up to P references from the ids 0..=`last`, where 0 is plain: each is a larger one's way up and down.
+/// Every multiset of up to P references from the ids 0..=`last`, where 0 is plain: each is a larger
+/// one's way up and down.
 fn multisets(scheme: &impl Account, promise: Promise, (order, last): (u8, u16)) {
     for first in 0..=last {
         let sheet = Sheet::new(order);
@@ -290,7 +292,8 @@ fn the_common_id_has_what_it_alone_refers_to() {
     }
 }
 
-/// A fork maps a folio by a leaf, the parent's leaf is split, and both go: the pages' counts follow.
+/// A fork maps a folio by a leaf, the parent's leaf is split, and both go: the pages' counts
+/// follow.
 #[test]
 fn leaves_count_for_every_page() {
     fn counts(scheme: &impl Account) {
@@ -340,6 +343,12 @@ fn page_by_page_is_as_good_as_at_once() {
             assert!(came.rmws >= least, "{by:?}: {came:?}");
             assert!(!scheme.unmap_by(by, &sheet, &owner(2), part, &mut meter));
             assert!(scheme.agrees(&sheet, &held[..1]));
+            let leaf = Part::leaf(sheet.order());
+            scheme.map_by(by, &sheet, &owner(2), leaf, &mut meter);
+            assert!(scheme.agrees(&sheet, &[(owner(1), 16), (owner(2), 16)]));
+            assert!([None, Some(2)].contains(&scheme.page_count(&sheet, 5)));
+            assert!(!scheme.unmap_by(by, &sheet, &owner(2), leaf, &mut meter));
+            assert!([None, Some(1)].contains(&scheme.page_count(&sheet, 5)));
             assert!(scheme.unmap_by(by, &sheet, &owner(1), Part::ptes(0, 16), &mut meter));
             assert!(sheet.is_zero());
         }

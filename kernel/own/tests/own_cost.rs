@@ -1,4 +1,5 @@
-//! What the account costs: atomic read-modify-writes for each operation, as the schemes themselves count them.
+//! What the account costs: atomic read-modify-writes for each operation, as the schemes themselves
+//! count them.
 
 use own::{
     Account, Digits, FirstOwner, Meter, MmId, Owner, Part, PerPage, Total, TwoSlot, Unified,
@@ -19,7 +20,8 @@ fn costs(scheme: &impl Account, order: u8) -> [u32; 6] {
     costs_of(SMALL, scheme, order)
 }
 
-/// Read-modify-writes of: begin, a second MM's mapping, a pin, a zap that waits for its flush, the end of that, an unmap.
+/// Read-modify-writes of: begin, a second MM's mapping, a pin, a zap that waits for its flush, the
+/// end of that, an unmap.
 fn costs_of(ids: [u16; 2], scheme: &impl Account, order: u8) -> [u32; 6] {
     let [one, two] = ids.map(|id| Owner::new(MmId::new(id).expect("an id")));
     let sheet = Sheet::new(order);
@@ -74,7 +76,8 @@ fn digits_takes_one_and_those_of_its_stage() {
     for (ids, bits) in [(SMALL, 2u32), (LARGE, MmId::BITS)] {
         for (stored, add) in [(false, false), (false, true), (true, false), (true, true)] {
             for order in 1..=15 {
-                // The references; then the seqcount twice, the total mapcount, the values that have bits of the id.
+                // The references; then the seqcount twice, the total mapcount, the values that have
+                // bits of the id.
                 let values = bits.div_ceil(bits_of_a_value(order, stored));
                 let section = 2 + 1 + values;
                 let scheme = |exclusive| Digits {

@@ -1,4 +1,5 @@
-//! References that run over: the folio is kept for ever and says so once; nothing wraps into a wrong answer.
+//! References that run over: the folio is kept for ever and says so once; nothing wraps into a
+//! wrong answer.
 
 use own::sync::Ordering;
 use own::{

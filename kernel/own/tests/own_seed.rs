@@ -1,4 +1,5 @@
-//! The seed's colliding vector: its form with eight id bits in a value takes five address spaces for one. Ours does not.
+//! The seed's colliding vector: its form with eight id bits in a value takes five address spaces
+//! for one. Ours does not.
 
 use own::{Account, Digits, FirstOwner, Meter, MmId, Owner, Part, Total, TwoSlot, Unified};
 
@@ -15,7 +16,8 @@ fn owner(id: u16) -> Owner {
     Owner::new(MmId::new(id).expect("an id"))
 }
 
-/// The sub-id of eight bits: their digits to the base 513, for folios of up to 512 pages, modulo 2^64.
+/// The sub-id of eight bits: their digits to the base 513, for folios of up to 512 pages, modulo
+/// 2^64.
 fn eight_bits(bits: u8) -> u64 {
     let place = |i: u32| 513u64.wrapping_pow(i) * u64::from(bits >> i & 1);
     (0..8).map(place).fold(0, u64::wrapping_add)

@@ -1,4 +1,5 @@
-//! The account under real CPUs and the real 128-bit word; the models have every interleaving, this has the hardware's.
+//! The account under real CPUs and the real 128-bit word; the models have every interleaving, this
+//! has the hardware's.
 
 use own::{
     Account, Digits, FirstOwner, Meter, MmId, Owner, Paged, Part, PerPage, Total, TwoSlot, Unified,
@@ -15,7 +16,8 @@ fn owner(id: u16) -> Owner {
     Owner::new(MmId::new(id).expect("an id"))
 }
 
-/// What a space does to a folio that another one keeps: maps it, pins it, asks, lets go in two ways.
+/// What a space does to a folio that another one keeps: maps it, pins it, asks, lets go in two
+/// ways.
 fn come_and_go(scheme: &impl Account, sheet: &Sheet, who: &Owner, pages: u32) {
     let meter = &mut Meter::default();
     for round in 0..ROUNDS {

@@ -96,7 +96,8 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
     };
     let adopter = siblings_parent().unwrap_or_else(|| parent.process().clone());
     table::make_place(parent.process(), &adopter)?;
-    let tid = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
+    let number = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
+    let tid = number.pid();
     let process = if request.has(abi::CLONE_THREAD) {
         parent.process().clone()
     } else {
@@ -110,6 +111,7 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
     let vfork = request.has(abi::CLONE_VFORK).then(Completion::new);
     task.vfork_done.lock().clone_from(&vfork);
     introduce(parent.process(), &process, &task, request);
+    drop(number);
     sched::start_task(task);
     if let Some(done) = vfork {
         // Killed while waiting: the child goes on alone.

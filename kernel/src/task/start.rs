@@ -23,7 +23,8 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
     let space = Arc::new(AddressSpace::new(mm()).map_err(|_| out_of_memory(()))?);
     let limits = Limits::initial(mm().total_frames());
-    let pid = table::reserve_pid(u64::MAX).expect("the first number is free");
+    let number = table::reserve_pid(u64::MAX).expect("the first number is free");
+    let pid = number.pid();
     let process = Arc::new(Process::first(pid, space, limits));
     let name = cmdline.init.rsplit('/').next().unwrap_or_default();
     let new = NewTask {
@@ -51,6 +52,7 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     *task.start.lock() = Some(Start::User(Box::new(user)));
     process.threads.lock().push(task.clone());
     table::add_process(process, task.clone());
+    drop(number);
     sched::start_task(task);
     Ok(())
 }

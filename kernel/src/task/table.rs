@@ -32,6 +32,8 @@ struct Table {
     groups: BTreeSet<(Pid, Pid)>,
     /// Sessions: the session's number and a member's.
     sessions: BTreeSet<(Pid, Pid)>,
+    /// Numbers of threads that are being made.
+    reserved: BTreeSet<Pid>,
     last: Pid,
     wrapped: bool,
     forks: u64,
@@ -42,6 +44,7 @@ static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table {
     tasks: BTreeMap::new(),
     groups: BTreeSet::new(),
     sessions: BTreeSet::new(),
+    reserved: BTreeSet::new(),
     last: 0,
     wrapped: false,
     forks: 0,
@@ -64,7 +67,8 @@ impl Table {
     fn is_free(&self, pid: Pid) -> bool {
         // Before the first wrap no number was ever used.
         !self.wrapped
-            || !(self.tasks.contains_key(&pid)
+            || !(self.reserved.contains(&pid)
+                || self.tasks.contains_key(&pid)
                 || self.processes.contains_key(&pid)
                 || first_member(&self.groups, pid).is_some()
                 || first_member(&self.sessions, pid).is_some())
@@ -113,17 +117,35 @@ fn next_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid, last: Pid) -> Option<Pi
     sets.range(rest).next().map(|(_, member)| *member)
 }
 
-/// A number for a new thread or process. EAGAIN when there are `limit` threads already or
-/// [`THREADS_MAX`], or no number is free.
-pub(super) fn reserve_pid(limit: u64) -> Result<Pid> {
+/// A number that is kept for a thread while it is made: making one takes long, and others are made
+/// meanwhile.
+pub(super) struct Reserved(Pid);
+
+impl Reserved {
+    /// The number.
+    pub(super) fn pid(&self) -> Pid {
+        self.0
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        TABLE.lock().reserved.remove(&self.0);
+    }
+}
+
+/// A number for a new thread or process. EAGAIN when there are `limit` threads already, those that
+/// are being made included, or [`THREADS_MAX`], or no number is free.
+pub(super) fn reserve_pid(limit: u64) -> Result<Reserved> {
     let limit = limit.min(THREADS_MAX.load(Relaxed) as u64);
     for _ in 0..=PID_MAX.load(Relaxed) as usize / STEP {
         let mut table = TABLE.lock();
-        if table.tasks.len() as u64 >= limit {
+        if (table.tasks.len() + table.reserved.len()) as u64 >= limit {
             break;
         }
         if let Some(pid) = table.next_pid() {
-            return Ok(pid);
+            table.reserved.insert(pid);
+            return Ok(Reserved(pid));
         }
         drop(table);
         sched::breathe();
@@ -189,8 +211,8 @@ pub fn init_process() -> Arc<Process> {
     find(1).expect("PID 1 is there as long as the machine runs")
 }
 
-/// All processes in the order of their numbers, zombies too. Each is looked up when it is asked for: there is no list, which
-/// would need memory.
+/// All processes in the order of their numbers, zombies too. Each is looked up when it is asked
+/// for: there is no list, which would need memory.
 pub fn processes() -> impl Iterator<Item = Arc<Process>> {
     processes_after(0)
 }
@@ -237,8 +259,9 @@ pub fn in_steps<T>(list: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     })
 }
 
-/// Makes room for one more thread in `process`, for it as a process among the children of `parent` and, once that has ended,
-/// of PID 1, and in the queue of the scheduler: wherever it goes later needs no memory. ENOMEM.
+/// Makes room for one more thread in `process`, for it as a process among the children of `parent`
+/// and, once that has ended, of PID 1, and in the queue of the scheduler: wherever it goes later
+/// needs no memory. ENOMEM.
 pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
     let (processes, threads) = {
         let table = TABLE.lock();
@@ -261,8 +284,9 @@ pub fn session_of(pgid: Pid) -> Option<Pid> {
     table.processes.get(&member).map(|p| p.sid())
 }
 
-/// Whether a process group is orphaned: no member has a parent in another group of the same session, which could let it run on
-/// when it is stopped; PID 1 lets nothing run on. Source: POSIX.1-2017, 3.264.
+/// Whether a process group is orphaned: no member has a parent in another group of the same
+/// session, which could let it run on when it is stopped; PID 1 lets nothing run on. Source:
+/// POSIX.1-2017, 3.264.
 pub fn is_orphaned(pgid: Pid) -> bool {
     let cares = |member: &Arc<Process>| {
         member.parent().is_some_and(|parent| {
@@ -286,7 +310,8 @@ pub(crate) fn new_session(process: &Process) -> Result<Pid> {
     Ok(pid)
 }
 
-/// setpgid(2), once it is known who: EPERM for a session leader, another session, or a group that is not in it.
+/// setpgid(2), once it is known who: EPERM for a session leader, another session, or a group that
+/// is not in it.
 pub(crate) fn move_to_group(caller: &Process, process: &Process, pgid: Pid) -> Result {
     let mut table = TABLE.lock();
     let sid = process.sid();

@@ -39,11 +39,23 @@ fn report(name: &str, value: &str, result: Result<(), boot::BadValue>) {
     }
 }
 
+/// Whether mappings of single pages are counted once the switch is set to this.
+fn needs_counts(switch: Switch, number: u32) -> bool {
+    let word = switch.words()[number as usize];
+    mm::switch::page_counts(&alloc::format!("{}={word}", switch.name()))
+}
+
 fn set_switch(name: &str, value: &str) {
     let Some(switch) = Switch::by_name(name) else {
         return;
     };
     match switch.number(value) {
+        // Words in quotes are not seen by who makes room for the counts (`boot::take_over`).
+        Some(number) if needs_counts(switch, number) && !mm().frames().counts_pages() => {
+            log::warn!(
+                "{name}={value} ignored: there is no room for counts of pages; write it without quotes"
+            )
+        }
         Some(number) => mm().switches().set(switch, number),
         None => {
             let words = switch.words().join(", ");

@@ -16,8 +16,7 @@ use mm::space::{FOLIO_ORDERS, FolioUse};
 use mm::thp::ORDERS;
 use mm::thp::stats::Stat;
 
-/// Private folios that there are, but for those of two pages, which are not counted: only a split leaves them, and here they are
-/// among the single pages.
+/// Private folios that there are.
 pub fn private(order: Order) -> u64 {
     let stats = &mm().thp().stats;
     if is_large(order) {
@@ -58,7 +57,7 @@ fn mapped() -> Result<ByOrder> {
 fn exist(order: Order, mapped: &ByOrder) -> u64 {
     match order {
         order if order == Order(0) || is_large(order) => private(order),
-        // Memory has no folios of two pages, but for what a split leaves, which is counted where it is mapped.
+        // There are no private folios of two pages; files may have blocks of other sizes.
         order => mapped[usize::from(order.0)].whole + mapped[usize::from(order.0)].part,
     }
 }

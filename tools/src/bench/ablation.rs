@@ -1,8 +1,8 @@
-//! What each mechanism is worth: the stages of the series that brought rmap ids to Linux's list, and each switch of the kernel
-//! off against all on, for the eight operations of that series.
+//! What each mechanism is worth: the stages of the series that brought rmap ids to Linux's list,
+//! and each switch of the kernel off against all on, for the eight operations of that series.
 //!
-//! Source of stages and operations: "mm: precise 'mapped shared' vs. 'mapped exclusively' detection for PTE-mapped THP", sections
-//! 7.1 and 7.2, 24 November 2023.
+//! Source of stages and operations: "mm: precise 'mapped shared' vs. 'mapped exclusively' detection
+//! for PTE-mapped THP", sections 7.1 and 7.2, 24 November 2023.
 use super::cells::{Cells, Key};
 use super::plan::OPS;
 use super::{BenchArgs, measure};
@@ -24,7 +24,8 @@ const SIZE: u32 = 2048;
 /// A row: its name and the words of the kernel's command line.
 type Setting = (&'static str, &'static str);
 
-/// What all stages have in common: entries, references and mappings go one by one, and a write fault is about one page.
+/// What all stages have in common: entries, references and mappings go one by one, and a write
+/// fault is about one page.
 macro_rules! stage {
     ($words:literal, split=$split:literal) => {
         concat!(
@@ -35,7 +36,8 @@ macro_rules! stage {
     };
 }
 
-/// First the stages of the series, one on top of the other, with what each of them has; then this kernel's own.
+/// First the stages of the series, one on top of the other, with what each of them has; then this
+/// kernel's own.
 pub const SETTINGS: &[Setting] = &[
     ("baseline", stage!("account=per-page", split = "per-pte")),
     (
@@ -131,7 +133,8 @@ pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
     Ok(text)
 }
 
-/// Instructions and, in brackets, counted atomic read-modify-writes of the account, both per 4 KiB page.
+/// Instructions and, in brackets, counted atomic read-modify-writes of the account, both per 4 KiB
+/// page.
 fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
     let mut text = format!(
         "{arch}, folios of {kb} kB: instructions per 4 KiB page (atomic read-modify-writes of the account)\n\n| setting |"

@@ -22,8 +22,9 @@ pub struct FrameTable {
     parts: Box<[PfnRange]>,
 }
 
-/// What of the frames `span` must be described when the allocator only ever gets those in `free`: the largest blocks, naturally
-/// aligned, with any of them inside, because blocks merge within those. Sorted and joined.
+/// What of the frames `span` must be described when the allocator only ever gets those in `free`:
+/// the largest blocks, naturally aligned, with any of them inside, because blocks merge within
+/// those. Sorted and joined.
 pub fn parts(span: PfnRange, free: &[PfnRange]) -> Vec<PfnRange> {
     let mut free = free.to_vec();
     free.sort_by_key(|range| range.start);
@@ -46,8 +47,9 @@ impl FrameTable {
         let all = PfnRange::new(first, first + metas.len() as u64);
         Self::around(first, metas, &[], &[all])
     }
-    /// As `new`, for an allocator that gets only the frames in `free`: what [`parts`] leaves out may hold anything, nobody looks.
-    /// `counts` has as many places as `metas`, or none where mappings of single pages are not counted.
+    /// As `new`, for an allocator that gets only the frames in `free`: what [`parts`] leaves out
+    /// may hold anything, nobody looks. `counts` has as many places as `metas`, or none where
+    /// mappings of single pages are not counted.
     pub fn around(
         first: Pfn,
         metas: &'static mut [FrameMeta],
@@ -83,14 +85,15 @@ impl FrameTable {
         let described = self.parts.iter().any(|part| part.contains(pfn));
         if described { self.near(pfn) } else { None }
     }
-    /// The metadata of a frame in the same naturally aligned block of the largest order as one in the table; `None` when the
-    /// table does not reach there.
+    /// The metadata of a frame in the same naturally aligned block of the largest order as one in
+    /// the table; `None` when the table does not reach there.
     #[inline]
     pub(super) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
         self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
     }
-    /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by natural alignment, that
-    /// is not a tail. At most as many steps as the frame number has bits set below the block's order.
+    /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by
+    /// natural alignment, that is not a tail. At most as many steps as the frame number has bits
+    /// set below the block's order.
     #[inline]
     pub fn head(&self, pfn: Pfn) -> Pfn {
         self.folio(pfn).0
@@ -143,6 +146,10 @@ impl FrameTable {
                 .map(move |(i, meta)| (part.start + i, meta))
         })
     }
+    /// Whether there is room to count the mappings of single pages.
+    pub fn counts_pages(&self) -> bool {
+        !self.counts.is_empty()
+    }
     /// The first frame that the table describes.
     pub fn first(&self) -> Pfn {
         self.first
@@ -167,7 +174,8 @@ pub struct FolioBook<'a> {
 }
 
 impl FrameTable {
-    /// The account of a private page, `None` when the frame is anything else, a part of a larger folio for one.
+    /// The account of a private page, `None` when the frame is anything else, a part of a larger
+    /// folio for one.
     #[inline]
     pub(crate) fn single(&self, page: Pfn) -> Option<FolioBook<'_>> {
         let meta = self.get(page);

@@ -105,7 +105,9 @@ impl<M: Machine> Inner<M> {
             for head in batch {
                 let order = mm.frames().get(head).order();
                 let book = mm.frames().book(head, order);
-                let ours = order != Order(0) && mm.account().exclusive(&book, owner);
+                // What a space without an id of its own is told is about a folio that it maps, and it may not map this one.
+                let ours =
+                    order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
                 let split = ours.then(|| {
                     let largest = Order(order.0 - 1);
                     self.split_folio((mm, owner), head, largest)

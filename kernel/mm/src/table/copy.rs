@@ -1,8 +1,9 @@
 //! Copying entries to a child: table by table, folio by folio, no lookups per page.
 //!
-//! An entry is copied with its own bits, use and fold included, less WRITE, so entries of one folio need not be alike to be one
-//! batch (seed 000 compares them): the account wants to know only how many pages of which folio. Folded blocks are complete on
-//! both sides, because what a range cuts is unfolded first, and stay folded.
+//! An entry is copied with its own bits, use and fold included, less WRITE, so entries of one folio
+//! need not be alike to be one batch (seed 000 compares them): the account wants to know only how
+//! many pages of which folio. Folded blocks are complete on both sides, because what a range cuts
+//! is unfolded first, and stay folded.
 
 use super::budget::some_leaf_tables;
 use super::walk::{self, Leaves, indices};
@@ -27,10 +28,11 @@ pub struct Share<'a, 'g, M: Machine> {
     pub child: &'a Owner,
     /// What the parent's entries are owed.
     pub gather: &'a mut Gather<'g, M>,
-    /// Whether the parent may have pages with long-term pins: folios with such pages are copied at once, for the holder of the
-    /// pin goes on with the parent's page.
+    /// Whether the parent may have pages with long-term pins: folios with such pages are copied at
+    /// once, for the holder of the pin goes on with the parent's page.
     pub pinned: bool,
-    /// Whether tables are shared whole where the range covers all of theirs (`share`): private anonymous memory only.
+    /// Whether tables are shared whole where the range covers all of theirs (`share`): private
+    /// anonymous memory only.
     pub tables: bool,
     /// Private pages that the child has now.
     pub anon: u64,
@@ -69,9 +71,10 @@ struct Piece {
 }
 
 impl<M: Machine> Share<'_, '_, M> {
-    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest begins, if there is one.
-    /// Both sides lose WRITE, each folio gains as many references as pages are copied. On failure the child has some of them;
-    /// the caller drops it. No PMD leaf crosses an end of the range: VMAs that are cut split theirs.
+    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest
+    /// begins, if there is one. Both sides lose WRITE, each folio gains as many references as pages
+    /// are copied. On failure the child has some of them; the caller drops it. No PMD leaf crosses
+    /// an end of the range: VMAs that are cut split theirs.
     pub fn range(
         &mut self,
         parent: &PageTable,
@@ -171,7 +174,8 @@ impl<M: Machine> Share<'_, '_, M> {
         result
     }
 
-    /// Shares the entries of `part`. `SLOWLY`: entries, references or mappings go one by one, as the switches have it.
+    /// Shares the entries of `part`. `SLOWLY`: entries, references or mappings go one by one, as
+    /// the switches have it.
     fn entries<A: Account, const SLOWLY: bool>(
         &mut self,
         account: A,
@@ -218,8 +222,8 @@ impl<M: Machine> Share<'_, '_, M> {
         Ok(())
     }
 
-    /// Shares anonymous pages one by one, whatever the size of their folios, as a fork does that knows of no batches (seed 000's
-    /// "before"); as [`Self::singles`].
+    /// Shares anonymous pages one by one, whatever the size of their folios, as a fork does that
+    /// knows of no batches (seed 000's "before"); as [`Self::singles`].
     #[inline(never)]
     fn one_by_one<A: Account>(
         &self,
@@ -370,8 +374,8 @@ impl<M: Machine> Share<'_, '_, M> {
         Ok(())
     }
 
-    /// Gives the child copies of all that is mapped, here and in order, of a pinned folio; the parent keeps its pages as they
-    /// are. Returns how many.
+    /// Gives the child copies of all that is mapped, here and in order, of a pinned folio; the
+    /// parent keeps its pages as they are. Returns how many.
     fn copy_now(
         &mut self,
         piece: Piece,
@@ -407,7 +411,8 @@ impl<M: Machine> Share<'_, '_, M> {
     }
 }
 
-/// Copies all entries of a table, which translates the 2 MiB from `start` on, to an empty one; the references are `who`'s.
+/// Copies all entries of a table, which translates the 2 MiB from `start` on, to an empty one; the
+/// references are `who`'s.
 pub(super) fn whole<M: Machine>(
     mm: &Mm<M>,
     (from, to): (Pfn, Pfn),
@@ -430,7 +435,8 @@ pub(super) fn whole<M: Machine>(
     };
 }
 
-/// How many entries of the piece there should be: to the end of the folio or of the range, if the last of them is there.
+/// How many entries of the piece there should be: to the end of the folio or of the range, if the
+/// last of them is there.
 #[inline]
 fn expected<M: Machine>(
     mm: &Mm<M>,
@@ -451,7 +457,8 @@ fn expected<M: Machine>(
     }
 }
 
-/// Writes one entry to the child, and takes WRITE from both sides; returns how many entries of the parent that changed.
+/// Writes one entry to the child, and takes WRITE from both sides; returns how many entries of the
+/// parent that changed.
 #[inline(always)]
 fn copy_one<M: Machine>(mm: &Mm<M>, (from, to): (Pfn, Pfn), index: usize, mut raw: u64) -> usize {
     let mem = mm.machine().mem();
@@ -469,8 +476,8 @@ fn copy_one<M: Machine>(mm: &Mm<M>, (from, to): (Pfn, Pfn), index: usize, mut ra
     usize::from(writable)
 }
 
-/// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both sides. Stops where an entry
-/// maps something else; returns how many there were.
+/// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both
+/// sides. Stops where an entry maps something else; returns how many there were.
 #[inline(always)]
 fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Done) -> usize {
     let mem = mm.machine().mem();

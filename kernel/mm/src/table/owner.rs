@@ -6,10 +6,10 @@ use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, By, Owner, Part};
 
-/// Whether all references of the private folio that `leaf` maps are entries of the owner's space, or long-term pins, whose holders
-/// are to see what it writes. To be asked under the lock of the space, which maps the folio. A page in a
-/// table that others share is theirs, too. What is asked about one page alone may be granted all the same:
-/// [`Mm::pinned_by`](crate::frame::Mm).
+/// Whether all references of the private folio that `leaf` maps are entries of the owner's space,
+/// or long-term pins, whose holders are to see what it writes. To be asked under the lock of the
+/// space, which maps the folio. A page in a table that others share is theirs, too. What is asked
+/// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::frame::Mm).
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);
@@ -21,8 +21,8 @@ pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
             || mm.long_term_pins() != 0 && mm.exclusive_but_long_term(head, order, owner))
 }
 
-/// Begins the account of a private folio that nobody else has: all of its pages are about to be mapped by the owner's space, from
-/// `start` on, by entries of one kind.
+/// Begins the account of a private folio that nobody else has: all of its pages are about to be
+/// mapped by the owner's space, from `start` on, by entries of one kind.
 #[inline]
 pub fn begin<M: Machine>(
     mm: &Mm<M>,

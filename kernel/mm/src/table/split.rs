@@ -1,5 +1,6 @@
-//! Splitting a PMD leaf into 512 PTEs that map the same pages, so that a part of it can change. The folio stays whole and
-//! its account does not change: a PMD leaf counts as the 512 pages that it maps.
+//! Splitting a PMD leaf into 512 PTEs that map the same pages, so that a part of it can change. The
+//! folio stays whole and its account does not change: a PMD leaf counts as the 512 pages that it
+//! maps.
 
 use super::walk::table_at;
 use super::{PageTable, alloc_table, batch, entry, share};
@@ -14,8 +15,8 @@ use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 
-/// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for `who`. On failure one of them may be
-/// split already, which nobody sees.
+/// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for
+/// `who`. On failure one of them may be split already, which nobody sees.
 pub fn split_ends<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -27,8 +28,8 @@ pub fn split_ends<M: Machine>(
     split_at(mm, space, range.end, who, gather)
 }
 
-/// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that is shared is the space's own
-/// afterwards.
+/// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that
+/// is shared is the space's own afterwards.
 fn split_at<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -66,7 +67,8 @@ pub fn split_leaf<M: Machine>(
         unreachable!("a PMD leaf goes only under the lock of its space");
     };
     gather.changed_leaf(start, Level::Pmd);
-    // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A, 4.10.2.3).
+    // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A,
+    // 4.10.2.3).
     if !mutant::on(Mutant::SplitWithoutFlush) {
         gather.flush();
     }
@@ -81,7 +83,7 @@ pub fn split_leaf<M: Machine>(
         batch::install(mm, table, start, TABLE_ENTRIES, pfn, attrs);
         mm.thp().pmd_unmapped();
         if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
-            tell_account(mm, pfn, gather.owner());
+            split_account(mm, pfn, gather.owner());
         }
     }
     mm.frames().get(table).set_live(TABLE_ENTRIES as u32);
@@ -92,10 +94,10 @@ pub fn split_leaf<M: Machine>(
     Ok(())
 }
 
-/// What the schemes to compare with are told of a split: the mappings of single pages, or of all, one by one, as a kernel would whose
-/// leaves count once (`split=per-pte`).
+/// The account of a split, in schemes that have one: counts of single pages, or all mappings one by
+/// one, as in a kernel whose leaves count once (`split=per-pte`).
 #[cold]
-fn tell_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
+fn split_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
     let mut meter = Meter::default();
     let book = mm.frames().book(head, PMD_ORDER);
     let by_page = mm.switches().splits_by_page();

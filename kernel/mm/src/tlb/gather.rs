@@ -1,4 +1,5 @@
-//! The gather: what was taken out of page tables, with the flush that must come before it may be used again.
+//! The gather: what was taken out of page tables, with the flush that must come before it may be
+//! used again.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
@@ -14,11 +15,12 @@ use arrayvec::ArrayVec;
 /// Frames that wait for one flush.
 const BATCH: usize = 64;
 
-/// In the number of a private folio's references: a leaf mapped it. Only where mappings of single pages are counted.
+/// In the number of a private folio's references: a leaf mapped it. Only where mappings of single
+/// pages are counted.
 const LEAF: u64 = 1 << 63;
 
-/// Entries that were taken out of a table: other CPUs and this one may still translate through them. It carries the entries'
-/// references; only [`Gather::removed`] gets rid of it.
+/// Entries that were taken out of a table: other CPUs and this one may still translate through
+/// them. It carries the entries' references; only [`Gather::removed`] gets rid of it.
 #[must_use = "the folio is still in TLBs: give it to a Gather"]
 #[derive(Debug)]
 pub struct Removed {
@@ -32,13 +34,15 @@ pub struct Removed {
     pub level: Level,
 }
 
-/// Collects changes to live entries of one address space; [`Gather::finish`] flushes first and frees then. It finishes in
-/// between whenever it is full. Dropping one that still owes a flush is our own mistake: debug builds panic.
+/// Collects changes to live entries of one address space; [`Gather::finish`] flushes first and
+/// frees then. It finishes in between whenever it is full. Dropping one that still owes a flush is
+/// our own mistake: debug builds panic.
 #[must_use = "what was gathered is owed a flush: call finish"]
 pub struct Gather<'a, M: Machine> {
     mm: &'a Mm<M>,
     id: &'a SpaceId,
-    /// `false`: no CPU can use the space any more and its tag was flushed, so nothing is owed but the frames.
+    /// `false`: no CPU can use the space any more and its tag was flushed, so nothing is owed but
+    /// the frames.
     live: bool,
     start: VirtAddr,
     end: VirtAddr,
@@ -46,8 +50,8 @@ pub struct Gather<'a, M: Machine> {
     stride: Level,
     tables: bool,
     /// Folios and page tables with the references that go. One space may have the huge zero page
-    /// 2^26 times, and each time is 512: more than 32 bits hold. Where mappings of single pages are counted, a private folio
-    /// stands here as the first of the pages that go.
+    /// 2^26 times, and each time is 512: more than 32 bits hold. Where mappings of single pages are
+    /// counted, a private folio stands here as the first of the pages that go.
     frames: ArrayVec<(Pfn, u64), BATCH>,
     /// How many it had and has no more.
     released: u32,
@@ -55,7 +59,8 @@ pub struct Gather<'a, M: Machine> {
 
 impl<'a, M: Machine> Gather<'a, M> {
     /// For a space that CPUs may be running in.
-    // Inlined, and `finish` goes by reference: the value has a kilobyte, and would be copied each time it moves.
+    // Inlined, and `finish` goes by reference: the value has a kilobyte, and would be copied each
+    // time it moves.
     #[inline(always)]
     pub fn new(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         Gather {
@@ -70,7 +75,8 @@ impl<'a, M: Machine> Gather<'a, M> {
             released: 0,
         }
     }
-    /// For a space that no CPU has loaded and whose translations are flushed before its tag is used again.
+    /// For a space that no CPU has loaded and whose translations are flushed before its tag is used
+    /// again.
     #[inline(always)]
     pub(crate) fn dead(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         let mut gather = Gather::new(mm, id);
@@ -121,7 +127,8 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         self.push(folio, pages.into());
     }
-    /// As [`Gather::push`] where mappings of single pages are counted: it is remembered which of a private folio's they are.
+    /// As [`Gather::push`] where mappings of single pages are counted: it is remembered which of a
+    /// private folio's they are.
     #[cold]
     fn push_part(&mut self, folio: Pfn, first: Pfn, pages: u32, level: Level) {
         let frames = self.mm.frames();
@@ -151,19 +158,22 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         self.frames.push((page, 1));
     }
-    /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be written elsewhere.
+    /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be
+    /// written elsewhere.
     pub(crate) fn moved(&mut self, range: VirtRange, level: Level) {
         self.changed_range(range.start, range.len(), Level::Pte);
         self.tables |= level != Level::Pte;
     }
     /// Notes that a page table of `level` that translates `va` was unhooked.
     pub(crate) fn unhooked(&mut self, va: VirtAddr, level: Level) {
-        // The range must cover what the table covered: a walker's cached pointer to it is keyed by any address in there.
+        // The range must cover what the table covered: a walker's cached pointer to it is keyed by
+        // any address in there.
         let start = va.align_down(level.bytes() << 9);
         self.changed_range(start, level.bytes() << 9, Level::Pte);
         self.tables = true;
     }
-    /// Takes over a page table that has been unhooked; `va` is an address it translated, `level` its own.
+    /// Takes over a page table that has been unhooked; `va` is an address it translated, `level`
+    /// its own.
     pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
         self.unhooked(va, level);
         self.push(table, 1);
@@ -220,8 +230,8 @@ impl<'a, M: Machine> Gather<'a, M> {
         &self.id.owner
     }
 
-    /// Drops the references; what has none left is freed. Until here they counted as the space's: nobody else can take a page
-    /// for its own that a TLB of this space still has.
+    /// Drops the references; what has none left is freed. Until here they counted as the space's:
+    /// nobody else can take a page for its own that a TLB of this space still has.
     #[inline]
     fn release(&mut self) {
         match self.frames.as_slice() {
@@ -285,7 +295,8 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 }
 
-/// A gather of one: the PTE of `page`, of this private folio, was removed at `va`. Flushes, then drops its reference.
+/// A gather of one: the PTE of `page`, of this private folio, was removed at `va`. Flushes, then
+/// drops its reference.
 #[inline(always)]
 pub(crate) fn removed_alone<M: Machine>(
     mm: &Mm<M>,

@@ -185,8 +185,8 @@ impl<'a, A: Account> Model<'a, A> {
     pub fn is_gone(&self) {
         assert!(self.gone && self.sheet.is_zero(), "{self:?}");
     }
-    /// Whose the folio is alone but for `plain` plain references, as its promise has it: more of the others than pages read as
-    /// shared.
+    /// Whose the folio is alone but for `plain` plain references, as its promise has it: more of
+    /// the others than pages read as shared.
     fn truth(&self, plain: u64) -> Option<u16> {
         let mut mappers = self.held.keys().filter(|id| **id != 0);
         let first = mappers.next().copied();

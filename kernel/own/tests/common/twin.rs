@@ -1,5 +1,6 @@
-//! A scheme that is wrong: the ownership word without its count, and the references beside it. Alone it is right; on two CPUs
-//! a reader pairs the owners of one moment with the references of another.
+//! A scheme that is wrong: the ownership word without its count, and the references beside it.
+//! Alone it is right; on two CPUs a reader pairs the owners of one moment with the references of
+//! another.
 
 use own::sync::Ordering;
 use own::{Account, Book, Meter, MmId, Owner, Part};

@@ -1,5 +1,5 @@
-//! Address spaces that share one folio, as loom can follow them: what they do, one verb each, in the order that the rules of
-//! `own` ask for, or in a wrong one ([`Wrong`]).
+//! Address spaces that share one folio, as loom can follow them: what they do, one verb each, in
+//! the order that the rules of `own` ask for, or in a wrong one ([`Wrong`]).
 
 use super::Sheet;
 use loom::cell::UnsafeCell;
@@ -20,7 +20,8 @@ pub enum Wrong {
     IdEarly,
 }
 
-/// An address space: its id in the account, and how many pages of the folio its tables map, under their lock.
+/// An address space: its id in the account, and how many pages of the folio its tables map, under
+/// their lock.
 pub struct Space {
     /// Changes while nobody else knows the space: a lock that loom need not follow.
     owner: std::sync::Mutex<Owner>,
@@ -37,7 +38,8 @@ pub struct World<A> {
     ids: Mutex<Ids>,
     /// Plain references. For the end only: nothing that loom need follow.
     pins: AtomicI32,
-    /// What is in the folio. loom ends the model when a write is not ordered with every other access.
+    /// What is in the folio. loom ends the model when a write is not ordered with every other
+    /// access.
     page: UnsafeCell<u32>,
 }
 
@@ -197,7 +199,8 @@ impl<A: Account> World<A> {
         self.pins.fetch_sub(1, Ordering::Relaxed);
         self.sub(&Owner::PLAIN, Part::nothing(1))
     }
-    /// A plain reference, through which somebody looked, becomes a mapping: first in the account, then in the tables.
+    /// A plain reference, through which somebody looked, becomes a mapping: first in the account,
+    /// then in the tables.
     pub fn map_pinned(&self, space: usize) {
         self.look();
         self.pins.fetch_sub(1, Ordering::Relaxed);

@@ -11,6 +11,7 @@ userland::tests![
     fork_a_hundred,
     fork_bomb_ends_in_eagain,
     pid_max_has_bounds,
+    forks_at_once_have_numbers_of_their_own,
     vfork_shares_until_exit,
     spawn_a_program,
     threads_share_and_join,
@@ -98,6 +99,76 @@ fn fork_bomb_ends_in_eagain() -> Outcome {
         check_eq!(proc::wait_for(pid)?, Status::Exited(0));
     }
     Ok(())
+}
+
+/// Six processes fork at once, where there are numbers for three: each number is given once, and the
+/// others get EAGAIN.
+fn forks_at_once_have_numbers_of_their_own() -> Outcome {
+    const PID_MAX: &str = "/proc/sys/kernel/pid_max";
+    if std::fs::metadata("/sys/kernel/mm/quire").is_err() {
+        return skip("it would leave others without numbers");
+    }
+    let before = std::fs::read_to_string(PID_MAX)?;
+    let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    let kids = (0..6).map(|kid| forks_when_all_do(at, kid));
+    let kids = kids.collect::<Result<Vec<_>, _>>()?;
+    let come_to = |state| wait_until(|| (0..6).all(|kid| load(at + STATES + 8 * kid) == state));
+    come_to(1);
+    std::fs::write(PID_MAX, "303")?;
+    store(at, 1);
+    come_to(2);
+    std::fs::write(PID_MAX, before.trim())?;
+    let mut numbers: Vec<u64> = (0..6).map(|kid| load(at + NUMBERS + 8 * kid)).collect();
+    store(at, 2);
+    for kid in kids {
+        check_eq!(proc::wait_for(kid)?, Status::Exited(0));
+    }
+    numbers.retain(|number| *number != 0);
+    numbers.sort_unstable();
+    check!(
+        numbers.starts_with(&[300]) && numbers.windows(2).all(|two| two[0] + 1 == two[1]),
+        "{numbers:?} of 300, 301, 302"
+    );
+    check!(numbers.len() <= 3, "{numbers:?}");
+    Ok(())
+}
+
+/// Where each of the six says how far it is.
+const STATES: usize = 64;
+/// And the number of its child.
+const NUMBERS: usize = 128;
+
+/// A process that forks as soon as all do, which takes long, and notes the number; or there is none.
+fn forks_when_all_do(at: usize, kid: usize) -> Result<libc::pid_t, Stop> {
+    let Fork::Parent(pid) = proc::fork()? else {
+        let memory = anon(4096).unwrap_or(0);
+        (0..4096).for_each(|page| store(memory + page * PAGE, 1));
+        store(at + STATES + 8 * kid, 1);
+        wait_until(|| load(at) >= 1);
+        let child = proc::fork();
+        if let Ok(Fork::Child) = child {
+            wait_until(|| load(at) == 2);
+            proc::exit_now(0)
+        }
+        if let Ok(Fork::Parent(number)) = child {
+            store(at + NUMBERS + 8 * kid, number as u64);
+        }
+        store(at + STATES + 8 * kid, 2);
+        let fine = match child {
+            Ok(Fork::Parent(number)) => proc::wait_for(number) == Ok(Status::Exited(0)),
+            Ok(Fork::Child) => false,
+            Err(error) => error == Errno(libc::EAGAIN),
+        };
+        proc::exit_now(i32::from(!fine))
+    };
+    Ok(pid)
+}
+
+/// Lets others run until something holds.
+fn wait_until(holds: impl Fn() -> bool) {
+    while !holds() {
+        std::thread::yield_now();
+    }
 }
 
 fn vfork_shares_until_exit() -> Outcome {

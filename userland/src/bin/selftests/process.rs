@@ -1,6 +1,6 @@
 //! fork, vfork, threads, wait, groups, limits, usage.
 use userland::ktap::{Outcome, Stop, in_child, need, skip};
-use userland::sys::mem::{PAGE, RW, anon, load, mmap, store};
+use userland::sys::mem::{PAGE, RW, anon, load, madvise, mmap, munmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, call, file};
 use userland::{check, check_eq, check_err};
@@ -101,8 +101,8 @@ fn fork_bomb_ends_in_eagain() -> Outcome {
     Ok(())
 }
 
-/// Six processes fork at once, where there are numbers for three: each number is given once, and the
-/// others get EAGAIN.
+/// Six processes fork at once, where there are numbers for three: each number is given once, and
+/// the others get EAGAIN.
 fn forks_at_once_have_numbers_of_their_own() -> Outcome {
     const PID_MAX: &str = "/proc/sys/kernel/pid_max";
     if std::fs::metadata("/sys/kernel/mm/quire").is_err() {
@@ -110,6 +110,20 @@ fn forks_at_once_have_numbers_of_their_own() -> Outcome {
     }
     let before = std::fs::read_to_string(PID_MAX)?;
     let at = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
+    // The next number is a low one again: those above are used up.
+    while {
+        let Fork::Parent(pid) = proc::fork()? else {
+            proc::exit_now(0)
+        };
+        proc::wait_for(pid)?;
+        pid < 303
+    } {}
+    // A fork of so many entries, all to the page of zeros, takes longer than a turn on the CPU.
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let zeros = mmap(0, 1 << 30, RW, flags, -1, 0)?;
+    madvise(zeros, 1 << 30, libc::MADV_NOHUGEPAGE)?;
+    store(zeros, 1);
+    madvise(zeros, 1 << 30, libc::MADV_POPULATE_READ)?;
     let kids = (0..6).map(|kid| forks_when_all_do(at, kid));
     let kids = kids.collect::<Result<Vec<_>, _>>()?;
     let come_to = |state| wait_until(|| (0..6).all(|kid| load(at + STATES + 8 * kid) == state));
@@ -123,6 +137,7 @@ fn forks_at_once_have_numbers_of_their_own() -> Outcome {
     for kid in kids {
         check_eq!(proc::wait_for(kid)?, Status::Exited(0));
     }
+    munmap(zeros, 1 << 30)?;
     numbers.retain(|number| *number != 0);
     numbers.sort_unstable();
     check!(
@@ -138,11 +153,10 @@ const STATES: usize = 64;
 /// And the number of its child.
 const NUMBERS: usize = 128;
 
-/// A process that forks as soon as all do, which takes long, and notes the number; or there is none.
+/// A process that forks as soon as all do, which takes long, and notes the number; or there is
+/// none.
 fn forks_when_all_do(at: usize, kid: usize) -> Result<libc::pid_t, Stop> {
     let Fork::Parent(pid) = proc::fork()? else {
-        let memory = anon(4096).unwrap_or(0);
-        (0..4096).for_each(|page| store(memory + page * PAGE, 1));
         store(at + STATES + 8 * kid, 1);
         wait_until(|| load(at) >= 1);
         let child = proc::fork();
@@ -182,7 +196,8 @@ fn vfork_shares_until_exit() -> Outcome {
 }
 
 fn spawn_a_program() -> Outcome {
-    // std starts programs by posix_spawn: a vfork with a stack of its own, and a pipe for the error.
+    // std starts programs by posix_spawn: a vfork with a stack of its own, and a pipe for the
+    // error.
     let me = std::env::current_exe()?;
     let out = std::process::Command::new(me)
         .args(["--as", "args", "one", "two words", ""])

@@ -242,6 +242,8 @@ pub struct Switches {
     kept: AtomicU32,
     /// Whether anything goes one by one in fork, as they have it.
     slowly: AtomicU32,
+    /// What goes to the account one by one: 1 references, 2 mappings.
+    singly: AtomicU32,
 }
 
 impl Default for Switches {
@@ -252,6 +254,7 @@ impl Default for Switches {
             numbers,
             kept,
             slowly: AtomicU32::new(0),
+            singly: AtomicU32::new(0),
         }
     }
 }
@@ -273,7 +276,10 @@ impl Switches {
         self.numbers[switch as usize].store(number, Ordering::Relaxed);
         let kept = Kept::of(|switch| self.get(switch));
         self.kept.store(kept.0, Ordering::Relaxed);
-        let slowly = self.fork() == ForkBy::Pte || self.by_page().is_some();
+        let one_by_one = |switch: Switch| u32::from(self.get(switch) == 0);
+        let singly = one_by_one(Switch::Refs) | one_by_one(Switch::Rmap) << 1;
+        self.singly.store(singly, Ordering::Relaxed);
+        let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
     }
     /// [`Switch::Contpte`].
@@ -298,8 +304,13 @@ impl Switches {
     /// What goes to the account at once of a run of entries; `None`: everything.
     #[inline]
     pub fn by_page(&self) -> Option<Batching> {
-        let [refs, maps] = [Switch::Refs, Switch::Rmap].map(|switch| self.get(switch) != 0);
-        (!refs || !maps).then_some(Batching { refs, maps })
+        match self.singly.load(Ordering::Relaxed) {
+            0 => None,
+            singly => Some(Batching {
+                refs: singly & 1 == 0,
+                maps: singly & 2 == 0,
+            }),
+        }
     }
     /// [`Switch::Split`]: page by page.
     #[inline]

@@ -73,12 +73,12 @@ impl Account for Single {
         let count = Single::count(book);
         count.0.store(part.n.into(), Ordering::Relaxed);
     }
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
         meter.update(1);
         Single::count(book).add(n, Order(0));
     }
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
         meter.update(1);
         Single::count(book).sub(n)

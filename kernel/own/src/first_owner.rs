@@ -111,7 +111,7 @@ impl Account for FirstOwner {
         all(book).store(n * who.mapped(), Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
             return Single.refer(book, who, n, meter);
@@ -120,21 +120,21 @@ impl Account for FirstOwner {
         references(book).add(n, book.order());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             meter.more(map(book, who, part.n.into()));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             meter.more(unmap(book, who, part.n.into()));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         if book.order() == Order(0) {
             return Single.unrefer(book, who, n, meter);

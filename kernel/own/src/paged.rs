@@ -22,11 +22,11 @@ impl<A: Account> Account for Paged<A> {
             pages::begin(book, part);
         }
     }
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         self.0.refer(book, who, n, meter);
     }
-    #[inline]
+    #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.0.enter(book, who, part, meter);
         if book.order() != Order(0) {
@@ -35,7 +35,7 @@ impl<A: Account> Account for Paged<A> {
             meter.more(writer.rmws());
         }
     }
-    #[inline]
+    #[inline(always)]
     fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.0.enter_again(book, who, part, meter);
         if book.order() != Order(0) {
@@ -44,7 +44,7 @@ impl<A: Account> Account for Paged<A> {
             meter.more(writer.rmws());
         }
     }
-    #[inline]
+    #[inline(always)]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             let mut writer = Writer::Atomic(0);
@@ -53,7 +53,7 @@ impl<A: Account> Account for Paged<A> {
         }
         self.0.leave(book, who, part, meter);
     }
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         self.0.unrefer(book, who, n, meter)
     }

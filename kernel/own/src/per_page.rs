@@ -49,7 +49,7 @@ impl Account for PerPage {
         added(book).store(0, Ordering::Relaxed);
         pages::begin(book, part);
     }
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) {
         meter.update(1);
         references(book).add(n, book.order());
@@ -78,7 +78,7 @@ impl Account for PerPage {
             meter.more(writer.rmws());
         }
     }
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, _: &Owner, n: u32, meter: &mut Meter) -> bool {
         meter.update(1);
         let last = references(book).sub(n);

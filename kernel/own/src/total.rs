@@ -58,7 +58,7 @@ impl Account for Total {
         mapcount(book).store(n * who.mapped(), Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
             return Single.refer(book, who, n, meter);
@@ -67,14 +67,14 @@ impl Account for Total {
         references(book).add(n, book.order());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             meter.more(map(book, part.n));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             mapcount(book).fetch_add(part.n.into(), Ordering::Relaxed);
@@ -82,14 +82,14 @@ impl Account for Total {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) && who.id != 0 {
             meter.more(unmap(book, part.n));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         if book.order() == Order(0) {
             return Single.unrefer(book, who, n, meter);

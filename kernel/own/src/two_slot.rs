@@ -185,7 +185,7 @@ impl Account for TwoSlot {
         book.words(1).hi().store(0, Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
         if book.order() == Order(0) {
             return Single.refer(book, who, n, meter);
@@ -194,21 +194,21 @@ impl Account for TwoSlot {
         references(book).add(n, book.order());
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             meter.more(self.change(book, &Owner::PLAIN, who, part.n));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         if book.order() != Order(0) {
             meter.more(self.change(book, who, &Owner::PLAIN, part.n));
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
         if book.order() == Order(0) {
             return Single.unrefer(book, who, n, meter);

@@ -107,7 +107,7 @@ impl FrameMeta {
     }
     /// Both by one load.
     #[inline]
-    pub(super) fn kind_and_order(&self) -> (Kind, Order) {
+    pub(crate) fn kind_and_order(&self) -> (Kind, Order) {
         let state = self.state.load(Ordering::Relaxed);
         (Kind::from_bits(state), Order((state >> 8) as u8))
     }

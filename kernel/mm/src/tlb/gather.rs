@@ -1,23 +1,19 @@
 //! The gather: what was taken out of page tables, with the flush that must come before it may be
 //! used again.
 
+use super::release::{Gone, LEAF, Release};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Batching, By, Meter, Owner, Part, Unified, with_scheme};
+use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme};
 use crate::stat::Event;
 use crate::switch::Kept;
 use crate::sync;
-use crate::thp::PMD_ORDER;
 use arrayvec::ArrayVec;
 
 /// Frames that wait for one flush.
 const BATCH: usize = 64;
-
-/// In the number of a private folio's references: a leaf mapped it. Only where mappings of single
-/// pages are counted.
-const LEAF: u64 = 1 << 63;
 
 /// Entries that were taken out of a table: other CPUs and this one may still translate through
 /// them. It carries the entries' references; only [`Gather::removed`] gets rid of it.
@@ -49,10 +45,8 @@ pub struct Gather<'a, M: Machine> {
     /// The lowest level of the leaves that changed.
     stride: Level,
     tables: bool,
-    /// Folios and page tables with the references that go. One space may have the huge zero page
-    /// 2^26 times, and each time is 512: more than 32 bits hold. Where mappings of single pages are
-    /// counted, a private folio stands here as the first of the pages that go.
-    frames: ArrayVec<(Pfn, u64), BATCH>,
+    /// Folios and page tables with the references that go.
+    frames: ArrayVec<Gone, BATCH>,
     /// How many it had and has no more.
     released: u32,
 }
@@ -136,18 +130,19 @@ impl<'a, M: Machine> Gather<'a, M> {
             return self.push(folio, pages.into());
         }
         let leaf = if level == Level::Pte { 0 } else { LEAF };
-        if let Some((last, n)) = self.frames.last_mut()
-            && *last + *n == first
+        if let Some(last) = self.frames.last_mut()
+            && last.pfn + last.refs == first
             && first != folio
             && self.mm.switches().zap_batch()
         {
-            *n += u64::from(pages);
+            last.refs += u64::from(pages);
             return;
         }
         if self.frames.is_full() {
             self.flush();
         }
-        self.frames.push((first, u64::from(pages) | leaf));
+        let refs = u64::from(pages) | leaf;
+        self.frames.push(Gone { pfn: first, refs });
     }
     /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
     #[inline]
@@ -156,7 +151,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         if self.frames.is_full() {
             self.flush();
         }
-        self.frames.push((page, 1));
+        self.frames.push(Gone { pfn: page, refs: 1 });
     }
     /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be
     /// written elsewhere.
@@ -186,16 +181,16 @@ impl<'a, M: Machine> Gather<'a, M> {
     fn push(&mut self, pfn: Pfn, refs: u64) {
         // Parts of one folio often come one after the other.
         if let Some(last) = self.frames.last_mut()
-            && last.0 == pfn
+            && last.pfn == pfn
             && self.mm.switches().zap_batch()
         {
-            last.1 += refs;
+            last.refs += refs;
             return;
         }
         if self.frames.is_full() {
             self.flush();
         }
-        self.frames.push((pfn, refs));
+        self.frames.push(Gone { pfn, refs });
     }
 
     /// How many folios and tables it has taken over since it was made.
@@ -237,52 +232,74 @@ impl<'a, M: Machine> Gather<'a, M> {
         match self.frames.as_slice() {
             [] => {}
             // Mostly one page goes, or many.
-            &[gone] if self.mm.switches().kept() == Kept::PLAIN => self.release_one(gone),
+            &[gone] if self.mm.switches().kept() == Kept::PLAIN => {
+                self.release_one::<_, true>(gone, Unified)
+            }
+            &[gone] => self.release_called(gone),
             _ => self.release_many(),
         }
     }
-    /// [`Self::release`] of one entry, by the default scheme: one entry is not told in parts.
-    #[inline]
-    fn release_one(&mut self, gone: (Pfn, u64)) {
+    #[inline(never)]
+    fn release_called(&mut self, gone: Gone) {
+        self.release_one::<_, false>(gone, self.mm.account());
+    }
+    #[inline(always)]
+    fn release_one<A: Account, const IN_PLACE: bool>(&mut self, gone: Gone, account: A) {
         self.frames.clear();
+        let mm = self.mm;
+        let mut release = self.by(account);
+        if !IN_PLACE {
+            release.one_by_one = mm.switches().by_page();
+        }
         let mut meter = Meter::default();
-        let last = put(self.mm, &Unified, &self.id.owner, gone, None, &mut meter);
-        self.mm.metered(meter);
+        let last = release.put::<IN_PLACE>(gone, &mut meter);
+        mm.metered(meter);
         if let Some(pfn) = last {
-            self.mm.free_one(pfn);
+            mm.free_one(pfn);
         }
     }
     #[inline(never)]
     fn release_many(&mut self) {
         self.released += self.frames.len() as u32;
-        let one_by_one = self.mm.switches().by_page();
+        let switches = self.mm.switches();
+        if switches.kept() == Kept::PLAIN && switches.by_page().is_none() {
+            let release = self.by(Unified);
+            return self.release_by::<_, true>(release);
+        }
         // The scheme is chosen once.
-        with_scheme!(self.mm.account(), account => match one_by_one {
-            None => self.release_by(&account, None),
-            by => self.release_slowly(&account, by),
+        with_scheme!(self.mm.account(), account => {
+            let mut release = self.by(account);
+            release.one_by_one = self.mm.switches().by_page();
+            self.release_by::<_, false>(release)
         });
     }
-    #[inline(never)]
-    fn release_slowly(&mut self, account: &impl Account, by: Option<Batching>) {
-        self.release_by(account, by);
+    #[inline(always)]
+    fn by<A>(&self, account: A) -> Release<'a, M, A> {
+        Release {
+            mm: self.mm,
+            account,
+            owner: &self.id.owner,
+            one_by_one: None,
+        }
     }
     #[inline(always)]
-    fn release_by(&mut self, account: &impl Account, by: Option<Batching>) {
+    fn release_by<A: Account, const IN_PLACE: bool>(&mut self, release: Release<'a, M, A>) {
         let mm = self.mm;
-        let mut gone = ArrayVec::<Pfn, BATCH>::new();
+        let mut free = ArrayVec::<Pfn, BATCH>::new();
+        // Apart: its address goes out, and the rest can stay in registers.
         let mut meter = Meter::default();
-        for entry in self.frames.drain(..) {
-            if let Some(pfn) = put(mm, account, &self.id.owner, entry, by, &mut meter) {
+        for gone in self.frames.drain(..) {
+            if let Some(pfn) = release.put::<IN_PLACE>(gone, &mut meter) {
                 match mm.frames().get(pfn).order() {
                     Order(0) => mm.free_one(pfn),
                     // Together: neighbours merge first.
-                    _ => gone.push(pfn),
+                    _ => free.push(pfn),
                 }
             }
         }
         mm.metered(meter);
-        if !gone.is_empty() {
-            mm.free(&gone);
+        if !free.is_empty() {
+            mm.free(&free);
         }
     }
 
@@ -324,67 +341,6 @@ pub(crate) fn removed_alone<M: Machine>(
     } else if order != Order(0) {
         mm.defer_split(folio);
     }
-}
-
-/// Drops references to a folio or a table; returns it if it is to be freed now.
-#[inline(always)]
-fn put<M: Machine>(
-    mm: &Mm<M>,
-    account: &impl Account,
-    owner: &Owner,
-    (mut pfn, refs): (Pfn, u64),
-    one_by_one: Option<Batching>,
-    meter: &mut Meter,
-) -> Option<Pfn> {
-    let first = pfn;
-    if account.counts_pages() {
-        pfn = mm.frames().head(pfn);
-    }
-    let meta = mm.frames().get(pfn);
-    let last = match meta.kind() {
-        Kind::Anon => {
-            let order = meta.order();
-            let (by, refs) = match account.counts_pages() && refs & LEAF != 0 {
-                false => (By::Ptes, refs),
-                true => (By::Leaf, refs ^ LEAF),
-            };
-            // No space maps a page twice.
-            debug_assert!(refs <= order.pages());
-            let n = refs as u32;
-            if order == Order(0) {
-                // A constant is all that single pages ask of the scheme.
-                let book = mm.frames().book(pfn, Order(0));
-                account.unmap(&book, owner, Part::ptes(0, n), meter)
-            } else {
-                let book = mm.frames().book(pfn, order);
-                let first = (first - pfn) as u32;
-                let part = Part { first, n, by };
-                match one_by_one {
-                    None => account.unmap(&book, owner, part, meter),
-                    Some(by) => account.unmap_by(by, &book, owner, part, meter),
-                }
-            }
-        }
-        Kind::Kernel => {
-            // Only the huge zero page comes here: 512 for each leaf that mapped it.
-            mm.put_huge_zero_page(refs >> PMD_ORDER.0);
-            return None;
-        }
-        Kind::Table => {
-            mm.count(Event::TableFree, 1);
-            let last = meta.put_refs(refs);
-            if last {
-                // As the frame's next owner expects it.
-                meta.set_live(0);
-            }
-            last
-        }
-        _ => meta.put_refs(refs),
-    };
-    if !last && meta.order() != Order(0) {
-        mm.defer_split(pfn);
-    }
-    last.then_some(pfn)
 }
 
 impl<M: Machine> Drop for Gather<'_, M> {

@@ -41,7 +41,7 @@ const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
 }
 
 /// The memory manager's switches (`kernel/mm/src/switch.rs`).
-const SWITCHES: [Switch; 14] = [
+const SWITCHES: [Switch; 15] = [
     switch("contpte", &["off", "on"]),
     switch("move", &["pte", "pmd", "pud", "pgd"]),
     switch(
@@ -61,6 +61,7 @@ const SWITCHES: [Switch; 14] = [
     switch("split", &["per-pte", "batch"]),
     switch("cow", &["page", "around"]),
     switch("reuse", &["page", "around"]),
+    switch("ids", &["1", "32766"]),
 ];
 
 /// Refuses operations and sizes that the bench does not have.

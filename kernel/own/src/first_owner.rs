@@ -23,6 +23,7 @@
 //! others between its looks would deceive it.
 
 use crate::count::Count;
+use crate::mutant::{self, Mutant};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Account, Book, Meter, MmId, Order, Owner, Part, Single, sums};
 
@@ -65,7 +66,7 @@ fn is_other(book: &impl Book, who: &Owner) -> bool {
 /// `n` mappings more. Returns the read-modify-writes.
 #[inline]
 fn map(book: &impl Book, who: &Owner, n: u64) -> u32 {
-    let other = is_other(book, who);
+    let other = is_other(book, who) && !mutant::on(Mutant::OthersUncounted);
     if other {
         others(book).fetch_add(CHANGE + n, Ordering::Relaxed);
     }

@@ -10,6 +10,10 @@ pub enum Mutant {
     OneLook,
     /// The id that address spaces share is taken for one space's.
     CommonIsOne,
+    /// A mapping by another than the first owner is not counted among the others'.
+    OthersUncounted,
+    /// Counts of single pages come without the note that a mapping came.
+    NoNote,
 }
 
 #[cfg(feature = "mutants")]

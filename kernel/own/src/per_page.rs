@@ -8,6 +8,7 @@
 //! Order 0 has only a plain count.
 
 use crate::count::Count;
+use crate::mutant::{self, Mutant};
 use crate::pages::{self, By, Part, Writer};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Account, Book, Meter, MmId, Order, Owner, Single, sums};
@@ -28,6 +29,9 @@ fn added(book: &impl Book) -> &AtomicU64 {
 /// A mapping came, or changed hands.
 #[inline]
 fn note_added(book: &impl Book) {
+    if mutant::on(Mutant::NoNote) {
+        return;
+    }
     if added(book).load(Ordering::Relaxed) != ADDED {
         added(book).store(ADDED, Ordering::Relaxed);
     }

@@ -319,12 +319,16 @@ fn the_racy_twin_is_caught() {
 
 /// The words of the model's own assertion.
 fn is_caught(mutant: Mutant, run: impl Fn()) {
+    is_caught_by("a pin or a mapping is there", mutant, run);
+}
+
+fn is_caught_by(words: &str, mutant: Mutant, run: impl Fn()) {
     run();
     mutant::set(Some(mutant));
     let why = caught(run);
     mutant::set(None);
     let why = why.unwrap_or_else(|| panic!("{mutant:?} passes"));
-    assert!(why.contains("a pin or a mapping is there"), "{why}");
+    assert!(why.contains(words), "{why}");
 }
 
 #[test]
@@ -352,6 +356,20 @@ fn a_common_id_that_is_taken_for_one_space_is_caught() {
     mutant::set(None);
     let why = why.expect("the mutant passes");
     assert!(why.contains("Causality violation"), "{why}");
+}
+
+#[test]
+fn others_that_are_not_counted_are_caught() {
+    is_caught_by("pages mapped", Mutant::OthersUncounted, || {
+        bounded(FirstOwner, 2).not_exact().pending_flush()
+    });
+}
+
+#[test]
+fn a_mapping_that_is_not_noted_is_caught() {
+    is_caught_by("wrongly exclusive at rest", Mutant::NoNote, || {
+        bounded(PerPage, 2).not_exact().pending_flush()
+    });
 }
 
 /// Every scheme that says "exclusive" at all needs the caller's rules.

@@ -2,7 +2,7 @@
 //! series of November 2023 have, all but the last, where the counts change under the seqcount
 //! ([`crate::Digits::pages`]).
 
-use crate::pages::{self, Part, Writer};
+use crate::pages::{self, Part};
 use crate::{Account, Book, Meter, MmId, Order, Owner, PerPage};
 
 /// A scheme, and counts of single pages beside it.
@@ -29,28 +29,16 @@ impl<A: Account> Account for Paged<A> {
     #[inline(always)]
     fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.0.enter(book, who, part, meter);
-        if book.order() != Order(0) {
-            let mut writer = Writer::Atomic(0);
-            writer.map(book, part);
-            meter.more(writer.rmws());
-        }
+        PerPage.enter_again(book, who, part, meter);
     }
     #[inline(always)]
     fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.0.enter_again(book, who, part, meter);
-        if book.order() != Order(0) {
-            let mut writer = Writer::Atomic(0);
-            writer.map(book, part);
-            meter.more(writer.rmws());
-        }
+        PerPage.enter_again(book, who, part, meter);
     }
     #[inline(always)]
     fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-        if book.order() != Order(0) {
-            let mut writer = Writer::Atomic(0);
-            writer.unmap(book, part);
-            meter.more(writer.rmws());
-        }
+        PerPage.leave(book, who, part, meter);
         self.0.leave(book, who, part, meter);
     }
     #[inline(always)]
@@ -80,6 +68,6 @@ impl<A: Account> Account for Paged<A> {
         PerPage.page_count(book, i)
     }
     fn forget_pages(&self, book: &impl Book) {
-        pages::forget(book);
+        PerPage.forget_pages(book);
     }
 }

@@ -138,20 +138,14 @@ impl<'a, M: Machine> Gather<'a, M> {
             last.refs += u64::from(pages);
             return;
         }
-        if self.frames.is_full() {
-            self.flush();
-        }
         let refs = u64::from(pages) | leaf;
-        self.frames.push(Gone { pfn: first, refs });
+        self.hold(Gone { pfn: first, refs });
     }
     /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
     #[inline]
     pub(crate) fn removed_page(&mut self, va: VirtAddr, page: Pfn) {
         self.changed(va);
-        if self.frames.is_full() {
-            self.flush();
-        }
-        self.frames.push(Gone { pfn: page, refs: 1 });
+        self.hold(Gone { pfn: page, refs: 1 });
     }
     /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be
     /// written elsewhere.
@@ -187,10 +181,15 @@ impl<'a, M: Machine> Gather<'a, M> {
             last.refs += refs;
             return;
         }
+        self.hold(Gone { pfn, refs });
+    }
+    /// Keeps references until the flush, which comes now if there is no room.
+    #[inline(always)]
+    fn hold(&mut self, gone: Gone) {
         if self.frames.is_full() {
             self.flush();
         }
-        self.frames.push(Gone { pfn, refs });
+        self.frames.push(gone);
     }
 
     /// How many folios and tables it has taken over since it was made.

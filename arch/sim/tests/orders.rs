@@ -1,4 +1,5 @@
-//! The orders that a process permits itself (`/proc/PID/thp_orders`): whatever it does, no folio of another order is made for it.
+//! The orders that a process permits itself (`/proc/PID/thp_orders`): whatever it does, no folio of
+//! another order is made for it.
 
 mod common;
 
@@ -60,7 +61,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Folios made so far, by order: at faults, by copying (which has no counter of Linux's for a size) and by collapsing.
+/// Folios made so far, by order: at faults, by copying (which has no counter of Linux's for a size)
+/// and by collapsing.
 fn made<F: PteFormat>(w: &World<F>) -> Vec<u64> {
     let stats = &w.mm.thp().stats;
     let count = |order, stat| stats.get(Order(order), stat);
@@ -151,7 +153,8 @@ fn no_folio_of_a_forbidden_order_is_made_aarch64() {
     seeds::each(2, run);
 }
 
-/// The largest order that is both enabled and permitted, and the attribute is not lost when the orders change.
+/// The largest order that is both enabled and permitted, and the attribute is not lost when the
+/// orders change.
 fn orders_of_a_process<F: PteFormat>() {
     let w = World::<F>::new(Options {
         frames: 8192,

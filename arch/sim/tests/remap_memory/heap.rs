@@ -1,4 +1,5 @@
-//! The heap of this test: one allocation fails, or all from one on, if the memory manager asks for it.
+//! The heap of this test: one allocation fails, or all from one on, if the memory manager asks for
+//! it.
 // A global allocator is unsafe code.
 #![allow(unsafe_code)]
 
@@ -20,7 +21,8 @@ std::thread_local! {
     static FAILED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `f` while allocation `n` of it fails, and all after it with `on`; returns how many failed, too.
+/// Runs `f` while allocation `n` of it fails, and all after it with `on`; returns how many failed,
+/// too.
 pub fn failing<T>(n: u64, on: bool, f: impl FnOnce() -> T) -> (T, u64) {
     FAILED.set(0);
     LEFT.set(Some(n));

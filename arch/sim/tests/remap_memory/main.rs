@@ -1,6 +1,6 @@
-//! mremap when there is no memory: random spaces, one call, and every allocation that it makes fails in turn: nodes and lists of
-//! VMAs from the heap, page tables from the allocator of frames. It says ENOMEM then, nothing is lost, and what the caller did
-//! not give up is as it was.
+//! mremap when there is no memory: random spaces, one call, and every allocation that it makes
+//! fails in turn: nodes and lists of VMAs from the heap, page tables from the allocator of frames.
+//! It says ENOMEM then, nothing is lost, and what the caller did not give up is as it was.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -53,8 +53,8 @@ fn run<F: PteFormat>(w: &World<F>, scene: &Scene, fail: Fail) -> (Result<VirtAdd
     (result, failed)
 }
 
-/// After an error: everything is as it was, but for a target and a tail, which may be unmapped by then, and those of several
-/// mappings that have gone before the one that could not.
+/// After an error: everything is as it was, but for a target and a tail, which may be unmapped by
+/// then, and those of several mappings that have gone before the one that could not.
 fn compare(scene: &Scene, before: &Shown, after: &Shown) {
     let call = &scene.call;
     if !call.fixed() {
@@ -89,7 +89,8 @@ fn contents<F: PteFormat>(w: &World<F>, p: &Process<F>, scene: &Scene) {
     }
 }
 
-/// Each allocation of the call fails; returns how many did from the heap, and how many for page tables.
+/// Each allocation of the call fails; returns how many did from the heap, and how many for page
+/// tables.
 fn each_fails<F: PteFormat>(scene: &Scene) -> (u64, u64) {
     let w = World::<F>::new(Options {
         frames: scene.frames(),

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Pages at each of two places: half of them lie before the end of a table, here of PTEs and there of PUDs.
+/// Pages at each of two places: half of them lie before the end of a table, here of PTEs and there
+/// of PUDs.
 pub const PAGES: u64 = 64;
 /// Where other areas lie, that make the tree of VMAs large.
 const OTHERS: VirtAddr = VirtAddr(1 << 36);

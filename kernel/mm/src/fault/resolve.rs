@@ -115,7 +115,8 @@ impl<M: Machine> Fault<'_, M> {
 
     #[inline(never)]
     fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
-        match cursor.leaf() {
+        let found = cursor.leaf();
+        match &found {
             None if cursor.is_shared() => self.shared_table(cursor),
             None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
             None => self.anon_page(&mut cursor),
@@ -147,28 +148,28 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
-    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: Leaf) -> Result<Pfn, Resolution> {
-        if self.is_enough(&leaf) {
+    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Resolution> {
+        if self.is_enough(leaf) {
             return Ok(leaf.pfn);
         }
         let private_write = self.access == Access::Write && !self.vma.shared();
         let writable = leaf.attrs.contains(Attrs::WRITE);
         if private_write && !writable {
-            if !cursor.owns(&leaf, &self.id.owner) {
+            if !cursor.owns(leaf, &self.id.owner) {
                 return match self.mm.pinned_by(leaf.pfn, &self.id.owner) {
-                    true => self.reuse_pinned(cursor, leaf),
-                    false => self.copy(cursor, leaf),
+                    true => self.reuse_pinned(cursor, *leaf),
+                    false => self.copy(cursor, *leaf),
                 };
             }
             self.mm.count(Event::CowReused, 1);
         } else {
             self.mm.count(Event::Minor, 1);
         }
-        let reach = match private_write && !writable && self.takes_neighbours(&leaf) {
+        let reach = match private_write && !writable && self.takes_neighbours(leaf) {
             true => Reach::Folio,
             false => Reach::Block,
         };
-        self.touch(cursor, &leaf, reach);
+        self.touch(cursor, leaf, reach);
         Ok(leaf.pfn)
     }
 

@@ -61,10 +61,10 @@ impl<M: Machine> AddressSpace<M> {
         if len == 0 {
             return Ok(());
         }
-        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
-        if range.len() == PAGE_SIZE && self.inner.lock().drop_page(&self.mm, &self.id, start) {
-            return inside;
+        if len <= PAGE_SIZE && self.inner.lock().drop_page(&self.mm, &self.id, start) {
+            return Ok(());
         }
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
         self.advise_pages(range, Advice::DontNeed).and(inside)
     }
 

@@ -51,7 +51,7 @@ fn copy_areas<M: Machine>(
     child.limits = parent.limits;
     (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
     if parent.vmas.len() <= AREAS {
-        return Ok(VmaTree::copy_of(parent.vmas.iter(), inherit)?);
+        return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);
     }
     let mut source = Source {
         next: parent.vmas.from(VirtAddr(0)),
@@ -59,22 +59,26 @@ fn copy_areas<M: Machine>(
         left: AREAS,
         ends: false,
     };
-    let copied = VmaTree::copy_of(&mut source, inherit);
+    let copied = VmaTree::copy_of(&mut source, is_inherited, inherit);
     if source.ends {
         return Err(Error::Interrupted);
     }
     Ok(copied?)
 }
 
-/// Makes an area of the parent one of the child; returns whether the child has it at all.
-fn inherit<M: Machine>(vma: &mut Vma<M>) -> bool {
+/// Whether the child has this area of the parent, too.
+fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
+    !vma.flags.contains(VmaFlags::DONTFORK)
+}
+
+/// Makes an area of the parent one of the child.
+fn inherit<M: Machine>(vma: &mut Vma<M>) {
     // mlock(2): locks are not inherited.
     vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
     if vma.flags.contains(VmaFlags::WIPEONFORK) {
         vma.has_anon = false;
         vma.anon_vma = None;
     }
-    !vma.flags.contains(VmaFlags::DONTFORK)
 }
 
 /// The areas of a parent, one after the other, with pauses.

@@ -43,8 +43,7 @@ impl<M: Machine> Cursor<'_, M> {
     }
 
     /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that the cursor stands on, in order.
-    fn folio_range(&self, leaf: &Leaf, area: VirtRange) -> VirtRange {
-        let (head, _, order) = self.mm.frames().folio(leaf.pfn);
+    fn folio_range(&self, leaf: &Leaf, (head, order): (Pfn, Order), area: VirtRange) -> VirtRange {
         let area = if mutant::on(Mutant::ReuseOutside) {
             VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
         } else {
@@ -64,14 +63,20 @@ impl<M: Machine> Cursor<'_, M> {
     /// not be written, may be from now on, used as it was. What soft-dirty watches stays as it is. The gather owes the flush of
     /// what was changed, so that no TLB faults again.
     pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
-        let range = self.folio_range(leaf, area);
+        let (head, _, order) = self.mm.frames().folio(leaf.pfn);
+        let range = self.folio_range(leaf, (head, order), area);
         let table = self.table();
-        // A block that reaches out of the area must not become writable there.
-        contpte::unfold_ends(self.mm, table, range, gather);
+        let folds = contpte::may_fold::<M>(order);
+        if folds {
+            // A block that reaches out of the area must not become writable there.
+            contpte::unfold_ends(self.mm, table, range, gather);
+        }
         let written = self.make_writable(leaf, range);
         self.mm.count(Event::EntryWrites, written);
         gather.changed_range(range.start, range.len(), Level::Pte);
-        contpte::fold_range(self.mm, table, range, gather);
+        if folds {
+            contpte::fold_range(self.mm, table, range, gather);
+        }
     }
 
     /// Gives WRITE to the entries in `range` that map the folio in order; returns how many changed.

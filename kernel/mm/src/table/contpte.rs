@@ -189,6 +189,12 @@ pub(super) fn fold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &mu
     }
 }
 
+/// Whether a folio of this order may have folded blocks: a block lies in one folio.
+#[inline]
+pub(super) fn may_fold<M: Machine>(order: Order) -> bool {
+    M::Pte::CONTIG_ORDER.is_some_and(|block| order >= block) || mutant::on(Mutant::FoldAcrossFolios)
+}
+
 /// Whether the block around an entry may be folded and is not.
 fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> bool {
     let Range { start, end } = block::<M>(index);

@@ -4,36 +4,45 @@ use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, Store};
 use super::types::Vma;
 use crate::arch::Machine;
 use crate::frame::OutOfMemory;
+use core::borrow::Borrow;
 
 /// The nodes that are being filled, one per level of inner nodes.
 type Spine = [Option<u32>; MAX_HEIGHT];
 
 impl<M: Machine> Store<M> {
-    /// A store of these VMAs, which are sorted and do not overlap; its nodes are full.
-    pub fn build(mut vmas: impl Iterator<Item = Vma<M>>) -> Result<Self, OutOfMemory> {
+    /// A store of copies of these VMAs, which are sorted and do not overlap, each changed by
+    /// `change`; its nodes are full.
+    pub fn build<V: Borrow<Vma<M>>>(
+        vmas: impl Iterator<Item = V>,
+        mut change: impl FnMut(&mut Vma<M>),
+    ) -> Result<Self, OutOfMemory> {
         let mut store = Store::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
-        let mut next = vmas.next();
-        while let Some(first) = next.take() {
-            if let Some(full) = store.root {
-                store.add_branch(&mut spine, 0, full)?;
-            }
-            store.leaves.reserve(1)?;
-            let leaf = store.leaves.take();
+        // Copied to where it stays: a VMA is too large to be handed on.
+        for vma in vmas {
+            let open = store
+                .root
+                .filter(|leaf| store.leaves.get(*leaf).len() < LEAF);
+            let leaf = match open {
+                Some(leaf) => leaf,
+                None => store.next_leaf(&mut spine)?,
+            };
             let node = store.leaves.get_mut(leaf);
-            node.push(first);
-            for vma in vmas.by_ref() {
-                if node.len() == LEAF {
-                    next = Some(vma);
-                    break;
-                }
-                node.push(vma);
-            }
-            store.len += node.len();
-            store.root = Some(leaf);
+            node.push(vma.borrow().clone());
+            node.last_mut().into_iter().for_each(&mut change);
+            store.len += 1;
         }
         store.close(&spine)?;
         Ok(store)
+    }
+
+    /// Closes the leaf that is being filled and begins another.
+    fn next_leaf(&mut self, spine: &mut Spine) -> Result<u32, OutOfMemory> {
+        if let Some(full) = self.root {
+            self.add_branch(spine, 0, full)?;
+        }
+        self.leaves.reserve(1)?;
+        Ok(*self.root.insert(self.leaves.take()))
     }
 
     /// Hangs a filled node of `level` into the level above.

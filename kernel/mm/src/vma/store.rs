@@ -220,16 +220,16 @@ impl<M: Machine> Store<M> {
     pub fn summary(&self, node: u32, level: usize) -> Branch {
         let (low, end, gap) = match level {
             0 => {
-                let leaf = self.leaves.get(node);
-                let gaps = leaf
-                    .windows(2)
-                    .map(|p| gap(p[0].range.end, guarded_start(&p[1])));
-                let last = leaf.len() - 1;
-                (
-                    guarded_start(&leaf[0]),
-                    leaf[last].range.end,
-                    gaps.max().unwrap_or(0),
-                )
+                let (first, rest) = self.leaves.get(node).split_first().expect("it has items");
+                let (mut end, mut most) = (first.range.end, 0);
+                for vma in rest {
+                    // Most VMAs adjoin the one before.
+                    if vma.range.start != end {
+                        most = most.max(gap(end, guarded_start(vma)));
+                    }
+                    end = vma.range.end;
+                }
+                (guarded_start(first), end, most)
             }
             _ => {
                 let inner = self.inners.get(node);

@@ -228,19 +228,17 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by it. Private pages begin a history of their
-    /// own there, in which the original's pages are too.
+    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by `change`. Private pages begin a
+    /// history of their own there, in which the original's pages are too.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
-        mut keep: impl FnMut(&mut Vma<M>) -> bool,
+        keep: impl Fn(&Vma<M>) -> bool,
+        change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::NONE, 0);
-        let store = Store::build(vmas.filter_map(|vma| {
-            let mut vma = vma.borrow().clone();
-            if !keep(&mut vma) {
-                return None;
-            }
+        let store = Store::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
+            change(vma);
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {
                     id: histories,
@@ -248,9 +246,8 @@ impl<M: Machine> VmaTree<M> {
                 };
                 histories += 1;
             }
-            figures.add(&vma);
-            Some(vma)
-        }))?;
+            figures.add(vma);
+        })?;
         Ok(VmaTree {
             store,
             figures,

@@ -14,7 +14,7 @@ use crate::folio::Folio;
 use crate::frame::zone::For;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_scheme};
+use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_scheme, with_single};
 use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::tlb::Gather;
@@ -213,7 +213,9 @@ impl<M: Machine> Share<'_, '_, M> {
                 let left = live - done.copied;
                 // The next page may be pinned.
                 let end = if self.pinned { index + 1 } else { span.end };
-                self.singles(&account, (from, to), index..end, left, done)
+                with_single!(mm.account(), account => {
+                    self.singles(&account, (from, to), index..end, left, done)
+                })
             } else {
                 let by = SLOWLY.then(|| mm.switches().by_page()).flatten();
                 index + self.folio(by, &account, (piece, raw), (head, order), span.end, done)

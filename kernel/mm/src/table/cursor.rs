@@ -288,6 +288,9 @@ impl<'a, M: Machine> Cursor<'a, M> {
         };
         self.add_live(u32::MAX);
         self.mm.count(Event::EntryWrites, 1);
+        if self.mm.frames().single(pfn).is_some() {
+            return gather.removed_page(self.va, pfn);
+        }
         gather.removed(
             self.va,
             Removed {

@@ -6,7 +6,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme};
+use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme, with_single};
 use crate::stat::Event;
 use crate::switch::Kept;
 use crate::sync;
@@ -238,9 +238,26 @@ impl<'a, M: Machine> Gather<'a, M> {
             _ => self.release_many(),
         }
     }
+    #[inline(always)]
+    fn release_single(&mut self, Gone { pfn, refs }: Gone) {
+        self.frames.clear();
+        let mm = self.mm;
+        let (book, page) = (mm.frames().book(pfn, Order(0)), Part::ptes(0, refs as u32));
+        let mut meter = Meter::default();
+        let last = with_single!(mm.account(), single => {
+            single.unmap(&book, &self.id.owner, page, &mut meter)
+        });
+        mm.metered(meter);
+        if last {
+            mm.free_one(pfn);
+        }
+    }
     #[inline(never)]
     fn release_called(&mut self, gone: Gone) {
-        self.release_one::<_, false>(gone, self.mm.account());
+        match self.mm.frames().get(gone.pfn).kind_and_order() {
+            (Kind::Anon, Order(0)) => self.release_single(gone),
+            _ => self.release_one::<_, false>(gone, self.mm.account()),
+        }
     }
     #[inline(always)]
     fn release_one<A: Account, const IN_PLACE: bool>(&mut self, gone: Gone, account: A) {

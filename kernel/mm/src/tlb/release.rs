@@ -4,7 +4,7 @@
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
-use crate::own::{Account, Batching, By, Meter, Owner, Part};
+use crate::own::{Account, Batching, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 
@@ -43,10 +43,12 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
         let (kind, order) = meta.kind_and_order();
         let last = match kind {
             Kind::Anon if order == Order(0) => {
-                // A constant is all that single pages ask of the scheme.
-                let book = mm.frames().book(pfn, Order(0));
-                let page = Part::ptes(0, refs as u32);
-                self.account.unmap(&book, self.owner, page, meter)
+                let (book, page) = (mm.frames().book(pfn, Order(0)), Part::ptes(0, refs as u32));
+                if IN_PLACE {
+                    self.account.unmap(&book, self.owner, page, meter)
+                } else {
+                    with_single!(mm.account(), single => single.unmap(&book, self.owner, page, meter))
+                }
             }
             Kind::Anon if IN_PLACE => return self.large(gone, (pfn, order), meter),
             Kind::Anon => return self.large_called(gone, meter),

@@ -238,26 +238,15 @@ impl<'a, M: Machine> Gather<'a, M> {
             _ => self.release_many(),
         }
     }
-    #[inline(always)]
-    fn release_single(&mut self, Gone { pfn, refs }: Gone) {
-        self.frames.clear();
-        let mm = self.mm;
-        let (book, page) = (mm.frames().book(pfn, Order(0)), Part::ptes(0, refs as u32));
-        let mut meter = Meter::default();
-        let last = with_single!(mm.account(), single => {
-            single.unmap(&book, &self.id.owner, page, &mut meter)
-        });
-        mm.metered(meter);
-        if last {
-            mm.free_one(pfn);
-        }
-    }
     #[inline(never)]
     fn release_called(&mut self, gone: Gone) {
-        match self.mm.frames().get(gone.pfn).kind_and_order() {
-            (Kind::Anon, Order(0)) => self.release_single(gone),
-            _ => self.release_one::<_, false>(gone, self.mm.account()),
+        // The scheme is chosen for large folios only.
+        if self.mm.frames().single(gone.pfn).is_some() {
+            return with_single!(self.mm.account(), single => {
+                self.release_one::<_, true>(gone, single)
+            });
         }
+        self.release_one::<_, false>(gone, self.mm.account());
     }
     #[inline(always)]
     fn release_one<A: Account, const IN_PLACE: bool>(&mut self, gone: Gone, account: A) {

@@ -4,7 +4,7 @@
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
-use crate::own::{Account, Batching, By, Meter, Owner, Part, with_single};
+use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 
@@ -34,26 +34,50 @@ pub(super) struct Release<'a, M: Machine, A> {
 }
 
 impl<M: Machine, A: Account> Release<'_, M, A> {
-    /// Drops them; returns the folio or table if it is to be freed now. Large folios are seen to in
-    /// place, or by a call: then single pages cost the same whatever the scheme does for large ones.
+    /// Drops them; returns the folio or table if it is to be freed now. All but single pages is seen
+    /// to in place, or by a call: then single pages cost the same whatever the scheme does for large
+    /// folios.
     #[inline(always)]
     pub fn put<const IN_PLACE: bool>(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
+        if let Some(book) = self.mm.frames().single(gone.pfn) {
+            let part = Part::ptes(0, gone.refs as u32);
+            let last = self.page::<IN_PLACE>(&book, part, meter);
+            return last.then_some(gone.pfn);
+        }
+        if IN_PLACE {
+            self.other(gone, meter)
+        } else {
+            self.other_called(gone, meter)
+        }
+    }
+
+    /// A private folio of one page; returns whether it is to be freed.
+    #[inline(always)]
+    fn page<const IN_PLACE: bool>(&self, book: &impl Book, part: Part, meter: &mut Meter) -> bool {
+        if IN_PLACE {
+            return self.account.unmap(book, self.owner, part, meter);
+        }
+        with_single!(self.mm.account(), single => single.unmap(book, self.owner, part, meter))
+    }
+
+    #[inline(never)]
+    fn other_called(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
+        self.other(gone, meter)
+    }
+
+    /// Anything but a private folio of one page.
+    #[inline(always)]
+    fn other(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
         let (mm, Gone { pfn, refs }) = (self.mm, gone);
         let meta = mm.frames().get(pfn);
         let (kind, order) = meta.kind_and_order();
         let last = match kind {
-            Kind::Anon if order == Order(0) => {
-                let (book, page) = (mm.frames().book(pfn, Order(0)), Part::ptes(0, refs as u32));
-                if IN_PLACE {
-                    self.account.unmap(&book, self.owner, page, meter)
-                } else {
-                    with_single!(mm.account(), single => single.unmap(&book, self.owner, page, meter))
-                }
-            }
-            Kind::Anon if IN_PLACE => return self.large(gone, (pfn, order), meter),
-            Kind::Anon => return self.large_called(gone, meter),
+            Kind::Anon => return self.large(gone, (pfn, order), meter),
             // A page within a large folio.
-            Kind::Reserved if self.account.counts_pages() => return self.large_called(gone, meter),
+            Kind::Reserved if self.account.counts_pages() => {
+                let (head, _, order) = mm.frames().folio(pfn);
+                return self.large(gone, (head, order), meter);
+            }
             Kind::Kernel => {
                 // Only the huge zero page comes here: 512 for each leaf that mapped it.
                 mm.put_huge_zero_page(refs >> PMD_ORDER.0);
@@ -71,12 +95,6 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
             _ => meta.put_refs(refs),
         };
         last.then_some(pfn)
-    }
-
-    #[inline(never)]
-    fn large_called(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
-        let (head, _, order) = self.mm.frames().folio(gone.pfn);
-        self.large(gone, (head, order), meter)
     }
 
     /// Pages of a large private folio.

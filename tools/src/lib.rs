@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod firmware;
 pub mod gdb;
 pub mod guest;
+pub mod house;
 pub mod image;
 pub mod initramfs;
 pub mod install;
@@ -56,6 +57,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
+        Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),
         Some(Command::Image(args)) => media::image(&args),

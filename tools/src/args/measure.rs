@@ -1,4 +1,4 @@
-//! Options of `bench`, `seeds` and `profile`.
+//! Options of `bench`, `seeds`, `profile` and `house`.
 use super::shared::{Install, Machines};
 use crate::arch::Arch;
 use clap::Args;
@@ -93,4 +93,19 @@ pub struct ProfileArgs {
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,
+}
+
+/// Options of `house`.
+#[derive(Args, Debug, Clone)]
+pub struct HouseArgs {
+    /// Print the places behind the numbers, too
+    #[arg(long)]
+    pub list: bool,
+    /// Write the numbers and their places, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print instead the comments that are wider than 100 columns; the exit status is 1 if there
+    /// are any
+    #[arg(long, conflicts_with_all = ["list", "json"])]
+    pub check: bool,
 }

@@ -12,7 +12,7 @@ mod shared;
 mod test;
 
 pub use image::{ImageArgs, Medium};
-pub use measure::{BenchArgs, ProfileArgs, SeedsArgs};
+pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use run::{BootWay, RunArgs, bytes};
 pub use shared::{Arches, Install, Machines};
 pub use test::{Level, TestArgs};
@@ -49,6 +49,8 @@ pub enum Command {
     Proof(ProofArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
+    /// Prints how the kernel's source is built: parameters, descents, lines, floors
+    House(HouseArgs),
     /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi
     Image(ImageArgs),
     /// Checks what this machine has and says how to get the rest

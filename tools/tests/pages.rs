@@ -1,6 +1,5 @@
 //! The pages in docs/ that list what the kernel knows list all of it, and nothing else.
 use mm::stat::Stats;
-use mm::switch::{Switch, Switches};
 use mm::thp::khugepaged::Knob;
 use mm::thp::stats::Stat;
 
@@ -77,34 +76,6 @@ fn every_word_of_the_command_line() {
         .iter()
         .map(|word| word.split('=').next().unwrap_or(word));
     same(page.collect(), kernel);
-}
-
-#[test]
-fn every_switch_with_its_values_and_default() {
-    let defaults = Switches::default();
-    let rows: Vec<String> = Switch::all()
-        .map(|switch| {
-            let boot = if switch.boot() { "(boot) " } else { "" };
-            let values = switch.words().join("\\|");
-            let default = defaults.word(switch);
-            format!("| `{}={values}` | {boot} | `{default}` |", switch.name())
-        })
-        .collect();
-    let section = between(COMMAND_LINE, "## Switches", "\n## ");
-    let page: Vec<String> = section
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(|line| {
-            let cells: Vec<&str> = line.split(" | ").collect();
-            let boot = if cells[1].starts_with("(boot) ") {
-                "(boot) "
-            } else {
-                ""
-            };
-            format!("{} | {boot} | {}", cells[0], cells[2])
-        })
-        .collect();
-    assert_eq!(page, rows);
 }
 
 #[test]

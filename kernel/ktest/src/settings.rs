@@ -1,42 +1,28 @@
-//! Which switches of the memory manager are tried in pairs: in the kernel by their words on its command line, on the host by
-//! the same words.
+//! The settings of the memory manager that are tried in pairs: in the kernel by their words on its
+//! command line, on the host by the same words.
 
 use crate::pairwise;
 use alloc::string::String;
 use alloc::vec::Vec;
+use switches::{Pairs, Switch};
 
-/// Switches and their settings. Some of the account's are boot-only words of one of its schemes, so they stand together.
-const SWITCHES: &[&[&str]] = &[
-    &[
-        "account=unified",
-        "account=digits",
-        "account=digits subids=lookup writer=shared seq=cmpxchg",
-        "account=two-slot",
-        "account=owner",
-        "account=total",
-        "account=per-page",
-        "account=unified mapcounts=atomic",
-        "account=total mapcounts=atomic",
-        "account=digits mapcounts=atomic",
-        "account=digits mapcounts=seqcount",
-    ],
-    &["fork=per-pte", "fork=batch", "fork=share"],
-    &["zap=per-pte", "zap=batch"],
-    &["refs=batch rmap=batch", "refs=per-pte", "rmap=per-pte"],
-    &["split=per-pte", "split=batch"],
-    &["cow=page", "cow=around"],
-    &["reuse=page", "reuse=around"],
-    &["ids=32766", "ids=1"],
-    &["contpte=on", "contpte=off"],
-];
+/// The settings of each switch that has some of its own.
+fn settings(contpte: bool) -> Vec<&'static [&'static str]> {
+    let switches = Switch::all().filter(|switch| contpte || *switch != Switch::Contpte);
+    let settings = switches.filter_map(|switch| match switch.pairs() {
+        Pairs::Settings(settings) => Some(settings),
+        Pairs::With(_) => None,
+    });
+    settings.collect()
+}
 
-/// The lines of a set in which each two settings meet: `NAME=WORD` for each switch. `contpte`: the machine has contiguous blocks;
-/// without them their switch, the last, does nothing.
+/// The lines of a set in which each two settings meet: `NAME=WORD` for each switch. `contpte`: the
+/// machine has contiguous blocks; without them their switch does nothing.
 pub fn lines(contpte: bool) -> Vec<String> {
-    let switches = &SWITCHES[..SWITCHES.len() - usize::from(!contpte)];
-    let sizes: Vec<usize> = switches.iter().map(|settings| settings.len()).collect();
+    let settings = settings(contpte);
+    let sizes: Vec<usize> = settings.iter().map(|one| one.len()).collect();
     let line = |row: Vec<usize>| {
-        let words: Vec<&str> = row.iter().zip(switches).map(|(&n, s)| s[n]).collect();
+        let words: Vec<&str> = row.iter().zip(&settings).map(|(&n, s)| s[n]).collect();
         words.join(" ")
     };
     pairwise::rows(&sizes).into_iter().map(line).collect()
@@ -50,9 +36,10 @@ mod tests {
     fn few_lines_with_every_setting() {
         for contpte in [false, true] {
             let lines = lines(contpte);
-            assert!((33..40).contains(&lines.len()), "{lines:#?}");
+            assert!((44..52).contains(&lines.len()), "{lines:#?}");
             let meet = |a: &str, b: &str| lines.iter().any(|l| l.contains(a) && l.contains(b));
             assert!(meet("account=two-slot", "fork=share"));
+            assert!(meet("account=owner", "move=pmd") && meet("move=pud", "fork=share"));
             assert!(meet("subids=lookup", "reuse=page"));
             assert_eq!(meet("contpte=off", "zap=per-pte"), contpte);
         }

@@ -1,18 +1,24 @@
-//! Mutants: one broken rule each, that the checks must catch. A test of the tests, behind the feature `mutants`, which only
-//! the simulated machine's tests turn on; without it `on` is the constant `false` and nothing is left of them.
+//! Mutants: one broken rule each, that the checks must catch. A test of the tests, behind the
+//! feature `mutants`, which only the simulated machine's tests turn on; without it `on` is the
+//! constant `false` and nothing is left of them.
 
 macro_rules! mutants {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// A rule that is broken while the mutant is on.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Mutant { $($(#[$doc])* $name,)* }
+        pub enum Mutant { $($(#[doc = $doc])* $name,)* }
         impl Mutant {
             /// All of them.
             pub const ALL: &'static [Mutant] = &[$(Mutant::$name),*];
+            /// How each breaks its rule, in lines, for docs/mutants.md: in the same order.
+            pub const ROWS: &'static [(&'static str, &'static [&'static str])] =
+                &[$((stringify!($name), &[$($doc),*])),*];
         }
     };
 }
 
+// A row is a mutant: its lines are its row in docs/mutants.md, which
+// `WRITE_DOCS=1 cargo test -p tools --test tables` writes.
 mutants! {
     /// A part of a folded block changes and the block stays folded.
     NoUnfold,

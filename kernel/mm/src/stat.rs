@@ -5,80 +5,85 @@ use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 
 macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
         /// What is counted.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
-        pub enum Event { $($(#[$doc])* $name,)* }
+        pub enum Event { $($(#[doc = $doc])* $name,)* }
         const NAMES: &[&str] = &[$($text),*];
+        /// The counters, for docs/counters.md: name, and the lines that say what it counts.
+        pub const ROWS: &[(&str, &[&str])] = &[$(($text, &[$($doc),*])),*];
     };
 }
 
+// A row is a counter: its lines are its row in docs/counters.md, which
+// `WRITE_DOCS=1 cargo test -p tools --test tables` writes.
 events! {
-    /// Times that frames could not be had without which something fails: a page or a table, a kernel stack, heap.
-    AllocStall = "allocstall_normal",
-    /// Page faults, of user mode and of the kernel in user memory.
-    Fault = "pgfault",
-    /// Faults that waited for a device: none, all files are in memory.
-    MajorFault = "pgmajfault",
-    /// Pages filled with zeros: new anonymous pages, object pages and page tables.
-    Zeroed = "pages_zeroed",
+    /// Times that frames could not be had without which something fails: a page, a table, a kernel
+    /// stack, heap.
+    AllocStall = "allocstall_normal";
+    /// Page faults: of user mode, and of the kernel in user memory.
+    Fault = "pgfault";
+    /// Faults that waited for a device: 0, all files are in memory.
+    MajorFault = "pgmajfault";
+    /// Pages filled with zeros: new anonymous pages, pages of files, page tables.
+    Zeroed = "pages_zeroed";
     /// Pages copied, for whatever reason.
-    Copied = "pages_copied",
-    /// Updates of a folio's account of references, one for each batch of entries.
-    AccountUpdates = "account_updates",
-    /// Atomic read-modify-writes that those updates took.
-    AccountAtomics = "account_atomics",
+    Copied = "pages_copied";
+    /// Updates of folios' accounts of references: one for each run of entries.
+    AccountUpdates = "account_updates";
+    /// Atomic read-modify-writes that these took.
+    AccountAtomics = "account_atomics";
     /// Page-table entries written.
-    EntryWrites = "entry_writes",
+    EntryWrites = "entry_writes";
     /// Page tables allocated.
-    TableAlloc = "page_tables_allocated",
+    TableAlloc = "page_tables_allocated";
     /// Page tables freed.
-    TableFree = "page_tables_freed",
-    /// Page tables that a fork handed on whole.
-    TableShared = "page_tables_shared",
-    /// Of them, those that were copied later, because something in them changed.
-    TableUnshared = "page_tables_unshared",
+    TableFree = "page_tables_freed";
+    /// Page tables that fork shared whole (`fork=share`).
+    TableShared = "page_tables_shared";
+    /// Of them, those copied later because something in them changed.
+    TableUnshared = "page_tables_unshared";
     /// Flushes of a range of user addresses.
-    FlushRange = "tlb_flush_range",
+    FlushRange = "tlb_flush_range";
     /// Flushes of a whole address space.
-    FlushSpace = "tlb_flush_space",
+    FlushSpace = "tlb_flush_space";
     /// Flushes of kernel addresses.
-    FlushKernel = "tlb_flush_kernel",
+    FlushKernel = "tlb_flush_kernel";
     /// Switches to another address space.
-    Switch = "space_switches",
-    /// Read faults answered with the shared zero page.
-    ZeroPage = "zero_page_mapped",
+    Switch = "space_switches";
+    /// Read faults answered with the shared page of zeros.
+    ZeroPage = "zero_page_mapped";
     /// Write faults that copied a shared page.
-    CowCopied = "cow_copied",
-    /// Neighbours of such a page that were copied with it.
-    CowAround = "cow_around_pages",
-    /// Of them, those that were not written until they went.
-    CowWasted = "cow_around_wasted",
-    /// Write faults that took over a page nobody else references any more.
-    CowReused = "cow_reused",
+    CowCopied = "cow_copied";
+    /// Neighbours of such a page that were copied with it (`cow=around`).
+    CowAround = "cow_around_pages";
+    /// Of them, those that were not written until they were freed.
+    CowWasted = "cow_around_wasted";
+    /// Write faults that reused a page without another owner.
+    CowReused = "cow_reused";
     /// Faults that only set an accessed or dirty bit, or found nothing left to do.
-    Minor = "fault_entry_only",
-    /// Pages mapped around a read fault because the object already had them.
-    FaultAround = "fault_around_mapped",
+    Minor = "fault_entry_only";
+    /// Pages mapped around a read fault because the file already had them in memory.
+    FaultAround = "fault_around_mapped";
     /// Address spaces copied.
-    Fork = "forks",
+    Fork = "forks";
     /// Entries copied into a child.
-    ForkEntries = "fork_entries_copied",
-    /// Entries moved by mremap.
-    Moved = "remap_entries_moved",
-    /// Blocks of PTEs that got the contiguous bit after they were live.
-    ContpteFold = "contpte_folded",
-    /// Blocks of PTEs that lost the contiguous bit because a part changed.
-    ContpteUnfold = "contpte_unfolded",
-    /// PMD leaves split into PTEs.
-    SplitPmd = "thp_split_pmd",
+    ForkEntries = "fork_entries_copied";
+    /// Entries that mremap moved: one PUD or PMD entry counts as one.
+    Moved = "remap_entries_moved";
+    /// aarch64: blocks of 16 PTEs that got the contiguous bit after they were in use.
+    ContpteFold = "contpte_folded";
+    /// aarch64: blocks that lost it because a part changed.
+    ContpteUnfold = "contpte_unfolded";
+    /// PMD entries of folios that became 512 PTEs.
+    SplitPmd = "thp_split_pmd";
     /// Folios of PMD size split into smaller ones.
-    SplitPage = "thp_split_page",
-    /// Huge zero pages that were allocated.
-    HugeZeroAlloc = "thp_zero_page_alloc",
+    SplitPage = "thp_split_page";
+    /// Huge zero pages allocated.
+    HugeZeroAlloc = "thp_zero_page_alloc";
     /// Stacks that grew.
-    StackGrown = "stack_expansions",
+    StackGrown = "stack_expansions";
 }
 
 const COUNT: usize = NAMES.len();
@@ -100,8 +105,8 @@ impl Stats {
         )
     }
 
-    /// Adds `n` on the CPU that runs. Only that CPU writes its counters and nothing interrupts it, so no
-    /// read-modify-write is needed.
+    /// Adds `n` on the CPU that runs. Only that CPU writes its counters and nothing interrupts it,
+    /// so no read-modify-write is needed.
     #[inline]
     pub fn add<M: Machine>(&self, machine: &M, event: Event, n: u64) {
         if let Some(cpu) = self.0.get(machine.cpu().id()) {

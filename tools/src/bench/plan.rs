@@ -1,6 +1,7 @@
 //! What the bench can measure, known before anything is built: operations, folio sizes, switches.
 use crate::UsageError;
 use crate::words;
+use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
 pub const OPS: [&str; 18] = [
@@ -30,40 +31,6 @@ pub const PROGRAMS: [&str; 2] = ["snapshot", "latency"];
 /// Folio sizes in kB.
 pub const SIZES: [u32; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// A switch of the kernel's command line and what it can be set to.
-struct Switch {
-    name: &'static str,
-    values: &'static [&'static str],
-}
-
-const fn switch(name: &'static str, values: &'static [&'static str]) -> Switch {
-    Switch { name, values }
-}
-
-/// The memory manager's switches (`kernel/mm/src/switch.rs`).
-const SWITCHES: [Switch; 15] = [
-    switch("contpte", &["off", "on"]),
-    switch("move", &["pte", "pmd", "pud", "pgd"]),
-    switch(
-        "account",
-        &[
-            "per-page", "total", "two-slot", "owner", "digits", "unified",
-        ],
-    ),
-    switch("mapcounts", &["none", "atomic", "seqcount"]),
-    switch("subids", &["lookup", "stored"]),
-    switch("writer", &["shared", "exclusive"]),
-    switch("seq", &["cmpxchg", "add"]),
-    switch("fork", &["per-pte", "batch", "share"]),
-    switch("zap", &["per-pte", "batch"]),
-    switch("refs", &["per-pte", "batch"]),
-    switch("rmap", &["per-pte", "batch"]),
-    switch("split", &["per-pte", "batch"]),
-    switch("cow", &["page", "around"]),
-    switch("reuse", &["page", "around"]),
-    switch("ids", &["1", "32766"]),
-];
-
 /// Refuses operations and sizes that the bench does not have.
 pub fn check(ops: &[String], sizes: &[u32]) -> Result<(), UsageError> {
     let all: Vec<&str> = OPS.iter().chain(&PROGRAMS).copied().collect();
@@ -86,11 +53,11 @@ pub fn settings(set: Option<&str>) -> Result<Vec<String>, UsageError> {
     let (name, values) = set
         .split_once('=')
         .ok_or_else(|| UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")))?;
-    let Some(switch) = SWITCHES.iter().find(|switch| switch.name == name) else {
-        let known = SWITCHES.each_ref().map(|switch| switch.name);
+    let Some(switch) = Switch::by_name(name) else {
+        let known: Vec<&str> = Switch::all().map(Switch::name).collect();
         return Err(words::unknown("--set", name, &known));
     };
-    words::check(&format!("--set {name}"), values.split(','), switch.values)?;
+    words::check(&format!("--set {name}"), values.split(','), switch.words())?;
     Ok(values
         .split(',')
         .map(|value| format!("{name}={value}"))
@@ -129,18 +96,6 @@ mod tests {
         assert!(error.0.ends_with("did you mean fork?"), "{error}");
         let error = check(&[], &[4, 8]).unwrap_err();
         assert!(error.0.starts_with("--size 8 is none of 4, 16,"), "{error}");
-    }
-
-    #[test]
-    fn the_kernel_has_these_switches() {
-        let here: Vec<_> = SWITCHES
-            .iter()
-            .map(|switch| (switch.name, switch.values))
-            .collect();
-        let there: Vec<_> = mm::switch::Switch::all()
-            .map(|switch| (switch.name(), switch.words()))
-            .collect();
-        assert_eq!(here, there);
     }
 
     /// The text between `before` and `after`, wherever `before` stands.

@@ -1,0 +1,105 @@
+//! How the account is kept: the switches that choose it, read as one word.
+
+use super::{Switch, Switches};
+
+/// [`Switch::Account`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccountScheme {
+    /// References, and mapcounts of single pages.
+    PerPage,
+    /// References and total mapcount.
+    Total,
+    /// Two slots for address spaces.
+    TwoSlot,
+    /// The first owner, and a count of the others' mappings.
+    FirstOwner,
+    /// The sums of sub-ids.
+    Digits,
+    /// The ownership word.
+    Unified,
+}
+
+/// The account as it is kept: the scheme and what is counted beside it, in one word, so that one
+/// load tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept(u32);
+
+impl Kept {
+    /// The default, without counts of single pages.
+    pub const PLAIN: Kept = Kept(Switch::Account.initial());
+
+    const COUNTED: u32 = 1 << 8;
+    const IN_SECTION: u32 = 1 << 9;
+
+    /// The scheme.
+    #[inline]
+    pub fn scheme(self) -> AccountScheme {
+        match self.0 as u8 {
+            0 => AccountScheme::PerPage,
+            1 => AccountScheme::Total,
+            2 => AccountScheme::TwoSlot,
+            3 => AccountScheme::FirstOwner,
+            4 => AccountScheme::Digits,
+            _ => AccountScheme::Unified,
+        }
+    }
+    /// Mappings of single pages are counted, too.
+    #[inline]
+    pub fn counts_pages(self) -> bool {
+        self.0 & Kept::COUNTED != 0
+    }
+    /// They change in the sections of a seqcount, if the scheme has one.
+    #[inline]
+    pub fn in_section(self) -> bool {
+        self.0 & Kept::IN_SECTION != 0
+    }
+
+    /// The word.
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+    /// From [`Kept::number`].
+    #[inline]
+    pub(super) fn from_number(number: u32) -> Kept {
+        Kept(number)
+    }
+
+    /// From what the switches say.
+    pub(super) fn of(get: impl Fn(Switch) -> u32) -> Kept {
+        let (scheme, counts) = (get(Switch::Account), get(Switch::PageCounts));
+        let bits = [
+            (scheme == 0 || counts != 0, Kept::COUNTED),
+            (counts == 2, Kept::IN_SECTION),
+        ];
+        let on = bits.into_iter().filter(|(on, _)| *on);
+        Kept(on.fold(scheme, |word, (_, bit)| word | bit))
+    }
+}
+
+/// Whether a kernel's command line asks for counts of single pages, which need room of their own
+/// ([`crate::manager::PageCount`]).
+pub fn page_counts(line: &str) -> bool {
+    let switches = Switches::default();
+    let words = line.split_whitespace().take_while(|word| *word != "--");
+    for (name, value) in words.filter_map(|word| word.split_once('=')) {
+        let switch = Switch::by_name(name);
+        if let Some((switch, number)) = switch.and_then(|s| Some((s, s.number(value)?))) {
+            switches.set(switch, number);
+        }
+    }
+    switches.kept().counts_pages()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_ask_for_counts_of_single_pages() {
+        assert!(!page_counts("account=digits fork=batch"));
+        assert!(!page_counts("-- account=per-page"));
+        assert!(!page_counts("account=per-page account=total"));
+        assert!(page_counts("quiet account=per-page -- sh"));
+        assert!(page_counts("mapcounts=seqcount account=digits"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Which mechanisms are on: the switches' values in one memory manager, and what each means. The
+//! switches themselves are a table of one row each ([`switches`], `kernel/switches/src/table.rs`).
+
+mod kept;
+
+pub use kept::{AccountScheme, Kept, page_counts};
+pub use switches::Switch;
+
+use crate::arch::Level;
+use crate::sync::{AtomicU32, Ordering};
+use ::own::{Batching, MmId};
+
+/// [`Switch::Fork`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForkBy {
+    /// One account update for each entry.
+    Pte,
+    /// One for each run of entries of one folio.
+    Batch,
+    /// Tables of PTEs are shared until one changes.
+    Share,
+}
+
+/// The switches of one memory manager.
+pub struct Switches {
+    numbers: [AtomicU32; switches::COUNT],
+    /// [`Kept`], as the numbers have it.
+    kept: AtomicU32,
+    /// Whether anything goes one by one in fork, as they have it.
+    slowly: AtomicU32,
+    /// What goes to the account one by one: 1 references, 2 mappings.
+    singly: AtomicU32,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        let mut all = Switch::all();
+        let mut initial = || all.next().map_or(0, Switch::initial);
+        Switches {
+            numbers: core::array::from_fn(|_| AtomicU32::new(initial())),
+            kept: AtomicU32::new(Kept::of(Switch::initial).number()),
+            slowly: AtomicU32::new(0),
+            singly: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Switches {
+    /// What it is set to.
+    #[inline]
+    pub fn get(&self, switch: Switch) -> u32 {
+        self.numbers[switch as usize].load(Ordering::Relaxed)
+    }
+    /// What it is set to, as a word.
+    pub fn word(&self, switch: Switch) -> &'static str {
+        switch.words()[self.get(switch) as usize]
+    }
+    /// Sets it to a word, by number; a number without a word is our own mistake and panics. One
+    /// that is [`Switch::boot`] must not change once there are address spaces.
+    pub fn set(&self, switch: Switch, number: u32) {
+        assert!((number as usize) < switch.words().len());
+        self.numbers[switch as usize].store(number, Ordering::Relaxed);
+        let kept = Kept::of(|switch| self.get(switch));
+        self.kept.store(kept.number(), Ordering::Relaxed);
+        let one_by_one = |switch: Switch| u32::from(self.get(switch) == 0);
+        let singly = one_by_one(Switch::Refs) | one_by_one(Switch::Rmap) << 1;
+        self.singly.store(singly, Ordering::Relaxed);
+        let slowly = self.fork() == ForkBy::Pte || singly != 0;
+        self.slowly.store(slowly.into(), Ordering::Relaxed);
+    }
+    /// [`Switch::Contpte`].
+    #[inline]
+    pub fn contpte(&self) -> bool {
+        self.get(Switch::Contpte) != 0
+    }
+    /// Sets [`Switch::Contpte`].
+    pub fn set_contpte(&self, on: bool) {
+        self.set(Switch::Contpte, on.into());
+    }
+    /// [`Switch::Move`]: the level of the largest entries that mremap moves whole.
+    #[inline]
+    pub fn move_level(&self) -> Level {
+        match self.get(Switch::Move) {
+            0 => Level::Pte,
+            1 => Level::Pmd,
+            2 => Level::Pud,
+            _ => Level::Pgd,
+        }
+    }
+    /// What goes to the account at once of a run of entries; `None`: everything.
+    #[inline]
+    pub fn by_page(&self) -> Option<Batching> {
+        match self.singly.load(Ordering::Relaxed) {
+            0 => None,
+            singly => Some(Batching {
+                refs: singly & 1 == 0,
+                maps: singly & 2 == 0,
+            }),
+        }
+    }
+    /// [`Switch::Split`]: page by page.
+    #[inline]
+    pub fn splits_by_page(&self) -> bool {
+        self.get(Switch::Split) == 0
+    }
+    /// How the account is kept.
+    #[inline]
+    pub fn kept(&self) -> Kept {
+        Kept::from_number(self.kept.load(Ordering::Relaxed))
+    }
+    /// [`Switch::Subids`]: worked out once for each address space.
+    #[inline]
+    pub fn subids_stored(&self) -> bool {
+        self.get(Switch::Subids) != 0
+    }
+    /// [`Switch::Writer`]: one that is alone goes without read-modify-writes.
+    #[inline]
+    pub fn writer_exclusive(&self) -> bool {
+        self.get(Switch::Writer) != 0
+    }
+    /// [`Switch::Seq`]: by an add.
+    #[inline]
+    pub fn seq_add(&self) -> bool {
+        self.get(Switch::Seq) != 0
+    }
+    /// [`Switch::Fork`].
+    #[inline]
+    pub fn fork(&self) -> ForkBy {
+        match self.get(Switch::Fork) {
+            0 => ForkBy::Pte,
+            1 => ForkBy::Batch,
+            _ => ForkBy::Share,
+        }
+    }
+    /// Whether fork does anything one by one: entries, references or mappings.
+    #[inline]
+    pub fn fork_slowly(&self) -> bool {
+        self.slowly.load(Ordering::Relaxed) != 0
+    }
+    /// [`Switch::Zap`]: in runs of one folio.
+    #[inline]
+    pub fn zap_batch(&self) -> bool {
+        self.get(Switch::Zap) != 0
+    }
+    /// [`Switch::Cow`]: what surrounds the page, too.
+    #[inline]
+    pub fn cow_around(&self) -> bool {
+        self.get(Switch::Cow) != 0
+    }
+    /// [`Switch::Reuse`]: all of the folio.
+    #[inline]
+    pub fn reuse_around(&self) -> bool {
+        self.get(Switch::Reuse) != 0
+    }
+    /// [`Switch::Ids`].
+    #[inline]
+    pub fn unique_ids(&self) -> u16 {
+        match self.get(Switch::Ids) {
+            0 => 1,
+            _ => MmId::LAST,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_ids_are_their_numbers() {
+        let switches = Switches::default();
+        for (number, word) in Switch::Ids.words().iter().enumerate() {
+            switches.set(Switch::Ids, number as u32);
+            assert_eq!(word.parse(), Ok(switches.unique_ids()));
+        }
+    }
+
+    #[test]
+    fn by_default_the_most_is_on_that_never_costs() {
+        let switches = Switches::default();
+        assert_eq!(switches.kept(), Kept::PLAIN);
+        assert_eq!(switches.kept().scheme(), AccountScheme::Unified);
+        assert_eq!(switches.fork(), ForkBy::Batch);
+        assert!(Switch::Account.boot() && !Switch::Fork.boot());
+        switches.set(Switch::Account, Switch::Account.number("digits").unwrap());
+        assert_eq!(switches.kept().scheme(), AccountScheme::Digits);
+        assert!(!switches.kept().counts_pages() && switches.by_page().is_none());
+    }
+}

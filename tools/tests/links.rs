@@ -1,4 +1,5 @@
-//! The documentation holds together: links lead to files, and decisions are numbered one by one.
+//! The documentation holds together: links lead to files, decisions are numbered one by one, and the
+//! reading order and the list of tests in ARCHITECTURE.md are those of the source.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,4 +56,87 @@ fn decisions_are_numbered_one_by_one() {
         let text = fs::read_to_string(page).unwrap();
         assert!(text.starts_with(&format!("# {number} ")), "{name}");
     }
+}
+
+/// A section of ARCHITECTURE.md.
+fn section(heading: &str) -> String {
+    let text = fs::read_to_string(Path::new(ROOT).join("ARCHITECTURE.md")).unwrap();
+    let (_, rest) = text
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("{heading}"));
+    rest.split("\n## ").next().unwrap_or(rest).to_owned()
+}
+
+/// What stands in backticks, with `{a,b}` as several names.
+fn quoted(text: &str) -> Vec<String> {
+    let names = text.split('`').skip(1).step_by(2);
+    names.flat_map(alternatives).collect()
+}
+
+fn alternatives(name: &str) -> Vec<String> {
+    match name
+        .split_once('{')
+        .and_then(|(a, rest)| Some((a, rest.split_once('}')?)))
+    {
+        Some((before, (names, after))) => {
+            let names = names.split(',');
+            names.map(|name| format!("{before}{name}{after}")).collect()
+        }
+        None => vec![name.to_owned()],
+    }
+}
+
+#[test]
+fn one_evening_of_reading() {
+    let section = section("## One evening\n");
+    let files = quoted(&section)
+        .into_iter()
+        .filter(|name| name.ends_with(".rs"));
+    let lines = files.map(|file| {
+        let text = fs::read_to_string(Path::new(ROOT).join(&file));
+        text.unwrap_or_else(|error| panic!("{file}: {error}"))
+            .lines()
+            .count()
+    });
+    let lines: usize = lines.sum();
+    assert!(
+        (2250..2750).contains(&lines),
+        "{lines} lines are not about 2,500"
+    );
+}
+
+/// Each path is there, each room has tests, and no test program is left out.
+#[test]
+fn where_the_tests_are() {
+    let section = section("## Where the tests are\n");
+    let names = quoted(&section);
+    let is_there = |name: &str| {
+        let path = Path::new(ROOT).join(name);
+        path.exists() || path.with_extension("rs").exists()
+    };
+    for path in names.iter().filter(|name| name.contains('/')) {
+        assert!(is_there(path), "{path}");
+    }
+    let files = ["arch/sim/tests", "kernel/mm/tests", "kernel/mm/src"];
+    for file in files
+        .iter()
+        .flat_map(|folder| fs::read_dir(Path::new(ROOT).join(folder)).unwrap())
+    {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let listed = names.iter().any(|listed| {
+            let last = listed.rsplit('/').next().unwrap_or(listed);
+            last.trim_end_matches(".rs") == name
+        });
+        assert!(
+            listed || name == "common" || name == "lib",
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn names_in_braces() {
+    assert_eq!(quoted("a `b/{c,d}.rs` e `f`"), ["b/c.rs", "b/d.rs", "f"]);
 }

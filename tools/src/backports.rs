@@ -24,8 +24,9 @@ pub fn commands(packages: &[&str], root: bool) -> Vec<Vec<String>> {
     commands
 }
 
-/// On a Debian whose own QEMU is old: its backports suite, the file to put its entry in, and the entry when no source names
-/// the suite yet. The entry is made from the one that is already there, so it points to the same server.
+/// On a Debian whose own QEMU is old: its backports suite, the file to put its entry in, and the
+/// entry when no source names the suite yet. The entry is made from the one that is already there,
+/// so it points to the same server.
 fn backports() -> Option<(String, &'static str, Option<String>)> {
     let release = fs::read_to_string("/etc/os-release").ok()?;
     let field = |name: &str| {
@@ -71,7 +72,8 @@ fn source_texts() -> Vec<String> {
         .collect()
 }
 
-/// A deb822 entry for the backports of `codename`, from an entry (of either form) for `codename` itself.
+/// A deb822 entry for the backports of `codename`, from an entry (of either form) for `codename`
+/// itself.
 fn backports_entry(sources: &str, codename: &str) -> Option<String> {
     for stanza in sources.split("\n\n") {
         let field = |name: &str| {

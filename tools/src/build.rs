@@ -90,9 +90,9 @@ fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<P
     Ok(executables(&output))
 }
 
-/// Incremental builds with link-time optimisation inside a crate now and then name symbols that are no longer there
-/// (rustc 1.95, often after an interrupted build), until what is kept of the crates is gone. Removes it when `errors` says
-/// so.
+/// Incremental builds with link-time optimisation inside a crate now and then name symbols that are
+/// no longer there (rustc 1.95, often after an interrupted build), until what is kept of the crates
+/// is gone. Removes it when `errors` says so.
 fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
     if !errors.contains("undefined hidden symbol") && !errors.contains("undefined symbol") {
         return Ok(false);

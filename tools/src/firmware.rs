@@ -13,7 +13,8 @@ pub struct Uefi {
     pub variables: PathBuf,
 }
 
-/// Folder, code, variables: Debian and Ubuntu, Fedora, Arch, Alpine, then what QEMU itself brings (macOS).
+/// Folder, code, variables: Debian and Ubuntu, Fedora, Arch, Alpine, then what QEMU itself brings
+/// (macOS).
 const X86_64: &[(&str, &str, &str)] = &[
     ("/usr/share/OVMF", "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd"),
     ("/usr/share/OVMF", "OVMF_CODE.fd", "OVMF_VARS.fd"),

@@ -17,7 +17,8 @@ pub fn any_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// The command that attaches gdb with symbols, printers and a breakpoint that works before the kernel is in place.
+/// The command that attaches gdb with symbols, printers and a breakpoint that works before the
+/// kernel is in place.
 pub fn attach_command(arch: Arch, elf: &Path, port: u16) -> String {
     let words = arguments(elf, port);
     let quoted = words.iter().map(|word| match word.starts_with('-') {

@@ -69,8 +69,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Starts a machine. With pipes, its console arrives as events, and QEMU's own words are kept for [`Guest::errors`]
-    /// when `quiet`.
+    /// Starts a machine. With pipes, its console arrives as events, and QEMU's own words are kept
+    /// for [`Guest::errors`] when `quiet`.
     pub fn start(machine: &Machine, console: Console, quiet: bool) -> Result<Guest> {
         let status = Temporary::name("status").path().to_owned();
         let (disk, tree) = (disk(machine)?, tree(machine)?);
@@ -254,7 +254,8 @@ fn pump(mut child: Child, events: &Sender<Raw>) {
     if let Some(mut stdout) = child.stdout.take() {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = stdout.read(&mut buffer) {
-            // Nobody listens any more when the guest is being dropped; QEMU must be read and reaped all the same.
+            // Nobody listens any more when the guest is being dropped; QEMU must be read and reaped
+            // all the same.
             let _ = events.send(Raw::Output(buffer[..length].to_vec()));
         }
     }

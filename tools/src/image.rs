@@ -1,9 +1,12 @@
-//! One bootable file: the kernel with a payload (symbols, default initramfs) right behind its last byte.
+//! One bootable file: the kernel with a payload (symbols, default initramfs) right behind its last
+//! byte.
 //!
-//! The payload starts at the linker script's `__payload`: `"QUIREPAY"`, then little-endian u64s: version 1, symbols
-//! offset and length, initramfs offset and length, total length; offsets count from the payload's first byte.
-//! As an ELF the kernel gets one more `PT_LOAD` and keeps its PVH note: PVH and Limine load it. As a flat Image
-//! (<https://docs.kernel.org/arch/arm64/booting.html>), aarch64 only, its `image_size` covers the payload.
+//! The payload starts at the linker script's `__payload`: `"QUIREPAY"`, then little-endian u64s:
+//! version 1, symbols offset and length, initramfs offset and length, total length; offsets count
+//! from the payload's first byte. As an ELF the kernel gets one more `PT_LOAD` and keeps its PVH
+//! note: PVH and Limine load it. As a flat Image
+//! (<https://docs.kernel.org/arch/arm64/booting.html>), aarch64 only, its `image_size` covers the
+//! payload.
 use crate::arch::Arch;
 use anyhow::{Context, Result, bail, ensure};
 use object::elf::{FileHeader64, PF_R, PF_W, PT_LOAD, PT_NOTE, ProgramHeader64};
@@ -135,7 +138,8 @@ pub fn one_elf(elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// The memory image from the first loaded byte on, bss included as zeros, and the payload behind it.
+/// The memory image from the first loaded byte on, bss included as zeros, and the payload behind
+/// it.
 fn flat(elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     let (_, segments) = parse(elf)?;
     let start = loads(segments)

@@ -100,8 +100,8 @@ impl Archive {
 /// Commands of the shell that are links to it in /bin, one a line.
 const COMMANDS: &str = include_str!("../../userland/src/sh/files.txt");
 
-/// The default initramfs: `init` as /init, the other programs in /bin, with links to the shell for those of its commands that may
-/// be programs, and the directories that programs expect.
+/// The default initramfs: `init` as /init, the other programs in /bin, with links to the shell for
+/// those of its commands that may be programs, and the directories that programs expect.
 pub fn default_archive(programs: &[PathBuf]) -> Result<Archive> {
     let mut programs = programs.to_vec();
     programs.sort();

@@ -51,7 +51,8 @@ fn coq_number(text: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// The commands that install `packages`, with sudo when that is needed; a name that stands there twice is said once.
+/// The commands that install `packages`, with sudo when that is needed; a name that stands there
+/// twice is said once.
 pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
     commands_as(manager, packages, is_root())
 }

@@ -1,4 +1,5 @@
-//! Disks that Limine boots from: one hybrid ISO for CD and USB stick, BIOS and UEFI, both architectures.
+//! Disks that Limine boots from: one hybrid ISO for CD and USB stick, BIOS and UEFI, both
+//! architectures.
 use crate::arch::Arch;
 use crate::limine;
 use crate::workspace::Temporary;
@@ -19,8 +20,8 @@ pub struct Content<'a> {
     pub timeout: u32,
 }
 
-/// Writes the image to `path`, in the layout of Limine's USAGE.md. Errors: no Limine, a command line that it cannot pass on, no
-/// xorriso, or one that fails.
+/// Writes the image to `path`, in the layout of Limine's USAGE.md. Errors: no Limine, a command
+/// line that it cannot pass on, no xorriso, or one that fails.
 pub fn write(path: &Path, content: &Content<'_>) -> Result<()> {
     let binaries = limine::folder()?;
     let root = Temporary::folder("iso")?;
@@ -87,7 +88,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
-/// The options are those of Limine's USAGE.md: El Torito entries for BIOS and UEFI, and both as partitions.
+/// The options are those of Limine's USAGE.md: El Torito entries for BIOS and UEFI, and both as
+/// partitions.
 fn xorriso(root: &Path, path: &Path) -> Result<()> {
     let mut command = Command::new("xorriso");
     command.args("-report_about WARNING -as mkisofs -quiet -R -J -V QUIRE".split(' '));

@@ -87,7 +87,8 @@ fn plan(line: &str) -> Option<usize> {
     line.strip_prefix("1..")?.trim().parse().ok()
 }
 
-/// `ok 1 - name # SKIP reason`, `not ok 2 name # 12 us`: the dash, the directive and the time may be absent.
+/// `ok 1 - name # SKIP reason`, `not ok 2 name # 12 us`: the dash, the directive and the time may
+/// be absent.
 fn result(line: &str) -> Option<Line> {
     let (ok, rest) = match line.strip_prefix("not ok ") {
         Some(rest) => (false, rest),

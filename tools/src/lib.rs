@@ -1,7 +1,8 @@
-//! What `run.sh` does: builds the kernel and the user programs, makes one bootable file, runs it in QEMU, tests it.
+//! What `run.sh` does: builds the kernel and the user programs, makes one bootable file, runs it in
+//! QEMU, tests it.
 //!
-//! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's own words go to
-//! standard error.
+//! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's
+//! own words go to standard error.
 pub mod added;
 pub mod arch;
 pub mod args;

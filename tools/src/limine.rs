@@ -68,7 +68,8 @@ fn named() -> Option<PathBuf> {
     Some(workspace::user_path(Path::new(&named)))
 }
 
-/// A folder with all of them, without the network: `LIMINE_DIR`, an installed one, an earlier download.
+/// A folder with all of them, without the network: `LIMINE_DIR`, an installed one, an earlier
+/// download.
 pub fn find() -> Option<PathBuf> {
     let complete = |folder: &PathBuf| names().all(|name| folder.join(name).is_file());
     let installed = FOLDERS.iter().map(PathBuf::from);
@@ -129,7 +130,8 @@ pub fn folder() -> Result<PathBuf> {
     download(&FILES)
 }
 
-/// The program `limine`, for `limine bios-install`: beside the binaries, on PATH, or compiled from Limine's source.
+/// The program `limine`, for `limine bios-install`: beside the binaries, on PATH, or compiled from
+/// Limine's source.
 pub fn installer() -> Result<PathBuf> {
     let beside = find().map(|folder| folder.join("limine"));
     let mut known = beside

@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 pub struct Package {
     /// What it is for people.
     pub what: &'static str,
-    /// Its names for apt-get, dnf, pacman, apk and brew, spaces between several; empty where there is none.
+    /// Its names for apt-get, dnf, pacman, apk and brew, spaces between several; empty where there
+    /// is none.
     names: [&'static str; 5],
 }
 
@@ -16,7 +17,8 @@ const fn package(what: &'static str, names: [&'static str; 5]) -> Package {
     Package { what, names }
 }
 
-/// A linker and C's own files, which every Rust program for the host needs; macOS has them in Xcode's tools.
+/// A linker and C's own files, which every Rust program for the host needs; macOS has them in
+/// Xcode's tools.
 pub const CC: Package = package("cc", ["gcc libc6-dev", "gcc", "gcc", "build-base", ""]);
 /// Downloads, and this repository.
 pub const CURL: Package = package(

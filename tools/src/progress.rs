@@ -1,4 +1,5 @@
-//! Commands that take a while: quiet when they are quick, a sign of life when not, everything when they fail.
+//! Commands that take a while: quiet when they are quick, a sign of life when not, everything when
+//! they fail.
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -11,12 +12,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Without a terminal, a step that still runs says so again this often.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Runs a command to its end and returns its standard output. Its standard error is shown only when it fails.
+/// Runs a command to its end and returns its standard output. Its standard error is shown only when
+/// it fails.
 pub fn step(label: &str, command: &mut Command) -> Result<Vec<u8>> {
     step_or(label, command, |_| Ok(false))
 }
 
-/// As [`step`]; when the command fails, `heal` sees its standard error and may mend the cause: `true` runs it once more.
+/// As [`step`]; when the command fails, `heal` sees its standard error and may mend the cause:
+/// `true` runs it once more.
 pub fn step_or(
     label: &str,
     command: &mut Command,

@@ -1,4 +1,5 @@
-//! `./run.sh proof`: checks the proofs in `docs/proofs` with Coq, prints what they say, and that they rest on nothing else.
+//! `./run.sh proof`: checks the proofs in `docs/proofs` with Coq, prints what they say, and that
+//! they rest on nothing else.
 use crate::args::ProofArgs;
 use crate::{install, progress, workspace};
 use anyhow::{Context, Result, ensure};
@@ -44,7 +45,8 @@ struct Statement {
     theorem: bool,
 }
 
-/// Compiles all files below `target/proofs`, so that nothing lies beside the sources, and asks Coq what the statements rest on.
+/// Compiles all files below `target/proofs`, so that nothing lies beside the sources, and asks Coq
+/// what the statements rest on.
 pub fn check() -> Result<Checked> {
     let sources = workspace::root().join("docs/proofs");
     let build = workspace::target().join("proofs");
@@ -109,7 +111,8 @@ fn statements_of(file: &str, text: &str) -> Vec<Statement> {
     text.lines().filter_map(parse).collect()
 }
 
-/// A last file that prints the theorems and asks what all statements together rest on: one question, since each takes as long.
+/// A last file that prints the theorems and asks what all statements together rest on: one
+/// question, since each takes as long.
 fn summary(files: &[&str], statements: &[Statement]) -> Result<String> {
     let mut text = format!(
         "From Coq Require Import ZArith List.\nFrom Quire Require Import {}.\nSet Printing Width 110.\n",

@@ -1,5 +1,5 @@
-//! Raspberry Pis in QEMU: what their firmware would do, which is to hand over a device tree. QEMU brings none; it adds the
-//! memory, the command line and the initramfs to the one it is given.
+//! Raspberry Pis in QEMU: what their firmware would do, which is to hand over a device tree. QEMU
+//! brings none; it adds the memory, the command line and the initramfs to the one it is given.
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
 /// The mini UART's node.
@@ -19,7 +19,8 @@ pub enum Board {
 pub struct Chosen {
     /// As without the overlay disable-bt: the PL011 is Bluetooth's, the mini UART `serial0`.
     pub mini_uart: bool,
-    /// Where the initramfs' first byte and the one behind its last are, when it is not QEMU that puts one there.
+    /// Where the initramfs' first byte and the one behind its last are, when it is not QEMU that
+    /// puts one there.
     pub initramfs: Option<(u32, u32)>,
 }
 
@@ -41,7 +42,8 @@ impl Board {
         }
     }
 
-    /// The device tree, as short as the kernel needs it. Addresses as in the boards' own: behind the bus `soc`, which moves them.
+    /// The device tree, as short as the kernel needs it. Addresses as in the boards' own: behind
+    /// the bus `soc`, which moves them.
     pub fn device_tree(self, chosen: Chosen) -> Vec<u8> {
         let mut tree = DeviceTree::new();
         let root = &mut tree.root;

@@ -1,4 +1,5 @@
-//! What tests said: progress while they run, failures in full, one line at the end, and JUnit for other programs.
+//! What tests said: progress while they run, failures in full, one line at the end, and JUnit for
+//! other programs.
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};

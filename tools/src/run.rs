@@ -151,7 +151,8 @@ fn added(args: &RunArgs, machine: &Machine) -> Result<Vec<Added>, UsageError> {
     Ok(added)
 }
 
-/// The archive that a user named, and its size in bytes; checked as far as that goes without reading it.
+/// The archive that a user named, and its size in bytes; checked as far as that goes without
+/// reading it.
 pub fn initramfs(named: &Path) -> Result<(PathBuf, u64), UsageError> {
     let path = workspace::user_path(named);
     let wrong = |why: String| UsageError(format!("--initramfs {}{why}", path.display()));
@@ -220,13 +221,15 @@ impl Drop for Restore {
 
 fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
     let mut guest = Guest::start(machine, Console::Pipes, false)?;
-    // Without a terminal and under --icount the guest knows that nothing comes; the pipe only stays open.
+    // Without a terminal and under --icount the guest knows that nothing comes; the pipe only stays
+    // open.
     let keys = guest.take_keys();
     let silent = machine.icount && !has_input()?;
     let (ready, wait) = channel();
     let _open = match keys {
         Some(keys) if !silent => {
-            // What arrives before the guest has set up its serial line is lost: its first word is the sign.
+            // What arrives before the guest has set up its serial line is lost: its first word is
+            // the sign.
             std::thread::spawn(move || wait.recv().is_ok_and(|()| feed(keys)));
             None
         }
@@ -247,7 +250,8 @@ fn through_pipes(machine: &Machine, deadline: Option<Instant>) -> Result<End> {
     }
 }
 
-/// Passes standard input on, until the guest is gone; at its end every further read in the guest finds the end, too.
+/// Passes standard input on, until the guest is gone; at its end every further read in the guest
+/// finds the end, too.
 fn feed(mut keys: ChildStdin) -> bool {
     let mut stdin = io::stdin().lock();
     let mut buffer = [0; 4096];

@@ -1,4 +1,5 @@
-//! SD cards for a Raspberry Pi: one FAT partition with the Pi's firmware, its settings and the kernel.
+//! SD cards for a Raspberry Pi: one FAT partition with the Pi's firmware, its settings and the
+//! kernel.
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use fatfs::{FatType, FileSystem, FormatVolumeOptions, FsOptions};
@@ -7,13 +8,15 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-/// What the firmware reads first. The kernel wants to be at a 2 MiB boundary; without Bluetooth, the good serial port is
-/// at pins 8 and 10 of the header.
+/// What the firmware reads first. The kernel wants to be at a 2 MiB boundary; without Bluetooth,
+/// the good serial port is at pins 8 and 10 of the header.
 const CONFIG: &str = "arm_64bit=1\nkernel=kernel8.img\nkernel_address=0x200000\nenable_uart=1\ndtoverlay=disable-bt\n\
                       disable_splash=1\n";
-/// More for the firmware when there is an initramfs: above everything the kernel's file needs, below 256 MiB.
+/// More for the firmware when there is an initramfs: above everything the kernel's file needs,
+/// below 256 MiB.
 const INITRAMFS: &str = "initramfs initramfs 0x08000000\n";
-/// Of the firmware, by the ends of their names: Pi 3 and Zero 2 W need the first, Pi 4 has it in its flash.
+/// Of the firmware, by the ends of their names: Pi 3 and Zero 2 W need the first, Pi 4 has it in
+/// its flash.
 const NEEDED: [&str; 2] = ["start.elf", "start4.elf"];
 /// What is copied when it is there.
 const WANTED: [&str; 8] = [
@@ -40,11 +43,12 @@ const FOLDERS: [&str; 4] = [
 const SECTOR: usize = 512;
 /// Where the partition begins.
 const START: usize = 1 << 20;
-/// How long it is, so that the whole card has 128 MiB: room to add things, and QEMU takes only powers of two for a card.
+/// How long it is, so that the whole card has 128 MiB: room to add things, and QEMU takes only
+/// powers of two for a card.
 const LENGTH: usize = (128 << 20) - START;
 
-/// The folder with the firmware's files: the named one, else what `RPI_FIRMWARE` names, else where distributions put them. An error
-/// when a named one has no `start*.elf`, or no other is there.
+/// The folder with the firmware's files: the named one, else what `RPI_FIRMWARE` names, else where
+/// distributions put them. An error when a named one has no `start*.elf`, or no other is there.
 pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
     let complete = |folder: &Path| NEEDED.iter().any(|name| folder.join(name).is_file());
     let named = named
@@ -78,9 +82,9 @@ fn is_tree(name: &str) -> bool {
     name.ends_with(".dtb") && TREES.iter().any(|start| name.starts_with(start))
 }
 
-/// A card's bytes, 128 MiB: the partition table, and from 1 MiB on FAT32 with settings, kernel, initramfs and what of the firmware is
-/// in `folder` (file names and config.txt: raspberrypi.com's "The config.txt file"). An error when a file cannot be read or the card
-/// is too small.
+/// A card's bytes, 128 MiB: the partition table, and from 1 MiB on FAT32 with settings, kernel,
+/// initramfs and what of the firmware is in `folder` (file names and config.txt: raspberrypi.com's
+/// "The config.txt file"). An error when a file cannot be read or the card is too small.
 pub fn card(
     folder: &Path,
     kernel: &[u8],

@@ -1,7 +1,7 @@
 //! The kernel's function symbols, as the kernel finds them behind its image.
 //!
-//! `u32 count, u32 0, count x { u64 address, u32 name offset, u32 name length }` sorted by address, then the mangled
-//! names; offsets count from the table's first byte; little endian.
+//! `u32 count, u32 0, count x { u64 address, u32 name offset, u32 name length }` sorted by address,
+//! then the mangled names; offsets count from the table's first byte; little endian.
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ pub fn table(elf: &[u8]) -> Result<Vec<u8>> {
     Ok(encode(&functions(elf)?))
 }
 
-/// Address and mangled name of everything in executable sections that has a name. At one address a function wins over a
-/// bare label.
+/// Address and mangled name of everything in executable sections that has a name. At one address a
+/// function wins over a bare label.
 pub fn functions(elf: &[u8]) -> Result<BTreeMap<u64, String>> {
     let file = object::File::parse(elf).context("the kernel is not an ELF file")?;
     let mut found = BTreeMap::new();

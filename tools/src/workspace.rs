@@ -24,7 +24,8 @@ pub fn images(arch: Arch) -> PathBuf {
     target().join("images").join(arch.name())
 }
 
-/// Has `write` make a file, and puts it at `path` only when that succeeds: what was there before is lost to a whole one only.
+/// Has `write` make a file, and puts it at `path` only when that succeeds: what was there before is
+/// lost to a whole one only.
 pub fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(format!(".new-{}", std::process::id()));

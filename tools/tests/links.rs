@@ -1,5 +1,5 @@
-//! The documentation holds together: links lead to files, decisions are numbered one by one, and the
-//! reading order and the list of tests in ARCHITECTURE.md are those of the source.
+//! The documentation holds together: links lead to files, decisions are numbered one by one, and
+//! the reading order and the list of tests in ARCHITECTURE.md are those of the source.
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -22,7 +22,8 @@ impl Controls {
         Controls(saved)
     }
 
-    /// `always` for folios of `kb`, `never` for all others; 4 is `never` for all. Whether the kernel has such folios.
+    /// `always` for folios of `kb`, `never` for all others; 4 is `never` for all. Whether the
+    /// kernel has such folios.
     pub fn only(&self, kb: usize) -> Result<bool> {
         let wanted = format!("hugepages-{kb}kB");
         let mut found = kb == 4;
@@ -66,7 +67,8 @@ impl Controls {
         self.0.iter().all(|(path, word)| write(path, word).is_ok())
     }
 
-    /// What memory that asks for large folios gets at most, in kB: 4 when every size is `never`. Nothing is put back.
+    /// What memory that asks for large folios gets at most, in kB: 4 when every size is `never`.
+    /// Nothing is put back.
     pub fn largest(mut self) -> usize {
         let inherited =
             chosen(&Path::new(ROOT).join("enabled")).is_some_and(|word| word != "never");

@@ -8,7 +8,8 @@ use std::fs;
 /// Quire's own counters; no other kernel has the file.
 pub const OWN: &str = "/sys/kernel/mm/quire/counters";
 
-/// A figure that is not where it was looked for. It is never 0 instead: a test that compares two readings of it would pass.
+/// A figure that is not where it was looked for. It is never 0 instead: a test that compares two
+/// readings of it would pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The file.
@@ -33,7 +34,8 @@ impl Missing {
     }
 }
 
-/// A test fails where a figure is missing, but for Quire's own figures on another kernel: there it is skipped.
+/// A test fails where a figure is missing, but for Quire's own figures on another kernel: there it
+/// is skipped.
 impl From<Missing> for Stop {
     fn from(missing: Missing) -> Stop {
         missing.stop(on_quire())
@@ -57,8 +59,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Parses lines of a name, a value and maybe a unit (`pgfault 12`, `MemFree:  12 kB`); others are skipped. `path` is what
-    /// [`Missing`] names.
+    /// Parses lines of a name, a value and maybe a unit (`pgfault 12`, `MemFree:  12 kB`); others
+    /// are skipped. `path` is what [`Missing`] names.
     pub fn parse(path: &str, text: &str) -> Table {
         let value = |line: &str| {
             let mut words = line.split_whitespace();

@@ -1,5 +1,6 @@
-//! Tests that cannot hurt each other: each runs in a child process of its own with a deadline, and its outcome is a
-//! line of KTAP 1. A crash, a hang or frames that do not come back fail that test only.
+//! Tests that cannot hurt each other: each runs in a child process of its own with a deadline, and
+//! its outcome is a line of KTAP 1. A crash, a hang or frames that do not come back fail that test
+//! only.
 use crate::counters::{free_frames, on_quire};
 use crate::stretch::Record;
 use crate::sys::{Errno, file, proc, sig, time};
@@ -198,8 +199,8 @@ fn lets_others_in(record: &mut Option<Record>, run: impl FnOnce() -> Outcome) ->
     longest.judge().map_err(Stop::Fail)
 }
 
-/// The kernel's heap and tables may grow once for a test that needs much of them, so only a loss that repeats in three
-/// runs is a leak.
+/// The kernel's heap and tables may grow once for a test that needs much of them, so only a loss
+/// that repeats in three runs is a leak.
 fn keeps_frames(free: impl Fn() -> Result<u64, Stop>, mut run: impl FnMut() -> Outcome) -> Outcome {
     let mut lost = Vec::new();
     for _ in 0..3 {
@@ -318,7 +319,8 @@ fn child(test: &Test, room: &Room, tell: i32, heap_fail: u32) -> ! {
     proc::exit_now(0)
 }
 
-/// Runs `act` in a child of the test and gives back how it ended; an error in `act` is exit status 99.
+/// Runs `act` in a child of the test and gives back how it ended; an error in `act` is exit status
+/// 99.
 pub fn in_child(act: impl FnOnce() -> Result<i32, Stop>) -> Result<proc::Status, Stop> {
     match proc::fork()? {
         proc::Fork::Child => {

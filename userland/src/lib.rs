@@ -1,7 +1,7 @@
 //! What the user programs share: checked system calls ([`sys`]), the kernel's counters
-//! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the KTAP harness ([`ktap`]), the
-//! shell's language ([`sh`]) and the classic cases of copy-on-write ([`replay`]), random numbers
-//! ([`random`]). Everything here runs on Linux as well as on Quire.
+//! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the
+//! KTAP harness ([`ktap`]), the shell's language ([`sh`]) and the classic cases of copy-on-write
+//! ([`replay`]), random numbers ([`random`]). Everything here runs on Linux as well as on Quire.
 
 pub mod controls;
 pub mod counters;

@@ -1,7 +1,7 @@
 //! Random numbers with a seed: the same seed makes the same calls.
 
-/// Marsaglia's xorshift of 64 bits, multiplied (Vigna, "An experimental exploration of Marsaglia's xorshift generators,
-/// scrambled", 2016).
+/// Marsaglia's xorshift of 64 bits, multiplied (Vigna, "An experimental exploration of Marsaglia's
+/// xorshift generators, scrambled", 2016).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

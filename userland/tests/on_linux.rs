@@ -1,4 +1,5 @@
-//! The programs on the host: the selftests must pass here too, or say why they cannot, and the shell must work.
+//! The programs on the host: the selftests must pass here too, or say why they cannot, and the
+//! shell must work.
 #![cfg(target_os = "linux")]
 use std::process::{Command, Output};
 

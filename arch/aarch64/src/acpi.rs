@@ -1,5 +1,5 @@
-//! What ACPI's tables tell where UEFI passes no device tree (ACPI 6.5; SPCR and its interface types: Microsoft's "Serial Port
-//! Console Redirection Table" and "Debug Port Table 2").
+//! What ACPI's tables tell where UEFI passes no device tree (ACPI 6.5; SPCR and its interface
+//! types: Microsoft's "Serial Port Console Redirection Table" and "Debug Port Table 2").
 
 use super::board::{Controller, Devices, Kind, Uart};
 use super::early;
@@ -18,13 +18,14 @@ impl Memory for Tables {
             return [0; N];
         }
         early::map(PhysRange::new(PhysAddr(at), PhysAddr(at + N as u64)), false);
-        // SAFETY: the direct map now covers the bytes; the firmware's tables name each other, and any bytes make an array.
+        // SAFETY: the direct map now covers the bytes; the firmware's tables name each other, and
+        // any bytes make an array.
         unsafe { ((DIRECT_MAP + at) as *const [u8; N]).read_unaligned() }
     }
 }
 
-/// The devices and CPUs that the tables under `rsdp` name; `None` when there is no interrupt controller among them, without which
-/// nothing goes.
+/// The devices and CPUs that the tables under `rsdp` name; `None` when there is no interrupt
+/// controller among them, without which nothing goes.
 pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
     let (mut devices, mut cpus) = (Devices::default(), Cpus::new());
     for table in acpi::tables(&Tables, rsdp.0) {
@@ -43,7 +44,8 @@ pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
     devices.controller.is_some().then_some((devices, cpus))
 }
 
-/// Kinds of the MADT's entries (5.2.12): a CPU's interface, the distributor, a range of redistributors.
+/// Kinds of the MADT's entries (5.2.12): a CPU's interface, the distributor, a range of
+/// redistributors.
 const GICC: u8 = 11;
 const GICD: u8 = 12;
 const GICR: u8 = 14;

@@ -1,7 +1,9 @@
-//! The Raspberry Pi 3's interrupt controllers: one at the cores (BCM2836 "QA7" ARM-local peripherals), and behind it one for the
-//! peripherals (BCM2835 ARM Peripherals, 7). Both only show levels: an interrupt ends when its device is quiet.
+//! The Raspberry Pi 3's interrupt controllers: one at the cores (BCM2836 "QA7" ARM-local
+//! peripherals), and behind it one for the peripherals (BCM2835 ARM Peripherals, 7). Both only show
+//! levels: an interrupt ends when its device is quiet.
 //!
-//! Numbers: bank * 32 + bit for peripherals as the device tree counts them (bank 0 basic, 1, 2), [`LOCAL`] + bit for the cores'.
+//! Numbers: bank * 32 + bit for peripherals as the device tree counts them (bank 0 basic, 1, 2),
+//! [`LOCAL`] + bit for the cores'.
 
 use super::mmio::Mmio;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,8 @@ const LOCAL: u32 = 96;
 /// The virtual timer's.
 pub(crate) const VIRTUAL_TIMER: u32 = LOCAL + 3;
 
-/// At the cores, core 0's: where the peripherals go (0: core 0, as IRQ), which timers interrupt, what is pending.
+/// At the cores, core 0's: where the peripherals go (0: core 0, as IRQ), which timers interrupt,
+/// what is pending.
 const ROUTING: u64 = 0x0c;
 const TIMER_CONTROL: u64 = 0x40;
 const SOURCE: u64 = 0x60;

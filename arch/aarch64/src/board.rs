@@ -1,4 +1,5 @@
-//! What a board has, from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose firmware passed none, built in.
+//! What a board has, from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose
+//! firmware passed none, built in.
 
 use arrayvec::ArrayVec;
 use mm::addr::PhysRange;
@@ -30,7 +31,8 @@ pub struct Uart {
     pub kind: Kind,
     /// Its registers, in physical memory.
     pub window: PhysRange,
-    /// Its interrupt by the controller's number (GIC: INTID; Raspberry Pi 3: 32 a bank), when it is known.
+    /// Its interrupt by the controller's number (GIC: INTID; Raspberry Pi 3: 32 a bank), when it is
+    /// known.
     pub interrupt: Option<u32>,
 }
 
@@ -49,7 +51,8 @@ pub struct Devices {
     pub psci_smc: Option<bool>,
     /// The Raspberry Pi's watchdog.
     pub watchdog: Option<PhysRange>,
-    /// The way to the Raspberry Pi's firmware; only used before [`windows`](Self::windows) are mapped for good.
+    /// The way to the Raspberry Pi's firmware; only used before [`windows`](Self::windows) are
+    /// mapped for good.
     pub mailbox: Option<PhysRange>,
 }
 
@@ -68,10 +71,12 @@ impl Devices {
     }
 }
 
-/// Where a Raspberry Pi's GPIO says what its pins 10 to 19 are for, three bits each (BCM2835 ARM Peripherals, 6.1).
+/// Where a Raspberry Pi's GPIO says what its pins 10 to 19 are for, three bits each (BCM2835 ARM
+/// Peripherals, 6.1).
 pub const GPFSEL1: u64 = 0x04;
 
-/// The serial port at the header's pin 8, which is GPIO 14, by that register: function 5 is the mini UART's TXD, 0 the PL011's.
+/// The serial port at the header's pin 8, which is GPIO 14, by that register: function 5 is the
+/// mini UART's TXD, 0 the PL011's.
 pub fn at_the_pins(gpfsel1: u32) -> Kind {
     match gpfsel1 >> 12 & 7 {
         0b010 => Kind::Mini,
@@ -85,7 +90,8 @@ mod tests {
 
     #[test]
     fn who_has_the_pins() {
-        // GPIO 14 and 15 by function 5; by function 0; nobody has set them; neighbours by function 5.
+        // GPIO 14 and 15 by function 5; by function 0; nobody has set them; neighbours by function
+        // 5.
         let kinds = [0x1_2000, 0x2_4000, 0, 0x1_0400].map(at_the_pins);
         let [mini, pl011] = [Kind::Mini, Kind::Pl011];
         assert_eq!(kinds, [mini, pl011, pl011, pl011]);

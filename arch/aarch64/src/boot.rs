@@ -23,7 +23,8 @@ unsafe extern "C" {
 const NOTHING_TOLD: &str = "no device tree and no ACPI tables that can be read";
 /// What the board has, for [`init_cpu`]. Taken under no other lock.
 static DEVICES: Lock<Option<Devices>, 254> = Lock::new(None);
-/// What Limine told, until the head has come from its tables to ours; not in .bss, which the head empties.
+/// What Limine told, until the head has come from its tables to ours; not in .bss, which the head
+/// empties.
 #[unsafe(link_section = ".data.handed")]
 static HANDED: Lock<Option<BootInfo>, 253> = Lock::new(None);
 
@@ -34,7 +35,8 @@ pub(crate) struct Places {
     image: u64,
 }
 
-/// The head comes here on Limine's tables and the boot stack; it goes on as if a loader without an MMU had started it.
+/// The head comes here on Limine's tables and the boot stack; it goes on as if a loader without an
+/// MMU had started it.
 pub(crate) extern "C" fn enter_from_limine() -> Places {
     let image = limine::image();
     let info = image.and_then(|image| {
@@ -169,14 +171,16 @@ fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
     let mapped = |length: u64| {
         // No more than there is: what is beside it may be the firmware's own.
         early::map(PhysRange::new(dtb, dtb + length), false);
-        // SAFETY: the boot protocol hands over a device tree, which the direct map now covers so far, and nobody writes.
+        // SAFETY: the boot protocol hands over a device tree, which the direct map now covers so
+        // far, and nobody writes.
         unsafe { core::slice::from_raw_parts((DIRECT_MAP + dtb.0) as *const u8, length as usize) }
     };
     let length = fdt::length(mapped(8))?;
     fdt::parse(mapped(length))
 }
 
-/// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends the machine.
+/// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends
+/// the machine.
 fn give_up(why: &str) -> ! {
     cpu::last_words(why);
     cpu::stop(101)
@@ -186,13 +190,14 @@ fn give_up(why: &str) -> ! {
 fn image_with_payload(image: PhysAddr) -> PhysRange {
     let (start, end) = (&raw const __image_start, &raw const __image_end);
     let behind = image + (end as u64 - start as u64);
-    // SAFETY: loaders map the page behind the image, be it the payload's or just RAM; without a payload this reads what was there,
-    // and the magic does not match.
+    // SAFETY: loaders map the page behind the image, be it the payload's or just RAM; without a
+    // payload this reads what was there, and the magic does not match.
     let bytes = payload::bytes(unsafe { *end.cast() });
     PhysRange::new(image, behind + bytes)
 }
 
-/// Zeroes whole pages of a range in the direct map, as fast as the CPU can: the frame table is large.
+/// Zeroes whole pages of a range in the direct map, as fast as the CPU can: the frame table is
+/// large.
 pub fn zero(range: PhysRange) {
     let frames = range.whole_frames();
     for frame in frames.start.0..frames.end.0 {
@@ -205,8 +210,9 @@ struct EmptyTable([u64; 512]);
 /// What TTBR0 holds while there is no user address space.
 static EMPTY: EmptyTable = EmptyTable([0; 512]);
 
-/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on
-/// every protection (WP, NX, SMEP, SMAP, UMIP / PAN) and forgets the early mapping.
+/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3,
+/// aarch64: TTBR1), turns on every protection (WP, NX, SMEP, SMAP, UMIP / PAN) and forgets the
+/// early mapping.
 pub fn adopt_kernel_root(root: Pfn) {
     let empty = early::physical(&raw const EMPTY).0;
     // The switch runs at its physical address, which TTBR0 maps until the next lines.
@@ -228,13 +234,15 @@ pub fn adopt_kernel_root(root: Pfn) {
         )
     };
     if cpu::has_pan() {
-        // SAFETY: PSTATE.PAN exists; the kernel touches user memory only by unprivileged accesses or with PAN cleared.
+        // SAFETY: PSTATE.PAN exists; the kernel touches user memory only by unprivileged accesses
+        // or with PAN cleared.
         unsafe { core::arch::asm!(".inst 0xd500419f", options(nostack, preserves_flags)) }; // msr pan, #1
     }
 }
 
-/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller, timer, serial interrupts, FPU.
-/// `emergency_stacks`: top addresses of stacks for double fault and NMI.
+/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller,
+/// timer, serial interrupts, FPU. `emergency_stacks`: top addresses of stacks for double fault and
+/// NMI.
 pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     trap::set_emergency_stack(emergency_stacks[0]);
     let devices = DEVICES.lock().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files of their own.
+//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files
+//! of their own.
 
 use super::trap::Irq;
 use super::{fp, idregs, interrupts, regs};
@@ -17,7 +18,8 @@ pub struct KernelContext {
 }
 
 impl KernelContext {
-    /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry` never returns.
+    /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry`
+    /// never returns.
     pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
         // What `__switch` pops: x29, x30, x19 to x28.
         let mut frame = [0u64; 12];
@@ -74,13 +76,15 @@ unsafe extern "C" {
     fn __thread_start();
 }
 
-/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is `to_stack_top` (for traps from user mode).
+/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is
+/// `to_stack_top` (for traps from user mode).
 ///
 /// # Safety
 /// `to` was made by `new` or saved by `switch`, and both outlive the switch.
 pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, _to_stack_top: u64) {
     fp::release();
-    // SAFETY: the caller's contract. Traps from user mode find the stack in the context, so its top is not needed.
+    // SAFETY: the caller's contract. Traps from user mode find the stack in the context, so its top
+    // is not needed.
     unsafe { __switch(from, to) }
 }
 
@@ -129,8 +133,8 @@ fn readable(at: u64) -> bool {
     at >> 63 == 1 && at.is_multiple_of(16) && par & 1 == 0
 }
 
-/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded, never faults). `from`: pc and
-/// frame pointer to start with instead.
+/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
+/// never faults). `from`: pc and frame pointer to start with instead.
 pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
     let mut fp = match from {
         Some((pc, fp)) => {
@@ -184,7 +188,8 @@ pub fn describe(out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "CPU revision\t: {}\n", midr & 0xf)
 }
 
-/// Turns on what the boot line says: a short list of features in use ("nx smep smap umip xsave pcid").
+/// Turns on what the boot line says: a short list of features in use ("nx smep smap umip xsave
+/// pcid").
 pub fn features(out: &mut dyn Write) -> fmt::Result {
     write!(
         out,

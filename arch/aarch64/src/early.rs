@@ -16,7 +16,8 @@ static IMAGE: AtomicU64 = AtomicU64::new(0);
 #[repr(C, align(4096))]
 struct Table([AtomicU64; 512]);
 
-/// Tables for the direct map: gigabytes that are not whole RAM take one each, and so do 2 MiB with devices.
+/// Tables for the direct map: gigabytes that are not whole RAM take one each, and so do 2 MiB with
+/// devices.
 const TABLES: usize = 40;
 static POOL: [Table; TABLES] = [const { Table([const { AtomicU64::new(0) }; 512]) }; TABLES];
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -34,7 +35,8 @@ pub(crate) fn physical<T>(inside_image: *const T) -> PhysAddr {
 /// The table at a physical address that [`new_table`] or the head gave out.
 fn table(at: PhysAddr) -> &'static Table {
     let inside = at.0 - IMAGE.load(Ordering::Relaxed) + IMAGE_VIRTUAL;
-    // SAFETY: early tables lie in the image, which is mapped at its link address, and are only used through atomics.
+    // SAFETY: early tables lie in the image, which is mapped at its link address, and are only used
+    // through atomics.
     unsafe { &*(inside as *const Table) }
 }
 
@@ -93,8 +95,8 @@ fn has_table(at: u64, level: Level) -> bool {
     })
 }
 
-/// Maps `range` in the direct map, if it is in reach: RAM by blocks of 2 MiB at least, devices by pages, so that RAM beside
-/// them stays RAM. What is mapped already stays as it is.
+/// Maps `range` in the direct map, if it is in reach: RAM by blocks of 2 MiB at least, devices by
+/// pages, so that RAM beside them stays RAM. What is mapped already stays as it is.
 pub(crate) fn map(range: PhysRange, device: bool) {
     let mut attrs = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::GLOBAL;
     attrs.set(Attrs::DEVICE, device);

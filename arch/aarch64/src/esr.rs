@@ -100,7 +100,8 @@ pub(crate) fn untag(addr: u64) -> u64 {
     }
 }
 
-/// `si_code` of a trapped floating-point exception: FPE_FLTINV, DIV, OVF, UND, RES by the ISS bits IOF, DZF, OFF, UFF, IXF.
+/// `si_code` of a trapped floating-point exception: FPE_FLTINV, DIV, OVF, UND, RES by the ISS bits
+/// IOF, DZF, OFF, UFF, IXF.
 pub(crate) fn fpe_code(esr: u64) -> i32 {
     const CODES: [(u64, i32); 5] = [(1, 7), (2, 3), (4, 4), (8, 5), (16, 6)];
     // FPE_FLTUNK when TFV says that the bits are not valid.

@@ -1,4 +1,5 @@
-//! What the device tree tells: RAM, what of it is taken, the command line, and where the few devices are.
+//! What the device tree tells: RAM, what of it is taken, the command line, and where the few
+//! devices are.
 
 use super::board::{Controller, Devices, Kind, Uart};
 use arch_boot::memory::{self, Ram, Ranges};
@@ -51,8 +52,8 @@ fn windows(node: FdtNode<'_>) -> ArrayVec<PhysRange, 8> {
         .collect()
 }
 
-/// The number of entry `index` of `interrupts`. A GIC's have three cells: kind (0 shared, 1 private), number, flags; those of
-/// the Raspberry Pi 3 two: bank, number.
+/// The number of entry `index` of `interrupts`. A GIC's have three cells: kind (0 shared, 1
+/// private), number, flags; those of the Raspberry Pi 3 two: bank, number.
 fn interrupt(node: &FdtNode<'_>, index: usize, cells: usize) -> Option<u32> {
     let property = node.property("interrupts")?;
     let cell = |i: usize| {
@@ -96,7 +97,8 @@ pub fn memory(fdt: Fdt<'_>) -> (Ram, Ranges) {
     (ram, reserved)
 }
 
-/// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the kernel itself reserves.
+/// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the
+/// kernel itself reserves.
 pub fn keep_out(ram: &mut Ram, reserved: &mut Ranges, range: PhysRange) {
     if reserved.remaining_capacity() > 8 {
         memory::reserve(reserved, range);
@@ -128,8 +130,8 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     range(start, end.checked_sub(start)?)
 }
 
-/// The CPUs, and how each is started (Devicetree Specification 3.8). Disabled ones wait for what `enable-method` says; those that
-/// have failed are left out.
+/// The CPUs, and how each is started (Devicetree Specification 3.8). Disabled ones wait for what
+/// `enable-method` says; those that have failed are left out.
 pub fn cpus(fdt: Fdt<'_>) -> Cpus {
     let Some(parent) = fdt.find_node("/cpus") else {
         return Cpus::new();
@@ -165,8 +167,9 @@ pub fn cpus(fdt: Fdt<'_>) -> Cpus {
     cpus
 }
 
-/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias, up to its settings; without
-/// it the alias `serial0`, which is at the header's pins of a Raspberry Pi, be it the PL011 or the mini UART.
+/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias,
+/// up to its settings; without it the alias `serial0`, which is at the header's pins of a Raspberry
+/// Pi, be it the PL011 or the mini UART.
 fn console(fdt: Fdt<'_>) -> Option<PhysAddr> {
     let chosen = fdt.find_node("/chosen");
     let path = chosen.and_then(|chosen| chosen.property("stdout-path"));
@@ -276,7 +279,8 @@ fn uart(node: FdtNode<'_>, window: PhysRange) -> Uart {
     }
 }
 
-/// From an address behind `bus` to one before it, by its `ranges`; where none of them fits, the two are the same.
+/// From an address behind `bus` to one before it, by its `ranges`; where none of them fits, the two
+/// are the same.
 fn to_parent(bus: FdtNode<'_>, address: u64) -> u64 {
     for range in bus.ranges().ok().flatten().into_iter().flatten() {
         if let (Ok(child), Ok(parent), Ok(len)) = (

@@ -23,7 +23,8 @@ fn cells() -> Vec<DeviceTreeProperty> {
     std::vec![words("#address-cells", &[1]), words("#size-cells", &[1])]
 }
 
-/// As a Raspberry Pi 3's: `chosen` and `aliases` as given, the PL011 with Bluetooth behind it if `bluetooth`.
+/// As a Raspberry Pi 3's: `chosen` and `aliases` as given, the PL011 with Bluetooth behind it if
+/// `bluetooth`.
 fn tree(chosen: &[(&str, &str)], aliases: &[(&str, &str)], bluetooth: bool) -> Vec<u8> {
     let texts = |pairs: &[(&str, &str)]| pairs.iter().map(|(n, t)| text(n, t)).collect();
     let mut tree = DeviceTree::new();

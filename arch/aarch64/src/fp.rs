@@ -1,11 +1,12 @@
-//! FP/SIMD registers and TPIDR_EL0: in the CPU while their thread's kernel code runs (the kernel uses neither), in memory
-//! while another thread may run.
+//! FP/SIMD registers and TPIDR_EL0: in the CPU while their thread's kernel code runs (the kernel
+//! uses neither), in memory while another thread may run.
 //!
 //! ```text
 //!   in memory, owner null --own()--> in the CPU, owner = this state --release()--> in memory, owner null
 //! ```
-//! `own` runs before user mode is entered, `release` before every switch of threads, so the owner is always the running
-//! thread's state, or nobody's; a state that is dropped or replaced takes its name off.
+//! `own` runs before user mode is entered, `release` before every switch of threads, so the owner
+//! is always the running thread's state, or nobody's; a state that is dropped or replaced takes its
+//! name off.
 
 use super::regs;
 use super::trap::per_cpu;
@@ -47,7 +48,8 @@ impl State {
         // SAFETY: this CPU's own data. A former owner saved its state in `release`.
         unsafe { (*per_cpu()).fp_owner = self };
         regs::write!("tpidr_el0", self.tls);
-        // SAFETY: reads this state; the kernel is compiled without FP registers, so nothing of its own is lost.
+        // SAFETY: reads this state; the kernel is compiled without FP registers, so nothing of its
+        // own is lost.
         unsafe {
             asm!(
                 ".arch_extension fp", ".arch_extension simd",
@@ -116,8 +118,8 @@ impl State {
 
 /// Before a switch of threads: saves what is in the CPU where it belongs.
 pub(crate) fn release() {
-    // SAFETY: this CPU's own data; the owner is the running thread's state, which is alive and not in use while the
-    // kernel runs (see the module's first lines).
+    // SAFETY: this CPU's own data; the owner is the running thread's state, which is alive and not
+    // in use while the kernel runs (see the module's first lines).
     unsafe {
         let owner = (*per_cpu()).fp_owner;
         if !owner.is_null() {
@@ -136,7 +138,8 @@ impl Clone for State {
             tls: self.tls,
         };
         if self.owned() {
-            // The registers are newer than the memory: save them into the copy by making it the owner for a moment.
+            // The registers are newer than the memory: save them into the copy by making it the
+            // owner for a moment.
             // SAFETY: this CPU's own data; interrupts are off.
             unsafe {
                 let owner = (*per_cpu()).fp_owner;

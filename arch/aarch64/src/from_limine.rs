@@ -1,5 +1,6 @@
-//! Limine's way in, before the head: EL1, MMU on, the image high and nothing at its physical address. Parses there, then maps
-//! the image's first 2 MiB by TTBR0, which nobody uses, and goes on in the head as if the MMU had never been on.
+//! Limine's way in, before the head: EL1, MMU on, the image high and nothing at its physical
+//! address. Parses there, then maps the image's first 2 MiB by TTBR0, which nobody uses, and goes
+//! on in the head as if the MMU had never been on.
 
 use super::head::{BLOCK, BOOT_STACK, BOOT_STACK_MEMORY, HALF, SCTLR_OFF};
 use arch_boot::limine::EntryPointRequest;

@@ -1,5 +1,5 @@
-//! The interrupt controller: GICv2 by memory (Arm IHI 0048), GICv3 by system registers (IHI 0069). One priority, one CPU,
-//! every interrupt level-sensitive as the device tree of QEMU's `virt` says.
+//! The interrupt controller: GICv2 by memory (Arm IHI 0048), GICv3 by system registers (IHI 0069).
+//! One priority, one CPU, every interrupt level-sensitive as the device tree of QEMU's `virt` says.
 
 use super::mmio::Mmio;
 use super::regs;
@@ -179,7 +179,8 @@ pub(crate) fn enable(interrupt: u32) {
     }
 }
 
-/// Takes the interrupt that is pending, if any: what [`end`] wants back, whose low bits are its number.
+/// Takes the interrupt that is pending, if any: what [`end`] wants back, whose low bits are its
+/// number.
 pub(crate) fn take() -> Option<u32> {
     let raw = match VERSION.load(Ordering::Relaxed) {
         2 => local().read(GICC_IAR),

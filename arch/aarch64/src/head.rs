@@ -1,13 +1,14 @@
 //! The first instructions: the arm64 Image header, EL2 to EL1, the first tables, MMU and caches on.
 //!
-//! Entered as Linux's Documentation/arch/arm64/booting.rst says: MMU off, x0 = physical address of the device tree, the
-//! image cleaned to the point of coherency, anywhere in RAM at a 2 MiB boundary. Everything up to `virtual_entry` is
-//! position independent and uses no stack.
+//! Entered as Linux's Documentation/arch/arm64/booting.rst says: MMU off, x0 = physical address of
+//! the device tree, the image cleaned to the point of coherency, anywhere in RAM at a 2 MiB
+//! boundary. Everything up to `virtual_entry` is position independent and uses no stack.
 
 use super::pte::MAIR;
 
-/// What TCR_EL1 says on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both halves: 48 bits
-/// (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable write-back. TBI0: EL0's top byte is ignored.
+/// What TCR_EL1 says on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both
+/// halves: 48 bits (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable
+/// write-back. TBI0: EL0's top byte is ignored.
 const TCR: u64 = HALF | HALF << 16 | 2 << 30 | 1 << 37;
 /// TxSZ = 16, IRGN = ORGN = 0b01 (write-back, write-allocate), SH = 0b11.
 pub(super) const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
@@ -16,8 +17,9 @@ pub(super) const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
 pub(super) const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
 /// The same for SCTLR_EL2.
 const SCTLR_EL2_OFF: u64 = 0x30c5_0830;
-/// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that an exception sets PAN.
-/// WXN stays off: it would take user mode's writable and executable mappings away as well.
+/// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that
+/// an exception sets PAN. WXN stays off: it would take user mode's writable and executable mappings
+/// away as well.
 const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23))
     | 1
     | 1 << 2
@@ -55,7 +57,8 @@ _start:
     cmp     x0, #(3 << 2)
     b.ne    12f
 
-    // EL3: a firmware without a monitor. The rest is not secure, and nothing that it may do traps to here.
+    // EL3: a firmware without a monitor. The rest is not secure, and nothing that it may do traps
+    // to here.
     ldr     x0, =0x305b1            // SCR_EL3: NS, RES1, SMD, HCE, RW, APK, API
     mrs     x1, id_aa64mmfr0_el1
     ubfx    x1, x1, #56, #4         // FEAT_FGT
@@ -146,7 +149,8 @@ _start:
     msr     elr_el2, x0
     eret
 
-    // From here on, however it was started: EL1, x20 = the device tree, x21 = where the image is, x22 = SCTLR_OFF.
+    // From here on, however it was started: EL1, x20 = the device tree, x21 = where the image is,
+    // x22 = SCTLR_OFF.
     .global __mmu_off
 __mmu_off:
 30: msr     sctlr_el1, x22
@@ -167,7 +171,8 @@ __mmu_off:
     msr     S3_3_C13_C2_3, xzr      // AMUSERENR_EL0: nor are the activity monitors
 33:
 
-    // The first tables: TTBR0 maps the image's first 2 MiB where they are, TTBR1 maps the image high.
+    // The first tables: TTBR0 maps the image's first 2 MiB where they are, TTBR1 maps the image
+    // high.
     adrp    x0, __early_tables
     add     x1, x0, #0x1000
     add     x2, x0, #0x2000
@@ -262,8 +267,9 @@ virtual_entry:
     mov     x1, x21
     b       {early_main}
 
-    // switch_ttbr1(x0 = new root, x1 = empty table): runs where TTBR0 maps it, so that TTBR1 can be replaced by way of
-    // an empty table (D8.16.1, break-before-make); ends with the empty table in TTBR0 too.
+    // switch_ttbr1(x0 = new root, x1 = empty table): runs where TTBR0 maps it, so that TTBR1 can be
+    // replaced by way of an empty table (D8.16.1, break-before-make); ends with the empty table in
+    // TTBR0 too.
     .global __switch_ttbr1
 __switch_ttbr1:
     msr     ttbr1_el1, x1

@@ -1,5 +1,6 @@
-//! Instruction and data caches: before user mode may execute a page, what the kernel wrote into it is cleaned to the point
-//! of unification and old instructions are dropped, unless CTR_EL0 says that the hardware does it (IDC, DIC).
+//! Instruction and data caches: before user mode may execute a page, what the kernel wrote into it
+//! is cleaned to the point of unification and old instructions are dropped, unless CTR_EL0 says
+//! that the hardware does it (IDC, DIC).
 
 use super::pte::bits;
 use super::regs;

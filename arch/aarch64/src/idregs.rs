@@ -1,5 +1,5 @@
-//! The ID registers: what the kernel announces to user mode (AT_HWCAP, /proc/cpuinfo) and what user mode reads itself
-//! (HWCAP_CPUID: Linux's Documentation/arch/arm64/cpu-feature-registers.rst).
+//! The ID registers: what the kernel announces to user mode (AT_HWCAP, /proc/cpuinfo) and what user
+//! mode reads itself (HWCAP_CPUID: Linux's Documentation/arch/arm64/cpu-feature-registers.rst).
 
 use super::regs;
 
@@ -27,7 +27,8 @@ impl Id {
             Id::Mmfr2 => regs::read!("S3_0_C0_C7_2"),
         }
     }
-    /// The fields that user mode may see: what it can use without the kernel's help, or with help that it has.
+    /// The fields that user mode may see: what it can use without the kernel's help, or with help
+    /// that it has.
     fn visible(self) -> u64 {
         match self {
             // FP, AdvSIMD, DIT.
@@ -45,7 +46,8 @@ impl Id {
     }
 }
 
-/// A feature: register, lowest bit of its field, least value, which word of hwcap (0 AT_HWCAP, 1 AT_HWCAP2), bit, name.
+/// A feature: register, lowest bit of its field, least value, which word of hwcap (0 AT_HWCAP, 1
+/// AT_HWCAP2), bit, name.
 type Feature = (Id, u32, u64, usize, u32, &'static str);
 
 /// In the order of /proc/cpuinfo. Bits: asm/hwcap.h, which is ABI.
@@ -142,8 +144,8 @@ pub(crate) fn has_asid16() -> bool {
     regs::field(Id::Mmfr0.read(), 4) == 2
 }
 
-/// `mrs xN, <ID register>` in user mode: puts what it may see into its register. `false`: another instruction, or a register
-/// that is not shown.
+/// `mrs xN, <ID register>` in user mode: puts what it may see into its register. `false`: another
+/// instruction, or a register that is not shown.
 pub(crate) fn emulate(instruction: u32, x: &mut [u64; 31]) -> bool {
     // mrs of op0 = 3, op1 = 0, CRn = 0.
     if instruction & 0xffff_f000 != 0xd538_0000 {

@@ -1,5 +1,5 @@
-//! Interrupts, whichever controller there is. End of interrupt comes right after its device was made quiet, because the kernel
-//! runs with interrupts off until it has served the device.
+//! Interrupts, whichever controller there is. End of interrupt comes right after its device was
+//! made quiet, because the kernel runs with interrupts off until it has served the device.
 
 use super::board::Controller;
 use super::trap::Irq;

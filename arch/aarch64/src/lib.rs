@@ -1,5 +1,6 @@
-//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte` and `tlbi` are pure bits, `board` and
-//! `fdt` read a device tree: they are compiled and tested on every host; the rest exists only on the machine.
+//! The aarch64 machine: QEMU's `virt` and whatever else has a GIC, a PL011 and a device tree. `pte`
+//! and `tlbi` are pure bits, `board` and `fdt` read a device tree: they are compiled and tested on
+//! every host; the rest exists only on the machine.
 //!
 //! Names and signatures of the public modules are those of `arch/x86_64`.
 #![no_std]

@@ -1,5 +1,5 @@
-//! The Raspberry Pi's mailbox: property tags ask the VideoCore's firmware for facts and for a screen (raspberrypi/firmware's
-//! wiki, "Mailboxes" and "Mailbox property interface").
+//! The Raspberry Pi's mailbox: property tags ask the VideoCore's firmware for facts and for a
+//! screen (raspberrypi/firmware's wiki, "Mailboxes" and "Mailbox property interface").
 
 use super::fdt::REACH;
 use super::mmio::Mmio;
@@ -17,9 +17,11 @@ const EMPTY: u32 = 1 << 30;
 const WRITE: u64 = 0x20;
 const WRITE_STATUS: u64 = 0x38;
 const FULL: u32 = 1 << 31;
-/// The channel of property tags, in the low four bits of what is sent; above them is where the message lies.
+/// The channel of property tags, in the low four bits of what is sent; above them is where the
+/// message lies.
 const PROPERTIES: u32 = 8;
-/// Addresses as the firmware sees them: its first GiB is ours, past its caches with the two highest bits set.
+/// Addresses as the firmware sees them: its first GiB is ours, past its caches with the two highest
+/// bits set.
 const BUS: u32 = 0xc000_0000;
 const GIB: u64 = 1 << 30;
 /// Reads of a state before a firmware that never answers is given up.
@@ -43,8 +45,8 @@ const SET_OFFSET: u32 = 0x0004_8009;
 /// What a BCM2711's peripherals begin at: RAM that would be there is out of reach.
 const PERIPHERALS: u64 = 0xfc00_0000;
 
-/// A message: its bytes, [`ANSWERED`], then five words for each tag (which, bytes, [`ANSWERED`], two values), then 0. Whole
-/// cache lines, which nothing shares.
+/// A message: its bytes, [`ANSWERED`], then five words for each tag (which, bytes, [`ANSWERED`],
+/// two values), then 0. Whole cache lines, which nothing shares.
 #[repr(C, align(64))]
 struct Message([AtomicU32; 48]);
 static MESSAGE: Message = Message([const { AtomicU32::new(0) }; 48]);
@@ -62,8 +64,8 @@ impl Mailbox {
         Mailbox(Mmio::new(window.start.0))
     }
 
-    /// RAM that the firmware leaves to us: below 1 GiB, and on larger boards what their revision says is above it. `None`
-    /// without an answer.
+    /// RAM that the firmware leaves to us: below 1 GiB, and on larger boards what their revision
+    /// says is above it. `None` without an answer.
     pub(crate) fn ram(&self) -> Option<Ram> {
         let [arm, gpu, revision] = self.ask([
             (ARM_MEMORY, [0; 2]),
@@ -76,7 +78,8 @@ impl Mailbox {
             PhysRange::new(start, PhysAddr(start.0 + u64::from(length)))
         };
         ram.add(bytes(arm));
-        // Less than the first GiB in use (`total_mem` in config.txt): then nothing above it is ours either.
+        // Less than the first GiB in use (`total_mem` in config.txt): then nothing above it is ours
+        // either.
         if bytes(gpu).end.0 >= GIB {
             let end = board_memory(revision[0]);
             for (start, limit) in [(GIB, PERIPHERALS), (4 * GIB, u64::MAX)] {
@@ -159,7 +162,8 @@ impl Mailbox {
     }
 }
 
-/// Bytes of RAM on the board, from its revision's new form (bit 23); the old form was before 64-bit boards.
+/// Bytes of RAM on the board, from its revision's new form (bit 23); the old form was before 64-bit
+/// boards.
 fn board_memory(revision: u32) -> u64 {
     if revision & 1 << 23 == 0 {
         return 0;
@@ -167,7 +171,8 @@ fn board_memory(revision: u32) -> u64 {
     (256 << 20) << (revision >> 20 & 7)
 }
 
-/// What the caches hold of the message goes to memory, and is read from there the next time: the firmware looks past them.
+/// What the caches hold of the message goes to memory, and is read from there the next time: the
+/// firmware looks past them.
 fn clean_and_invalidate() {
     let start = &raw const MESSAGE as u64;
     // DminLine: log2 of the words in the smallest line.

@@ -4,8 +4,8 @@ use super::mmio::Mmio;
 
 /// Data.
 const IO: u64 = 0x00;
-/// Interrupt enable. The manual has the two bits the wrong way round (its errata): bit 0 is receive; 2 and 3 must be set
-/// for it, too.
+/// Interrupt enable. The manual has the two bits the wrong way round (its errata): bit 0 is
+/// receive; 2 and 3 must be set for it, too.
 const IER: u64 = 0x04;
 const IER_RECEIVE: u32 = 0b1101;
 /// Interrupt identify: writing 6 empties both FIFOs.

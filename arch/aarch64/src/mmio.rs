@@ -7,14 +7,16 @@ use arch_boot::DIRECT_MAP;
 pub(crate) struct Mmio(u64);
 
 impl Mmio {
-    /// The device at physical address `base`, which the early and the final tables map as device memory.
+    /// The device at physical address `base`, which the early and the final tables map as device
+    /// memory.
     pub(crate) const fn new(base: u64) -> Self {
         Self(DIRECT_MAP + base)
     }
     /// Reads the 32-bit register at byte `offset`.
     pub(crate) fn read(self, offset: u64) -> u32 {
         let value: u32;
-        // SAFETY: the window is mapped as device memory. A plain load, which every hypervisor can emulate.
+        // SAFETY: the window is mapped as device memory. A plain load, which every hypervisor can
+        // emulate.
         unsafe {
             core::arch::asm!("ldr {0:w}, [{1}]", out(reg) value, in(reg) self.0 + offset, options(nostack, preserves_flags));
         }

@@ -1,5 +1,6 @@
-//! Rows of page-table entries by LDP and STP: two entries by one instruction, each of them an access of its own for whoever else
-//! reads or writes it (Arm ARM DDI 0487, B2.2.1 "Requirements for single-copy atomicity").
+//! Rows of page-table entries by LDP and STP: two entries by one instruction, each of them an
+//! access of its own for whoever else reads or writes it (Arm ARM DDI 0487, B2.2.1 "Requirements
+//! for single-copy atomicity").
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Physical memory through the direct map: page-table entries, one or a run of them, and the contents of frames.
+//! Physical memory through the direct map: page-table entries, one or a run of them, and the
+//! contents of frames.
 
 use super::pte::bits;
 use super::tlb::Hardware;
@@ -17,7 +18,8 @@ fn mapped(frame: Pfn) -> *mut u8 {
 
 #[inline]
 fn slots(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
-    // SAFETY: the memory manager owns the frame as a table; all its entries are only used through atomics.
+    // SAFETY: the memory manager owns the frame as a table; all its entries are only used through
+    // atomics.
     unsafe { &*mapped(table).cast() }
 }
 
@@ -26,8 +28,8 @@ fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
     &slots(table)[index]
 }
 
-/// After an entry was written: the walker sees it. Kernel entries and tables may be used by the very next instruction; for
-/// user entries the return to user mode synchronises.
+/// After an entry was written: the walker sees it. Kernel entries and tables may be used by the
+/// very next instruction; for user entries the return to user mode synchronises.
 #[inline]
 fn written(raw: u64) {
     // SAFETY: barriers.
@@ -209,7 +211,8 @@ impl PhysMem for Hardware {
         // DC ZVA zeroes 4 << BS bytes unless DZP forbids it.
         let id = regs::read!("dczid_el0");
         if idregs::has_mops() {
-            // SAFETY: the frames are the caller's; the three instructions belong together and change what is named.
+            // SAFETY: the frames are the caller's; the three instructions belong together and
+            // change what is named.
             unsafe {
                 asm!(
                     ".arch_extension mops", "setp [{at}]!, {n}!, xzr", "setm [{at}]!, {n}!, xzr", "sete [{at}]!, {n}!, xzr",
@@ -217,7 +220,8 @@ impl PhysMem for Hardware {
                 );
             }
         } else if id & 1 << 4 == 0 {
-            // SAFETY: the frames are the caller's, and blocks are at most 2 KiB, so whole frames are whole blocks.
+            // SAFETY: the frames are the caller's, and blocks are at most 2 KiB, so whole frames
+            // are whole blocks.
             unsafe {
                 asm!(
                     "2: dc zva, {at}", "add {at}, {at}, {block}", "dc zva, {at}", "add {at}, {at}, {block}",
@@ -259,14 +263,15 @@ impl PhysMem for Hardware {
     }
 }
 
-/// Copies `n` bytes that lie apart. RAM takes accesses at any address; what the compiler has for that aligns them, byte by byte
-/// where the two addresses differ.
+/// Copies `n` bytes that lie apart. RAM takes accesses at any address; what the compiler has for
+/// that aligns them, byte by byte where the two addresses differ.
 ///
 /// # Safety
 /// Both ranges are mapped and the caller's.
 unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
     if idregs::has_mops() {
-        // SAFETY: the ranges are the caller's; the three instructions belong together and change what is named.
+        // SAFETY: the ranges are the caller's; the three instructions belong together and change
+        // what is named.
         unsafe {
             asm!(
                 ".arch_extension mops", "cpyfp [{to}]!, [{from}]!, {n}!", "cpyfm [{to}]!, [{from}]!, {n}!",

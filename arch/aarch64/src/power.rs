@@ -16,14 +16,15 @@ pub(crate) fn set_psci(smc: Option<bool>) {
 
 /// Semihosting's SYS_WRITE0: a string that ends with a NUL.
 const SYS_WRITE0: u64 = 0x04;
-/// Semihosting's SYS_EXIT_EXTENDED and its reason ADP_Stopped_ApplicationExit (Arm's semihosting specification).
+/// Semihosting's SYS_EXIT_EXTENDED and its reason ADP_Stopped_ApplicationExit (Arm's semihosting
+/// specification).
 const SYS_EXIT_EXTENDED: u64 = 0x20;
 const APPLICATION_EXIT: u64 = 0x20026;
 
 /// Calls who debugs the machine, if anybody does: QEMU with semihosting.
 fn semihosting(call: u64, argument: u64) {
-    // SAFETY: without semihosting the instruction is undefined, which its entry in `__ex_table` turns into going on. The
-    // callers' arguments are what the calls take.
+    // SAFETY: without semihosting the instruction is undefined, which its entry in `__ex_table`
+    // turns into going on. The callers' arguments are what the calls take.
     unsafe {
         asm!(
             "2: hlt #0xf000", "3:",
@@ -47,7 +48,8 @@ pub(crate) fn last_words(why: &str) {
     }
 }
 
-/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
+/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or
+/// semihosting), else powers off, else halts.
 pub fn exit(status: u8) -> ! {
     tell(status);
     let _ = match PSCI.load(Ordering::Relaxed) {

@@ -1,15 +1,16 @@
 //! The entry format: VMSAv8-64 stage 1 descriptors, 4 KiB granule, 48-bit output addresses.
 //!
-//! Source: Arm Architecture Reference Manual (DDI 0487), D8.3 "Translation table descriptor formats". Pure bits,
-//! compiled and tested on every host.
+//! Source: Arm Architecture Reference Manual (DDI 0487), D8.3 "Translation table descriptor
+//! formats". Pure bits, compiled and tested on every host.
 //!
 //! ```text
 //! 63 59  58    56    55     54   53   52      51   50 48 47        12 11  10   9 8    7     6     5    4  2      1     0
 //! ------ INVAL TRACK DIRTY  UXN  PXN  CONTIG  DBM  ----- output addr  nG  AF  SH[1:0] AP[2] AP[1] NS   AttrIndx  T/P   V
 //! ```
-//! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be written but is clean has
-//! DBM set and `AP[2]` (read-only) set; the first write clears `AP[2]`, by hardware with FEAT_HAFDBS, else in the fault
-//! handler. A page that was written and is now read-only keeps its mark in the software bit.
+//! Bits 55 to 58 are reserved for software. Dirty is hardware's (D8.5.2): a leaf that may be
+//! written but is clean has DBM set and `AP[2]` (read-only) set; the first write clears `AP[2]`, by
+//! hardware with FEAT_HAFDBS, else in the fault handler. A page that was written and is now
+//! read-only keeps its mark in the software bit.
 
 use mm::addr::{Order, Pfn, VirtAddr};
 use mm::arch::{Attrs, Entry, Level, PteFormat};
@@ -34,7 +35,8 @@ pub mod bits {
     pub const AF: u64 = 1 << 10;
     /// Not global: matched by ASID.
     pub const NOT_GLOBAL: u64 = 1 << 11;
-    /// Dirty bit modifier: `AP[2]` may be cleared by hardware. "May be written", whether clean or dirty.
+    /// Dirty bit modifier: `AP[2]` may be cleared by hardware. "May be written", whether clean or
+    /// dirty.
     pub const DBM: u64 = 1 << 51;
     /// Contiguous: one of 16 entries that the TLB may hold as one.
     pub const CONTIG: u64 = 1 << 52;
@@ -46,9 +48,11 @@ pub mod bits {
     pub const SW_DIRTY: u64 = 1 << 55;
     /// Software: not written since soft-dirty was cleared.
     pub const SW_TRACKED: u64 = 1 << 56;
-    /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is clear.
+    /// Software: a leaf that hardware must not use (PROT_NONE); only looked at when `VALID` is
+    /// clear.
     pub const SW_INVALID_LEAF: u64 = 1 << 58;
-    /// `APTable[1]`, in an entry that points to a table: nothing below may be written, and hardware marks nothing there as dirty.
+    /// `APTable[1]`, in an entry that points to a table: nothing below may be written, and hardware
+    /// marks nothing there as dirty.
     pub const AP_TABLE_READ_ONLY: u64 = 1 << 62;
     /// The output address.
     pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
@@ -57,14 +61,16 @@ use bits::*;
 
 /// Index of device memory (Device-nGnRE) in MAIR_EL1; that of normal write-back memory is 0.
 pub const MAIR_DEVICE: u64 = 1;
-/// MAIR_EL1 to go with the indices: byte 0 normal write-back read/write-allocate, byte 1 Device-nGnRE.
+/// MAIR_EL1 to go with the indices: byte 0 normal write-back read/write-allocate, byte 1
+/// Device-nGnRE.
 pub const MAIR: u64 = 0xff | 0x04 << 8;
 
 /// The entry format.
 pub struct Format;
 
 impl PteFormat for Format {
-    /// 48 bits (T0SZ = 16) less the last page, so that one past the last address is still a user address.
+    /// 48 bits (T0SZ = 16) less the last page, so that one past the last address is still a user
+    /// address.
     const USER_END: VirtAddr = VirtAddr(0x0000_ffff_ffff_f000);
     const LARGEST_LEAF: Level = Level::Pud;
     const CONTIG_ORDER: Option<Order> = Some(Order(4));
@@ -280,7 +286,8 @@ mod tests {
         );
     }
 
-    /// DDI 0487, D8.3.1, figure "VMSAv8-64 Table descriptor formats", 4 KiB granule: bits[1:0] = 0b11, address in [47:12].
+    /// DDI 0487, D8.3.1, figure "VMSAv8-64 Table descriptor formats", 4 KiB granule: bits[1:0] =
+    /// 0b11, address in [47:12].
     #[test]
     fn table_descriptor_as_in_the_manual() {
         assert_eq!(Format::table(Pfn(0x4_2000)), 0x4200_0003);
@@ -294,8 +301,8 @@ mod tests {
         );
     }
 
-    /// DDI 0487, D8.3.2, "VMSAv8-64 Block and Page descriptor formats" and D8.4 (AP, UXN, PXN): patterns put together by
-    /// hand from the field positions there.
+    /// DDI 0487, D8.3.2, "VMSAv8-64 Block and Page descriptor formats" and D8.4 (AP, UXN, PXN):
+    /// patterns put together by hand from the field positions there.
     #[test]
     fn leaf_descriptors_as_in_the_manual() {
         let user_rw = Attrs::USER | Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED;

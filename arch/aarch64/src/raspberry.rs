@@ -14,8 +14,8 @@ fn window(start: u64, bytes: u64) -> PhysRange {
 const CORTEX_A53: u64 = 0x41_d03;
 const CORTEX_A72: u64 = 0x41_d08;
 
-/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us (for a firmware
-/// that does not answer).
+/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us
+/// (for a firmware that does not answer).
 pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
     let midr = regs::read!("midr_el1");
     let uart = |window, interrupt| Uart {
@@ -56,7 +56,8 @@ pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
     }
 }
 
-/// The devices with the console that the firmware has put at the header's pins: with Bluetooth on, that is the mini UART.
+/// The devices with the console that the firmware has put at the header's pins: with Bluetooth on,
+/// that is the mini UART.
 pub fn console_at_the_pins(mut devices: Devices) -> Devices {
     let (Some(uart), Some(controller)) = (&mut devices.uart, devices.controller) else {
         return devices;
@@ -76,7 +77,8 @@ pub fn console_at_the_pins(mut devices: Devices) -> Devices {
     devices
 }
 
-/// The four CPUs of a Raspberry Pi 3 or 4: all but the first wait in the firmware's stub for an entry point.
+/// The four CPUs of a Raspberry Pi 3 or 4: all but the first wait in the firmware's stub for an
+/// entry point.
 pub fn cpus() -> Cpus {
     let cpu = |id| Cpu {
         id,

@@ -4,7 +4,8 @@
 macro_rules! read {
     ($name:literal) => {{
         let value: u64;
-        // SAFETY: reading a system register that exists at EL1 changes no memory; names are literals in this crate.
+        // SAFETY: reading a system register that exists at EL1 changes no memory; names are
+        // literals in this crate.
         unsafe { core::arch::asm!(concat!("mrs {}, ", $name), out(reg) value, options(nomem, nostack, preserves_flags)) };
         value
     }};
@@ -15,7 +16,8 @@ pub(crate) use read;
 macro_rules! write {
     ($name:literal, $value:expr) => {{
         let value: u64 = $value;
-        // SAFETY: the register and the value are this crate's own choice, made where the macro is used.
+        // SAFETY: the register and the value are this crate's own choice, made where the macro is
+        // used.
         unsafe { core::arch::asm!(concat!("msr ", $name, ", {}"), in(reg) value, options(nostack, preserves_flags)) };
     }};
 }

@@ -13,7 +13,8 @@ static PATIENCE: Patience = Patience::new();
 static BASE: AtomicU64 = AtomicU64::new(0);
 static MINI: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that had arrived before [`init`] turned the FIFO on, which empties it; how many, and how many were read since.
+/// Bytes that had arrived before [`init`] turned the FIFO on, which empties it; how many, and how
+/// many were read since.
 static EARLY: [AtomicU8; 32] = [const { AtomicU8::new(0) }; 32];
 static EARLY_LEN: AtomicUsize = AtomicUsize::new(0);
 static EARLY_READ: AtomicUsize = AtomicUsize::new(0);

@@ -14,9 +14,11 @@ use super::trap::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::uaccess::{copy_from_user, copy_to_user};
 use arch_boot::trap::SignalFrame;
 
-/// What handlers return to when they bring no restorer (neither glibc nor musl does here): `mov x8, #139; svc #0`.
+/// What handlers return to when they bring no restorer (neither glibc nor musl does here):
+/// `mov x8, #139; svc #0`.
 pub const SIGRETURN_CODE: [u32; 2] = [0xd280_1168, 0xd400_0001];
-/// Where exec maps [`SIGRETURN_CODE`], readable and executable: half way up, far from every other mapping exec makes.
+/// Where exec maps [`SIGRETURN_CODE`], readable and executable: half way up, far from every other
+/// mapping exec makes.
 pub const SIGRETURN_PAGE: u64 = 0x0000_7fff_ffff_0000;
 
 /// 8-byte words of the frame up to and including the records that are written.
@@ -58,9 +60,10 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl UserContext {
-    /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state) below `stack`, and makes the
-    /// context enter `handler(signo, &siginfo, &ucontext)`; returns to `restorer` (x86_64: SA_RESTORER, required; aarch64: the
-    /// restorer, or the sigreturn trampoline page when it is 0). `Err(())` when the frame cannot be written (SIGSEGV then).
+    /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state)
+    /// below `stack`, and makes the context enter `handler(signo, &siginfo, &ucontext)`; returns to
+    /// `restorer` (x86_64: SA_RESTORER, required; aarch64: the restorer, or the sigreturn
+    /// trampoline page when it is 0). `Err(())` when the frame cannot be written (SIGSEGV then).
     #[allow(clippy::result_unit_err)]
     pub fn push_signal_frame(&mut self, frame: &SignalFrame<'_>) -> Result<(), ()> {
         let top = frame.stack.unwrap_or(self.sp);
@@ -106,7 +109,8 @@ impl UserContext {
         words
     }
 
-    /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged bits; returns the saved mask and the saved altstack (sp, flags, size).
+    /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged
+    /// bits; returns the saved mask and the saved altstack (sp, flags, size).
     #[allow(clippy::result_unit_err)]
     pub fn pop_signal_frame(&mut self) -> Result<(u64, [u64; 3]), ()> {
         let at = self.sp;

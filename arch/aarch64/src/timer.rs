@@ -40,8 +40,9 @@ fn scale(value: u64, factor: u64) -> u64 {
     ((u128::from(value) * u128::from(factor)) >> 32) as u64
 }
 
-/// Nanoseconds since boot; never goes back. Under -icount shift=0: one per guest instruction, in steps of the counter (1 ns
-/// with `-cpu max`, 16 ns with the 62.5 MHz counter of the older models).
+/// Nanoseconds since boot; never goes back. Under -icount shift=0: one per guest instruction, in
+/// steps of the counter (1 ns with `-cpu max`, 16 ns with the 62.5 MHz counter of the older
+/// models).
 pub fn now() -> u64 {
     scale(
         counter() - START.load(Ordering::Relaxed),
@@ -49,7 +50,8 @@ pub fn now() -> u64 {
     )
 }
 
-/// The clock that [`now`] goes by, as the CPU counts; for differences. It may be read ahead of earlier instructions.
+/// The clock that [`now`] goes by, as the CPU counts; for differences. It may be read ahead of
+/// earlier instructions.
 #[inline]
 pub fn ticks() -> u64 {
     regs::read!("cntvct_el0")
@@ -60,7 +62,8 @@ pub fn ticks_to_ns(ticks: u64) -> u64 {
     scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last call counts.
+/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last
+/// call counts.
 pub fn set_deadline(at: Option<u64>) {
     let Some(at) = at else {
         stop();

@@ -1,4 +1,5 @@
-//! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in `physmem`.
+//! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in
+//! `physmem`.
 
 use super::tlbi::{self, Invalidate, RANGE_PAGES};
 use super::{idregs, regs};
@@ -31,7 +32,8 @@ impl Machine for Hardware {
     fn prepare_root(&self, _root: Pfn) {}
 }
 
-/// Above this many entries one flush of the whole address space costs less than one instruction for each.
+/// Above this many entries one flush of the whole address space costs less than one instruction for
+/// each.
 const SINGLE_FLUSHES: u64 = 512;
 
 /// Runs `tlbi <op>` for an operand; the barriers around a series are the caller's.
@@ -75,9 +77,10 @@ impl Tlb for Hardware {
     }
     #[inline]
     fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
-        // More rights need no break-before-make (D8.16.1). But an entry that gave a permission fault may be in the TLB, and stay there
-        // until it is invalidated: only those that give translation, address size or access flag faults never are. In this CPU's
-        // TLB alone, so the barriers reach no further; the return to user mode synchronises.
+        // More rights need no break-before-make (D8.16.1). But an entry that gave a permission
+        // fault may be in the TLB, and stay there until it is invalidated: only those that give
+        // translation, address size or access flag faults never are. In this CPU's TLB alone, so
+        // the barriers reach no further; the return to user mode synchronises.
         let operand = tlbi::operand(asid, va.page().0);
         // SAFETY: dropping cached translations is always allowed.
         unsafe {

@@ -1,7 +1,7 @@
 //! Which TLBI instructions invalidate a range: pure arithmetic, compiled and tested on every host.
 //!
-//! Source: Arm ARM DDI 0487, C5.5 "A64 System instructions for TLB maintenance": the operands of TLBI VAE1IS and of TLBI RVAE1IS
-//! (FEAT_TLBIRANGE).
+//! Source: Arm ARM DDI 0487, C5.5 "A64 System instructions for TLB maintenance": the operands of
+//! TLBI VAE1IS and of TLBI RVAE1IS (FEAT_TLBIRANGE).
 
 use mm::addr::{PAGE_SHIFT, VirtRange};
 use mm::arch::Asid;
@@ -11,8 +11,8 @@ use mm::arch::Asid;
 pub enum Invalidate {
     /// By address, for one leaf: ASID in bits 63..48, page number in bits 43..0.
     Leaf(u64),
-    /// By range: ASID in bits 63..48, TG = 4 KiB in 47..46, SCALE in 45..44, NUM in 43..39, TTL = any in 38..37, page number in
-    /// 36..0. It reaches (NUM + 1) * 2^(5 * SCALE + 1) pages.
+    /// By range: ASID in bits 63..48, TG = 4 KiB in 47..46, SCALE in 45..44, NUM in 43..39, TTL =
+    /// any in 38..37, page number in 36..0. It reaches (NUM + 1) * 2^(5 * SCALE + 1) pages.
     Range(u64),
 }
 
@@ -30,8 +30,8 @@ pub fn leaf(asid: Asid, page: u64) -> Invalidate {
     Invalidate::Leaf(operand(asid, page))
 }
 
-/// The fewest instructions for all pages of a range below [`RANGE_PAGES`], where the hardware has FEAT_TLBIRANGE: one for an odd
-/// page, and one at most for each SCALE.
+/// The fewest instructions for all pages of a range below [`RANGE_PAGES`], where the hardware has
+/// FEAT_TLBIRANGE: one for an odd page, and one at most for each SCALE.
 pub fn ranges(asid: Asid, range: VirtRange) -> impl Iterator<Item = Invalidate> {
     let mut page = range.start.0 >> PAGE_SHIFT;
     let mut left = range.pages();

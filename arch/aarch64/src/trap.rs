@@ -1,4 +1,5 @@
-//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came back.
+//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came
+//! back.
 
 use super::esr::{self, Class};
 use super::vectors::{self, FROM_IRQ};
@@ -11,7 +12,8 @@ pub use arch_boot::trap::{Irq, SignalFrame, Trap};
 
 /// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
 ///
-/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` says who owns them.
+/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` says who
+/// owns them.
 #[repr(C, align(16))]
 pub struct UserContext {
     /// x0 to x30. The vectors know these offsets, up to `kernel_sp`.
@@ -93,7 +95,8 @@ impl UserContext {
             Class::FLOATING_POINT => Trap::FloatingPoint(esr::fpe_code(reason)),
             Class::BRK | Class::HW_BREAKPOINT_USER => Trap::Breakpoint,
             Class::STEP_USER => Trap::SingleStep,
-            // Vector extensions that the kernel does not announce, pointer authentication, branch targets, illegal state.
+            // Vector extensions that the kernel does not announce, pointer authentication, branch
+            // targets, illegal state.
             _ => Trap::IllegalInstruction,
         })
     }
@@ -158,8 +161,8 @@ impl UserContext {
     pub fn return_value(&self) -> u64 {
         self.x[0]
     }
-    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc back to the instruction, number and
-    /// first argument restored as they were on entry.
+    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc
+    /// back to the instruction, number and first argument restored as they were on entry.
     pub fn restart_syscall(&mut self) {
         self.pc -= 4;
         self.x[0] = self.first_argument;
@@ -262,7 +265,8 @@ impl Frame {
     }
 }
 
-/// A synchronous exception in kernel mode: a fault in uaccess, which has a way out, or our own mistake.
+/// A synchronous exception in kernel mode: a fault in uaccess, which has a way out, or our own
+/// mistake.
 pub(crate) extern "C" fn el1_sync(frame: &mut Frame) {
     let class = frame.esr >> 26;
     if let Some(fixup) = uaccess::fixup(frame.pc) {

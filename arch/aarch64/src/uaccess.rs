@@ -1,8 +1,9 @@
 //! The only code that touches user memory: copies with a fixup when the memory is not there.
 //! Ranges were checked to lie in user space by the caller (kernel/src/uaccess.rs).
 //!
-//! Copies use the unprivileged loads and stores (LDTR, STTR), which the MMU checks as user mode's: PAN stays set. Each
-//! instruction that may fault has an entry in `__ex_table`: its address, and where to go on.
+//! Copies use the unprivileged loads and stores (LDTR, STTR), which the MMU checks as user mode's:
+//! PAN stays set. Each instruction that may fault has an entry in `__ex_table`: its address, and
+//! where to go on.
 
 use super::cpu;
 use core::arch::global_asm;
@@ -19,8 +20,8 @@ global_asm!(
     .endm
 
     .section .text.uaccess, "ax"
-    // Each returns in x0 how many bytes at the end were not done. After a fault in the loop of 32 bytes the loop of single
-    // bytes finds out where exactly.
+    // Each returns in x0 how many bytes at the end were not done. After a fault in the loop of 32
+    // bytes the loop of single bytes finds out where exactly.
 
     // __copy_from_user(x0 = to, x1 = from, x2 = bytes)
     .global __copy_from_user
@@ -104,8 +105,9 @@ __load_user:
 1:  mov     x0, #-1
     ret
 
-    // __cas_user(x0 = address, w1 = old, w2 = new) -> x0 = the word that was there, all ones when it cannot be written.
-    // There is no unprivileged exclusive: the caller clears PAN. The range is user space, so only user pages are meant.
+    // __cas_user(x0 = address, w1 = old, w2 = new) -> x0 = the word that was there, all ones when
+    // it cannot be written. There is no unprivileged exclusive: the caller clears PAN. The range is
+    // user space, so only user pages are meant.
     .global __cas_user
     .type   __cas_user, %function
 __cas_user:
@@ -180,7 +182,8 @@ pub fn load_u32(from: u64) -> Result<u32, ()> {
 #[allow(clippy::result_unit_err)]
 pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32, ()> {
     let previous = cpu::without_pan(|| {
-        // SAFETY: the caller checked that the word lies in user space; it is user mode's own, with a fixup.
+        // SAFETY: the caller checked that the word lies in user space; it is user mode's own, with
+        // a fixup.
         unsafe { __cas_user(at, old, new) }
     });
     u32::try_from(previous).map_err(|_| ())

@@ -1,12 +1,14 @@
 //! The exception vectors and the way to user mode and back.
 //!
-//! In user mode SP_EL1 points at the running thread's [`UserContext`], so that a trap can save the registers where they
-//! belong without a free register; the kernel stack waits in the context. In kernel mode SP_EL1 is the kernel stack.
+//! In user mode SP_EL1 points at the running thread's [`UserContext`], so that a trap can save the
+//! registers where they belong without a free register; the kernel stack waits in the context. In
+//! kernel mode SP_EL1 is the kernel stack.
 
 use super::trap::{Frame, PerCpu, UserContext};
 use core::mem::{offset_of, size_of};
 
-/// What [`enter_user`] returns when the trap was no synchronous exception: above every ESR_EL1 value with an ISS2 of 0.
+/// What [`enter_user`] returns when the trap was no synchronous exception: above every ESR_EL1
+/// value with an ISS2 of 0.
 pub(crate) const FROM_IRQ: u64 = 1 << 62;
 /// A fast interrupt: nobody routes one here.
 pub(crate) const FROM_FIQ: u64 = 1 << 61;
@@ -23,7 +25,8 @@ pub(crate) const KINDS: [&str; 4] = [
 
 core::arch::global_asm!(
     r#"
-    // Saves x2 to x29 and the rest of the user's state in the context at sp, and goes on as the return of enter_user.
+    // Saves x2 to x29 and the rest of the user's state in the context at sp, and goes on as the
+    // return of enter_user.
     .macro leave_user
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
@@ -55,7 +58,8 @@ core::arch::global_asm!(
     ret
     .endm
 
-    // Saves x2 to x30 and the exception's state in the frame at sp; x0 = the interrupted sp; x0 and x1 are saved already.
+    // Saves x2 to x30 and the exception's state in the frame at sp; x0 = the interrupted sp; x0 and
+    // x1 are saved already.
     .macro save_frame
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
@@ -162,8 +166,9 @@ __enter_user:
     ldp     x0, x1, [sp]
     eret
 
-    // Kernel mode took a synchronous exception. Before the stack is touched: can it be written where the frame goes, at
-    // both ends? TPIDRRO_EL0 and the per-CPU scratch hold x0 and x1 meanwhile.
+    // Kernel mode took a synchronous exception. Before the stack is touched: can it be written
+    // where the frame goes, at both ends? TPIDRRO_EL0 and the per-CPU scratch hold x0 and x1
+    // meanwhile.
 el1_sync_entry:
     msr     tpidrro_el0, x0
     mrs     x0, tpidr_el1
@@ -259,10 +264,11 @@ unsafe extern "C" {
     fn __enter_user(context: *mut UserContext) -> u64;
 }
 
-/// Enters user mode with the registers of `context` and returns at the next trap with ESR_EL1, or one of the `FROM_*`.
+/// Enters user mode with the registers of `context` and returns at the next trap with ESR_EL1, or
+/// one of the `FROM_*`.
 #[inline]
 pub(crate) fn enter_user(context: &mut UserContext) -> u64 {
-    // SAFETY: the context is exclusively ours until the trap, aligned to 16, and its pstate was made by this crate (EL0t,
-    // interrupts on).
+    // SAFETY: the context is exclusively ours until the trap, aligned to 16, and its pstate was
+    // made by this crate (EL0t, interrupts on).
     unsafe { __enter_user(context) }
 }

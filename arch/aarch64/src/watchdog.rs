@@ -1,4 +1,5 @@
-//! The Raspberry Pi's watchdog, which is also how it restarts and powers off (the firmware reads why after the reset).
+//! The Raspberry Pi's watchdog, which is also how it restarts and powers off (the firmware reads
+//! why after the reset).
 
 use super::mmio::Mmio;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +25,8 @@ pub(crate) fn init(window: Option<PhysRange>) {
     BASE.store(window.map_or(0, |w| w.start.0), Ordering::Relaxed);
 }
 
-/// Resets the machine in a moment; with `off` the firmware then stays where it is. Nothing without a watchdog.
+/// Resets the machine in a moment; with `off` the firmware then stays where it is. Nothing without
+/// a watchdog.
 pub(crate) fn reset(off: bool) {
     let base = BASE.load(Ordering::Relaxed);
     if base == 0 {

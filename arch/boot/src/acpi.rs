@@ -1,4 +1,5 @@
-//! ACPI's static tables (ACPI 6.5 chapter 5.2): the way from the root pointer to each of them, and what both architectures ask.
+//! ACPI's static tables (ACPI 6.5 chapter 5.2): the way from the root pointer to each of them, and
+//! what both architectures ask.
 //!
 //! Nothing here trusts a length or an address further than to read what [`Memory`] gives.
 
@@ -53,7 +54,8 @@ impl Table {
     }
 }
 
-/// The tables under a root pointer (RSDP, 5.2.5): by the XSDT, else by the RSDT. None when it is not one.
+/// The tables under a root pointer (RSDP, 5.2.5): by the XSDT, else by the RSDT. None when it is
+/// not one.
 pub fn tables<M: Memory>(memory: &M, rsdp: u64) -> impl Iterator<Item = Table> + '_ {
     let is_root = &memory.bytes::<8>(rsdp) == b"RSD PTR ";
     let xsdt = match memory.u8(rsdp + 15) {
@@ -75,7 +77,8 @@ pub fn tables<M: Memory>(memory: &M, rsdp: u64) -> impl Iterator<Item = Table> +
     })
 }
 
-/// The entries of a MADT (5.2.12), each by its kind and where it begins: {kind, length, ...} from byte 44 on.
+/// The entries of a MADT (5.2.12), each by its kind and where it begins: {kind, length, ...} from
+/// byte 44 on.
 pub fn madt<M: Memory>(memory: &M, table: Table) -> impl Iterator<Item = (u8, u64)> + '_ {
     let mut at = table.at + 44;
     core::iter::from_fn(move || {
@@ -118,9 +121,10 @@ pub fn override_of_isa<M: Memory>(memory: &M, at: u64) -> (u8, Line) {
     (memory.u8(at + 3), line)
 }
 
-/// What the power manager's two registers take for "off" (SLP_TYPa and b): the first two numbers of the package `_S5_` in a DSDT
-/// (7.4.2). Firmware writes them as constants, so its byte code need not be run (20.2: NameOp, the name, PackageOp, PkgLength,
-/// how many, then ZeroOp, OneOp or BytePrefix and a byte each).
+/// What the power manager's two registers take for "off" (SLP_TYPa and b): the first two numbers of
+/// the package `_S5_` in a DSDT (7.4.2). Firmware writes them as constants, so its byte code need
+/// not be run (20.2: NameOp, the name, PackageOp, PkgLength, how many, then ZeroOp, OneOp or
+/// BytePrefix and a byte each).
 pub fn sleep_types_of_off<M: Memory>(memory: &M, dsdt: Table) -> Option<(u8, u8)> {
     let mut names = dsdt.at + HEADER..dsdt.at + dsdt.len;
     let at = names.find(|at| &memory.bytes::<4>(*at) == b"_S5_" && memory.u8(at + 4) == 0x12)?;
@@ -222,7 +226,8 @@ mod tests {
     #[test]
     fn lines_that_are_wired_otherwise() {
         let mut memory = Bytes([0; 64].into());
-        // The timer at input 2 as usual; the system control interrupt, low and level; a laptop's keyboard, low.
+        // The timer at input 2 as usual; the system control interrupt, low and level; a laptop's
+        // keyboard, low.
         memory.put(0, &[2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
         memory.put(10, &[2, 10, 0, 9, 9, 0, 0, 0, 0xf, 0]);
         memory.put(20, &[2, 10, 0, 1, 1, 0, 0, 0, 0x7, 0]);
@@ -244,7 +249,8 @@ mod tests {
             memory.put(16 + HEADER as usize + 10, code);
             sleep_types_of_off(&memory, dsdt)
         };
-        // QEMU's, a usual one, one with a long PkgLength, one with numbers of no known form, another package's name.
+        // QEMU's, a usual one, one with a long PkgLength, one with numbers of no known form,
+        // another package's name.
         assert_eq!(off(b"\x08_S5_\x12\x06\x04\0\0\0\0"), Some((0, 0)));
         let usual = b"\x08_S5_\x12\x0a\x04\x0a\x07\x0a\x05\0\0";
         assert_eq!(off(usual), Some((7, 5)));

@@ -30,7 +30,8 @@ impl Framebuffer {
             .fold(0, |all, part| all | part)
     }
 
-    /// Makes the pixel in column `x` of row `y`, below `width` and `height`, this grey. The direct map must have the window.
+    /// Makes the pixel in column `x` of row `y`, below `width` and `height`, this grey. The direct
+    /// map must have the window.
     pub fn put(&self, x: usize, y: usize, intensity: u8) {
         let pixel = self.grey(intensity);
         let bytes = usize::from(self.bytes_per_pixel);
@@ -38,8 +39,8 @@ impl Framebuffer {
             + self.window.start.0
             + u64::from(self.pitch) * y as u64
             + (x * bytes) as u64;
-        // SAFETY: the pixel lies in the screen's window, which only the console writes. A row may begin anywhere, so only whole
-        // aligned words are written at once.
+        // SAFETY: the pixel lies in the screen's window, which only the console writes. A row may
+        // begin anywhere, so only whole aligned words are written at once.
         unsafe {
             match bytes {
                 4 if at.is_multiple_of(4) => (at as *mut u32).write_volatile(pixel),

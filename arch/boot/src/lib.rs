@@ -1,6 +1,7 @@
-//! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of physical memory
-//! ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is the same on both architectures.
-//! [`trap`] has why user mode came back, which is the same on both, too.
+//! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of
+//! physical memory ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is
+//! the same on both architectures. [`trap`] has why user mode came back, which is the same on both,
+//! too.
 #![no_std]
 #![allow(unsafe_code)]
 
@@ -34,11 +35,13 @@ unsafe extern "Rust" {
 /// What the boot protocol told, in one form for all protocols. Physical addresses.
 #[derive(Debug)]
 pub struct BootInfo {
-    /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are inside it and listed in `reserved`.
+    /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are
+    /// inside it and listed in `reserved`.
     pub ram: Ram,
     /// Parts of `ram` in use: kernel image (with its payload), initramfs, boot tables, device tree.
     pub reserved: Ranges,
-    /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt controller, timers, RTC, screen.
+    /// Device windows the kernel must map (uncached) in the direct map: serial, interrupt
+    /// controller, timers, RTC, screen.
     pub devices: ArrayVec<PhysRange, 16>,
     /// Kernel command line.
     pub cmdline: &'static str,
@@ -52,7 +55,8 @@ pub struct BootInfo {
     pub device_tree: Option<PhysAddr>,
     /// ACPI's root pointer, when there is one.
     pub rsdp: Option<PhysAddr>,
-    /// What the machine has not got and the kernel cannot do without: it says so on every console there is, and ends.
+    /// What the machine has not got and the kernel cannot do without: it says so on every console
+    /// there is, and ends.
     pub missing: Option<&'static str>,
     /// A screen of pixels, when the loader set one up.
     pub framebuffer: Option<Framebuffer>,
@@ -77,8 +81,8 @@ impl BootInfo {
             framebuffer: None,
             protocol,
         };
-        // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a Raspberry Pi the other CPUs
-        // wait there.
+        // Frame 0 stays out of use: a zero frame number in a table must never be right, and on a
+        // Raspberry Pi the other CPUs wait there.
         info.reserve(PhysRange::new(PhysAddr(0), PhysAddr(PAGE_SIZE)));
         info.reserve(image);
         info

@@ -1,9 +1,11 @@
-//! The Limine boot protocol (PROTOCOL.md of Limine 8), base revision 2: what we ask for, and the answers as a [`BootInfo`].
+//! The Limine boot protocol (PROTOCOL.md of Limine 8), base revision 2: what we ask for, and the
+//! answers as a [`BootInfo`].
 //!
-//! CPUs are not asked for: Limine would start them and let them wait in memory that the kernel takes back. They are read from the
-//! firmware's tables instead, and stay off.
+//! CPUs are not asked for: Limine would start them and let them wait in memory that the kernel
+//! takes back. They are read from the firmware's tables instead, and stay off.
 //!
-//! The entry point is the architecture's own: it puts an [`EntryPointRequest`] beside these, in section `.limine_requests`.
+//! The entry point is the architecture's own: it puts an [`EntryPointRequest`] beside these, in
+//! section `.limine_requests`.
 
 use crate::memory::Ram;
 use crate::{BootInfo, Framebuffer, cmdline};
@@ -15,7 +17,8 @@ use mm::addr::{PhysAddr, PhysRange};
 
 pub use limine::request::EntryPointRequest;
 
-// linker.ld keeps the three sections in this order: the loader looks for requests between the markers.
+// linker.ld keeps the three sections in this order: the loader looks for requests between the
+// markers.
 #[used]
 #[unsafe(link_section = ".limine_requests.start")]
 static START: RequestsStartMarker = RequestsStartMarker::new();
@@ -59,8 +62,9 @@ pub fn image() -> Option<PhysAddr> {
     Some(PhysAddr(ADDRESS.get_response()?.physical_base()))
 }
 
-/// Limine's answers, without device windows; memory at or above `limit` is left out. `image` is where the kernel lies, with what
-/// the image tool put behind it. An error is a sentence for the console.
+/// Limine's answers, without device windows; memory at or above `limit` is left out. `image` is
+/// where the kernel lies, with what the image tool put behind it. An error is a sentence for the
+/// console.
 ///
 /// # Safety
 /// Called once, on the tables that Limine made.
@@ -75,7 +79,8 @@ pub unsafe fn parse(image: PhysRange, limit: u64) -> Result<BootInfo, &'static s
     let map = MEMORY.get_response().ok_or("Limine gave no memory map")?;
     let mut ram = Ram::new(limit);
     for entry in map.entries() {
-        // What Limine needed itself is free again: everything is copied or on our own tables when the kernel starts.
+        // What Limine needed itself is free again: everything is copied or on our own tables when
+        // the kernel starts.
         let kinds = [
             EntryType::USABLE,
             EntryType::BOOTLOADER_RECLAIMABLE,

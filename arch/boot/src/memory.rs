@@ -1,13 +1,16 @@
-//! Lists of physical memory as loaders give them: in any order, with overlaps, holes and reserved islands.
+//! Lists of physical memory as loaders give them: in any order, with overlaps, holes and reserved
+//! islands.
 
 use arrayvec::ArrayVec;
 use core::ops::Deref;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
 
-/// Sorted, page-aligned, neither overlapping nor touching each other. Firmware of PCs names some dozens.
+/// Sorted, page-aligned, neither overlapping nor touching each other. Firmware of PCs names some
+/// dozens.
 pub type Ranges = ArrayVec<PhysRange, 128>;
 
-/// RAM as the kernel will use it. What there is no room for, or what no table reaches, is left out and counted.
+/// RAM as the kernel will use it. What there is no room for, or what no table reaches, is left out
+/// and counted.
 #[derive(Debug)]
 pub struct Ram {
     ranges: Ranges,
@@ -75,7 +78,8 @@ impl Deref for Ram {
     }
 }
 
-/// Adds the whole pages of `range`, joined with what it touches. False: it stands alone and the list is full.
+/// Adds the whole pages of `range`, joined with what it touches. False: it stands alone and the
+/// list is full.
 #[must_use]
 pub fn add(ranges: &mut Ranges, range: PhysRange) -> bool {
     let frames = range.whole_frames();

@@ -2,11 +2,13 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Looks before a transmitter that never takes a byte is given up: many times what a byte takes at 115200 baud.
+/// Looks before a transmitter that never takes a byte is given up: many times what a byte takes at
+/// 115200 baud.
 const MOST: u32 = 1 << 20;
 
-/// Looks that are left for the next byte: a port that was waited for in vain is looked at once for each byte from then on, until it
-/// takes one. Else each byte would take a tenth of a second, and a boot that a screen shows minutes.
+/// Looks that are left for the next byte: a port that was waited for in vain is looked at once for
+/// each byte from then on, until it takes one. Else each byte would take a tenth of a second, and a
+/// boot that a screen shows minutes.
 pub struct Patience(AtomicU32);
 
 impl Patience {

@@ -1,5 +1,5 @@
-//! The header of what the image tool puts behind the kernel (`tools/src/image.rs` has the layout), as far as boot must know it:
-//! loaders may not say where it ends.
+//! The header of what the image tool puts behind the kernel (`tools/src/image.rs` has the layout),
+//! as far as boot must know it: loaders may not say where it ends.
 
 /// What the header begins with.
 pub const MAGIC: [u8; 8] = *b"QUIREPAY";

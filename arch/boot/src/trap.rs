@@ -1,4 +1,5 @@
-//! What a machine tells the kernel about traps, and what the kernel wants of it for a signal: the same on both.
+//! What a machine tells the kernel about traps, and what the kernel wants of it for a signal: the
+//! same on both.
 
 use mm::addr::VirtAddr;
 use mm::fault::Access;
@@ -46,7 +47,8 @@ pub enum Trap {
     SingleStep,
     /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
     Alignment {
-        /// The address that was used: of the data, the stack pointer or the pc; 0 when the CPU does not tell.
+        /// The address that was used: of the data, the stack pointer or the pc; 0 when the CPU does
+        /// not tell.
         addr: VirtAddr,
     },
     /// x86 #OF/#BR/#NM..., bounds: SIGSEGV.
@@ -67,7 +69,8 @@ pub struct SignalFrame<'a> {
     pub mask: u64,
     /// uc_stack: sp, flags, size.
     pub altstack: [u64; 3],
-    /// Where the frame goes: below this address (the interrupted sp less the red zone is taken when `None`).
+    /// Where the frame goes: below this address (the interrupted sp less the red zone is taken when
+    /// `None`).
     pub stack: Option<u64>,
     /// Fault address for the mcontext (cr2 / fault_address), 0 otherwise.
     pub fault_addr: u64,
@@ -75,11 +78,11 @@ pub struct SignalFrame<'a> {
 
 // Defined in the kernel (`kernel/src/boot.rs`).
 unsafe extern "Rust" {
-    /// A page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try again; `false`: the routine
-    /// returns an error.
+    /// A page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try again;
+    /// `false`: the routine returns an error.
     pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
-    /// Any other trap in kernel mode: our own mistake. `what` names it; pc and frame pointer for the backtrace; registers by the
-    /// callback, each with its name.
+    /// Any other trap in kernel mode: our own mistake. `what` names it; pc and frame pointer for
+    /// the backtrace; registers by the callback, each with its name.
     pub safe fn kernel_trap(
         what: &str,
         addr: u64,

@@ -1,4 +1,5 @@
-//! Whether the machine is at work: what it remembers takes memory of the host, which is not the memory manager's.
+//! Whether the machine is at work: what it remembers takes memory of the host, which is not the
+//! memory manager's.
 
 use std::cell::Cell;
 
@@ -22,7 +23,8 @@ impl Drop for Inside {
     }
 }
 
-/// Whether this thread is inside the machine, and not in the memory manager that runs on it: for a heap that fails.
+/// Whether this thread is inside the machine, and not in the memory manager that runs on it: for a
+/// heap that fails.
 pub fn inside() -> bool {
     DEPTH.get() > 0
 }

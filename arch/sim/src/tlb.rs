@@ -22,7 +22,8 @@ pub struct Cached {
     pub source: (Pfn, usize),
 }
 
-/// A pointer to a PTE table that the walker remembers (paging-structure cache; intermediate TLB entry).
+/// A pointer to a PTE table that the walker remembers (paging-structure cache; intermediate TLB
+/// entry).
 #[derive(Clone, Copy)]
 struct Pointer {
     asid: Asid,
@@ -77,8 +78,8 @@ impl CpuCaches {
         };
         self.leaves.iter().find(hit).copied()
     }
-    /// Remembers a translation in place of an older one of the same size. One of another size stays: a contiguous block may be
-    /// held whole and page by page, and the older one answers.
+    /// Remembers a translation in place of an older one of the same size. One of another size
+    /// stays: a contiguous block may be held whole and page by page, and the older one answers.
     pub fn insert(&mut self, cached: Cached) {
         let same = |c: &Cached| (c.asid, c.va, c.bytes) == (cached.asid, cached.va, cached.bytes);
         self.leaves.retain(|c| !same(c));

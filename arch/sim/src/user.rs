@@ -159,7 +159,8 @@ impl<F: PteFormat> World<F> {
     ) -> Result<mm::addr::PhysAddr, Resolution> {
         self.sim.run_on(cpu);
         space.activate();
-        // One fault maps the page, one more sets a bit, another may meet a stale entry: ten in a row is a fault loop.
+        // One fault maps the page, one more sets a bit, another may meet a stale entry: ten in a
+        // row is a fault loop.
         for _ in 0..10 {
             if let Ok(at) = self.sim.translate(cpu, va, access) {
                 return Ok(at);
@@ -172,13 +173,15 @@ impl<F: PteFormat> World<F> {
         panic!("{access:?} of {va:?} faults for ever");
     }
 
-    /// [`check::all`], and every TLB against the tables. `spaces` are all there are, `objects` those that no VMA maps.
+    /// [`check::all`], and every TLB against the tables. `spaces` are all there are, `objects`
+    /// those that no VMA maps.
     pub fn check(&self, spaces: &[&AddressSpace<Sim<F>>], objects: &[&Arc<Object<Sim<F>>>]) {
         check::all(&self.mm, spaces, objects, 0);
         self.check_tlbs(spaces);
     }
 
-    /// What holds at rest ([`Sim::settle`]), and each page of what every TLB holds against the tables of the space it is for. What a tag without an owner left behind is harmless until the
+    /// What holds at rest ([`Sim::settle`]), and each page of what every TLB holds against the
+    /// tables of the space it is for. What a tag without an owner left behind is harmless until the
     /// tag is used again; `retire_asid` has flushed it, so there must be nothing.
     pub fn check_tlbs(&self, spaces: &[&AddressSpace<Sim<F>>]) {
         let frames = self.mm.frames();

@@ -1,4 +1,5 @@
-//! The hardware walker: from a virtual address through a CPU's TLB and the tables in RAM to a physical one.
+//! The hardware walker: from a virtual address through a CPU's TLB and the tables in RAM to a
+//! physical one.
 
 use crate::machine::Sim;
 use crate::tlb::Cached;
@@ -12,7 +13,8 @@ use std::sync::atomic::Ordering;
 pub struct PageFault;
 
 impl<F: PteFormat> Sim<F> {
-    /// Translates as `cpu` would for an instruction in user mode, setting bits in the entry as hardware does.
+    /// Translates as `cpu` would for an instruction in user mode, setting bits in the entry as
+    /// hardware does.
     pub fn translate(
         &self,
         cpu: usize,
@@ -32,7 +34,8 @@ impl<F: PteFormat> Sim<F> {
                 // arm64: a permission fault from a stale entry is a fault.
                 return Err(PageFault);
             }
-            // x86_64: the entry that faults is dropped and the tables are walked once more (SDM Vol 3A, 4.10.4.1).
+            // x86_64: the entry that faults is dropped and the tables are walked once more (SDM Vol
+            // 3A, 4.10.4.1).
             self.caches(cpu).remove(asid, va);
         }
         let cached = self.walk(cpu, root, asid, va, access).ok_or(PageFault)?;
@@ -50,7 +53,8 @@ impl<F: PteFormat> Sim<F> {
         at
     }
 
-    /// Caches what the tables say of `va` in `cpu`, if they say anything, as a speculative access would.
+    /// Caches what the tables say of `va` in `cpu`, if they say anything, as a speculative access
+    /// would.
     pub(crate) fn prefetch(&self, cpu: usize, va: VirtAddr) {
         let Some((root, asid)) = self.root(cpu) else {
             return;
@@ -143,7 +147,8 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    /// The entry that answers for a page: its own, or, in a contiguous block, any that could be used.
+    /// The entry that answers for a page: its own, or, in a contiguous block, any that could be
+    /// used.
     fn any_of_block(
         &self,
         table: Pfn,

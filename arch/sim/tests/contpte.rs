@@ -30,7 +30,8 @@ fn world<F: PteFormat>(order: u8, hardware_ad: bool) -> World<F> {
     world
 }
 
-/// Runs the test with and without bits that the hardware sets, and compares frames before and after.
+/// Runs the test with and without bits that the hardware sets, and compares frames before and
+/// after.
 fn both(order: u8, test: impl Fn(&World<Arm>)) {
     for hardware_ad in [true, false] {
         let world = world(order, hardware_ad);
@@ -234,7 +235,8 @@ fn a_block_is_copied_whole() {
     });
 }
 
-/// Of a parent, a child and a grandchild each in turn is the last that maps the folio: it copies nothing.
+/// Of a parent, a child and a grandchild each in turn is the last that maps the folio: it copies
+/// nothing.
 #[test]
 fn whoever_is_left_takes_the_folio_back() {
     for last in 0..3 {
@@ -337,7 +339,8 @@ fn bits_in_any_entry_are_seen_in_all() {
     }
 }
 
-/// A block may lie in two areas, when their entries happen to say the same. What one may do is not for the other.
+/// A block may lie in two areas, when their entries happen to say the same. What one may do is not
+/// for the other.
 #[test]
 fn rights_stay_in_their_area() {
     both(4, |w| {

@@ -1,5 +1,5 @@
-//! Every allocation fails in turn, with large folios about: a verb does all that it should, or says that there is no memory
-//! and has lost nothing; afterwards it works.
+//! Every allocation fails in turn, with large folios about: a verb does all that it should, or says
+//! that there is no memory and has lost nothing; afterwards it works.
 
 mod common;
 
@@ -47,7 +47,8 @@ on_both_sizes! {
 
 type Verb<F> = fn(&World<F>, &Process<F>) -> Result<(), NoMemory>;
 
-/// Allocation 0, 1, 2 .. and all after it fail, on a machine with folios of 2 MiB, 64 KiB, and all sizes.
+/// Allocation 0, 1, 2 .. and all after it fail, on a machine with folios of 2 MiB, 64 KiB, and all
+/// sizes.
 fn each<F: PteFormat>(verb: Verb<F>) {
     let cases = [1 << 9, 1 << 4, 0x3fc].into_iter();
     let cases = cases.flat_map(|orders| (0..MOST).map(move |k| (orders, k)));

@@ -1,4 +1,5 @@
-//! What debug builds notice about frames that are free: the pattern they are filled with is checked when they are handed out.
+//! What debug builds notice about frames that are free: the pattern they are filled with is checked
+//! when they are handed out.
 
 mod common;
 use arch_sim::{Options, World};

@@ -1,4 +1,5 @@
-//! A test of the tests: when the machine drops flushes, the checker sees it, after each verb that owes one.
+//! A test of the tests: when the machine drops flushes, the checker sees it, after each verb that
+//! owes one.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! mremap over sparse memory of several TiB, against a plain model: whole PGD, PUD and PMD entries, blocks and single pages, with
-//! heads and tails, aligned alike and not.
+//! mremap over sparse memory of several TiB, against a plain model: whole PGD, PUD and PMD entries,
+//! blocks and single pages, with heads and tails, aligned alike and not.
 
 mod common;
 
@@ -201,8 +201,8 @@ on_both! {
     a_move_without_memory_for_tables_changes_nothing
 }
 
-/// At each setting a PGD entry's worth of sparse memory takes as many writes as there are entries of that level, and one for the
-/// PGD entry that is hidden first.
+/// At each setting a PGD entry's worth of sparse memory takes as many writes as there are entries
+/// of that level, and one for the PGD entry that is hidden first.
 fn the_largest_entries_move<F: PteFormat>(w: &World<F>) {
     sizes(w, &[]);
     let sparse = [0, 5, 512, 513, 262_143, 262_144, 511 << 18];
@@ -329,7 +329,8 @@ fn a_move_is_one_flush_and_leaves_the_account_alone<F: PteFormat>(w: &World<F>) 
     }
 }
 
-/// By a multiple of 64 KiB that is none of 2 MiB, whole blocks stay folded; to where they do not fit and back, they are again.
+/// By a multiple of 64 KiB that is none of 2 MiB, whole blocks stay folded; to where they do not
+/// fit and back, they are again.
 fn blocks_arrive_folded<F: PteFormat>(w: &World<F>) {
     sizes(w, &[4]);
     let s = w.process();

@@ -1,4 +1,5 @@
-//! A test of the tests: the memory manager with one rule broken, and the checks must say which. `mm::mutant` lists the rules.
+//! A test of the tests: the memory manager with one rule broken, and the checks must say which.
+//! `mm::mutant` lists the rules.
 
 mod common;
 
@@ -26,7 +27,8 @@ const TWICE: &str = "two places";
 /// And of entries where no VMA is.
 const OUTSIDE: &str = "of them in VMAs";
 
-/// A machine whose folios have this order, and a process that has written each page of an area there.
+/// A machine whose folios have this order, and a process that has written each page of an area
+/// there.
 fn written<F: PteFormat>(order: u8, pages: u64, hardware_ad: bool) -> (World<F>, Process<F>) {
     let world = World::<F>::new(Options {
         frames: 4096,
@@ -103,7 +105,8 @@ fn huge<F: PteFormat>(rule: &'static str, verbs: fn(&World<F>, &Process<F>)) -> 
 }
 
 impl<F: PteFormat> Case<F> {
-    /// Pages are written one by one: what is done for their neighbours would hide what is broken for one.
+    /// Pages are written one by one: what is done for their neighbours would hide what is broken
+    /// for one.
     fn written(&self) -> (World<F>, Process<F>) {
         let (world, process) = written(self.order, self.pages, self.hardware_ad);
         world.mm.switches().set(Switch::Cow, 0);
@@ -150,7 +153,8 @@ fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
 /// What a PGD entry covers, in pages.
 const PGD: u64 = 1 << 27;
 
-/// Maps a PGD entry's worth around the area, with pages at both ends of it, and moves it by so many pages.
+/// Maps a PGD entry's worth around the area, with pages at both ends of it, and moves it by so many
+/// pages.
 fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
     let start = VirtAddr(4 * PGD * PAGE_SIZE);
     let request = mm::space::MapRequest {

@@ -223,7 +223,8 @@ fn kernel_memory<F: PteFormat>(w: &World<F>) {
     w.mm.free_kernel(block, order);
 }
 
-/// When users have all they can get, the kernel still gets memory, and everything can be given back.
+/// When users have all they can get, the kernel still gets memory, and everything can be given
+/// back.
 fn the_reserve_is_the_kernels<F: PteFormat>(w: &World<F>) {
     let p = w.process();
     let all = w.mm.counts().total;

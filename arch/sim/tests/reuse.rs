@@ -1,4 +1,5 @@
-//! The short way of a write fault, for single pages that a child leaves behind: what it costs, and that it is no shorter than it may be.
+//! The short way of a write fault, for single pages that a child leaves behind: what it costs, and
+//! that it is no shorter than it may be.
 
 mod common;
 
@@ -24,7 +25,8 @@ fn cost<F: PteFormat>(w: &World<F>, f: impl FnOnce()) -> [u64; 5] {
     core::array::from_fn(|i| after[i] - before[i])
 }
 
-/// Single pages, written on CPU 0, then forked; both TLBs may hold them read-only. The child is there still.
+/// Single pages, written on CPU 0, then forked; both TLBs may hold them read-only. The child is
+/// there still.
 fn forked<F: PteFormat>(w: &World<F>) -> (Process<F>, Process<F>) {
     sizes(w, &[]);
     let parent = w.process();

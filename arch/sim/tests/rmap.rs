@@ -1,4 +1,5 @@
-//! From a folio to its mappings: whose it is says the account, where it is mapped a hint and the owner's tables.
+//! From a folio to its mappings: whose it is says the account, where it is mapped a hint and the
+//! owner's tables.
 
 mod common;
 

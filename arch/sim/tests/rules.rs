@@ -1,4 +1,5 @@
-//! A test of the tests: tables written by hand, one rule broken at a time, and the machine says which.
+//! A test of the tests: tables written by hand, one rule broken at a time, and the machine says
+//! which.
 
 use arch_sim::{Options, Sim};
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -240,7 +241,8 @@ fn a_live_change_of_size() {
     for (from, to) in [(large, table), (table, large)] {
         caught::<Arm>(rule, change(from, to, Level::Pte, None));
     }
-    // The pages are flushed, the pointer to their table is not; the pointer is flushed, the pages are not.
+    // The pages are flushed, the pointer to their table is not; the pointer is flushed, the pages
+    // are not.
     caught::<Arm>(rule, change(table, large, Level::Pte, Some(false)));
     caught::<Arm>(rule, change(table, large, Level::Pmd, Some(true)));
     let fine = Bench::<Arm>::new();

@@ -1,5 +1,6 @@
-//! The few facts needed from ACPI tables (ACPI 6.5 ch. 5.2): CPUs, interrupt controllers, power off, reset.
-//! Without tables: the PC's defaults. Read once at boot through the early direct map, then kept.
+//! The few facts needed from ACPI tables (ACPI 6.5 ch. 5.2): CPUs, interrupt controllers, power
+//! off, reset. Without tables: the PC's defaults. Read once at boot through the early direct map,
+//! then kept.
 
 use crate::boot::physical;
 use crate::start;
@@ -20,7 +21,8 @@ pub struct Register {
 impl Register {
     /// Writes `value`, 8 or 16 bits as `wide` says.
     pub fn write(self, value: u16, wide: bool) {
-        // SAFETY: a register the firmware names for this purpose; a memory one is in `BootInfo::devices`.
+        // SAFETY: a register the firmware names for this purpose; a memory one is in
+        // `BootInfo::devices`.
         unsafe {
             match (self.io, wide) {
                 (true, true) => Port::new(self.at as u16).write(value),
@@ -47,9 +49,11 @@ const PC_LINES: [Line; ISA_LINES] = {
 /// ACPI's fixed hardware, as far as it takes the power away (4.8.3.2).
 #[derive(Clone, Copy)]
 pub struct Power {
-    /// PM1 control registers (16 bits) a and b, each with what it takes for "off"; 0 is no register.
+    /// PM1 control registers (16 bits) a and b, each with what it takes for "off"; 0 is no
+    /// register.
     pub controls: [(u16, u8); 2],
-    /// Where the firmware is asked to leave them to us, and by which word; (0, 0) when they are already.
+    /// Where the firmware is asked to leave them to us, and by which word; (0, 0) when they are
+    /// already.
     pub enable: (u16, u8),
 }
 
@@ -71,7 +75,8 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// The PC's defaults: both APICs at their reset addresses, ISA lines one to one, edge, active high.
+    /// The PC's defaults: both APICs at their reset addresses, ISA lines one to one, edge, active
+    /// high.
     const fn pc() -> Self {
         Platform {
             local_apic: 0xfee0_0000,
@@ -84,7 +89,8 @@ impl Platform {
         }
     }
 
-    /// Adds a CPU whose flags say that it is there, unless it is listed already, as the other kind of APIC.
+    /// Adds a CPU whose flags say that it is there, unless it is listed already, as the other kind
+    /// of APIC.
     fn add_cpu(&mut self, id: u32, flags: u32) {
         let cpu = Cpu {
             id: id.into(),
@@ -129,7 +135,8 @@ pub fn platform() -> &'static Platform {
     unsafe { &*PLATFORM.0.get() }
 }
 
-/// Reads the tables under the RSDP, as far as the early direct map reaches: firmware puts them below 4 GiB.
+/// Reads the tables under the RSDP, as far as the early direct map reaches: firmware puts them
+/// below 4 GiB.
 pub fn read_tables(rsdp: u64) {
     let mut platform = Platform::pc();
     for table in acpi::tables(&Tables, rsdp) {
@@ -217,7 +224,8 @@ impl Memory for Tables {
         if at > start::limit() - N as u64 {
             return [0; N];
         }
-        // SAFETY: the early direct map covers all below its limit, whatever is there; any bytes make an array.
+        // SAFETY: the early direct map covers all below its limit, whatever is there; any bytes
+        // make an array.
         unsafe { physical::<[u8; N]>(at).read_unaligned() }
     }
 }

@@ -1,4 +1,5 @@
-//! The local APIC (by MSR when the CPU has x2APIC, else by its page) and the first I/O APIC (SDM Vol 3 ch. 11; Intel 82093AA).
+//! The local APIC (by MSR when the CPU has x2APIC, else by its page) and the first I/O APIC (SDM
+//! Vol 3 ch. 11; Intel 82093AA).
 
 use crate::boot::physical;
 use crate::trap::Irq;
@@ -73,7 +74,8 @@ pub fn init() {
         Port::<u8>::new(0xa1).write(0xff);
     }
     let mut base = APIC_BASE;
-    // SAFETY: every long-mode CPU has the register; the mode bits are set as the SDM (11.12.5) allows: off -> xAPIC -> x2APIC.
+    // SAFETY: every long-mode CPU has the register; the mode bits are set as the SDM (11.12.5)
+    // allows: off -> xAPIC -> x2APIC.
     unsafe {
         let value = base.read() | ENABLED;
         base.write(value);
@@ -95,7 +97,8 @@ pub fn init() {
 pub fn set_timer_mode(tsc_deadline: bool) {
     if tsc_deadline {
         write(LVT_TIMER, TSC_DEADLINE_MODE | u32::from(TIMER_VECTOR));
-        // By memory, the mode may be written after the first deadline (SDM Vol 3, 11.5.4.1), which would be lost.
+        // By memory, the mode may be written after the first deadline (SDM Vol 3, 11.5.4.1), which
+        // would be lost.
         // SAFETY: a barrier.
         unsafe { core::arch::asm!("mfence", options(nostack, preserves_flags)) };
     } else {
@@ -139,7 +142,8 @@ pub fn route_isa(irq: u8, vector: u8) {
 
 fn io_write(register: u32, value: u32) {
     let base = acpi::platform().io_apic;
-    // SAFETY: the I/O APIC's page (in `BootInfo::devices`): select at 0, data at 0x10; interrupts are off, so the pair is not torn.
+    // SAFETY: the I/O APIC's page (in `BootInfo::devices`): select at 0, data at 0x10; interrupts
+    // are off, so the pair is not torn.
     unsafe {
         physical::<u32>(base).write_volatile(register);
         physical::<u32>(base + 0x10).write_volatile(value);

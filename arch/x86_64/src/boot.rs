@@ -19,7 +19,8 @@ unsafe extern "C" {
 /// Below it, memory is not only ours, whatever its map says.
 const FIRMWARES: u64 = 64 << 10;
 
-/// Where the image was loaded, less where it is linked. PVH loads at the address the program header says.
+/// Where the image was loaded, less where it is linked. PVH loads at the address the program header
+/// says.
 static IMAGE_OFFSET: AtomicU64 = AtomicU64::new(start::KERNEL_BASE.wrapping_neg());
 
 /// Physical address of something in the image.
@@ -30,8 +31,8 @@ pub(crate) fn in_image<T>(at: *const T) -> u64 {
 /// The image and what the image tool put behind it, in whole pages.
 pub(crate) fn image() -> PhysRange {
     let end = &raw const __image_end;
-    // SAFETY: the loader's and the early tables map the page behind the image, be it the payload's or just RAM; without a
-    // payload this reads what was there, and the magic does not match.
+    // SAFETY: the loader's and the early tables map the page behind the image, be it the payload's
+    // or just RAM; without a payload this reads what was there, and the magic does not match.
     let payload = payload::bytes(unsafe { *end.cast() });
     let image = PhysRange::new(
         PhysAddr(in_image(&raw const __image_start)),
@@ -76,17 +77,20 @@ pub(crate) extern "C" fn enter_from_limine() -> ! {
     let mut info = info.unwrap_or_else(|why| give_up(why));
     // Said on the screen, too: until then nothing needs what may be missing.
     info.missing = features::missing();
-    // SAFETY: the loader gave 2 MiB of alignment, as the program header asks; nothing of its tables is used from here on.
+    // SAFETY: the loader gave 2 MiB of alignment, as the program header asks; nothing of its tables
+    // is used from here on.
     unsafe { start::map_again(image.0) };
     prepare_cpu();
     go_on(info)
 }
 
-/// What the kernel's first Rust lines rely on: serial port, features, per-CPU data, descriptors, clock.
+/// What the kernel's first Rust lines rely on: serial port, features, per-CPU data, descriptors,
+/// clock.
 fn prepare_cpu() {
     serial::init();
     features::detect();
-    // SAFETY: the boot CPU, once, on the early tables: nothing else uses descriptors or per-CPU data yet.
+    // SAFETY: the boot CPU, once, on the early tables: nothing else uses descriptors or per-CPU
+    // data yet.
     unsafe {
         segments::init();
         percpu::init();
@@ -102,7 +106,8 @@ fn go_on(mut info: BootInfo) -> ! {
     }
     acpi::platform().windows(&mut info.devices);
     info.cpus = acpi::platform().cpus.clone();
-    // Firmware writes there when nobody looks: some BIOSes' SMM, on suspend or when a cable is plugged.
+    // Firmware writes there when nobody looks: some BIOSes' SMM, on suspend or when a cable is
+    // plugged.
     info.ram
         .remove(PhysRange::new(PhysAddr(0), PhysAddr(FIRMWARES)));
     info.framebuffer = info
@@ -121,11 +126,12 @@ fn give_up(why: &str) -> ! {
     cpu::stop(101)
 }
 
-/// Zeroes whole pages of a range in the direct map, as fast as the CPU can before anybody uses its vector registers: the frame
-/// table is large.
+/// Zeroes whole pages of a range in the direct map, as fast as the CPU can before anybody uses its
+/// vector registers: the frame table is large.
 pub fn zero(range: PhysRange) {
     let (start, end) = (physical::<u8>(range.start.0), physical::<u8>(range.end.0));
-    // SAFETY: the callers' range is free RAM; SSE is on from here on, and the kernel's code does not use its registers.
+    // SAFETY: the callers' range is free RAM; SSE is on from here on, and the kernel's code does
+    // not use its registers.
     unsafe {
         Cr0::update(|f| f.remove(Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED));
         Cr4::update(|f| f.insert(Cr4Flags::OSFXSR));
@@ -139,11 +145,13 @@ pub fn zero(range: PhysRange) {
     }
 }
 
-/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on
-/// every protection (WP, NX, SMEP, SMAP, UMIP / PAN, WXN) and forgets the early mapping.
+/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3,
+/// aarch64: TTBR1), turns on every protection (WP, NX, SMEP, SMAP, UMIP / PAN, WXN) and forgets the
+/// early mapping.
 ///
-/// New user roots copy the kernel half's 256 root entries as they are when they are made (`prepare_root`), so the kernel maps the
-/// direct map, the image and its first stack before the first address space; what comes later lies below the same entries.
+/// New user roots copy the kernel half's 256 root entries as they are when they are made
+/// (`prepare_root`), so the kernel maps the direct map, the image and its first stack before the
+/// first address space; what comes later lies below the same entries.
 pub fn adopt_kernel_root(root: Pfn) {
     tlb::set_kernel_root(root);
     let have = features::get();
@@ -151,8 +159,9 @@ pub fn adopt_kernel_root(root: Pfn) {
     wanted.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, have.smep);
     wanted.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, have.smap);
     wanted.set(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, have.umip);
-    // SAFETY: the kernel's tables map everything that is in use (its promise); the bits set are those the CPU has, and global
-    // pages come on after the switch, so nothing of the early mapping stays in the TLB.
+    // SAFETY: the kernel's tables map everything that is in use (its promise); the bits set are
+    // those the CPU has, and global pages come on after the switch, so nothing of the early mapping
+    // stays in the TLB.
     unsafe {
         Efer::update(|f| f.insert(EferFlags::NO_EXECUTE_ENABLE));
         Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
@@ -161,8 +170,9 @@ pub fn adopt_kernel_root(root: Pfn) {
     }
 }
 
-/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller, timer, serial interrupts, FPU.
-/// `emergency_stacks`: top addresses of stacks for double fault and NMI.
+/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller,
+/// timer, serial interrupts, FPU. `emergency_stacks`: top addresses of stacks for double fault and
+/// NMI.
 pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     descriptors::set_emergency_stacks(emergency_stacks);
     trap::init_machine_check();

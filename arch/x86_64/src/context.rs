@@ -42,7 +42,8 @@ pub struct Frame {
     pub ss: u64,
 }
 
-/// Flags that no frame of 64-bit user mode has: the mode of virtual 8086, its two interrupt flags, and the right to use ports.
+/// Flags that no frame of 64-bit user mode has: the mode of virtual 8086, its two interrupt flags,
+/// and the right to use ports.
 pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
     | RFlags::VIRTUAL_INTERRUPT.bits()
     | RFlags::VIRTUAL_INTERRUPT_PENDING.bits()
@@ -50,7 +51,8 @@ pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
     | RFlags::IOPL_HIGH.bits();
 
 impl Frame {
-    /// Whether IRET goes to 64-bit user mode with it. A frame that a trap has filled says where the CPU was; `entry` checks that.
+    /// Whether IRET goes to 64-bit user mode with it. A frame that a trap has filled says where the
+    /// CPU was; `entry` checks that.
     fn is_users(&self) -> bool {
         self.cs as u16 == descriptors::USER_CODE
             && self.ss as u16 == descriptors::USER_DATA
@@ -62,8 +64,8 @@ impl Frame {
         self.cs as u16 == descriptors::KERNEL_CODE && self.rflags & NEVER_USER == 0
     }
 
-    /// Makes one that came neither from the kernel nor from 64-bit user mode go to the latter, as `entry` does for traps that
-    /// the thread's loop sees.
+    /// Makes one that came neither from the kernel nor from 64-bit user mode go to the latter, as
+    /// `entry` does for traps that the thread's loop sees.
     pub(crate) fn mend(&mut self) {
         if !self.is_kernels() && !self.is_users() {
             self.cs = u64::from(descriptors::USER_CODE);
@@ -118,9 +120,11 @@ pub(crate) const USER_RFLAGS: u64 = RFlags::OVERFLOW_FLAG.bits()
 /// Flags that user mode starts with and keeps: interrupts on, and bit 1, which is always set.
 pub(crate) const ALWAYS_RFLAGS: u64 = 0x202;
 
-/// The user half of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte aligned, on the heap.
+/// The user half of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte aligned, on
+/// the heap.
 ///
-/// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them otherwise.
+/// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them
+/// otherwise.
 #[derive(Clone)]
 #[repr(C)]
 pub struct UserContext {
@@ -156,15 +160,18 @@ impl UserContext {
         if self.frame.rip >> 47 != 0 {
             return self.run_above();
         }
-        // SYSRET leaves rcx = rip and r11 = rflags, faults in kernel mode for a rip that is not canonical (SDM Vol 2, "SYSRET"),
-        // and single-steps differently: whatever is unusual goes by IRET.
+        // SYSRET leaves rcx = rip and r11 = rflags, faults in kernel mode for a rip that is not
+        // canonical (SDM Vol 2, "SYSRET"), and single-steps differently: whatever is unusual goes
+        // by IRET.
         let unusual = RFlags::TRAP_FLAG.bits() | RFlags::RESUME_FLAG.bits();
         if self.frame.vector == SYSCALL && self.frame.rflags & unusual == 0 {
-            // SAFETY: the frame is ours alone until the call returns, and holds user segments and flags (every setter keeps it so).
+            // SAFETY: the frame is ours alone until the call returns, and holds user segments and
+            // flags (every setter keeps it so).
             unsafe { enter::<true>(frame) }
         } else {
             debug_assert!(self.frame.is_users());
-            // SAFETY: as above; every trap's segments and flags were checked, and rip is canonical: IRET does not fault.
+            // SAFETY: as above; every trap's segments and flags were checked, and rip is canonical:
+            // IRET does not fault.
             unsafe { enter::<false>(frame) }
         }
         self.reason()
@@ -195,7 +202,8 @@ impl UserContext {
     #[inline]
     fn page_fault(&mut self) -> Trap {
         let addr = Cr2::read_raw();
-        // User mode shall not learn what of the kernel half is mapped: there, every fault looks like a protection fault.
+        // User mode shall not learn what of the kernel half is mapped: there, every fault looks
+        // like a protection fault.
         self.frame.error |= u64::from(addr >= Format::USER_END.0);
         let error = self.frame.error;
         Trap::PageFault {
@@ -211,7 +219,8 @@ impl UserContext {
         match self.frame.vector {
             0 => Trap::DivideError,
             1 => {
-                // SAFETY: clears the sticky status bits; 0xffff_0ff0 is the register's idle value (SDM Vol 3, 18.2.3).
+                // SAFETY: clears the sticky status bits; 0xffff_0ff0 is the register's idle value
+                // (SDM Vol 3, 18.2.3).
                 unsafe {
                     asm!("mov dr6, {}", in(reg) 0xffff_0ff0_u64, options(nostack, preserves_flags))
                 };
@@ -258,7 +267,8 @@ impl UserContext {
     pub fn tls(&self) -> u64 {
         self.fp.segments().bases().0
     }
-    /// Sets the thread pointer; addresses outside user space are ignored (the caller answers EPERM).
+    /// Sets the thread pointer; addresses outside user space are ignored (the caller answers
+    /// EPERM).
     pub fn set_tls(&mut self, tls: u64) {
         self.fp.set_fs(tls);
     }
@@ -290,8 +300,8 @@ impl UserContext {
     pub fn return_value(&self) -> u64 {
         self.frame.rax
     }
-    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc back to the instruction, number and
-    /// first argument restored as they were on entry.
+    /// Makes the system call instruction run again with its first arguments (for ERESTARTSYS): pc
+    /// back to the instruction, number and first argument restored as they were on entry.
     pub fn restart_syscall(&mut self) {
         self.frame.rip -= 2; // SYSCALL is 0f 05
         self.frame.rax = self.frame.error;
@@ -312,11 +322,12 @@ impl UserContext {
 /// To user mode and back.
 ///
 /// # Safety
-/// `frame` is valid and used by nobody else; it holds user segments, flags with IF set and IOPL 0, and a canonical rip
-/// (SYSRET: one in the lower half).
+/// `frame` is valid and used by nobody else; it holds user segments, flags with IF set and IOPL 0,
+/// and a canonical rip (SYSRET: one in the lower half).
 #[inline(always)]
 unsafe fn enter<const SYSRET: bool>(frame: *mut Frame) {
-    // SAFETY: the caller's promise; every register that the call changes is named, rbx and rbp are kept on the stack.
+    // SAFETY: the caller's promise; every register that the call changes is named, rbx and rbp are
+    // kept on the stack.
     unsafe {
         macro_rules! through {
             ($target:path) => {

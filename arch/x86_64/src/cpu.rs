@@ -1,4 +1,5 @@
-//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files of their own.
+//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files
+//! of their own.
 
 use crate::apic;
 use crate::percpu;
@@ -22,7 +23,8 @@ global_asm!(
     r#"
     .pushsection .text.switch, "ax"
     .globl cpu_switch
-    // rdi: where the running thread's stack pointer goes, rsi: where the next one's is. The rest is caller-saved.
+    // rdi: where the running thread's stack pointer goes, rsi: where the next one's is. The rest is
+    // caller-saved.
 cpu_switch:
     push rbp
     push rbx
@@ -55,7 +57,8 @@ unsafe extern "C" {
 }
 
 impl KernelContext {
-    /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry` never returns.
+    /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry`
+    /// never returns.
     pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
         let first = cpu_first as *const () as u64;
         // r15 r14 r13 r12 rbx rbp, the return address, and two words of 0 that end a backtrace.
@@ -70,7 +73,8 @@ impl KernelContext {
             0,
             0,
         ];
-        // `cpu_first` starts with both words of 0 on the stack: aligned to 16, as a call wants it (System V ABI, 3.2.2).
+        // `cpu_first` starts with both words of 0 on the stack: aligned to 16, as a call wants it
+        // (System V ABI, 3.2.2).
         let sp = (stack_top & !15) - size_of_val(&words) as u64;
         let at = core::ptr::with_exposed_provenance_mut::<[u64; 9]>(sp as usize);
         // SAFETY: the caller hands over a mapped stack that nobody uses.
@@ -84,8 +88,9 @@ impl KernelContext {
     }
 }
 
-/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is `to_stack_top` (for traps from user mode; this
-/// machine's go into the `UserContext` instead, see `entry`).
+/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is
+/// `to_stack_top` (for traps from user mode; this machine's go into the `UserContext` instead, see
+/// `entry`).
 ///
 /// # Safety
 /// `to` was made by `new` or saved by `switch`, and both outlive the switch.
@@ -98,8 +103,8 @@ pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stac
 /// Sleeps until an interrupt comes and returns what it was; interrupts are off before and after.
 pub fn wait_for_interrupt() -> Irq {
     loop {
-        // SAFETY: STI takes effect after the next instruction, so an interrupt cannot slip in before HLT; the handler
-        // (`trap::from_kernel`) returns with interrupts off.
+        // SAFETY: STI takes effect after the next instruction, so an interrupt cannot slip in
+        // before HLT; the handler (`trap::from_kernel`) returns with interrupts off.
         unsafe { asm!("sti", "hlt", "cli") };
         if let Some(irq) = take() {
             return irq;
@@ -123,7 +128,8 @@ fn take() -> Option<Irq> {
 /// 64 bits from the CPU's generator, if it has one.
 pub fn random() -> Option<u64> {
     let have = crate::features::get();
-    // SDM Vol 1, 7.3.17: carry says whether there was a number; ten tries are enough for RDRAND on a healthy CPU.
+    // SDM Vol 1, 7.3.17: carry says whether there was a number; ten tries are enough for RDRAND on
+    // a healthy CPU.
     for _ in 0..10 {
         let (value, ok): (u64, u8);
         // SAFETY: only executed when CPUID reports the instruction.
@@ -143,8 +149,8 @@ pub fn random() -> Option<u64> {
     None
 }
 
-/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded, never faults).
-/// `from`: pc and frame pointer to start at, else the caller's.
+/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
+/// never faults). `from`: pc and frame pointer to start at, else the caller's.
 pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
     const DEEPEST: usize = 64;
     let mut fp = match from {

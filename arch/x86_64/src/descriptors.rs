@@ -15,7 +15,8 @@ use x86_64::structures::tss::TaskStateSegment;
 pub const KERNEL_CODE: u16 = 0x08;
 /// Kernel data.
 pub const KERNEL_DATA: u16 = 0x10;
-/// What `SYSRET` counts from: user data is the next selector, 64-bit user code the one after (APM Vol 2, 6.1.1).
+/// What `SYSRET` counts from: user data is the next selector, 64-bit user code the one after (APM
+/// Vol 2, 6.1.1).
 pub const SYSRET_BASE: u16 = 0x23;
 /// User data and stack.
 pub const USER_DATA: u16 = 0x2b;
@@ -46,7 +47,8 @@ static mut IDT: Idt = Idt([[0; 2]; 256]);
 /// Once per CPU, after `percpu::init`, with interrupts off.
 pub unsafe fn load() {
     let cpu = percpu::this();
-    // SAFETY: boot CPU, nobody else looks at these tables yet; they are static, so they live as long as the CPU uses them.
+    // SAFETY: boot CPU, nobody else looks at these tables yet; they are static, so they live as
+    // long as the CPU uses them.
     unsafe {
         fill_gdt(cpu);
         let first = (&raw const STACKS).cast::<Stack>();
@@ -68,7 +70,8 @@ pub unsafe fn load() {
 /// `tops`: stack tops for double fault and NMI, with guard pages below them.
 pub fn set_emergency_stacks(tops: [u64; 2]) {
     let cpu = percpu::this();
-    // SAFETY: this CPU's own task state; the CPU reads it when it takes such a trap, and both old and new stacks are valid.
+    // SAFETY: this CPU's own task state; the CPU reads it when it takes such a trap, and both old
+    // and new stacks are valid.
     unsafe {
         (*cpu).tss.interrupt_stack_table[usize::from(IST_DOUBLE_FAULT) - 1] =
             VirtAddr::new(tops[0]);
@@ -104,7 +107,8 @@ unsafe fn fill_gdt(cpu: *mut PerCpu) {
             0,                     // no 32-bit user code
             0x00cf_f300_0000_ffff, // user data, DPL 3
             0x00af_fb00_0000_ffff, // user code: L, DPL 3
-            // Available 64-bit TSS, present: type 9; the base in three pieces, its upper half in the next word.
+            // Available 64-bit TSS, present: type 9; the base in three pieces, its upper half in
+            // the next word.
             limit | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56,
             tss >> 32,
         ];

@@ -1,8 +1,9 @@
 //! The ways into and out of the kernel, in assembly.
 //!
-//! While user mode runs, TSS.RSP0 is the end of its context's [`Frame`], so the CPU pushes what it saves right into the frame and
-//! the stubs push the rest. `enter_*` keep the kernel's stack pointer in the per-CPU block; coming back is a plain `ret` on it.
-//! GS is the kernel's in kernel mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may hit
+//! While user mode runs, TSS.RSP0 is the end of its context's [`Frame`], so the CPU pushes what it
+//! saves right into the frame and the stubs push the rest. `enter_*` keep the kernel's stack
+//! pointer in the per-CPU block; coming back is a plain `ret` on it. GS is the kernel's in kernel
+//! mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may hit
 //! anywhere, so from kernel mode they load GS themselves and put back what was there.
 
 use crate::context::{ALWAYS_RFLAGS, Frame, NEVER_USER};
@@ -26,7 +27,8 @@ unsafe extern "C" {
     static stub_machine_check: u8;
     static syscall_entry: u8;
     static syscall_elsewhere: u8;
-    /// Goes to user mode by `SYSRET`; returns when a trap or a system call has filled the frame. Overwrites every register but rsp.
+    /// Goes to user mode by `SYSRET`; returns when a trap or a system call has filled the frame.
+    /// Overwrites every register but rsp.
     pub fn enter_by_sysret(frame: *mut Frame);
     /// The same by `IRET`, which restores every register.
     pub fn enter_by_iret(frame: *mut Frame);
@@ -71,7 +73,8 @@ global_asm!(
     pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx
     pop r11; pop r10; pop r9; pop r8; pop rax; pop rcx; pop rdx; pop rsi; pop rdi
     .endm
-    // Interrupt gates leave AC, DF and NT as user mode set them; this clears them all, on CPUs with and without CLAC.
+    // Interrupt gates leave AC, DF and NT as user mode set them; this clears them all, on CPUs with
+    // and without CLAC.
     .macro CLEAN_FLAGS
     push 2
     popfq
@@ -146,7 +149,8 @@ enter_by_iret:
     iretq
 
     // SYSCALL: rcx = rip, r11 = rflags, rsp is the user's, IF TF DF AC NT are clear (SFMASK).
-    // rcx and r11 are not stored: they are rip and rflags until `CHANGED`. rax is the number; the result is stored later.
+    // rcx and r11 are not stored: they are rip and rflags until `CHANGED`. rax is the number; the
+    // result is stored later.
     .balign 16
     .globl syscall_entry
 syscall_entry:
@@ -309,7 +313,8 @@ paranoid:
     paranoid = sym crate::trap::paranoid,
 );
 
-// Sixteen bytes for each vector; the CPU pushes an error code for 8, 10-14, 17, 21, 29 and 30 (SDM Vol 3, 6.15; APM Vol 2, 8.2).
+// Sixteen bytes for each vector; the CPU pushes an error code for 8, 10-14, 17, 21, 29 and 30 (SDM
+// Vol 3, 6.15; APM Vol 2, 8.2).
 global_asm!(
     r#"
     .pushsection .text.entry, "ax"

@@ -6,8 +6,8 @@ use mm::addr::PhysRange;
 /// Of the top table's entries so many, from the first of the direct map on, are the direct map's.
 const SLOTS: u64 = 128;
 
-/// Which entry of the direct map's in the top table (512 GiB each) has `range`, and which gigabytes of memory it touches. None: it
-/// takes more than one, or lies behind the direct map.
+/// Which entry of the direct map's in the top table (512 GiB each) has `range`, and which gigabytes
+/// of memory it touches. None: it takes more than one, or lies behind the direct map.
 pub fn place(range: PhysRange) -> Option<(usize, Range<u64>)> {
     let (first, end) = (range.start.0 >> 30, range.end.0.div_ceil(1 << 30));
     let slot = first / 512;

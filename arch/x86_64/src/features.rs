@@ -22,8 +22,8 @@ pub struct Features {
     pub xsaveopt: bool,
     /// Process-context identifiers.
     pub pcid: bool,
-    /// The local APIC can be driven by model-specific registers. Not under QEMU's TCG, which ends with "Bad icount read" when its
-    /// timer is reached that way while instructions are counted.
+    /// The local APIC can be driven by model-specific registers. Not under QEMU's TCG, which ends
+    /// with "Bad icount read" when its timer is reached that way while instructions are counted.
     pub x2apic: bool,
     /// The local APIC timer takes a TSC value.
     pub tsc_deadline: bool,
@@ -97,7 +97,8 @@ pub fn detect() {
     unsafe { *FEATURES.0.get() = f };
 }
 
-/// What the kernel cannot do without and this CPU lacks, as a sentence. PVH's entry asks before there is any Rust.
+/// What the kernel cannot do without and this CPU lacks, as a sentence. PVH's entry asks before
+/// there is any Rust.
 pub fn missing() -> Option<&'static str> {
     let id = CpuId::new();
     let has_nx = id

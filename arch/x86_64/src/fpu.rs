@@ -9,7 +9,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 
-/// Components that are saved when the CPU has them: x87, SSE, AVX, AVX-512's three. PKRU and AMX stay off.
+/// Components that are saved when the CPU has them: x87, SSE, AVX, AVX-512's three. PKRU and AMX
+/// stay off.
 const WANTED: u64 = 0b111 | 0b111 << 5;
 /// FXSAVE's area, the start of every XSAVE area.
 pub const LEGACY_SIZE: usize = 512;
@@ -36,7 +37,8 @@ pub fn mask() -> u64 {
 /// Turns the FPU on and sizes the area.
 pub fn init() {
     let xsave = features::get().xsave;
-    // SAFETY: the bits exist on every long-mode CPU, OSXSAVE when CPUID says so; kernel code uses no FP registers.
+    // SAFETY: the bits exist on every long-mode CPU, OSXSAVE when CPUID says so; kernel code uses
+    // no FP registers.
     unsafe {
         Cr0::update(|f| {
             f.remove(Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED);
@@ -53,7 +55,8 @@ pub fn init() {
         if mask >> 5 != 0b111 {
             mask &= 0b111; // AVX-512 is all or nothing
         }
-        // SAFETY: a subset of what CPUID reports, with x87 set and AVX only beside SSE as the CPU reports them.
+        // SAFETY: a subset of what CPUID reports, with x87 set and AVX only beside SSE as the CPU
+        // reports them.
         unsafe {
             asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack, preserves_flags))
         };
@@ -143,7 +146,8 @@ impl FpArea {
     #[inline(never)]
     fn exchange(&self) {
         let cpu = percpu::this();
-        // SAFETY: `live` names an area that is alive (drop clears it); areas are only touched on this CPU.
+        // SAFETY: `live` names an area that is alive (drop clears it); areas are only touched on
+        // this CPU.
         unsafe {
             if (*cpu).live != 0 {
                 let owner = core::ptr::with_exposed_provenance_mut::<u8>((*cpu).live as usize);
@@ -213,10 +217,12 @@ impl FpArea {
         }
     }
 
-    /// Makes bytes that came from user mode safe to load: no reserved bit of MXCSR, of XSTATE_BV or of the header is set
-    /// (else XRSTOR raises #GP in the kernel; SDM Vol 1, 13.8.1). `components`: which of them the bytes hold.
+    /// Makes bytes that came from user mode safe to load: no reserved bit of MXCSR, of XSTATE_BV or
+    /// of the header is set (else XRSTOR raises #GP in the kernel; SDM Vol 1, 13.8.1).
+    /// `components`: which of them the bytes hold.
     pub fn sanitize(&self, components: u64) {
-        // SAFETY: within the area; the legacy part is always there, the header when XSAVE is in use.
+        // SAFETY: within the area; the legacy part is always there, the header when XSAVE is in
+        // use.
         unsafe {
             let mxcsr = self.bytes().add(MXCSR).cast::<u32>();
             mxcsr.write(mxcsr.read() & VALID_MXCSR.load(Relaxed) as u32);
@@ -249,7 +255,8 @@ impl Drop for FpArea {
 }
 
 /// # Safety
-/// `to` is an area of `size()` bytes, 64-byte aligned; with `optimized` it is the one last restored.
+/// `to` is an area of `size()` bytes, 64-byte aligned; with `optimized` it is the one last
+/// restored.
 unsafe fn save(to: *mut u8, optimized: bool) {
     let (low, high) = (mask() as u32, (mask() >> 32) as u32);
     // SAFETY: the caller's promise.
@@ -296,7 +303,8 @@ pub fn simd_code() -> i32 {
     fpe_code(mxcsr & !(mxcsr >> 7))
 }
 
-/// Exception flags IE DE ZE OE UE PE to FPE_FLTINV 7, FLTDIV 3, FLTOVF 4, FLTUND 5, FLTRES 6, in Linux's order of precedence.
+/// Exception flags IE DE ZE OE UE PE to FPE_FLTINV 7, FLTDIV 3, FLTOVF 4, FLTUND 5, FLTRES 6, in
+/// Linux's order of precedence.
 fn fpe_code(flags: u32) -> i32 {
     match flags {
         f if f & 1 != 0 => 7,

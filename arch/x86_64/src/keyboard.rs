@@ -1,5 +1,5 @@
-//! A PS/2 keyboard at the PC's 8042 controller (or what firmware and QEMU show as one), American layout, as bytes that a
-//! terminal would send.
+//! A PS/2 keyboard at the PC's 8042 controller (or what firmware and QEMU show as one), American
+//! layout, as bytes that a terminal would send.
 
 use crate::apic;
 use mm::sync::Lock;
@@ -34,7 +34,8 @@ fn get(port: u16) -> u8 {
     unsafe { Port::new(port).read() }
 }
 
-/// Takes the keyboard, when there is one, and lets keys interrupt. The firmware has set it to scancode set 1.
+/// Takes the keyboard, when there is one, and lets keys interrupt. The firmware has set it to
+/// scancode set 1.
 pub(crate) fn init() {
     if get(STATUS) == NOTHING_THERE {
         return;

@@ -1,7 +1,9 @@
-//! The x86_64 machine. `pte` is pure bits, compiled and tested on every host; the rest exists only on the machine.
+//! The x86_64 machine. `pte` is pure bits, compiled and tested on every host; the rest exists only
+//! on the machine.
 //!
-//! Manuals: "SDM" is Intel's Software Developer's Manual, "APM" AMD's Architecture Programmer's Manual; PVH is
-//! Xen's "x86/HVM direct boot ABI". The same file names stand in `arch/aarch64`, the files below `machine only` do not.
+//! Manuals: "SDM" is Intel's Software Developer's Manual, "APM" AMD's Architecture Programmer's
+//! Manual; PVH is Xen's "x86/HVM direct boot ABI". The same file names stand in `arch/aarch64`, the
+//! files below `machine only` do not.
 #![no_std]
 #![allow(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! What belongs to one CPU, reached through GS while the kernel runs. One CPU today: [`CPU0`]; a second one gets its own block.
+//! What belongs to one CPU, reached through GS while the kernel runs. One CPU today: [`CPU0`]; a
+//! second one gets its own block.
 
 use core::arch::asm;
 use x86_64::registers::model_specific::{GsBase, KernelGsBase};
@@ -21,7 +22,8 @@ pub struct PerCpu {
     pub deadline: u64,
     /// Non-maskable interrupts so far.
     pub nmis: u64,
-    /// RSP0 is the end of the running context's register frame: traps from user mode push right into it.
+    /// RSP0 is the end of the running context's register frame: traps from user mode push right
+    /// into it.
     pub tss: TaskStateSegment,
     /// The global descriptor table: see `descriptors`.
     pub gdt: [u64; 9],

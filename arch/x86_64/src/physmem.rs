@@ -1,4 +1,5 @@
-//! Physical memory through the direct map: page-table entries, one or a run of them, and the contents of frames.
+//! Physical memory through the direct map: page-table entries, one or a run of them, and the
+//! contents of frames.
 
 use crate::boot::physical;
 use crate::tlb::Hardware;
@@ -9,7 +10,8 @@ use mm::arch::{Level, PhysMem, Place, TABLE_ENTRIES, agreeing, all_zero, copying
 
 #[inline]
 fn entries(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
-    // SAFETY: a frame that the memory manager owns as a table, through the direct map; its entries are only used as atomics.
+    // SAFETY: a frame that the memory manager owns as a table, through the direct map; its entries
+    // are only used as atomics.
     unsafe { &*physical::<[AtomicU64; TABLE_ENTRIES]>(table.start().0) }
 }
 
@@ -136,7 +138,8 @@ impl PhysMem for Hardware {
         }
     }
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
-        // SAFETY: the caller owns the frames; user mode may write them meanwhile, so the bytes are copied without a reference.
+        // SAFETY: the caller owns the frames; user mode may write them meanwhile, so the bytes are
+        // copied without a reference.
         unsafe { copy_bytes(into.as_mut_ptr(), physical(from.0), into.len()) }
     }
     fn write(&self, to: PhysAddr, from: &[u8]) {

@@ -4,7 +4,8 @@ use crate::acpi;
 use core::arch::asm;
 use x86_64::instructions::port::Port;
 
-/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or semihosting), else powers off, else halts.
+/// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or
+/// semihosting), else powers off, else halts.
 pub fn exit(status: u8) -> ! {
     tell(status);
     power_off();
@@ -19,7 +20,8 @@ pub fn stop(status: u8) -> ! {
 
 /// Ends a machine of `run.sh`.
 fn tell(status: u8) {
-    // The exit device carries 7 bits, so the debug console carries the status first; nobody listens on machines without them.
+    // The exit device carries 7 bits, so the debug console carries the status first; nobody listens
+    // on machines without them.
     // SAFETY: QEMU's ports for this purpose (isa-debugcon, isa-debug-exit).
     unsafe {
         Port::<u8>::new(0xe9).write(status);
@@ -27,7 +29,8 @@ fn tell(status: u8) {
     }
 }
 
-/// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7): by the sleep control register (SLP_TYP is 5 in QEMU's microvm, SLP_EN bit 5), else by PM1's.
+/// S5 by ACPI (6.5, 4.8.3.2 and 4.8.3.7): by the sleep control register (SLP_TYP is 5 in QEMU's
+/// microvm, SLP_EN bit 5), else by PM1's.
 fn power_off() {
     let platform = acpi::platform();
     if let Some(register) = platform.sleep_control {
@@ -58,7 +61,8 @@ fn by_fixed_hardware(power: acpi::Power) {
         if port == 0 {
             continue;
         }
-        // SAFETY: the ports that the FADT names for this; the firmware answers within a second or not at all.
+        // SAFETY: the ports that the FADT names for this; the firmware answers within a second or
+        // not at all.
         unsafe {
             if command != 0 && control.read() & SCI_EN == 0 {
                 Port::new(command).write(word);
@@ -72,12 +76,14 @@ fn by_fixed_hardware(power: acpi::Power) {
 
 /// Restarts the machine: ACPI's reset register, the keyboard controller, then a triple fault.
 pub fn reboot() -> ! {
-    // SAFETY: QEMU's debug console, or a port that nobody has. `run.sh` takes a reset without a status for a triple fault.
+    // SAFETY: QEMU's debug console, or a port that nobody has. `run.sh` takes a reset without a
+    // status for a triple fault.
     unsafe { Port::<u8>::new(0xe9).write(0) };
     if let Some((register, value)) = acpi::platform().reset {
         register.write(u16::from(value), false);
     }
-    // SAFETY: 8042 command "pulse the reset line"; then an empty descriptor table, so that the next trap resets the CPU.
+    // SAFETY: 8042 command "pulse the reset line"; then an empty descriptor table, so that the next
+    // trap resets the CPU.
     unsafe {
         Port::<u8>::new(0x64).write(0xfe);
         asm!("push 0", "push 0", "lidt [rsp]", "int3", options(noreturn));

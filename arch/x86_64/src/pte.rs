@@ -1,4 +1,5 @@
-//! The entry format: pure bits (SDM Vol 3A, 4.5 "4-Level Paging", tables 4-15 to 4-20; APM Vol 2, 5.3 "Long-Mode Page Translation").
+//! The entry format: pure bits (SDM Vol 3A, 4.5 "4-Level Paging", tables 4-15 to 4-20; APM Vol 2,
+//! 5.3 "Long-Mode Page Translation").
 
 use mm::addr::{Order, Pfn, VirtAddr};
 use mm::arch::{Attrs, Entry, Level, PteFormat};
@@ -16,17 +17,20 @@ const DIRTY: u64 = 1 << 6;
 /// In a PMD or PUD: maps a page. (In a PTE this bit chooses a memory type; it stays 0.)
 const LARGE: u64 = 1 << 7;
 const GLOBAL: u64 = 1 << 8;
-/// Bit 9 is the software's: with [`PRESENT`] clear, the entry is a leaf that refuses every access. The CPU ignores all other bits then.
+/// Bit 9 is the software's: with [`PRESENT`] clear, the entry is a leaf that refuses every access.
+/// The CPU ignores all other bits then.
 const NO_ACCESS: u64 = 1 << 9;
 /// Bit 10 is the software's: not written since soft-dirty was cleared.
 const TRACKED: u64 = 1 << 10;
 const NO_EXECUTE: u64 = 1 << 63;
-/// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the frame is aligned to the level.
+/// Bits 51:12. A large leaf has its PAT bit at 12 and reserved zeros above; both stay 0, as the
+/// frame is aligned to the level.
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
 const DEVICE: u64 = WRITE_THROUGH | CACHE_DISABLE;
 
-/// Attributes that are one bit set for "yes", by how many places above the attribute's the entry's bit stands.
+/// Attributes that are one bit set for "yes", by how many places above the attribute's the entry's
+/// bit stands.
 const PLAIN: [(u32, Attrs); 3] = [
     (0, Attrs::USER),
     (
@@ -164,7 +168,8 @@ impl PteFormat for Format {
 
     #[inline]
     fn table(pfn: Pfn) -> u64 {
-        // Rights are the AND over the levels, so the upper ones allow everything (SDM Vol 3A, 4.6.1).
+        // Rights are the AND over the levels, so the upper ones allow everything (SDM Vol 3A,
+        // 4.6.1).
         pfn.0 << 12 | USER | WRITABLE | PRESENT
     }
 
@@ -217,7 +222,8 @@ mod tests {
         assert_eq!(with, Format::leaf(Pfn(16), Attrs::WRITE, Level::Pte));
     }
 
-    /// SDM Vol 3A, table 4-20 (4-KByte page): P 0, R/W 1, U/S 2, PWT 3, PCD 4, A 5, D 6, PAT 7, G 8, XD 63; frame in 51:12.
+    /// SDM Vol 3A, table 4-20 (4-KByte page): P 0, R/W 1, U/S 2, PWT 3, PCD 4, A 5, D 6, PAT 7, G
+    /// 8, XD 63; frame in 51:12.
     #[test]
     fn a_page_table_entry_is_the_manuals() {
         let user_data = Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
@@ -244,7 +250,8 @@ mod tests {
         assert_eq!(raw, 0x8000_0000_fee0_001b);
     }
 
-    /// SDM Vol 3A, table 4-18 (2-MByte page): PS 7 is 1, PAT is bit 12; table 4-16 (1-GByte page) the same. APM Vol 2, figure 5-22.
+    /// SDM Vol 3A, table 4-18 (2-MByte page): PS 7 is 1, PAT is bit 12; table 4-16 (1-GByte page)
+    /// the same. APM Vol 2, figure 5-22.
     #[test]
     fn large_leaves_have_the_page_size_bit() {
         let attrs = Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
@@ -258,7 +265,8 @@ mod tests {
         );
     }
 
-    /// SDM Vol 3A, tables 4-15, 4-17, 4-19: an entry that references a table has P 0, R/W 1, U/S 2 and PS 7 clear.
+    /// SDM Vol 3A, tables 4-15, 4-17, 4-19: an entry that references a table has P 0, R/W 1, U/S 2
+    /// and PS 7 clear.
     #[test]
     fn a_table_entry_allows_everything() {
         assert_eq!(Format::table(Pfn(0x777)), 0x0000_0000_0077_7007);

@@ -1,4 +1,5 @@
-//! PVH: `struct hvm_start_info` version 1 and what it points to (Xen, `include/public/arch-x86/hvm/start_info.h`).
+//! PVH: `struct hvm_start_info` version 1 and what it points to (Xen,
+//! `include/public/arch-x86/hvm/start_info.h`).
 
 use crate::boot::{BootInfo, physical};
 use arch_boot::memory::{self, Ram};
@@ -40,13 +41,14 @@ struct MemoryEntry {
     reserved: u32,
 }
 
-/// The loader's words as a [`BootInfo`] without device windows; memory at or above `limit` is left out, because the early tables
-/// do not reach it. `None` when the start info is not PVH's.
+/// The loader's words as a [`BootInfo`] without device windows; memory at or above `limit` is left
+/// out, because the early tables do not reach it. `None` when the start info is not PVH's.
 ///
 /// # Safety
 /// `start_info` is what the loader passed in `ebx`; the early tables are on; called once.
 pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
-    // SAFETY: the caller's promise; the structure lies in the first 4 GiB, which the early direct map covers.
+    // SAFETY: the caller's promise; the structure lies in the first 4 GiB, which the early direct
+    // map covers.
     let info = unsafe { *physical::<StartInfo>(start_info) };
     if info.magic != MAGIC || info.version < 1 {
         return None;
@@ -63,7 +65,8 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
             unsafe { *physical::<MemoryEntry>(info.memmap + i * size_of::<MemoryEntry>() as u64) }
         })
     };
-    // Firmware may let entries overlap; what one of them reserves is not RAM, whatever another says.
+    // Firmware may let entries overlap; what one of them reserves is not RAM, whatever another
+    // says.
     for entry in entries().filter(|e| e.kind == RAM) {
         boot.ram.add(entry.range());
     }
@@ -75,7 +78,8 @@ pub unsafe fn parse(start_info: u64, limit: u64) -> Option<BootInfo> {
         let module = unsafe { *physical::<Module>(info.module_list) };
         let range = PhysRange::new(PhysAddr(module.start), PhysAddr(module.start + module.size));
         boot.initramfs = Some(range);
-        // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page: the kernel maps it anyway.
+        // QEMU's microvm puts it up to the end of memory, where the firmware has reserved a page:
+        // the kernel maps it anyway.
         let pages = memory::whole_pages_around(range);
         boot.ram.add(pages);
         boot.reserve(pages);

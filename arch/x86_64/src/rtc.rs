@@ -56,7 +56,8 @@ fn clock_registers() -> [u8; 7] {
     [0x00, 0x02, 0x04, 0x07, 0x08, 0x09, 0x32].map(cmos)
 }
 
-/// Days from 1970-01-01, for years from 1970: years counted from March, so that the leap day is the last.
+/// Days from 1970-01-01, for years from 1970: years counted from March, so that the leap day is the
+/// last.
 fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let (y, m) = if month > 2 {
         (year, month - 3)

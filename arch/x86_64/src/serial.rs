@@ -24,7 +24,8 @@ const FIFO: usize = 16;
 static PATIENCE: Patience = Patience::new();
 
 fn put(register: u16, value: u8) {
-    // SAFETY: COM1's own registers; no other code drives them, and the kernel runs with interrupts off.
+    // SAFETY: COM1's own registers; no other code drives them, and the kernel runs with interrupts
+    // off.
     unsafe { Port::new(COM1 + register).write(value) }
 }
 
@@ -44,7 +45,8 @@ pub(crate) fn init() {
     put(MODEM_CONTROL, 0x0b); // DTR, RTS, OUT2: without OUT2 the interrupt line is cut off
 }
 
-/// Lets a received byte interrupt: `Irq::Serial`. The line is edge-triggered: read until `None` after each one.
+/// Lets a received byte interrupt: `Irq::Serial`. The line is edge-triggered: read until `None`
+/// after each one.
 pub(crate) fn enable_interrupt() {
     apic::route_isa(ISA_IRQ, apic::SERIAL_VECTOR);
     put(INTERRUPT_ENABLE, 1);

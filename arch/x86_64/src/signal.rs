@@ -1,5 +1,6 @@
-//! Linux's signal frame for x86_64: `struct rt_sigframe` { restorer, ucontext, siginfo } with the FP state above it.
-//! The layout is part of the ABI that user programs read (ucontext_t, sigcontext, _fpstate in the kernel's uapi headers).
+//! Linux's signal frame for x86_64: `struct rt_sigframe` { restorer, ucontext, siginfo } with the
+//! FP state above it. The layout is part of the ABI that user programs read (ucontext_t,
+//! sigcontext, _fpstate in the kernel's uapi headers).
 
 use crate::context::{ALWAYS_RFLAGS, USER_RFLAGS, UserContext};
 use crate::entry::CHANGED;
@@ -97,9 +98,10 @@ pub fn min_signal_stack() -> u64 {
 }
 
 impl UserContext {
-    /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state) below `stack`, and makes the
-    /// context enter `handler(signo, &siginfo, &ucontext)`; returns to `restorer` (x86_64: SA_RESTORER, required; aarch64: the
-    /// restorer, or the sigreturn trampoline page when it is 0). `Err(())` when the frame cannot be written (SIGSEGV then).
+    /// Writes Linux's rt_sigframe for this architecture (siginfo, ucontext with mask, FP state)
+    /// below `stack`, and makes the context enter `handler(signo, &siginfo, &ucontext)`; returns to
+    /// `restorer` (x86_64: SA_RESTORER, required; aarch64: the restorer, or the sigreturn
+    /// trampoline page when it is 0). `Err(())` when the frame cannot be written (SIGSEGV then).
     #[allow(clippy::result_unit_err)]
     pub fn push_signal_frame(&mut self, frame: &SignalFrame<'_>) -> Result<(), ()> {
         if frame.restorer == 0 {
@@ -159,8 +161,9 @@ impl UserContext {
         Ok(())
     }
 
-    /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged bits; returns the saved mask and the saved
-    /// altstack (sp, flags, size). On `Err` the registers are as they were.
+    /// rt_sigreturn: restores registers and FP state from the frame at sp, refusing privileged
+    /// bits; returns the saved mask and the saved altstack (sp, flags, size). On `Err` the
+    /// registers are as they were.
     #[allow(clippy::result_unit_err)]
     pub fn pop_signal_frame(&mut self) -> Result<(u64, [u64; 3]), ()> {
         // The handler's `ret` took the restorer's address off the stack.
@@ -204,7 +207,8 @@ impl UserContext {
         sw[8..16].copy_from_slice(&fpu::mask().to_le_bytes());
         sw[16..20].copy_from_slice(&(size as u32).to_le_bytes());
         put_bytes(at, &legacy)?;
-        // SAFETY: the rest of the area, which nobody changes meanwhile: a fault on the user's side does not touch it.
+        // SAFETY: the rest of the area, which nobody changes meanwhile: a fault on the user's side
+        // does not touch it.
         let rest = unsafe {
             core::slice::from_raw_parts(self.fp.bytes().add(LEGACY_SIZE), size - LEGACY_SIZE)
         };
@@ -212,7 +216,8 @@ impl UserContext {
         put_bytes(at + size as u64, &FP_XSTATE_MAGIC2.to_le_bytes())
     }
 
-    /// Reads the FP state back; 0 means the initial state. Without both magic words only the FXSAVE part counts.
+    /// Reads the FP state back; 0 means the initial state. Without both magic words only the FXSAVE
+    /// part counts.
     fn get_fp_state(&mut self, at: u64) -> Result<(), ()> {
         let size = fpu::size();
         let mut legacy = [0u8; LEGACY_SIZE];
@@ -253,7 +258,8 @@ impl UserContext {
                 .copy_from_nonoverlapping(legacy.as_ptr(), LEGACY_SIZE)
         };
         if !extended && fpu::mask() != 0 {
-            // SAFETY: the header is inside an XSAVE area; x87 and SSE are what the legacy part holds.
+            // SAFETY: the header is inside an XSAVE area; x87 and SSE are what the legacy part
+            // holds.
             unsafe { self.fp.bytes().add(XSTATE_BV).cast::<u64>().write(0b11) };
         }
         self.fp.sanitize(fpu::mask());

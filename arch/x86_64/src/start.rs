@@ -1,11 +1,12 @@
-//! The first instructions: PVH hands over in 32-bit protected mode without paging, `ebx` = physical `hvm_start_info`.
-//! Early tables, long mode, the boot stack, then [`crate::boot::enter`].
+//! The first instructions: PVH hands over in 32-bit protected mode without paging, `ebx` = physical
+//! `hvm_start_info`. Early tables, long mode, the boot stack, then [`crate::boot::enter`].
 //!
-//! Early mapping: physical 0.. at 0 (for the switch itself) and at the direct map, the first 2 GiB at the image's base.
-//! With 1 GiB pages the direct map covers 512 GiB, without them [`SMALL_LIMIT`]; all tables are static.
+//! Early mapping: physical 0.. at 0 (for the switch itself) and at the direct map, the first 2 GiB
+//! at the image's base. With 1 GiB pages the direct map covers 512 GiB, without them
+//! [`SMALL_LIMIT`]; all tables are static.
 //!
-//! Limine comes in 64-bit mode on tables of its own, with the image anywhere: [`map_again`] makes the same early mapping from
-//! there, so that the rest of boot knows one kind of tables.
+//! Limine comes in 64-bit mode on tables of its own, with the image anywhere: [`map_again`] makes
+//! the same early mapping from there, so that the rest of boot knows one kind of tables.
 
 use crate::{boot, far, features};
 use arch_boot::limine::EntryPointRequest;
@@ -67,11 +68,12 @@ pub fn limit() -> u64 {
 /// Fills the early tables for an image whose first byte is at `image` and moves onto them.
 ///
 /// # Safety
-/// Called once, with the image mapped where it is linked; `image` is on a 2 MiB boundary; nothing else that the running
-/// tables map is used afterwards.
+/// Called once, with the image mapped where it is linked; `image` is on a 2 MiB boundary; nothing
+/// else that the running tables map is used afterwards.
 pub unsafe fn map_again(image: u64) {
     let link = |table: u64| table | TABLE;
-    // SAFETY: the boot CPU, once: nobody else touches the early tables, which lie in the image and are all zeros.
+    // SAFETY: the boot CPU, once: nobody else touches the early tables, which lie in the image and
+    // are all zeros.
     unsafe {
         for i in 0..512u64 {
             early_pdpt[i as usize] = i << 30 | LARGE;
@@ -96,8 +98,8 @@ pub unsafe fn map_again(image: u64) {
     }
 }
 
-/// Maps a screen that is out of the early direct map's reach, as graphics cards of PCs with much address space are. False: it
-/// cannot be mapped, now or later.
+/// Maps a screen that is out of the early direct map's reach, as graphics cards of PCs with much
+/// address space are. False: it cannot be mapped, now or later.
 ///
 /// # Safety
 /// Called once, on the early tables.
@@ -108,7 +110,8 @@ pub unsafe fn reach(screen: PhysRange) -> bool {
     let Some((slot, gigabytes)) = far::place(screen).filter(|_| features::get().pages_1g) else {
         return false;
     };
-    // SAFETY: the boot CPU, once: nobody else touches the early tables. What was absent is in no TLB.
+    // SAFETY: the boot CPU, once: nobody else touches the early tables. What was absent is in no
+    // TLB.
     unsafe {
         for gigabyte in gigabytes {
             early_far_pdpt[gigabyte as usize % 512] = gigabyte << 30 | LARGE | UNCACHED;

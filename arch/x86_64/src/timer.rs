@@ -1,6 +1,7 @@
 //! Time: the TSC as clock, the local APIC's timer for deadlines.
 //!
-//! QEMU with `-icount shift=0` counts the TSC in guest nanoseconds, one per instruction, so the frequency is exactly 1 GHz there.
+//! QEMU with `-icount shift=0` counts the TSC in guest nanoseconds, one per instruction, so the
+//! frequency is exactly 1 GHz there.
 
 use crate::{apic, features, percpu};
 use core::arch::x86_64::_rdtsc;
@@ -65,8 +66,9 @@ fn frequency_by_cpuid() -> Option<u64> {
     crystal.or_else(hypervisor).or_else(nominal)
 }
 
-/// Measures against the 8254's channel 2. A quarter of a millisecond tells whether time is counted in instructions (1 GHz); if
-/// not, the median of three windows of 5 ms, because a busy host may stop us between two reads.
+/// Measures against the 8254's channel 2. A quarter of a millisecond tells whether time is counted
+/// in instructions (1 GHz); if not, the median of three windows of 5 ms, because a busy host may
+/// stop us between two reads.
 fn frequency_by_pit() -> u64 {
     let Some(first) = measure(PIT_HZ / 4000) else {
         GUESSED.store(true, Relaxed);
@@ -136,7 +138,8 @@ fn to_ns(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(TSC_TO_NS.load(Relaxed))) >> 32) as u64
 }
 
-/// Prepares the local APIC's timer: TSC deadlines when the CPU has them, else one shot at a measured rate.
+/// Prepares the local APIC's timer: TSC deadlines when the CPU has them, else one shot at a
+/// measured rate.
 pub(crate) fn init_deadlines() {
     if GUESSED.load(Relaxed) {
         log::warn!("neither CPUID nor an 8254 tells how fast the TSC counts: taken for 1 GHz");
@@ -152,12 +155,14 @@ pub(crate) fn init_deadlines() {
     let (to, after) = (tsc(), apic::timer_count());
     apic::set_timer_count(0);
     let ratio = (u128::from(count - after) << 32) / u128::from(to - from);
-    // QEMU counts both in guest nanoseconds when it counts instructions; a measurement is a few instructions off.
+    // QEMU counts both in guest nanoseconds when it counts instructions; a measurement is a few
+    // instructions off.
     let exact = tsc_hz() == GHZ && ratio.abs_diff(1 << 32) < (1 << 32) / 50;
     APIC_PER_TSC.store(if exact { 1 << 32 } else { ratio.max(1) as u64 }, Relaxed);
 }
 
-/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last call counts.
+/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last
+/// call counts.
 pub fn set_deadline(at: Option<u64>) {
     let deadline = at.map_or(u64::MAX, |ns| {
         let ticks = (u128::from(ns) << 32).div_ceil(u128::from(TSC_TO_NS.load(Relaxed)));

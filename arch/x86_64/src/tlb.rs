@@ -1,4 +1,5 @@
-//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in `physmem`.
+//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in
+//! `physmem`.
 
 use crate::boot::physical;
 use crate::features;
@@ -24,7 +25,8 @@ pub(crate) fn set_kernel_root(root: Pfn) {
 /// # Safety
 /// `root` maps the kernel half as the kernel needs it.
 pub(crate) unsafe fn write_cr3(root: Pfn) {
-    // SAFETY: the caller's promise. Also drops every entry that is not global (SDM Vol 3, 4.10.4.1).
+    // SAFETY: the caller's promise. Also drops every entry that is not global (SDM Vol 3,
+    // 4.10.4.1).
     unsafe { asm!("mov cr3, {}", in(reg) root.start().0, options(nostack, preserves_flags)) }
 }
 
@@ -52,7 +54,8 @@ impl Machine for Hardware {
         self
     }
     fn largest_leaf(&self) -> Level {
-        // Without the feature PS is reserved in a PDPTE, and each use of it faults (SDM Vol 3, 4.5.4).
+        // Without the feature PS is reserved in a PDPTE, and each use of it faults (SDM Vol 3,
+        // 4.5.4).
         if features::get().pages_1g {
             Level::Pud
         } else {
@@ -63,8 +66,8 @@ impl Machine for Hardware {
         let kernel = Pfn(KERNEL_ROOT.load(Ordering::Relaxed));
         let half = TABLE_ENTRIES as u64 / 2;
         let at = |table: Pfn| physical::<u64>(table.start().0 + half * 8);
-        // SAFETY: the new root is the caller's and not in use yet; the kernel's root lives for ever, and nothing changes it
-        // meanwhile: the upper half of two tables.
+        // SAFETY: the new root is the caller's and not in use yet; the kernel's root lives for
+        // ever, and nothing changes it meanwhile: the upper half of two tables.
         unsafe {
             asm!("rep movsq", inout("rcx") half => _, inout("rsi") at(kernel) => _, inout("rdi") at(root) => _,
                 options(nostack, preserves_flags))
@@ -73,8 +76,9 @@ impl Machine for Hardware {
 }
 
 impl Tlb for Hardware {
-    // Without PCID every space has ASID 0, which is flushed whenever it is switched to: only what is active now can be stale.
-    // INVLPG and a CR3 write both drop all cached pointers to tables (SDM Vol 3, 4.10.4.1), so `tables` needs nothing more.
+    // Without PCID every space has ASID 0, which is flushed whenever it is switched to: only what
+    // is active now can be stale. INVLPG and a CR3 write both drop all cached pointers to tables
+    // (SDM Vol 3, 4.10.4.1), so `tables` needs nothing more.
     #[inline]
     fn flush_range(&self, _asid: Asid, range: VirtRange, stride: Level, _tables: bool) {
         if range.len() >> stride.shift() > SINGLE_FLUSHES {
@@ -88,8 +92,9 @@ impl Tlb for Hardware {
     }
     #[inline]
     fn widened(&self, _asid: Asid, _va: VirtAddr) -> bool {
-        // The page fault itself has dropped this CPU's entries for the address (SDM Vol 3A, 4.10.4.1), so another one comes at most
-        // once on another CPU (4.10.4.3 "Optional Invalidation": R/W from 0 to 1).
+        // The page fault itself has dropped this CPU's entries for the address (SDM Vol 3A,
+        // 4.10.4.1), so another one comes at most once on another CPU (4.10.4.3 "Optional
+        // Invalidation": R/W from 0 to 1).
         false
     }
     #[inline]

@@ -1,4 +1,5 @@
-//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came back.
+//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came
+//! back.
 
 pub use crate::context::UserContext;
 pub use crate::signal::min_signal_stack;
@@ -53,7 +54,8 @@ pub(crate) fn init_syscalls() {
     }
 }
 
-/// Machine checks come as a trap; without CR4.MCE the CPU shuts down, which is a reset without a word (SDM Vol 3, 16.6).
+/// Machine checks come as a trap; without CR4.MCE the CPU shuts down, which is a reset without a
+/// word (SDM Vol 3, 16.6).
 pub(crate) fn init_machine_check() {
     // CPUID.1:EDX.MCE.
     if features::get().hwcap & 1 << 7 != 0 {
@@ -74,7 +76,8 @@ pub(crate) fn access_of(error: u64) -> Access {
     }
 }
 
-/// A trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a routine that may fault, or our mistake.
+/// A trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a routine that may
+/// fault, or our mistake.
 pub(crate) extern "C" fn from_kernel(frame: &mut Frame) {
     if frame.vector >= 32 {
         // Interrupts are on only inside the wait, which takes one: the next stays pending.
@@ -123,10 +126,12 @@ fn page_fault_name(addr: u64, error: u64) -> &'static str {
     }
 }
 
-/// Traps that may hit between any two instructions; on their own stacks, with GS already the kernel's.
+/// Traps that may hit between any two instructions; on their own stacks, with GS already the
+/// kernel's.
 pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
     match frame.vector {
-        // A debug trap in the kernel is not ours: no breakpoints are ever set. Drop them and the trap flag, and go on.
+        // A debug trap in the kernel is not ours: no breakpoints are ever set. Drop them and the
+        // trap flag, and go on.
         1 => {
             Dr7::write(x86_64::registers::debug::Dr7Value::from(
                 x86_64::registers::debug::Dr7Flags::empty(),

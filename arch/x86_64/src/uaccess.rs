@@ -1,7 +1,8 @@
 //! The only code that touches user memory: copies with a fixup when the memory is not there.
 //! Ranges were checked to lie in user space by the caller (kernel/src/uaccess.rs).
 //!
-//! `__ex_table` holds pairs {instruction, continuation}: a fault at the first that the kernel cannot resolve goes on at the second.
+//! `__ex_table` holds pairs {instruction, continuation}: a fault at the first that the kernel
+//! cannot resolve goes on at the second.
 
 use crate::features;
 use core::arch::{asm, global_asm};
@@ -26,7 +27,8 @@ global_asm!(
     .endm
 
     .pushsection .text.uaccess, "ax"
-    // rdi to, rsi from, rdx bytes; rax: bytes not copied. Words first; where a word faults, bytes go on to the exact end.
+    // rdi to, rsi from, rdx bytes; rax: bytes not copied. Words first; where a word faults, bytes
+    // go on to the exact end.
     .globl uaccess_copy
 uaccess_copy:
     mov rcx, rdx

@@ -76,7 +76,8 @@ macro_rules! diag {
     ($ctx:expr, $($text:tt)+) => { $ctx.diag(format_args!($($text)+)) };
 }
 
-/// `check!(ctx, condition)` or `check!(ctx, condition, "format", ...)`: fails the test when the condition is false.
+/// `check!(ctx, condition)` or `check!(ctx, condition, "format", ...)`: fails the test when the
+/// condition is false.
 #[macro_export]
 macro_rules! check {
     ($ctx:expr, $condition:expr $(,)?) => {

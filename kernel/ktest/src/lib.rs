@@ -1,6 +1,7 @@
 //! Tests that run inside the kernel and, from the same source, on the host.
 //!
-//! A test registers itself in a linker section, gets a [`Context`] and returns `Ok(())` or a [`Failure`]:
+//! A test registers itself in a linker section, gets a [`Context`] and returns `Ok(())` or a
+//! [`Failure`]:
 //!
 //! ```
 //! ktest::ktest! {
@@ -14,10 +15,11 @@
 //! # fn main() {}
 //! ```
 //!
-//! The kernel runs them when its command line says `quire.test[=GLOB]` (see [`Plan`]) and prints KTAP 1
-//! (<https://docs.kernel.org/dev-tools/ktap.html>) on the console; on the host `run_on_host` does the same
-//! under `cargo test`. A panic in the kernel ends the machine: the tool behind `run.sh` then marks the test that had
-//! started as failed and boots again for the rest (`quire.test.after=NAME`).
+//! The kernel runs them when its command line says `quire.test[=GLOB]` (see [`Plan`]) and prints
+//! KTAP 1 (<https://docs.kernel.org/dev-tools/ktap.html>) on the console; on the host `run_on_host`
+//! does the same under `cargo test`. A panic in the kernel ends the machine: the tool behind
+//! `run.sh` then marks the test that had started as failed and boots again for the rest
+//! (`quire.test.after=NAME`).
 #![no_std]
 
 extern crate alloc;

@@ -1,13 +1,16 @@
-//! Pairwise covering sets: few combinations of settings in which every two settings of different switches meet.
+//! Pairwise covering sets: few combinations of settings in which every two settings of different
+//! switches meet.
 //!
-//! Most mistakes that need a combination need one of two settings (Kuhn, Wallace, Gallo: "Software Fault Interactions and
-//! Implications for Software Testing", IEEE TSE 30(6), 2004), and all combinations would be too many to try.
+//! Most mistakes that need a combination need one of two settings (Kuhn, Wallace, Gallo: "Software
+//! Fault Interactions and Implications for Software Testing", IEEE TSE 30(6), 2004), and all
+//! combinations would be too many to try.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Combinations for switches with `sizes[i]` settings each, as rows of one setting a switch. Each two settings of different
-/// switches stand in one row at least. Greedy, the same on every call; about as many rows as the two largest sizes multiplied.
+/// Combinations for switches with `sizes[i]` settings each, as rows of one setting a switch. Each
+/// two settings of different switches stand in one row at least. Greedy, the same on every call;
+/// about as many rows as the two largest sizes multiplied.
 pub fn rows(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut left = pairs(sizes);
     let mut rows = Vec::new();
@@ -41,7 +44,8 @@ fn pairs(sizes: &[usize]) -> Vec<(Setting, Setting)> {
     pairs
 }
 
-/// The setting of `switch` that meets most of what is left together with the settings that the row has.
+/// The setting of `switch` that meets most of what is left together with the settings that the row
+/// has.
 fn best(
     left: &[(Setting, Setting)],
     row: &[Option<usize>],

@@ -9,8 +9,8 @@ pub struct Plan<'a> {
     pub filter: &'a str,
     /// `quire.test.skip=GLOB,GLOB`: tests to leave out.
     pub skip: &'a str,
-    /// `quire.test.after=NAME`: leave out everything up to and including NAME: how a run goes on after a test that
-    /// took the machine with it.
+    /// `quire.test.after=NAME`: leave out everything up to and including NAME: how a run goes on
+    /// after a test that took the machine with it.
     pub after: Option<&'a str>,
     /// `quire.test.list`: print the names instead of running.
     pub list: bool,
@@ -27,7 +27,8 @@ impl Plan<'static> {
 }
 
 impl<'a> Plan<'a> {
-    /// The plan in a kernel command line, or `None` when it does not ask for tests. What follows ` -- ` is init's.
+    /// The plan in a kernel command line, or `None` when it does not ask for tests. What follows
+    /// ` -- ` is init's.
     pub fn from_command_line(line: &'a str) -> Option<Self> {
         let mut plan = Plan::ALL;
         let mut asked = false;

@@ -20,7 +20,8 @@ pub struct Test {
 #[linkme(crate = linkme)]
 pub static TESTS: [Test];
 
-/// Dotted, without the rooms called `tests`: `mm::frame::buddy::tests::splits` prints as `mm.frame.buddy.splits`.
+/// Dotted, without the rooms called `tests`: `mm::frame::buddy::tests::splits` prints as
+/// `mm.frame.buddy.splits`.
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for room in self.module.split("::").filter(|room| *room != "tests") {
@@ -50,8 +51,9 @@ pub(crate) fn in_order(tests: &[Test]) -> impl Iterator<Item = &Test> {
     .fuse()
 }
 
-/// Registers a test: `ktest! { fn name(ctx) { ... } }`, or `ktest! { #[slack(2)] fn name(ctx) { ... } }` for one that may
-/// keep two frames. Attributes and documentation go in front.
+/// Registers a test: `ktest! { fn name(ctx) { ... } }`, or
+/// `ktest! { #[slack(2)] fn name(ctx) { ... } }` for one that may keep two frames. Attributes and
+/// documentation go in front.
 #[macro_export]
 macro_rules! ktest {
     ($(#[doc = $doc:expr])* #[slack($slack:expr)] fn $name:ident($ctx:ident) $body:block) => {

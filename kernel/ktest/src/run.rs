@@ -9,7 +9,8 @@ use core::fmt::{self, Write};
 pub struct Hooks<'a> {
     /// Nanoseconds of a clock that never goes back.
     pub clock: &'a dyn Fn() -> u64,
-    /// Free page frames now; a test that ends with fewer than it began with, beyond its slack, fails.
+    /// Free page frames now; a test that ends with fewer than it began with, beyond its slack,
+    /// fails.
     pub free_frames: &'a dyn Fn() -> u64,
     /// The machine under test, for [`Context::machine`].
     pub machine: Option<&'a dyn Any>,
@@ -90,7 +91,8 @@ fn run_these(
     }
     writeln!(out, "KTAP version 1\n1..{}", wanted().count())?;
     for (number, test) in wanted().enumerate() {
-        // The tool reads this line: when nothing follows it, this is the test that took the machine with it.
+        // The tool reads this line: when nothing follows it, this is the test that took the machine
+        // with it.
         writeln!(out, "# start {test}")?;
         let started = (hooks.clock)();
         let outcome = run_one(test, hooks, out, &call);

@@ -1,5 +1,5 @@
-//! The tree of VMAs with 1, 1,000 and 60,000 of them, on the host: `cargo bench -p mm --bench vmas`. Nanoseconds per
-//! operation, the best of several rounds.
+//! The tree of VMAs with 1, 1,000 and 60,000 of them, on the host:
+//! `cargo bench -p mm --bench vmas`. Nanoseconds per operation, the best of several rounds.
 
 use arch_sim::Sim;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};

@@ -1,4 +1,5 @@
-//! Addresses, frame and page numbers, orders and ranges. Nobody else does arithmetic on bare integers.
+//! Addresses, frame and page numbers, orders and ranges. Nobody else does arithmetic on bare
+//! integers.
 
 use core::fmt;
 
@@ -87,7 +88,8 @@ impl VirtAddr {
     pub const fn align_down(self, align: u64) -> VirtAddr {
         VirtAddr(self.0 & !(align - 1))
     }
-    /// The next higher multiple of `align` (a power of two), or `None` past the end of the address space.
+    /// The next higher multiple of `align` (a power of two), or `None` past the end of the address
+    /// space.
     #[inline]
     pub const fn align_up(self, align: u64) -> Option<VirtAddr> {
         match self.0.checked_add(align - 1) {
@@ -211,7 +213,8 @@ macro_rules! range {
 }
 
 range! {
-    /// A half-open range of virtual addresses; user ranges are page-aligned once a verb has checked them.
+    /// A half-open range of virtual addresses; user ranges are page-aligned once a verb has checked
+    /// them.
     VirtRange, VirtAddr
 }
 range! {

@@ -2,10 +2,12 @@
 
 use crate::arch::Asid;
 
-/// Tags kept track of at most: more address spaces than that share tag 0 and are flushed at each switch.
+/// Tags kept track of at most: more address spaces than that share tag 0 and are flushed at each
+/// switch.
 const LIMIT: usize = 1024;
 
-/// The pool of tags. A tag goes back only after `Tlb::flush_asid`, so a new owner never meets old translations.
+/// The pool of tags. A tag goes back only after `Tlb::flush_asid`, so a new owner never meets old
+/// translations.
 pub struct AsidPool {
     used: [u64; LIMIT / 64],
     count: usize,

@@ -32,7 +32,8 @@ mutants! {
     FoldWithoutBreak,
     /// Unfolding writes over live entries.
     UnfoldWithoutBreak,
-    /// Folding and unfolding make the entries absent, and write them again without the flush between.
+    /// Folding and unfolding make the entries absent, and write them again without the flush
+    /// between.
     BreakWithoutFlush,
     /// Folding and unfolding forget that the block was used.
     AccessedLost,

@@ -1,7 +1,7 @@
 //! The only room that names atomics, and the ranked spin lock.
 //!
-//! The kernel runs with interrupts off and is never preempted, so a holder always makes progress and the lock needs
-//! neither to disable interrupts nor to be fair.
+//! The kernel runs with interrupts off and is never preempted, so a holder always makes progress
+//! and the lock needs neither to disable interrupts nor to be fair.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -14,7 +14,8 @@ pub(crate) use own::sync::pause;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-/// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for what each covers.
+/// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for
+/// what each covers.
 pub mod rank {
     /// An address space.
     pub const SPACE: u8 = 200;
@@ -42,7 +43,8 @@ pub mod rank {
     pub const CONSOLE: u8 = 250;
 }
 
-/// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank (debug builds panic).
+/// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank
+/// (debug builds panic).
 #[derive(Debug, Default)]
 pub struct Lock<T, const RANK: u8> {
     taken: AtomicBool,
@@ -54,7 +56,8 @@ pub struct Lock<T, const RANK: u8> {
 #[derive(Debug)]
 pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
 
-// SAFETY: the lock hands out one guard at a time, so sharing the lock only ever moves the value between threads.
+// SAFETY: the lock hands out one guard at a time, so sharing the lock only ever moves the value
+// between threads.
 #[allow(unsafe_code)]
 unsafe impl<T: Send, const RANK: u8> Sync for Lock<T, RANK> {}
 
@@ -99,7 +102,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
 
     #[inline]
     fn take(&self) -> bool {
-        // Acquire pairs with the release in `Guard::drop`: what the last holder wrote is seen by this one.
+        // Acquire pairs with the release in `Guard::drop`: what the last holder wrote is seen by
+        // this one.
         let was = self
             .taken
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
@@ -145,18 +149,21 @@ impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     }
 }
 
-/// How many ranked locks this CPU (on the host: this thread) holds, in debug builds; 0 otherwise. The scheduler asserts 0.
+/// How many ranked locks this CPU (on the host: this thread) holds, in debug builds; 0 otherwise.
+/// The scheduler asserts 0.
 pub fn held() -> usize {
     order::held()
 }
 
-/// Tells the rank checks which CPU runs; before that, and on a machine with one CPU, it is 0. Bare metal only.
+/// Tells the rank checks which CPU runs; before that, and on a machine with one CPU, it is 0. Bare
+/// metal only.
 #[cfg(target_os = "none")]
 pub fn set_cpu_id(id: fn() -> usize) {
     order::set_cpu_id(id);
 }
 
-/// Whether a panic is under way; then obligations may be dropped, the first message is the one that counts.
+/// Whether a panic is under way; then obligations may be dropped, the first message is the one that
+/// counts.
 pub fn panicking() -> bool {
     #[cfg(not(target_os = "none"))]
     return std::thread::panicking();
@@ -241,7 +248,8 @@ mod order {
     }
     #[track_caller]
     fn change(f: impl FnOnce(&mut Ranks)) {
-        // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain loads and stores do.
+        // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain
+        // loads and stores do.
         let Some(words) = HELD.get(cpu()) else { return };
         let mut ranks = Ranks(core::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
         f(&mut ranks);

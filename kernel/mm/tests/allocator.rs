@@ -1,4 +1,5 @@
-//! The page allocator (zones, pageblocks, per-CPU lists) against a plain model, and its promises one by one.
+//! The page allocator (zones, pageblocks, per-CPU lists) against a plain model, and its promises
+//! one by one.
 
 use mm::addr::{Order, Pfn, PfnRange};
 use mm::frame::buddy::MAX_ORDER;

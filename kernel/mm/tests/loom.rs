@@ -1,5 +1,6 @@
-//! The spin lock under every interleaving of two threads: `./run.sh test --filter "host.loom.*"`, or
-//! `RUSTFLAGS="--cfg loom" cargo test -p mm --features mutants --test loom --target-dir target/loom`.
+//! The spin lock under every interleaving of two threads: `./run.sh test --filter "host.loom.*"`,
+//! or `RUSTFLAGS="--cfg loom" cargo test -p mm --features mutants --test loom --target-dir
+//! target/loom`.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;

@@ -12,7 +12,8 @@ fn owner(id: u16) -> Owner {
     Owner::new(MmId::new(id).expect("an id"))
 }
 
-/// It shows in what it costs: a second mapping of a folio of order 2, by a space whose id has all bits.
+/// It shows in what it costs: a second mapping of a folio of order 2, by a space whose id has all
+/// bits.
 fn cost(switches: &Switches) -> u32 {
     let (sheet, mut meter) = (Sheet::new(2), Meter::default());
     let (account, page) = (Chosen(switches), Part::ptes(0, 1));

@@ -1,4 +1,5 @@
-//! A room imports only rooms above it: the order of the table on the crate's first page, read from there.
+//! A room imports only rooms above it: the order of the table on the crate's first page, read from
+//! there.
 
 use std::fs;
 use std::path::Path;

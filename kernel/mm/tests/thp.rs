@@ -1,4 +1,5 @@
-//! Multi-size THP's model: what programs write and read, what the command line says, and which order a fault takes.
+//! Multi-size THP's model: what programs write and read, what the command line says, and which
+//! order a fault takes.
 
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::thp::boot::{self, BadValue};
@@ -273,8 +274,8 @@ fn range(start: u64, end: u64) -> VirtRange {
     VirtRange::new(VirtAddr(start), VirtAddr(end))
 }
 
-/// Which page is written, the area, the hole around the page, whether the PMD entry is absent, the sizes allowed, and
-/// the order that the fault takes.
+/// Which page is written, the area, the hole around the page, whether the PMD entry is absent, the
+/// sizes allowed, and the order that the fault takes.
 #[test]
 fn the_order_of_a_fault() {
     let (all, kb64) = (Orders::ALL, set(&[4]));

@@ -1,4 +1,5 @@
-//! Many VMAs: the tree with several levels of nodes against a plain model, the search for free ranges, and its memory.
+//! Many VMAs: the tree with several levels of nodes against a plain model, the search for free
+//! ranges, and its memory.
 
 use arch_sim::Sim;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};

@@ -293,8 +293,8 @@ impl Account for Unified {
     #[inline]
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let (words, pages) = (book.words(0), book.order().pages());
-        // Acquire pairs with the release in `unrefer` and `pass`: whoever may write in place sees what
-        // the others did before.
+        // Acquire pairs with the release in `unrefer` and `pass`: whoever may write in place sees
+        // what the others did before.
         if book.order() <= NARROW_ORDERS {
             let plain = plain << const { NARROW.count_at() };
             let word = words.lo().load(Ordering::Acquire).wrapping_sub(plain);

@@ -2,7 +2,8 @@
 
 use alloc::{vec, vec::Vec};
 
-/// Screens larger than this (1920 by 1080 pixels) are used in part: the kernel has little memory when it makes one.
+/// Screens larger than this (1920 by 1080 pixels) are used in part: the kernel has little memory
+/// when it makes one.
 const COLUMNS: usize = 240;
 const ROWS: usize = 68;
 
@@ -88,7 +89,8 @@ impl Grid {
         self.cursor.0 += 1;
     }
 
-    /// One row down; at the last one the screen moves up by a quarter, because moving it means to draw most of it.
+    /// One row down; at the last one the screen moves up by a quarter, because moving it means to
+    /// draw most of it.
     pub fn line_feed(&mut self) {
         if self.cursor.1 + 1 < self.rows {
             self.cursor.1 += 1;

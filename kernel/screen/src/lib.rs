@@ -1,5 +1,6 @@
-//! A text console on a screen of pixels: a grid of ASCII characters, the control sequences that our programs use, and which
-//! pixels that means. Pixels are only written, never read: a screen's memory is slow to read.
+//! A text console on a screen of pixels: a grid of ASCII characters, the control sequences that our
+//! programs use, and which pixels that means. Pixels are only written, never read: a screen's
+//! memory is slow to read.
 #![no_std]
 
 extern crate alloc;
@@ -14,7 +15,8 @@ use vte::{Params, Parser, Perform};
 pub trait Pixels {
     /// Pixels in a row, and rows.
     fn size(&self) -> (usize, usize);
-    /// Sets the one in column `x` of row `y`, both from 0 and below [`size`](Self::size); `intensity` from 0, the background, to 255.
+    /// Sets the one in column `x` of row `y`, both from 0 and below [`size`](Self::size);
+    /// `intensity` from 0, the background, to 255.
     fn put(&mut self, x: usize, y: usize, intensity: u8);
 }
 

@@ -1,4 +1,5 @@
-//! An initramfs: cpio archives one after another, each plain or compressed, with zeros between them.
+//! An initramfs: cpio archives one after another, each plain or compressed, with zeros between
+//! them.
 
 use crate::cpio::{self, Failure, Unpack};
 use crate::stream::{Gzip, Stream, Zstd};
@@ -8,7 +9,8 @@ use core::fmt;
 /// What is wrong with an initramfs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where the archive (or compressed part) starts that has the fault, in bytes from the initramfs's start.
+    /// Where the archive (or compressed part) starts that has the fault, in bytes from the
+    /// initramfs's start.
     pub part: u64,
     /// "cpio", "gzip" or "zstd".
     pub format: &'static str,

@@ -53,8 +53,8 @@ const HEADER: usize = 110;
 const NAME_MAX: usize = 4096;
 const TRAILER: &[u8] = b"TRAILER!!!";
 
-/// Reads one archive, up to its trailer, after any zero bytes before it. `false` when there was none: only zeros
-/// up to the end.
+/// Reads one archive, up to its trailer, after any zero bytes before it. `false` when there was
+/// none: only zeros up to the end.
 pub fn read(
     input: &mut dyn Stream,
     offset: &mut u64,

@@ -1,5 +1,5 @@
-//! The terminal's line discipline, termios(3): what becomes of typed bytes and of written ones. Pure: bytes and
-//! settings in, bytes and signals out.
+//! The terminal's line discipline, termios(3): what becomes of typed bytes and of written ones.
+//! Pure: bytes and settings in, bytes and signals out.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -152,7 +152,8 @@ impl Line {
         }
     }
 
-    /// Whether a read has something to return: data or an end of file. VMIN and VTIME are the reader's business.
+    /// Whether a read has something to return: data or an end of file. VMIN and VTIME are the
+    /// reader's business.
     pub fn readable(&self) -> bool {
         if self.termios.canonical() {
             !self.ends.is_empty()

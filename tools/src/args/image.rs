@@ -7,10 +7,12 @@ use std::path::PathBuf;
 #[derive(Args, Debug, Clone)]
 #[command(mut_arg("arch", |arg| arg.help("iso: machines that it can start")))]
 pub struct ImageArgs {
-    /// iso: one hybrid image for BIOS and UEFI PCs and 64-bit Arm with UEFI; rpi: an SD card for a Raspberry Pi 3 or 4
+    /// iso: one hybrid image for BIOS and UEFI PCs and 64-bit Arm with UEFI; rpi: an SD card for a
+    /// Raspberry Pi 3 or 4
     #[arg(value_enum, hide_possible_values = true, value_name = "iso|rpi")]
     pub medium: Medium,
-    /// rpi: the folder with the Pi's firmware (bootcode.bin, start*.elf, fixup*.dat, *.dtb, overlays)
+    /// rpi: the folder with the Pi's firmware (bootcode.bin, start*.elf, fixup*.dat, *.dtb,
+    /// overlays)
     #[arg(long, value_name = "FOLDER")]
     pub firmware: Option<PathBuf>,
     /// Where it goes
@@ -19,7 +21,8 @@ pub struct ImageArgs {
     /// For which.
     #[command(flatten)]
     pub machines: Machines,
-    /// Put this newc archive (plain, gzip or zstd) on it and run its /init instead of the built-in one
+    /// Put this newc archive (plain, gzip or zstd) on it and run its /init instead of the built-in
+    /// one
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,
     /// Words for the kernel's command line

@@ -13,11 +13,13 @@ pub struct BenchArgs {
     /// Measure once for each value of a switch of the kernel's command line, like contpte=on,off
     #[arg(long, value_name = "SWITCH=A,B")]
     pub set: Option<String>,
-    /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is worth
+    /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is
+    /// worth
     #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
     pub ablation: bool,
-    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte, dontneed, mremap, updates, survivor,
-    /// vmas, child-byte, touch1g, fork1g, maps, smaps; or snapshot, latency
+    /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
+    /// dontneed, mremap, updates, survivor, vmas, child-byte, touch1g, fork1g, maps, smaps; or
+    /// snapshot, latency
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Only these folio sizes: 4 to 2048
@@ -26,7 +28,8 @@ pub struct BenchArgs {
     /// Write the figures, one JSON line per cell, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same machine; needs one --arch
+    /// Measure this Linux kernel, too (a vmlinuz or Image), with the same program on the same
+    /// machine; needs one --arch
     #[arg(long, value_name = "IMAGE")]
     pub linux: Option<PathBuf>,
     /// What may be installed.
@@ -43,13 +46,15 @@ pub struct SeedsArgs {
     /// Only these threads: 000, 001, 002, 003, 004
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// How many pages are measured, a multiple of 512; as in the threads, 1 GiB of them, when absent
+    /// How many pages are measured, a multiple of 512; as in the threads, 1 GiB of them, when
+    /// absent
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     pub pages: u64,
     /// Only these folio sizes: 4 to 2048
     #[arg(long, value_name = "KB,KB", value_delimiter = ',')]
     pub size: Vec<u32>,
-    /// Keep the figures in this file, and measure only what it does not have: for a run that was interrupted
+    /// Keep the figures in this file, and measure only what it does not have: for a run that was
+    /// interrupted
     #[arg(long, value_name = "FILE")]
     pub figures: Option<PathBuf>,
     /// Write the tables into this file, too, as Markdown

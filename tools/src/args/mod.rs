@@ -43,7 +43,8 @@ pub enum Command {
     Test(TestArgs),
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures
     Bench(BenchArgs),
-    /// Measures the tables of the mailing-list threads that this kernel comes from, beside their own figures
+    /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
+    /// own figures
     Seeds(SeedsArgs),
     /// Checks the proofs in docs/proofs with Coq and prints the theorems
     Proof(ProofArgs),

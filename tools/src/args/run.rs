@@ -26,7 +26,8 @@ pub struct RunArgs {
         value_name = "x86_64|aarch64"
     )]
     pub arch: Option<Arch>,
-    /// QEMU machine: q35 or microvm for x86_64, the others for aarch64; QEMU's options may follow ("virt,gic-version=3")
+    /// QEMU machine: q35 or microvm for x86_64, the others for aarch64; QEMU's options may follow
+    /// ("virt,gic-version=3")
     #[arg(long, value_name = "q35|microvm|virt|raspi3b|raspi4b")]
     pub machine: Option<String>,
     /// What loads the kernel: QEMU itself, or Limine from a disk, as on a PC

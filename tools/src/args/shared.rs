@@ -24,7 +24,8 @@ pub struct Install {
     pub no_install: bool,
 }
 
-/// The longest command line that every way to boot takes, in bytes: QEMU's PVH loader damages its own words beyond.
+/// The longest command line that every way to boot takes, in bytes: QEMU's PVH loader damages its
+/// own words beyond.
 const LONGEST: usize = 4096;
 
 /// Words for the kernel's command line.

@@ -23,7 +23,8 @@ pub struct TestArgs {
         value_name = "host|kernel|user"
     )]
     pub only: Option<Level>,
-    /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas separate alternatives
+    /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas
+    /// separate alternatives
     #[arg(long, value_name = "GLOB")]
     pub filter: Option<String>,
     /// Run the instruments that look for defects by chance instead, each for so many minutes, 30 if

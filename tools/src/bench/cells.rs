@@ -3,7 +3,8 @@ use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Which cell: operation, folio size in kB, and the number of VMAs where that is the question (else 0).
+/// Which cell: operation, folio size in kB, and the number of VMAs where that is the question (else
+/// 0).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Operation.
@@ -33,8 +34,8 @@ impl Cell {
 /// The cells of one run.
 pub type Cells = BTreeMap<Key, Cell>;
 
-/// Reads a console; anything but whole JSON lines on it is skipped. A run that did not get to its end, or lost a line, is an
-/// error.
+/// Reads a console; anything but whole JSON lines on it is skipped. A run that did not get to its
+/// end, or lost a line, is an error.
 pub fn parse(console: &str) -> Result<Cells> {
     let mut cells = Cells::new();
     let mut done = None;

@@ -1,4 +1,5 @@
-//! How long one event takes by the size of folios, smallest, median and largest: the program `latency`.
+//! How long one event takes by the size of folios, smallest, median and largest: the program
+//! `latency`.
 use super::cells::{Cell, Key};
 use super::table::Column;
 use std::fmt::Write;

@@ -1,4 +1,5 @@
-//! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they cost on Linux.
+//! `./run.sh bench`: what memory operations cost on Quire, in guest instructions, beside what they
+//! cost on Linux.
 mod ablation;
 mod baseline;
 pub(crate) mod cells;
@@ -36,7 +37,8 @@ const TOUCH: &str = "touch1g";
 const LARGE: [&str; 2] = [TOUCH, "fork1g"];
 /// The sizes for which it was promised.
 const TOUCH_SIZES: [u32; 2] = [64, 2048];
-/// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on to init.
+/// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on
+/// to init.
 const LINUX_WORDS: &str = "quiet panic=-1 mitigations=off init_on_alloc=0 cgroup_disable=memory nowatchdog audit=0 \
                            page_alloc.shuffle=0";
 
@@ -135,7 +137,8 @@ fn linux_image(named: &Path) -> Result<PathBuf, UsageError> {
     }
 }
 
-/// The operations that were asked for, in a machine of 1 GiB, and the one that touches as much in another.
+/// The operations that were asked for, in a machine of 1 GiB, and the one that touches as much in
+/// another.
 fn both_boots(args: &BenchArgs, boot: impl Fn(&str, &str) -> Result<Cells>) -> Result<Cells> {
     let (large, small): (Vec<&str>, Vec<&str>) = args
         .op
@@ -209,7 +212,8 @@ pub(crate) fn quire_says(
     boot_and_read(&machine)
 }
 
-/// For tests: the same measurement as `bench --op OPS --size SIZES`, with a switch set where `words` says so.
+/// For tests: the same measurement as `bench --op OPS --size SIZES`, with a switch set where
+/// `words` says so.
 pub fn measure(arch: Arch, built: &Built, words: &str, program: &str) -> Result<Cells> {
     quire(arch, built, "1G", words, program)
 }

@@ -1,4 +1,5 @@
-//! What mremap costs by size and by the entries that move: the table of seed 003, and the pauses of `gcflip`.
+//! What mremap costs by size and by the entries that move: the table of seed 003, and the pauses of
+//! `gcflip`.
 use super::cells::{Cells, Key};
 use super::table::Column;
 use std::fmt::Write;
@@ -30,8 +31,8 @@ const LEVELS: [&str; 4] = ["pte", "pmd", "pud", "pgd"];
 /// MiB that a PGD entry covers.
 const PGD: u64 = 512 << 10;
 
-/// The most that a call may cost: the whole of 512 GiB and more by PGD entries; of 1 GiB and more by PUD entries for each GiB, by PMD
-/// entries for each of them, by PTEs for each of them.
+/// The most that a call may cost: the whole of 512 GiB and more by PGD entries; of 1 GiB and more
+/// by PUD entries for each GiB, by PMD entries for each of them, by PTEs for each of them.
 fn limit(level: &str, kb: u64, mib: u64) -> Option<u64> {
     let per_gib = match (level, kb) {
         ("pgd", _) if mib >= PGD => return Some(2_000),

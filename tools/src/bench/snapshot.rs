@@ -1,4 +1,5 @@
-//! What it costs to save a store by fork while it is written to: the program `snapshot`, for each setting of `fork=`.
+//! What it costs to save a store by fork while it is written to: the program `snapshot`, for each
+//! setting of `fork=`.
 use super::cells::{Cell, Key};
 use super::table::Column;
 use std::fmt::Write;

@@ -20,8 +20,8 @@ pub struct Column {
     pub cells: Cells,
 }
 
-/// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux in the same run where it
-/// ran, else against the baseline.
+/// The table of one machine. Ratios and targets are those of the first run of Quire, against Linux
+/// in the same run where it ran, else against the baseline.
 pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> String {
     let mut text = format!("{arch}: guest instructions per 4 KiB page; mremap: the whole call\n");
     let mut keys: Vec<&Key> = columns

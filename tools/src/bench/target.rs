@@ -1,5 +1,5 @@
-//! Which figures are good enough: what was promised for folios, for the account of their owners, and for switches against each
-//! other.
+//! Which figures are good enough: what was promised for folios, for the account of their owners,
+//! and for switches against each other.
 use super::cells::{Cell, Key};
 use crate::arch::Arch;
 
@@ -32,7 +32,8 @@ pub const fn clearing(arch: Arch) -> f64 {
     }
 }
 
-/// Judges one cell. `linux` is its figure there; `few` is the figure of the same operation with one VMA.
+/// Judges one cell. `linux` is its figure there; `few` is the figure of the same operation with one
+/// VMA.
 pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option<f64>) -> Verdict {
     if let (Some(part), Some(linux)) = (part_of_linux(arch, key), linux) {
         return at_most(cell, part * linux);
@@ -76,7 +77,8 @@ fn part_of_linux(arch: Arch, key: &Key) -> Option<f64> {
     Some(parts[size])
 }
 
-/// A fork updates the account once for each folio of the 64 MiB, by one atomic read-modify-write up to 64 kB.
+/// A fork updates the account once for each folio of the 64 MiB, by one atomic read-modify-write up
+/// to 64 kB.
 fn one_for_each_folio(key: &Key, cell: &Cell) -> Verdict {
     let folios = (1 << 16) / key.kb;
     let atomics = cell.counter("account_atomics");
@@ -87,7 +89,8 @@ fn one_for_each_folio(key: &Key, cell: &Cell) -> Verdict {
     }
 }
 
-/// Nothing is copied for the only one that is left, and at 64 kB each of 64 folios is taken over by one fault.
+/// Nothing is copied for the only one that is left, and at 64 kB each of 64 folios is taken over by
+/// one fault.
 fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
     let faults = key.kb != 64 || cell.counter("pgfault") == 64;
     if faults && cell.counter("pages_copied") == 0 {
@@ -97,8 +100,8 @@ fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
     }
 }
 
-/// What one setting of a switch may cost beside another: operation, folio size in kB (`None`: all), the settings, and the largest
-/// ratio of the first to the second.
+/// What one setting of a switch may cost beside another: operation, folio size in kB (`None`: all),
+/// the settings, and the largest ratio of the first to the second.
 pub type Pair = (&'static str, Option<u64>, &'static str, &'static str, f64);
 
 /// Settings against each other, judged where both were measured.

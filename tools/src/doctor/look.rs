@@ -88,8 +88,8 @@ fn qemu(arch: Arch) -> Finding {
     }
 }
 
-/// q35 needs its BIOS and the option ROM that enters a kernel by PVH, Limine's ways a graphics card with its own; some
-/// systems package them apart.
+/// q35 needs its BIOS and the option ROM that enters a kernel by PVH, Limine's ways a graphics card
+/// with its own; some systems package them apart.
 fn roms() -> Finding {
     let missing: Vec<&str> = [
         "bios-256k.bin",

@@ -1,4 +1,5 @@
-//! `./run.sh doctor`: what is here, what is not, and the commands that get it; `--for`: those for a fresh machine.
+//! `./run.sh doctor`: what is here, what is not, and the commands that get it; `--for`: those for a
+//! fresh machine.
 pub mod look;
 pub mod system;
 
@@ -45,7 +46,8 @@ impl Finding {
     }
 }
 
-/// Looks at everything; exit status 1 when something that must be there is not. Or prints the commands for a system.
+/// Looks at everything; exit status 1 when something that must be there is not. Or prints the
+/// commands for a system.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let root = install::is_root();
     let bold = io::stdout().is_terminal();
@@ -111,7 +113,8 @@ fn report(groups: &[Vec<Finding>; 3], here: Option<System>, root: bool, bold: bo
     text + &format!("Commands for a fresh machine: ./run.sh doctor --for {names}\n")
 }
 
-/// The commands that get all that is not good: one for each group of packages that must, and that may be there.
+/// The commands that get all that is not good: one for each group of packages that must, and that
+/// may be there.
 fn commands<'a>(
     findings: impl Iterator<Item = &'a Finding> + Clone,
     here: Option<System>,

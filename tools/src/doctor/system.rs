@@ -156,7 +156,8 @@ impl System {
         }
     }
 
-    /// One line that installs these packages, as root or by sudo; `None` when the system has none of them.
+    /// One line that installs these packages, as root or by sudo; `None` when the system has none
+    /// of them.
     pub fn install(self, packages: &[&Package], root: bool) -> Option<String> {
         let names = packages
             .iter()

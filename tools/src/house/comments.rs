@@ -8,7 +8,21 @@ use std::path::Path;
 pub const WIDTH: usize = 100;
 
 /// Folders and files whose comments are not wrapped yet, from the root of the repository.
-const NOT_YET: &[&str] = &["arch", "kernel", "tools", "userland"];
+const NOT_YET: &[&str] = &[
+    "kernel/src",
+    "kernel/mm/src/table",
+    "kernel/mm/src/tlb",
+    "kernel/mm/src/space",
+    "kernel/mm/src/fault",
+    "kernel/mm/src/frame",
+    "kernel/mm/src/state",
+    "kernel/mm/src/lib.rs",
+    "kernel/mm/src/arch.rs",
+    "kernel/mm/src/check.rs",
+    "kernel/mm/src/object.rs",
+    "kernel/mm/src/folio.rs",
+    "kernel/mm/src/own.rs",
+];
 
 /// Comments of the repository that are too wide: `path:line`.
 pub fn wide(root: &Path) -> Result<Vec<String>> {
@@ -27,42 +41,61 @@ pub fn wide(root: &Path) -> Result<Vec<String>> {
             continue;
         }
         let text = fs::read_to_string(&path)?;
-        found.extend(wide_lines(&text).map(|line| format!("{relative}:{line}")));
+        let lines = wide_lines(&text).into_iter();
+        found.extend(lines.map(|line| format!("{relative}:{line}")));
     }
     Ok(found)
 }
 
 /// The numbers of the lines of `text` that are comments, wider than they may be, and could be
-/// narrower: rows of tables and words without a blank cannot.
-fn wide_lines(text: &str) -> impl Iterator<Item = usize> {
-    let wide = text.lines().enumerate().filter(|(_, line)| {
-        let comment = line.trim_start();
-        let words = comment.trim_start_matches(['/', '!', ' ']);
-        comment.starts_with("//")
-            && line.chars().count() > WIDTH
-            && words.contains(' ')
-            && !words.starts_with('|')
-    });
-    wide.map(|(index, _)| index + 1)
+/// narrower: rows of tables, pictures between ``` and words without a blank cannot.
+fn wide_lines(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut picture = false;
+    for (index, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            picture = false;
+            continue;
+        };
+        let words = comment.trim_start_matches(['/', '!']).trim();
+        picture ^= words.starts_with("```");
+        let fixed = picture || words.starts_with('|') || !words.contains(' ');
+        if line.chars().count() > WIDTH && !fixed {
+            found.push(index + 1);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn comments_of_this_repository_wrap() {
+        let none: [String; 0] = [];
+        assert_eq!(wide(workspace::root()).unwrap(), none);
+    }
+
+    /// A path that has moved would no longer be left out, or for ever.
+    #[test]
+    fn what_is_not_yet_wrapped_is_there() {
+        for path in NOT_YET {
+            assert!(workspace::root().join(path).exists(), "{path}");
+        }
+    }
 
     #[test]
     fn what_is_too_wide() {
         let long = "word ".repeat(20);
-        let text = format!(
-            "//! {long}\nfn f() {{\n    // {long}\n    g(\"{long}{long}\");\n}}\n/// short\n//! | {long} |\n// {}\n",
-            "x".repeat(100)
-        );
-        let found: Vec<usize> = wide_lines(&text).collect();
-        assert_eq!(found, [1, 3]);
+        let found = |text: &str| wide_lines(text);
+        assert_eq!(found(&format!("//! {long}\nf();\n    // {long}\n")), [1, 3]);
+        let code = format!("g(\"{long}{long}\");\n/// short\n// {}\n", "x".repeat(100));
+        assert_eq!(found(&code), [0; 0]);
+        let pictures = format!("//! | {long} |\n/// ```text\n/// {long}\n/// ```\n/// {long}\n");
+        assert_eq!(found(&pictures), [5]);
         let just = format!("// {}", "é ".repeat(48) + "x");
-        assert_eq!(
-            (just.chars().count(), wide_lines(&just).next()),
-            (100, None)
-        );
+        assert_eq!((just.chars().count(), found(&just)), (100, Vec::new()));
     }
 }

@@ -1,7 +1,8 @@
-//! `./run.sh profile`: which functions of the kernel an operation of the bench spends its instructions in.
+//! `./run.sh profile`: which functions of the kernel an operation of the bench spends its
+//! instructions in.
 //!
-//! The program of the bench stops before and after what it measures and waits for a key; between the two, QEMU logs every
-//! instruction that it executes.
+//! The program of the bench stops before and after what it measures and waits for a key; between
+//! the two, QEMU logs every instruction that it executes.
 mod monitor;
 mod table;
 mod trace;

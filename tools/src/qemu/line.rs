@@ -78,7 +78,8 @@ impl Machine {
     /// How the guest ends the machine with an exit status.
     fn add_exit(&self, files: &Files, line: &mut Line) {
         match self.arch {
-            // The exit device carries seven bits, so the whole status goes through the debug console first.
+            // The exit device carries seven bits, so the whole status goes through the debug
+            // console first.
             Arch::X86_64 => {
                 line.pair("-chardev", format!("file,id=status,path={}", files.status));
                 line.add(&["-device", "isa-debugcon,iobase=0xe9,chardev=status"]);
@@ -99,8 +100,8 @@ impl Machine {
         }
     }
 
-    /// The image in memory, where `-kernel` would have left EL3 first, and three instructions at which CPU 0 begins. A board's
-    /// other CPUs begin at 0 and wait there.
+    /// The image in memory, where `-kernel` would have left EL3 first, and three instructions at
+    /// which CPU 0 begins. A board's other CPUs begin at 0 and wait there.
     fn add_raw(&self, tree: u32, line: &mut Line) {
         let image = self.image.display();
         let (at, start): (u32, u32) = match self.board() {
@@ -131,7 +132,8 @@ impl Machine {
         }
     }
 
-    /// A disk with all of that, a screen, and the firmware's flash (nothing is kept that it writes there).
+    /// A disk with all of that, a screen, and the firmware's flash (nothing is kept that it writes
+    /// there).
     fn add_disk(&self, disk: &Path, uefi: Option<&Uefi>, line: &mut Line) {
         if let Some(uefi) = uefi {
             let (code, variables) = (uefi.code.display(), uefi.variables.display());
@@ -142,7 +144,8 @@ impl Machine {
                 format!("{flash},unit=1,snapshot=on,file={variables}"),
             );
         }
-        // By UEFI, Limine tells volumes apart by writing to them, and hangs where an xHCI's stick is write-protected.
+        // By UEFI, Limine tells volumes apart by writing to them, and hangs where an xHCI's stick
+        // is write-protected.
         let writes = if self.stick {
             "snapshot=on"
         } else {
@@ -168,7 +171,8 @@ impl Machine {
     fn machine_option(&self) -> String {
         let machine = self.machine_words();
         match name(machine) {
-            // QEMU would otherwise describe devices that are not there on the kernel's command line.
+            // QEMU would otherwise describe devices that are not there on the kernel's command
+            // line.
             "microvm" => format!("{machine},rtc=on,auto-kernel-cmdline=off"),
             _ => machine.to_owned(),
         }

@@ -77,8 +77,8 @@ pub struct Machine {
     pub device_tree: bool,
     /// The console is the board's second serial port, its mini UART.
     pub mini_uart: bool,
-    /// The kernel begins as behind a firmware that does nothing (at EL3, where there is one) but pass this as where the device
-    /// tree is, a multiple of 64 KiB: no command line, no initramfs.
+    /// The kernel begins as behind a firmware that does nothing (at EL3, where there is one) but
+    /// pass this as where the device tree is, a multiple of 64 KiB: no command line, no initramfs.
     pub raw: Option<u32>,
     /// Virtual time counts instructions.
     pub icount: bool,

@@ -1,4 +1,5 @@
-//! Figures in a file, so that a run that was interrupted goes on, and a table can be set again without measuring.
+//! Figures in a file, so that a run that was interrupted goes on, and a table can be set again
+//! without measuring.
 use super::table::Runs;
 use crate::arch::Arch;
 use crate::bench::cells::{Cell, Cells, cell};
@@ -8,7 +9,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The file, if there is to be one: a JSON line for each figure, as the bench printed it, with its machine, words and region.
+/// The file, if there is to be one: a JSON line for each figure, as the bench printed it, with its
+/// machine, words and region.
 pub struct Kept {
     /// Its path.
     pub file: Option<PathBuf>,

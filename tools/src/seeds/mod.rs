@@ -1,7 +1,8 @@
-//! `./run.sh seeds`: every table of the five mailing-list threads that this kernel comes from, beside what the same operations cost
-//! here.
+//! `./run.sh seeds`: every table of the five mailing-list threads that this kernel comes from,
+//! beside what the same operations cost here.
 //!
-//! A thread is data: its tables, what was measured for each figure, and why some differ. The boots follow from the figures.
+//! A thread is data: its tables, what was measured for each figure, and why some differ. The boots
+//! follow from the figures.
 mod batched_fork;
 mod copy_ptes;
 mod kept;
@@ -170,7 +171,8 @@ mod tests {
         assert_eq!(seeds_args("run.sh seeds").pages, 1 << 18);
     }
 
-    /// As many texts and cells as columns, and for each row a measurement, on at least one machine, or a reason.
+    /// As many texts and cells as columns, and for each row a measurement, on at least one machine,
+    /// or a reason.
     #[test]
     fn each_row_is_measured_or_says_why_not() {
         for thread in &THREADS {

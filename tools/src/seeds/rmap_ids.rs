@@ -157,7 +157,8 @@ fn scalability() -> Table {
     }
 }
 
-/// Order, and the values that the folio has by the table of section 3; stage rmap-id has four for all.
+/// Order, and the values that the folio has by the table of section 3; stage rmap-id has four for
+/// all.
 const VALUES: [(u8, f64); 3] = [(2, 1.0), (5, 2.0), (9, 3.0)];
 
 fn atomics() -> Table {

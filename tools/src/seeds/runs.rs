@@ -88,12 +88,14 @@ fn list(words: &BTreeSet<impl Display>) -> String {
     words.join(",")
 }
 
-/// MiB for a region that a child and its parent have, each its own copy, and as much as the smallest machine of the bench.
+/// MiB for a region that a child and its parent have, each its own copy, and as much as the
+/// smallest machine of the bench.
 fn memory(pages: u64) -> u64 {
     2 * pages / 256 + 1024
 }
 
-/// Boots and reads, but for what was kept, and says so before each boot; all of the figures must be there afterwards.
+/// Boots and reads, but for what was kept, and says so before each boot; all of the figures must be
+/// there afterwards.
 pub fn measure(
     arch: Arch,
     built: &Built,

@@ -1,4 +1,5 @@
-//! A table of a thread: what stands in it, and which measurement of Quire's stands beside each figure.
+//! A table of a thread: what stands in it, and which measurement of Quire's stands beside each
+//! figure.
 use crate::arch::Arch;
 use crate::bench::cells::{Cell as Measured, Cells, Key};
 
@@ -7,7 +8,8 @@ use crate::bench::cells::{Cell as Measured, Cells, Key};
 pub struct Point {
     /// Words of the kernel's command line.
     pub words: &'static str,
-    /// An operation of the bench; `move=LEVEL/MIB` of the program `moves`, `latency=EVENT` of `latency`, `cost/NAME` of `cost`.
+    /// An operation of the bench; `move=LEVEL/MIB` of the program `moves`, `latency=EVENT` of
+    /// `latency`, `cost/NAME` of `cost`.
     pub op: String,
     /// Folios in kB.
     pub kb: u32,

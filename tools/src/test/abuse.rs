@@ -1,5 +1,5 @@
-//! `abuse`: programs that ask for too much, each on a machine of its own with little memory. The kernel lives, and says so by
-//! the program's last line.
+//! `abuse`: programs that ask for too much, each on a machine of its own with little memory. The
+//! kernel lives, and says so by the program's last line.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;

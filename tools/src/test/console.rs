@@ -4,8 +4,8 @@ use crate::qemu::{Console, Machine};
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
-/// A boot that prints nothing for this long hangs. Emulated on a busy host, a quiet stretch of a sound boot takes a tenth
-/// of it.
+/// A boot that prints nothing for this long hangs. Emulated on a busy host, a quiet stretch of a
+/// sound boot takes a tenth of it.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What a boot left behind.
@@ -17,8 +17,8 @@ pub struct Boot {
     pub text: String,
 }
 
-/// Boots and waits for the end; `each` sees every piece of output. Ends the machine after `limit`, or after
-/// [`SILENCE`] without output.
+/// Boots and waits for the end; `each` sees every piece of output. Ends the machine after `limit`,
+/// or after [`SILENCE`] without output.
 pub fn watch(machine: &Machine, limit: Duration, each: impl FnMut(&[u8])) -> Result<Boot> {
     watch_patiently(machine, limit, SILENCE, each)
 }

@@ -1,5 +1,5 @@
-//! The host level: every test program of the workspace's default members, the models that loom runs, and the examples in the
-//! documentation.
+//! The host level: every test program of the workspace's default members, the models that loom
+//! runs, and the examples in the documentation.
 use super::Job;
 use crate::report::Outcome;
 use crate::{progress, workspace};
@@ -59,8 +59,9 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Runs the memory manager's models with loom's atomics in the place of the real ones: `host.loom.FILE.TEST`. A build of its
-/// own, with its own folder, so that it does not undo the other one.
+/// Runs the memory manager's models with loom's atomics in the place of the real ones:
+/// `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo the
+/// other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {
     let mut build = cargo(&["test", "--package", "mm", "--package", "own"]);
     build.args(["--features", "mm/mutants,own/mutants"]);

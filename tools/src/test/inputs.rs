@@ -88,15 +88,16 @@ pub fn bomb(arch: Arch, mebibytes: usize) -> Result<Vec<u8>> {
         .windows(6)
         .position(|bytes| bytes == b"large\0")
         .context("the archive has no file called large")?;
-    // cpio(5): the name is right behind the 110 bytes of its header, where the size is at 54, in hexadecimal.
+    // cpio(5): the name is right behind the 110 bytes of its header, where the size is at 54, in
+    // hexadecimal.
     let size = name - 110 + 54;
     head[size..size + 8].copy_from_slice(format!("{:08x}", mebibytes << 20).as_bytes());
     head.truncate((name + 6).next_multiple_of(4));
     zipped_with_zeros(&head, mebibytes)
 }
 
-/// RFC 1952 around RFC 1951: `head`, then zeros. A mebibyte of them is compressed once and stands there many times; a
-/// full flush makes pieces that need nothing from those before.
+/// RFC 1952 around RFC 1951: `head`, then zeros. A mebibyte of them is compressed once and stands
+/// there many times; a full flush makes pieces that need nothing from those before.
 fn zipped_with_zeros(head: &[u8], mebibytes: usize) -> Result<Vec<u8>> {
     let piece = |bytes: &[u8], flush| -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(bytes.len() + 1024);

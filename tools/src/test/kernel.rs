@@ -1,4 +1,5 @@
-//! The kernel level: boots the suite, and boots it again behind every test that takes the machine with it.
+//! The kernel level: boots the suite, and boots it again behind every test that takes the machine
+//! with it.
 use super::Job;
 use super::console::{self, Boot};
 use crate::arch::Arch;
@@ -43,8 +44,8 @@ pub fn run_on(job: &Job<'_>, prefix: &str, mut machine: Machine) -> Result<()> {
     })
 }
 
-/// Boots (by `boot`, with words for the command line) until every test has been run, and reports each. A test that was
-/// running when its machine ended has failed; the next boot begins behind it.
+/// Boots (by `boot`, with words for the command line) until every test has been run, and reports
+/// each. A test that was running when its machine ended has failed; the next boot begins behind it.
 fn suite(
     report: &Report,
     full: &dyn Fn(&str) -> String,

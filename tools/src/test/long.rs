@@ -1,6 +1,7 @@
-//! `test --long`: instruments that look for defects by chance, each for as many minutes as were asked for and with new seeds all
-//! the time. `long.host.seeds`: the memory manager on the simulated machine; `long.ARCH.NAME`: programs on the kernel, booted
-//! again and again. A failure prints the seed that repeats it.
+//! `test --long`: instruments that look for defects by chance, each for as many minutes as were
+//! asked for and with new seeds all the time. `long.host.seeds`: the memory manager on the
+//! simulated machine; `long.ARCH.NAME`: programs on the kernel, booted again and again. A failure
+//! prints the seed that repeats it.
 use super::stretch::Longest;
 use super::{Job, console};
 use crate::arch::Arch;
@@ -17,7 +18,8 @@ struct Round {
     mem: &'static str,
     /// More words on the kernel's command line.
     words: &'static str,
-    /// The program and its arguments; `{seed}` is another number each time, `{round}` counts from 1.
+    /// The program and its arguments; `{seed}` is another number each time, `{round}` counts from
+    /// 1.
     run: &'static str,
     says: &'static str,
     /// Time counts instructions, and the program says which stretches were longest.

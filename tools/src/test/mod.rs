@@ -1,12 +1,14 @@
 //! `./run.sh test`: three levels, each of which only assumes that the one before works.
 //!
-//! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the user-mode suite on Linux;
-//!   `host.loom.FILE.TEST`: models of what runs on many CPUs; `host.proof.coq`: the proofs in `docs/proofs`;
+//! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
+//!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
+//!   `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel;
-//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`, `user.ARCH.gdb.CASE`,
-//!   `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`, `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same
-//!   under other settings, bad input, a debugger, keys typed at the shell, programs that ask for too much, how long calls keep
-//!   the machine, and foreign programs;
+//! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
+//!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
+//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings,
+//!   bad input, a debugger, keys typed at the shell, programs that ask for too much, how long calls
+//!   keep the machine, and foreign programs;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -66,8 +68,8 @@ impl Job<'_> {
         }
     }
 
-    /// Whether any name that begins with `prefix` can match the filter: the part of each pattern before its first wildcard
-    /// decides. Saves whole levels when the filter names another one.
+    /// Whether any name that begins with `prefix` can match the filter: the part of each pattern
+    /// before its first wildcard decides. Saves whole levels when the filter names another one.
     fn may_want(&self, prefix: &str) -> bool {
         self.filter.split(',').any(|pattern| {
             let fixed = pattern.split(['*', '?']).next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Programs that nobody here wrote, or that other compilers built: C with glibc and with musl, and busybox.
+//! Programs that nobody here wrote, or that other compilers built: C with glibc and with musl, and
+//! busybox.
 use super::session::Session;
 use super::{Job, console, inputs};
 use crate::arch::Arch;
@@ -99,7 +100,8 @@ fn c_program(arch: Arch, built: &Built, compiler: &str) -> Result<Outcome> {
     )))
 }
 
-/// What the program prints on this host's Linux, by user-mode emulation when it is for another machine.
+/// What the program prints on this host's Linux, by user-mode emulation when it is for another
+/// machine.
 fn on_linux(arch: Arch, program: &Path) -> Result<Option<(String, u8)>> {
     let mut command = if std::env::consts::OS != "linux" {
         return Ok(None);
@@ -225,8 +227,8 @@ fn talk(session: &mut Session) -> Result<()> {
         )?,
         "made 1000",
     )?;
-    // vi takes the whole screen and gives it back. It takes keys that come too fast for an escape sequence, so each
-    // step waits for what it shows.
+    // vi takes the whole screen and gives it back. It takes keys that come too fast for an escape
+    // sequence, so each step waits for what it shows.
     for (keys, shown) in [
         ("vi /tmp/text\n", "- /tmp/text"),
         ("i", "I /tmp/text"),

@@ -30,7 +30,8 @@ impl Session {
         self.guest.send(keys.as_bytes())
     }
 
-    /// Waits until `words` appear behind everything that was waited for before; returns what came up to them.
+    /// Waits until `words` appear behind everything that was waited for before; returns what came
+    /// up to them.
     pub fn expect(&mut self, words: &str) -> Result<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -60,8 +61,8 @@ impl Session {
         }
     }
 
-    /// Types a command line at the prompt and returns its echo and what it prints, once its status is known to be 0. The
-    /// marker is written so that its echo does not look like it.
+    /// Types a command line at the prompt and returns its echo and what it prints, once its status
+    /// is known to be 0. The marker is written so that its echo does not look like it.
     pub fn command(&mut self, line: &str) -> Result<String> {
         self.send(&format!("{line}; echo sta''tus $?.\n"))?;
         let output = self.expect("status ")?;

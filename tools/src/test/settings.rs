@@ -1,5 +1,5 @@
-//! The user-mode suite again under other settings of the memory manager: the size of folios and the switches may change what
-//! it costs, never what programs see.
+//! The user-mode suite again under other settings of the memory manager: the size of folios and the
+//! switches may change what it costs, never what programs see.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
@@ -13,11 +13,13 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Tests that touch enough memory for a setting to matter; the rest runs under the settings that name no tests.
+/// Tests that touch enough memory for a setting to matter; the rest runs under the settings that
+/// name no tests.
 const MEMORY: &str = "map_* protect_* cow_* shared_* advise_* mincore_* mlock_* populate_* pagemap_* remap_* brk_* stack_* \
                       fork_* exec_* proc_smaps_* thp_* folio_*";
 
-/// A setting by name, its words on the kernel's command line, and which tests run under it (all when empty).
+/// A setting by name, its words on the kernel's command line, and which tests run under it (all
+/// when empty).
 type Setting = (&'static str, &'static str, &'static str);
 
 const SETTINGS: &[Setting] = &[

@@ -1,4 +1,5 @@
-//! `selftests`, on the machine from the default initramfs and on the host's own Linux, which checks the tests.
+//! `selftests`, on the machine from the default initramfs and on the host's own Linux, which checks
+//! the tests.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::{self, Built};
@@ -82,8 +83,9 @@ pub fn run_on_host(job: &Job<'_>) -> Result<()> {
     Ok(())
 }
 
-/// From what `selftests --list` prints (one name a line, on a console that may carry other lines): prints the names asked
-/// for when that is all to do, or returns them; `None` when there is nothing to run.
+/// From what `selftests --list` prints (one name a line, on a console that may carry other lines):
+/// prints the names asked for when that is all to do, or returns them; `None` when there is nothing
+/// to run.
 fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
     let is_name = |line: &&str| {
         !line.is_empty()
@@ -98,7 +100,8 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
         names.iter().for_each(|name| println!("{prefix}.{name}"));
         return None;
     }
-    // All of them need no names, and many fewer patterns, where names would not fit on a kernel's command line.
+    // All of them need no names, and many fewer patterns, where names would not fit on a kernel's
+    // command line.
     let tails: Vec<&str> = job
         .filter
         .split(',')
@@ -162,7 +165,8 @@ impl<'a> Results<'a> {
         self.parser.done.iter().any(|line: &Line| !line.ok).into()
     }
 
-    /// A suite that does not get to its end, or ends with a status that its results do not explain, has failed as such.
+    /// A suite that does not get to its end, or ends with a status that its results do not explain,
+    /// has failed as such.
     fn end(&self, how: &str, sound: bool, text: &str) {
         if !sound || !self.parser.complete() {
             let why = format!("the suite ended with {how}\n{text}");

@@ -1,4 +1,5 @@
-//! Programs of a few instructions, made byte by byte: they need no compiler, and they can be wrong in any way.
+//! Programs of a few instructions, made byte by byte: they need no compiler, and they can be wrong
+//! in any way.
 use crate::arch::Arch;
 
 const BASE: u64 = 0x40_0000;

@@ -1,8 +1,8 @@
-//! `cow [--list] [--keep] [GLOB ...]`: the classic cases of copy-on-write, for every size of folio that the kernel offers, as
-//! KTAP 1.
+//! `cow [--list] [--keep] [GLOB ...]`: the classic cases of copy-on-write, for every size of folio
+//! that the kernel offers, as KTAP 1.
 //!
-//! Sets one size at a time in sysfs and puts all back. Where it may not, or with `--keep`, only the size that is set is
-//! tried, and the others are skipped.
+//! Sets one size at a time in sysfs and puts all back. Where it may not, or with `--keep`, only the
+//! size that is set is tried, and the others are skipped.
 use userland::controls::Controls;
 use userland::ktap::{Options, Test, Totals, run};
 use userland::replay;

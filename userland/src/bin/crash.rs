@@ -1,4 +1,5 @@
-//! `crash KIND`: does one forbidden thing, to see that the kernel answers with a signal and lives on.
+//! `crash KIND`: does one forbidden thing, to see that the kernel answers with a signal and lives
+//! on.
 use userland::counters::on_quire;
 use userland::sys::mem::{PAGE, RW, anon, load, mmap, store};
 use userland::sys::{Errno, Result, call, fault, file, proc, sig};

@@ -1,5 +1,6 @@
-//! `hoard [NAME ...]`: makes the kernel keep as much as it will, in one way after the other: processes, pipes, mappings, page
-//! tables, files, names, signals. The kernel may refuse or end the program, and must live: `hoard: done` is the last line.
+//! `hoard [NAME ...]`: makes the kernel keep as much as it will, in one way after the other:
+//! processes, pipes, mappings, page tables, files, names, signals. The kernel may refuse or end the
+//! program, and must live: `hoard: done` is the last line.
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 use userland::counters::{free_frames, on_quire};
@@ -7,7 +8,8 @@ use userland::sys::mem::{ANON, PAGE, RW, mmap, mprotect, store};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, call, file};
 
-/// A way to make the kernel keep things: does so until it is refused and tells how often it succeeded.
+/// A way to make the kernel keep things: does so until it is refused and tells how often it
+/// succeeded.
 type Way = (&'static str, fn() -> (usize, Errno));
 
 const WAYS: &[Way] = &[

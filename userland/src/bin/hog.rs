@@ -1,5 +1,6 @@
-//! `hog [--times N]`: uses up all memory there is, to see that the kernel ends it and nothing else. With `--times` a parent
-//! lets N children do that, in turn in four ways, and compares the free memory before and after.
+//! `hog [--times N]`: uses up all memory there is, to see that the kernel ends it and nothing else.
+//! With `--times` a parent lets N children do that, in turn in four ways, and compares the free
+//! memory before and after.
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 use userland::counters::{Missing, figure, free_frames, on_quire};
@@ -40,7 +41,8 @@ fn touch(flags: i32) -> Result<()> {
     Ok(())
 }
 
-/// Touches a third of memory, then four children write all of it, which copies it: some of them, or this one, must go.
+/// Touches a third of memory, then four children write all of it, which copies it: some of them, or
+/// this one, must go.
 fn copy() -> Result<()> {
     let pages = total()? / 3;
     let at = mmap(0, pages * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;

@@ -1,5 +1,6 @@
-//! PID 1: mounts what programs expect, runs what its arguments say or the tour and a shell, reaps, and ends with the
-//! status of what it ran (128 and the signal when it was killed). The end of PID 1 is the end of the machine.
+//! PID 1: mounts what programs expect, runs what its arguments say or the tour and a shell, reaps,
+//! and ends with the status of what it ran (128 and the signal when it was killed). The end of PID
+//! 1 is the end of the machine.
 use userland::sh::run::{default_signals, exec_in};
 use userland::sys::{Errno, file, proc, tty};
 
@@ -46,8 +47,8 @@ fn open_console() {
     }
 }
 
-/// What is mounted already is no news (EBUSY); anything else is said and lived with. Only PID 1 mounts: the program may
-/// be tried on any machine.
+/// What is mounted already is no news (EBUSY); anything else is said and lived with. Only PID 1
+/// mounts: the program may be tried on any machine.
 fn mount_all() {
     if proc::getpid() != 1 {
         return;
@@ -67,7 +68,8 @@ fn mount_all() {
     }
 }
 
-/// Runs one program with the console as its session's terminal and reaps whoever ends until it does.
+/// Runs one program with the console as its session's terminal and reaps whoever ends until it
+/// does.
 fn run(words: &[String]) -> i32 {
     let main = match proc::fork() {
         Ok(proc::Fork::Child) => {

@@ -1,6 +1,7 @@
-//! A guided tour of the memory manager that fits one screen: touch, fork, write, exit, with the kernel's counters
-//! before and after each step. Figures are counts and clock differences only, so two runs under QEMU's -icount print
-//! the same. On Linux, which lacks some of the counters, those columns show `-`.
+//! A guided tour of the memory manager that fits one screen: touch, fork, write, exit, with the
+//! kernel's counters before and after each step. Figures are counts and clock differences only, so
+//! two runs under QEMU's -icount print the same. On Linux, which lacks some of the counters, those
+//! columns show `-`.
 use userland::counters::{on_quire, smaps_of};
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mprotect, munmap, store};
 use userland::sys::{Result, file, mem, proc, time};
@@ -36,7 +37,8 @@ impl Figures {
         let mut events = EVENTS.map(|(_, name)| figure_in(own, name));
         let mut free = None;
         if own.is_empty() {
-            // The whole machine's counts say little on Linux; this family's are what the steps cause.
+            // The whole machine's counts say little on Linux; this family's are what the steps
+            // cause.
             let of = |who| proc::rusage(who).map_or(0, |u| u.minor_faults);
             events[0] = Some(of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN));
         } else {
@@ -52,7 +54,8 @@ impl Figures {
     }
 }
 
-/// Reads a file into `buf`, without a heap: taking memory would be counted. Empty when there is none.
+/// Reads a file into `buf`, without a heap: taking memory would be counted. Empty when there is
+/// none.
 fn read<'a>(buf: &'a mut [u8], path: &std::ffi::CStr) -> &'a str {
     let Ok(fd) = file::open_cstr(path, libc::O_RDONLY) else {
         return "";

@@ -1,5 +1,6 @@
-//! `orders SIZES [PROGRAM [ARGUMENT ...]]`: runs a program that may have large folios of these sizes only, of those that are enabled:
-//! `16kB-64kB,2048kB`, `all` or `none`. Without a program it sets them for the process that started it: the shell.
+//! `orders SIZES [PROGRAM [ARGUMENT ...]]`: runs a program that may have large folios of these
+//! sizes only, of those that are enabled: `16kB-64kB,2048kB`, `all` or `none`. Without a program it
+//! sets them for the process that started it: the shell.
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};

@@ -1,5 +1,5 @@
-//! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`. Started by another name, as by the link `/bin/cat`,
-//! it is that command.
+//! A small shell: `sh`, `sh -c 'COMMANDS' [WORD ...]`, `sh FILE [WORD ...]`. Started by another
+//! name, as by the link `/bin/cat`, it is that command.
 use userland::sh::builtins;
 use userland::sh::run::{Shell, complain};
 use userland::sys::sig;

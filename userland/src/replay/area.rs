@@ -26,7 +26,8 @@ impl Size {
 /// The words of a page that hold its pattern: its ends, and two lines inside.
 const WORDS: [usize; 4] = [0, 170, 341, 511];
 
-/// Memory of `LEN` bytes at a multiple of 2 MiB, with nothing mapped readable beside it. Gone when it is dropped.
+/// Memory of `LEN` bytes at a multiple of 2 MiB, with nothing mapped readable beside it. Gone when
+/// it is dropped.
 pub struct Area {
     pub at: usize,
 }
@@ -39,8 +40,8 @@ fn value(page: usize, word: usize, version: u64) -> u64 {
     ((page * 512 + word) as u64 ^ (version << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Parts of an area that are no multiple of any folio, as first page and pages: single pages, pieces across blocks and
-/// across the border of two PMDs.
+/// Parts of an area that are no multiple of any folio, as first page and pages: single pages,
+/// pieces across blocks and across the border of two PMDs.
 pub const PARTS: [(usize, usize); 7] = [
     (0, 1),
     (5, 3),

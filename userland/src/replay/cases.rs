@@ -72,7 +72,8 @@ pub fn child_exits_half(size: Size) -> Outcome {
     Ok(())
 }
 
-/// Of a parent, its child and its grandchild, which all have the same memory, the parent is left last.
+/// Of a parent, its child and its grandchild, which all have the same memory, the parent is left
+/// last.
 pub fn last_parent(size: Size) -> Outcome {
     generations(size, 0)
 }
@@ -105,8 +106,8 @@ impl Alive {
     }
 }
 
-/// Three generations; all but number `last` write some and end, in order, then that one writes all of it. The test itself
-/// stands outside of the family and tells whose turn it is.
+/// Three generations; all but number `last` write some and end, in order, then that one writes all
+/// of it. The test itself stands outside of the family and tells whose turn it is.
 fn generations(size: Size, last: usize) -> Outcome {
     let (go, alive) = (turns()?, [Alive::new()?, Alive::new()?, Alive::new()?]);
     let (hear, tell) = file::pipe(0)?;
@@ -231,7 +232,8 @@ pub fn read_after_fork(size: Size) -> Outcome {
     kid.end()
 }
 
-/// Children again and again, some alive together, while the parent goes on writing: each has the memory as it was then.
+/// Children again and again, some alive together, while the parent goes on writing: each has the
+/// memory as it was then.
 pub fn fork_loop(size: Size) -> Outcome {
     const ROUNDS: usize = 12;
     let area = Area::new(size)?;

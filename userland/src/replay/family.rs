@@ -29,7 +29,8 @@ impl Turn {
     }
 }
 
-/// Forks a child that does `act` from its first turn on; what goes wrong there is told on the console and by its status.
+/// Forks a child that does `act` from its first turn on; what goes wrong there is told on the
+/// console and by its status.
 pub fn child(act: impl FnOnce(&Turn) -> Outcome) -> Result<Child, Stop> {
     let (go_read, go_write) = file::pipe(0)?;
     let (done_read, done_write) = file::pipe(0)?;

@@ -1,8 +1,10 @@
-//! The classic cases of copy-on-write, replayed for every size of folio: after any order of writes, exits and changes of
-//! mappings, each process sees what it wrote, and else what was there when it was forked.
+//! The classic cases of copy-on-write, replayed for every size of folio: after any order of writes,
+//! exits and changes of mappings, each process sees what it wrote, and else what was there when it
+//! was forked.
 //!
-//! The program `cow` and the selftests run them. Every page is filled with a pattern of its own and looked at in every
-//! process; nothing here knows how a kernel shares memory, so all of it runs on Linux as well.
+//! The program `cow` and the selftests run them. Every page is filled with a pattern of its own and
+//! looked at in every process; nothing here knows how a kernel shares memory, so all of it runs on
+//! Linux as well.
 mod area;
 mod cases;
 pub mod family;

@@ -1,5 +1,5 @@
-//! Pages that a pipe holds (vmsplice(2)): while memory is one process's own, what it writes is seen through the pipe; as soon
-//! as it has been shared by a fork, the pipe keeps what was there.
+//! Pages that a pipe holds (vmsplice(2)): while memory is one process's own, what it writes is seen
+//! through the pipe; as soon as it has been shared by a fork, the pipe keeps what was there.
 use super::area::{Area, PAGES, Size};
 use super::family::child;
 use crate::check_eq;
@@ -110,7 +110,8 @@ pub fn pin_child_gone(size: Size) -> Outcome {
     area.holds(2)
 }
 
-/// The child gives its pages to a pipe and unmaps them: what the parent writes then is not for the child to read.
+/// The child gives its pages to a pipe and unmaps them: what the parent writes then is not for the
+/// child to read.
 pub fn pin_by_child(size: Size) -> Outcome {
     let (area, pipe) = (Area::new(size)?, Pipe::new()?);
     let kid = child(|turn| {

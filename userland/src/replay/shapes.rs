@@ -1,4 +1,5 @@
-//! Memory that is not as it was when it was touched: parts unmapped, moved, protected, dropped, or not for the child.
+//! Memory that is not as it was when it was touched: parts unmapped, moved, protected, dropped, or
+//! not for the child.
 use super::area::{Area, LEN, PAGES, PARTS, Size, inside};
 use super::family::child;
 use crate::ktap::Outcome;
@@ -95,7 +96,8 @@ pub fn protect_before(size: Size) -> Outcome {
     area.holds(3)
 }
 
-/// Read-only and back while parent and child share: memory that may be written again is still not the other's.
+/// Read-only and back while parent and child share: memory that may be written again is still not
+/// the other's.
 pub fn protect_after(size: Size) -> Outcome {
     let area = Area::new(size)?;
     let round_trip = || -> Outcome {

@@ -128,7 +128,8 @@ const ALL: &[Builtin] = &[
     ),
 ];
 
-/// Commands that are files of `/bin` as well, one a line: links to the shell. The program that packs `/bin` reads the list, too.
+/// Commands that are files of `/bin` as well, one a line: links to the shell. The program that
+/// packs `/bin` reads the list, too.
 pub const FILES: &str = include_str!("files.txt");
 
 /// What the shell does when it was started as one of [`FILES`], by the path of a link.

@@ -1,4 +1,5 @@
-//! From words to arguments: variables, splitting at spaces, `*` and `?` in the last component of a path.
+//! From words to arguments: variables, splitting at spaces, `*` and `?` in the last component of a
+//! path.
 use super::lex::{Piece, Word};
 
 /// Where variables come from.
@@ -59,7 +60,8 @@ fn fields(word: &Word, vars: &impl Variables) -> Vec<Field> {
     done
 }
 
-/// The files a pattern in the last component matches, sorted; the text itself when there is no pattern or no file.
+/// The files a pattern in the last component matches, sorted; the text itself when there is no
+/// pattern or no file.
 fn paths(field: &Field) -> Vec<String> {
     let text: String = field.iter().map(|f| f.0).collect();
     let last = field.iter().rposition(|f| f.0 == '/').map_or(0, |n| n + 1);

@@ -1,8 +1,9 @@
-//! The shell: [`lex`] makes tokens, [`parse`] commands, [`expand`] words into arguments, [`run`] runs them;
-//! [`builtins`] are the commands that need no program.
+//! The shell: [`lex`] makes tokens, [`parse`] commands, [`expand`] words into arguments, [`run`]
+//! runs them; [`builtins`] are the commands that need no program.
 //!
-//! It is a small part of the POSIX shell: pipelines, `;` `&&` `||` `&` `!`, redirections, quotes, `$NAME` and
-//! `*` `?` patterns. There is no `if` and no `for`: a machine that wants them boots with busybox.
+//! It is a small part of the POSIX shell: pipelines, `;` `&&` `||` `&` `!`, redirections, quotes,
+//! `$NAME` and `*` `?` patterns. There is no `if` and no `for`: a machine that wants them boots
+//! with busybox.
 
 pub mod builtins;
 pub mod control;

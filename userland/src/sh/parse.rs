@@ -163,7 +163,8 @@ fn end_chain(chains: &mut Vec<Chain>, chain: &mut Chain) {
     *chain = Chain::default();
 }
 
-/// A word is `time` or `!` at the start of a pipeline, an assignment before the name, or a part of the command.
+/// A word is `time` or `!` at the start of a pipeline, an assignment before the name, or a part of
+/// the command.
 fn add_word(pipeline: &mut Pipeline, command: &mut Command, word: Word) {
     let bare = match &word[..] {
         [

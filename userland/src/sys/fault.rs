@@ -72,7 +72,8 @@ extern "C" fn on_trap(sig: i32, info: *mut libc::siginfo_t, context: *mut libc::
     });
 }
 
-/// Handles the fault signals of this process by the probes; on the alternate stack where one is set.
+/// Handles the fault signals of this process by the probes; on the alternate stack where one is
+/// set.
 pub fn arm() {
     for sig in [
         libc::SIGSEGV,
@@ -103,8 +104,8 @@ fn outcome<T>(value: T) -> Probe<T> {
 /// itself.
 macro_rules! probe {
     ($x86:literal, $arm:literal $(, $operand:tt($reg:tt) $value:expr)* $(; $($rest:tt)*)?) => {{
-        // SAFETY: a trap in the instruction continues at label 2 with all registers as they were; what it writes
-        // when it does not trap is what the caller asked for.
+        // SAFETY: a trap in the instruction continues at label 2 with all registers as they were;
+        // what it writes when it does not trap is what the caller asked for.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             std::arch::asm!(
@@ -151,7 +152,8 @@ pub fn store(at: usize, value: u64) -> Probe<()> {
 
 /// Calls the code at `at`, which keeps the C rules if it is code at all.
 pub fn execute(at: usize) -> Probe<()> {
-    // A call may have pushed its return address before the trap: the stack pointer is put back either way.
+    // A call may have pushed its return address before the trap: the stack pointer is put back
+    // either way.
     // SAFETY: as in `probe!`; caller-saved registers are named by the C clobbers.
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -178,7 +180,8 @@ pub fn undefined() -> Probe<()> {
     outcome(())
 }
 
-/// An instruction only the kernel may run: SIGSEGV on x86_64 (general protection), SIGILL on aarch64.
+/// An instruction only the kernel may run: SIGSEGV on x86_64 (general protection), SIGILL on
+/// aarch64.
 pub fn privileged() -> Probe<()> {
     probe!("cli", "msr vbar_el1, xzr");
     outcome(())

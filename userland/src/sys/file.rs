@@ -82,7 +82,8 @@ pub fn dup2(from: i32, to: i32) -> Result<i32> {
 
 /// fcntl(2) with a number as argument.
 pub fn fcntl(fd: i32, cmd: i32, arg: i64) -> Result<i32> {
-    // SAFETY: callers use the commands that take a number; one that takes a pointer gets an address the kernel checks.
+    // SAFETY: callers use the commands that take a number; one that takes a pointer gets an address
+    // the kernel checks.
     check(unsafe { libc::fcntl(fd, cmd, arg) }).map(|n| n as i32)
 }
 

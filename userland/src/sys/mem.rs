@@ -36,7 +36,8 @@ pub fn mmap(
 /// Private anonymous readable and writable memory of `pages` pages, anywhere, in small pages only.
 pub fn anon(pages: usize) -> Result<usize> {
     let at = mmap(0, pages * PAGE, RW, ANON, -1, 0)?;
-    // A Linux with huge pages would otherwise fault whole blocks; a kernel without them refuses, and that is as good.
+    // A Linux with huge pages would otherwise fault whole blocks; a kernel without them refuses,
+    // and that is as good.
     let _ = madvise(at, pages * PAGE, libc::MADV_NOHUGEPAGE);
     Ok(at)
 }
@@ -108,12 +109,13 @@ pub fn pagemap(addr: usize, pages: usize) -> Result<Vec<u64>> {
 
 /// A 64-bit word at `at`, which the caller has mapped: for memory shared between processes.
 pub fn load(at: usize) -> u64 {
-    // SAFETY: the caller mapped the word; 8-byte aligned by the mask; atomics allow other processes.
+    // SAFETY: the caller mapped the word; 8-byte aligned by the mask; atomics allow other
+    // processes.
     unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }.load(Acquire)
 }
 
-/// Stores a 64-bit word at `at`, as [`load`] reads it. One plain store, and so one fault at most: an exchange may read
-/// first.
+/// Stores a 64-bit word at `at`, as [`load`] reads it. One plain store, and so one fault at most:
+/// an exchange may read first.
 pub fn store(at: usize, value: u64) {
     // SAFETY: as in `load`.
     unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }.store(value, Release);
@@ -125,7 +127,8 @@ pub fn copy_to(at: usize, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }
 
-/// Copies `len` bytes from one place to another, which do not overlap and which the caller has mapped.
+/// Copies `len` bytes from one place to another, which do not overlap and which the caller has
+/// mapped.
 pub fn copy(from: usize, to: usize, len: usize) {
     // SAFETY: the caller mapped both, outside any Rust object.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) };
@@ -147,7 +150,8 @@ pub fn byte(at: usize) -> u8 {
     (load(at) >> (at % 8 * 8)) as u8
 }
 
-/// Stores each page's own address in its first word: four instructions a page. The caller has mapped `at..end` writable.
+/// Stores each page's own address in its first word: four instructions a page. The caller has
+/// mapped `at..end` writable.
 #[inline(never)]
 pub fn store_addresses(at: usize, end: usize) {
     for page in (at..end).step_by(PAGE) {
@@ -156,7 +160,8 @@ pub fn store_addresses(at: usize, end: usize) {
     }
 }
 
-/// Stores `value` in the first byte of each page: four instructions a page. The caller has mapped `at..end` writable.
+/// Stores `value` in the first byte of each page: four instructions a page. The caller has mapped
+/// `at..end` writable.
 #[inline(never)]
 pub fn store_bytes(at: usize, end: usize, value: u8) {
     for page in (at..end).step_by(PAGE) {
@@ -165,8 +170,8 @@ pub fn store_bytes(at: usize, end: usize, value: u8) {
     }
 }
 
-/// Fills the page at `at` with `byte` in 32-byte stores where the machine has them: 128 stores and about 100 instructions
-/// around them, like the memset of most C libraries.
+/// Fills the page at `at` with `byte` in 32-byte stores where the machine has them: 128 stores and
+/// about 100 instructions around them, like the memset of most C libraries.
 #[inline]
 pub fn fill_page(at: usize, byte: u8) {
     #[cfg(target_arch = "x86_64")]
@@ -203,8 +208,8 @@ pub fn fill_page(at: usize, byte: u8) {
     };
 }
 
-/// Whether the page at `at`, which the caller has mapped readable, has `first` in its first 64-bit word and `rest` in all
-/// others.
+/// Whether the page at `at`, which the caller has mapped readable, has `first` in its first 64-bit
+/// word and `rest` in all others.
 pub fn page_is(at: usize, first: u64, rest: u64) -> bool {
     // SAFETY: the caller mapped the page, outside any Rust object, and nobody changes it meanwhile.
     let words = unsafe { std::slice::from_raw_parts(at as *const u64, PAGE / 8) };

@@ -1,8 +1,10 @@
-//! The one room of the user programs where `unsafe` is written: system calls as values and `Result`s.
+//! The one room of the user programs where `unsafe` is written: system calls as values and
+//! `Result`s.
 //!
-//! The wrappers are safe to call in the sense the programs need: they check lengths and formats, own what they map,
-//! and never hand out references into memory that another call could take away. [`call`] is the exception on
-//! purpose: tests and the fuzzer must be able to ask the kernel for anything.
+//! The wrappers are safe to call in the sense the programs need: they check lengths and formats,
+//! own what they map, and never hand out references into memory that another call could take away.
+//! [`call`] is the exception on purpose: tests and the fuzzer must be able to ask the kernel for
+//! anything.
 #![allow(unsafe_code)]
 
 pub mod fault;
@@ -119,14 +121,16 @@ fn cstr(text: &str) -> Result<std::ffi::CString> {
     std::ffi::CString::new(text).map_err(|_| Errno(libc::EINVAL))
 }
 
-/// The bare system call `nr`, without the C library: the kernel's answer as it stands (-4095..0 are errors).
+/// The bare system call `nr`, without the C library: the kernel's answer as it stands (-4095..0 are
+/// errors).
 ///
-/// The caller answers for what the kernel does to this process; tests that pass wild arguments do so in a child.
+/// The caller answers for what the kernel does to this process; tests that pass wild arguments do
+/// so in a child.
 #[inline(always)]
 pub fn call_bare(nr: usize, a: [usize; 6]) -> isize {
     let ret: isize;
-    // SAFETY: the instruction follows the kernel's convention and names every register the kernel may change;
-    // what the call itself does to the process is the caller's choice, as said above.
+    // SAFETY: the instruction follows the kernel's convention and names every register the kernel
+    // may change; what the call itself does to the process is the caller's choice, as said above.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -181,10 +185,12 @@ pub fn fill_vectors(value: u64) {
     }
 }
 
-/// Puts `value` into two vector registers, makes the system call `nr`, and tells what they hold then.
+/// Puts `value` into two vector registers, makes the system call `nr`, and tells what they hold
+/// then.
 pub fn vectors_across(value: u64, nr: usize, a: [usize; 3]) -> [u64; 2] {
     let (first, second): (u64, u64);
-    // SAFETY: the call takes numbers only, by the callers here; all registers the block changes are named.
+    // SAFETY: the call takes numbers only, by the callers here; all registers the block changes are
+    // named.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(

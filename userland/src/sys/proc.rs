@@ -11,8 +11,8 @@ pub enum Fork {
     Parent(i32),
 }
 
-/// Forks. The programs here are single-threaded when they call it (a forked copy of a program with threads could hold
-/// their locks for ever).
+/// Forks. The programs here are single-threaded when they call it (a forked copy of a program with
+/// threads could hold their locks for ever).
 pub fn fork() -> Result<Fork> {
     // SAFETY: no memory is handed over; the child continues with its own copy.
     match check(unsafe { libc::fork() })? {
@@ -281,13 +281,16 @@ pub fn set_env(name: &str, value: &str) {
     unsafe { std::env::set_var(name, value) };
 }
 
-/// vfork whose child stores `value` at `at` (mapped by the caller) and exits with `status`: the child's number.
+/// vfork whose child stores `value` at `at` (mapped by the caller) and exits with `status`: the
+/// child's number.
 ///
-/// The child runs on the parent's stack, so it must not return from any function: all it does is these instructions.
+/// The child runs on the parent's stack, so it must not return from any function: all it does is
+/// these instructions.
 pub fn vfork_store_and_exit(at: usize, value: u64, status: i32) -> Result<i32> {
     const FLAGS: i32 = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     let ret: isize;
-    // SAFETY: the child touches no stack and ends in the block; the parent sees one word changed that it asked for.
+    // SAFETY: the child touches no stack and ends in the block; the parent sees one word changed
+    // that it asked for.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(
@@ -315,14 +318,16 @@ pub fn vfork_store_and_exit(at: usize, value: u64, status: i32) -> Result<i32> {
     }
 }
 
-/// A bare clone with these arguments, whatever they are: 0 in a child with memory of its own. A child that shares this
-/// process's memory never returns: it yields a few times and ends, without touching its stack.
+/// A bare clone with these arguments, whatever they are: 0 in a child with memory of its own. A
+/// child that shares this process's memory never returns: it yields a few times and ends, without
+/// touching its stack.
 pub fn clone_raw(a: [usize; 6]) -> isize {
     if a[0] & libc::CLONE_VM as usize == 0 {
         return super::call_bare(libc::SYS_clone as usize, a);
     }
     let ret: isize;
-    // SAFETY: the child's path uses registers only and ends in the block; the parent's registers are named.
+    // SAFETY: the child's path uses registers only and ends in the block; the parent's registers
+    // are named.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!(

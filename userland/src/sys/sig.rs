@@ -16,8 +16,8 @@ extern "C" fn on_signal(sig: i32, info: *mut libc::siginfo_t, _context: *mut lib
     }
     LAST_SIGNAL.store(sig, SeqCst);
     LAST_STACK.store(&raw const marker as usize, SeqCst);
-    // SAFETY: installed with SA_SIGINFO, so the kernel passes a whole siginfo; the pid field is there for kill and
-    // child signals and some number otherwise.
+    // SAFETY: installed with SA_SIGINFO, so the kernel passes a whole siginfo; the pid field is
+    // there for kill and child signals and some number otherwise.
     unsafe {
         LAST_CODE.store((*info).si_code, SeqCst);
         LAST_PID.store((*info).si_pid(), SeqCst);
@@ -62,7 +62,8 @@ fn action(sig: i32, handler: usize, flags: i32, mask: &[i32]) -> Result<()> {
     check(unsafe { libc::sigaction(sig, &act, std::ptr::null_mut()) }).map(|_| ())
 }
 
-/// Handles `sig` by counting it; `flags` (SA_RESTART ...) are added to SA_SIGINFO, `mask` is blocked meanwhile.
+/// Handles `sig` by counting it; `flags` (SA_RESTART ...) are added to SA_SIGINFO, `mask` is
+/// blocked meanwhile.
 pub fn count(sig: i32, flags: i32, mask: &[i32]) -> Result<()> {
     action(
         sig,

@@ -1,9 +1,12 @@
-//! The shadow: where each table stands, what CPUs may still hold of entries that changed, and which bits the walker set.
+//! The shadow: where each table stands, what CPUs may still hold of entries that changed, and which
+//! bits the walker set.
 //!
-//! TLBs hold what chance gives them; the shadow holds what they *may* hold, so a broken rule is found the first time that the
-//! code breaks it. Checked at each write of an entry: arm64's break-before-make, a misaligned contiguous block, one whose
-//! frames or memory types do not agree, memory that is writable at one place while a CPU may still reach it at another. Checked at rest ([`Sim::settle`]): missed flushes, blocks that are not uniform, accessed
-//! and dirty bits that are gone.
+//! TLBs hold what chance gives them; the shadow holds what they *may* hold, so a broken rule is
+//! found the first time that the code breaks it. Checked at each write of an entry: arm64's
+//! break-before-make, a misaligned contiguous block, one whose frames or memory types do not agree,
+//! memory that is writable at one place while a CPU may still reach it at another. Checked at rest
+//! ([`Sim::settle`]): missed flushes, blocks that are not uniform, accessed and dirty bits that are
+//! gone.
 
 mod rest;
 mod stale;
@@ -23,7 +26,8 @@ pub(crate) const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
 /// What a translation allows.
 const RIGHTS: Attrs = Attrs::WRITE.union(Attrs::EXEC).union(Attrs::USER);
 
-/// What an entry means to the hardware. Of a leaf's attributes those that the walker does not set, without the software's.
+/// What an entry means to the hardware. Of a leaf's attributes those that the walker does not set,
+/// without the software's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Nothing,
@@ -93,7 +97,8 @@ pub struct Shadow {
     /// Spaces may share a table.
     places: HashMap<Pfn, Vec<Place>>,
     stale: Stale,
-    /// Frames that got new contents and were not unmapped since: what CPUs hold of them is of the old ones.
+    /// Frames that got new contents and were not unmapped since: what CPUs hold of them is of the
+    /// old ones.
     renewed: Renewed,
     used: Used,
 }
@@ -116,7 +121,8 @@ impl Shadow {
         self.stale
             .flush_range(|root| roots[&root].asid == asid, flush);
     }
-    /// A whole tag is flushed; only the CPUs that have the space loaded can come by new translations of it.
+    /// A whole tag is flushed; only the CPUs that have the space loaded can come by new
+    /// translations of it.
     pub fn flush_asid(&mut self, asid: Asid, active: &[Option<Pfn>]) {
         for (root, info) in self.roots.iter_mut().filter(|(_, info)| info.asid == asid) {
             self.stale.forget(*root);
@@ -264,8 +270,9 @@ impl<F: PteFormat> Sim<F> {
         })
     }
 
-    /// A leaf against the others of its block. While a verb runs they may differ in rights and in what the walker sets, and some
-    /// may be absent; frames, memory type and the contiguous bit agree at any moment.
+    /// A leaf against the others of its block. While a verb runs they may differ in rights and in
+    /// what the walker sets, and some may be absent; frames, memory type and the contiguous bit
+    /// agree at any moment.
     fn agrees(
         &self,
         (table, index): (Pfn, usize),

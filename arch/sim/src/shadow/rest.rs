@@ -8,13 +8,15 @@ use mm::fault::Access;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// What the hardware may make of each page: its frame, and attributes with ACCESSED and DIRTY gathered over its block.
+/// What the hardware may make of each page: its frame, and attributes with ACCESSED and DIRTY
+/// gathered over its block.
 type Pages = BTreeMap<u64, (Pfn, Attrs)>;
 
 impl<F: PteFormat> Sim<F> {
-    /// Checks what holds at rest, when no verb is running: every change that took a right or a frame away has been flushed,
-    /// contiguous blocks are uniform, and what the walker set is still there. Panics with what is wrong. `private` says which
-    /// frames are private memory: an object's may be unmapped and mapped again with nothing to remember.
+    /// Checks what holds at rest, when no verb is running: every change that took a right or a
+    /// frame away has been flushed, contiguous blocks are uniform, and what the walker set is still
+    /// there. Panics with what is wrong. `private` says which frames are private memory: an
+    /// object's may be unmapped and mapped again with nothing to remember.
     pub fn settle(&self, private: impl Fn(Pfn) -> bool) {
         let mut shadow = self.shadow();
         let result = self.rest(&mut shadow, &private);
@@ -97,7 +99,8 @@ impl<F: PteFormat> Sim<F> {
         Ok(())
     }
 
-    /// The entries of one aligned block of a PTE table; alike, if any of them has the contiguous bit.
+    /// The entries of one aligned block of a PTE table; alike, if any of them has the contiguous
+    /// bit.
     fn block(
         &self,
         table: Pfn,
@@ -137,7 +140,8 @@ impl<F: PteFormat> Sim<F> {
         let Some((pfn, attrs)) = all[0] else {
             return Err("its first entry is absent".into());
         };
-        // Without hardware that sets it, the dirty bit of a writable page is a right: the page is read-only without.
+        // Without hardware that sets it, the dirty bit of a writable page is a right: the page is
+        // read-only without.
         let free = if self.sets_bits() || !attrs.contains(Attrs::WRITE) {
             USED
         } else {

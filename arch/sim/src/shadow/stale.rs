@@ -16,7 +16,8 @@ struct Held {
 #[derive(Default)]
 pub struct Stale(BTreeMap<Slot, Vec<Held>>);
 
-/// What was at a place and what comes to be there are two things when the frame got new contents between.
+/// What was at a place and what comes to be there are two things when the frame got new contents
+/// between.
 pub(super) type Renewed = HashSet<Pfn>;
 
 impl Stale {
@@ -31,7 +32,8 @@ impl Stale {
         }
     }
 
-    /// The first thing that CPUs may hold and that differs from `new` in frame, size or contiguity (DDI 0487, D8.16.1).
+    /// The first thing that CPUs may hold and that differs from `new` in frame, size or contiguity
+    /// (DDI 0487, D8.16.1).
     pub(super) fn conflict(&self, slot: Slot, new: What, span: u64) -> Option<(Slot, What)> {
         if new == What::Nothing || self.0.is_empty() {
             return None;
@@ -50,7 +52,8 @@ impl Stale {
             _ => None,
         })
     }
-    /// Another place of the root by which a CPU may still reach frames that come to be writable at `slot`.
+    /// Another place of the root by which a CPU may still reach frames that come to be writable at
+    /// `slot`.
     pub(super) fn elsewhere(&self, slot: Slot, new: What, renewed: &Renewed) -> Option<Slot> {
         let What::Leaf(pfn, attrs) = new else {
             return None;

@@ -15,7 +15,8 @@ pub(crate) struct Linux(#[allow(dead_code, reason = "held, not read")] MutexGuar
 
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Whether the host joins VMAs as Linux does since 6.16, and has transparent huge pages to advise about.
+/// Whether the host joins VMAs as Linux does since 6.16, and has transparent huge pages to advise
+/// about.
 pub(crate) fn joins_as_today() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release

@@ -1,5 +1,6 @@
-//! Random sequences of calls, done by the host's Linux and by the memory manager: the same results, and the same VMAs with
-//! the same flags in /proc/self/smaps after each step. Needs a Linux since 6.16, where VMAs are joined as today.
+//! Random sequences of calls, done by the host's Linux and by the memory manager: the same results,
+//! and the same VMAs with the same flags in /proc/self/smaps after each step. Needs a Linux since
+//! 6.16, where VMAs are joined as today.
 #![cfg(target_os = "linux")]
 
 mod linux;
@@ -41,7 +42,8 @@ pub(crate) enum Step {
     Fork,
 }
 
-/// mremap from one page to another. What a free choice moved elsewhere is then brought to `to` by a second call.
+/// mremap from one page to another. What a free choice moved elsewhere is then brought to `to` by a
+/// second call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remap {
     pub at: u64,
@@ -175,7 +177,8 @@ fn play(steps: &[Step]) -> bool {
     if !linux::joins_as_today() {
         return true;
     }
-    // MADV_FREE frees at once here, in Linux when memory is wanted: mincore shows it, and so does what is in the pages.
+    // MADV_FREE frees at once here, in Linux when memory is wanted: mincore shows it, and so does
+    // what is in the pages.
     let free = steps
         .iter()
         .any(|s| matches!(s, Step::Advise(_, _, libc::MADV_FREE)));

@@ -1,5 +1,6 @@
-//! Random sequences of verbs and accesses by several processes on several CPUs, against a plain model that keeps one byte
-//! per page; `check::all` and every TLB after each step, frames counted before and after.
+//! Random sequences of verbs and accesses by several processes on several CPUs, against a plain
+//! model that keeps one byte per page; `check::all` and every TLB after each step, frames counted
+//! before and after.
 
 mod advice;
 #[path = "../common/mod.rs"]
@@ -59,13 +60,14 @@ impl<F: PteFormat> Bench<F> {
         }
     }
 
-    /// Page `n` of those that the processes play with: half lie before and half behind the end of a page table, where 2 MiB
-    /// begin.
+    /// Page `n` of those that the processes play with: half lie before and half behind the end of a
+    /// page table, where 2 MiB begin.
     fn start(&self, n: u64) -> VirtAddr {
         let half = self.shape.pages / 2 * self.shape.unit;
         page(half.next_multiple_of(512) - half + n * self.shape.unit)
     }
-    /// The byte of page `n` that the model knows: the same place in every page, wherever the page is mapped.
+    /// The byte of page `n` that the model knows: the same place in every page, wherever the page
+    /// is mapped.
     fn spot(&self, n: u64) -> VirtAddr {
         self.start(n) + self.known() * PAGE_SIZE + 1234
     }

@@ -1,4 +1,5 @@
-//! Pins beside the model: while the page stays mapped where it was pinned for long, pin and process see the same.
+//! Pins beside the model: while the page stays mapped where it was pinned for long, pin and process
+//! see the same.
 
 use super::steps::Step;
 use super::{Backed, Bench};
@@ -41,7 +42,8 @@ impl<F: PteFormat> Bench<F> {
         self.pins.push(Pinned { pin, byte, at });
     }
 
-    /// Before a step: a pin whose page it takes away keeps what it has; where that is not sure, nothing is known of it any more.
+    /// Before a step: a pin whose page it takes away keeps what it has; where that is not sure,
+    /// nothing is known of it any more.
     pub(super) fn detach(&mut self, step: &Step) {
         for pinned in &mut self.pins {
             let Some((p, n)) = pinned.at else {

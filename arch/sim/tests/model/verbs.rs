@@ -45,7 +45,8 @@ impl<F: PteFormat> Bench<F> {
                     let index = at % 3 + n - at;
                     let backing = match what {
                         What::Anon | What::Stack => Backed::Anon(0),
-                        // Populating writable private memory copies what the object has, as a write of nothing would.
+                        // Populating writable private memory copies what the object has, as a write
+                        // of nothing would.
                         What::Private(o) => {
                             let o = o as usize;
                             let first_gone = self.contents[o].len() as u64;

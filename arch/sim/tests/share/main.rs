@@ -31,7 +31,8 @@ const LEN: u64 = PAGES * PAGE_SIZE;
 /// Pages that are written, so that a table can be told from its copy.
 const USED: [u64; 6] = [0, 1, 15, 16, 300, 511];
 
-/// A process with a full table's worth of memory, in folios of this order, and a child that shares it.
+/// A process with a full table's worth of memory, in folios of this order, and a child that shares
+/// it.
 fn family<F: PteFormat>(w: &World<F>, order: u8) -> (Process<F>, Process<F>) {
     w.mm.switches().set(Switch::Fork, 2);
     sizes(w, &[order]);

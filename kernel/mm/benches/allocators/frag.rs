@@ -1,4 +1,5 @@
-//! How much of the free memory is left in large blocks, after half of the memory was allocated, freed and reallocated at random.
+//! How much of the free memory is left in large blocks, after half of the memory was allocated,
+//! freed and reallocated at random.
 
 use crate::shapes::Rng;
 use crate::subjects::Subject;

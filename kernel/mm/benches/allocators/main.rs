@@ -1,7 +1,9 @@
-//! The page allocator against the crate `buddy_system_allocator`, on the host: `cargo bench -p mm --bench allocators`, with 1 GiB:
+//! The page allocator against the crate `buddy_system_allocator`, on the host:
+//! `cargo bench -p mm --bench allocators`, with 1 GiB:
 //! `cargo bench -p mm --bench allocators -- 1024`.
 //!
-//! Prints ns for a pair of one allocation and one free, and what is left of large blocks. Each run is checked: no two blocks overlap, all is free at the end.
+//! Prints ns for a pair of one allocation and one free, and what is left of large blocks. Each run
+//! is checked: no two blocks overlap, all is free at the end.
 
 mod frag;
 mod shapes;
@@ -12,9 +14,11 @@ use mm::frame::Kind;
 use shapes::{Run, Shape};
 use subjects::{Other, Quire, Subject};
 
-/// The frame table of 128 MiB (1 MiB) stays in a core's caches, so it is the allocators that are timed.
+/// The frame table of 128 MiB (1 MiB) stays in a core's caches, so it is the allocators that are
+/// timed.
 const MIB: u64 = 128;
-/// What the threads fill, in 1/16: a part is left, because one thread cannot have what is in another's lists.
+/// What the threads fill, in 1/16: a part is left, because one thread cannot have what is in
+/// another's lists.
 const FILL: u64 = 15;
 const RUNS: usize = 3;
 

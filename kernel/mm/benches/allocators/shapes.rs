@@ -1,4 +1,5 @@
-//! The shapes of the literature (LLFree, USENIX ATC 2023): what each thread does, and how it is timed.
+//! The shapes of the literature (LLFree, USENIX ATC 2023): what each thread does, and how it is
+//! timed.
 
 use crate::subjects::Subject;
 use mm::addr::Order;
@@ -52,8 +53,8 @@ impl Rng {
     }
 }
 
-/// Times of an operation by pieces of [`PIECE`]: the median of the pieces is what an undisturbed piece takes, whatever else
-/// runs on the machine.
+/// Times of an operation by pieces of [`PIECE`]: the median of the pieces is what an undisturbed
+/// piece takes, whatever else runs on the machine.
 #[derive(Default)]
 struct Clock(Vec<f64>);
 

@@ -1,4 +1,5 @@
-//! What is measured: Quire's page allocator, and the frame allocator of the crate `buddy_system_allocator`.
+//! What is measured: Quire's page allocator, and the frame allocator of the crate
+//! `buddy_system_allocator`.
 
 use buddy_system_allocator::LockedFrameAllocator;
 use mm::addr::{Order, Pfn, PfnRange};

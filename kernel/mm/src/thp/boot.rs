@@ -15,7 +15,8 @@ pub fn transparent_hugepage(controls: &Controls, value: &str) -> Result<(), BadV
     Ok(())
 }
 
-/// `thp_anon=`. Sizes that it does not name are `never` from the first one on (`first`), the PMD size too.
+/// `thp_anon=`. Sizes that it does not name are `never` from the first one on (`first`), the PMD
+/// size too.
 pub fn thp_anon(controls: &Controls, value: &str, first: bool) -> Result<(), BadValue> {
     let named = named(value)?;
     controls.change(|settings| {

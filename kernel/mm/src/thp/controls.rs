@@ -1,7 +1,7 @@
-//! The model behind `/sys/kernel/mm/transparent_hugepage`: words and numbers that programs write, and the two sets of
-//! sizes that follow from them, which a fault reads with one load. Names, meanings and defaults are Linux's
-//! (transhuge.rst); of the two top-level defaults in use it is `madvise`, so that 2 MiB does not take the place of a smaller
-//! size that somebody enables.
+//! The model behind `/sys/kernel/mm/transparent_hugepage`: words and numbers that programs write,
+//! and the two sets of sizes that follow from them, which a fault reads with one load. Names,
+//! meanings and defaults are Linux's (transhuge.rst); of the two top-level defaults in use it is
+//! `madvise`, so that 2 MiB does not take the place of a smaller size that somebody enables.
 
 use super::ORDERS;
 use super::PMD_ORDER;
@@ -35,7 +35,8 @@ words! {
     }
 }
 words! {
-    /// `defrag`: how hard a fault tries to get a folio. A fault here takes what is free, so it only remembers the word.
+    /// `defrag`: how hard a fault tries to get a folio. A fault here takes what is free, so it only
+    /// remembers the word.
     Defrag {
         /// At once, in every area.
         Always = "always",

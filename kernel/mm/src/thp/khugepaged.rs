@@ -1,4 +1,5 @@
-//! khugepaged's settings and counts: `/sys/kernel/mm/transparent_hugepage/khugepaged`, transhuge.rst.
+//! khugepaged's settings and counts: `/sys/kernel/mm/transparent_hugepage/khugepaged`,
+//! transhuge.rst.
 
 use super::PMD_ORDER;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -1,6 +1,7 @@
-//! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]) and a process permits itself ([`permit`]), which one a
-//! fault takes ([`policy`]), and what became of it ([`stats`]). [`words`] and [`sizes`] read and print what programs see of it, [`boot`]
-//! what the command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
+//! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]) and a process
+//! permits itself ([`permit`]), which one a fault takes ([`policy`]), and what became of it
+//! ([`stats`]). [`words`] and [`sizes`] read and print what programs see of it, [`boot`] what the
+//! command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
 
 pub mod boot;
 pub mod controls;

@@ -1,4 +1,5 @@
-//! What a process permits itself: prctl(PR_SET_THP_DISABLE), and the set of orders in `/proc/PID/thp_orders`.
+//! What a process permits itself: prctl(PR_SET_THP_DISABLE), and the set of orders in
+//! `/proc/PID/thp_orders`.
 
 use super::policy::Orders;
 
@@ -87,7 +88,8 @@ impl Permit {
     pub const fn orders(self) -> Orders {
         Orders(self.0 >> SET).and(Orders::ALL)
     }
-    /// The orders that an area may have, with or without MADV_HUGEPAGE, as far as the process is concerned.
+    /// The orders that an area may have, with or without MADV_HUGEPAGE, as far as the process is
+    /// concerned.
     #[inline]
     pub const fn orders_of(self, advised: bool) -> Orders {
         Orders(self.0 >> (advised as u32 * ADVISED)).and(Orders::ALL)

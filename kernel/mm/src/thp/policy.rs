@@ -62,8 +62,8 @@ impl Orders {
     }
 }
 
-/// The sizes that an area may have: with or without MADV_HUGEPAGE (`advised`) and MADV_NOHUGEPAGE (`no_huge`), in a process
-/// with this [`Permit`].
+/// The sizes that an area may have: with or without MADV_HUGEPAGE (`advised`) and MADV_NOHUGEPAGE
+/// (`no_huge`), in a process with this [`Permit`].
 #[inline]
 pub fn allowed(controls: &Controls, advised: bool, no_huge: bool, permit: Permit) -> Orders {
     if no_huge {
@@ -112,8 +112,8 @@ pub fn fitting(vma: VirtRange, orders: Orders) -> Orders {
     Orders(fitting.filter(fits).fold(0, |set, order| set | 1 << order))
 }
 
-/// The largest allowed order whose naturally aligned range lies in the area and in the hole; 0 when none does. The PMD order
-/// also wants the PMD entry itself.
+/// The largest allowed order whose naturally aligned range lies in the area and in the hole; 0 when
+/// none does. The PMD order also wants the PMD entry itself.
 pub fn order(facts: &Facts) -> Order {
     let mut left = facts.orders;
     while let Some(order) = left.largest() {

@@ -1,4 +1,5 @@
-//! Settings that are words: a file shows all of them and puts the chosen one in brackets, a program writes one of them.
+//! Settings that are words: a file shows all of them and puts the chosen one in brackets, a program
+//! writes one of them.
 
 use core::fmt;
 
@@ -31,7 +32,8 @@ pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word, in the order in which the file shows them.
     const ALL: &'static [(Self, &'static str)];
 
-    /// The value that `text` names. Programs write a NUL or a newline at the end: they do not count.
+    /// The value that `text` names. Programs write a NUL or a newline at the end: they do not
+    /// count.
     fn parse(text: &str) -> Option<Self> {
         let text = stripped(text);
         let (value, _) = Self::ALL.iter().find(|(_, word)| *word == text)?;

@@ -1,4 +1,5 @@
-//! VMAs come and go: a node that is full is cut in two, neighbours that fit into one with some room become one.
+//! VMAs come and go: a node that is full is cut in two, neighbours that fit into one with some room
+//! become one.
 
 use super::pool::Pool;
 use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, Store};
@@ -137,8 +138,8 @@ impl<M: Machine> Store<M> {
         self.settle(node, at, level);
     }
 
-    /// After a removal below branch `at` of an inner node: drops it when it is empty, joins it with a neighbour when both fit
-    /// into one.
+    /// After a removal below branch `at` of an inner node: drops it when it is empty, joins it with
+    /// a neighbour when both fit into one.
     fn settle(&mut self, node: u32, at: usize, level: usize) {
         let child = self.inners.get(node)[at].node;
         if self.items(child, level - 1) == 0 {
@@ -178,8 +179,9 @@ impl<M: Machine> Store<M> {
     }
 }
 
-/// Puts an item into a node; returns the new right neighbour if the node was full. It is cut where the item goes, so that
-/// items that come in order leave full nodes behind, but no part gets less than a quarter.
+/// Puts an item into a node; returns the new right neighbour if the node was full. It is cut where
+/// the item goes, so that items that come in order leave full nodes behind, but no part gets less
+/// than a quarter.
 fn put<T, const N: usize>(pool: &mut Pool<T, N>, node: u32, at: usize, item: T) -> Option<u32> {
     if !pool.is_full(node) {
         pool.get_mut(node).insert(at, item);

@@ -21,8 +21,8 @@ impl<M: Machine> Store<M> {
         (end.0 >= floor.0.checked_add(len)?).then_some(end)
     }
 
-    /// The end of the highest free range of `len` bytes below the VMA in `slot`; at last the one below the first VMA, however
-    /// large that is.
+    /// The end of the highest free range of `len` bytes below the VMA in `slot`; at last the one
+    /// below the first VMA, however large that is.
     fn gap_below(&self, slot: Slot, len: u64) -> Option<VirtAddr> {
         let Path { steps, slot } = self.path(self.get(slot).range.start)?;
         if let Some(end) = self.gap_in_leaf(slot.leaf, slot.at as usize, len) {

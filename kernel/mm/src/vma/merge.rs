@@ -1,5 +1,5 @@
-//! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and pages that go on where
-//! the lower one stops.
+//! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and
+//! pages that go on where the lower one stops.
 
 use super::types::{AnonVma, Backing, Vma, VmaFlags};
 use crate::arch::Machine;
@@ -14,8 +14,8 @@ pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
         && one_history(low.anon_vma, high.anon_vma)
 }
 
-/// The history that one of two neighbours may take from the other, when they could be one but for their protection.
-/// Histories that a fork brought are not handed on.
+/// The history that one of two neighbours may take from the other, when they could be one but for
+/// their protection. Histories that a fork brought are not handed on.
 pub fn kin<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> Option<AnonVma> {
     let alike = low.range.end == high.range.start && same_flags(low, high) && continues(low, high);
     let history = high.anon_vma.or(low.anon_vma);
@@ -61,7 +61,8 @@ fn same_file(
 ) -> bool {
     match (a, b) {
         (None, None) => true,
-        // The same open file, as in Linux: then the join drops no last reference under the lock of the space.
+        // The same open file, as in Linux: then the join drops no last reference under the lock of
+        // the space.
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }

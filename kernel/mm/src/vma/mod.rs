@@ -1,4 +1,5 @@
-//! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], joined where Linux joins.
+//! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], joined where Linux
+//! joins.
 
 mod build;
 mod change;

@@ -1,5 +1,5 @@
-//! Nodes of one fixed capacity, by number. Their memory comes one node at a time, before it is needed: taking a node never
-//! fails.
+//! Nodes of one fixed capacity, by number. Their memory comes one node at a time, before it is
+//! needed: taking a node never fails.
 
 use crate::frame::OutOfMemory;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! VMAs that go to another address (mremap): the one that is there goes, and no list of what was taken is needed.
+//! VMAs that go to another address (mremap): the one that is there goes, and no list of what was
+//! taken is needed.
 
 use super::store::Slot;
 use super::tree::VmaTree;
@@ -7,7 +8,8 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 
 impl<M: Machine> VmaTree<M> {
-    /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for two more was reserved.
+    /// Moves `old`, a part of one VMA, to `new`, where nothing is and which may be longer. Room for
+    /// two more was reserved.
     pub fn relocate(&mut self, old: VirtRange, new: VirtRange) {
         if let Some(slot) = self.stays_in_order(old, new) {
             if old.len() == new.len() {
@@ -26,7 +28,8 @@ impl<M: Machine> VmaTree<M> {
         self.insert(vma);
     }
 
-    /// The VMA at `old`, all of it, when it stands between the same two at `new` and becomes one with neither.
+    /// The VMA at `old`, all of it, when it stands between the same two at `new` and becomes one
+    /// with neither.
     fn stays_in_order(&self, old: VirtRange, new: VirtRange) -> Option<Slot> {
         let slot = self.find(old.start)?;
         let (before, next) = (self.before(slot), self.next(slot));
@@ -35,7 +38,8 @@ impl<M: Machine> VmaTree<M> {
         (low && high && self.get(slot).range == old).then_some(slot)
     }
 
-    /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more was reserved.
+    /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more
+    /// was reserved.
     pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) {
         let slot = self.find(at).expect("what is mapped again is mapped");
         let mut vma = self.get(slot).clone();

@@ -1,8 +1,8 @@
 //! A B+-tree of VMAs by address: where a VMA is, not when two become one.
 //!
-//! VMAs are in leaves, all at one depth; an inner node's branch says where its subtree begins and ends and how large the
-//! largest free gap inside is, so that a lookup and the search for a free range visit one node per level. Nodes are pieces
-//! of at most 4 KiB.
+//! VMAs are in leaves, all at one depth; an inner node's branch says where its subtree begins and
+//! ends and how large the largest free gap inside is, so that a lookup and the search for a free
+//! range visit one node per level. Nodes are pieces of at most 4 KiB.
 
 use super::pool::Pool;
 use super::types::{Vma, VmaFlags};

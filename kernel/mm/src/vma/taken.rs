@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 /// VMAs in one piece of memory (4 KiB at most).
 const PIECE: usize = 48;
 
-/// VMAs that were taken out of a tree, in address order, to be dropped after the lock of their space.
+/// VMAs that were taken out of a tree, in address order, to be dropped after the lock of their
+/// space.
 pub struct Taken<M: Machine> {
     /// Mostly there is one, which needs no piece.
     first: Option<Vma<M>>,

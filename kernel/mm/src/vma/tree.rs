@@ -12,7 +12,8 @@ use crate::arch::Machine;
 use crate::frame::OutOfMemory;
 use core::borrow::Borrow;
 
-/// How many VMAs an address space may have (Linux's default of vm.max_map_count; one mmap more is let through, as there).
+/// How many VMAs an address space may have (Linux's default of vm.max_map_count; one mmap more is
+/// let through, as there).
 pub const MAX_VMAS: usize = 65530;
 
 /// VMAs that do not overlap, sorted.
@@ -49,8 +50,8 @@ impl<M: Machine> VmaTree<M> {
         self.limit(self.len() + self.cuts(range) <= MAX_VMAS)?;
         self.store.reserve(2)
     }
-    /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes room too, so a full tree
-    /// can still be emptied.
+    /// Makes room for a [`Self::take`] of `range` and `more` VMAs after it. What is taken makes
+    /// room too, so a full tree can still be emptied.
     pub fn reserve_take(&mut self, range: VirtRange, more: usize) -> Result<(), OutOfMemory> {
         self.limit(more == 0 || self.len() <= MAX_VMAS)?;
         self.limit(!self.is_inside_one(range) || self.len() < MAX_VMAS)?;
@@ -114,8 +115,8 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
-    /// Takes out everything in `range`, cutting VMAs at its ends. Room was reserved; `Err` when the list of what is taken
-    /// cannot be had, and then nothing has changed.
+    /// Takes out everything in `range`, cutting VMAs at its ends. Room was reserved; `Err` when the
+    /// list of what is taken cannot be had, and then nothing has changed.
     pub fn take(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         if let Some(part) = self.only_one(range) {
             return Ok(Taken::one(self.cut_out(part)));
@@ -153,8 +154,9 @@ impl<M: Machine> VmaTree<M> {
         Ok(taken)
     }
 
-    /// Changes protection and flags of what lies in `range`, VMA by VMA from the lowest on: what `f` changes is cut off from
-    /// the rest of its VMA and joined with its neighbours, what it leaves as it was is left alone. Room was reserved.
+    /// Changes protection and flags of what lies in `range`, VMA by VMA from the lowest on: what
+    /// `f` changes is cut off from the rest of its VMA and joined with its neighbours, what it
+    /// leaves as it was is left alone. Room was reserved.
     pub fn update(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
         let mut at = range.start;
         while let Some(slot) = self.from(at) {
@@ -177,8 +179,8 @@ impl<M: Machine> VmaTree<M> {
         }
     }
 
-    /// Changes flags of the VMA that contains `at` and joins it with nothing: mremap's MREMAP_DONTUNMAP leaves
-    /// such, and a fork, which drops locks.
+    /// Changes flags of the VMA that contains `at` and joins it with nothing: mremap's
+    /// MREMAP_DONTUNMAP leaves such, and a fork, which drops locks.
     pub fn amend(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
         self.change(at, f);
     }
@@ -209,8 +211,9 @@ impl<M: Machine> VmaTree<M> {
         self.insert(part);
     }
 
-    /// Before the first private write to the VMA: gives it a history, that of a neighbour which could be one with it but for
-    /// its protection, so that they may become one later (Linux: find_mergeable_anon_vma).
+    /// Before the first private write to the VMA: gives it a history, that of a neighbour which
+    /// could be one with it but for its protection, so that they may become one later (Linux:
+    /// find_mergeable_anon_vma).
     pub fn prepare_anon(&mut self, slot: Slot) {
         let vma = self.get(slot);
         let after = self.next(slot).and_then(|s| kin(vma, self.get(s)));
@@ -228,8 +231,8 @@ impl<M: Machine> VmaTree<M> {
         self.change(self.get(slot).range.start, |v| v.range.start = start);
     }
 
-    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by `change`. Private pages begin a
-    /// history of their own there, in which the original's pages are too.
+    /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by `change`.
+    /// Private pages begin a history of their own there, in which the original's pages are too.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,

@@ -40,12 +40,13 @@ bitflags::bitflags! {
         const HUGEPAGE = 1 << 7;
         /// MADV_NOHUGEPAGE.
         const NOHUGEPAGE = 1 << 8;
-        /// Its pages were checked against all memory when it became private and writable: stays when it is read-only again,
-        /// once written.
+        /// Its pages were checked against all memory when it became private and writable: stays
+        /// when it is read-only again, once written.
         const ACCOUNT = 1 << 9;
         /// The main stack, shown as [stack].
         const STACK = 1 << 10;
-        /// The object may not be mapped writable and shared (opened read-only): mprotect(PROT_WRITE) gives EACCES.
+        /// The object may not be mapped writable and shared (opened read-only):
+        /// mprotect(PROT_WRITE) gives EACCES.
         const NO_MAYWRITE = 1 << 11;
         /// MLOCK_ONFAULT: locked, but not populated.
         const LOCKONFAULT = 1 << 12;
@@ -53,14 +54,16 @@ bitflags::bitflags! {
         const RANDOM = 1 << 13;
         /// MADV_SEQUENTIAL.
         const SEQUENTIAL = 1 << 14;
-        /// Soft-dirty was cleared since it was made, grown or moved: entries with [`Attrs::TRACKED`] were not written since.
-        /// Without it all of its pages count as written (Linux: VM_SOFTDIRTY, the other way round).
+        /// Soft-dirty was cleared since it was made, grown or moved: entries with
+        /// [`Attrs::TRACKED`] were not written since. Without it all of its pages count as written
+        /// (Linux: VM_SOFTDIRTY, the other way round).
         const TRACKED = 1 << 15;
     }
 }
 
 impl Prot {
-    /// What every user entry with this protection says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    /// What every user entry with this protection says, but for WRITE, ACCESSED and DIRTY, which
+    /// depend on the page.
     #[inline]
     pub fn attrs(self) -> Attrs {
         let mut attrs = Attrs::USER;
@@ -122,11 +125,14 @@ pub struct Vma<M: Machine> {
     pub flags: VmaFlags,
     /// Where its pages come from.
     pub backing: Backing<M>,
-    /// Whether it has, or had, pages of its own (not the object's, nor zero pages): fork must copy entries.
+    /// Whether it has, or had, pages of its own (not the object's, nor zero pages): fork must copy
+    /// entries.
     pub has_anon: bool,
-    /// Since its first private write: whose pages it has, and whether they are a parent's too (Linux: anon_vma).
+    /// Since its first private write: whose pages it has, and whether they are a parent's too
+    /// (Linux: anon_vma).
     pub anon_vma: Option<AnonVma>,
-    /// Pages that an anonymous area was moved by since its first write, modulo 2^64 (Linux: vm_pgoff less its page).
+    /// Pages that an anonymous area was moved by since its first write, modulo 2^64 (Linux:
+    /// vm_pgoff less its page).
     pub moved: u64,
 }
 
@@ -135,7 +141,8 @@ pub struct Vma<M: Machine> {
 pub struct AnonVma {
     /// Equal for areas that were one, or neighbours, when they were first written.
     pub id: u64,
-    /// A fork brought it here, so it never takes in what has no history (Linux: the chain of anon_vmas is not singular).
+    /// A fork brought it here, so it never takes in what has no history (Linux: the chain of
+    /// anon_vmas is not singular).
     pub inherited: bool,
 }
 
@@ -166,7 +173,8 @@ impl<M: Machine> Vma<M> {
             moved: 0,
         }
     }
-    /// The same VMA at another address (mremap). Pages that were written keep their place in its history.
+    /// The same VMA at another address (mremap). Pages that were written keep their place in its
+    /// history.
     pub fn move_to(&mut self, range: VirtRange) {
         let by = self.range.start.page().0.wrapping_sub(range.start.page().0);
         self.moved = match self.anon_vma {
@@ -177,7 +185,8 @@ impl<M: Machine> Vma<M> {
         self.flags -= VmaFlags::TRACKED;
         self.range = range;
     }
-    /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not MAP_NORESERVE.
+    /// The flags that a new VMA has with these: ACCOUNT, when it is private and writable and not
+    /// MAP_NORESERVE.
     pub fn accounted(prot: Prot, flags: VmaFlags) -> VmaFlags {
         let exempt = VmaFlags::SHARED | VmaFlags::NORESERVE;
         let account = prot.contains(Prot::WRITE) && !flags.intersects(exempt);
@@ -187,8 +196,8 @@ impl<M: Machine> Vma<M> {
             flags
         }
     }
-    /// mprotect(2): what was only readable is accounted when it becomes writable, and no more when it is read-only again
-    /// without having been written.
+    /// mprotect(2): what was only readable is accounted when it becomes writable, and no more when
+    /// it is read-only again without having been written.
     pub fn set_prot(&mut self, prot: Prot) {
         if !self.prot.contains(Prot::WRITE) {
             self.flags = Self::accounted(prot, self.flags);
@@ -211,7 +220,8 @@ impl<M: Machine> Vma<M> {
                 .flags
                 .intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
     }
-    /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the page.
+    /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the
+    /// page.
     #[inline]
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs()

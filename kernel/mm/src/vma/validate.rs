@@ -4,7 +4,8 @@ use super::store::{INNER, LEAF, Store};
 use crate::arch::Machine;
 
 impl<M: Machine> Store<M> {
-    /// Every branch says what is below it, no node is empty or too full, none is lost. Panics with what is wrong.
+    /// Every branch says what is below it, no node is empty or too full, none is lost. Panics with
+    /// what is wrong.
     pub fn validate(&self) {
         let (mut leaves, mut inners) = (0, 0);
         if let Some(root) = self.root {

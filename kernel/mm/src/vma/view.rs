@@ -31,7 +31,8 @@ impl<M: Machine> VmaTree<M> {
     pub fn get(&self, slot: Slot) -> &Vma<M> {
         self.store.get(slot)
     }
-    /// The same for its `has_anon` note and the like; ranges and everything that merges or is counted stay as they are.
+    /// The same for its `has_anon` note and the like; ranges and everything that merges or is
+    /// counted stay as they are.
     #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
         self.store.get_mut(slot)
@@ -85,7 +86,8 @@ impl<M: Machine> VmaTree<M> {
             .map(|slot| self.get(slot))
             .take_while(move |vma| vma.range.start < range.end)
     }
-    /// Appends copies of those that end above `addr`, in address order, as many as `into` has room for.
+    /// Appends copies of those that end above `addr`, in address order, as many as `into` has room
+    /// for.
     pub fn copies_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
         let mut next = self.from(addr);
         while let Some(slot) = next {
@@ -123,13 +125,14 @@ impl<M: Machine> VmaTree<M> {
     pub fn covers(&self, range: VirtRange) -> bool {
         self.pages_in(range) == range.pages()
     }
-    /// The end of the highest free range of `len` bytes in `floor..top`, guard gaps of stacks left out.
+    /// The end of the highest free range of `len` bytes in `floor..top`, guard gaps of stacks left
+    /// out.
     pub fn highest_gap(&self, len: u64, floor: VirtAddr, top: VirtAddr) -> Option<VirtAddr> {
         self.store.highest_gap(len, floor, top)
     }
 
-    /// Sorted, not empty, page-aligned, not overlapping, counted, and every inner node right about what is below it. Panics
-    /// with what is wrong.
+    /// Sorted, not empty, page-aligned, not overlapping, counted, and every inner node right about
+    /// what is below it. Panics with what is wrong.
     pub fn validate(&self) {
         let (mut end, mut len, mut figures) = (VirtAddr(0), 0, Figures::NONE);
         for vma in self.iter() {

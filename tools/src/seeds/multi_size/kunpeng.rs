@@ -1,9 +1,11 @@
-//! The tables of Unixbench and lmbench on a Kunpeng920, of 5 December 2023: 64 kB as base pages (case1), and 64 kB folios of 4 kB
-//! pages (case2; case3 with another `PAGE_ALLOC_COSTLY_ORDER`), beside 4 kB folios.
+//! The tables of Unixbench and lmbench on a Kunpeng920, of 5 December 2023: 64 kB as base pages
+//! (case1), and 64 kB folios of 4 kB pages (case2; case3 with another `PAGE_ALLOC_COSTLY_ORDER`),
+//! beside 4 kB folios.
 use super::super::runs::{COST, FOLIOS_64K, PLAIN};
 use super::super::table::{Cell, Here, Line, Point, Reason, Row, Table, Value};
 
-/// What is measured here for a row, of folios of 64 kB beside those of 4 kB: a figure of the programs `cost` and `latency`.
+/// What is measured here for a row, of folios of 64 kB beside those of 4 kB: a figure of the
+/// programs `cost` and `latency`.
 const MEASURED: [(&str, &str); 8] = [
     ("2p/0K", "cost/pipe_round_trip"),
     ("Pipe", "cost/pipe_round_trip"),

@@ -1,4 +1,5 @@
-//! 002: folios of many sizes for anonymous memory, what they save at a fault and what a benchmark of whole systems said.
+//! 002: folios of many sizes for anonymous memory, what they save at a fault and what a benchmark
+//! of whole systems said.
 mod kunpeng;
 
 use super::Thread;

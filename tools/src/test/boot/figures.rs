@@ -124,7 +124,8 @@ fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
     })
 }
 
-/// The kernel's own measurement of its page allocator, which it skips where the clock counts no instructions.
+/// The kernel's own measurement of its page allocator, which it skips where the clock counts no
+/// instructions.
 fn allocator_cost(arch: Arch, built: &Built) -> Result<Outcome> {
     let boot = counted(arch, built, "quiet quire.test=*allocator_cost")?;
     if boot.end == End::Status(0) && boot.text.contains("order 0: allocate") {
@@ -145,8 +146,9 @@ fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What a program that saves itself by fork pays for it: with `fork=share` the call is the cheapest, and a write that takes a table
-/// apart the dearest; a copy is made of each page that is written, and of none that is not.
+/// What a program that saves itself by fork pays for it: with `fork=share` the call is the
+/// cheapest, and a write that takes a table apart the dearest; a copy is made of each page that is
+/// written, and of none that is not.
 fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
     let cells = bench::measure(arch, built, "", "snapshot --table 16 --size 4")?;
     let line = |fork: &str| {
@@ -182,8 +184,8 @@ fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Large folios make fewer faults, whose cost falls in all, and longer ones, up to what a process permits itself; and where nothing is
-/// zeroed or copied their size makes no difference.
+/// Large folios make fewer faults, whose cost falls in all, and longer ones, up to what a process
+/// permits itself; and where nothing is zeroed or copied their size makes no difference.
 fn latency(arch: Arch, built: &Built) -> Result<Outcome> {
     let program =
         "latency --size 4,64,2048 --samples 64 --event copied,signal,switch,late,permitted";
@@ -245,7 +247,8 @@ fn latency(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Each figure of the threads 001 and 003 is measured, and agrees with the thread's or has a reason.
+/// Each figure of the threads 001 and 003 is measured, and agrees with the thread's or has a
+/// reason.
 fn seeds(arch: Arch, built: &Built) -> Result<Outcome> {
     let unexplained = seeds::unexplained(arch, built)?;
     ensure!(unexplained.is_empty(), "{}", unexplained.join("\n"));

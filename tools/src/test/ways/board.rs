@@ -1,4 +1,5 @@
-//! Raspberry Pis with what their firmware passes or does not, entry at EL3, and device trees that are damaged.
+//! Raspberry Pis with what their firmware passes or does not, entry at EL3, and device trees that
+//! are damaged.
 use super::super::session::Session;
 use super::super::{Job, programs};
 use super::Way;
@@ -59,8 +60,8 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
     }
 }
 
-/// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the built-in ones.
-/// How much memory there is, it tells when it is asked; part of it is the GPU's.
+/// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the
+/// built-in ones. How much memory there is, it tells when it is asked; part of it is the GPU's.
 fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.device_tree = false;
@@ -100,7 +101,8 @@ const FROM_EL3: [(&str, &str); 2] = [
     ("from_el3_without_el2", "secure=on"),
 ];
 
-/// The kernel comes from EL3 to /init. No further: the interrupts would have to be given away by a firmware at EL3.
+/// The kernel comes from EL3 to /init. No further: the interrupts would have to be given away by a
+/// firmware at EL3.
 fn from_el3(machine: &Machine, options: &str) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.machine = Some(format!("virt,{options}"));

@@ -105,7 +105,8 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// UEFI and Limine do not get along with 128 MiB themselves: Limine says "High memory allocator: Out of memory".
+/// UEFI and Limine do not get along with 128 MiB themselves: Limine says "High memory allocator:
+/// Out of memory".
 fn least(machine: &Machine) -> &'static str {
     match machine.loader {
         UEFI => "256M",

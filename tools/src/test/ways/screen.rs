@@ -33,14 +33,16 @@ pub fn machine_check(machine: &Machine) -> Result<Outcome> {
     let monitor = Monitor::new(&mut machine);
     let mut session = Session::start(&machine)?;
     session.expect(programs::PROMPT)?;
-    // CPU, bank, its status (valid, uncorrected, enabled), MCG_STATUS (in progress, restartable), address, more.
+    // CPU, bank, its status (valid, uncorrected, enabled), MCG_STATUS (in progress, restartable),
+    // address, more.
     monitor.say("mce 0 1 0xb000000000000000 5 0 0")?;
     session.expect("kernel panic: machine check")?;
     session.ends_with(101)?;
     Ok(Outcome::Passed)
 }
 
-/// The prompt is on the screen: in the first row of characters there are pixels that are not black, in the last there are none.
+/// The prompt is on the screen: in the first row of characters there are pixels that are not black,
+/// in the last there are none.
 pub fn screen(machine: &Machine) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.command_line = "quiet -- sh".to_owned();
@@ -91,7 +93,8 @@ pub fn panic_stays(machine: &Machine) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Which rows of a binary PPM (magic, width, height, 255, each with whitespace behind it) have a pixel that is not black.
+/// Which rows of a binary PPM (magic, width, height, 255, each with whitespace behind it) have a
+/// pixel that is not black.
 fn lit_rows(picture: &[u8]) -> Option<Vec<bool>> {
     let mut fields = picture.splitn(4, |byte| byte.is_ascii_whitespace());
     let (magic, width) = (fields.next()?, fields.next()?);

@@ -1,6 +1,6 @@
-//! Calls over 60 TB that are empty or nearly so, and over all memory that there is. None may keep the machine: another
-//! process runs meanwhile, the caller can be killed, and (with the clock counting instructions) the kernel's own record of its
-//! longest stretches stays within limits.
+//! Calls over 60 TB that are empty or nearly so, and over all memory that there is. None may keep
+//! the machine: another process runs meanwhile, the caller can be killed, and (with the clock
+//! counting instructions) the kernel's own record of its longest stretches stays within limits.
 use super::Outcome;
 use super::watch::{Case, run};
 use std::fs;
@@ -195,7 +195,8 @@ fn real() -> Result<()> {
     munmap(at, NEAR)
 }
 
-/// What moves and shrinks memory that is there, in pages that stand otherwise in their tables afterwards.
+/// What moves and shrinks memory that is there, in pages that stand otherwise in their tables
+/// afterwards.
 fn real_moves() -> Result<()> {
     let half = NEAR / 2;
     let place = mmap(

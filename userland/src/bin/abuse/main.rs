@@ -1,5 +1,6 @@
-//! `abuse NAME [ARGUMENT ...]`: asks the kernel for too much in one way. The kernel may refuse, or end the program that asks;
-//! it must live, stay responsive and get its memory back. The last line is `abuse: NAME: done`, the status 0.
+//! `abuse NAME [ARGUMENT ...]`: asks the kernel for too much in one way. The kernel may refuse, or
+//! end the program that asks; it must live, stay responsive and get its memory back. The last line
+//! is `abuse: NAME: done`, the status 0.
 //!
 //! On any other kernel than Quire it does nothing: there it would hurt others.
 mod around;

@@ -1,8 +1,10 @@
-//! `bench [--op A,B] [--size 4,64] [--pages N] [--watched yes]`: what the memory operations cost per 4 KiB page, at every folio size.
+//! `bench [--op A,B] [--size 4,64] [--pages N] [--watched yes]`: what the memory operations cost
+//! per 4 KiB page, at every folio size.
 //!
-//! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Runs on
-//! Linux as well: the same program measures both. The cells of a size are the second of two passes (the first with 64 MiB at most), each
-//! operation with memory of its own; what the memory must hold afterwards is checked, outside the measured time.
+//! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under
+//! QEMU's -icount. Runs on Linux as well: the same program measures both. The cells of a size are
+//! the second of two passes (the first with 64 MiB at most), each operation with memory of its own;
+//! what the memory must hold afterwards is checked, outside the measured time.
 mod meter;
 mod ops;
 mod region;
@@ -76,7 +78,8 @@ fn plan() -> Plan {
     plan
 }
 
-/// One line: the cell, instructions (or nanoseconds) per page or for the whole call, and the counters that moved.
+/// One line: the cell, instructions (or nanoseconds) per page or for the whole call, and the
+/// counters that moved.
 fn print(op: &str, folio_kb: usize, sample: &Sample) {
     let mut line = format!("{{\"op\":\"{op}\",\"folio_kb\":{folio_kb}");
     if let Some(vmas) = sample.vmas {
@@ -146,7 +149,8 @@ fn main() {
         userland::controls::Controls::take().each_size()
     );
     if counted {
-        // What a kernel does in the background after boot comes to its end meanwhile; idle time passes at once.
+        // What a kernel does in the background after boot comes to its end meanwhile; idle time
+        // passes at once.
         let _ = sys::time::sleep(SETTLE);
     }
     match run(&plan) {

@@ -8,7 +8,8 @@ use userland::sys::{Result, file, time};
 const FILES: [&CStr; 2] = [c"/proc/vmstat", c"/sys/kernel/mm/quire/counters"];
 /// The same in a message.
 const PLACE: &str = "/proc/vmstat and /sys/kernel/mm/quire/counters";
-/// Those that belong to a line, in this order, when they moved. Quire has all of them, other kernels the first.
+/// Those that belong to a line, in this order, when they moved. Quire has all of them, other
+/// kernels the first.
 const SHOWN: [&str; 10] = [
     "pgfault",
     "account_updates",
@@ -72,7 +73,8 @@ impl Meter {
         })
     }
 
-    /// Does the work between two readings of the clock, and these between two readings of the counters.
+    /// Does the work between two readings of the clock, and these between two readings of the
+    /// counters.
     pub fn timed(&mut self, pages: usize, work: impl FnOnce() -> Result<()>) -> Result<Sample> {
         let before = read(&mut self.before);
         self.watch("begin");

@@ -287,7 +287,8 @@ impl Pipes {
         })
     }
 
-    /// What the child does: waits to be told, then looks whether its memory is as it was at the fork.
+    /// What the child does: waits to be told, then looks whether its memory is as it was at the
+    /// fork.
     fn child(&self, region: &Region) -> Result<()> {
         let mut byte = [0];
         let told = file::write(self.ready.1, &byte).and_then(|_| file::read(self.end.0, &mut byte));

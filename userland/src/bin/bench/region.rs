@@ -81,14 +81,15 @@ impl Region {
             .try_for_each(|at| mem::mprotect(at, PAGE, prot))
     }
 
-    /// Large folios become mapped by PTEs: one page of each loses its write permission, and gets it back.
+    /// Large folios become mapped by PTEs: one page of each loses its write permission, and gets it
+    /// back.
     pub fn map_by_ptes(&self) -> Result<()> {
         self.protect_one_of_each(libc::PROT_READ)?;
         self.protect_one_of_each(RW)
     }
 
-    /// Every page holds `first(n)` and then `rest(n)`. Of a large region, so many pages are looked at as a small one has, at
-    /// every place of a folio.
+    /// Every page holds `first(n)` and then `rest(n)`. Of a large region, so many pages are looked
+    /// at as a small one has, at every place of a folio.
     pub fn check(&self, first: impl Fn(usize) -> u64, rest: impl Fn(usize) -> u64) -> Result<()> {
         let step = (self.pages / ALL) | 1;
         match (0..self.pages)

@@ -1,5 +1,6 @@
-//! Four processes map one region, and all but one of them let go of it: what the one that is left pays for a write to each
-//! page. Nobody else has the pages any more, so nothing needs to be copied.
+//! Four processes map one region, and all but one of them let go of it: what the one that is left
+//! pays for a write to each page. Nobody else has the pages any more, so nothing needs to be
+//! copied.
 use crate::meter::{Meter, Sample};
 use crate::ops::clone;
 use crate::region::{Region, wrong};
@@ -16,7 +17,8 @@ pub fn run(meter: &mut Meter) -> Result<Vec<Sample>> {
     (0..=CHILDREN).map(|left| among(meter, left)).collect()
 }
 
-/// `left`: 0 for the parent, else the child of that number. A parent that is not left unmaps; the children end.
+/// `left`: 0 for the parent, else the child of that number. A parent that is not left unmaps; the
+/// children end.
 fn among(meter: &mut Meter, left: usize) -> Result<Sample> {
     let region = Region::map(PAGES)?;
     region.touch()?;

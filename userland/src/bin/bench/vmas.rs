@@ -10,7 +10,8 @@ const PAGES: usize = 60_000;
 const STEP: usize = 15;
 /// How many VMAs the region is cut into.
 const COUNTS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 60_000];
-/// The touched pages are visited in an order without neighbours; without a common factor with their number.
+/// The touched pages are visited in an order without neighbours; without a common factor with their
+/// number.
 const STRIDE: usize = 1_999;
 
 /// One sample for each number of VMAs.
@@ -58,7 +59,8 @@ pub fn shown(meter: &mut Meter, path: &str) -> Result<Sample> {
     Ok(sample)
 }
 
-/// Cuts the region into `count` VMAs: every second piece may be executed, too, so none merges with its neighbours.
+/// Cuts the region into `count` VMAs: every second piece may be executed, too, so none merges with
+/// its neighbours.
 fn cut(region: &Region, count: usize) -> Result<()> {
     let pages = region.pages / count;
     (1..count)

@@ -23,7 +23,8 @@ fn spot(n: usize) -> usize {
     (n * 7919 + 1) * 2 % PAGES
 }
 
-/// Where the region is mapped, cut into `count` mappings: every second of the first pages is read-only.
+/// Where the region is mapped, cut into `count` mappings: every second of the first pages is
+/// read-only.
 fn region(count: usize) -> Result<usize> {
     let at = mmap(0, PAGES * PAGE, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
     // Large folios would fault the neighbours in.

@@ -1,6 +1,6 @@
-//! `cost [--check]`: what a system call, a pipe round trip, a process, and a fault among many mappings cost, by the monotonic
-//! clock. Under QEMU's -icount its nanoseconds are guest instructions; then `--check` compares with the budgets and fails
-//! above them.
+//! `cost [--check]`: what a system call, a pipe round trip, a process, and a fault among many
+//! mappings cost, by the monotonic clock. Under QEMU's -icount its nanoseconds are guest
+//! instructions; then `--check` compares with the budgets and fails above them.
 mod areas;
 
 use userland::sys::mem::{PAGE, RW, mmap, store};
@@ -15,7 +15,8 @@ const FORK: u64 = 60_000;
 /// A page that a fork makes one of the two copy: a trap and 512 words.
 const PAGE_COPY: u64 = 2_000;
 
-/// The least of a few runs, of `rounds` each, per round: an interrupt of the timer falls into some, not into all.
+/// The least of a few runs, of `rounds` each, per round: an interrupt of the timer falls into some,
+/// not into all.
 fn least(rounds: u64, mut round: impl FnMut() -> Result<()>) -> Result<u64> {
     let mut best = u64::MAX;
     for _ in 0..5 {
@@ -116,7 +117,8 @@ fn run(check: bool) -> Result<i32> {
     if !counted {
         println!("# not under -icount: the figures are nanoseconds, the budgets are instructions");
     }
-    // Mapped but untouched memory must not cost a fork anything; some that is touched is in every program.
+    // Mapped but untouched memory must not cost a fork anything; some that is touched is in every
+    // program.
     let at = mmap(
         0,
         64 * PAGE,

@@ -1,5 +1,6 @@
-//! `folios [MIB]`: touches so much private memory (100 MiB) and shows what the kernel says of it in /proc/self/smaps: how much
-//! is there, and on Quire by folios of which sizes. `folios --pid N`: how a process maps large folios, area by area, on Linux, too.
+//! `folios [MIB]`: touches so much private memory (100 MiB) and shows what the kernel says of it in
+//! /proc/self/smaps: how much is there, and on Quire by folios of which sizes. `folios --pid N`:
+//! how a process maps large folios, area by area, on Linux, too.
 mod process;
 mod tally;
 

@@ -1,5 +1,5 @@
-//! `--pid N`: how any process maps large folios, as thpmaps of Linux's tools/mm shows it, from /proc/N/smaps, /proc/N/pagemap and
-//! /proc/kpageflags (pagemap.rst), which root may read.
+//! `--pid N`: how any process maps large folios, as thpmaps of Linux's tools/mm shows it, from
+//! /proc/N/smaps, /proc/N/pagemap and /proc/kpageflags (pagemap.rst), which root may read.
 use crate::tally::{Page, Tally};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,7 +7,8 @@ use userland::counters::{Table, is_header};
 use userland::sys::mem::PAGE;
 use userland::sys::{Errno, Result};
 
-/// Pages that are looked at in one go: the largest folio, and folios lie at multiples of their size.
+/// Pages that are looked at in one go: the largest folio, and folios lie at multiples of their
+/// size.
 const BLOCK: usize = 512;
 
 /// pagemap: the page is there; its frame.

@@ -142,7 +142,8 @@ impl fmt::Display for Tally {
 mod tests {
     use super::*;
 
-    /// Counts `n` pages from `va` on, mapped to the frames from `frame` on, of folios of `pages` pages.
+    /// Counts `n` pages from `va` on, mapped to the frames from `frame` on, of folios of `pages`
+    /// pages.
     fn map(tally: &mut Tally, va: usize, frame: usize, n: usize, pages: usize) {
         for i in 0..n {
             tally.page(&Page {

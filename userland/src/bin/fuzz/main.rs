@@ -1,8 +1,10 @@
-//! `fuzz --seed N (--calls N | --seconds S) [--trace yes]`: random system calls with random arguments. A supervisor starts workers
-//! that make a batch of calls each and usually die of them; it needs nothing but fork, wait, kill and a clock, since the
-//! workers unlink, rename and unmount what they reach. Ends with `fuzz: done N calls` and status 0: the kernel lives.
+//! `fuzz --seed N (--calls N | --seconds S) [--trace yes]`: random system calls with random
+//! arguments. A supervisor starts workers that make a batch of calls each and usually die of them;
+//! it needs nothing but fork, wait, kill and a clock, since the workers unlink, rename and unmount
+//! what they reach. Ends with `fuzz: done N calls` and status 0: the kernel lives.
 //!
-//! `--trace yes` prints each call before it is made: the last line before a crash names the guilty one.
+//! `--trace yes` prints each call before it is made: the last line before a crash names the guilty
+//! one.
 //!
 //! `--full yes` fills memory first, and `--heap-fail K` makes the workers' calls find no memory in
 //! the kernel's heap from their K-th allocation on; both on Quire only.
@@ -10,8 +12,8 @@
 //! Where the clock counts instructions each batch that a call kept the machine in for too long is
 //! printed with that call's name, and the status at the end is 1.
 //!
-//! The same seed makes the same calls in each batch; what they meet depends on what earlier ones left.
-//! On Linux it becomes nobody first and mounts nothing.
+//! The same seed makes the same calls in each batch; what they meet depends on what earlier ones
+//! left. On Linux it becomes nobody first and mounts nothing.
 mod argument;
 mod short;
 mod stretches;
@@ -131,7 +133,8 @@ struct Counts {
     stuck: u64,
 }
 
-/// Forks a worker; when the machine is out of processes or memory for a moment, waits for it to recover.
+/// Forks a worker; when the machine is out of processes or memory for a moment, waits for it to
+/// recover.
 fn start(order: &Order<'_>) -> Result<i32> {
     for _ in 0..200 {
         match proc::fork() {

@@ -197,7 +197,8 @@ const KEXEC_FILE_LOAD: i64 = 320;
 #[cfg(target_arch = "aarch64")]
 const KEXEC_FILE_LOAD: i64 = 294;
 
-/// Never made: they end the machine, or reach processes that are not this one's: the supervisor must live.
+/// Never made: they end the machine, or reach processes that are not this one's: the supervisor
+/// must live.
 pub const FORBIDDEN: &[i64] = &[
     libc::SYS_reboot,
     libc::SYS_kexec_load,

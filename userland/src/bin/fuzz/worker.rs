@@ -88,7 +88,8 @@ pub fn run(order: &Order<'_>) -> ! {
         proc::exit_now(3);
     }
     for word in 0..ARENA * PAGE / 8 / 4 {
-        // Small numbers make times, counts and descriptors; others make nonsense; some point back into the arena.
+        // Small numbers make times, counts and descriptors; others make nonsense; some point back
+        // into the arena.
         let value = match random.below(8) {
             0..4 => random.below(16),
             4 => arena as u64 + random.below((ARENA * PAGE) as u64),
@@ -120,8 +121,8 @@ pub fn run(order: &Order<'_>) -> ! {
     proc::exit_now(0)
 }
 
-/// Descriptors of every sort: 0 to 2 lead nowhere, so that nonsense does not reach the console; the terminal can only
-/// be read, and does not block.
+/// Descriptors of every sort: 0 to 2 lead nowhere, so that nonsense does not reach the console; the
+/// terminal can only be read, and does not block.
 fn open_some(random: &mut Random, null: i32) {
     for n in 0..3 {
         let _ = file::dup2(null, n);
@@ -160,7 +161,8 @@ const ALARM: i64 = libc::SYS_setitimer;
 #[cfg(target_arch = "aarch64")]
 const PAUSE: Option<i64> = None;
 
-/// A signal every millisecond ends calls that wait; set again and again, since calls change that too.
+/// A signal every millisecond ends calls that wait; set again and again, since calls change that
+/// too.
 fn wake_up_calls() {
     let _ = sig::count(libc::SIGALRM, 0, &[]);
     let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGALRM]);
@@ -223,7 +225,8 @@ impl Worker {
             }
             // Half of all signals end the process.
             libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => self.random.one_in(50),
-            // With a random mask they may wait for ever: the supervisor has to see to it, which takes time.
+            // With a random mask they may wait for ever: the supervisor has to see to it, which
+            // takes time.
             libc::SYS_ppoll
             | libc::SYS_pselect6
             | libc::SYS_rt_sigsuspend
@@ -242,7 +245,8 @@ impl Worker {
         }
     }
 
-    /// A process; a child that shares this one's memory ends at once, one with a copy goes on a little.
+    /// A process; a child that shares this one's memory ends at once, one with a copy goes on a
+    /// little.
     fn fork(&mut self, mut a: [usize; 6]) {
         if self.depth >= 2 || !self.random.one_in(8) {
             return;

@@ -1,10 +1,12 @@
-//! `gcflip [MIB..]`: a compacting collector that flips its heap by mremap, as those of language runtimes do: the mutators stand
-//! still while the moving space goes to another address and the roots are set right; copying comes later, without them.
+//! `gcflip [MIB..]`: a compacting collector that flips its heap by mremap, as those of language
+//! runtimes do: the mutators stand still while the moving space goes to another address and the
+//! roots are set right; copying comes later, without them.
 //!
-//! A moving space of so many MiB (256 to 2048) holds objects in folios of 64 KiB, each with a reference to the next; roots point
-//! into it. A flip moves the space out of the way by one mremap and adds the distance to every root. The pause of a flip is
-//! printed for each setting of `move=`, and for a collector that copies the space meanwhile instead. One JSON line each; after each
-//! flip every object is reached from its root.
+//! A moving space of so many MiB (256 to 2048) holds objects in folios of 64 KiB, each with a
+//! reference to the next; roots point into it. A flip moves the space out of the way by one mremap
+//! and adds the distance to every root. The pause of a flip is printed for each setting of `move=`,
+//! and for a collector that copies the space meanwhile instead. One JSON line each; after each flip
+//! every object is reached from its root.
 use std::process::exit;
 use userland::controls::Controls;
 use userland::switch::Switch;

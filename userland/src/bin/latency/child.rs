@@ -73,7 +73,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks it, and waits until it has run and waits itself: it would do so in the middle of a sample.
+    /// Forks it, and waits until it has run and waits itself: it would do so in the middle of a
+    /// sample.
     pub fn start() -> Result<Child> {
         let (line, theirs) = Line::pair()?;
         let pid = forked(|| {

@@ -58,8 +58,9 @@ pub fn reused(samples: usize, kb: usize) -> Result<Summary> {
     })
 }
 
-/// A write to a page that the kernel has write-protected to see the next write: soft-dirty tracking, as checkpoints and moving
-/// collectors use it. Without it, as on Linux for arm64, no fault comes.
+/// A write to a page that the kernel has write-protected to see the next write: soft-dirty
+/// tracking, as checkpoints and moving collectors use it. Without it, as on Linux for arm64, no
+/// fault comes.
 pub fn tracked(samples: usize, kb: usize) -> Result<Summary> {
     let clear = file::open("/proc/self/clear_refs", libc::O_WRONLY | libc::O_CLOEXEC, 0)?;
     let summary = in_rounds(samples, |times| {

@@ -7,7 +7,8 @@ use userland::sys::{Result, sig, time};
 
 /// MiB that may be touched until the signal comes.
 const SIZE: usize = 64;
-/// The signal is to come after 1 to so many microseconds, [`STEP`] later each time, so that it comes anywhere in a fault.
+/// The signal is to come after 1 to so many microseconds, [`STEP`] later each time, so that it
+/// comes anywhere in a fault.
 const RANGE: u64 = 307;
 const STEP: u64 = 101;
 
@@ -18,7 +19,8 @@ extern "C" fn came(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     CAME.store(time::now(), SeqCst);
 }
 
-/// From the end of a timer to the handler of its SIGALRM, in a process that writes to one new page after the other.
+/// From the end of a timer to the handler of its SIGALRM, in a process that writes to one new page
+/// after the other.
 pub fn late(samples: usize, _kb: usize) -> Result<Summary> {
     sig::handle(libc::SIGALRM, came, 0)?;
     let mut times = Times::new(samples);

@@ -1,5 +1,6 @@
-//! `latency [--size KB,KB] [--event NAME,NAME] [--samples N]`: how long one event takes, by the size of the folios that it meets: the
-//! smallest, the median and the largest of N, 256 if nothing is said.
+//! `latency [--size KB,KB] [--event NAME,NAME] [--samples N]`: how long one event takes, by the
+//! size of the folios that it meets: the smallest, the median and the largest of N, 256 if nothing
+//! is said.
 //!
 //! | event | what |
 //! |---|---|
@@ -14,12 +15,14 @@
 //! | `threads` | the same between two threads |
 //! | `late` | from the end of a timer to the handler of its signal, while the process touches new memory |
 //!
-//! With all sizes enabled it then writes to 64 MiB with each of some sets of sizes in `/proc/self/thp_orders`, where there is that file: how
-//! many faults, how long, and what all of them cost (`permitted`). `clock` is what reading the clock twice takes, which is in all other
+//! With all sizes enabled it then writes to 64 MiB with each of some sets of sizes in
+//! `/proc/self/thp_orders`, where there is that file: how many faults, how long, and what all of
+//! them cost (`permitted`). `clock` is what reading the clock twice takes, which is in all other
 //! figures.
 //!
-//! One JSON line for each, and all of them as a table at the end. Times are nanoseconds of the monotonic clock, which are guest
-//! instructions under QEMU's -icount: an interrupt that comes in between counts.
+//! One JSON line for each, and all of them as a table at the end. Times are nanoseconds of the
+//! monotonic clock, which are guest instructions under QEMU's -icount: an interrupt that comes in
+//! between counts.
 mod child;
 mod faults;
 mod late;

@@ -5,7 +5,8 @@ use userland::sys::mem::{self, ANON, PAGE, RW};
 /// What one PMD entry maps: the largest folio.
 const HUGE: usize = 2 << 20;
 
-/// Private memory at a multiple of 2 MiB, in which every folio of a size begins at a multiple of it.
+/// Private memory at a multiple of 2 MiB, in which every folio of a size begins at a multiple of
+/// it.
 pub struct Memory {
     at: usize,
     len: usize,

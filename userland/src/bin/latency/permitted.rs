@@ -1,4 +1,5 @@
-//! What the sizes that a process permits itself trade: the longest fault for the cost of all of them.
+//! What the sizes that a process permits itself trade: the longest fault for the cost of all of
+//! them.
 use crate::memory::Memory;
 use crate::times::{Summary, Times, faults};
 use std::fs;

@@ -3,7 +3,8 @@ use crate::wrong;
 use userland::sys::proc::rusage;
 use userland::sys::{Result, time};
 
-/// What the samples of one kind of event come to, in nanoseconds of the monotonic clock, reading it included.
+/// What the samples of one kind of event come to, in nanoseconds of the monotonic clock, reading it
+/// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub smallest: u64,
@@ -16,7 +17,8 @@ pub struct Summary {
     pub faults: u64,
 }
 
-/// The samples of one kind of event. They are kept where no page fault comes in between: the memory is written before.
+/// The samples of one kind of event. They are kept where no page fault comes in between: the memory
+/// is written before.
 pub struct Times {
     times: Vec<u64>,
     taken: usize,
@@ -46,7 +48,8 @@ impl Times {
         (done, time::now() - start)
     }
 
-    /// Does something and keeps how long it took. In a process that began meanwhile the figures are of no use.
+    /// Does something and keeps how long it took. In a process that began meanwhile the figures are
+    /// of no use.
     #[inline]
     pub fn take<T>(&mut self, work: impl FnOnce() -> T) -> Result<T> {
         let before = faults()?;
@@ -66,8 +69,8 @@ impl Times {
         Ok(())
     }
 
-    /// After a fork the pages that this program needs for a sample are shared, and the first write to each is a fault of its
-    /// own: they are written before anything is measured.
+    /// After a fork the pages that this program needs for a sample are shared, and the first write
+    /// to each is a fault of its own: they are written before anything is measured.
     pub fn warm(&mut self) -> Result<()> {
         for time in &mut self.times {
             *std::hint::black_box(time) += 0;

@@ -11,7 +11,8 @@ const PGD: usize = 512 * GIB;
 /// Where nothing is on any machine, and no kernel puts something by itself: 16 TiB.
 const BASE: usize = 1 << 44;
 
-/// Memory, and an equal range of nothing behind it; both begin at a multiple of their size, of 512 GiB at most.
+/// Memory, and an equal range of nothing behind it; both begin at a multiple of their size, of 512
+/// GiB at most.
 pub struct Area {
     pub from: usize,
     pub to: usize,
@@ -22,7 +23,8 @@ pub struct Area {
 }
 
 impl Area {
-    /// Memory in folios of so many bytes; all of it is there, or one folio in each 2 MiB when there is not enough, or in each GiB.
+    /// Memory in folios of so many bytes; all of it is there, or one folio in each 2 MiB when there
+    /// is not enough, or in each GiB.
     pub fn new(len: usize, folio: usize) -> Result<Area> {
         let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         let (from, to) = (BASE, BASE + len);

@@ -1,10 +1,12 @@
-//! `moves [--size 4,64] [--mib 1024]`: what one mremap costs by the size of the region, 2 MiB to 1 TiB, and by the largest entries that are
-//! moved whole (`move=`), for regions in folios of so many kB.
+//! `moves [--size 4,64] [--mib 1024]`: what one mremap costs by the size of the region, 2 MiB to 1
+//! TiB, and by the largest entries that are moved whole (`move=`), for regions in folios of so many
+//! kB.
 //!
-//! One JSON line for each, by the monotonic clock, whose nanoseconds are guest instructions under QEMU's -icount. Region and
-//! target are aligned to the size, to 512 GiB at most, and nothing is mapped at the target. Every page is there, if memory is
-//! large enough; else one folio in each 2 MiB, from 512 GiB on in each GiB, and the line says so. What was moved is checked, outside the measured time; what
-//! reading the clock costs is taken off.
+//! One JSON line for each, by the monotonic clock, whose nanoseconds are guest instructions under
+//! QEMU's -icount. Region and target are aligned to the size, to 512 GiB at most, and nothing is
+//! mapped at the target. Every page is there, if memory is large enough; else one folio in each 2
+//! MiB, from 512 GiB on in each GiB, and the line says so. What was moved is checked, outside the
+//! measured time; what reading the clock costs is taken off.
 mod area;
 
 use area::Area;
@@ -27,7 +29,8 @@ struct Plan {
     regions: Vec<usize>,
 }
 
-/// Moves a region of each size there and back, once for each level; returns how many lines were printed.
+/// Moves a region of each size there and back, once for each level; returns how many lines were
+/// printed.
 fn run(folio_kb: usize, regions: &[usize]) -> Result<usize> {
     let switch = Switch::take("move");
     let clock = reading();
@@ -42,7 +45,8 @@ fn run(folio_kb: usize, regions: &[usize]) -> Result<usize> {
         for level in levels {
             switch.as_ref().map_or(Ok(()), |switch| switch.set(level))?;
             let before = moved()?;
-            // Once there and back, so that the kernel has looked at the area before, not at what was read.
+            // Once there and back, so that the kernel has looked at the area before, not at what
+            // was read.
             area.go(area.from, area.to)?;
             area.go(area.to, area.from)?;
             let start = time::now();

@@ -1,4 +1,5 @@
-//! How areas are cut and joined, as /proc/self/maps shows it, where they go, and how many there may be.
+//! How areas are cut and joined, as /proc/self/maps shows it, where they go, and how many there may
+//! be.
 use userland::ktap::{Outcome, Stop, in_child};
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mlock, mmap, mprotect, mremap, munlock, munmap, store,
@@ -27,8 +28,8 @@ userland::tests![
 
 const READ: i32 = libc::PROT_READ;
 
-/// A place of so many pages with nothing in it or around it, far below where mappings go that ask for no address: what the
-/// library maps meanwhile must not join what is tested.
+/// A place of so many pages with nothing in it or around it, far below where mappings go that ask
+/// for no address: what the library maps meanwhile must not join what is tested.
 pub fn room(pages: usize) -> Result<usize, Stop> {
     const AT: usize = 0x20_0000_0000;
     let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;

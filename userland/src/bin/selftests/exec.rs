@@ -60,7 +60,8 @@ fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|s| s.to_string()).collect()
 }
 
-/// Runs `path` with its output in a pipe: how it ended and what it wrote. Status 120 and the error when exec failed.
+/// Runs `path` with its output in a pipe: how it ended and what it wrote. Status 120 and the error
+/// when exec failed.
 fn output(path: &str, args: &[&str], env: &[&str]) -> Result<(Status, String), Stop> {
     let (hear, tell) = file::pipe(0)?;
     let pid = match proc::fork()? {
@@ -149,7 +150,8 @@ fn script(name: &str, text: &str) -> Result<(), Stop> {
 
 fn exec_script() -> Outcome {
     script("s", &format!("#!{} --as\nnever read\n", me()))?;
-    // The interpreter gets its one word, the script's path and the arguments; `--as` names the path's last part.
+    // The interpreter gets its one word, the script's path and the arguments; `--as` names the
+    // path's last part.
     let (status, text) = output("./s", &["ignored", "one", "two"], &[])?;
     check_eq!(text, "script ./s\n[one]\n[two]\n");
     check_eq!(status, Status::Exited(3));

@@ -1,5 +1,6 @@
-//! Large folios from outside: memory keeps its contents whatever size its folios have and whatever is done to parts of
-//! them; on Quire, also that they have the sizes that were asked for, and what splits and joins them.
+//! Large folios from outside: memory keeps its contents whatever size its folios have and whatever
+//! is done to parts of them; on Quire, also that they have the sizes that were asked for, and what
+//! splits and joins them.
 use crate::thp::{chosen, only_here, read, size_names, write};
 use std::fs;
 use userland::counters;
@@ -27,7 +28,8 @@ userland::tests![
 const MIB: usize = 1 << 20;
 pub const PMD: usize = 2 * MIB;
 
-/// Private memory of `len` bytes at a multiple of 2 MiB, in a mapping of its own, where large folios are welcome.
+/// Private memory of `len` bytes at a multiple of 2 MiB, in a mapping of its own, where large
+/// folios are welcome.
 pub fn area(len: usize) -> Result<usize, Stop> {
     let at = mmap(0, len + 2 * PMD, libc::PROT_NONE, ANON, -1, 0)?;
     let start = (at + 1).next_multiple_of(PMD);

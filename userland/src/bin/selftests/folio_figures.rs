@@ -1,4 +1,5 @@
-//! How many folios of each size there are: lines of /proc/meminfo and /proc/vmstat, and files of one value.
+//! How many folios of each size there are: lines of /proc/meminfo and /proc/vmstat, and files of
+//! one value.
 use crate::folio::{PMD, area, fill, with_sizes};
 use std::fs;
 use userland::ktap::{Outcome, Stop};
@@ -14,7 +15,8 @@ fn value_of(path: &str) -> Result<u64, Stop> {
     number.ok_or_else(|| Stop::Fail(format!("{path}: {text:?}")))
 }
 
-/// Every place that tells how many folios of a size there are tells the same of those that this process takes.
+/// Every place that tells how many folios of a size there are tells the same of those that this
+/// process takes.
 fn folio_figures_by_size() -> Outcome {
     for kb in [4, 16, 128, 2048] {
         let exist = || -> Result<[u64; 3], Stop> {
@@ -31,7 +33,8 @@ fn folio_figures_by_size() -> Outcome {
             let (before, before_whole) = (exist()?, whole()?);
             fill(at, PMD);
             let (after, folios) = (exist()?, (PMD >> 10) as u64 / kb as u64);
-            // Single pages of others come and go, and this program's own memory is in folios of that size, too.
+            // Single pages of others come and go, and this program's own memory is in folios of
+            // that size, too.
             let fewest = folios - folios / 16;
             for (before, after) in before.iter().zip(after) {
                 let more = after.saturating_sub(*before);
@@ -62,7 +65,8 @@ fn folio_figures_by_size() -> Outcome {
     Ok(())
 }
 
-/// The program `folios` tells of this process what it maps: whole folios, one of which a part is gone.
+/// The program `folios` tells of this process what it maps: whole folios, one of which a part is
+/// gone.
 fn folio_figures_of_a_process() -> Outcome {
     with_sizes(&[64], || {
         let at = area(PMD)?;

@@ -1,7 +1,8 @@
-//! `selftests [--list] [--timeout SECONDS] [GLOB ...]`: what programs may expect of the kernel, as KTAP 1.
+//! `selftests [--list] [--timeout SECONDS] [GLOB ...]`: what programs may expect of the kernel, as
+//! KTAP 1.
 //!
-//! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without rights or in an
-//! emulator some are skipped.
+//! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without
+//! rights or in an emulator some are skipped.
 use userland::ktap::{Options, Test, Totals, run};
 use userland::replay;
 use userland::sh::expand::glob;
@@ -92,8 +93,8 @@ const FAMILIES: &[&[Test]] = &[
     owner::TESTS,
 ];
 
-/// What QEMU's user-mode emulation of another machine does otherwise than a kernel (SELFTESTS_EMULATED says that it is
-/// one): it has maps, threads and an exec of its own.
+/// What QEMU's user-mode emulation of another machine does otherwise than a kernel
+/// (SELFTESTS_EMULATED says that it is one): it has maps, threads and an exec of its own.
 const EMULATOR_GAPS: &[&str] = &[
     "map_a_thousand_pieces",
     "protect_hole_stops_there",

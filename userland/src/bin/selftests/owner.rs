@@ -54,7 +54,8 @@ fn owner(at: usize) -> Result<u64, Stop> {
     of_frame("/proc/kpageowner", at)
 }
 
-/// The owner while a child has the pages, in the child after it wrote one, and here when it is gone.
+/// The owner while a child has the pages, in the child after it wrote one, and here when it is
+/// gone.
 fn owners_over_a_fork(at: usize, other: usize) -> Outcome {
     let me = proc::getpid() as u64;
     check_eq!((owner(at)?, owner(other)?), (me, me));
@@ -172,7 +173,8 @@ fn owner_table() -> Outcome {
     })
 }
 
-/// A counter of the kernel's. Needs no heap and always the same stack, so that the second reading costs no page.
+/// A counter of the kernel's. Needs no heap and always the same stack, so that the second reading
+/// costs no page.
 fn counter(name: &str) -> Result<u64, Stop> {
     let mut buf = [0u8; 8192];
     let fd = file::open_cstr(c"/sys/kernel/mm/quire/counters", libc::O_RDONLY)?;
@@ -195,7 +197,8 @@ fn faults() -> Result<u64, Stop> {
     Ok(proc::rusage(libc::RUSAGE_SELF)?.minor_faults)
 }
 
-/// Writes all of the area, which nobody else has any more: how many pages were copied, and how many faults it took.
+/// Writes all of the area, which nobody else has any more: how many pages were copied, and how many
+/// faults it took.
 fn write_alone(at: usize, value: u64) -> Result<(u64, u64), Stop> {
     // What the measuring itself touches is touched before.
     for _ in 0..2 {

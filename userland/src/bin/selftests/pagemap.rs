@@ -226,7 +226,8 @@ fn whole_words(path: &str, end: Option<u64>) -> Outcome {
 }
 
 fn pagemap_whole_words() -> Outcome {
-    // Quire's user space ends a page before 2^47 on x86_64, as Linux's does; there is more on aarch64.
+    // Quire's user space ends a page before 2^47 on x86_64, as Linux's does; there is more on
+    // aarch64.
     let end = (cfg!(target_arch = "x86_64") && on_quire()).then_some((1 << 35) - 1);
     whole_words("/proc/self/pagemap", end)
 }
@@ -287,7 +288,8 @@ fn kpage_counts() -> Outcome {
     Ok(())
 }
 
-/// Flags that any kernel of this kind sets alike: UPTODATE, MMAP, ANON, SWAPBACKED, head, tail, NOPAGE, THP, ZERO_PAGE, PGTABLE.
+/// Flags that any kernel of this kind sets alike: UPTODATE, MMAP, ANON, SWAPBACKED, head, tail,
+/// NOPAGE, THP, ZERO_PAGE, PGTABLE.
 const KNOWN: [u64; 10] = [3, 11, 12, 14, 15, 16, 20, 22, 24, 26];
 
 fn flags(at: usize) -> Result<Vec<u64>, Stop> {

@@ -1,4 +1,5 @@
-//! User pointers of every wrong kind in many calls: EFAULT, never a crash, and what was right before stays done.
+//! User pointers of every wrong kind in many calls: EFAULT, never a crash, and what was right
+//! before stays done.
 use userland::ktap::{Outcome, Stop};
 use userland::sys::mem::{ANON, PAGE, anon, copy_to, load, mmap, munmap, store};
 use userland::sys::{Errno, call, file};
@@ -18,7 +19,8 @@ userland::tests![
     pointer_exec,
 ];
 
-/// Addresses no program has: null, low, between the halves, kernel image, direct map, stacks, the last ones.
+/// Addresses no program has: null, low, between the halves, kernel image, direct map, stacks, the
+/// last ones.
 const BAD: [usize; 10] = [
     0,
     8,

@@ -149,7 +149,8 @@ fn proc_smaps_counts() -> Outcome {
     // Unlike its neighbours, so that it stays a mapping of its own.
     let at = mmap(0, 18 * PAGE, libc::PROT_NONE, ANON, -1, 0)? + PAGE;
     userland::sys::mem::mprotect(at, 16 * PAGE, RW)?;
-    // Pages that are written and copied one by one, whatever sizes are on and wherever the mapping lies.
+    // Pages that are written and copied one by one, whatever sizes are on and wherever the mapping
+    // lies.
     let _ = userland::sys::mem::madvise(at, 16 * PAGE, libc::MADV_NOHUGEPAGE);
     (0..4).for_each(|n| store(at + n * PAGE, 1));
     // Reads map the page of zeros, which is nobody's memory.

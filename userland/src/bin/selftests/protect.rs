@@ -128,7 +128,8 @@ fn protect_shared_page_stays_shared() -> Outcome {
     let at = anon(1)?;
     store(at, 1);
     let status = userland::ktap::in_child(|| {
-        // Taking and giving the right to write must not let a write reach the frame shared with the parent.
+        // Taking and giving the right to write must not let a write reach the frame shared with the
+        // parent.
         mprotect(at, PAGE, libc::PROT_READ)?;
         mprotect(at, PAGE, RW)?;
         store(at, 2);

@@ -1,4 +1,5 @@
-//! mremap(2): its flags, several mappings at once, and large moves. Its errors and limits are in `remap_errors`.
+//! mremap(2): its flags, several mappings at once, and large moves. Its errors and limits are in
+//! `remap_errors`.
 use crate::areas::{areas, put, room, since};
 use userland::ktap::{Outcome, Stop, skip};
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mremap, munmap, store};
@@ -171,7 +172,8 @@ fn remap_duplicates_what_is_shared() -> Outcome {
     let new = mremap(at, 0, 4 * PAGE, MAY, 0)?;
     check_eq!(load(new + PAGE), 77);
     munmap(new, 4 * PAGE)?;
-    // Without leave to move, and of private memory, there is no second one. For the first the man page says EINVAL, Linux ENOMEM.
+    // Without leave to move, and of private memory, there is no second one. For the first the man
+    // page says EINVAL, Linux ENOMEM.
     check_err!(mremap(at, 0, PAGE, 0, 0), ENOMEM);
     put(at, 4, 5, RW)?;
     check_err!(mremap(at + 4 * PAGE, 0, PAGE, MAY, 0), EINVAL);
@@ -277,7 +279,8 @@ fn remap_kept_goes_where_it_likes() -> Outcome {
     Ok(munmap(elsewhere, 2 * PAGE)?)
 }
 
-/// 5 MiB to where it is aligned alike to a page, to 64 KiB, to 2 MiB and back, each time with a head and a tail.
+/// 5 MiB to where it is aligned alike to a page, to 64 KiB, to 2 MiB and back, each time with a
+/// head and a tail.
 fn remap_in_every_step() -> Outcome {
     const PAGES: usize = 1280;
     let at = room(16 * 512)?;
@@ -316,7 +319,8 @@ fn remap_a_gigabyte() -> Outcome {
     Ok(munmap(at, GIB)?)
 }
 
-/// All of a PGD entry, with and without a head and a tail: half a terabyte, of which few pages are there.
+/// All of a PGD entry, with and without a head and a tail: half a terabyte, of which few pages are
+/// there.
 fn remap_half_a_terabyte() -> Outcome {
     const PGD: usize = 512 << 30;
     let at = room(5 * PGD / PAGE)?.next_multiple_of(PGD);

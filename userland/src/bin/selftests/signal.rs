@@ -193,7 +193,8 @@ fn signal_resethand() -> Outcome {
     Ok(())
 }
 
-/// A child that sends SIGUSR1 to its parent as soon as that sleeps in a call, and then a byte into the pipe.
+/// A child that sends SIGUSR1 to its parent as soon as that sleeps in a call, and then a byte into
+/// the pipe.
 fn poker(tell: i32) -> Result<i32, userland::ktap::Stop> {
     let parent = proc::getpid();
     match proc::fork()? {

@@ -45,7 +45,8 @@ fn need_soft_dirty() -> Outcome {
     }
 }
 
-/// `n` pages that were written, and cleared since. Apart from other mappings, with which they could become one.
+/// `n` pages that were written, and cleared since. Apart from other mappings, with which they could
+/// become one.
 fn clean(n: usize) -> Result<usize, Stop> {
     need_soft_dirty()?;
     let at = mmap(0, (n + 2) * PAGE, libc::PROT_NONE, ANON, -1, 0)? + PAGE;

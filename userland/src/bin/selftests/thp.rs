@@ -1,6 +1,8 @@
-//! Multi-size THP as programs see it: the files of `/sys/kernel/mm/transparent_hugepage`, prctl, smaps.
+//! Multi-size THP as programs see it: the files of `/sys/kernel/mm/transparent_hugepage`, prctl,
+//! smaps.
 //!
-//! A host's settings are its owner's: on Linux the tests write what a file refuses or holds already, and nothing else.
+//! A host's settings are its owner's: on Linux the tests write what a file refuses or holds
+//! already, and nothing else.
 use crate::thp_disable::{need_flag, set_disable};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -133,7 +135,8 @@ fn thp_numbers() -> Outcome {
     Ok(())
 }
 
-/// Skips where the files cannot be written (no rights, a read-only /sys): the value is the one that is there.
+/// Skips where the files cannot be written (no rights, a read-only /sys): the value is the one that
+/// is there.
 fn need_rights() -> Result<(), Stop> {
     let now = chosen("enabled")?;
     write("enabled", &now).map_err(|e| Stop::Skip(format!("{ROOT} cannot be written: {e:?}")))

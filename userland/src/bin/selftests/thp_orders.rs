@@ -1,4 +1,5 @@
-//! /proc/PID/thp_orders: the sizes of large folios that a process permits itself. Linux has no such file.
+//! /proc/PID/thp_orders: the sizes of large folios that a process permits itself. Linux has no such
+//! file.
 use crate::folio::{PMD, area, fill, folios, value, with_sizes, wrong};
 use crate::thp_disable::set_disable;
 use std::fs;

@@ -43,7 +43,8 @@ fn signal_interval_timer() -> Outcome {
     Ok(())
 }
 
-/// A call that keeps the kernel busy for long notices a signal on the way (getrandom(2)) instead of at its end.
+/// A call that keeps the kernel busy for long notices a signal on the way (getrandom(2)) instead of
+/// at its end.
 fn signal_interrupts_a_long_call() -> Outcome {
     const BYTES: usize = 64 << 20;
     let at = mmap(0, BYTES, RW, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;

@@ -1,4 +1,5 @@
-//! What bad instructions and bad jumps become: signals with the right code and address, and nothing worse.
+//! What bad instructions and bad jumps become: signals with the right code and address, and nothing
+//! worse.
 use userland::ktap::{Outcome, Stop, in_child, skip};
 use userland::sys::fault::{self, Probe, Trap};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, store};

@@ -1,5 +1,5 @@
-//! What /proc/meminfo and /proc/vmstat count. On Linux others count, too, and each CPU keeps some back: the pages are many, and
-//! a quarter more or less is let through.
+//! What /proc/meminfo and /proc/vmstat count. On Linux others count, too, and each CPU keeps some
+//! back: the pages are many, and a quarter more or less is let through.
 use crate::folio::{self, PMD, with_sizes};
 use crate::owner::switch;
 use crate::thp::{only_here, restoring, write};

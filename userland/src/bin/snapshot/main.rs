@@ -1,13 +1,17 @@
-//! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]`: a store in memory that saves itself
-//! by fork, as Redis does: the child writes out the table as it was at the fork, while the parent goes on writing to it.
+//! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]`:
+//! a store in memory that saves itself by fork, as Redis does: the child writes out the table as it
+//! was at the fork, while the parent goes on writing to it.
 //!
-//! A hash table of so many MiB in folios of so many kB, for each setting of `fork=` where the kernel has that switch. After the
-//! fork the parent writes N pseudo-random keys, which the seed chooses; the child lives until all of them are written, so each of
-//! them is a write during the snapshot. The child writes keys and values into a pipe; at its other end a process takes the sum of
-//! them (or stores them in a file, and takes the sum of that), which must be what the parent found before the fork.
+//! A hash table of so many MiB in folios of so many kB, for each setting of `fork=` where the
+//! kernel has that switch. After the fork the parent writes N pseudo-random keys, which the seed
+//! chooses; the child lives until all of them are written, so each of them is a write during the
+//! snapshot. The child writes keys and values into a pipe; at its other end a process takes the sum
+//! of them (or stores them in a file, and takes the sum of that), which must be what the parent
+//! found before the fork.
 //!
-//! One JSON line for each, and all of them as a table at the end. Times are CPU time of the parent's thread, which does not
-//! pass while the others run: nanoseconds, which are guest instructions under QEMU's -icount.
+//! One JSON line for each, and all of them as a table at the end. Times are CPU time of the
+//! parent's thread, which does not pass while the others run: nanoseconds, which are guest
+//! instructions under QEMU's -icount.
 mod clock;
 mod report;
 mod save;

@@ -1,4 +1,5 @@
-//! The processes beside the one that owns the table: one that writes it out, and one that takes what is written.
+//! The processes beside the one that owns the table: one that writes it out, and one that takes
+//! what is written.
 use crate::clock::Clock;
 use crate::store::{Store, WORDS};
 use crate::sum::Sum;
@@ -63,8 +64,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// To be started before there is a table, so that it has no page of it. With a path it writes a file, and the sum is what
-    /// is read of that.
+    /// To be started before there is a table, so that it has no page of it. With a path it writes a
+    /// file, and the sum is what is read of that.
     pub fn start(path: Option<&str>) -> Result<Sink> {
         let (reader, input) = file::pipe(libc::O_CLOEXEC)?;
         let (sum, writer) = file::pipe(libc::O_CLOEXEC)?;

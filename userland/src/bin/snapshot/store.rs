@@ -18,7 +18,8 @@ impl Store {
     pub fn new(mib: usize) -> Result<Store> {
         let len = mib << 20;
         let at = mem::mmap(0, len, RW, ANON, -1, 0)?;
-        // Written first: where an empty slot is read before, the zero page is mapped, and no large folio comes in its place.
+        // Written first: where an empty slot is read before, the zero page is mapped, and no large
+        // folio comes in its place.
         (at..at + len)
             .step_by(PAGE)
             .for_each(|page| mem::fill_page(page, 0));

@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::own::{Account, MmId, Owner};
 use crate::state::{AddressSpace, Inner};
 use crate::table::{
-    Leaf, Table, accountant, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
+    Leaf, Table, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
 };
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -120,20 +120,19 @@ impl<M: Machine> Tally<'_, M> {
         let sharers = &mut self.sharers;
         for_each_table(self.mm, &inner.table, &mut |found| {
             let Table {
-                frame: table,
-                level,
+                node,
                 range,
                 live,
                 shared,
             } = found;
-            let meta = self.mm.frames().get(table);
+            let (table, level, meta) = (node.frame, node.level, node.meta());
             assert!(
                 meta.kind() == Kind::Table,
                 "{table:?} is a {level:?} table and {:?}",
                 meta.kind()
             );
             assert!(
-                shared || meta.refs() == 1 && accountant(self.mm, table) == Owner::PLAIN,
+                shared || meta.refs() == 1 && node.accountant() == Owner::PLAIN,
                 "others have {table:?}, and it may be written through"
             );
             assert!(
@@ -146,7 +145,7 @@ impl<M: Machine> Tally<'_, M> {
                 meta.live()
             );
             if level == Level::Pte {
-                validate_contpte(self.mm, table);
+                validate_contpte(node.ptes());
             }
             tables += 1;
             if shared {
@@ -183,8 +182,8 @@ impl<M: Machine> Tally<'_, M> {
                     }
                     // Its references are its accountant's, once.
                     Some(table) => {
-                        let first = self.sharers[&table] == 1;
-                        let owner = first.then(|| accountant(self.mm, table));
+                        let first = self.sharers[&table.frame] == 1;
+                        let owner = first.then(|| table.node().accountant());
                         self.leaf(vma, &leaf, owner.as_ref());
                     }
                 }

@@ -18,7 +18,6 @@ use crate::frame::zone::For;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
 use crate::state::AddressSpace;
-use crate::table::unshare;
 use crate::tlb::Gather;
 use alloc::sync::Arc;
 
@@ -39,7 +38,7 @@ impl<M: Machine> AddressSpace<M> {
         // A pin keeps what a later write changes: so the entry must be there to be write-protected.
         let page = addr.align_down(PAGE_SIZE);
         let mut gather = Gather::new(&self.mm, &self.id);
-        let unshared = unshare(&self.mm, &inner.table, page, For::User, &mut gather);
+        let unshared = inner.table.edit(&mut gather).unshare(page, For::User);
         gather.finish();
         unshared?;
         let pfn = resolve(self, &mut inner, addr, (Access::Read, false), false)?;

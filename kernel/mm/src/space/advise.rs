@@ -6,7 +6,7 @@ use crate::fault::{Access, Resolution, Stopped};
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Advice, Areas, Error, Inner};
-use crate::table::{Budget, Zap, clear_accessed_some, zap_page, zap_part};
+use crate::table::{Budget, Zap, clear_accessed_some, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
@@ -265,7 +265,7 @@ impl<M: Machine> Inner<M> {
             budget: *budget,
             ..Zap::default()
         };
-        let zapped = zap_part(mm, &mut self.table, part, &mut gather, &mut zap);
+        let zapped = self.table.edit(&mut gather).zap_part(part, &mut zap);
         gather.finish();
         self.rss.sub(self.vmas.get(slot), &zap);
         *budget = zap.budget;

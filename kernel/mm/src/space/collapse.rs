@@ -6,7 +6,7 @@ use crate::folio::Folio;
 use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
 use crate::state::{AddressSpace, Collapse, Error, Inner};
-use crate::table::{Zap, census, collapse, first_used, unshare};
+use crate::table::{Zap, census, first_used};
 use crate::thp::policy::{self, block};
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::tlb::Gather;
@@ -99,12 +99,13 @@ impl<M: Machine> Inner<M> {
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
         let mut gather = Gather::new(mm, &space.id);
-        if let Err(OutOfMemory) = unshare(mm, &self.table, range.start, For::User, &mut gather) {
+        let mut edit = self.table.edit(&mut gather);
+        if let Err(OutOfMemory) = edit.unshare(range.start, For::User) {
             gather.finish();
             folio.free(mm);
             return Collapse::NoMem;
         }
-        collapse(mm, &mut self.table, range.start, folio, attrs, &mut gather);
+        edit.collapse(range.start, folio, attrs);
         gather.finish();
         let gone = Zap {
             anon: u64::from(found.anon),

@@ -6,7 +6,7 @@ use crate::frame::OutOfMemory;
 use crate::stat::Event;
 use crate::state::{AREAS, AddressSpace, Areas, Error, Inner};
 use crate::switch::ForkBy;
-use crate::table::{Budget, Share};
+use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
 
@@ -139,7 +139,7 @@ fn copy_pages<M: Machine>(
 /// Shares what is private of `range` in an area, as far as the budget reaches; returns where the rest begins.
 #[inline]
 fn copy_some<M: Machine>(
-    parent: &Inner<M>,
+    parent: &mut Inner<M>,
     child: &mut AddressSpace<M>,
     vma: &Vma<M>,
     range: VirtRange,
@@ -153,8 +153,8 @@ fn copy_some<M: Machine>(
     let Inner { table, rss, .. } = child.inner.get_mut();
     // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
     let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-    let mut share = Share {
-        mm,
+    let mut copy = ForkCopy {
+        mm: gather.mm(),
         child: &child.id.owner,
         gather,
         pinned: parent.pinned,
@@ -162,7 +162,7 @@ fn copy_some<M: Machine>(
         anon: 0,
         object: 0,
     };
-    let stopped = share.range(&parent.table, table, range, budget);
-    rss.add(vma, share.anon, share.object);
+    let stopped = copy.range(&mut parent.table, table, range, budget);
+    rss.add(vma, copy.anon, copy.object);
     stopped
 }

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::Kind;
-use crate::state::{AddressSpace, Error, Mapped, PageInfo, Usage, user_pages};
+use crate::state::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, for_each_leaf, owns, step};
 use crate::vma::{Vma, VmaFlags};
 use alloc::vec::Vec;
@@ -81,8 +81,9 @@ impl<M: Machine> AddressSpace<M> {
             return;
         };
         let index = |va: VirtAddr| ((va - start) / PAGE_SIZE) as usize;
-        let inner = self.inner.lock();
-        for vma in inner.vmas.iter_in(range) {
+        let mut inner = self.inner.lock();
+        let Inner { vmas, table, .. } = &mut *inner;
+        for vma in vmas.iter_in(range) {
             let Some(mut part) = vma.range.intersection(&range) else {
                 continue;
             };
@@ -95,7 +96,7 @@ impl<M: Machine> AddressSpace<M> {
                 words[index(part.start)..index(part.end)].fill(word(&written));
             }
             while !part.is_empty() {
-                part.start = step(&self.mm, &self.id, &inner.table, part, &mut |leaf| {
+                part.start = step(&self.mm, &self.id, table, part, &mut |leaf| {
                     let clean = leaf.attrs.contains(Attrs::TRACKED);
                     let mut info = PageInfo {
                         soft_dirty: !(tracked && clean),
@@ -133,8 +134,8 @@ impl<M: Machine> AddressSpace<M> {
     /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000 instructions' worth; returns where the
     /// rest begins. Zeros that everybody shares are left out. The space is locked meanwhile.
     pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
-        let inner = self.inner.lock();
-        step(&self.mm, &self.id, &inner.table, range, &mut |leaf| {
+        let mut inner = self.inner.lock();
+        step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
             let (_, kind, _) = self.mm.frames().folio(leaf.pfn);
             if kind != Kind::Kernel {
                 f(Mapped {

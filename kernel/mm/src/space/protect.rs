@@ -5,7 +5,7 @@ use crate::arch::{Level, Machine};
 use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
 use crate::state::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
-use crate::table::{Budget, Rights, protect_some, split_ends, unshare_some};
+use crate::table::{Budget, Rights};
 use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
 
@@ -84,10 +84,11 @@ impl<M: Machine> Areas<'_, M> {
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
             self.in_steps(part, &mut budget, |inner, part, gather, budget| {
-                split_ends(mm, &mut inner.table, part, For::User, gather)?;
+                let mut edit = inner.table.edit(gather);
+                edit.split_ends(part, For::User)?;
                 // What it cuts is the space's own now.
                 match holds_table(part) {
-                    true => unshare_some(mm, &inner.table, part, gather, budget),
+                    true => edit.unshare_some(part, budget),
                     false => Ok(None),
                 }
             })?;
@@ -98,14 +99,7 @@ impl<M: Machine> Areas<'_, M> {
                 shared,
             };
             self.in_steps(part, &mut budget, |inner, part, gather, budget| {
-                Ok(protect_some(
-                    mm,
-                    &mut inner.table,
-                    part,
-                    rights,
-                    gather,
-                    budget,
-                ))
+                Ok(inner.table.edit(gather).protect_some(part, rights, budget))
             })?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::Mm;
 use crate::state::{AREAS, AddressSpace, Error, Inner};
-use crate::table::{Budget, clear_accessed_some, track_some};
+use crate::table::{Budget, clear_accessed_some};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Vma, VmaFlags};
 
@@ -30,7 +30,8 @@ impl<M: Machine> AddressSpace<M> {
         drop(areas);
         let tracked = self.area_by_area(|inner, part, budget| {
             let mut gather = Gather::new(&self.mm, &self.id);
-            let stopped = track_some(&self.mm, &mut inner.table, part.range, &mut gather, budget);
+            let mut edit = inner.table.edit(&mut gather);
+            let stopped = edit.track_some(part.range, budget);
             gather.finish();
             Ok(stopped?)
         });

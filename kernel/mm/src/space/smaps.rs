@@ -61,14 +61,14 @@ impl<M: Machine> AddressSpace<M> {
     /// Adds up what some 100,000 instructions can; returns whether that was all. Pages that come
     /// and go between two steps are seen or not.
     pub fn smaps_step(&self, walk: &mut SmapsWalk) -> bool {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
         let mut tally = Tally {
             mm: &self.mm,
             owner: &self.id.owner,
             walk,
         };
         let range = tally.walk.rest;
-        let end = step(&self.mm, &self.id, &inner.table, range, &mut |leaf| {
+        let end = step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
             tally.leaf(&leaf)
         });
         walk.rest.start = end;

@@ -11,7 +11,7 @@ use crate::frame::{Kind, Mm, SpaceId};
 use crate::own::{Account, By, Owner};
 use crate::stat::Event;
 use crate::state::{AddressSpace, Inner, user_pages};
-use crate::table::{begin, first_used, lookup, split_leaf, unfold_range};
+use crate::table::{begin, first_used, lookup};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 use crate::tlb::Gather;
 
@@ -138,7 +138,10 @@ impl<M: Machine> Inner<M> {
         let order = mm.frames().get(head).order();
         let mut gather = Gather::new(mm, &space.id);
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
-            split_leaf(mm, &mut self.table, start, For::User, &mut gather).ok()?;
+            self.table
+                .edit(&mut gather)
+                .split_leaf(start, For::User)
+                .ok()?;
             mm.frames().get(head).set_index(start.page());
             let mut elsewhere = false;
             let all = self.mappings(mm, head, &mut |leaf| {
@@ -149,7 +152,7 @@ impl<M: Machine> Inner<M> {
             }
             // Parts as large as a block, or larger, leave each block in one folio.
             if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
-                unfold_range(mm, &mut self.table, range, &mut gather);
+                self.table.edit(&mut gather).unfold_range(range);
             }
             Some(())
         });

@@ -6,7 +6,7 @@ use crate::frame::zone::For;
 use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
 use crate::state::{AddressSpace, Areas, Error, Inner, user_pages};
-use crate::table::{Budget, Zap, split_ends, zap_some};
+use crate::table::{Budget, Zap};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
@@ -87,7 +87,8 @@ impl<M: Machine> Areas<'_, M> {
         }
         self.vmas.reserve_take(range, 0)?;
         let mut gather = Gather::new(mm, id);
-        let split = split_ends(mm, &mut self.table, range, For::GivingBack, &mut gather);
+        let mut edit = self.table.edit(&mut gather);
+        let split = edit.split_ends(range, For::GivingBack);
         let removed = split.and_then(|()| self.vmas.take(range));
         let Ok(removed) = removed else {
             gather.finish();
@@ -111,7 +112,7 @@ impl<M: Machine> Areas<'_, M> {
     ) {
         let mm = &*self.space.mm;
         let mut rest = vma.range;
-        while let Some(next) = self.zap(mm, vma, rest, gather, budget) {
+        while let Some(next) = self.zap(vma, rest, gather, budget) {
             rest.start = next;
             gather.finish();
             self.pause();
@@ -129,7 +130,8 @@ impl<M: Machine> Inner<M> {
         range: VirtRange,
     ) -> Result<(), OutOfMemory> {
         let mut gather = Gather::new(mm, id);
-        let result = split_ends(mm, &mut self.table, range, For::User, &mut gather);
+        let mut edit = self.table.edit(&mut gather);
+        let result = edit.split_ends(range, For::User);
         gather.finish();
         result
     }
@@ -138,7 +140,6 @@ impl<M: Machine> Inner<M> {
     /// where the rest begins.
     pub(super) fn zap(
         &mut self,
-        mm: &Mm<M>,
         vma: &Vma<M>,
         range: VirtRange,
         gather: &mut Gather<'_, M>,
@@ -148,7 +149,7 @@ impl<M: Machine> Inner<M> {
             budget: *budget,
             ..Zap::default()
         };
-        let stopped = zap_some(mm, &mut self.table, range, gather, &mut zap);
+        let stopped = self.table.edit(gather).zap_some(range, &mut zap);
         self.rss.sub(vma, &zap);
         *budget = zap.budget;
         stopped
@@ -182,7 +183,7 @@ impl<M: Machine> Inner<M> {
                 ..Zap::default()
             };
             let range = VirtRange::new(range.start.max(start), range.end.max(start));
-            stopped = zap_some(mm, table, range, &mut gather, &mut zap);
+            stopped = table.edit(&mut gather).zap_some(range, &mut zap);
             rss.sub(vma, &zap);
             budget = zap.budget;
             if stopped.is_some() {

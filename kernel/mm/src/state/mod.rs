@@ -17,7 +17,7 @@ use crate::arch::{Asid, Machine, PteFormat};
 use crate::frame::{Mm, SpaceId};
 use crate::own::MmId;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
-use crate::table::{Budget, PageTable, Zap, zap_some};
+use crate::table::{Budget, PageTable, Zap};
 use crate::thp::Permit;
 use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
@@ -175,8 +175,8 @@ impl<M: Machine> AddressSpace<M> {
             let mut rest = vma.range;
             loop {
                 if zap.budget.take(1) {
-                    let table = &mut inner.table;
-                    let Some(next) = zap_some(&self.mm, table, rest, &mut gather, &mut zap) else {
+                    let mut edit = inner.table.edit(&mut gather);
+                    let Some(next) = edit.zap_some(rest, &mut zap) else {
                         break;
                     };
                     rest.start = next;

@@ -2,7 +2,8 @@
 //! table and the VMA map it, and the part of a shared one that is mapped here is copied in one piece. A page without neighbours
 //! has the short way, [`Cursor::reuse_page`].
 
-use super::{Cursor, Leaf, contpte, entry};
+use super::node::Present;
+use super::{Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
 use crate::frame::SpaceId;
@@ -18,10 +19,10 @@ impl<M: Machine> Cursor<'_, M> {
     /// behind are so.
     #[inline]
     pub fn reuse_page(&mut self, id: &SpaceId) -> Option<Pfn> {
-        if self.entry().2 != Level::Pte {
+        if self.node().level != Level::Pte {
             return None;
         }
-        let (mm, table, index) = (self.mm, self.table(), Level::Pte.index(self.va));
+        let (mm, table, index) = (self.mm(), self.node().frame, Level::Pte.index(self.va));
         let mem = mm.machine().mem();
         let raw = mem.load(table, index);
         if !M::Pte::is_still(raw) || M::Pte::writable(raw) == raw {
@@ -63,25 +64,24 @@ impl<M: Machine> Cursor<'_, M> {
     /// not be written, may be from now on, used as it was. What soft-dirty watches stays as it is. The gather owes the flush of
     /// what was changed, so that no TLB faults again.
     pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
-        let (head, _, order) = self.mm.frames().folio(leaf.pfn);
+        let (head, _, order) = self.mm().frames().folio(leaf.pfn);
         let range = self.folio_range(leaf, (head, order), area);
-        let table = self.table();
         let folds = contpte::may_fold::<M>(order);
         if folds {
             // A block that reaches out of the area must not become writable there.
-            contpte::unfold_ends(self.mm, table, range, gather);
+            self.entries(gather).unfold_ends(range);
         }
         let written = self.make_writable(leaf, range);
-        self.mm.count(Event::EntryWrites, written);
+        self.mm().count(Event::EntryWrites, written);
         gather.changed_range(range.start, range.len(), Level::Pte);
         if folds {
-            contpte::fold_range(self.mm, table, range, gather);
+            self.entries(gather).fold_range(range);
         }
     }
 
     /// Gives WRITE to the entries in `range` that map the folio in order; returns how many changed.
     fn make_writable(&self, leaf: &Leaf, range: VirtRange) -> u64 {
-        let (mem, table) = (self.mm.machine().mem(), self.table());
+        let (mem, table) = (self.mm().machine().mem(), self.node().frame);
         let first = Level::Pte.index(range.start);
         let (mut page, pages) = (0, range.pages() as usize);
         let mut written = 0;
@@ -123,33 +123,36 @@ impl<M: Machine> Cursor<'_, M> {
             end: start + order.bytes(),
         };
         // Which of the folio's pages the first one would be. No other frame is looked up: beside the folio there may be none.
-        let (head, _, folio) = self.mm.frames().folio(leaf.pfn);
+        let (head, _, folio) = self.mm().frames().folio(leaf.pfn);
         let first = (leaf.pfn - head).checked_sub((self.va - start) / PAGE_SIZE);
         let Some(first) = first.filter(|first| first + order.pages() <= folio.pages()) else {
             return false;
         };
         let (index, pages) = (Level::Pte.index(start), order.pages() as usize);
         area.covers(&range)
-            && entry::read_leaf(self.mm, self.table(), index).is_some_and(|(pfn, attrs, raw)| {
-                pfn == head + first
-                    && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
-                    && self.alike_and_used(index, raw, pages)
-            })
+            && self
+                .node()
+                .ptes()
+                .present(index)
+                .is_some_and(|Present { pfn, attrs, raw }| {
+                    pfn == head + first
+                        && !attrs.intersects(Attrs::WRITE | Attrs::TRACKED)
+                        && self.alike_and_used(index, raw, pages)
+                })
     }
 
     /// Whether `pages` PTEs from `index` on, the first of which is `raw`, map frames in a row, are alike but for use, and are all
     /// used: of a folded block any entry tells for all.
     fn alike_and_used(&self, index: usize, raw: u64, pages: usize) -> bool {
-        let (mm, table) = (self.mm, self.table());
-        if entry::all_used(mm, table, index, raw, pages) {
+        let table = self.node().ptes();
+        if table.all_used(index, raw, pages) {
             return true;
         }
         let used = |index| {
-            entry::read_leaf(mm, table, index).is_some_and(|(_, attrs, _)| {
-                contpte::seen(mm, table, index, attrs).contains(Attrs::ACCESSED)
-            })
+            let leaf = table.present(index);
+            leaf.is_some_and(|leaf| table.seen(index, leaf.attrs).contains(Attrs::ACCESSED))
         };
-        entry::alike(mm, table, index, raw, pages) == pages && (index..index + pages).all(used)
+        table.alike(index, raw, pages) == pages && (index..index + pages).all(used)
     }
 
     /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio in order.
@@ -159,14 +162,13 @@ impl<M: Machine> Cursor<'_, M> {
             start,
             end: start + order.bytes(),
         };
-        contpte::unfold_ends(self.mm, self.table(), range, gather);
+        self.entries(gather).unfold_ends(range);
         let index = Level::Pte.index(start);
-        entry::clear_run(self.mm, self.table(), index, pages as usize);
-        let meta = self.mm.frames().get(self.table());
-        meta.set_live(meta.live() - pages as u32);
-        self.mm.count(Event::EntryWrites, pages);
+        self.node().ptes().clear_run(index, pages as usize);
+        self.node().add_live((pages as u32).wrapping_neg());
+        self.mm().count(Event::EntryWrites, pages);
         let removed = Removed {
-            folio: self.mm.frames().head(leaf.pfn),
+            folio: self.mm().frames().head(leaf.pfn),
             first: Pfn(leaf.pfn.0 - (self.va - start) / PAGE_SIZE),
             pages: pages as u32,
             level: Level::Pte,

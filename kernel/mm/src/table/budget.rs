@@ -1,6 +1,7 @@
 //! Steps of long walks: how much of a range is done before the lock of the space is released for others.
 
 use super::PageTable;
+use super::node::Node;
 use super::walk::{Leaves, leaf_tables};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
@@ -49,9 +50,9 @@ impl Budget {
     }
     /// Takes off what a PTE table costs of which each entry is looked at, or a leaf above the PTEs.
     #[inline]
-    pub(super) fn take_leaves<M: Machine>(&mut self, mm: &Mm<M>, leaves: &Leaves) {
-        match leaves.level {
-            Level::Pte => self.take(TABLE + mm.frames().get(leaves.table).live()),
+    pub(super) fn take_leaves<M: Machine>(&mut self, leaves: &Leaves<'_, M>) {
+        match leaves.node.level {
+            Level::Pte => self.take(TABLE + leaves.node.live()),
             _ => self.take_leaf(),
         };
     }
@@ -63,14 +64,13 @@ impl Budget {
 }
 
 /// [`leaf_tables`] within a budget, of which `f` takes off what it does; returns where the rest begins, if there is one.
-pub(super) fn some_leaf_tables<M: Machine, E>(
-    mm: &Mm<M>,
-    table: &PageTable,
+pub(super) fn some_leaf_tables<'a, M: Machine, E>(
+    root: Node<'a, M>,
     range: VirtRange,
     budget: &mut Budget,
-    f: &mut impl FnMut(Leaves, &mut Budget) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves<'a, M>, &mut Budget) -> Result<(), E>,
 ) -> Result<Option<VirtAddr>, E> {
-    let walked = leaf_tables(mm, table, range, &mut |leaves| {
+    let walked = leaf_tables(root, range, &mut |leaves| {
         if budget.is_spent() {
             return Err(Stop::Here(leaves.part.start));
         }
@@ -93,8 +93,11 @@ enum Stop<E> {
 /// empty. It takes no longer than a few tables' entries, however long the range.
 pub(crate) fn first_used<M: Machine>(
     mm: &Mm<M>,
-    table: &PageTable,
+    space: &PageTable,
     range: VirtRange,
 ) -> Option<VirtAddr> {
-    leaf_tables(mm, table, range, &mut |leaves| Err(leaves.part.start)).err()
+    leaf_tables(Node::root(mm, space), range, &mut |leaves| {
+        Err(leaves.part.start)
+    })
+    .err()
 }

@@ -1,10 +1,11 @@
 //! Collapsing: the pages that one PTE table maps become one folio under a PMD leaf. The pages are copied, so it does not
 //! matter which folios they were in.
 
-use super::batch::run_at;
-use super::walk::table_at;
-use super::{PageTable, contpte, entry, owner};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use super::edit::Edit;
+use super::node::{Node, PteTable};
+use super::walk::leaf_tables;
+use super::{PageTable, owner};
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
 use crate::frame::{Kind, Mm};
@@ -13,6 +14,7 @@ use crate::own::{By, Owner};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 use crate::tlb::{Gather, Removed};
+use core::convert::Infallible;
 
 /// What is mapped under one PMD entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,38 +29,27 @@ pub struct Census {
     pub other: bool,
 }
 
-/// The PMD table and the index in it of the entry for `va`, if there is one.
-fn pmd_entry<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize)> {
-    let table = table_at(mm, space, va, Level::Pmd)?;
-    Some((table, Level::Pmd.index(va)))
-}
-
 /// What is mapped in the 2 MiB from `start` on.
 pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: VirtAddr) -> Census {
     let mut found = Census::default();
-    let Some((pmd, index)) = pmd_entry(mm, space, start) else {
+    let Some(pmd) = Node::root(mm, space).table_at(start, Level::Pmd) else {
         return found;
     };
-    let (table, shared) = match entry::read(mm, pmd, index, Level::Pmd) {
-        Entry::Table(table) => (table, false),
-        Entry::Shared(table) => (table, true),
+    let (frame, shared) = match pmd.entry(pmd.index(start)) {
+        Entry::Table(frame) => (frame, false),
+        Entry::Shared(frame) => (frame, true),
         Entry::Leaf { .. } => {
             found.other = true;
             return found;
         }
         Entry::Absent => return found,
     };
-    let mut index = 0;
-    while index < TABLE_ENTRIES {
-        let Some(run) = run_at(mm, table, index, TABLE_ENTRIES) else {
-            index += 1;
-            continue;
-        };
-        let leaf = run.leaf(start + index as u64 * PAGE_SIZE);
+    let range = VirtRange::new(start, start + Level::Pmd.bytes());
+    for (va, run) in (PteTable { mm, frame }).runs(range) {
         match run.kind {
             Kind::Anon => {
                 found.anon += run.n as u32;
-                let owned = !shared && owner::owns(mm, owner, &leaf);
+                let owned = !shared && owner::owns(mm, owner, &run.leaf(va));
                 if !owned {
                     found.shared += run.n as u32;
                 }
@@ -70,68 +61,71 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
             Kind::Kernel => {}
             _ => found.other = true,
         }
-        index += run.n;
     }
     found
 }
 
-/// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose
-/// contents are made here. No other memory is needed. Nobody can use the range in between: its PMD entry is absent and flushed while the pages are
-/// copied.
-pub fn collapse<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    start: VirtAddr,
-    folio: Folio,
-    attrs: Attrs,
-    gather: &mut Gather<'_, M>,
-) {
-    let Some((pmd, index)) = pmd_entry(mm, space, start) else {
-        unreachable!("a census found pages there");
-    };
-    let Entry::Table(table) = entry::read(mm, pmd, index, Level::Pmd) else {
-        unreachable!("a census found a PTE table there");
-    };
-    entry::clear(mm, pmd, index);
-    gather.unhooked(start, Level::Pte);
-    if !mutant::on(Mutant::CollapseWithoutFlush) {
-        gather.flush();
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose
+    /// contents are made here. No other memory is needed. Nobody can use the range in between: its PMD entry is absent and
+    /// flushed while the pages are copied.
+    pub fn collapse(&mut self, start: VirtAddr, folio: Folio, attrs: Attrs) {
+        let mm = self.mm();
+        let pmd = self.root().table_at(start, Level::Pmd);
+        let Some((pmd, table)) = pmd.and_then(|pmd| Some((pmd, pmd.below(start)?))) else {
+            unreachable!("a census found a PTE table there");
+        };
+        pmd.clear(pmd.index(start));
+        self.gather.unhooked(start, Level::Pte);
+        if !mutant::on(Mutant::CollapseWithoutFlush) {
+            self.gather.flush();
+        }
+        copy_pages(table.ptes(), start, &folio, self.gather);
+        table.meta().set_live(0);
+        self.gather.table(start, Level::Pte, table.frame);
+        self.space.pages -= 1;
+        let pfn = folio.into_pfn();
+        owner::begin(mm, (pfn, PMD_ORDER), self.gather.owner(), start, By::Leaf);
+        mm.count(Event::EntryWrites, 2);
+        pmd.write_leaf(pmd.index(start), pfn, attrs);
+        mm.thp().pmd_mapped();
     }
-    copy_pages(mm, table, start, &folio, gather);
-    mm.frames().get(table).set_live(0);
-    gather.table(start, Level::Pte, table);
-    space.pages -= 1;
-    let pfn = folio.into_pfn();
-    owner::begin(mm, (pfn, PMD_ORDER), gather.owner(), start, By::Leaf);
-    mm.count(Event::EntryWrites, 2);
-    entry::write_leaf(mm, pmd, index, Level::Pmd, pfn, attrs);
-    mm.thp().pmd_mapped();
+
+    /// Unfolds every folded block in `range`: its folio is about to be split.
+    pub fn unfold_range(&mut self, range: VirtRange) {
+        let Ok(()) = leaf_tables(self.root(), range, &mut |leaves| {
+            if let Some(table) = leaves.ptes() {
+                self.entries(table).unfold_range(leaves.part);
+            }
+            Ok::<_, Infallible>(())
+        });
+    }
 }
 
-/// Fills the folio from a table that nothing points to any more, and gives what it mapped to the gather.
+/// Fills the folio from a table, which translated the 2 MiB from `start` on and that nothing points to any more, and gives what it
+/// mapped to the gather.
 fn copy_pages<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
+    table: PteTable<'_, M>,
     start: VirtAddr,
     folio: &Folio,
     gather: &mut Gather<'_, M>,
 ) {
-    let mut index = 0;
-    while index < TABLE_ENTRIES {
-        let Some(run) = run_at(mm, table, index, TABLE_ENTRIES) else {
-            folio.zero_page(mm, index as u64);
-            index += 1;
-            continue;
-        };
-        for page in index..index + run.n {
-            if run.kind == Kind::Anon {
-                folio.copy_page(mm, page as u64, run.pfn + (page - index) as u64);
-            } else {
-                folio.zero_page(mm, page as u64);
+    let range = VirtRange::new(start, start + Level::Pmd.bytes());
+    let mut filled = 0;
+    for (va, run) in table.runs(range) {
+        (filled..run.index).for_each(|page| folio.zero_page(table.mm, page as u64));
+        filled = run.index + run.n;
+        for page in run.index..filled {
+            match run.kind {
+                Kind::Anon => {
+                    let from = run.pfn + (page - run.index) as u64;
+                    folio.copy_page(table.mm, page as u64, from);
+                }
+                _ => folio.zero_page(table.mm, page as u64),
             }
         }
         gather.removed(
-            start + index as u64 * PAGE_SIZE,
+            va,
             Removed {
                 folio: run.head,
                 first: run.pfn,
@@ -139,21 +133,6 @@ fn copy_pages<M: Machine>(
                 level: Level::Pte,
             },
         );
-        index += run.n;
     }
-}
-
-/// Unfolds every folded block in `range`: its folio is about to be split.
-pub fn unfold_range<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    range: crate::addr::VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    let Ok(()) = super::walk::leaf_tables(mm, space, range, &mut |leaves| {
-        if leaves.level == Level::Pte {
-            contpte::unfold_range(mm, leaves.table, leaves.part, gather);
-        }
-        Ok::<_, core::convert::Infallible>(())
-    });
+    (filled..TABLE_ENTRIES).for_each(|page| folio.zero_page(table.mm, page as u64));
 }

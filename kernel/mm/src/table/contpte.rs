@@ -42,16 +42,15 @@ mod range;
 mod validate;
 
 pub(super) use carry::{fold_carried, unfold_carried};
-pub(super) use range::{fold_ends, fold_range, unfold_ends, unfold_range};
 pub(crate) use validate::validate;
 
-use super::entry;
+use super::edit::Entries;
+use super::node::{Present, PteTable};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
-use crate::tlb::Gather;
 use core::ops::Range;
 
 /// What the walker sets, and what the entries of a folded block may differ in.
@@ -103,54 +102,73 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
     }
 }
 
-/// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.
-#[inline]
-pub(super) fn seen<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, attrs: Attrs) -> Attrs {
-    if !folded::<M>(attrs) {
-        return attrs;
-    }
-    let mut all = attrs - Attrs::CONTIG;
-    let mut entries = block::<M>(index);
-    if mutant::on(Mutant::ReadAllButLast) {
-        entries.end -= 1;
-    }
-    for other in entries {
-        if all.contains(USED) || mutant::on(Mutant::ReadOne) {
-            break;
+impl<M: Machine> PteTable<'_, M> {
+    /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.
+    #[inline]
+    pub fn seen(self, index: usize, attrs: Attrs) -> Attrs {
+        if !folded::<M>(attrs) {
+            return attrs;
         }
-        if let Some((_, attrs, _)) = entry::read_leaf(mm, table, other) {
-            all |= attrs & USED;
+        let mut all = attrs - Attrs::CONTIG;
+        let mut entries = block::<M>(index);
+        if mutant::on(Mutant::ReadAllButLast) {
+            entries.end -= 1;
+        }
+        for other in entries {
+            if all.contains(USED) || mutant::on(Mutant::ReadOne) {
+                break;
+            }
+            if let Some(Present { attrs, .. }) = self.present(other) {
+                all |= attrs & USED;
+            }
+        }
+        all
+    }
+
+    /// The entry at `index` alone, or the folded block that begins there, up to `end`.
+    #[inline]
+    pub fn block_at(self, index: usize, end: usize) -> Range<usize> {
+        let is_folded = |leaf: Present| folded::<M>(leaf.attrs);
+        match self.present(index).is_some_and(is_folded) {
+            true => index..block::<M>(index).end.min(end),
+            false => index..index + 1,
         }
     }
-    all
-}
 
-/// The entry at `index` alone, or the folded block that begins there, up to `end`.
-#[inline]
-pub(super) fn block_at<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    index: usize,
-    end: usize,
-) -> Range<usize> {
-    let attrs = entry::read_leaf(mm, table, index).map(|(_, attrs, _)| attrs);
-    match attrs.is_some_and(folded::<M>) {
-        true => index..block::<M>(index).end.min(end),
-        false => index..index + 1,
+    /// Gives each of the entries of what was a folded block, which no CPU walks any more, the use of all of them.
+    #[inline]
+    pub fn share_use(self, entries: Range<usize>) {
+        if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
+            return;
+        }
+        let use_of = |index| self.present(index).map(|leaf| leaf.attrs & USED);
+        let used = entries.clone().filter_map(use_of).collect();
+        let written = entries.map(|index| u64::from(self.add(index, used))).sum();
+        self.mm.count(Event::EntryWrites, written);
     }
-}
 
-/// Gives each of the entries of what was a folded block, which no CPU walks any more, the use of all of them.
-#[inline]
-pub(super) fn share_use<M: Machine>(mm: &Mm<M>, table: Pfn, entries: Range<usize>) {
-    if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
-        return;
+    /// Whether the block around an entry may be folded and is not.
+    fn is_complete(self, index: usize, order: Order) -> bool {
+        let Range { start, end } = block::<M>(index);
+        let Some(Present { pfn, attrs, .. }) = self.present(start) else {
+            return false;
+        };
+        // What small folios fail comes first.
+        if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
+            || !one_folio(self.mm, pfn, order)
+            || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
+        {
+            return false;
+        }
+        let follows = |i: usize| {
+            self.present(i).is_some_and(|other| {
+                other.pfn == pfn + (i - start) as u64
+                    && ((other.attrs - USED) == (attrs - USED)
+                        || mutant::on(Mutant::FoldNonUniform))
+            })
+        };
+        follows(end - 1) && (start + 1..end - 1).all(follows)
     }
-    let use_of = |index| entry::read_leaf(mm, table, index).map(|(_, attrs, _)| attrs & USED);
-    let used = entries.clone().filter_map(use_of).collect();
-    let add = |index| u64::from(entry::add(mm, table, index, used));
-    let written = entries.map(add).sum();
-    mm.count(Event::EntryWrites, written);
 }
 
 /// Which entries of a run, counted from its first, may be installed with the contiguous bit at once: the whole blocks of `n`
@@ -176,45 +194,10 @@ pub(super) fn attrs_for_run<M: Machine>(
     first..end
 }
 
-/// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when it is not, as it mostly is
-/// not: the ends tell. The flush of the break is done here, with all that `gather` owes.
-#[inline]
-pub(super) fn fold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &mut Gather<'_, M>) {
-    if let Some(order) = M::Pte::CONTIG_ORDER
-        && mm.switches().contpte()
-        && complete(mm, table, Level::Pte.index(va), order)
-    {
-        remake(mm, table, va, gather, Attrs::CONTIG);
-        mm.count(Event::ContpteFold, 1);
-    }
-}
-
 /// Whether a folio of this order may have folded blocks: a block lies in one folio.
 #[inline]
 pub(super) fn may_fold<M: Machine>(order: Order) -> bool {
     M::Pte::CONTIG_ORDER.is_some_and(|block| order >= block) || mutant::on(Mutant::FoldAcrossFolios)
-}
-
-/// Whether the block around an entry may be folded and is not.
-fn complete<M: Machine>(mm: &Mm<M>, table: Pfn, index: usize, order: Order) -> bool {
-    let Range { start, end } = block::<M>(index);
-    let Some((pfn, attrs, _)) = entry::read_leaf(mm, table, start) else {
-        return false;
-    };
-    // What small folios fail comes first.
-    if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
-        || !one_folio(mm, pfn, order)
-        || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
-    {
-        return false;
-    }
-    let follows = |i: usize| {
-        entry::read_leaf(mm, table, i).is_some_and(|(page, other, _)| {
-            page == pfn + (i - start) as u64
-                && ((other - USED) == (attrs - USED) || mutant::on(Mutant::FoldNonUniform))
-        })
-    };
-    follows(end - 1) && (start + 1..end - 1).all(follows)
 }
 
 /// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are aligned too.
@@ -224,105 +207,106 @@ fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
         || mutant::on(Mutant::FoldMisaligned)
 }
 
-/// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the break is done here, with all
-/// that `gather` owes.
-#[inline]
-pub(super) fn unfold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, gather: &mut Gather<'_, M>) {
-    if M::Pte::CONTIG_ORDER.is_none() {
-        return;
+impl<M: Machine> Entries<'_, '_, M> {
+    /// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when it is not, as it mostly is
+    /// not: the ends tell. The flush of the break is done here, with all that the gather owes.
+    #[inline]
+    pub fn fold(&mut self, va: VirtAddr) {
+        if let Some(order) = M::Pte::CONTIG_ORDER
+            && self.table.mm.switches().contpte()
+            && self.table.is_complete(Level::Pte.index(va), order)
+        {
+            self.remake(va, Attrs::CONTIG);
+            self.table.mm.count(Event::ContpteFold, 1);
+        }
     }
-    let entry = entry::read_leaf(mm, table, Level::Pte.index(va));
-    if entry.is_some_and(|(_, attrs, _)| folded::<M>(attrs)) && !mutant::on(Mutant::NoUnfold) {
-        remake(mm, table, va, gather, Attrs::empty());
-        mm.count(Event::ContpteUnfold, 1);
-    }
-}
 
-/// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay folded. `area` is where the bits are
-/// right: a folded block may reach out of it, into one whose entries only happened to say the same, and WRITE is not for that.
-/// Returns the entries and how many writes it took.
-#[inline]
-pub(super) fn add_bits<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    va: VirtAddr,
-    (bits, area): (Attrs, VirtRange),
-    gather: &mut Gather<'_, M>,
-) -> (Range<usize>, u64) {
-    let index = Level::Pte.index(va);
-    if M::Pte::CONTIG_ORDER.is_some()
-        && let Some((_, attrs, _)) = entry::read_leaf(mm, table, index)
-        && folded::<M>(attrs)
-    {
-        return add_bits_to_block(mm, table, va, (bits, area), gather);
+    /// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the break is done here, with all
+    /// that the gather owes.
+    #[inline]
+    pub fn unfold(&mut self, va: VirtAddr) {
+        if M::Pte::CONTIG_ORDER.is_none() {
+            return;
+        }
+        let entry = self.table.present(Level::Pte.index(va));
+        if entry.is_some_and(|leaf| folded::<M>(leaf.attrs)) && !mutant::on(Mutant::NoUnfold) {
+            self.remake(va, Attrs::empty());
+            self.table.mm.count(Event::ContpteUnfold, 1);
+        }
     }
-    let written = entry::add(mm, table, index, bits);
-    (index..index + 1, u64::from(written))
-}
 
-/// [`add_bits`] of an entry of a folded block.
-#[inline(never)]
-fn add_bits_to_block<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    va: VirtAddr,
-    (bits, area): (Attrs, VirtRange),
-    gather: &mut Gather<'_, M>,
-) -> (Range<usize>, u64) {
-    let index = Level::Pte.index(va);
-    let start = va.align_down(bytes::<M>());
-    let block_range = VirtRange {
-        start,
-        end: start + bytes::<M>(),
-    };
-    let outside = if mutant::on(Mutant::WriteBeyond) {
-        area.start > start
-    } else {
-        !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside)
-    };
-    let mut entries = index..index + 1;
-    if bits.contains(Attrs::WRITE) && outside {
-        unfold(mm, table, va, gather);
-    } else if !mutant::on(Mutant::MarkOne) {
-        entries = block::<M>(index);
+    /// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay folded. `area` is where the bits are
+    /// right: a folded block may reach out of it, into one whose entries only happened to say the same, and WRITE is not for
+    /// that. Returns the entries and how many writes it took.
+    #[inline]
+    pub fn add_bits(&mut self, va: VirtAddr, bits: Attrs, area: VirtRange) -> (Range<usize>, u64) {
+        let index = Level::Pte.index(va);
+        if M::Pte::CONTIG_ORDER.is_some()
+            && let Some(Present { attrs, .. }) = self.table.present(index)
+            && folded::<M>(attrs)
+        {
+            return self.add_bits_to_block(va, bits, area);
+        }
+        (index..index + 1, u64::from(self.table.add(index, bits)))
     }
-    let add = |index| u64::from(entry::add(mm, table, index, bits));
-    let written = entries.clone().map(add).sum();
-    (entries, written)
-}
 
-/// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit: absent, flushed, written.
-fn remake<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    va: VirtAddr,
-    gather: &mut Gather<'_, M>,
-    contig: Attrs,
-) {
-    let entries = block::<M>(Level::Pte.index(va));
-    let (mut pfn, mut attrs) = (None, Attrs::empty());
-    for index in entries.clone() {
-        let taken = if broken(contig) {
-            entry::read_leaf(mm, table, index).map(|(pfn, attrs, _)| (pfn, attrs))
-        } else {
-            entry::take_leaf(mm, table, index)
+    /// [`Self::add_bits`] of an entry of a folded block.
+    #[inline(never)]
+    fn add_bits_to_block(
+        &mut self,
+        va: VirtAddr,
+        bits: Attrs,
+        area: VirtRange,
+    ) -> (Range<usize>, u64) {
+        let index = Level::Pte.index(va);
+        let start = va.align_down(bytes::<M>());
+        let block_range = VirtRange {
+            start,
+            end: start + bytes::<M>(),
         };
-        let (page, other) = taken.expect("a block that is remade is complete");
-        pfn = pfn.or(Some(page));
-        attrs |= other;
+        let outside = if mutant::on(Mutant::WriteBeyond) {
+            area.start > start
+        } else {
+            !area.covers(&block_range) && !mutant::on(Mutant::WriteOutside)
+        };
+        let mut entries = index..index + 1;
+        if bits.contains(Attrs::WRITE) && outside {
+            self.unfold(va);
+        } else if !mutant::on(Mutant::MarkOne) {
+            entries = block::<M>(index);
+        }
+        let add = |index| u64::from(self.table.add(index, bits));
+        let written = entries.clone().map(add).sum();
+        (entries, written)
     }
-    let first = pfn.expect("a block has entries");
-    let start = va.align_down(bytes::<M>());
-    if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
-        gather.changed(start);
-        gather.changed(start + (bytes::<M>() - PAGE_SIZE));
-        gather.flush();
+
+    /// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit: absent, flushed, written.
+    fn remake(&mut self, va: VirtAddr, contig: Attrs) {
+        let (table, entries) = (self.table, block::<M>(Level::Pte.index(va)));
+        let (mut pfn, mut attrs) = (None, Attrs::empty());
+        for index in entries.clone() {
+            let taken = if broken(contig) {
+                table.present(index).map(|leaf| (leaf.pfn, leaf.attrs))
+            } else {
+                table.node().take_leaf(index)
+            };
+            let (page, other) = taken.expect("a block that is remade is complete");
+            pfn = pfn.or(Some(page));
+            attrs |= other;
+        }
+        let first = pfn.expect("a block has entries");
+        let start = va.align_down(bytes::<M>());
+        if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
+            self.gather.changed(start);
+            self.gather.changed(start + (bytes::<M>() - PAGE_SIZE));
+            self.gather.flush();
+        }
+        let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
+        for (i, index) in entries.enumerate() {
+            table.node().write_leaf(index, first + i as u64, attrs);
+        }
+        table.mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
     }
-    let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
-    for (i, index) in entries.enumerate() {
-        entry::write_leaf(mm, table, index, Level::Pte, first + i as u64, attrs);
-    }
-    mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
 }
 
 /// Whether a mutant leaves out the break.

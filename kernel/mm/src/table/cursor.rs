@@ -1,10 +1,8 @@
 //! The cursor: one page of a locked space, where a folio may be installed, or what is mapped changed or taken.
 
-use super::zap::unhook;
-use super::{
-    Leaf, PageTable, alloc_table, batch, contpte, entry, free_unused_table, owner, owner::begin,
-    share, split_leaf, walk,
-};
+use super::edit::{Entries, take_leaf};
+use super::node::{Node, PteTable};
+use super::{Leaf, PageTable, alloc_table, free_unused_table, owner, owner::begin, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
@@ -17,12 +15,10 @@ use arrayvec::ArrayVec;
 
 /// Stands on one page of a space. Borrowing the table mutably is holding the lock on the range.
 pub struct Cursor<'a, M: Machine> {
-    pub(super) mm: &'a Mm<M>,
     space: &'a mut PageTable,
     pub(super) va: VirtAddr,
-    /// The lowest table that exists on the way to `va`, its level, and the table above it.
-    table: Pfn,
-    level: Level,
+    /// The lowest table that exists on the way to `va`, and the frame of the table above it.
+    node: Node<'a, M>,
     above: Pfn,
 }
 
@@ -30,14 +26,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// Walks to `va` as far as there are tables.
     #[inline]
     pub fn new(mm: &'a Mm<M>, space: &'a mut PageTable, va: VirtAddr) -> Self {
-        let (table, level) = (space.root, Level::Pgd);
+        let node = Node::root(mm, space);
         let mut cursor = Cursor {
-            mm,
             space,
             va,
-            table,
-            level,
-            above: table,
+            node,
+            above: node.frame,
         };
         // Each level for itself, so that its bits are constants.
         let _ = cursor.descend(Level::Pgd, Level::Pud)
@@ -48,18 +42,46 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// Goes from a table of `level` to the one below, if there is one.
     #[inline(always)]
     fn descend(&mut self, level: Level, lower: Level) -> bool {
-        let Entry::Table(next) = entry::read(self.mm, self.table, level.index(self.va), level)
-        else {
+        let Entry::Table(frame) = (Node { level, ..self.node }).entry(level.index(self.va)) else {
             return false;
         };
-        (self.above, self.table, self.level) = (self.table, next, lower);
+        self.above = self.node.frame;
+        self.node = Node {
+            frame,
+            level: lower,
+            ..self.node
+        };
         true
+    }
+    #[inline(always)]
+    pub(super) fn mm(&self) -> &'a Mm<M> {
+        self.node.mm
+    }
+    /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
+    #[inline(always)]
+    pub(super) fn node(&self) -> Node<'a, M> {
+        self.node
+    }
+    /// The index in that table of the entry for the page.
+    #[inline(always)]
+    fn index(&self) -> usize {
+        self.node.index(self.va)
+    }
+    /// The editor of that table's entries, which are PTEs.
+    #[inline(always)]
+    pub(super) fn entries<'e, 'g>(&self, gather: &'e mut Gather<'g, M>) -> Entries<'e, 'g, M> {
+        debug_assert!(self.node.level == Level::Pte);
+        let table = PteTable {
+            mm: gather.mm(),
+            frame: self.node.frame,
+        };
+        Entries { table, gather }
     }
 
     /// Splits the PMD leaf that maps the page, and goes down to its PTE.
     pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
-        split_leaf(self.mm, self.space, self.va, For::User, gather)?;
-        if self.level == Level::Pmd {
+        self.space.edit(gather).split_leaf(self.va, For::User)?;
+        if self.node.level == Level::Pmd {
             self.descend(Level::Pmd, Level::Pte);
         }
         Ok(())
@@ -69,59 +91,51 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// [`Self::unshare`] but to look at the [`Self::shared_leaf`].
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.level == Level::Pmd && matches!(self.read(), Entry::Shared(_))
+        self.node.level == Level::Pmd && matches!(self.read(), Entry::Shared(_))
     }
     /// What is mapped there by a table that is shared, cut down to the page.
     pub fn shared_leaf(&self) -> Option<Leaf> {
         match self.read() {
-            Entry::Shared(table) => share::leaf_at(self.mm, table, self.va),
+            Entry::Shared(frame) => {
+                let mm = self.mm();
+                PteTable { mm, frame }.leaf_at_shared(self.va)
+            }
             _ => None,
         }
     }
     /// Makes the page's table this space's own.
     pub fn unshare(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
-        share::unshare(self.mm, self.space, self.va, For::User, gather)?;
+        self.space.edit(gather).unshare(self.va, For::User)?;
         self.descend(Level::Pmd, Level::Pte);
         Ok(())
     }
     fn read(&self) -> Entry {
-        let (table, index, level) = self.entry();
-        entry::read(self.mm, table, index, level)
+        self.node.entry(self.index())
     }
     /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands at.
     pub(super) fn hook_shared(&mut self, table: Pfn) {
-        debug_assert!(self.level == Level::Pmd && self.read() == Entry::Absent);
-        entry::write_shared(self.mm, self.table, self.level.index(self.va), table);
-        self.add_live(1);
+        debug_assert!(self.node.level == Level::Pmd && self.read() == Entry::Absent);
+        self.node.write_shared(self.index(), table);
+        self.node.add_live(1);
         self.space.pages += 1;
-        self.mm.count(Event::EntryWrites, 1);
+        self.mm().count(Event::EntryWrites, 1);
     }
 
     /// The page it stands on.
     pub fn va(&self) -> VirtAddr {
         self.va
     }
-    /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
-    pub(super) fn table(&self) -> Pfn {
-        self.table
-    }
-    pub(super) fn mm(&self) -> &'a Mm<M> {
-        self.mm
-    }
-    pub(super) fn entry(&self) -> (Pfn, usize, Level) {
-        (self.table, self.level.index(self.va), self.level)
-    }
     /// What is mapped there, cut down to the page.
     #[inline]
     pub fn leaf(&self) -> Option<Leaf> {
-        walk::leaf_at(self.mm, self.table, self.level, self.va, 1)
+        self.node.leaf_at(self.va, 1)
     }
 
     /// Whether no leaf, not even of another page, stands under the PMD entry: it is absent, or a table with nothing in it.
     pub fn pmd_is_empty(&self) -> bool {
-        match self.level {
-            Level::Pte => self.mm.frames().get(self.table).live() == 0,
-            _ => entry::is_absent(self.mm, self.table, self.level.index(self.va)),
+        match self.node.level {
+            Level::Pte => self.node.live() == 0,
+            _ => self.node.is_absent(self.index()),
         }
     }
 
@@ -133,13 +147,13 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
         let (first, pages) = (Level::Pte.index(limit.start), limit.pages() as usize);
         // Mostly all of it is.
-        if entry::absent(self.mm, self.table, first, pages) == pages {
+        if self.node.ptes().absent(first, pages) == pages {
             return limit;
         }
         let (here, mut below, mut above) = (Level::Pte.index(self.va), 0, 1);
         let most = (limit.end - self.va) / PAGE_SIZE;
         let least = (self.va - limit.start) / PAGE_SIZE;
-        let absent = |at: usize| entry::is_absent(self.mm, self.table, at);
+        let absent = |at: usize| self.node.is_absent(at);
         while below < least && absent(here - below as usize - 1) {
             below += 1;
         }
@@ -155,7 +169,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     /// Makes the tables down to the one that holds entries of `level`; on failure none is left behind.
     #[inline]
     pub fn prepare(&mut self, level: Level) -> Result<(), OutOfMemory> {
-        if self.level <= level {
+        if self.node.level <= level {
             return Ok(());
         }
         self.make_tables(level)
@@ -163,38 +177,48 @@ impl<'a, M: Machine> Cursor<'a, M> {
     fn make_tables(&mut self, level: Level) -> Result<(), OutOfMemory> {
         debug_assert!(self.read() == Entry::Absent);
         let mut fresh = ArrayVec::<Pfn, 3>::new();
-        for _ in 0..self.level as usize - level as usize {
-            match alloc_table(self.mm, For::User) {
+        for _ in 0..self.node.level as usize - level as usize {
+            match alloc_table(self.mm(), For::User) {
                 Ok(table) => fresh.push(table),
                 Err(error) => {
                     fresh
                         .drain(..)
-                        .for_each(|table| free_unused_table(self.mm, table));
+                        .for_each(|table| free_unused_table(self.mm(), table));
                     return Err(error);
                 }
             }
         }
         for child in fresh {
-            entry::write_table(self.mm, self.table, self.level.index(self.va), child);
-            self.add_live(1);
+            self.node.write_table(self.index(), child);
+            self.node.add_live(1);
             self.space.pages += 1;
-            self.mm.count(Event::EntryWrites, 1);
-            (self.above, self.table) = (self.table, child);
-            self.level = self
-                .level
-                .lower()
-                .expect("as many tables as levels were allocated");
+            self.mm().count(Event::EntryWrites, 1);
+            self.above = self.node.frame;
+            let lower = self.node.level.lower();
+            self.node = Node {
+                frame: child,
+                level: lower.expect("as many tables as levels were allocated"),
+                ..self.node
+            };
         }
         Ok(())
     }
 
     /// Takes out a PTE table in which nothing is left, so that the PMD entry is free for a leaf.
     pub fn remove_empty_table(&mut self, gather: &mut Gather<'_, M>) {
-        if self.level == Level::Pte && self.pmd_is_empty() {
-            let at = (self.above, Level::Pmd.index(self.va));
-            let child = (self.va, Level::Pte, self.table);
-            unhook(self.mm, self.space, at, gather, child);
-            (self.table, self.level) = (self.above, Level::Pmd);
+        if self.node.level == Level::Pte && self.pmd_is_empty() {
+            let pmd = Node {
+                mm: gather.mm(),
+                frame: self.above,
+                level: Level::Pmd,
+            };
+            let empty = Node {
+                frame: self.node.frame,
+                level: Level::Pte,
+                ..pmd
+            };
+            self.space.edit(gather).unhook(pmd, empty, self.va);
+            (self.node.frame, self.node.level) = (self.above, Level::Pmd);
         }
     }
 
@@ -205,20 +229,19 @@ impl<'a, M: Machine> Cursor<'a, M> {
     }
     /// Maps the zero page, which is not counted, where nothing is.
     pub fn install_zero_page(&mut self, attrs: Attrs) {
-        self.install_page(self.mm.zero_page(), attrs);
-        share::note_zeros(self.mm, self.table);
+        self.install_page(self.mm().zero_page(), attrs);
+        share::note_zeros(self.node.ptes());
     }
     #[inline]
     fn install_page(&mut self, pfn: Pfn, attrs: Attrs) {
         debug_assert!(
-            self.level == Level::Pte && self.leaf().is_none(),
+            self.node.level == Level::Pte && self.leaf().is_none(),
             "{:?} is not an absent PTE",
             self.va
         );
-        let (table, index, level) = self.entry();
-        entry::write_leaf(self.mm, table, index, level, pfn, attrs);
-        self.add_live(1);
-        self.mm.count(Event::EntryWrites, 1);
+        self.node.write_leaf(self.index(), pfn, attrs);
+        self.node.add_live(1);
+        self.mm().count(Event::EntryWrites, 1);
     }
 
     /// Maps all pages of a private folio of 2^`order` pages, which nobody else has, at the naturally aligned range around the
@@ -228,22 +251,22 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
         let (pfn, start) = (folio.into_pfn(), self.va.align_down(order.bytes()));
-        let by = if self.level == Level::Pte {
+        let by = if self.node.level == Level::Pte {
             By::Ptes
         } else {
             By::Leaf
         };
-        begin(self.mm, (pfn, order), owner, start, by);
+        begin(self.mm(), (pfn, order), owner, start, by);
         if order == Order(0) {
             self.install_page(pfn, attrs);
-        } else if self.level == Level::Pte {
-            batch::install(self.mm, self.table, start, pages as usize, pfn, attrs);
-            self.add_live(pages);
-            self.mm.count(Event::EntryWrites, u64::from(pages));
+        } else if self.node.level == Level::Pte {
+            self.node.ptes().install(start, pages as usize, pfn, attrs);
+            self.node.add_live(pages);
+            self.mm().count(Event::EntryWrites, u64::from(pages));
         } else {
-            debug_assert!(order == self.level.order());
+            debug_assert!(order == self.node.level.order());
             self.write_huge(pfn, attrs);
-            self.mm.thp().pmd_mapped();
+            self.mm().thp().pmd_mapped();
         }
     }
     /// Maps the huge zero page, of which the caller has a reference, at an absent PMD entry.
@@ -252,49 +275,48 @@ impl<'a, M: Machine> Cursor<'a, M> {
     }
     /// Writes a leaf over the absent entry that the cursor stands at, above the PTEs; its references are there already.
     pub(super) fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
-        let (table, index, level) = self.entry();
-        entry::write_leaf(self.mm, table, index, level, pfn, attrs);
-        self.add_live(1);
-        self.mm.count(Event::EntryWrites, 1);
+        self.node.write_leaf(self.index(), pfn, attrs);
+        self.node.add_live(1);
+        self.mm().count(Event::EntryWrites, 1);
     }
     /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays folded; the gather owes
     /// the flush. Bits are only added: nothing that was allowed is taken away. `area` is the VMA's range, which a block may
     /// reach out of.
     pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs, area: VirtRange) {
-        let (table, index, level) = self.entry();
+        let (index, level) = (self.index(), self.node.level);
         let (from, written) = if level == Level::Pte {
-            contpte::add_bits(self.mm, table, self.va, (bits, area), gather)
+            self.entries(gather).add_bits(self.va, bits, area)
         } else {
-            let written = entry::modify_at(self.mm, self.entry(), |_, attrs| attrs | bits);
+            let written = self.node.modify(index, |attrs| attrs | bits);
             (index..index + 1, u64::from(written))
         };
-        self.mm.count(Event::EntryWrites, written);
+        self.mm().count(Event::EntryWrites, written);
         let start = self.va.align_down(level.bytes()).0 - (index - from.start) as u64 * PAGE_SIZE;
         let len = from.len() as u64 * level.bytes();
         gather.changed_range(VirtAddr(start), len, level);
         if level == Level::Pte && bits.contains(Attrs::WRITE) {
             // It may have been the last of its block.
-            contpte::fold(self.mm, table, self.va, gather);
+            self.entries(gather).fold(self.va);
         }
     }
 
     /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was split by the caller.
     pub fn take(&mut self, gather: &mut Gather<'_, M>) {
-        assert!(self.level == Level::Pte, "{:?} has no PTE", self.va);
-        contpte::unfold(self.mm, self.table, self.va, gather);
-        let index = Level::Pte.index(self.va);
-        let Some((pfn, _)) = entry::take_leaf(self.mm, self.table, index) else {
+        assert!(self.node.level == Level::Pte, "{:?} has no PTE", self.va);
+        self.entries(gather).unfold(self.va);
+        let table = self.node.ptes();
+        let Some((pfn, _)) = table.node().take_leaf(Level::Pte.index(self.va)) else {
             unreachable!("the page was mapped, and the space is locked");
         };
-        self.add_live(u32::MAX);
-        self.mm.count(Event::EntryWrites, 1);
-        if self.mm.frames().single(pfn).is_some() {
+        table.node().add_live(u32::MAX);
+        self.mm().count(Event::EntryWrites, 1);
+        if self.mm().frames().single(pfn).is_some() {
             return gather.removed_page(self.va, pfn);
         }
         gather.removed(
             self.va,
             Removed {
-                folio: self.mm.frames().head(pfn),
+                folio: self.mm().frames().head(pfn),
                 first: pfn,
                 pages: 1,
                 level: Level::Pte,
@@ -304,30 +326,28 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Takes out the PMD leaf that maps the page.
     pub fn take_huge(&mut self, gather: &mut Gather<'_, M>) {
-        assert!(self.level == Level::Pmd, "{:?} has no PMD leaf", self.va);
+        assert!(
+            self.node.level == Level::Pmd,
+            "{:?} has no PMD leaf",
+            self.va
+        );
         let start = self.va.align_down(Level::Pmd.bytes());
-        super::zap::zap_leaf(self.mm, self.entry(), start, gather);
+        take_leaf(self.node, start, gather);
     }
 
     /// Whether this space has the private folio for itself: all references are its own entries.
     #[inline]
     pub fn owns(&self, leaf: &Leaf, owner: &Owner) -> bool {
-        owner::owns(self.mm, owner, leaf)
+        owner::owns(self.mm(), owner, leaf)
     }
 
     /// Goes to another page of the same PTE table.
     pub fn move_in_table(&mut self, va: VirtAddr) {
         let table = Level::Pmd.bytes();
         debug_assert!(
-            self.level == Level::Pte && va.align_down(table) == self.va.align_down(table),
+            self.node.level == Level::Pte && va.align_down(table) == self.va.align_down(table),
             "{va:?} is in another table"
         );
         self.va = va;
-    }
-
-    #[inline]
-    fn add_live(&self, n: u32) {
-        let meta = self.mm.frames().get(self.table);
-        meta.set_live(meta.live().wrapping_add(n));
     }
 }

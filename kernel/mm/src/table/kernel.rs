@@ -1,6 +1,6 @@
 //! The kernel's own half: direct map, image, device windows, stacks.
 
-use super::entry;
+use super::node::Node;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Tlb};
 use crate::frame::zone::For;
@@ -71,26 +71,20 @@ impl<M: Machine> KernelSpace<M> {
         leaf: Level,
         attrs: Attrs,
     ) -> Result<(), OutOfMemory> {
-        let (mut table, mut level) = (root, Level::Pgd);
-        while level > leaf {
-            let index = level.index(va);
-            let lower = level.lower().expect("above a leaf there is a lower level");
-            let child = match entry::read(&self.mm, table, index, level) {
-                Entry::Table(child) => child,
-                Entry::Absent => {
-                    let child = self.mm.alloc(Order(0), Kind::Table, For::Kernel)?;
-                    self.mm.machine().mem().zero(child, Order(0));
-                    self.mm.count(Event::TableAlloc, 1);
-                    entry::write_table(&self.mm, table, index, child);
-                    child
-                }
-                Entry::Leaf { .. } | Entry::Shared(_) => panic!("{va:?} is mapped already"),
-            };
-            (table, level) = (child, lower);
+        let mut node = self.root(root).down_to(va, leaf);
+        while node.level > leaf {
+            assert!(
+                node.entry(node.index(va)) == Entry::Absent,
+                "{va:?} is mapped already"
+            );
+            let child = self.mm.alloc(Order(0), Kind::Table, For::Kernel)?;
+            self.mm.machine().mem().zero(child, Order(0));
+            self.mm.count(Event::TableAlloc, 1);
+            node.write_table(node.index(va), child);
+            node = node.down_to(va, leaf);
         }
-        let index = level.index(va);
         assert!(
-            entry::read(&self.mm, table, index, level) == Entry::Absent,
+            node.entry(node.index(va)) == Entry::Absent,
             "{va:?} is mapped already"
         );
         let used = attrs
@@ -100,7 +94,7 @@ impl<M: Machine> KernelSpace<M> {
             } else {
                 Attrs::empty()
             };
-        entry::write_leaf(&self.mm, table, index, level, pa.frame(), used);
+        node.write_leaf(node.index(va), pa.frame(), used);
         self.mm.count(Event::EntryWrites, 1);
         Ok(())
     }
@@ -108,23 +102,18 @@ impl<M: Machine> KernelSpace<M> {
     fn clear(&self, root: Pfn, range: VirtRange) {
         let mut at = range.start;
         while at < range.end {
-            let (mut table, mut level) = (root, Level::Pgd);
-            while let (Entry::Table(child), Some(lower)) = (
-                entry::read(&self.mm, table, level.index(at), level),
-                level.lower(),
-            ) {
-                (table, level) = (child, lower);
-            }
-            let start = at.align_down(level.bytes());
-            if let Entry::Leaf { .. } = entry::read(&self.mm, table, level.index(at), level) {
+            let node = self.root(root).down_to(at, Level::Pte);
+            let (index, bytes) = (node.index(at), node.level.bytes());
+            let start = at.align_down(bytes);
+            if let Entry::Leaf { .. } = node.entry(index) {
                 assert!(
-                    start >= range.start && range.end - start >= level.bytes(),
+                    start >= range.start && range.end - start >= bytes,
                     "{at:?} is part of a larger entry"
                 );
-                entry::clear(&self.mm, table, level.index(at));
+                node.clear(index);
                 self.mm.count(Event::EntryWrites, 1);
             }
-            match start.checked_add(level.bytes()) {
+            match start.checked_add(bytes) {
                 Some(next) => at = next,
                 None => break,
             }
@@ -138,18 +127,21 @@ impl<M: Machine> KernelSpace<M> {
     /// What `va` is mapped to.
     pub fn lookup(&self, va: VirtAddr) -> Option<(PhysAddr, Attrs, Level)> {
         let root = self.root.lock();
-        let (mut table, mut level) = (*root, Level::Pgd);
-        loop {
-            match (
-                entry::read(&self.mm, table, level.index(va), level),
-                level.lower(),
-            ) {
-                (Entry::Table(child), Some(lower)) => (table, level) = (child, lower),
-                (Entry::Leaf { pfn, attrs }, _) => {
-                    return Some((pfn.start() + (va.0 & (level.bytes() - 1)), attrs, level));
-                }
-                _ => return None,
+        let node = self.root(*root).down_to(va, Level::Pte);
+        match node.entry(node.index(va)) {
+            Entry::Leaf { pfn, attrs } => {
+                let offset = va.0 & (node.level.bytes() - 1);
+                Some((pfn.start() + offset, attrs, node.level))
             }
+            _ => None,
+        }
+    }
+
+    fn root(&self, frame: Pfn) -> Node<'_, M> {
+        Node {
+            mm: &self.mm,
+            frame,
+            level: Level::Pgd,
         }
     }
 }

@@ -4,17 +4,18 @@
 //! all and an empty table is found without looking.
 
 mod around;
-mod batch;
 mod budget;
 mod collapse;
 mod contpte;
-mod copy;
 mod cursor;
-mod entry;
+mod edit;
+mod fork;
 pub mod kernel;
 mod moving;
+mod node;
 mod owner;
 mod protect;
+mod run;
 mod share;
 mod split;
 mod step;
@@ -25,21 +26,18 @@ mod zap_page;
 
 pub use budget::Budget;
 pub(crate) use budget::first_used;
-pub use collapse::{census, collapse, unfold_range};
+pub use collapse::census;
 pub(crate) use contpte::validate as validate_contpte;
-pub use copy::Share;
 pub use cursor::Cursor;
-pub use moving::move_range;
+pub use edit::Edit;
+pub use fork::ForkCopy;
 pub(crate) use owner::{begin, owns};
-pub use protect::{Rights, protect_range, protect_some};
-pub(crate) use share::{accountant, shared_table};
-pub use share::{unshare, unshare_some};
-pub use split::{split_ends, split_leaf};
+pub use protect::Rights;
+pub(crate) use share::shared_table;
 pub(crate) use step::step;
-pub use track::track_some;
 pub use walk::{Leaf, clear_accessed_some, for_each_leaf, lookup};
 pub(crate) use walk::{Table, for_each_table};
-pub use zap::{Zap, zap_part, zap_range, zap_some};
+pub use zap::Zap;
 pub use zap_page::zap_page;
 
 use crate::addr::{Order, Pfn};

@@ -21,97 +21,66 @@
 mod carry;
 mod piece;
 
-use super::walk::table_at;
-use super::{Cursor, PageTable, Zap, contpte, entry, split_leaf, unshare, zap_range};
-use crate::addr::{Pfn, VirtAddr, VirtRange};
+use super::edit::{Edit, Entries};
+use super::node::Node;
+use super::{Cursor, Zap};
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
-use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
 use piece::{Piece, piece};
 
-/// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All tables that are needed are made
-/// first, so it either fails with nothing changed or does everything. Tables of `from` that became empty go too.
-pub fn move_range<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    from: VirtRange,
-    to: VirtAddr,
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    let plan = Plan {
-        from,
-        to,
-        largest: mm.switches().move_level(),
-    };
-    let top = plan.top(mm, space);
-    if let Err(OutOfMemory) = plan.prepare(mm, space, top, from, gather) {
-        // Nothing is mapped in the target: this takes back the tables.
-        let range = VirtRange {
-            start: to,
-            end: plan.target(from.end),
+impl<'a, M: Machine> Edit<'_, 'a, M> {
+    /// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All tables that are needed are made
+    /// first, so it either fails with nothing changed or does everything. Tables of `from` that became empty go too.
+    pub fn move_range(&mut self, from: VirtRange, to: VirtAddr) -> Result<(), OutOfMemory> {
+        let plan = Plan {
+            from,
+            to,
+            largest: self.mm().switches().move_level(),
         };
-        zap_range(mm, space, range, gather, &mut Zap::default());
-        return Err(OutOfMemory);
-    }
-    plan.freeze(mm, top, from, gather);
-    if !mutant::on(Mutant::MoveWithoutFlush) {
-        gather.flush();
-    }
-    let part = Part {
-        range: from,
-        frozen: true,
-    };
-    if plan.carry(mm, space, top, part, &mut None, gather) {
-        zap_range(mm, space, from, gather, &mut Zap::default());
-    }
-    Ok(())
-}
-
-/// A table on the way down.
-#[derive(Clone, Copy)]
-struct Node {
-    table: Pfn,
-    /// Of its entries.
-    level: Level,
-}
-
-impl Node {
-    #[inline]
-    fn read<M: Machine>(self, mm: &Mm<M>, va: VirtAddr) -> Entry {
-        entry::read(mm, self.table, self.level.index(va), self.level)
-    }
-    /// The table that an entry of this one points to.
-    #[inline]
-    fn below(self, entry: Entry) -> Option<Node> {
-        match (entry, self.level.lower()) {
-            (Entry::Table(table), Some(level)) => Some(Node { table, level }),
-            _ => None,
+        let top = plan.top(self.root());
+        if let Err(OutOfMemory) = plan.prepare(self, top, from) {
+            // Nothing is mapped in the target: this takes back the tables.
+            let range = VirtRange {
+                start: to,
+                end: plan.target(from.end),
+            };
+            self.zap_range(range, &mut Zap::default());
+            return Err(OutOfMemory);
         }
+        plan.freeze(top, from, self.gather);
+        if !mutant::on(Mutant::MoveWithoutFlush) {
+            self.gather.flush();
+        }
+        let part = Part {
+            range: from,
+            frozen: true,
+        };
+        if plan.carry(self, top, part, &mut None) {
+            self.zap_range(from, &mut Zap::default());
+        }
+        Ok(())
     }
-    #[inline]
-    fn live<M: Machine>(self, mm: &Mm<M>) -> u32 {
-        mm.frames().get(self.table).live()
-    }
-}
 
-/// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a shared table is copied.
-#[inline]
-fn open<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    node: Node,
-    at: VirtAddr,
-    gather: &mut Gather<'_, M>,
-) -> Result<Option<Node>, OutOfMemory> {
-    match node.read(mm, at) {
-        Entry::Leaf { .. } => split_leaf(mm, space, at, For::User, gather)?,
-        Entry::Shared(_) => unshare(mm, space, at, For::User, gather)?,
-        found => return Ok(node.below(found)),
+    /// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a shared table is copied.
+    #[inline]
+    fn open(
+        &mut self,
+        node: Node<'a, M>,
+        at: VirtAddr,
+    ) -> Result<Option<Node<'a, M>>, OutOfMemory> {
+        let index = node.index(at);
+        match node.entry(index) {
+            Entry::Leaf { .. } => self.split_leaf(at, For::User)?,
+            Entry::Shared(_) => self.unshare(at, For::User)?,
+            found => return Ok(node.child(found)),
+        }
+        Ok(node.child(node.entry(index)))
     }
-    Ok(node.below(node.read(mm, at)))
 }
 
 /// A part of what a table translates.
@@ -151,61 +120,57 @@ impl Plan {
 
     /// The lowest table that holds both places: it stays what it is.
     #[inline]
-    fn top<M: Machine>(&self, mm: &Mm<M>, space: &PageTable) -> Node {
-        let (mut table, mut level) = (space.root, Level::Pgd);
+    fn top<'a, M: Machine>(&self, root: Node<'a, M>) -> Node<'a, M> {
+        let mut node = root;
         let last = VirtAddr(self.from.end.0 - 1);
         let apart = (self.from.start.0 ^ last.0)
             | (self.from.start.0 ^ self.to.0)
             | (self.from.start.0 ^ self.target(last).0);
-        while apart >> level.shift() == 0
-            && let Entry::Table(next) = entry::read(mm, table, level.index(self.to), level)
-            && let Some(lower) = level.lower()
+        while apart >> node.level.shift() == 0
+            && let Some(below) = node.below(self.to)
         {
-            (table, level) = (next, lower);
+            node = below;
         }
-        Node { table, level }
+        node
     }
 
     /// The table that the entry for `at`, which is in `node`, goes to: often the same.
     #[inline]
-    fn target_table<M: Machine>(
+    fn target_table<'a, M: Machine>(
         &self,
-        mm: &Mm<M>,
-        space: &PageTable,
-        node: Node,
+        root: Node<'a, M>,
+        node: Node<'a, M>,
         at: VirtAddr,
-    ) -> Option<Pfn> {
+    ) -> Option<Node<'a, M>> {
         let to = self.target(at);
         if (at.0 ^ to.0) >> node.level.shift() < TABLE_ENTRIES as u64 {
-            return Some(node.table);
+            return Some(node);
         }
-        table_at(mm, space, to, node.level)
+        root.table_at(to, node.level)
     }
 
     /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
-    fn prepare<M: Machine>(
+    fn prepare<'a, M: Machine>(
         &self,
-        mm: &Mm<M>,
-        space: &mut PageTable,
-        node: Node,
+        edit: &mut Edit<'_, 'a, M>,
+        node: Node<'a, M>,
         part: VirtRange,
-        gather: &mut Gather<'_, M>,
     ) -> Result<(), OutOfMemory> {
         let mut left = part;
         while !left.is_empty() {
             let piece = self.piece(node.level, left);
             left.start = piece.end;
             if piece.n > 0 {
-                let index = node.level.index(piece.at);
-                if !entry::all_absent(mm, node.table, index, piece.n)
-                    && self.target_table(mm, space, node, piece.at).is_none()
+                if !node.all_absent(node.index(piece.at), piece.n)
+                    && self.target_table(edit.root(), node, piece.at).is_none()
                 {
-                    Cursor::new(mm, space, self.target(piece.at)).prepare(node.level)?;
+                    let to = self.target(piece.at);
+                    Cursor::new(node.mm, edit.space, to).prepare(node.level)?;
                 }
                 continue;
             }
-            if let Some(child) = open(mm, space, node, piece.at, gather)? {
-                self.prepare(mm, space, child, piece.range(), gather)?;
+            if let Some(child) = edit.open(node, piece.at)? {
+                self.prepare(edit, child, piece.range())?;
             }
         }
         Ok(())
@@ -213,38 +178,42 @@ impl Plan {
 
     /// Hides everything in `part` of a table from the walker, by the largest entries that it covers; the gather owes the flush.
     /// Returns whether nothing else is in the table: then what points to it is hidden too, unless the target lies there.
-    fn freeze<M: Machine>(
+    fn freeze<'a, M: Machine>(
         &self,
-        mm: &Mm<M>,
-        node: Node,
+        node: Node<'a, M>,
         part: VirtRange,
-        gather: &mut Gather<'_, M>,
+        gather: &mut Gather<'a, M>,
     ) -> bool {
-        let Node { table, level } = node;
+        let level = node.level;
         let (mut frozen, mut left) = (0, part);
         if level == Level::Pte {
-            contpte::unfold_ends(mm, table, part, gather);
+            let table = node.ptes();
+            Entries {
+                table,
+                gather: &mut *gather,
+            }
+            .unfold_ends(part);
         }
         while !left.is_empty() {
             let piece = piece(level, left, true);
             left.start = piece.end;
-            let at = (table, level.index(piece.at), level);
+            let index = level.index(piece.at);
             if piece.n > 0 {
-                let n = entry::freeze_run(mm, at, piece.n);
+                let n = node.freeze_run(index, piece.n);
                 if n > 0 {
                     gather.moved(piece.range(), level);
                 }
                 frozen += n;
-            } else if let Some(child) = node.below(node.read(mm, piece.at))
-                && self.freeze(mm, child, piece.range(), gather)
+            } else if let Some(child) = node.child(node.entry(index))
+                && self.freeze(child, piece.range(), gather)
                 && !self.comes_under(piece.at, level)
             {
-                frozen += entry::freeze_run(mm, at, 1);
+                frozen += node.freeze_run(index, 1);
                 gather.unhooked(piece.at, child.level);
             }
         }
-        mm.count(Event::EntryWrites, u64::from(frozen));
-        frozen == node.live(mm)
+        node.mm.count(Event::EntryWrites, u64::from(frozen));
+        frozen == node.live()
     }
 
     /// Whether something may come to stand under the entry of `level` for `va`.

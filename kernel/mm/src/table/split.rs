@@ -2,8 +2,10 @@
 //! folio stays whole and its account does not change: a PMD leaf counts as the 512 pages that it
 //! maps.
 
-use super::walk::table_at;
-use super::{PageTable, alloc_table, batch, entry, share};
+use super::alloc_table;
+use super::edit::Edit;
+use super::node::PteTable;
+use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::For;
@@ -13,85 +15,71 @@ use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;
 use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
-use crate::tlb::Gather;
 
-/// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for
-/// `who`. On failure one of them may be split already, which nobody sees.
-pub fn split_ends<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    range: VirtRange,
-    who: For,
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    split_at(mm, space, range.start, who, gather)?;
-    split_at(mm, space, range.end, who, gather)
-}
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for
+    /// `who`. On failure one of them may be split already, which nobody sees.
+    pub fn split_ends(&mut self, range: VirtRange, who: For) -> Result<(), OutOfMemory> {
+        self.split_at(range.start, who)?;
+        self.split_at(range.end, who)
+    }
 
-/// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that
-/// is shared is the space's own afterwards.
-fn split_at<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    va: VirtAddr,
-    who: For,
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    if va.is_aligned(Level::Pmd.bytes()) {
-        return Ok(());
-    }
-    let Some(pmd) = table_at(mm, space, va, Level::Pmd) else {
-        return Ok(());
-    };
-    match entry::read(mm, pmd, Level::Pmd.index(va), Level::Pmd) {
-        Entry::Leaf { .. } => split_leaf(mm, space, va, who, gather),
-        Entry::Shared(_) => share::unshare(mm, space, va, who, gather),
-        _ => Ok(()),
-    }
-}
-
-/// Splits the PMD leaf that maps `va`, if there is one, with a table for `who`.
-pub fn split_leaf<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
-    va: VirtAddr,
-    who: For,
-    gather: &mut Gather<'_, M>,
-) -> Result<(), OutOfMemory> {
-    let Some((pmd, index)) = pmd_leaf(mm, space, va) else {
-        return Ok(());
-    };
-    let table = alloc_table(mm, who)?;
-    let start = va.align_down(Level::Pmd.bytes());
-    let Some((pfn, attrs)) = entry::take_leaf_at(mm, (pmd, index, Level::Pmd)) else {
-        unreachable!("a PMD leaf goes only under the lock of its space");
-    };
-    gather.changed_leaf(start, Level::Pmd);
-    // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A,
-    // 4.10.2.3).
-    if !mutant::on(Mutant::SplitWithoutFlush) {
-        gather.flush();
-    }
-    if pfn == mm.huge_zero_page() {
-        // Its pages are not mapped one by one: the small zero page is, which is not counted.
-        for index in 0..TABLE_ENTRIES {
-            entry::write_leaf(mm, table, index, Level::Pte, mm.zero_page(), attrs);
+    /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that
+    /// is shared is the space's own afterwards.
+    fn split_at(&mut self, va: VirtAddr, who: For) -> Result<(), OutOfMemory> {
+        if va.is_aligned(Level::Pmd.bytes()) {
+            return Ok(());
         }
-        mm.put_huge_zero_page(1);
-        share::note_zeros(mm, table);
-    } else {
-        batch::install(mm, table, start, TABLE_ENTRIES, pfn, attrs);
-        mm.thp().pmd_unmapped();
-        if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
-            split_account(mm, pfn, gather.owner());
+        let Some(pmd) = self.root().table_at(va, Level::Pmd) else {
+            return Ok(());
+        };
+        match pmd.entry(pmd.index(va)) {
+            Entry::Leaf { .. } => self.split_leaf(va, who),
+            Entry::Shared(_) => self.unshare(va, who),
+            _ => Ok(()),
         }
     }
-    mm.frames().get(table).set_live(TABLE_ENTRIES as u32);
-    entry::write_table(mm, pmd, index, table);
-    space.pages += 1;
-    mm.count(Event::EntryWrites, TABLE_ENTRIES as u64 + 2);
-    mm.count(Event::SplitPmd, 1);
-    Ok(())
+
+    /// Splits the PMD leaf that maps `va`, if there is one, with a table for `who`.
+    pub fn split_leaf(&mut self, va: VirtAddr, who: For) -> Result<(), OutOfMemory> {
+        let mm = self.mm();
+        let pmd = self.root().table_at(va, Level::Pmd);
+        let index = Level::Pmd.index(va);
+        let Some(pmd) = pmd.filter(|pmd| matches!(pmd.entry(index), Entry::Leaf { .. })) else {
+            return Ok(());
+        };
+        let frame = alloc_table(mm, who)?;
+        let (table, start) = (PteTable { mm, frame }, va.align_down(Level::Pmd.bytes()));
+        let Some((pfn, attrs)) = pmd.take_leaf(index) else {
+            unreachable!("a PMD leaf goes only under the lock of its space");
+        };
+        self.gather.changed_leaf(start, Level::Pmd);
+        // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A,
+        // 4.10.2.3).
+        if !mutant::on(Mutant::SplitWithoutFlush) {
+            self.gather.flush();
+        }
+        if pfn == mm.huge_zero_page() {
+            // Its pages are not mapped one by one: the small zero page is, which is not counted.
+            for index in 0..TABLE_ENTRIES {
+                table.node().write_leaf(index, mm.zero_page(), attrs);
+            }
+            mm.put_huge_zero_page(1);
+            share::note_zeros(table);
+        } else {
+            table.install(start, TABLE_ENTRIES, pfn, attrs);
+            mm.thp().pmd_unmapped();
+            if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
+                split_account(mm, pfn, self.gather.owner());
+            }
+        }
+        table.node().meta().set_live(TABLE_ENTRIES as u32);
+        pmd.write_table(index, frame);
+        self.space.pages += 1;
+        mm.count(Event::EntryWrites, TABLE_ENTRIES as u64 + 2);
+        mm.count(Event::SplitPmd, 1);
+        Ok(())
+    }
 }
 
 /// The account of a split, in schemes that have one: counts of single pages, or all mappings one by
@@ -112,16 +100,6 @@ fn split_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
         false => account.split_leaf(&book, &mut meter),
     });
     mm.metered(meter);
-}
-
-/// Where the PMD leaf stands that maps `va`.
-fn pmd_leaf<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<(Pfn, usize)> {
-    let (table, index) = (table_at(mm, space, va, Level::Pmd)?, Level::Pmd.index(va));
-    let leaf = matches!(
-        entry::read(mm, table, index, Level::Pmd),
-        Entry::Leaf { .. }
-    );
-    leaf.then_some((table, index))
 }
 
 const _: () = assert!(TABLE_ENTRIES as u64 * PAGE_SIZE == Level::Pmd.bytes());

@@ -1,8 +1,9 @@
 //! Looking at the leaves of a range step by step, so that the lock of the space is held for a short
 //! time only.
 
-use super::walk::{Leaf, Leaves, leaf_tables, leaves_of, pte_table};
-use super::{PageTable, share};
+use super::PageTable;
+use super::node::Node;
+use super::walk::{Leaf, Leaves, leaf_tables};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::{Mm, SpaceId};
@@ -19,28 +20,29 @@ const TABLE: u64 = 128;
 pub(crate) fn step<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,
-    table: &PageTable,
+    space: &mut PageTable,
     range: VirtRange,
     f: &mut impl FnMut(Leaf),
 ) -> VirtAddr {
-    if let Some(leaves) = only_table(mm, table, range) {
-        leaves_of(mm, &leaves, f);
+    let root = Node::root(mm, space);
+    if let Some(leaves) = only_table(root, range) {
+        leaves.each(f);
         return range.end;
     }
     let mut seen = 0;
-    let stopped = leaf_tables(mm, table, range, &mut |mut leaves| {
+    let stopped = leaf_tables(root, range, &mut |mut leaves| {
         if seen >= STEP {
             return Err(leaves.part.start);
         }
         if leaves.shared {
             let mut gather = Gather::new(mm, id);
-            leaves.shared = !share::settle(mm, table, leaves.part.start, &mut gather);
+            leaves.shared = !space.edit(&mut gather).settle(leaves.part.start);
             gather.finish();
         }
-        if leaves.level == Level::Pte {
+        if leaves.node.level == Level::Pte {
             seen += TABLE;
         }
-        leaves_of(mm, &leaves, &mut |leaf| {
+        leaves.each(&mut |leaf| {
             seen += 1;
             f(leaf);
         });
@@ -51,15 +53,13 @@ pub(crate) fn step<M: Machine>(
 
 /// The PTE table that holds all leaves of a range, as it does for most areas, unless it is shared.
 #[inline]
-fn only_table<M: Machine>(mm: &Mm<M>, table: &PageTable, part: VirtRange) -> Option<Leaves> {
+fn only_table<'a, M: Machine>(root: Node<'a, M>, part: VirtRange) -> Option<Leaves<'a, M>> {
     let first = part.start.align_down(Level::Pmd.bytes());
     if part.end - first > Level::Pmd.bytes() {
         return None;
     }
-    let table = pte_table(mm, table, part.start)?;
     Some(Leaves {
-        table,
-        level: Level::Pte,
+        node: root.pte_table(part.start)?.node(),
         shared: false,
         part,
     })

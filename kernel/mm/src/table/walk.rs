@@ -1,12 +1,12 @@
 //! Walking: one address, every leaf, or every table of a range. Nothing here changes a translation.
 
 use super::budget::some_leaf_tables;
-use super::{Budget, PageTable, contpte, entry, share, user_root_end};
+use super::node::{Node, Present, PteTable};
+use super::{Budget, PageTable, contpte, user_root_end};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::frame::Mm;
 use core::convert::Infallible;
-use core::ops::Range;
 
 /// A leaf, or the part of it that a range covers.
 #[derive(Clone, Copy, Debug)]
@@ -28,114 +28,83 @@ pub struct Leaf {
 }
 
 /// The leaf that translates `va`, cut down to the page of `va`.
-pub fn lookup<M: Machine>(mm: &Mm<M>, table: &PageTable, va: VirtAddr) -> Option<Leaf> {
+pub fn lookup<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Leaf> {
     let va = va.align_down(PAGE_SIZE);
-    let (mut at, mut level) = (table.root, Level::Pgd);
-    loop {
-        match (entry::read(mm, at, level.index(va), level), level.lower()) {
-            (Entry::Table(next), Some(lower)) => (at, level) = (next, lower),
-            (Entry::Shared(next), _) => return share::leaf_at(mm, next, va),
-            (Entry::Leaf { .. }, _) => return leaf_at(mm, at, level, va, 1),
-            _ => return None,
-        }
+    let node = Node::root(mm, space).down_to(va, Level::Pte);
+    match node.entry(node.index(va)) {
+        Entry::Shared(frame) => PteTable { mm, frame }.leaf_at_shared(va),
+        _ => node.leaf_at(va, 1),
     }
 }
 
-/// The table of `level` that holds the entry for `va`, if there is one; never one that is shared.
-pub(super) fn table_at<M: Machine>(
-    mm: &Mm<M>,
-    space: &PageTable,
-    va: VirtAddr,
-    level: Level,
-) -> Option<Pfn> {
-    let (mut table, mut at) = (space.root, Level::Pgd);
-    while at > level {
-        let Entry::Table(next) = entry::read(mm, table, at.index(va), at) else {
-            return None;
-        };
-        (table, at) = (next, at.lower()?);
-    }
-    Some(table)
-}
-
-/// The PTE table on the way to `va`, if there is one that is not shared. Each level for itself, so that its bits are constants.
-#[inline]
-pub(super) fn pte_table<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Pfn> {
-    let below = |table, level: Level| match entry::read(mm, table, level.index(va), level) {
-        Entry::Table(next) => Some(next),
-        _ => None,
-    };
-    let pud = below(space.root, Level::Pgd)?;
-    below(below(pud, Level::Pud)?, Level::Pmd)
-}
-
-/// The leaf that the entry for `va` in `table` holds, from `va` on.
-#[inline]
-pub(super) fn leaf_at<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    level: Level,
-    va: VirtAddr,
-    pages: u64,
-) -> Option<Leaf> {
-    let index = level.index(va);
-    let (pfn, attrs, _) = entry::read_leaf_at(mm, (table, index, level))?;
-    let folded = level == Level::Pte && contpte::folded::<M>(attrs);
-    Some(Leaf {
-        va,
-        pages,
-        pfn: pfn + (va - va.align_down(level.bytes())) / PAGE_SIZE,
-        attrs: if folded {
-            contpte::seen(mm, table, index, attrs)
-        } else {
-            attrs
-        },
-        level,
-        folded,
-        sharers: 0,
-    })
-}
-
-/// The indices of a table of `level` that `range` touches, when the table starts at or before `range.start`.
-#[inline]
-pub(super) fn indices(level: Level, range: VirtRange) -> Range<usize> {
-    level.index(range.start)..level.index(VirtAddr(range.end.0 - 1)) + 1
-}
-
-/// The part of `range` that entry `index` of the table of `level` that holds `range` covers.
-#[inline]
-pub(super) fn part(level: Level, index: usize, range: VirtRange) -> VirtRange {
-    let base = range.start.align_down(level.bytes() << 9).0 + ((index as u64) << level.shift());
-    VirtRange {
-        start: VirtAddr(range.start.0.max(base)),
-        end: VirtAddr(range.end.0.min(base + level.bytes())),
+impl<'a, M: Machine> Node<'a, M> {
+    /// The leaf that the entry for `va` holds, from `va` on.
+    #[inline]
+    pub fn leaf_at(self, va: VirtAddr, pages: u64) -> Option<Leaf> {
+        let index = self.index(va);
+        let Present { pfn, attrs, .. } = self.present(index)?;
+        let folded = self.level == Level::Pte && contpte::folded::<M>(attrs);
+        Some(Leaf {
+            va,
+            pages,
+            pfn: pfn + (va - va.align_down(self.level.bytes())) / PAGE_SIZE,
+            attrs: if folded {
+                self.ptes().seen(index, attrs)
+            } else {
+                attrs
+            },
+            level: self.level,
+            folded,
+            sharers: 0,
+        })
     }
 }
 
 /// A table that holds leaves of a range: a PTE table, or a PMD table for one entry that is a leaf.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaves {
-    pub table: Pfn,
-    pub level: Level,
+pub(super) struct Leaves<'a, M: Machine> {
+    pub node: Node<'a, M>,
     /// Whether it is a PTE table that spaces share: [`super::unshare`] comes before any change.
     pub shared: bool,
     /// The part of the range that the PTE table or the leaf covers.
     pub part: VirtRange,
 }
 
-impl Leaves {
-    /// The entry of the leaf, above the PTEs.
-    pub fn entry(&self) -> (Pfn, usize, Level) {
-        (self.table, self.level.index(self.part.start), self.level)
+impl<'a, M: Machine> Leaves<'a, M> {
+    /// The PTE table; `None` when it is a leaf above.
+    #[inline(always)]
+    pub fn ptes(&self) -> Option<PteTable<'a, M>> {
+        (self.node.level == Level::Pte).then(|| self.node.ptes())
+    }
+    /// The index of the leaf, above the PTEs.
+    pub fn index(&self) -> usize {
+        self.node.index(self.part.start)
+    }
+
+    /// Calls `f` for each leaf in it.
+    pub fn each(&self, f: &mut impl FnMut(Leaf)) {
+        let (step, pages) = match self.node.level {
+            Level::Pte => (PAGE_SIZE, 1),
+            _ => (self.part.len(), self.part.pages()),
+        };
+        let mut va = self.part.start;
+        while va < self.part.end {
+            let leaf = match self.shared {
+                true => self.node.ptes().leaf_at_shared(va),
+                false => self.node.leaf_at(va, pages),
+            };
+            if let Some(leaf) = leaf {
+                f(leaf);
+            }
+            va += step;
+        }
     }
 }
 
 /// Calls `f` for each PTE table and each leaf above that there is in `range`. `f` returns `Err` to stop.
-pub(super) fn leaf_tables<M: Machine, E>(
-    mm: &Mm<M>,
-    table: &PageTable,
+pub(super) fn leaf_tables<'a, M: Machine, E>(
+    root: Node<'a, M>,
     range: VirtRange,
-    f: &mut impl FnMut(Leaves) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves<'a, M>) -> Result<(), E>,
 ) -> Result<(), E> {
     if range.is_empty() {
         return Ok(());
@@ -144,35 +113,34 @@ pub(super) fn leaf_tables<M: Machine, E>(
         Level::Pgd.index(VirtAddr(range.end.0 - 1)) < user_root_end::<M>(),
         "{range:?} is not in the user half"
     );
-    descend(mm, (table.root, Level::Pgd), range, f)
+    descend(root, range, f)
 }
 
 /// As [`leaf_tables`], from a table above the PTEs on.
-fn descend<M: Machine, E>(
-    mm: &Mm<M>,
-    (table, level): (Pfn, Level),
+fn descend<'a, M: Machine, E>(
+    node: Node<'a, M>,
     range: VirtRange,
-    f: &mut impl FnMut(Leaves) -> Result<(), E>,
+    f: &mut impl FnMut(Leaves<'a, M>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let lower = level.lower().expect("a PTE table holds leaves only");
-    for index in indices(level, range) {
-        let part = part(level, index, range);
-        let (table, level, shared) = match entry::read(mm, table, index, level) {
+    let lower = node.level.lower().expect("a PTE table holds leaves only");
+    for index in node.indices(range) {
+        let part = node.part(index, range);
+        let below = |frame| Node {
+            frame,
+            level: lower,
+            ..node
+        };
+        let (node, shared) = match node.entry(index) {
             Entry::Table(child) if lower > Level::Pte => {
-                descend(mm, (child, lower), part, f)?;
+                descend(below(child), part, f)?;
                 continue;
             }
-            Entry::Table(child) => (child, lower, false),
-            Entry::Shared(child) => (child, lower, true),
-            Entry::Leaf { .. } => (table, level, false),
+            Entry::Table(child) => (below(child), false),
+            Entry::Shared(child) => (below(child), true),
+            Entry::Leaf { .. } => (node, false),
             Entry::Absent => continue,
         };
-        f(Leaves {
-            table,
-            level,
-            shared,
-            part,
-        })?;
+        f(Leaves { node, shared, part })?;
     }
     Ok(())
 }
@@ -180,35 +148,14 @@ fn descend<M: Machine, E>(
 /// Calls `f` for each leaf in `range`.
 pub fn for_each_leaf<M: Machine>(
     mm: &Mm<M>,
-    table: &PageTable,
+    space: &PageTable,
     range: VirtRange,
     f: &mut impl FnMut(Leaf),
 ) {
-    let Ok(()) = leaf_tables(mm, table, range, &mut |leaves| {
-        leaves_of(mm, &leaves, f);
+    let Ok(()) = leaf_tables(Node::root(mm, space), range, &mut |leaves| {
+        leaves.each(f);
         Ok::<_, Infallible>(())
     });
-}
-
-/// Calls `f` for each leaf in a table.
-pub(super) fn leaves_of<M: Machine>(mm: &Mm<M>, leaves: &Leaves, f: &mut impl FnMut(Leaf)) {
-    let (step, pages) = if leaves.level == Level::Pte {
-        (PAGE_SIZE, 1)
-    } else {
-        (leaves.part.len(), leaves.part.pages())
-    };
-    let mut va = leaves.part.start;
-    while va < leaves.part.end {
-        let leaf = if leaves.shared {
-            share::leaf_at(mm, leaves.table, va)
-        } else {
-            leaf_at(mm, leaves.table, leaves.level, va, pages)
-        };
-        if let Some(leaf) = leaf {
-            f(leaf);
-        }
-        va += step;
-    }
 }
 
 /// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry only delays the next
@@ -216,33 +163,34 @@ pub(super) fn leaves_of<M: Machine>(mm: &Mm<M>, leaves: &Leaves, f: &mut impl Fn
 /// the rest begins, when the budget did not reach.
 pub fn clear_accessed_some<M: Machine>(
     mm: &Mm<M>,
-    table: &mut PageTable,
+    space: &mut PageTable,
     range: VirtRange,
     budget: &mut Budget,
 ) -> Option<VirtAddr> {
-    let clear = |_, attrs: Attrs| attrs - Attrs::ACCESSED;
-    let Ok(stopped) = some_leaf_tables(mm, table, range, budget, &mut |leaves, budget| {
-        budget.take_leaves(mm, &leaves);
-        if leaves.level != Level::Pte {
-            entry::modify_at(mm, leaves.entry(), clear);
-            return Ok::<_, Infallible>(());
+    let clear = |attrs: Attrs| attrs - Attrs::ACCESSED;
+    let root = Node::root(mm, space);
+    let Ok(stopped) = some_leaf_tables(root, range, budget, &mut |leaves, budget| {
+        budget.take_leaves(&leaves);
+        match leaves.ptes() {
+            None => {
+                leaves.node.modify(leaves.index(), clear);
+            }
+            // It is advice, and no reason to copy a table.
+            Some(_) if leaves.shared => {}
+            Some(table) => {
+                for index in table.indices(leaves.part) {
+                    table.modify(index, clear);
+                }
+            }
         }
-        // It is advice, and no reason to copy a table.
-        if leaves.shared {
-            return Ok(());
-        }
-        for index in indices(Level::Pte, leaves.part) {
-            entry::modify(mm, leaves.table, index, clear);
-        }
-        Ok(())
+        Ok::<_, Infallible>(())
     });
     stopped
 }
 
 /// A table, for [`crate::check`].
-pub(crate) struct Table {
-    pub frame: Pfn,
-    pub level: Level,
+pub(crate) struct Table<'a, M: Machine> {
+    pub node: Node<'a, M>,
     /// What it translates.
     pub range: VirtRange,
     /// How many entries are not absent.
@@ -251,23 +199,30 @@ pub(crate) struct Table {
     pub shared: bool,
 }
 
-/// Every table under `table`, the root included, in walking order, for [`crate::check`].
-pub(crate) fn for_each_table<M: Machine>(mm: &Mm<M>, table: &PageTable, f: &mut impl FnMut(Table)) {
-    fn visit<M: Machine>(mm: &Mm<M>, mut table: Table, f: &mut impl FnMut(Table)) {
-        let (frame, level) = (table.frame, table.level);
-        for index in indices(level, table.range) {
-            let range = part(level, index, table.range);
+/// Every table under `space`, the root included, in walking order, for [`crate::check`].
+pub(crate) fn for_each_table<'a, M: Machine>(
+    mm: &'a Mm<M>,
+    space: &PageTable,
+    f: &mut impl FnMut(Table<'a, M>),
+) {
+    fn visit<'a, M: Machine>(mut table: Table<'a, M>, f: &mut impl FnMut(Table<'a, M>)) {
+        let node = table.node;
+        for index in node.indices(table.range) {
+            let range = node.part(index, table.range);
             let below = |frame, shared| Table {
-                frame,
-                level: level.lower().expect("a PTE is never a table"),
+                node: Node {
+                    frame,
+                    level: node.level.lower().expect("a PTE is never a table"),
+                    ..node
+                },
                 range,
                 live: 0,
                 shared,
             };
-            match entry::read(mm, frame, index, level) {
+            match node.entry(index) {
                 Entry::Absent => continue,
-                Entry::Table(child) => visit(mm, below(child, false), f),
-                Entry::Shared(child) => visit(mm, below(child, true), f),
+                Entry::Table(child) => visit(below(child, false), f),
+                Entry::Shared(child) => visit(below(child, true), f),
                 Entry::Leaf { .. } => {}
             }
             table.live += 1;
@@ -275,11 +230,10 @@ pub(crate) fn for_each_table<M: Machine>(mm: &Mm<M>, table: &PageTable, f: &mut 
         f(table);
     }
     let root = Table {
-        frame: table.root,
-        level: Level::Pgd,
+        node: Node::root(mm, space),
         range: VirtRange::new(VirtAddr(0), M::Pte::USER_END),
         live: 0,
         shared: false,
     };
-    visit(mm, root, f);
+    visit(root, f);
 }

@@ -1,14 +1,17 @@
 //! Zapping one page, with nothing that ranges need: allocators give memory back by single pages (MADV_DONTNEED), call by call.
 
-use super::{PageTable, contpte, entry, walk};
-use crate::addr::{Pfn, VirtAddr};
+use super::PageTable;
+use super::edit::Entries;
+use super::node::{Node, PteTable};
+use crate::addr::VirtAddr;
 use crate::arch::{Level, Machine, PhysMem, PteFormat};
 use crate::frame::{Kind, Mm, SpaceId};
 use crate::stat::Event;
+use crate::table::contpte;
 use crate::tlb::{self, Gather};
 
 /// Takes out the private page at `va`, if there is one: flushed and given up at once; the tables stay. Answers how many pages
-/// went, 0 or 1. `None`: what is there is something else ([`super::zap_part`] is for everything), and nothing was done.
+/// went, 0 or 1. `None`: what is there is something else ([`super::Edit::zap_part`] is for everything), and nothing was done.
 #[inline(always)]
 pub fn zap_page<M: Machine>(
     mm: &Mm<M>,
@@ -16,8 +19,9 @@ pub fn zap_page<M: Machine>(
     va: VirtAddr,
     id: &SpaceId,
 ) -> Option<u64> {
-    let (table, index) = (walk::pte_table(mm, space, va)?, Level::Pte.index(va));
-    let raw = mm.machine().mem().load(table, index);
+    let table = Node::root(mm, space).pte_table(va)?;
+    let index = Level::Pte.index(va);
+    let raw = table.mem().load(table.frame, index);
     if raw == 0 {
         return Some(0);
     }
@@ -28,10 +32,10 @@ pub fn zap_page<M: Machine>(
         return None;
     }
     if contpte::is_folded::<M>(raw) {
-        unfold(mm, table, va, id);
+        unfold(table, va, id);
     }
-    entry::clear(mm, table, index);
-    let meta = mm.frames().get(table);
+    table.node().clear(index);
+    let meta = table.node().meta();
     meta.set_live(meta.live() - 1);
     mm.count(Event::EntryWrites, 1);
     tlb::removed_alone(mm, id, va, (folio, order), page);
@@ -40,8 +44,12 @@ pub fn zap_page<M: Machine>(
 
 /// Once for each block.
 #[inline(never)]
-fn unfold<M: Machine>(mm: &Mm<M>, table: Pfn, va: VirtAddr, id: &SpaceId) {
-    let mut gather = Gather::new(mm, id);
-    contpte::unfold(mm, table, va, &mut gather);
+fn unfold<M: Machine>(table: PteTable<'_, M>, va: VirtAddr, id: &SpaceId) {
+    let mut gather = Gather::new(table.mm, id);
+    Entries {
+        table,
+        gather: &mut gather,
+    }
+    .unfold(va);
     gather.finish();
 }

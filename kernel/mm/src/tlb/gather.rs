@@ -219,6 +219,11 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.release();
     }
 
+    /// The memory manager of the space.
+    #[inline(always)]
+    pub(crate) fn mm(&self) -> &'a Mm<M> {
+        self.mm
+    }
     /// Whose entries these are.
     pub(crate) fn owner(&self) -> &'a Owner {
         &self.id.owner

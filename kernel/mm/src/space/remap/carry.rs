@@ -6,7 +6,7 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::For;
 use crate::state::{AREAS, Areas, Error};
-use crate::table::{Budget, move_range, split_ends};
+use crate::table::Budget;
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
@@ -24,7 +24,8 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.reserve_take(part, 0)?;
         let (mm, id) = (&*self.space.mm, &self.space.id);
         let mut gather = Gather::new(mm, id);
-        let split = split_ends(mm, &mut self.table, part, For::GivingBack, &mut gather);
+        let mut edit = self.table.edit(&mut gather);
+        let split = edit.split_ends(part, For::GivingBack);
         if split.is_ok() {
             let vma = self.vmas.cut_out(part);
             let vma = vma.expect("one VMA covers the part");
@@ -98,7 +99,7 @@ impl<M: Machine> Areas<'_, M> {
         let (mm, id) = (&*self.space.mm, &self.space.id);
         if !old.is_empty() {
             let mut gather = Gather::new(mm, id);
-            let result = move_range(mm, &mut self.table, old, new.start, &mut gather);
+            let result = self.table.edit(&mut gather).move_range(old, new.start);
             gather.finish();
             result?;
         }

@@ -1,10 +1,9 @@
 //! The blocks at the ends of a range that changes, and all that it touches.
 
-use super::{blocks, bytes, fold, unfold};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use super::{blocks, bytes};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::frame::Mm;
-use crate::tlb::Gather;
+use crate::table::edit::Entries;
 
 /// Calls `change` with an address in each of the blocks, two at most, that `part` covers only partly.
 #[inline]
@@ -28,48 +27,30 @@ fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
     }
 }
 
-/// Unfolds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly: before a range verb
-/// changes what is in `part`. Blocks that it covers whole stay folded.
-#[inline]
-pub(in super::super) fn unfold_ends<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    at_ends::<M>(part, |va| unfold(mm, table, va, gather));
-}
+/// Of a `part` that is not empty.
+impl<M: Machine> Entries<'_, '_, M> {
+    /// Unfolds the blocks, two at most, that `part` covers only partly: before a range verb changes what is in `part`. Blocks
+    /// that it covers whole stay folded.
+    #[inline]
+    pub fn unfold_ends(&mut self, part: VirtRange) {
+        at_ends::<M>(part, |va| self.unfold(va));
+    }
 
-/// Folds the blocks, two at most, that `part` (not empty, within one PTE table) covers only partly and that are complete now:
-/// after entries came there.
-#[inline]
-pub(in super::super) fn fold_ends<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    at_ends::<M>(part, |va| fold(mm, table, va, gather));
-}
+    /// Folds the blocks, two at most, that `part` covers only partly and that are complete now: after entries came there.
+    #[inline]
+    pub fn fold_ends(&mut self, part: VirtRange) {
+        at_ends::<M>(part, |va| self.fold(va));
+    }
 
-/// Folds every block that `part` (not empty, within one PTE table) touches and that is complete now.
-#[inline]
-pub(in super::super) fn fold_range<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    at_each::<M>(part, |va| fold(mm, table, va, gather));
-}
+    /// Folds every block that `part` touches and that is complete now.
+    #[inline]
+    pub fn fold_range(&mut self, part: VirtRange) {
+        at_each::<M>(part, |va| self.fold(va));
+    }
 
-/// Unfolds every block that `part` (not empty, within one PTE table) touches.
-#[inline]
-pub(in super::super) fn unfold_range<M: Machine>(
-    mm: &Mm<M>,
-    table: Pfn,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-) {
-    at_each::<M>(part, |va| unfold(mm, table, va, gather));
+    /// Unfolds every block that `part` touches.
+    #[inline]
+    pub fn unfold_range(&mut self, part: VirtRange) {
+        at_each::<M>(part, |va| self.unfold(va));
+    }
 }

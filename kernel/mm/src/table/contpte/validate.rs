@@ -3,40 +3,45 @@
 use super::{USED, block, span};
 use crate::addr::Pfn;
 use crate::arch::{Attrs, Machine, PteFormat};
-use crate::frame::Mm;
-use crate::table::entry;
+use crate::table::node::{Present, PteTable};
 
 /// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio. Panics with what is wrong.
-pub(crate) fn validate<M: Machine>(mm: &Mm<M>, table: Pfn) {
+pub(crate) fn validate<M: Machine>(table: PteTable<'_, M>) {
     let Some(order) = M::Pte::CONTIG_ORDER else {
         return;
     };
+    let (mm, frame) = (table.mm, table.frame);
     for start in (0..crate::arch::TABLE_ENTRIES).step_by(span::<M>()) {
-        let leaf = |i: usize| entry::read_leaf(mm, table, i);
+        let leaf = |i: usize| table.present(i);
         let Some(one) = block::<M>(start)
-            .find(|i| leaf(*i).is_some_and(|(_, attrs, _)| attrs.contains(Attrs::CONTIG)))
+            .find(|i| leaf(*i).is_some_and(|leaf| leaf.attrs.contains(Attrs::CONTIG)))
         else {
             continue;
         };
-        let (pfn, attrs, _) = leaf(one).expect("it was found");
+        let Present { pfn, attrs, .. } = leaf(one).expect("it was found");
         let first = Pfn(pfn.0.wrapping_sub((one - start) as u64));
         assert!(
             first.0 & (order.pages() - 1) == 0,
-            "misaligned block: entry {one} of {table:?} is folded and maps {pfn:?}"
+            "misaligned block: entry {one} of {frame:?} is folded and maps {pfn:?}"
         );
         for i in block::<M>(start) {
-            let Some((page, other, _)) = leaf(i) else {
-                panic!("non-uniform block: entry {one} of {table:?} is folded, {i} is absent");
+            let Some(Present {
+                pfn: page,
+                attrs: other,
+                ..
+            }) = leaf(i)
+            else {
+                panic!("non-uniform block: entry {one} of {frame:?} is folded, {i} is absent");
             };
             assert!(
                 page == first + (i - start) as u64 && other - USED == attrs - USED,
-                "non-uniform block: entry {one} of {table:?} maps {pfn:?} {attrs:?}, entry {i} {page:?} {other:?}"
+                "non-uniform block: entry {one} of {frame:?} maps {pfn:?} {attrs:?}, entry {i} {page:?} {other:?}"
             );
         }
         let head = mm.frames().head(first);
         assert!(
             mm.frames().get(head).order() >= order,
-            "folded block of several folios: entry {one} of {table:?} maps {first:?} in {head:?} of order {}",
+            "folded block of several folios: entry {one} of {frame:?} maps {first:?} in {head:?} of order {}",
             mm.frames().get(head).order().0
         );
     }

@@ -6,8 +6,10 @@
 //! is unfolded first, and stay folded.
 
 use super::budget::some_leaf_tables;
-use super::walk::{self, Leaves, indices};
-use super::{Budget, Cursor, PageTable, budget, contpte, entry, owner, share};
+use super::edit::Entries;
+use super::node::{Node, Present, PteTable};
+use super::walk::Leaves;
+use super::{Budget, Cursor, PageTable, budget, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
@@ -21,13 +23,13 @@ use crate::tlb::Gather;
 use core::ops::Range;
 
 /// Shares the private pages of a parent with a child that nobody runs yet.
-pub struct Share<'a, 'g, M: Machine> {
+pub struct ForkCopy<'s, 'a, M: Machine> {
     /// The memory manager of both.
     pub mm: &'a Mm<M>,
     /// Whose the child's mappings are.
-    pub child: &'a Owner,
+    pub child: &'s Owner,
     /// What the parent's entries are owed.
-    pub gather: &'a mut Gather<'g, M>,
+    pub gather: &'s mut Gather<'a, M>,
     /// Whether the parent may have pages with long-term pins: folios with such pages are copied at
     /// once, for the holder of the pin goes on with the parent's page.
     pub pinned: bool,
@@ -60,66 +62,72 @@ impl Done {
     }
 }
 
+/// The frames of a PTE table and of the one that its entries are copied to.
+#[derive(Clone, Copy)]
+struct Pair {
+    from: Pfn,
+    to: Pfn,
+}
+
 /// Consecutive entries of one table that map consecutive pages of one folio.
 #[derive(Clone, Copy)]
 struct Piece {
-    from: Pfn,
-    to: Pfn,
+    tables: Pair,
     index: usize,
     pages: usize,
     first: Pfn,
 }
 
-impl<M: Machine> Share<'_, '_, M> {
+impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
     /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest
     /// begins, if there is one. Both sides lose WRITE, each folio gains as many references as pages
     /// are copied. On failure the child has some of them; the caller drops it. No PMD leaf crosses
     /// an end of the range: VMAs that are cut split theirs.
     pub fn range(
         &mut self,
-        parent: &PageTable,
+        parent: &mut PageTable,
         child: &mut PageTable,
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        some_leaf_tables(self.mm, parent, range, budget, &mut |leaves, budget| {
-            if leaves.level != Level::Pte {
+        let root = Node::root(self.mm, parent);
+        some_leaf_tables(root, range, budget, &mut |leaves, budget| {
+            let Some(mut from) = leaves.ptes() else {
                 budget.take_leaf();
-                return self.leaf(leaves, child);
-            }
-            if self.mm.frames().get(leaves.table).live() == 0 {
+                return self.leaf(&leaves, child);
+            };
+            if from.live() == 0 {
                 return Ok(());
             }
-            let mut to = Cursor::new(self.mm, child, leaves.part.start);
+            let start = leaves.part.start;
+            let mut to = Cursor::new(self.mm, child, start);
             if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
                 budget.take_leaf();
                 if self.gather.owner().is_common() {
                     // The references of the table change hands.
-                    budget.take_leaves(self.mm, &leaves);
+                    budget.take_leaves(&leaves);
                 }
-                self.anon += share::share(self.mm, (parent, leaves), &mut to, self.gather)?;
+                self.anon += parent.edit(self.gather).share(&leaves, &mut to)?;
                 return Ok(());
             }
-            let mut from = leaves.table;
             if leaves.shared {
-                let start = leaves.part.start;
-                share::unshare(self.mm, parent, start, For::User, self.gather)?;
-                from = walk::pte_table(self.mm, parent, start).expect("it was unshared");
+                parent.edit(self.gather).unshare(start, For::User)?;
+                from = root.pte_table(start).expect("it was unshared");
             }
             to.prepare(Level::Pte)?;
-            self.table(from, to.table(), leaves.part, budget)
+            self.table(from, to.node().ptes(), leaves.part, budget)
         })
     }
 
     /// Shares a PMD leaf whole.
-    fn leaf(&mut self, leaves: Leaves, child: &mut PageTable) -> Result<(), OutOfMemory> {
-        let mm = self.mm;
+    fn leaf(&mut self, leaves: &Leaves<'a, M>, child: &mut PageTable) -> Result<(), OutOfMemory> {
+        let (mm, node, index) = (self.mm, leaves.node, leaves.index());
         let mut to = Cursor::new(mm, child, leaves.part.start);
-        to.prepare(leaves.level)?;
-        let Some((pfn, mut attrs, _)) = entry::read_leaf_at(mm, leaves.entry()) else {
+        to.prepare(node.level)?;
+        let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
             unreachable!("the walk found a leaf, and the space is locked");
         };
-        let order = leaves.level.order();
+        let order = node.level.order();
         if pfn == mm.huge_zero_page() {
             mm.share_huge_zero_page();
         } else if self.keeps((pfn, order)) {
@@ -131,10 +139,9 @@ impl<M: Machine> Share<'_, '_, M> {
             mm.thp().pmd_mapped();
             self.anon += order.pages();
         }
-        let write = attrs.contains(Attrs::WRITE);
-        if write && entry::modify_at(mm, leaves.entry(), |_, attrs| attrs - Attrs::WRITE) {
-            attrs = entry::read_leaf_at(mm, leaves.entry()).map_or(attrs, |(_, attrs, _)| attrs);
-            self.gather.changed_leaf(leaves.part.start, leaves.level);
+        if attrs.contains(Attrs::WRITE) && node.modify(index, |attrs| attrs - Attrs::WRITE) {
+            attrs = node.present(index).map_or(attrs, |leaf| leaf.attrs);
+            self.gather.changed_leaf(leaves.part.start, node.level);
             mm.count(Event::EntryWrites, 1);
         }
         to.write_huge(pfn, attrs - Attrs::WRITE);
@@ -145,23 +152,30 @@ impl<M: Machine> Share<'_, '_, M> {
     /// Shares what a PTE table maps in `part`.
     fn table(
         &mut self,
-        from: Pfn,
-        to: Pfn,
+        from: PteTable<'a, M>,
+        to: PteTable<'_, M>,
         part: VirtRange,
         budget: &mut Budget,
     ) -> Result<(), OutOfMemory> {
-        contpte::unfold_ends(self.mm, from, part, self.gather);
-        share::inherit_zeros(self.mm, from, to);
+        Entries {
+            table: from,
+            gather: self.gather,
+        }
+        .unfold_ends(part);
+        share::inherit_zeros(from.node(), to.node());
+        let tables = Pair {
+            from: from.frame,
+            to: to.frame,
+        };
         let mut done = Done::default();
         let slowly = self.mm.switches().fork_slowly();
         // The scheme is chosen once for the table, not for each entry.
         let result = with_scheme!(self.mm.account(), account => match slowly {
-            false => self.entries::<_, false>(account, (from, to), part, &mut done),
-            true => self.entries::<_, true>(account, (from, to), part, &mut done),
+            false => self.entries::<_, false>(account, tables, part, &mut done),
+            true => self.entries::<_, true>(account, tables, part, &mut done),
         });
         self.anon += (done.copied - done.others) as u64;
-        let child = self.mm.frames().get(to);
-        child.set_live(child.live() + done.copied as u32);
+        to.node().add_live(done.copied as u32);
         if done.protected > 0 {
             self.gather
                 .changed_range(part.start, part.len(), Level::Pte);
@@ -179,12 +193,13 @@ impl<M: Machine> Share<'_, '_, M> {
     fn entries<A: Account, const SLOWLY: bool>(
         &mut self,
         account: A,
-        (from, to): (Pfn, Pfn),
+        tables: Pair,
         part: VirtRange,
         done: &mut Done,
     ) -> Result<(), OutOfMemory> {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
-        let span = indices(Level::Pte, part);
+        let from = tables.from;
+        let span = PteTable { mm, frame: from }.indices(part);
         let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
         while index < span.end && done.copied < live {
             let raw = mem.load(from, index);
@@ -194,8 +209,7 @@ impl<M: Machine> Share<'_, '_, M> {
             }
             let first = M::Pte::frame(raw);
             let piece = Piece {
-                from,
-                to,
+                tables,
                 index,
                 pages: 1,
                 first,
@@ -208,13 +222,13 @@ impl<M: Machine> Share<'_, '_, M> {
             } else if SLOWLY && mm.switches().fork() == ForkBy::Pte {
                 let left = live - done.copied;
                 let end = if self.pinned { index + 1 } else { span.end };
-                self.one_by_one(&account, (from, to), index..end, left, done)
+                self.one_by_one(&account, tables, index..end, left, done)
             } else if order == Order(0) {
                 let left = live - done.copied;
                 // The next page may be pinned.
                 let end = if self.pinned { index + 1 } else { span.end };
                 with_single!(mm.account(), account => {
-                    self.singles(&account, (from, to), index..end, left, done)
+                    self.singles(&account, tables, index..end, left, done)
                 })
             } else {
                 let by = SLOWLY.then(|| mm.switches().by_page()).flatten();
@@ -230,7 +244,7 @@ impl<M: Machine> Share<'_, '_, M> {
     fn one_by_one<A: Account>(
         &self,
         account: &A,
-        (from, to): (Pfn, Pfn),
+        tables: Pair,
         span: Range<usize>,
         left: usize,
         done: &mut Done,
@@ -241,7 +255,7 @@ impl<M: Machine> Share<'_, '_, M> {
         // Found once: what a folio costs is not to be the search for its head.
         let (mut head, mut order) = (Pfn(u64::MAX), Order(0));
         while index < span.end && copied < left {
-            let raw = mem.load(from, index);
+            let raw = mem.load(tables.from, index);
             if raw != 0 {
                 let page = M::Pte::frame(raw);
                 if page.0.wrapping_sub(head.0) >= order.pages() {
@@ -254,7 +268,7 @@ impl<M: Machine> Share<'_, '_, M> {
                 let book = mm.frames().book(head, order);
                 let part = Part::ptes((page - head) as u32, 1);
                 account.map(&book, self.child, part, &mut meter);
-                protected += copy_one(mm, (from, to), index, raw);
+                protected += copy_one(mm, tables, index, raw);
                 copied += 1;
             }
             index += 1;
@@ -272,7 +286,7 @@ impl<M: Machine> Share<'_, '_, M> {
     fn singles<A: Account>(
         &self,
         account: &A,
-        (from, to): (Pfn, Pfn),
+        tables: Pair,
         span: Range<usize>,
         left: usize,
         done: &mut Done,
@@ -281,13 +295,13 @@ impl<M: Machine> Share<'_, '_, M> {
         let (mut index, mut copied, mut protected) = (span.start, 0, 0);
         let mut meter = Meter::default();
         while index < span.end && copied < left {
-            let raw = mem.load(from, index);
+            let raw = mem.load(tables.from, index);
             if raw != 0 {
                 let Some(book) = mm.frames().single(M::Pte::frame(raw)) else {
                     break;
                 };
                 account.map(&book, self.child, Part::ptes(0, 1), &mut meter);
-                protected += copy_one(mm, (from, to), index, raw);
+                protected += copy_one(mm, tables, index, raw);
                 copied += 1;
             }
             index += 1;
@@ -340,7 +354,7 @@ impl<M: Machine> Share<'_, '_, M> {
             self.mm.frames().get(head).get_ref();
             self.object += 1;
         }
-        done.protected += copy_one(self.mm, (piece.from, piece.to), piece.index, raw);
+        done.protected += copy_one(self.mm, piece.tables, piece.index, raw);
         done.copied += 1;
         done.others += 1;
         1
@@ -386,27 +400,21 @@ impl<M: Machine> Share<'_, '_, M> {
         done: &mut Done,
     ) -> Result<usize, OutOfMemory> {
         let left = (order.pages() - (piece.first - head)) as usize;
-        let span = indices(Level::Pte, part);
+        let mm = self.mm;
+        let [from, to] = [piece.tables.from, piece.tables.to].map(|frame| PteTable { mm, frame });
+        let span = from.indices(part);
         let va = part.start + (piece.index - span.start) as u64 * PAGE_SIZE;
         let most = left.min(span.end - piece.index);
         for page in 0..most {
-            let Some((pfn, attrs, _)) = entry::read_leaf(self.mm, piece.from, piece.index + page)
-                .filter(|(pfn, ..)| *pfn == piece.first + page as u64)
-            else {
+            let (index, wanted) = (piece.index + page, piece.first + page as u64);
+            let Some(leaf) = from.present(index).filter(|leaf| leaf.pfn == wanted) else {
                 return Ok(page);
             };
-            let copy = Folio::copy_of(self.mm, pfn)?.into_pfn();
+            let copy = Folio::copy_of(mm, wanted)?.into_pfn();
             let start = va + page as u64 * PAGE_SIZE;
-            owner::begin(self.mm, (copy, Order(0)), self.child, start, By::Ptes);
-            let attrs = contpte::seen(self.mm, piece.from, piece.index + page, attrs);
-            entry::write_leaf(
-                self.mm,
-                piece.to,
-                piece.index + page,
-                Level::Pte,
-                copy,
-                attrs,
-            );
+            owner::begin(mm, (copy, Order(0)), self.child, start, By::Ptes);
+            let attrs = from.seen(index, leaf.attrs);
+            to.node().write_leaf(index, copy, attrs);
             done.copied += 1;
         }
         Ok(most)
@@ -415,15 +423,15 @@ impl<M: Machine> Share<'_, '_, M> {
 
 /// Copies all entries of a table, which translates the 2 MiB from `start` on, to an empty one; the
 /// references are `who`'s.
-pub(super) fn whole<M: Machine>(
-    mm: &Mm<M>,
-    (from, to): (Pfn, Pfn),
+pub(super) fn whole<'a, M: Machine>(
+    from: PteTable<'a, M>,
+    to: PteTable<'a, M>,
     start: VirtAddr,
     who: &Owner,
-    gather: &mut Gather<'_, M>,
+    gather: &mut Gather<'a, M>,
 ) {
-    let mut share = Share {
-        mm,
+    let mut copy = ForkCopy {
+        mm: from.mm,
         child: who,
         gather,
         pinned: false,
@@ -432,7 +440,7 @@ pub(super) fn whole<M: Machine>(
         object: 0,
     };
     let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    let Ok(()) = share.table(from, to, range, &mut Budget::default()) else {
+    let Ok(()) = copy.table(from, to, range, &mut Budget::default()) else {
         unreachable!("memory is needed only for pages that are pinned");
     };
 }
@@ -449,7 +457,10 @@ fn expected<M: Machine>(
     let left = (order.pages() - (piece.first - head)) as usize;
     let most = left.min(end - piece.index);
     let maps = |page: usize| {
-        let raw = mm.machine().mem().load(piece.from, piece.index + page);
+        let raw = mm
+            .machine()
+            .mem()
+            .load(piece.tables.from, piece.index + page);
         M::Pte::frame(raw) == piece.first + page as u64
     };
     if maps(most - 1) {
@@ -462,7 +473,8 @@ fn expected<M: Machine>(
 /// Writes one entry to the child, and takes WRITE from both sides; returns how many entries of the
 /// parent that changed.
 #[inline(always)]
-fn copy_one<M: Machine>(mm: &Mm<M>, (from, to): (Pfn, Pfn), index: usize, mut raw: u64) -> usize {
+fn copy_one<M: Machine>(mm: &Mm<M>, tables: Pair, index: usize, mut raw: u64) -> usize {
+    let Pair { from, to } = tables;
     let mem = mm.machine().mem();
     let mut new = M::Pte::read_only(raw);
     let writable = new != raw;
@@ -489,12 +501,19 @@ fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Do
         let (new, writable) = (M::Pte::read_only(raw), M::Pte::read_only(raw) != raw);
         let n = if !writable || M::Pte::is_settled(raw) {
             let step = M::Pte::NEXT_FRAME;
-            mem.copy_run((piece.from, piece.to), index, left, raw, new, step)
+            mem.copy_run(
+                (piece.tables.from, piece.tables.to),
+                index,
+                left,
+                raw,
+                new,
+                step,
+            )
         } else {
             // The walker may set a bit at any moment: until it is read-only.
-            match mem.compare_exchange(piece.from, index, raw, new) {
+            match mem.compare_exchange(piece.tables.from, index, raw, new) {
                 Ok(()) => {
-                    mem.store(piece.to, index, new);
+                    mem.store(piece.tables.to, index, new);
                     1
                 }
                 Err(_) => 0,
@@ -508,7 +527,7 @@ fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Do
         if page == piece.pages {
             return page;
         }
-        raw = mem.load(piece.from, piece.index + page);
+        raw = mem.load(piece.tables.from, piece.index + page);
         if M::Pte::frame(raw) != piece.first + page as u64 {
             return page;
         }

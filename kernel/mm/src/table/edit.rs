@@ -1,0 +1,91 @@
+//! The editors: the only ways to change entries of a space that is locked.
+
+use super::PageTable;
+use super::node::{Node, PteTable};
+use crate::addr::VirtAddr;
+use crate::arch::Machine;
+use crate::frame::{Kind, Mm};
+use crate::stat::Event;
+use crate::tlb::{Gather, Removed};
+
+/// The tables of a locked space, and the gather that owes the flush of what changes.
+pub struct Edit<'e, 'a, M: Machine> {
+    pub(super) space: &'e mut PageTable,
+    pub(super) gather: &'e mut Gather<'a, M>,
+}
+
+/// The entries of one PTE table of a locked space, and the gather that owes the flush of what changes.
+pub(super) struct Entries<'e, 'a, M: Machine> {
+    pub table: PteTable<'a, M>,
+    pub gather: &'e mut Gather<'a, M>,
+}
+
+impl PageTable {
+    /// The editor of the tables; the gather is the space's.
+    #[inline(always)]
+    pub fn edit<'e, 'a, M: Machine>(
+        &'e mut self,
+        gather: &'e mut Gather<'a, M>,
+    ) -> Edit<'e, 'a, M> {
+        Edit {
+            space: self,
+            gather,
+        }
+    }
+}
+
+impl<'a, M: Machine> Edit<'_, 'a, M> {
+    #[inline(always)]
+    pub(super) fn mm(&self) -> &'a Mm<M> {
+        self.gather.mm()
+    }
+    #[inline(always)]
+    pub(super) fn root(&self) -> Node<'a, M> {
+        Node::root(self.mm(), self.space)
+    }
+    /// The entries of a PTE table that is not shared.
+    #[inline(always)]
+    pub(super) fn entries(&mut self, table: PteTable<'a, M>) -> Entries<'_, 'a, M> {
+        Entries {
+            table,
+            gather: self.gather,
+        }
+    }
+
+    /// Takes an empty table, which translates `va`, out of the one above it.
+    pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, va: VirtAddr) {
+        node.clear(node.index(va));
+        node.add_live(u32::MAX);
+        self.space.pages -= 1;
+        node.mm.count(Event::EntryWrites, 1);
+        self.gather.table(va, child.level, child.frame);
+    }
+
+    /// Takes the leaf for `va` out of a table above the PTEs.
+    pub(super) fn take_leaf(&mut self, node: Node<'a, M>, va: VirtAddr) {
+        take_leaf(node, va, self.gather);
+    }
+}
+
+/// [`Edit::take_leaf`], for a cursor.
+pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mut Gather<'_, M>) {
+    let (mm, level) = (node.mm, node.level);
+    let Some((folio, _)) = node.take_leaf(node.index(va)) else {
+        unreachable!("a leaf goes only under the lock of its space");
+    };
+    node.add_live(u32::MAX);
+    mm.count(Event::EntryWrites, 1);
+    if mm.frames().get(folio).kind() == Kind::Anon {
+        mm.thp().pmd_unmapped();
+    }
+    let pages = level.order().pages() as u32;
+    gather.removed(
+        va,
+        Removed {
+            folio,
+            first: folio,
+            pages,
+            level,
+        },
+    );
+}

@@ -1,0 +1,375 @@
+//! One page table: its entries, decoded on the way out and encoded on the way in. With [`super::contpte`] the only file that
+//! handles bits.
+//!
+//! Nothing here keeps the live count, counts a write or owes a flush: that is [`super::edit`]'s.
+
+use super::PageTable;
+use crate::addr::{Pfn, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
+use crate::frame::{FrameMeta, Mm};
+use core::ops::Range;
+
+/// A page table of any level.
+pub(crate) struct Node<'a, M: Machine> {
+    pub mm: &'a Mm<M>,
+    pub frame: Pfn,
+    pub level: Level,
+}
+
+/// A PTE table: a [`Node`] whose level is a constant.
+pub(crate) struct PteTable<'a, M: Machine> {
+    pub mm: &'a Mm<M>,
+    pub frame: Pfn,
+}
+
+/// A leaf as it stands in an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Present {
+    pub pfn: Pfn,
+    /// CONTIG included.
+    pub attrs: Attrs,
+    /// The bits, for [`Node::exchange`].
+    pub raw: u64,
+}
+
+impl<M: Machine> Clone for Node<'_, M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Machine> Copy for Node<'_, M> {}
+impl<M: Machine> Clone for PteTable<'_, M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M: Machine> Copy for PteTable<'_, M> {}
+
+impl<'a, M: Machine> Node<'a, M> {
+    /// The root of a space.
+    #[inline(always)]
+    pub fn root(mm: &'a Mm<M>, space: &PageTable) -> Self {
+        Node {
+            mm,
+            frame: space.root,
+            level: Level::Pgd,
+        }
+    }
+    #[inline(always)]
+    fn mem(self) -> &'a M::Mem {
+        self.mm.machine().mem()
+    }
+    /// The metadata of its frame.
+    #[inline(always)]
+    pub fn meta(self) -> &'a FrameMeta {
+        self.mm.frames().get(self.frame)
+    }
+    /// Entries that are not absent.
+    #[inline(always)]
+    pub fn live(self) -> u32 {
+        self.meta().live()
+    }
+    /// The index of the entry for `va`.
+    #[inline(always)]
+    pub fn index(self, va: VirtAddr) -> usize {
+        self.level.index(va)
+    }
+    /// The indices of the entries that `range` touches, when the table starts at or before `range.start`.
+    #[inline(always)]
+    pub fn indices(self, range: VirtRange) -> Range<usize> {
+        self.index(range.start)..self.index(VirtAddr(range.end.0 - 1)) + 1
+    }
+    /// The part of `range`, which lies in the table, that the entry at `index` covers.
+    #[inline(always)]
+    pub fn part(self, index: usize, range: VirtRange) -> VirtRange {
+        let (bytes, shift) = (self.level.bytes(), self.level.shift());
+        let base = range.start.align_down(bytes << 9).0 + ((index as u64) << shift);
+        VirtRange {
+            start: VirtAddr(range.start.0.max(base)),
+            end: VirtAddr(range.end.0.min(base + bytes)),
+        }
+    }
+
+    /// What an entry says.
+    #[inline(always)]
+    pub fn entry(self, index: usize) -> Entry {
+        M::Pte::decode(self.mem().load(self.frame, index), self.level)
+    }
+    /// The leaf at an entry; `None` when the entry is absent or points to a table.
+    #[inline(always)]
+    pub fn present(self, index: usize) -> Option<Present> {
+        let raw = self.mem().load(self.frame, index);
+        // All-zero bits are an absent entry on every machine: most entries that are looked at are.
+        if raw == 0 {
+            return None;
+        }
+        match M::Pte::decode(raw, self.level) {
+            Entry::Leaf { pfn, attrs } => Some(Present { pfn, attrs, raw }),
+            _ => None,
+        }
+    }
+    /// Whether nothing is mapped at an entry.
+    #[inline(always)]
+    pub fn is_absent(self, index: usize) -> bool {
+        self.mem().load(self.frame, index) == 0
+    }
+    /// Whether `n` entries from `index` on are absent.
+    #[inline(always)]
+    pub fn all_absent(self, index: usize, n: usize) -> bool {
+        self.mem().is_zero(self.frame, index, n)
+    }
+
+    /// The table of the next lower level on the way to `va`, if there is one that is not shared.
+    #[inline(always)]
+    pub fn below(self, va: VirtAddr) -> Option<Self> {
+        self.child(self.entry(self.index(va)))
+    }
+    /// The table that an entry of this one points to, unless it is shared.
+    #[inline(always)]
+    pub fn child(self, entry: Entry) -> Option<Self> {
+        match (entry, self.level.lower()) {
+            (Entry::Table(frame), Some(level)) => Some(Node {
+                frame,
+                level,
+                ..self
+            }),
+            _ => None,
+        }
+    }
+    /// The lowest table of `level` or above on the way to `va`, never one that is shared.
+    #[inline]
+    pub fn down_to(mut self, va: VirtAddr, level: Level) -> Self {
+        while self.level > level
+            && let Some(below) = self.below(va)
+        {
+            self = below;
+        }
+        self
+    }
+    /// The table of `level` that holds the entry for `va`, if there is one; never one that is shared.
+    #[inline]
+    pub fn table_at(self, va: VirtAddr, level: Level) -> Option<Self> {
+        let found = self.down_to(va, level);
+        (found.level == level).then_some(found)
+    }
+    /// The PTE table on the way from the root to `va`, if there is one that is not shared. Each level for itself, so that its bits
+    /// are constants.
+    #[inline(always)]
+    pub fn pte_table(self, va: VirtAddr) -> Option<PteTable<'a, M>> {
+        let pte = self.below(va)?.below(va)?.below(va)?;
+        Some(pte.ptes())
+    }
+    /// The same table as one of PTEs, which it is.
+    #[inline(always)]
+    pub fn ptes(self) -> PteTable<'a, M> {
+        debug_assert!(self.level == Level::Pte);
+        PteTable {
+            mm: self.mm,
+            frame: self.frame,
+        }
+    }
+
+    /// Adds to the number of live entries, or takes from it by a number that wraps around.
+    #[inline(always)]
+    pub fn add_live(self, n: u32) {
+        let meta = self.meta();
+        meta.set_live(meta.live().wrapping_add(n));
+    }
+
+    /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU walks the table).
+    #[inline(always)]
+    pub fn write_leaf(self, index: usize, pfn: Pfn, attrs: Attrs) {
+        let raw = M::Pte::leaf(pfn, attrs, self.level);
+        self.mem().store(self.frame, index, raw);
+    }
+    /// Replaces a leaf whose bits were `raw`; `false` when the walker set a bit in between and it must be read again.
+    #[inline(always)]
+    fn exchange(self, index: usize, old: Present, attrs: Attrs) -> bool {
+        let raw = M::Pte::leaf(old.pfn, attrs, self.level);
+        self.mem()
+            .compare_exchange(self.frame, index, old.raw, raw)
+            .is_ok()
+    }
+    /// Changes the attributes of a live leaf by `f`, keeping its frame and every bit the walker sets meanwhile; returns whether
+    /// the entry is different now. What is no leaf stays as it is.
+    #[inline(always)]
+    pub fn modify(self, index: usize, mut f: impl FnMut(Attrs) -> Attrs) -> bool {
+        while let Some(old) = self.present(index) {
+            let new = f(old.attrs);
+            if new == old.attrs {
+                return false;
+            }
+            if self.exchange(index, old, new) {
+                return true;
+            }
+        }
+        false
+    }
+    /// Makes an entry absent and returns what the leaf was, walker's last bits included.
+    #[inline(always)]
+    pub fn take_leaf(self, index: usize) -> Option<(Pfn, Attrs)> {
+        match M::Pte::decode(self.mem().swap(self.frame, index, 0), self.level) {
+            Entry::Leaf { pfn, attrs } => Some((pfn, attrs)),
+            _ => None,
+        }
+    }
+    /// Hooks a table in.
+    #[inline(always)]
+    pub fn write_table(self, index: usize, child: Pfn) {
+        self.mem().store(self.frame, index, M::Pte::table(child));
+    }
+    /// Hooks a table of PTEs in that several spaces share.
+    #[inline(always)]
+    pub fn write_shared(self, index: usize, child: Pfn) {
+        let raw = M::Pte::shared_table(child);
+        self.mem().store(self.frame, index, raw);
+    }
+    /// Makes an entry absent whose last bits are of no use.
+    #[inline(always)]
+    pub fn clear(self, index: usize) {
+        self.mem().store(self.frame, index, 0);
+    }
+
+    /// Hides `n` entries, leaves or tables, from the walker; its last bits stay in them. Returns how many are not absent.
+    #[inline]
+    pub fn freeze_run(self, index: usize, n: usize) -> u32 {
+        self.mem()
+            .freeze_run(self.frame, index, n, self.level, M::Pte::VALID)
+    }
+    /// What an entry that may have been frozen said before.
+    #[inline(always)]
+    pub fn frozen_entry(self, index: usize) -> Entry {
+        match self.mem().load(self.frame, index) {
+            0 => Entry::Absent,
+            raw => M::Pte::decode(M::Pte::thaw(raw), self.level),
+        }
+    }
+    /// Whether an entry is frozen, or a leaf that refuses every access.
+    #[inline(always)]
+    pub fn is_frozen(self, index: usize) -> bool {
+        self.mem().load(self.frame, index) & M::Pte::VALID == 0
+    }
+    /// Moves `n` entries that no CPU walks to another table, over absent ones, thawed when they were `frozen`; returns how many
+    /// there were.
+    #[inline]
+    pub fn move_run(
+        &self,
+        index: usize,
+        n: usize,
+        frozen: bool,
+        to: Node<'a, M>,
+        at: usize,
+    ) -> u32 {
+        let (from, to) = ((self.frame, index), (to.frame, at));
+        if frozen {
+            self.mem().move_run(from, to, n, M::Pte::thaw)
+        } else {
+            self.mem().move_run(from, to, n, |raw| raw)
+        }
+    }
+}
+
+impl<'a, M: Machine> PteTable<'a, M> {
+    /// The same as a table of any level.
+    #[inline(always)]
+    pub fn node(self) -> Node<'a, M> {
+        Node {
+            mm: self.mm,
+            frame: self.frame,
+            level: Level::Pte,
+        }
+    }
+    #[inline(always)]
+    pub fn mem(self) -> &'a M::Mem {
+        self.mm.machine().mem()
+    }
+    /// As [`Node::present`].
+    #[inline(always)]
+    pub fn present(self, index: usize) -> Option<Present> {
+        self.node().present(index)
+    }
+    /// As [`Node::modify`].
+    #[inline(always)]
+    pub fn modify(self, index: usize, f: impl FnMut(Attrs) -> Attrs) -> bool {
+        self.node().modify(index, f)
+    }
+    /// The indices of the entries for `range`, which lies in the table.
+    #[inline(always)]
+    pub fn indices(self, range: VirtRange) -> Range<usize> {
+        self.node().indices(range)
+    }
+    /// As [`Node::live`].
+    #[inline(always)]
+    pub fn live(self) -> u32 {
+        self.node().live()
+    }
+
+    /// How many entries from `index` on, at most `max`, map frames in a row and are alike but for use. The first, whose bits
+    /// are `raw`, counts.
+    #[inline(always)]
+    pub fn alike(self, index: usize, raw: u64, max: usize) -> usize {
+        let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
+        self.mem().agree(self.frame, index, max, raw, step, firm)
+    }
+    /// Whether `n` entries from `index` on, of which the first is `raw`, map frames in a row, are alike but for use, and each
+    /// of them says that it was used.
+    #[inline]
+    pub fn all_used(self, index: usize, raw: u64, n: usize) -> bool {
+        let leaf = |attrs| M::Pte::leaf(Pfn(0), attrs, Level::Pte);
+        let accessed = leaf(Attrs::ACCESSED) ^ leaf(Attrs::empty());
+        let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw) | accessed);
+        raw & accessed != 0 && self.mem().agree(self.frame, index, n, raw, step, firm) == n
+    }
+    /// How many entries from `index` on, at most `max`, are absent.
+    #[inline(always)]
+    pub fn absent(self, index: usize, max: usize) -> usize {
+        self.mem().agree(self.frame, index, max, 0, 0, u64::MAX)
+    }
+
+    /// Makes `n` entries in a row, over absent ones, map the frames from `pfn` on.
+    #[inline(always)]
+    pub fn write_run(self, index: usize, n: usize, pfn: Pfn, attrs: Attrs) {
+        let (raw, step) = (M::Pte::leaf(pfn, attrs, Level::Pte), M::Pte::NEXT_FRAME);
+        self.mem().store_run(self.frame, index, n, raw, step);
+    }
+    /// Makes `n` entries in a row absent; how they were used is lost.
+    #[inline(always)]
+    pub fn clear_run(self, index: usize, n: usize) {
+        match n {
+            1 => self.mem().store(self.frame, index, 0),
+            _ => self.mem().store_run(self.frame, index, n, 0, 0),
+        }
+    }
+    /// Adds to what an entry says; returns whether it is different now.
+    // A row of them takes half as long in place.
+    #[inline(always)]
+    pub fn add(self, index: usize, bits: Attrs) -> bool {
+        let mut raw = self.mem().load(self.frame, index);
+        loop {
+            let new = M::Pte::add(raw, bits);
+            if new == raw {
+                return false;
+            }
+            match self.mem().compare_exchange(self.frame, index, raw, new) {
+                Ok(()) => return true,
+                Err(now) => raw = now,
+            }
+        }
+    }
+    /// Takes the entries from `index` on, which no CPU walks, thawed when they were `frozen`.
+    #[inline]
+    pub fn take_run(self, index: usize, into: &mut [u64], frozen: bool) {
+        self.mem().take_run(self.frame, index, into);
+        if frozen {
+            let thaw = |raw: &mut u64| *raw = M::Pte::thaw(*raw);
+            into.iter_mut().filter(|raw| **raw != 0).for_each(thaw);
+        }
+    }
+    /// Writes entries that [`Self::take_run`] took over absent ones.
+    #[inline]
+    pub fn put_run(self, index: usize, from: &[u64]) {
+        self.mem().put_run(self.frame, index, from);
+    }
+}

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
-use mm::fault::{Access, Mode, Resolution};
+use mm::fault::{Access, Resolution};
 
 /// Where every thread starts, on its own kernel stack.
 pub extern "C" fn thread_main(_: usize) -> ! {
@@ -136,7 +136,7 @@ fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: O
 fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
     let mut attempt = 0;
     let info = loop {
-        match resolve(task, addr, access, Mode::User) {
+        match resolve(task, addr, access) {
             Resolution::Done => return,
             Resolution::NotMapped => break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
             Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
@@ -149,9 +149,9 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
     signal::force(task, info);
 }
 
-fn resolve(task: &Task, addr: VirtAddr, access: Access, mode: Mode) -> Resolution {
+fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
     let process = task.process();
-    let Some(resolution) = process.with_space(|space| space.fault(addr, access, mode)) else {
+    let Some(resolution) = process.with_space(|space| space.fault(addr, access)) else {
         return Resolution::NotMapped;
     };
     if resolution == Resolution::Done {
@@ -211,10 +211,10 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let Some(task) = sched::current() else {
         return false;
     };
-    let mut resolution = resolve(&task, addr, access, Mode::Kernel);
+    let mut resolution = resolve(&task, addr, access);
     if resolution == Resolution::NoMem {
         pressure::reclaim_under_locks(&task);
-        resolution = mm().urgently(|| resolve(&task, addr, access, Mode::Kernel));
+        resolution = mm().urgently(|| resolve(&task, addr, access));
         task.add_work(match resolution {
             Resolution::NoMem => Work::OUT_OF_MEMORY,
             _ => Work::MAKE_ROOM,

@@ -4,7 +4,7 @@ use crate::machine::{FIRST, Options, Sim};
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
-use mm::fault::{Access, Mode, Resolution};
+use mm::fault::{Access, Resolution};
 use mm::frame::Kind;
 use mm::manager::{FrameMeta, Mm, PageCount};
 use mm::object::Object;
@@ -165,7 +165,7 @@ impl<F: PteFormat> World<F> {
             if let Ok(at) = self.sim.translate(cpu, va, access) {
                 return Ok(at);
             }
-            match space.fault(va, access, Mode::User) {
+            match space.fault(va, access) {
                 Resolution::Done => {}
                 refused => return Err(refused),
             }

@@ -7,7 +7,7 @@ use arch_sim::{Options, Process, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtRange};
 use mm::arch::PteFormat;
-use mm::fault::{Access, Mode, Resolution};
+use mm::fault::{Access, Resolution};
 use mm::space::{Advice, Collapse, Error};
 use mm::thp::controls::SizeEnabled;
 use mm::thp::{CollapseLimits, PMD_ORDER};
@@ -109,7 +109,7 @@ fn no_memory<T>(result: Result<T, Error>) -> Result<T, NoMemory> {
 }
 
 fn fault_at<F: PteFormat>(p: &Process<F>, n: u64, access: Access) -> Result<(), NoMemory> {
-    match p.fault(page(n), access, Mode::User) {
+    match p.fault(page(n), access) {
         Resolution::Done => Ok(()),
         Resolution::NoMem => Err(NoMemory),
         other => panic!("{other:?}"),

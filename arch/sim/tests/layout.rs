@@ -184,9 +184,9 @@ fn vmas_split_and_merge<F: PteFormat>(w: &World<F>) {
     s.advise(page(0), 2 * PAGE_SIZE, Advice::DontFork).unwrap();
     assert_eq!(maps(&s), [(0, 2, RW), (2, 19, RW)]);
     s.advise(page(0), 2 * PAGE_SIZE, Advice::DoFork).unwrap();
-    s.lock(page(1), 100, true, true).unwrap();
+    s.mlock(page(1), 100, true, true).unwrap();
     assert_eq!(maps(&s), [(0, 1, RW), (1, 2, RW), (2, 19, RW)]);
-    s.lock(page(1), 100, false, false).unwrap();
+    s.mlock(page(1), 100, false, false).unwrap();
     assert_eq!(maps(&s), [(0, 19, RW)]);
 }
 
@@ -226,7 +226,7 @@ fn errors_are_the_manuals<F: PteFormat>(w: &World<F>) {
         Err(Error::Inval)
     );
     assert_eq!(s.advise(AT, PAGE_SIZE, Advice::Normal), Err(Error::NoMem));
-    assert_eq!(s.lock(AT, PAGE_SIZE, true, false), Err(Error::NoMem));
+    assert_eq!(s.mlock(AT, PAGE_SIZE, true, false), Err(Error::NoMem));
     assert_eq!(s.mincore(AT, &mut [0]), Err(Error::NoMem));
     assert_eq!(s.mincore(AT + 1, &mut [0]), Err(Error::Inval));
     s.set_limits(Limits {
@@ -237,8 +237,8 @@ fn errors_are_the_manuals<F: PteFormat>(w: &World<F>) {
     assert_eq!(s.map(anon(Place::Hint(AT), 5, RW)), Err(Error::NoMem));
     map(&s, AT, 4, RW);
     map(&s, AT, 4, Prot::READ);
-    assert_eq!(s.lock(AT, 3 * PAGE_SIZE, true, false), Err(Error::NoMem));
-    assert_eq!(s.lock(AT, 2 * PAGE_SIZE, true, false), Ok(()));
+    assert_eq!(s.mlock(AT, 3 * PAGE_SIZE, true, false), Err(Error::NoMem));
+    assert_eq!(s.mlock(AT, 2 * PAGE_SIZE, true, false), Ok(()));
     let object = Object::new(&w.mm);
     object.set_len(PAGE_SIZE);
     s.set_limits(Limits::NONE);
@@ -295,10 +295,10 @@ fn locks_are_counted<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 2, RW);
     map(&s, page(5), 2, RW);
-    s.lock(page(0) + 100, 10, true, false).unwrap();
+    s.mlock(page(0) + 100, 10, true, false).unwrap();
     assert_eq!((s.usage().locked, s.usage().rss_anon), (1, 1));
     assert_eq!(
-        s.lock(page(1), 5 * PAGE_SIZE, true, true),
+        s.mlock(page(1), 5 * PAGE_SIZE, true, true),
         Err(Error::NoMem),
         "a hole"
     );
@@ -315,7 +315,7 @@ fn locks_are_counted<F: PteFormat>(w: &World<F>) {
         memlock: 0,
         ..Limits::NONE
     });
-    assert_eq!(s.lock(AT, PAGE_SIZE, true, false), Err(Error::Perm));
+    assert_eq!(s.mlock(AT, PAGE_SIZE, true, false), Err(Error::Perm));
 }
 
 /// mprotect(2) that makes locked private memory writable populates it, and not what lies between.
@@ -323,9 +323,9 @@ fn what_is_not_locked_is_not_populated<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 12, Prot::READ);
     for n in [0, 11] {
-        s.lock(page(n), PAGE_SIZE, true, false).unwrap();
+        s.mlock(page(n), PAGE_SIZE, true, false).unwrap();
     }
-    s.lock(page(5), PAGE_SIZE, true, true).unwrap();
+    s.mlock(page(5), PAGE_SIZE, true, true).unwrap();
     assert_eq!((s.usage().locked, s.usage().rss_anon), (3, 0));
     s.protect(AT, 12 * PAGE_SIZE, RW).unwrap();
     assert_eq!(s.usage().rss_anon, 2);

@@ -257,7 +257,7 @@ fn dont_need_reads_zeros<F: PteFormat>(w: &World<F>) {
         Err(Error::NoMem)
     );
     assert_eq!(w.load(1, &s, page(2)), Ok(0));
-    s.lock(page(0), PAGE_SIZE, true, false).unwrap();
+    s.mlock(page(0), PAGE_SIZE, true, false).unwrap();
     assert_eq!(
         s.advise(page(0), PAGE_SIZE, Advice::DontNeed),
         Err(Error::Inval)

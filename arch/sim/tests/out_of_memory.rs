@@ -6,7 +6,7 @@ use arch_sim::{Process, World};
 use common::*;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
-use mm::fault::{Access, Mode, Resolution};
+use mm::fault::{Access, Resolution};
 use mm::frame::OutOfMemory;
 use mm::object::Object;
 use mm::space::Error;
@@ -60,7 +60,7 @@ fn each_fails<F: PteFormat, T>(
 }
 
 fn fault<F: PteFormat>(p: &Process<F>, n: u64, access: Access) -> Result<(), OutOfMemory> {
-    match p.fault(page(n), access, Mode::User) {
+    match p.fault(page(n), access) {
         Resolution::Done => Ok(()),
         Resolution::NoMem => Err(OutOfMemory),
         other => panic!("{other:?}"),

@@ -117,7 +117,7 @@ fn advise<F: PteFormat>() {
 
 fn lock<F: PteFormat>() {
     full::<F>(Leaves::All, |s, k| {
-        s.lock(page(TABLE * k + 3), PAGE_SIZE, true, true)
+        s.mlock(page(TABLE * k + 3), PAGE_SIZE, true, true)
     });
 }
 

@@ -274,7 +274,7 @@ fn the_kernels_writes_count<F: PteFormat>(w: &World<F>) {
 fn neighbours_that_could_be_one<F: PteFormat>(w: &World<F>) {
     let s = w.process();
     map(&s, AT, 8, RW);
-    s.lock(page(3), PAGE_SIZE, true, true).unwrap();
+    s.mlock(page(3), PAGE_SIZE, true, true).unwrap();
     let child = w.adopt(s.fork().unwrap());
     child.clear_soft_dirty().unwrap();
     assert_eq!(written(&child, 8), []);

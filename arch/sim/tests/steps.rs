@@ -306,7 +306,7 @@ fn many_areas<F: PteFormat>() {
     let child = w.adopt(child.unwrap());
     assert_eq!(child.usage().total, areas);
     drop(child);
-    let (locked, pauses) = paused(&w, waits.clone(), || p.lock(AT, len, true, true));
+    let (locked, pauses) = paused(&w, waits.clone(), || p.mlock(AT, len, true, true));
     assert_eq!(locked, Ok(()));
     assert!(pauses >= 2);
     assert_eq!(p.usage().locked, areas);

@@ -57,7 +57,7 @@ pub fn all<M: Machine>(
         tally.object(object);
     }
     for space in spaces {
-        tally.space(&space.inner.lock(), &space.id.owner);
+        tally.space(&space.lock(), &space.id.owner);
     }
     tally.finish();
 }
@@ -65,7 +65,7 @@ pub fn all<M: Machine>(
 /// Checks a translation that some CPU's TLB holds for the space against the tables: the same frame, and nothing allowed
 /// that the tables do not allow. Anything else is a flush that was missed.
 pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, cached: Attrs) {
-    let inner = space.inner.lock();
+    let inner = space.lock();
     let Some(Leaf {
         pfn: now, attrs, ..
     }) = lookup(&space.mm, &inner.table, va)

@@ -314,13 +314,13 @@ pub fn mlock(task: &Task, addr: u64, len: u64, flags: u64) -> Result<u64> {
     if flags & !u64::from(abi::MLOCK_ONFAULT) != 0 {
         return Err(Errno::EINVAL);
     }
-    space(task).lock(VirtAddr(addr), len, true, flags != 0)?;
+    space(task).mlock(VirtAddr(addr), len, true, flags != 0)?;
     Ok(0)
 }
 
 /// munlock(2).
 pub fn munlock(task: &Task, addr: u64, len: u64) -> Result<u64> {
-    space(task).lock(VirtAddr(addr), len, false, false)?;
+    space(task).mlock(VirtAddr(addr), len, false, false)?;
     Ok(0)
 }
 

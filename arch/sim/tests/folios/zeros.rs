@@ -66,7 +66,7 @@ fn the_huge_zero_page_is_kept_while_memory_is_not_short<F: PteFormat>(w: &World<
 /// More leaves of the huge zero page than 32 bits can count the pages of: 16 TiB.
 #[test]
 fn zeros_of_a_whole_address_space_go_at_once() {
-    use mm::fault::{Access, Mode, Resolution};
+    use mm::fault::{Access, Resolution};
     let w = World::<arch_x86_64::pte::Format>::new(Options {
         frames: 20_000,
         cpus: 1,
@@ -77,7 +77,7 @@ fn zeros_of_a_whole_address_space_go_at_once() {
     let (s, leaves) = (w.process(), 1 << 23);
     map(&s, AT, leaves * 512, Prot::READ);
     for n in 0..leaves {
-        let read = s.fault(page(512 * n), Access::Read, Mode::User);
+        let read = s.fault(page(512 * n), Access::Read);
         assert_eq!(read, Resolution::Done);
     }
     s.dont_need(AT, leaves * 512 * PAGE_SIZE).unwrap();

@@ -98,8 +98,8 @@ impl Ours {
                 })
             }
             Step::Advise(page, len, n) => p.advise(at(page), len * PAGE_SIZE, advice(n)),
-            Step::Lock(page, len, on_fault) => p.lock(at(page), len * PAGE_SIZE, true, on_fault),
-            Step::Unlock(page, len) => p.lock(at(page), len * PAGE_SIZE, false, false),
+            Step::Lock(page, len, on_fault) => p.mlock(at(page), len * PAGE_SIZE, true, on_fault),
+            Step::Unlock(page, len) => p.mlock(at(page), len * PAGE_SIZE, false, false),
             Step::Read(page) => return w.load(0, p, at(page)).map(|b| vec![b]).map_err(|_| 0),
             Step::Write(page, byte) => {
                 return w

@@ -110,7 +110,7 @@ impl<F: PteFormat> Bench<F> {
         } else {
             Err(Error::NoMem)
         };
-        let result = process.lock(self.start(at), self.bytes(len), true, on_fault);
+        let result = process.mlock(self.start(at), self.bytes(len), true, on_fault);
         assert_eq!(result, expected);
         model.set_locked(at, len, true);
     }
@@ -118,7 +118,7 @@ impl<F: PteFormat> Bench<F> {
     pub(super) fn unlock(&self, process: &Process<F>, model: &mut Model, at: u64, len: u64) {
         let whole = model.covers(at..at + len);
         let expected = if whole { Ok(()) } else { Err(Error::NoMem) };
-        let result = process.lock(self.start(at), self.bytes(len), false, false);
+        let result = process.mlock(self.start(at), self.bytes(len), false, false);
         assert_eq!(result, expected);
         model.set_locked(at, len, false);
     }

@@ -8,7 +8,7 @@ use arch_sim::{Options, Process, World};
 use common::*;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
-use mm::fault::{Access, Mode, Resolution};
+use mm::fault::{Access, Resolution};
 use mm::space::{Advice, Error};
 use mm::switch::Switch;
 use mm::vma::Prot;

@@ -125,7 +125,7 @@ fn each_fails<F: PteFormat>(
 type Verb<'a, F> = &'a dyn Fn(&Process<F>) -> Result<(), Error>;
 
 fn out_of_memory<F: PteFormat>(w: &World<F>) {
-    let fault = |s: &Process<F>| match s.fault(page(15), Access::Write, Mode::User) {
+    let fault = |s: &Process<F>| match s.fault(page(15), Access::Write) {
         Resolution::Done => Ok(()),
         _ => Err(Error::NoMem),
     };

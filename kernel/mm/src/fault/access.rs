@@ -1,7 +1,7 @@
 //! The kernel in another address space's memory, through the page tables (exec's set-up, /proc/PID/mem).
 
 use super::Access;
-use super::resolve::resolve;
+use super::resolve::{Request, resolve};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::state::AddressSpace;
@@ -42,13 +42,17 @@ impl<M: Machine> AddressSpace<M> {
         force: bool,
         mut f: impl FnMut(&M::Mem, Pfn, u64, usize, usize),
     ) -> usize {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let mut done = 0;
         while done < len {
             let Some(at) = start.checked_add(done as u64) else {
                 break;
             };
-            let Ok(pfn) = resolve(self, &mut inner, at, (access, false), force) else {
+            let request = Request {
+                force,
+                ..Request::new(at, access)
+            };
+            let Ok(pfn) = resolve(&mut inner, request) else {
                 break;
             };
             let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;

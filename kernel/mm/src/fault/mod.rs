@@ -23,15 +23,6 @@ pub enum Access {
     Exec,
 }
 
-/// Who did it: user mode, or the kernel in user memory (uaccess).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// User mode.
-    User,
-    /// The kernel in user memory.
-    Kernel,
-}
-
 /// What became of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {

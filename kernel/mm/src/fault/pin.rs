@@ -9,7 +9,7 @@
 //!   child at once, and a write that has to ask finds the record, and the page stays where it is. That is what Linux promises for
 //!   `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
 
-use super::resolve::resolve;
+use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
@@ -18,7 +18,6 @@ use crate::frame::zone::For;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
 use crate::state::AddressSpace;
-use crate::tlb::Gather;
 use alloc::sync::Arc;
 
 /// A page that stays while this is there.
@@ -34,14 +33,14 @@ pub struct Pin<M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// Pins the page of `addr`, which is faulted in as by a user's read. Why it cannot be as a fault would say.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         // A pin keeps what a later write changes: so the entry must be there to be write-protected.
         let page = addr.align_down(PAGE_SIZE);
-        let mut gather = Gather::new(&self.mm, &self.id);
+        let mut gather = inner.gather();
         let unshared = inner.table.edit(&mut gather).unshare(page, For::User);
         gather.finish();
         unshared?;
-        let pfn = resolve(self, &mut inner, addr, (Access::Read, false), false)?;
+        let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
         let (head, kind, order) = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
             // The huge one may go with its last mapping; a page of it looks like the small one.
@@ -61,8 +60,8 @@ impl<M: Machine> AddressSpace<M> {
     /// for as long as the process maps the page. It is faulted in as by a user's write, so private memory is this process's alone
     /// from then on. Why it cannot be as a fault would say.
     pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
-        let mut inner = self.inner.lock();
-        let pfn = resolve(self, &mut inner, addr, (Access::Write, false), false)?;
+        let mut inner = self.lock();
+        let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
         let (head, kind, _) = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
             // Everybody who maps an object's page sees the same.

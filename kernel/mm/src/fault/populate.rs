@@ -1,6 +1,6 @@
 //! Faulting in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*.
 
-use super::resolve::{allowed, resolve};
+use super::resolve::{Request, allowed, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
@@ -52,7 +52,7 @@ impl<M: Machine> AddressSpace<M> {
         range: VirtRange,
         access: &impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
     ) -> Result<VirtAddr, Resolution> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let mut budget = Budget::step(&self.mm);
         let mut at = range.start;
         while at < range.end {
@@ -78,7 +78,7 @@ impl<M: Machine> AddressSpace<M> {
                     continue;
                 }
                 let before = inner.rss.total();
-                resolve(self, &mut inner, at, (wanted, false), false)?;
+                resolve(&mut inner, Request::new(at, wanted))?;
                 // Large folios are cleared, or copied, as a whole.
                 budget.take(inner.rss.total().saturating_sub(before) as u32 * CLEARED);
                 at += PAGE_SIZE;

@@ -1,11 +1,11 @@
 //! The way of a page fault: VMA, permission, entry, page.
 
-use super::{Access, Mode, Resolution};
+use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::{Mm, SpaceId};
 use crate::stat::Event;
-use crate::state::{AddressSpace, Inner, Rss};
+use crate::state::{AddressSpace, Inner, Locked, Rss};
 use crate::table::{Cursor, Leaf, PageTable};
 use crate::thp::Permit;
 use crate::tlb::Gather;
@@ -37,36 +37,66 @@ pub(super) enum Reach {
 
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault at `addr`: makes the access possible or says why it is not.
-    pub fn fault(&self, addr: VirtAddr, access: Access, mode: Mode) -> Resolution {
-        let _ = mode;
+    pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
-        let mut inner = self.inner.lock();
-        match resolve(self, &mut inner, addr, (access, true), false) {
+        let request = Request {
+            addr,
+            access,
+            tried: true,
+            force: false,
+        };
+        match resolve(&mut self.lock(), request) {
             Ok(_) => Resolution::Done,
             Err(why) => why,
         }
     }
 }
 
-/// Makes `access` to the page of `addr` in a locked space possible and returns its frame. With `force`, a private page that may not be
-/// written is copied all the same and stays read-only (exec's set-up).
+/// What is asked of a space.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub addr: VirtAddr,
+    pub access: Access,
+    /// The access was tried and failed, so even an entry that allows it must be made anew.
+    pub tried: bool,
+    /// A private page that may not be written is copied all the same and stays read-only (exec's set-up).
+    pub force: bool,
+}
+
+impl Request {
+    /// For the kernel, which looks before it touches.
+    pub fn new(addr: VirtAddr, access: Access) -> Self {
+        Request {
+            addr,
+            access,
+            tried: false,
+            force: false,
+        }
+    }
+}
+
+/// Makes an access to a page of a locked space possible and returns its frame.
 pub(super) fn resolve<M: Machine>(
-    space: &AddressSpace<M>,
-    inner: &mut Inner<M>,
-    addr: VirtAddr,
-    (access, tried): (Access, bool),
-    force: bool,
+    locked: &mut Locked<'_, M>,
+    request: Request,
 ) -> Result<Pfn, Resolution> {
+    let Request {
+        addr,
+        access,
+        tried,
+        force,
+    } = request;
+    let space = locked.space;
     if addr >= M::Pte::USER_END {
         return Err(Resolution::NotMapped);
     }
-    let slot = match inner.vmas.find(addr) {
+    let slot = match locked.vmas.find(addr) {
         Some(slot) => slot,
-        None => super::stack::grow(&space.mm, inner, addr).ok_or(Resolution::NotMapped)?,
+        None => super::stack::grow(locked, addr).ok_or(Resolution::NotMapped)?,
     };
     let Inner {
         vmas, table, rss, ..
-    } = inner;
+    } = &mut **locked;
     let mut vma = vmas.get_mut(slot);
     if !allowed(vma, access, force) {
         return Err(Resolution::Denied);

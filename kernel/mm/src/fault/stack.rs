@@ -2,14 +2,13 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::arch::Machine;
-use crate::frame::Mm;
 use crate::stat::Event;
-use crate::state::{Inner, MMAP_MIN_ADDR, STACK_GUARD_GAP};
+use crate::state::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::vma::{Slot, VmaFlags};
 
 /// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS, and leaving the guard gap
 /// to what lies below. Returns the place of its VMA.
-pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr) -> Option<Slot> {
+pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
     let slot = inner.vmas.from(addr)?;
     let vma = inner.vmas.get(slot);
     let start = addr.align_down(PAGE_SIZE);
@@ -37,6 +36,6 @@ pub(super) fn grow<M: Machine>(mm: &Mm<M>, inner: &mut Inner<M>, addr: VirtAddr)
     }
     inner.vmas.extend_down(slot, start);
     inner.note_total();
-    mm.count(Event::StackGrown, 1);
+    inner.mm().count(Event::StackGrown, 1);
     Some(slot)
 }

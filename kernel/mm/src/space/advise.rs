@@ -3,12 +3,11 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::fault::{Access, Resolution, Stopped};
-use crate::frame::{Mm, OutOfMemory, SpaceId};
+use crate::frame::OutOfMemory;
 use crate::object::Object;
-use crate::state::{AddressSpace, Advice, Areas, Error, Inner};
+use crate::state::{AddressSpace, Advice, Areas, Error, Inner, Locked};
 use crate::table::{Budget, Zap, clear_accessed_some, zap_page};
 use crate::thp::PMD_ORDER;
-use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
@@ -61,7 +60,7 @@ impl<M: Machine> AddressSpace<M> {
         if len == 0 {
             return Ok(());
         }
-        if len <= PAGE_SIZE && self.inner.lock().drop_page(&self.mm, &self.id, start) {
+        if len <= PAGE_SIZE && self.lock().drop_page(start) {
             return Ok(());
         }
         let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
@@ -74,11 +73,7 @@ impl<M: Machine> AddressSpace<M> {
             rest: range,
             covered: true,
         };
-        while self
-            .inner
-            .lock()
-            .advise_pages(&self.mm, &self.id, &mut walk, advice)?
-        {
+        while self.lock().advise_pages(&mut walk, advice)? {
             if self.mm.machine().breathe() {
                 return Err(Error::Interrupted);
             }
@@ -147,7 +142,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut rest = range;
         let mut covered = true;
         loop {
-            let next = self.inner.lock().hole(rest)?;
+            let next = self.lock().hole(rest)?;
             let Some((part, hole)) = next else {
                 break;
             };
@@ -172,8 +167,7 @@ impl<M: Machine> Areas<'_, M> {
         let unsuitable = |v: &Vma<M>| {
             advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
         };
-        let (mm, id) = (&self.space.mm, &self.space.id);
-        self.split_ends(mm, id, range)?;
+        self.split_ends(range)?;
         let (mut pages, mut refused) = (0, false);
         self.in_parts(range, |inner, mut part| {
             if let Some(vma) = inner.vmas.iter_in(part).find(|v| unsuitable(v)) {
@@ -198,15 +192,10 @@ impl<M: Machine> Areas<'_, M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// One step of advice about pages; returns whether there is more to do.
-    fn advise_pages(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        walk: &mut Walk,
-        advice: Advice,
-    ) -> Result<bool, Error> {
+    fn advise_pages(&mut self, walk: &mut Walk, advice: Advice) -> Result<bool, Error> {
+        let mm = self.mm();
         let mut budget = Budget::step(mm);
         while !walk.rest.is_empty()
             && let Some(slot) = self.vmas.from(walk.rest.start)
@@ -224,7 +213,7 @@ impl<M: Machine> Inner<M> {
                     clear_accessed_some(mm, &mut self.table, part, &mut budget)
                 }
                 // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
-                _ => self.drop_pages(mm, id, slot, part, &mut budget)?,
+                _ => self.drop_pages(slot, part, &mut budget)?,
             };
             walk.rest.start = stopped.unwrap_or(part.end);
             if stopped.is_some() || !budget.take(1) {
@@ -238,7 +227,8 @@ impl<M: Machine> Inner<M> {
     /// whether it was.
     // Out of line: behind the checks before it the compiler would take it for rare.
     #[inline(never)]
-    fn drop_page(&mut self, mm: &Mm<M>, id: &SpaceId, at: VirtAddr) -> bool {
+    fn drop_page(&mut self, at: VirtAddr) -> bool {
+        let (mm, id) = (self.mm(), self.id());
         if let Some(slot) = self.vmas.find(at)
             && !refused(self.vmas.get(slot), Advice::DontNeed)
             && let Some(pages) = zap_page(mm, &mut self.table, at, id)
@@ -253,13 +243,11 @@ impl<M: Machine> Inner<M> {
     /// stay, they will be used again.
     fn drop_pages(
         &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
         slot: Slot,
         part: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let mut gather = Gather::new(mm, id);
+        let mut gather = self.gather();
         let mut zap = Zap {
             keep_tables: true,
             budget: *budget,
@@ -267,7 +255,8 @@ impl<M: Machine> Inner<M> {
         };
         let zapped = self.table.edit(&mut gather).zap_part(part, &mut zap);
         gather.finish();
-        self.rss.sub(self.vmas.get(slot), &zap);
+        let Inner { vmas, rss, .. } = &mut **self;
+        rss.sub(vmas.get(slot), &zap);
         *budget = zap.budget;
         zapped
     }

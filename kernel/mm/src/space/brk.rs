@@ -2,27 +2,26 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::Mm;
-use crate::state::{AddressSpace, Areas, Inner, may_commit, user_pages};
+use crate::state::{AddressSpace, Areas, Locked, may_commit, user_pages};
 use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
     /// Where the heap starts, empty; exec sets it behind the program's data.
     pub fn set_brk(&self, start: VirtAddr) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         (inner.brk_start, inner.brk) = (start, start);
     }
 
     /// The heap as it is now: a VMA that has a part of it is shown as `[heap]`.
     pub fn heap(&self) -> VirtRange {
-        let inner = self.inner.lock();
+        let inner = self.lock();
         VirtRange::new(inner.brk_start, inner.brk)
     }
 
     /// brk(2): returns the break after the call (unchanged when refused).
     pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
         let Ok(mut inner) = self.areas() else {
-            return self.inner.lock().brk;
+            return self.lock().brk;
         };
         let before = inner.brk;
         let removed = inner.move_brk(wanted);
@@ -55,16 +54,15 @@ impl<M: Machine> Areas<'_, M> {
         if new_end < old_end {
             removed = Some(self.remove(VirtRange::new(new_end, old_end)).ok()?);
         } else if new_end > old_end {
-            let mm = &self.space.mm;
-            self.grow_heap(mm, VirtRange::new(old_end, new_end), wanted)?;
+            self.grow_heap(VirtRange::new(old_end, new_end), wanted)?;
         }
         self.brk = wanted;
         Some(removed.unwrap_or_default())
     }
 }
 
-impl<M: Machine> Inner<M> {
-    fn grow_heap(&mut self, mm: &Mm<M>, range: VirtRange, wanted: VirtAddr) -> Option<()> {
+impl<M: Machine> Locked<'_, M> {
+    fn grow_heap(&mut self, range: VirtRange, wanted: VirtAddr) -> Option<()> {
         // One page stays free between the heap and what follows it (and a stack's whole guard gap).
         let with_gap = user_pages::<M>(range.start, range.len() + PAGE_SIZE)?;
         if wanted - self.brk_start > self.limits.data || !self.is_free(with_gap) {
@@ -75,7 +73,7 @@ impl<M: Machine> Inner<M> {
             return None;
         }
         self.may_expand(range.pages(), prot, flags).ok()?;
-        may_commit(mm, range.pages(), prot, flags, &Backing::Anon).ok()?;
+        may_commit(self.mm(), range.pages(), prot, flags, &Backing::Anon).ok()?;
         self.vmas.reserve(1).ok()?;
         self.vmas
             .insert(Vma::new(range, prot, flags, Backing::Anon));

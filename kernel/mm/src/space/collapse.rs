@@ -5,11 +5,10 @@ use crate::arch::{Attrs, Machine};
 use crate::folio::Folio;
 use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
-use crate::state::{AddressSpace, Collapse, Error, Inner};
+use crate::state::{AddressSpace, Collapse, Error, Inner, Locked};
 use crate::table::{Zap, census, first_used};
 use crate::thp::policy::{self, block};
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
-use crate::tlb::Gather;
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -25,12 +24,12 @@ impl<M: Machine> AddressSpace<M> {
                 self.thp_permit(),
             )
         };
-        self.inner.lock().collapse(self, at, limits, eligible)
+        self.lock().collapse(at, limits, eligible)
     }
 
     /// The first address in `range` at or behind which something is mapped, or was; what lies before is empty.
     pub fn first_used(&self, range: VirtRange) -> Option<VirtAddr> {
-        first_used(&self.mm, &self.inner.lock().table, range)
+        first_used(&self.mm, &self.lock().table, range)
     }
 
     /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the area or the process forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when
@@ -44,7 +43,7 @@ impl<M: Machine> AddressSpace<M> {
             }
         };
         let limits = CollapseLimits::ANY;
-        match self.inner.lock().collapse(self, at, limits, eligible) {
+        match self.lock().collapse(at, limits, eligible) {
             Collapse::Done | Collapse::Already => Ok(()),
             Collapse::NoMem => Err(Error::NoMem),
             Collapse::Pinned => Err(Error::Again),
@@ -53,15 +52,14 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     fn collapse(
         &mut self,
-        space: &AddressSpace<M>,
         at: VirtAddr,
         limits: CollapseLimits,
         eligible: impl Fn(&Vma<M>) -> Orders,
     ) -> Collapse {
-        let (mm, range) = (&space.mm, block(at, PMD_ORDER));
+        let (mm, range) = (self.mm(), block(at, PMD_ORDER));
         let Some(slot) = self.vmas.find(at) else {
             return Collapse::NotEligible;
         };
@@ -72,7 +70,7 @@ impl<M: Machine> Inner<M> {
         {
             return Collapse::NotEligible;
         }
-        let found = census(mm, &self.table, &space.id.owner, range.start);
+        let found = census(mm, &self.table, &self.id().owner, range.start);
         let stats = &mm.thp().stats;
         if found.other {
             return Collapse::Already;
@@ -98,7 +96,7 @@ impl<M: Machine> Inner<M> {
         stats.add(PMD_ORDER, Stat::CollapseAlloc, 1);
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
-        let mut gather = Gather::new(mm, &space.id);
+        let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
         if let Err(OutOfMemory) = edit.unshare(range.start, For::User) {
             gather.finish();
@@ -114,10 +112,11 @@ impl<M: Machine> Inner<M> {
         if self.vmas.get(slot).anon_vma.is_none() {
             self.vmas.prepare_anon(slot);
         }
-        let vma = self.vmas.get_mut(slot);
+        let Inner { vmas, rss, .. } = &mut **self;
+        let vma = vmas.get_mut(slot);
         vma.has_anon = true;
-        self.rss.sub(vma, &gone);
-        self.rss.add(vma, PMD_ORDER.pages(), 0);
+        rss.sub(vma, &gone);
+        rss.add(vma, PMD_ORDER.pages(), 0);
         Collapse::Done
     }
 }

@@ -22,7 +22,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// The first VMA that ends above `addr`.
     pub fn vma_from(&self, addr: VirtAddr) -> Option<Vma<M>> {
-        let inner = self.inner.lock();
+        let inner = self.lock();
         inner
             .vmas
             .walk_from(addr)
@@ -32,18 +32,18 @@ impl<M: Machine> AddressSpace<M> {
     /// Appends copies of the VMAs that end above `addr`, in address order, as many as `into` has
     /// room for.
     pub fn vmas_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
-        self.inner.lock().vmas.copies_from(addr, into);
+        self.lock().vmas.copies_from(addr, into);
     }
 
     /// The VMA that contains `addr`.
     pub fn vma_at(&self, addr: VirtAddr) -> Option<Vma<M>> {
-        let inner = self.inner.lock();
+        let inner = self.lock();
         inner.vmas.find(addr).map(|i| inner.vmas.get(i).clone())
     }
 
     /// The figures of the whole space.
     pub fn usage(&self) -> Usage {
-        let inner = self.inner.lock();
+        let inner = self.lock();
         let figures = inner.vmas.figures();
         Usage {
             total: figures.total,
@@ -81,7 +81,7 @@ impl<M: Machine> AddressSpace<M> {
             return;
         };
         let index = |va: VirtAddr| ((va - start) / PAGE_SIZE) as usize;
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let Inner { vmas, table, .. } = &mut *inner;
         for vma in vmas.iter_in(range) {
             let Some(mut part) = vma.range.intersection(&range) else {
@@ -134,7 +134,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000 instructions' worth; returns where the
     /// rest begins. Zeros that everybody shares are left out. The space is locked meanwhile.
     pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
             let (_, kind, _) = self.mm.frames().folio(leaf.pfn);
             if kind != Kind::Kernel {
@@ -154,7 +154,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, (into.len() as u64).saturating_mul(PAGE_SIZE))
             .ok_or(Error::NoMem)?;
-        let inner = self.inner.lock();
+        let inner = self.lock();
         if !inner.vmas.covers(range) {
             return Err(Error::NoMem);
         }

@@ -5,18 +5,19 @@ use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Mm, SpaceId};
-use crate::state::{Inner, user_pages};
+use crate::state::{Locked, user_pages};
 use crate::table::{Cursor, Leaf};
 use crate::tlb::Gather;
 
 /// A folio is left when at most one in so many of its pages is mapped: it costs a copy each.
 const FEW: u64 = 2;
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// Copies what this space maps of a private folio that others have, too, to pages of its own, if little of it is mapped; where
     /// the folio was last known to be mapped. Stops where there is no memory: each page is left for itself. Pages that may
     /// be written, and all while there are pins, stay: they are not for others to see.
-    pub(super) fn leave_folio(&mut self, mm: &Mm<M>, id: &SpaceId, head: Pfn) {
+    pub(super) fn leave_folio(&mut self, head: Pfn) {
+        let (mm, id) = (self.mm(), self.id());
         let meta = mm.frames().get(head);
         let order = meta.order();
         if mm.pins() != 0 || mm.references(head) * FEW > order.pages() {

@@ -10,7 +10,13 @@ use core::ops::ControlFlow;
 impl<M: Machine> AddressSpace<M> {
     /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over RLIMIT_MEMLOCK; EPERM when that limit
     /// is 0; EAGAIN when a page could not be had.
-    pub fn lock(&self, start: VirtAddr, len: u64, lock: bool, on_fault: bool) -> Result<(), Error> {
+    pub fn mlock(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        lock: bool,
+        on_fault: bool,
+    ) -> Result<(), Error> {
         let first = start.align_down(PAGE_SIZE);
         let range = len
             .checked_add(start.page_offset())
@@ -34,7 +40,7 @@ impl<M: Machine> AddressSpace<M> {
                 return Err(Error::NoMem);
             }
         }
-        inner.split_ends(&self.mm, &self.id, range)?;
+        inner.split_ends(range)?;
         let mapped = inner.set_locked(range, lock_flags(lock, on_fault))?;
         drop(inner);
         if !mapped {

@@ -2,8 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::frame::Mm;
-use crate::state::{AddressSpace, Error, Inner, MapRequest, Place, may_commit, user_pages};
+use crate::state::{AddressSpace, Error, Locked, MapRequest, Place, may_commit, user_pages};
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -20,7 +19,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut inner = self.areas()?;
         let range = inner.choose(request.place, len, &request.backing)?;
         let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
-        inner.check_new(&self.mm, &request, flags, range)?;
+        inner.check_new(&request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's last reference takes kernel locks.
         let replaced = inner.remove(range)?;
@@ -39,7 +38,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     fn choose(&self, place: Place, len: u64, backing: &Backing<M>) -> Result<VirtRange, Error> {
         let start = match place {
             Place::Hint(_) if len > M::Pte::USER_END.0 => return Err(Error::NoMem),
@@ -58,7 +57,6 @@ impl<M: Machine> Inner<M> {
 
     fn check_new(
         &self,
-        mm: &Mm<M>,
         request: &MapRequest<M>,
         flags: VmaFlags,
         range: VirtRange,
@@ -69,6 +67,12 @@ impl<M: Machine> Inner<M> {
         // What is replaced does not count against the limits.
         let more = range.pages() - self.vmas.pages_in(range);
         self.may_expand(more, request.prot, flags)?;
-        may_commit(mm, range.pages(), request.prot, flags, &request.backing)
+        may_commit(
+            self.mm(),
+            range.pages(),
+            request.prot,
+            flags,
+            &request.backing,
+        )
     }
 }

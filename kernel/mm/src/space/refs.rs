@@ -2,10 +2,8 @@
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::Mm;
-use crate::state::{AREAS, AddressSpace, Error, Inner};
+use crate::state::{AREAS, AddressSpace, Error, Locked};
 use crate::table::{Budget, clear_accessed_some};
-use crate::tlb::Gather;
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -29,7 +27,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         drop(areas);
         let tracked = self.area_by_area(|inner, part, budget| {
-            let mut gather = Gather::new(&self.mm, &self.id);
+            let mut gather = inner.gather();
             let mut edit = inner.table.edit(&mut gather);
             let stopped = edit.track_some(part.range, budget);
             gather.finish();
@@ -53,16 +51,19 @@ impl<M: Machine> AddressSpace<M> {
 
     /// 5: the peak of the resident pages is what there is now.
     pub fn forget_peak(&self) {
-        let rss = &mut self.inner.lock().rss;
+        let rss = &mut self.lock().rss;
         rss.peak = rss.total();
     }
 
     /// Calls `f` with each area that there is, or the rest of it: it does as much as the budget allows and returns where the rest
     /// begins. Then others are let in.
-    fn area_by_area(&self, mut f: impl FnMut(&mut Inner<M>, Part, &mut Budget) -> Stop) -> Stop {
+    fn area_by_area(
+        &self,
+        mut f: impl FnMut(&mut Locked<'_, M>, Part, &mut Budget) -> Stop,
+    ) -> Stop {
         let mut at = VirtAddr(0);
         loop {
-            let next = self.inner.lock().some_areas(&self.mm, at, &mut f)?;
+            let next = self.lock().some_areas(at, &mut f)?;
             match next {
                 None => return Ok(None),
                 Some(_) if self.mm.machine().breathe() => return Err(Error::Interrupted),
@@ -85,15 +86,14 @@ struct Part {
 /// Where the rest begins, if there is one.
 type Stop = Result<Option<VirtAddr>, Error>;
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// One step of [`AddressSpace::area_by_area`].
     fn some_areas(
         &mut self,
-        mm: &Mm<M>,
         mut at: VirtAddr,
         f: &mut impl FnMut(&mut Self, Part, &mut Budget) -> Stop,
     ) -> Stop {
-        let mut budget = Budget::step(mm);
+        let mut budget = Budget::step(self.mm());
         while let Some(slot) = self.vmas.from(at) {
             let vma = self.vmas.get(slot);
             let part = Part {

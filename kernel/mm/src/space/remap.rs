@@ -119,21 +119,20 @@ impl<M: Machine> Areas<'_, M> {
         old: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<VirtAddr, Error> {
-        let mm = &*self.space.mm;
         let (kept, end) = (request.kept(), self.vmas.get(slot).range.end);
         // A move that shrinks unmaps the tail first, whatever is mapped there.
         if kept.end > end || old.end > end && request.new_len >= request.old_len {
             return Err(Error::Fault);
         }
         if request.in_place() {
-            if self.grow_in_place(mm, request, slot)? {
+            if self.grow_in_place(request, slot)? {
                 return Ok(request.start);
             }
             if !request.flags.contains(RemapFlags::MAYMOVE) {
                 return Err(Error::NoMem);
             }
         }
-        self.check_growth(mm, request, slot)?;
+        self.check_growth(request, slot)?;
         // All that follows adds four VMAs at most.
         self.vmas.reserve(4)?;
         let place = |areas: &Self, slot| {

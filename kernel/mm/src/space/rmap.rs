@@ -6,7 +6,7 @@
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::{Kind, Mm};
-use crate::state::{AddressSpace, Inner, user_pages};
+use crate::state::{AddressSpace, Locked, user_pages};
 use crate::table::{Leaf, for_each_leaf};
 use core::cell::Cell;
 
@@ -14,11 +14,11 @@ impl<M: Machine> AddressSpace<M> {
     /// Where this space maps the page of a private folio, most quickly one that it has for itself ([`Mm::owner`]); `None` where
     /// others share the table.
     pub fn address_of(&self, pfn: Pfn) -> Option<VirtAddr> {
-        let inner = self.inner.lock();
+        let locked = self.lock();
         let info = self.mm.frame_info(pfn)?;
         let mut found = None;
         if info.kind == Kind::Anon {
-            inner.mappings(&self.mm, info.head, &mut |leaf| {
+            locked.mappings(info.head, &mut |leaf| {
                 if leaf.sharers < 2 && leaf.pfn <= pfn && pfn - leaf.pfn < leaf.pages {
                     found = Some(leaf.va + (pfn - leaf.pfn) * PAGE_SIZE);
                 }
@@ -34,18 +34,19 @@ impl<M: Machine> AddressSpace<M> {
             return false;
         }
         let (mut found, mut shared) = (false, false);
-        let inner = self.inner.lock();
-        inner.mappings(&self.mm, head, &mut |leaf| {
+        let locked = self.lock();
+        locked.mappings(head, &mut |leaf| {
             (found, shared) = (true, shared || leaf.sharers > 1);
         });
         shared || !found
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// Calls `f` for each leaf of this space that maps pages of the private folio; returns whether those are all references that
     /// it has. Looks further than where the folio was last known to be only while there are others.
-    pub(super) fn mappings(&self, mm: &Mm<M>, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
+    pub(super) fn mappings(&self, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
+        let mm = self.mm();
         let meta = mm.frames().get(head);
         let (references, pages) = (mm.references(head), meta.order().pages());
         let found = Cell::new(0);
@@ -60,7 +61,7 @@ impl<M: Machine> Inner<M> {
             for_each_leaf(mm, &self.table, range, &mut see);
         }
         if found.get() < references {
-            self.private_leaves(mm, &mut |leaf| {
+            self.private_leaves(&mut |leaf| {
                 note_place(mm, &leaf);
                 if !near.is_some_and(|range| range.contains(leaf.va)) {
                     see(leaf);
@@ -71,9 +72,9 @@ impl<M: Machine> Inner<M> {
         found.get() == references && references > 0
     }
 
-    fn private_leaves(&self, mm: &Mm<M>, f: &mut impl FnMut(Leaf)) {
+    fn private_leaves(&self, f: &mut impl FnMut(Leaf)) {
         for vma in self.vmas.iter().filter(|vma| vma.has_anon) {
-            for_each_leaf(mm, &self.table, vma.range, f);
+            for_each_leaf(self.mm(), &self.table, vma.range, f);
         }
     }
 }

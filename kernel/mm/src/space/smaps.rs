@@ -61,7 +61,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Adds up what some 100,000 instructions can; returns whether that was all. Pages that come
     /// and go between two steps are seen or not.
     pub fn smaps_step(&self, walk: &mut SmapsWalk) -> bool {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let mut tally = Tally {
             mm: &self.mm,
             owner: &self.id.owner,

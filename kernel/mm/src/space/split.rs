@@ -7,20 +7,19 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::For;
-use crate::frame::{Kind, Mm, SpaceId};
+use crate::frame::{Kind, Mm};
 use crate::own::{Account, By, Owner};
 use crate::stat::Event;
-use crate::state::{AddressSpace, Inner, user_pages};
+use crate::state::{AddressSpace, Locked, user_pages};
 use crate::table::{begin, first_used, lookup};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
-use crate::tlb::Gather;
 
 impl<M: Machine> AddressSpace<M> {
     /// Splits the folios on the queue of deferred splits that this space has for itself, into the largest aligned parts that
     /// are mapped whole; returns how many pages that freed. Leaves those that others have, too, and of which little is mapped,
     /// for the last one to split. For the kernel when memory is short: it takes little, and of the reserve.
     pub fn split_deferred(&self) -> u64 {
-        self.inner.lock().split_queue(&self.mm, &self.id)
+        self.lock().split_queue()
     }
 
     /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of that order, or the next
@@ -29,10 +28,7 @@ impl<M: Machine> AddressSpace<M> {
     pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
         let (mut rest, mut counts) = (range, (0, 0));
         loop {
-            let next = self
-                .inner
-                .lock()
-                .split_some(self, rest, largest, &mut counts);
+            let next = self.lock().split_some(rest, largest, &mut counts);
             match next {
                 Some(next) if !self.mm.machine().breathe() => rest.start = next,
                 _ => return counts,
@@ -57,16 +53,15 @@ impl Mapped {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// Splits the larger folios that the first table in use in `range` maps, and counts them; returns where the next one may be.
     fn split_some(
         &mut self,
-        space: &AddressSpace<M>,
         range: VirtRange,
         largest: Order,
         counts: &mut (u64, u64),
     ) -> Option<VirtAddr> {
-        let mm = &space.mm;
+        let mm = self.mm();
         let mut at = first_used(mm, &self.table, range)?;
         let end = (at.align_down(PMD_ORDER.bytes()) + PMD_ORDER.bytes()).min(range.end);
         while at < end {
@@ -80,7 +75,7 @@ impl<M: Machine> Inner<M> {
                 continue;
             }
             let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
-            let split = start.and_then(|va| self.split_mapped(space, head, VirtAddr(va), largest));
+            let split = start.and_then(|va| self.split_mapped(head, VirtAddr(va), largest));
             match split {
                 Some(_) => counts.0 += 1,
                 None => {
@@ -95,8 +90,9 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Splits what can be of the queue: what the account says is this space's alone.
-    fn split_queue(&mut self, mm: &Mm<M>, id: &SpaceId) -> u64 {
-        let (mut skip, mut freed, owner) = (0, 0, &id.owner);
+    fn split_queue(&mut self) -> u64 {
+        let (mm, owner) = (self.mm(), &self.id().owner);
+        let (mut skip, mut freed) = (0, 0);
         loop {
             let batch = mm.deferred(skip);
             if batch.is_empty() {
@@ -110,7 +106,7 @@ impl<M: Machine> Inner<M> {
                     order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
                 let split = ours.then(|| {
                     let largest = Order(order.0 - 1);
-                    self.split_folio((mm, owner), head, largest)
+                    self.split_folio(head, largest)
                 });
                 match split.flatten() {
                     Some(pages) => freed += pages,
@@ -118,7 +114,7 @@ impl<M: Machine> Inner<M> {
                     None => {
                         skip += 1;
                         if !ours && order != Order(0) {
-                            self.leave_folio(mm, id, head);
+                            self.leave_folio(head);
                         }
                     }
                 }
@@ -127,16 +123,10 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if it has one.
-    fn split_mapped(
-        &mut self,
-        space: &AddressSpace<M>,
-        head: Pfn,
-        start: VirtAddr,
-        largest: Order,
-    ) -> Option<u64> {
-        let mm = &space.mm;
+    fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
+        let mm = self.mm();
         let order = mm.frames().get(head).order();
-        let mut gather = Gather::new(mm, &space.id);
+        let mut gather = self.gather();
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
             self.table
                 .edit(&mut gather)
@@ -144,7 +134,7 @@ impl<M: Machine> Inner<M> {
                 .ok()?;
             mm.frames().get(head).set_index(start.page());
             let mut elsewhere = false;
-            let all = self.mappings(mm, head, &mut |leaf| {
+            let all = self.mappings(head, &mut |leaf| {
                 elsewhere |= leaf.sharers != 0 || !range.contains(leaf.va)
             });
             if !all || elsewhere {
@@ -161,19 +151,15 @@ impl<M: Machine> Inner<M> {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         }
-        self.split_folio((mm, &space.id.owner), head, largest)
+        self.split_folio(head, largest)
     }
 
     /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space does not have all references
     /// by PTEs.
-    fn split_folio(
-        &mut self,
-        (mm, owner): (&Mm<M>, &Owner),
-        head: Pfn,
-        largest: Order,
-    ) -> Option<u64> {
+    fn split_folio(&mut self, head: Pfn, largest: Order) -> Option<u64> {
+        let mm = self.mm();
         let order = mm.frames().get(head).order();
-        let Some(mapped) = self.owned(mm, head) else {
+        let Some(mapped) = self.owned(head) else {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;
         };
@@ -185,7 +171,7 @@ impl<M: Machine> Inner<M> {
         }
         let parts = Parts {
             mm,
-            owner,
+            owner: &self.id().owner,
             head,
             start: mm.frames().get(head).index().start(),
             largest,
@@ -195,9 +181,9 @@ impl<M: Machine> Inner<M> {
     }
 
     /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables that nobody shares.
-    fn owned(&self, mm: &Mm<M>, head: Pfn) -> Option<Mapped> {
+    fn owned(&self, head: Pfn) -> Option<Mapped> {
         let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
-        let all = self.mappings(mm, head, &mut |leaf| {
+        let all = self.mappings(head, &mut |leaf| {
             by_ptes &= leaf.level == Level::Pte && leaf.sharers == 0;
             mapped.set(leaf.pfn - head);
         });

@@ -2,10 +2,10 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
+use crate::frame::OutOfMemory;
 use crate::frame::zone::For;
-use crate::frame::{Mm, OutOfMemory, SpaceId};
 use crate::object::Object;
-use crate::state::{AddressSpace, Areas, Error, Inner, user_pages};
+use crate::state::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
 use crate::table::{Budget, Zap};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma};
@@ -45,10 +45,7 @@ impl<M: Machine> AddressSpace<M> {
             end,
             keep_copies,
         };
-        let step = |at| {
-            let mut inner = self.inner.lock();
-            inner.zap_object(&self.mm, &self.id, &pages, at)
-        };
+        let step = |at| self.lock().zap_object(&pages, at);
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
             // Who ends has changed the object already: its pages must not stay mapped.
@@ -80,13 +77,11 @@ impl<M: Machine> Areas<'_, M> {
     }
 
     fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
-        let space = self.space;
-        let (mm, id) = (&*space.mm, &space.id);
         if self.vmas.is_clear(range) {
             return Ok(Taken::default());
         }
         self.vmas.reserve_take(range, 0)?;
-        let mut gather = Gather::new(mm, id);
+        let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
         let split = edit.split_ends(range, For::GivingBack);
         let removed = split.and_then(|()| self.vmas.take(range));
@@ -94,7 +89,7 @@ impl<M: Machine> Areas<'_, M> {
             gather.finish();
             return Err(OutOfMemory);
         };
-        let mut budget = Budget::step(mm);
+        let mut budget = Budget::step(self.mm());
         for vma in removed.iter() {
             self.zap_whole(vma, &mut gather, &mut budget);
         }
@@ -110,7 +105,7 @@ impl<M: Machine> Areas<'_, M> {
         gather: &mut Gather<'_, M>,
         budget: &mut Budget,
     ) {
-        let mm = &*self.space.mm;
+        let mm = self.mm();
         let mut rest = vma.range;
         while let Some(next) = self.zap(vma, rest, gather, budget) {
             rest.start = next;
@@ -121,15 +116,10 @@ impl<M: Machine> Areas<'_, M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of one changes.
-    pub(crate) fn split_ends(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        range: VirtRange,
-    ) -> Result<(), OutOfMemory> {
-        let mut gather = Gather::new(mm, id);
+    pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+        let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
         let result = edit.split_ends(range, For::User);
         gather.finish();
@@ -156,18 +146,12 @@ impl<M: Machine> Inner<M> {
     }
 
     /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one begins.
-    fn zap_object(
-        &mut self,
-        mm: &Mm<M>,
-        id: &SpaceId,
-        pages: &Pages<'_, M>,
-        start: VirtAddr,
-    ) -> Option<VirtAddr> {
+    fn zap_object(&mut self, pages: &Pages<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
+        let mut gather = self.gather();
+        let mut budget = Budget::step(self.mm());
         let Inner {
             vmas, table, rss, ..
-        } = self;
-        let mut gather = Gather::new(mm, id);
-        let mut budget = Budget::step(mm);
+        } = &mut **self;
         let mut stopped = None;
         for vma in vmas.iter_in(VirtRange::new(start, M::Pte::USER_END)) {
             if !budget.take(1) {

@@ -7,10 +7,9 @@
 //!
 //! A fault never waits for the claim: it may come under any lock of the kernel.
 
-use super::{AddressSpace, Error, Inner};
+use super::{AddressSpace, Error, Locked};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::sync::{Guard, rank};
 use crate::vma::Vma;
 use core::ops::{ControlFlow, Deref, DerefMut};
 
@@ -21,7 +20,7 @@ pub(crate) const AREAS: usize = 32;
 pub(crate) struct Areas<'a, M: Machine> {
     pub space: &'a AddressSpace<M>,
     /// `None` in a pause only.
-    inner: Option<Guard<'a, Inner<M>, { rank::SPACE }>>,
+    locked: Option<Locked<'a, M>>,
     /// Whether there was a pause.
     claimed: bool,
 }
@@ -30,18 +29,18 @@ impl<M: Machine> AddressSpace<M> {
     /// Locks the space for a change of its areas, after whatever changes them now. Error: the thread is to end instead.
     #[inline]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
-        let mut inner = self.inner.lock();
-        while inner.claimed {
-            drop(inner);
+        let mut locked = self.lock();
+        while locked.claimed {
+            drop(locked);
             let machine = self.mm.machine();
-            if !machine.wait(&mut || !self.inner.lock().claimed) {
+            if !machine.wait(&mut || !self.lock().claimed) {
                 return Err(Error::Interrupted);
             }
-            inner = self.inner.lock();
+            locked = self.lock();
         }
         Ok(Areas {
             space: self,
-            inner: Some(inner),
+            locked: Some(locked),
             claimed: false,
         })
     }
@@ -61,10 +60,10 @@ impl<M: Machine> Areas<'_, M> {
     pub fn pause_to(&mut self, f: impl FnOnce()) -> bool {
         self.claimed = true;
         self.deref_mut().claimed = true;
-        self.inner = None;
+        self.locked = None;
         f();
         let ends = self.space.mm.machine().breathe();
-        self.inner = Some(self.space.inner.lock());
+        self.locked = Some(self.space.lock());
         ends
     }
 }
@@ -85,7 +84,7 @@ impl<M: Machine> Areas<'_, M> {
     pub fn in_parts(
         &mut self,
         range: VirtRange,
-        mut f: impl FnMut(&mut Inner<M>, VirtRange) -> ControlFlow<()>,
+        mut f: impl FnMut(&mut Locked<'_, M>, VirtRange) -> ControlFlow<()>,
     ) {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
@@ -117,18 +116,18 @@ impl<M: Machine> Areas<'_, M> {
     }
 }
 
-impl<M: Machine> Deref for Areas<'_, M> {
-    type Target = Inner<M>;
+impl<'a, M: Machine> Deref for Areas<'a, M> {
+    type Target = Locked<'a, M>;
     #[inline]
-    fn deref(&self) -> &Inner<M> {
-        self.inner.as_ref().expect(HELD)
+    fn deref(&self) -> &Locked<'a, M> {
+        self.locked.as_ref().expect(HELD)
     }
 }
 
-impl<M: Machine> DerefMut for Areas<'_, M> {
+impl<'a, M: Machine> DerefMut for Areas<'a, M> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Inner<M> {
-        self.inner.as_mut().expect(HELD)
+    fn deref_mut(&mut self) -> &mut Locked<'a, M> {
+        self.locked.as_mut().expect(HELD)
     }
 }
 
@@ -138,10 +137,10 @@ impl<M: Machine> Drop for Areas<'_, M> {
     #[inline]
     fn drop(&mut self) {
         if self.claimed
-            && let Some(mut inner) = self.inner.take()
+            && let Some(mut locked) = self.locked.take()
         {
-            inner.claimed = false;
-            drop(inner);
+            locked.claimed = false;
+            drop(locked);
             self.space.mm.machine().wake();
         }
     }

@@ -3,10 +3,12 @@
 
 mod areas;
 mod figures;
+mod locked;
 mod types;
 
 pub(crate) use areas::{AREAS, Areas};
 pub(crate) use figures::{Rss, may_commit};
+pub(crate) use locked::Locked;
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
     Smaps, Usage,
@@ -100,15 +102,15 @@ impl<M: Machine> AddressSpace<M> {
     }
     /// The frame of its root table.
     pub fn root(&self) -> crate::addr::Pfn {
-        self.inner.lock().table.root()
+        self.lock().table.root()
     }
     /// Sets the limits that later calls respect; what exceeds them already stays.
     pub fn set_limits(&self, limits: Limits) {
-        self.inner.lock().limits = limits;
+        self.lock().limits = limits;
     }
     /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the caller's.
     pub fn set_mmap_top(&self, top: VirtAddr) {
-        self.inner.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
+        self.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
     }
     /// Which large folios the process permits itself.
     #[inline]
@@ -125,12 +127,12 @@ impl<M: Machine> AddressSpace<M> {
     }
     /// Makes this the current CPU's user half.
     pub fn activate(&self) {
-        let root = self.inner.lock().table.root();
+        let root = self.lock().table.root();
         self.mm.activate(root, self.id.asid);
     }
     /// If this CPU is in this space, leaves it for one with an empty user half.
     pub fn leave(&self) {
-        let root = self.inner.lock().table.root();
+        let root = self.lock().table.root();
         self.mm.leave(root);
     }
 }

@@ -64,7 +64,7 @@ impl<M: Machine> Areas<'_, M> {
                 to: Some(start),
                 near: None,
             };
-            self.check_growth(&self.space.mm, &piece, slot)?;
+            self.check_growth(&piece, slot)?;
             self.vmas.reserve(4)?;
             gone.reserve()?;
             let new = VirtRange {

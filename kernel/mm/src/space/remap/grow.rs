@@ -4,8 +4,7 @@ use super::gone::Gone;
 use super::request::{RemapFlags, Request};
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
-use crate::frame::Mm;
-use crate::state::{Areas, Error, Inner, may_commit, user_pages};
+use crate::state::{Areas, Error, Locked, may_commit, user_pages};
 use crate::vma::{Slot, VmaFlags};
 
 impl<M: Machine> Areas<'_, M> {
@@ -28,15 +27,10 @@ impl<M: Machine> Areas<'_, M> {
     }
 }
 
-impl<M: Machine> Inner<M> {
+impl<M: Machine> Locked<'_, M> {
     /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack above keeps no gap.
     #[inline(never)]
-    pub(super) fn grow_in_place(
-        &mut self,
-        mm: &Mm<M>,
-        request: &Request,
-        slot: Slot,
-    ) -> Result<bool, Error> {
+    pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool, Error> {
         let (end, vma) = (request.kept().end, self.vmas.get(slot));
         let Some(grown) = user_pages::<M>(request.start, request.new_len) else {
             return Ok(false);
@@ -48,7 +42,7 @@ impl<M: Machine> Inner<M> {
         if request.old_len == 0 || end != vma.range.end || !self.vmas.is_clear(more) {
             return Ok(false);
         }
-        self.check_growth(mm, request, slot)?;
+        self.check_growth(request, slot)?;
         self.vmas.reserve(1)?;
         let mut tail = self.vmas.get(slot).clone();
         tail.range.end = more.end;
@@ -62,12 +56,7 @@ impl<M: Machine> Inner<M> {
 
     /// Whether the VMA in `slot` may have as many pages more as the request adds.
     #[inline]
-    pub(super) fn check_growth(
-        &self,
-        mm: &Mm<M>,
-        request: &Request,
-        slot: Slot,
-    ) -> Result<(), Error> {
+    pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
         let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
         let keeps = request.flags.contains(RemapFlags::DONTUNMAP);
         let more = if keeps {
@@ -88,6 +77,6 @@ impl<M: Machine> Inner<M> {
             .and_then(|at| user_pages::<M>(at, request.new_len));
         let replaced = target.map_or(0, |range| self.vmas.pages_in(range));
         self.may_expand(more.saturating_sub(replaced), vma.prot, vma.flags)?;
-        may_commit(mm, more, vma.prot, vma.flags, &vma.backing)
+        may_commit(self.mm(), more, vma.prot, vma.flags, &vma.backing)
     }
 }

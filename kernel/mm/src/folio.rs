@@ -9,7 +9,7 @@
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync;
@@ -25,7 +25,7 @@ impl Folio {
     /// A zeroed page of private memory.
     #[inline]
     pub fn anon<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc_zeroed(Kind::Anon, For::User).map(Folio)
+        mm.alloc_zeroed(Kind::Anon, Reserve::User).map(Folio)
     }
     /// A zeroed folio of 2^order pages of private memory, with one reference.
     pub fn large<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
@@ -38,21 +38,21 @@ impl Folio {
         mm: &Mm<M>,
         order: Order,
     ) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(order, Kind::Anon, For::User)?;
+        let pfn = mm.alloc(order, Kind::Anon, Reserve::User)?;
         mm.thp().stats.add(order, Stat::NrAnon, 1);
         Ok(Folio(pfn))
     }
     /// A zeroed page for an object.
     pub fn object<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc_zeroed(Kind::Object, For::User).map(Folio)
+        mm.alloc_zeroed(Kind::Object, Reserve::User).map(Folio)
     }
     /// A page for an object whose every byte the caller writes before anyone sees it.
     pub(crate) fn object_unfilled<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc(Order(0), Kind::Object, For::User).map(Folio)
+        mm.alloc(Order(0), Kind::Object, Reserve::User).map(Folio)
     }
     /// A page of private memory with the contents of `from`.
     pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(Order(0), Kind::Anon, For::User)?;
+        let pfn = mm.alloc(Order(0), Kind::Anon, Reserve::User)?;
         mm.count(Event::Copied, 1);
         mm.machine().mem().copy(from, pfn, Order(0));
         Ok(Folio(pfn))
@@ -62,7 +62,7 @@ impl Folio {
         mm: &Mm<M>,
         from: Pfn,
     ) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(Order(0), Kind::Anon, For::GivingBack)?;
+        let pfn = mm.alloc(Order(0), Kind::Anon, Reserve::GivingBack)?;
         mm.count(Event::Copied, 1);
         mm.machine().mem().copy(from, pfn, Order(0));
         Ok(Folio(pfn))

@@ -3,7 +3,7 @@
 
 use mm::addr::{Order, Pfn, PfnRange};
 use mm::frame::buddy::MAX_ORDER;
-use mm::frame::zone::For;
+use mm::frame::zone::Reserve;
 use mm::frame::{Allocator, FrameMeta, FrameTable, Kind, Mobility};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -43,11 +43,11 @@ impl World {
     }
     fn take(&self, order: u8, kind: Kind) -> Option<Pfn> {
         self.frames
-            .alloc(&self.table, 0, Order(order), kind, For::Kernel)
+            .alloc(&self.table, 0, Order(order), kind, Reserve::Kernel)
     }
     fn user(&self, order: u8) -> Option<Pfn> {
         self.frames
-            .alloc(&self.table, 0, Order(order), Kind::Anon, For::User)
+            .alloc(&self.table, 0, Order(order), Kind::Anon, Reserve::User)
     }
     fn give(&self, pfn: Pfn, order: u8) {
         let kind = self.table.get(pfn).kind();
@@ -84,7 +84,7 @@ impl World {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Alloc(usize, u8, Kind, For),
+    Alloc(usize, u8, Kind, Reserve),
     Free(usize, usize),
     Drain(usize),
 }
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Kind::Table),
         1 => Just(Kind::Kernel)
     ];
-    let who = prop_oneof![4 => Just(For::User), 1 => Just(For::Kernel)];
+    let who = prop_oneof![4 => Just(Reserve::User), 1 => Just(Reserve::Kernel)];
     prop_oneof![
         12 => (0..CPUS, order, kind, who).prop_map(|(c, o, k, w)| Step::Alloc(c, o, k, w)),
         8 => (0..CPUS, any::<usize>()).prop_map(|(c, n)| Step::Free(c, n)),
@@ -199,7 +199,7 @@ fn a_user_gets_frames_that_lie_in_other_lists() {
     all[..100].iter().for_each(|pfn| w.give(*pfn, 0));
     let table = w
         .frames
-        .alloc(&w.table, 0, Order(0), Kind::Table, For::User);
+        .alloc(&w.table, 0, Order(0), Kind::Table, Reserve::User);
     assert!(table.is_some(), "page tables come from the same memory");
     w.check();
     rest.iter().for_each(|pfn| w.give(*pfn, 0));
@@ -298,7 +298,7 @@ fn other_cpus_drain_when_asked() {
     let w = World::new();
     let pfn = w
         .frames
-        .alloc(&w.table, 1, Order(0), Kind::Anon, For::User)
+        .alloc(&w.table, 1, Order(0), Kind::Anon, Reserve::User)
         .expect("a frame");
     let cached = |cpu| {
         w.frames
@@ -313,7 +313,7 @@ fn other_cpus_drain_when_asked() {
     // The next time that CPU 1 comes to a zone, it gives back all it has.
     let large = w
         .frames
-        .alloc(&w.table, 1, Order(6), Kind::Anon, For::User)
+        .alloc(&w.table, 1, Order(6), Kind::Anon, Reserve::User)
         .expect("a block");
     assert_eq!(cached(1), 0);
     w.frames
@@ -354,7 +354,8 @@ fn cpus_do_not_meet_in_their_lists() {
                         Kind::Table
                     };
                     if held.len() < 40 && (seed >> 50) & 1 == 0 {
-                        if let Some(pfn) = w.frames.alloc(&w.table, cpu, order, kind, For::User) {
+                        if let Some(pfn) = w.frames.alloc(&w.table, cpu, order, kind, Reserve::User)
+                        {
                             held.push((pfn, order, kind));
                         }
                     } else if !held.is_empty() {

@@ -5,7 +5,7 @@ use crate::machine::mm;
 use mm::addr::{Order, Pfn};
 use mm::arch::{Cpu, Machine};
 use mm::frame::Kind;
-use mm::frame::zone::For;
+use mm::frame::zone::Reserve;
 
 /// Taking a page, and giving one back: at most so many instructions each.
 const BUDGET: u64 = 60;
@@ -40,7 +40,7 @@ ktest::ktest! {
         for _ in 0..2 {
             let start = now();
             for page in &mut pages {
-                match allocator.alloc(frames, cpu, Order(0), Kind::Anon, For::User) {
+                match allocator.alloc(frames, cpu, Order(0), Kind::Anon, Reserve::User) {
                     Some(pfn) => *page = pfn,
                     None => ktest::skip!("no memory"),
                 }

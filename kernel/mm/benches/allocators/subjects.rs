@@ -3,7 +3,7 @@
 
 use buddy_system_allocator::LockedFrameAllocator;
 use mm::addr::{Order, Pfn, PfnRange};
-use mm::frame::zone::For;
+use mm::frame::zone::Reserve;
 use mm::frame::{Allocator, FrameMeta, FrameTable, Kind};
 
 /// The first frame: a multiple of the largest block.
@@ -48,7 +48,7 @@ impl Subject for Quire {
     fn alloc(&self, thread: usize, order: Order, what: Kind) -> Option<u32> {
         // The kernel may take the last frame, which is what filling means.
         self.allocator
-            .alloc(&self.table, thread, order, what, For::Kernel)
+            .alloc(&self.table, thread, order, what, Reserve::Kernel)
             .map(|pfn| pfn.0 as u32)
     }
     #[inline]

@@ -14,7 +14,7 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, Owner};
 use crate::state::AddressSpace;
@@ -37,7 +37,7 @@ impl<M: Machine> AddressSpace<M> {
         // A pin keeps what a later write changes: so the entry must be there to be write-protected.
         let page = addr.align_down(PAGE_SIZE);
         let mut gather = inner.gather();
-        let unshared = inner.table.edit(&mut gather).unshare(page, For::User);
+        let unshared = inner.table.edit(&mut gather).unshare(page, Reserve::User);
         gather.finish();
         unshared?;
         let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;

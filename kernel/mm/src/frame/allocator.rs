@@ -9,7 +9,7 @@
 use super::meta::{FrameMeta, Kind};
 use super::pcp::{List, Local, add};
 use super::table::FrameTable;
-use super::zone::{For, Zone};
+use super::zone::{Reserve, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -53,7 +53,7 @@ impl Allocator {
         }
     }
 
-    /// Takes 2^order frames with one reference; `None` when there are none for `who`.
+    /// Takes 2^order frames with one reference; `None` when there are none so far into the reserve.
     #[inline(always)]
     pub fn alloc(
         &self,
@@ -61,11 +61,11 @@ impl Allocator {
         cpu: usize,
         order: Order,
         kind: Kind,
-        who: For,
+        reserve: Reserve,
     ) -> Option<Pfn> {
         match self.alloc_from_list(table, cpu, order, kind) {
             Some(pfn) => Some(pfn),
-            None => self.alloc_slowly(table, cpu, order, kind, who),
+            None => self.alloc_slowly(table, cpu, order, kind, reserve),
         }
     }
 
@@ -94,14 +94,14 @@ impl Allocator {
         cpu: usize,
         order: Order,
         kind: Kind,
-        who: For,
+        reserve: Reserve,
     ) -> Option<Pfn> {
         let local = &self.cpus[cpu];
         if self.fails() {
             return None;
         }
         let cached = local.list_for(order, kind).and_then(List::pop);
-        let index = cached.or_else(|| self.take_from_zones(table, local, order, kind, who))?;
+        let index = cached.or_else(|| self.take_from_zones(table, local, order, kind, reserve))?;
         Some(hand_out(table, local, index, order, kind))
     }
 
@@ -200,20 +200,20 @@ impl Allocator {
         local: &Local,
         order: Order,
         kind: Kind,
-        who: For,
+        reserve: Reserve,
     ) -> Option<u32> {
         if local.asked.load(Ordering::Relaxed) {
             self.drain_own(table, local);
         }
-        let found = self.try_zones(table, local, order, kind, who);
-        if found.is_some() || order != Order(0) && who == For::User {
+        let found = self.try_zones(table, local, order, kind, reserve);
+        if found.is_some() || order != Order(0) && reserve == Reserve::User {
             return found;
         }
         self.ask_others();
         if self.drain_own(table, local) == 0 {
             return None;
         }
-        self.try_zones(table, local, order, kind, who)
+        self.try_zones(table, local, order, kind, reserve)
     }
 
     /// High addresses first.
@@ -223,16 +223,16 @@ impl Allocator {
         local: &Local,
         order: Order,
         kind: Kind,
-        who: For,
+        reserve: Reserve,
     ) -> Option<u32> {
         let list = local.list_for(order, kind);
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => self.zones.iter().rev().find_map(|zone| {
-                list.refill(|slots| zone.alloc_many(table, order, list.mobility, who, slots));
+                list.refill(|slots| zone.alloc_many(table, order, list.mobility, reserve, slots));
                 list.pop()
             }),
             None => self.zones.iter().rev().find_map(|zone| {
-                let pfn = zone.alloc(table, order, kind, who)?;
+                let pfn = zone.alloc(table, order, kind, reserve)?;
                 Some(table.index(pfn))
             }),
         };

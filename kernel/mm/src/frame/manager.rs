@@ -6,7 +6,7 @@ use super::lasting::Lasting;
 use super::meta::{FrameMeta, Kind};
 use super::table::{FolioBook, FrameTable};
 use super::zero::HugeZero;
-use super::zone::For;
+use super::zone::Reserve;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::asid::AsidPool;
@@ -79,7 +79,7 @@ impl<M: Machine> Mm<M> {
         let allocator = Allocator::new(&frames, free, cpus);
         let take = |kind| {
             allocator
-                .alloc(&frames, machine.cpu().id(), Order(0), kind, For::Kernel)
+                .alloc(&frames, machine.cpu().id(), Order(0), kind, Reserve::Kernel)
                 .expect("no memory for the memory manager itself")
         };
         let (zero_page, idle_root) = (take(Kind::Kernel), take(Kind::Table));
@@ -151,7 +151,7 @@ impl<M: Machine> Mm<M> {
 
     /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that user allocations may not.
     pub fn alloc_kernel(&self, order: Order) -> Option<Pfn> {
-        self.alloc(order, Kind::Kernel, For::Kernel).ok()
+        self.alloc(order, Kind::Kernel, Reserve::Kernel).ok()
     }
     /// Gives back what [`Self::alloc_kernel`] handed out, with the same order.
     pub fn free_kernel(&self, pfn: Pfn, order: Order) {
@@ -165,26 +165,31 @@ impl<M: Machine> Mm<M> {
 
     /// 2^order frames with one reference, not zeroed.
     #[inline]
-    pub(crate) fn alloc(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+    pub(crate) fn alloc(
+        &self,
+        order: Order,
+        kind: Kind,
+        reserve: Reserve,
+    ) -> Result<Pfn, OutOfMemory> {
         let cpu = self.machine.cpu().id();
         let listed = self
             .allocator
             .alloc_from_list(&self.frames, cpu, order, kind);
         match listed {
             Some(pfn) => Ok(self.checked(pfn, order)),
-            None => self.alloc_slowly(order, kind, who),
+            None => self.alloc_slowly(order, kind, reserve),
         }
     }
     #[inline(never)]
-    fn alloc_slowly(&self, order: Order, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
+    fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
         let cpu = self.machine.cpu().id();
         let alloc = || {
             self.allocator
-                .alloc_slowly(&self.frames, cpu, order, kind, who)
+                .alloc_slowly(&self.frames, cpu, order, kind, reserve)
         };
         alloc()
             .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
-            .or_else(|| self.stalled(order, kind, who))
+            .or_else(|| self.stalled(order, kind, reserve))
             .map(|pfn| self.checked(pfn, order))
             .ok_or(OutOfMemory)
     }
@@ -199,15 +204,15 @@ impl<M: Machine> Mm<M> {
     /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its place), and tries the
     /// reserve when it is urgent.
     #[cold]
-    fn stalled(&self, order: Order, kind: Kind, who: For) -> Option<Pfn> {
-        if order > Order(0) && (who != For::Kernel || order > Order(3)) {
+    fn stalled(&self, order: Order, kind: Kind, reserve: Reserve) -> Option<Pfn> {
+        if order > Order(0) && (reserve != Reserve::Kernel || order > Order(3)) {
             return None;
         }
         self.count(Event::AllocStall, 1);
-        let urgent = who == For::User && self.urgent.load(Ordering::Relaxed) > 0;
+        let urgent = reserve == Reserve::User && self.urgent.load(Ordering::Relaxed) > 0;
         let allocator = urgent.then_some(&self.allocator)?;
         let cpu = self.machine.cpu().id();
-        allocator.alloc(&self.frames, cpu, order, kind, For::Urgent)
+        allocator.alloc(&self.frames, cpu, order, kind, Reserve::Urgent)
     }
     /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait. The caller makes up for
     /// it as soon as it can.
@@ -225,8 +230,8 @@ impl<M: Machine> Mm<M> {
     }
     /// One zeroed frame for a page table or for user memory.
     #[inline]
-    pub(crate) fn alloc_zeroed(&self, kind: Kind, who: For) -> Result<Pfn, OutOfMemory> {
-        let pfn = self.alloc(Order(0), kind, who)?;
+    pub(crate) fn alloc_zeroed(&self, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+        let pfn = self.alloc(Order(0), kind, reserve)?;
         self.zero(pfn, Order(0));
         Ok(pfn)
     }

@@ -4,7 +4,7 @@
 //! gets these.
 
 use super::meta::Kind;
-use super::zone::For;
+use super::zone::Reserve;
 use super::{Mm, OutOfMemory};
 use crate::addr::Pfn;
 use crate::arch::Machine;
@@ -44,7 +44,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn get_huge_zero_page(&self) -> Result<Pfn, OutOfMemory> {
         let mut leaves = self.huge_zero.leaves.lock();
         if self.huge_zero_page() == Pfn(NONE) {
-            let pfn = self.alloc(PMD_ORDER, Kind::Kernel, For::User)?;
+            let pfn = self.alloc(PMD_ORDER, Kind::Kernel, Reserve::User)?;
             self.zero(pfn, PMD_ORDER);
             self.count(Event::HugeZeroAlloc, 1);
             self.huge_zero.pfn.store(pfn.0, Ordering::Relaxed);

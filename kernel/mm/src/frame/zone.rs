@@ -7,15 +7,15 @@ use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, Lock, Ordering, rank};
 
-/// Who asks for frames.
+/// How far into the reserve of free frames an allocation may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum For {
+pub enum Reserve {
     /// User memory and its page tables: leaves the reserve alone.
     User,
     /// Page tables and copies without which memory cannot be given back, because a part of a larger whole goes: of the reserve a
     /// quarter is for these. The verb is refused when it is gone, and may be repeated once there is memory.
     GivingBack,
-    /// As [`For::User`], where nobody can wait for memory: leaves half of the reserve alone.
+    /// As [`Reserve::User`], where nobody can wait for memory: leaves half of the reserve alone.
     Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,
@@ -101,23 +101,23 @@ impl Zone {
     }
     /// Whether there is nothing for user memory.
     pub fn is_short(&self) -> bool {
-        self.for_whom(&self.buddy.lock(), For::User) == 0
+        self.for_whom(&self.buddy.lock(), Reserve::User) == 0
     }
     /// Looks at the free lists under the lock.
     pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
         f(&self.buddy.lock())
     }
 
-    /// Takes a block of 2^order frames; `None` when there is none for `who`.
+    /// Takes a block of 2^order frames; `None` when there is none for `reserve`.
     pub(super) fn alloc(
         &self,
         table: &FrameTable,
         order: Order,
         kind: Kind,
-        who: For,
+        reserve: Reserve,
     ) -> Option<Pfn> {
         let mut buddy = self.buddy.lock();
-        if self.for_whom(&buddy, who) < order.pages() {
+        if self.for_whom(&buddy, reserve) < order.pages() {
             return None;
         }
         let pfn = buddy.alloc(table, order, kind);
@@ -131,12 +131,13 @@ impl Zone {
         table: &FrameTable,
         order: Order,
         mobility: Mobility,
-        who: For,
+        reserve: Reserve,
         into: &mut [u32],
     ) -> usize {
         let mut buddy = self.buddy.lock();
-        let users = self.for_whom(&buddy, For::User) >> order.0;
-        let least = u64::from(who != For::User && self.for_whom(&buddy, who) >> order.0 > 0);
+        let users = self.for_whom(&buddy, Reserve::User) >> order.0;
+        let least =
+            u64::from(reserve != Reserve::User && self.for_whom(&buddy, reserve) >> order.0 > 0);
         let wanted = users.max(least).min(into.len() as u64) as usize;
         let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
         self.note(&buddy);
@@ -149,17 +150,17 @@ impl Zone {
         self.note(&buddy);
     }
 
-    /// Free frames that `who` may take.
+    /// Free frames that `reserve` may take.
     #[inline]
-    fn for_whom(&self, buddy: &Buddy, who: For) -> u64 {
-        match who {
-            For::User => buddy.free_frames().saturating_sub(self.marks.min),
-            For::GivingBack => {
+    fn for_whom(&self, buddy: &Buddy, reserve: Reserve) -> u64 {
+        match reserve {
+            Reserve::User => buddy.free_frames().saturating_sub(self.marks.min),
+            Reserve::GivingBack => {
                 let quarter = self.marks.min / 4;
                 buddy.free_frames().saturating_sub(self.marks.min - quarter)
             }
-            For::Urgent => buddy.free_frames().saturating_sub(self.marks.min / 2),
-            For::Kernel => buddy.free_frames(),
+            Reserve::Urgent => buddy.free_frames().saturating_sub(self.marks.min / 2),
+            Reserve::Kernel => buddy.free_frames(),
         }
     }
     /// Notes whether memory is tight. Relaxed: a hint, changed under the lock.

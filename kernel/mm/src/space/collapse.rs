@@ -4,7 +4,7 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::folio::Folio;
 use crate::frame::OutOfMemory;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::state::{AddressSpace, Collapse, Error, Inner, Locked};
 use crate::table::{Zap, census, first_used};
 use crate::thp::policy::{self, block};
@@ -98,7 +98,7 @@ impl<M: Machine> Locked<'_, M> {
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
         let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
-        if let Err(OutOfMemory) = edit.unshare(range.start, For::User) {
+        if let Err(OutOfMemory) = edit.unshare(range.start, Reserve::User) {
             gather.finish();
             folio.free(mm);
             return Collapse::NoMem;

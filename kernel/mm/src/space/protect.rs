@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::OutOfMemory;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::state::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
 use crate::table::{Budget, Rights};
 use crate::tlb::Gather;
@@ -85,7 +85,7 @@ impl<M: Machine> Areas<'_, M> {
             self.vmas.reserve_update(part)?;
             self.in_steps(part, &mut budget, |inner, part, gather, budget| {
                 let mut edit = inner.table.edit(gather);
-                edit.split_ends(part, For::User)?;
+                edit.split_ends(part, Reserve::User)?;
                 // What it cuts is the space's own now.
                 match holds_table(part) {
                     true => edit.unshare_some(part, budget),

@@ -1,8 +1,8 @@
 //! mremap(2): what is asked for, and in which order it is done.
 
-mod carry;
 mod gone;
 mod grow;
+mod moves;
 mod request;
 
 pub use request::RemapFlags;

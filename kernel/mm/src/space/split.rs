@@ -6,7 +6,7 @@
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm};
 use crate::own::{Account, By, Owner};
 use crate::stat::Event;
@@ -130,7 +130,7 @@ impl<M: Machine> Locked<'_, M> {
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
             self.table
                 .edit(&mut gather)
-                .split_leaf(start, For::User)
+                .split_leaf(start, Reserve::User)
                 .ok()?;
             mm.frames().get(head).set_index(start.page());
             let mut elsewhere = false;

@@ -3,7 +3,7 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::frame::OutOfMemory;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::object::Object;
 use crate::state::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
 use crate::table::{Budget, Zap};
@@ -83,7 +83,7 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.reserve_take(range, 0)?;
         let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
-        let split = edit.split_ends(range, For::GivingBack);
+        let split = edit.split_ends(range, Reserve::GivingBack);
         let removed = split.and_then(|()| self.vmas.take(range));
         let Ok(removed) = removed else {
             gather.finish();
@@ -121,7 +121,7 @@ impl<M: Machine> Locked<'_, M> {
     pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
         let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
-        let result = edit.split_ends(range, For::User);
+        let result = edit.split_ends(range, Reserve::User);
         gather.finish();
         result
     }

@@ -37,11 +37,11 @@
 //! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked in one alone, the others would
 //!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
 
-mod carry;
+mod moved;
 mod range;
 mod validate;
 
-pub(super) use carry::{fold_carried, unfold_carried};
+pub(super) use moved::{fold_carried, unfold_carried};
 pub(crate) use validate::validate;
 
 use super::edit::Entries;

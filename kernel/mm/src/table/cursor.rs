@@ -6,7 +6,7 @@ use super::{Leaf, PageTable, alloc_table, free_unused_table, owner, owner::begin
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Mm, OutOfMemory};
 use crate::own::{By, Owner};
 use crate::stat::Event;
@@ -80,7 +80,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
 
     /// Splits the PMD leaf that maps the page, and goes down to its PTE.
     pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
-        self.space.edit(gather).split_leaf(self.va, For::User)?;
+        self.space.edit(gather).split_leaf(self.va, Reserve::User)?;
         if self.node.level == Level::Pmd {
             self.descend(Level::Pmd, Level::Pte);
         }
@@ -105,7 +105,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     }
     /// Makes the page's table this space's own.
     pub fn unshare(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
-        self.space.edit(gather).unshare(self.va, For::User)?;
+        self.space.edit(gather).unshare(self.va, Reserve::User)?;
         self.descend(Level::Pmd, Level::Pte);
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         debug_assert!(self.read() == Entry::Absent);
         let mut fresh = ArrayVec::<Pfn, 3>::new();
         for _ in 0..self.node.level as usize - level as usize {
-            match alloc_table(self.mm(), For::User) {
+            match alloc_table(self.mm(), Reserve::User) {
                 Ok(table) => fresh.push(table),
                 Err(error) => {
                     fresh

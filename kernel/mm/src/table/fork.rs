@@ -13,7 +13,7 @@ use super::{Budget, Cursor, PageTable, budget, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_scheme, with_single};
@@ -111,7 +111,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                 return Ok(());
             }
             if leaves.shared {
-                parent.edit(self.gather).unshare(start, For::User)?;
+                parent.edit(self.gather).unshare(start, Reserve::User)?;
                 from = root.pte_table(start).expect("it was unshared");
             }
             to.prepare(Level::Pte)?;

@@ -3,7 +3,7 @@
 use super::node::Node;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Tlb};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync::{Lock, rank};
@@ -77,7 +77,7 @@ impl<M: Machine> KernelSpace<M> {
                 node.entry(node.index(va)) == Entry::Absent,
                 "{va:?} is mapped already"
             );
-            let child = self.mm.alloc(Order(0), Kind::Table, For::Kernel)?;
+            let child = self.mm.alloc(Order(0), Kind::Table, Reserve::Kernel)?;
             self.mm.machine().mem().zero(child, Order(0));
             self.mm.count(Event::TableAlloc, 1);
             node.write_table(node.index(va), child);

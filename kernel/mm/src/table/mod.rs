@@ -3,10 +3,10 @@
 //! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
 //! all and an empty table is found without looking.
 
-mod around;
 mod budget;
 mod collapse;
 mod contpte;
+mod cow;
 mod cursor;
 mod edit;
 mod fork;
@@ -42,7 +42,7 @@ pub use zap_page::zap_page;
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::stat::Event;
 
@@ -56,7 +56,7 @@ pub struct PageTable {
 impl PageTable {
     /// An empty user half under a fresh root.
     pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
-        let root = alloc_table(mm, For::User)?;
+        let root = alloc_table(mm, Reserve::User)?;
         mm.machine().prepare_root(root);
         Ok(PageTable { root, pages: 1 })
     }
@@ -86,8 +86,8 @@ impl PageTable {
 }
 
 /// A zeroed frame for a table of a user's space.
-fn alloc_table<M: Machine>(mm: &Mm<M>, who: For) -> Result<Pfn, OutOfMemory> {
-    let pfn = mm.alloc_zeroed(Kind::Table, who)?;
+fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+    let pfn = mm.alloc_zeroed(Kind::Table, reserve)?;
     let meta = mm.frames().get(pfn);
     meta.set_live(0);
     meta.set_note(0);

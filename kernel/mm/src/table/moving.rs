@@ -18,8 +18,8 @@
 //! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
 //! whole it stays shared, as nothing in it depends on where it hangs.
 
-mod carry;
 mod piece;
+mod write;
 
 use super::edit::{Edit, Entries};
 use super::node::Node;
@@ -27,7 +27,7 @@ use super::{Cursor, Zap};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::OutOfMemory;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::Gather;
@@ -75,8 +75,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     ) -> Result<Option<Node<'a, M>>, OutOfMemory> {
         let index = node.index(at);
         match node.entry(index) {
-            Entry::Leaf { .. } => self.split_leaf(at, For::User)?,
-            Entry::Shared(_) => self.unshare(at, For::User)?,
+            Entry::Leaf { .. } => self.split_leaf(at, Reserve::User)?,
+            Entry::Shared(_) => self.unshare(at, Reserve::User)?,
             found => return Ok(node.child(found)),
         }
         Ok(node.child(node.entry(index)))

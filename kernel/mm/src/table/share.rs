@@ -37,7 +37,7 @@ use super::walk::{Leaf, Leaves, leaf_tables};
 use super::{Budget, Cursor, PageTable, Zap, alloc_table, budget, fork};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, MmId, Owner};
@@ -226,7 +226,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 
     /// Makes the table for `va` this space's own, if it is shared. Out of memory: nothing has changed.
-    pub fn unshare(&mut self, va: VirtAddr, who: For) -> Result<(), OutOfMemory> {
+    pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         let Some(hung) = Hung::find(self.root(), va) else {
             return Ok(());
         };
@@ -235,7 +235,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             return Ok(());
         }
         let (mm, Hung { pmd, index, table }) = (self.mm(), hung);
-        let frame = alloc_table(mm, who)?;
+        let frame = alloc_table(mm, reserve)?;
         copy_entries(table, PteTable { mm, frame }, start, self.gather);
         if M::Pte::BREAK_BEFORE_MAKE {
             pmd.clear(index);
@@ -274,7 +274,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 return Err(Ok(at));
             }
             match leaves.shared {
-                true => self.unshare(at, For::User).map_err(Err),
+                true => self.unshare(at, Reserve::User).map_err(Err),
                 false => Ok(()),
             }
         });

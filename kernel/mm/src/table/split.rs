@@ -8,7 +8,7 @@ use super::node::PteTable;
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
@@ -17,16 +17,16 @@ use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables for
-    /// `who`. On failure one of them may be split already, which nobody sees.
-    pub fn split_ends(&mut self, range: VirtRange, who: For) -> Result<(), OutOfMemory> {
-        self.split_at(range.start, who)?;
-        self.split_at(range.end, who)
+    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables out of
+    /// `reserve`. On failure one of them may be split already, which nobody sees.
+    pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result<(), OutOfMemory> {
+        self.split_at(range.start, reserve)?;
+        self.split_at(range.end, reserve)
     }
 
     /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that
     /// is shared is the space's own afterwards.
-    fn split_at(&mut self, va: VirtAddr, who: For) -> Result<(), OutOfMemory> {
+    fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         if va.is_aligned(Level::Pmd.bytes()) {
             return Ok(());
         }
@@ -34,21 +34,21 @@ impl<M: Machine> Edit<'_, '_, M> {
             return Ok(());
         };
         match pmd.entry(pmd.index(va)) {
-            Entry::Leaf { .. } => self.split_leaf(va, who),
-            Entry::Shared(_) => self.unshare(va, who),
+            Entry::Leaf { .. } => self.split_leaf(va, reserve),
+            Entry::Shared(_) => self.unshare(va, reserve),
             _ => Ok(()),
         }
     }
 
-    /// Splits the PMD leaf that maps `va`, if there is one, with a table for `who`.
-    pub fn split_leaf(&mut self, va: VirtAddr, who: For) -> Result<(), OutOfMemory> {
+    /// Splits the PMD leaf that maps `va`, if there is one, with a table out of `reserve`.
+    pub fn split_leaf(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         let mm = self.mm();
         let pmd = self.root().table_at(va, Level::Pmd);
         let index = Level::Pmd.index(va);
         let Some(pmd) = pmd.filter(|pmd| matches!(pmd.entry(index), Entry::Leaf { .. })) else {
             return Ok(());
         };
-        let frame = alloc_table(mm, who)?;
+        let frame = alloc_table(mm, reserve)?;
         let (table, start) = (PteTable { mm, frame }, va.align_down(Level::Pmd.bytes()));
         let Some((pfn, attrs)) = pmd.take_leaf(index) else {
             unreachable!("a PMD leaf goes only under the lock of its space");

@@ -8,7 +8,7 @@ use super::{Budget, Cursor};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::OutOfMemory;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::stat::Event;
 use crate::tlb::Gather;
 
@@ -29,7 +29,7 @@ impl<M: Machine> Edit<'_, '_, M> {
             budget.take_leaves(&leaves);
             let part = leaves.part;
             if leaves.shared {
-                self.unshare(part.start, For::User)?;
+                self.unshare(part.start, Reserve::User)?;
                 leaves.node = root.pte_table(part.start).expect("it was unshared").node();
             }
             let mut written = 0;

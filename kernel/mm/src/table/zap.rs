@@ -5,7 +5,7 @@ use super::node::{Node, PteTable};
 use super::{Budget, budget};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::frame::{Kind, OutOfMemory};
 use crate::stat::Event;
 use crate::tlb::Removed;
@@ -72,7 +72,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             self.entries(table).zap(range, zap);
             return Ok(None);
         }
-        self.split_ends(range, For::GivingBack)?;
+        self.split_ends(range, Reserve::GivingBack)?;
         Ok(self.zap_some(range, zap))
     }
 

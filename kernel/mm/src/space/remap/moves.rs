@@ -4,7 +4,7 @@ use super::gone::Gone;
 use super::request::{Move, RemapFlags, Request};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::zone::For;
+use crate::frame::zone::Reserve;
 use crate::state::{AREAS, Areas, Error};
 use crate::table::Budget;
 use crate::tlb::Gather;
@@ -25,7 +25,7 @@ impl<M: Machine> Areas<'_, M> {
         let (mm, id) = (&*self.space.mm, &self.space.id);
         let mut gather = Gather::new(mm, id);
         let mut edit = self.table.edit(&mut gather);
-        let split = edit.split_ends(part, For::GivingBack);
+        let split = edit.split_ends(part, Reserve::GivingBack);
         if split.is_ok() {
             let vma = self.vmas.cut_out(part);
             let vma = vma.expect("one VMA covers the part");

@@ -45,7 +45,7 @@ impl<M: Machine> AddressSpace<M> {
             tried: true,
             force: false,
         };
-        match resolve(&mut self.lock(), request) {
+        match resolve_here(&mut self.lock(), request) {
             Ok(_) => Resolution::Done,
             Err(why) => why,
         }
@@ -76,7 +76,17 @@ impl Request {
 }
 
 /// Makes an access to a page of a locked space possible and returns its frame.
+#[inline(never)]
 pub(super) fn resolve<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+) -> Result<Pfn, Resolution> {
+    resolve_here(locked, request)
+}
+
+/// [`resolve`] in place: for faults, of which the request is a constant.
+#[inline(always)]
+fn resolve_here<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {

@@ -105,6 +105,11 @@ impl<'a, M: Machine> Node<'a, M> {
         if raw == 0 {
             return None;
         }
+        self.leaf_of(raw)
+    }
+    /// The leaf that an entry with these bits is; `None` when it is absent or points to a table.
+    #[inline(always)]
+    pub fn leaf_of(self, raw: u64) -> Option<Present> {
         match M::Pte::decode(raw, self.level) {
             Entry::Leaf { pfn, attrs } => Some(Present { pfn, attrs, raw }),
             _ => None,

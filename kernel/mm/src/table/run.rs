@@ -87,7 +87,12 @@ impl<'a, M: Machine> PteTable<'a, M> {
     /// The run that starts at `index` and ends before `end`; `None` when nothing is mapped there.
     #[inline(always)]
     pub fn run_at(self, index: usize, end: usize) -> Option<Run> {
-        let Present { pfn, attrs, raw } = self.present(index)?;
+        Some(self.run_of(index, self.present(index)?, end))
+    }
+    /// The run whose first entry, at `index`, was just read.
+    #[inline(always)]
+    pub fn run_of(self, index: usize, first: Present, end: usize) -> Run {
+        let Present { pfn, attrs, raw } = first;
         let (head, kind, order) = self.mm.frames().folio(pfn);
         let n = if order == Order(0) {
             1
@@ -95,14 +100,14 @@ impl<'a, M: Machine> PteTable<'a, M> {
             let left = (order.pages() - (pfn - head)) as usize;
             self.alike(index, raw, left.min(end - index))
         };
-        Some(Run {
+        Run {
             index,
             n,
             pfn,
             attrs,
             head,
             kind,
-        })
+        }
     }
 
     /// Maps `n` consecutive frames of one folio from `va` on, where nothing is: whole blocks folded at once. What is left at the

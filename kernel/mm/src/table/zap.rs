@@ -182,10 +182,11 @@ impl<M: Machine> Entries<'_, '_, M> {
                 continue;
             }
             let end = if batch { span.end } else { index + 1 };
-            let Some(run) = table.run_at(index, end) else {
+            let Some(first) = table.node().leaf_of(raw) else {
                 index += 1;
                 continue;
             };
+            let run = table.run_of(index, first, end);
             let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
             index += run.n;
             if run.kind == Kind::Anon && zap.keep_anon {

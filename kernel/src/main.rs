@@ -12,6 +12,7 @@ use arch_aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
 use arch_x86_64 as arch;
 
+mod base;
 mod boot;
 mod cmdline;
 mod console;

@@ -1,6 +1,6 @@
 //! The time of day, for timestamps.
 
-use crate::syscall;
+use crate::base::clock::{SECOND, epoch, realtime};
 
 /// Time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -13,14 +13,14 @@ pub struct Time {
 
 /// Now, by CLOCK_REALTIME.
 pub fn now() -> Time {
-    let nanos = syscall::realtime();
+    let nanos = realtime();
     Time {
-        seconds: (nanos / 1_000_000_000) as i64,
-        nanos: (nanos % 1_000_000_000) as u32,
+        seconds: (nanos / SECOND) as i64,
+        nanos: (nanos % SECOND) as u32,
     }
 }
 
 /// When the machine was started, in seconds since 1970 (btime of /proc/stat).
 pub fn boot_seconds() -> u64 {
-    syscall::boot_time() / 1_000_000_000
+    epoch() / SECOND
 }

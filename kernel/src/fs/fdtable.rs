@@ -1,10 +1,10 @@
 //! File descriptors.
 
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::fdslots::{Slot, Slots};
 use crate::fs::file::OpenFile;
 use crate::fs::process;
-use crate::pressure::room;
 use crate::ranks;
 use crate::sched;
 use alloc::sync::Arc;

@@ -4,10 +4,10 @@
 //! one on the root of the one below. What counts is the top of a stack, and its ground has the
 //! path; both are found at once, however high the stack is.
 
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
 use crate::fs::mount::{Location, Mount, same_file};
-use crate::pressure::room;
 use crate::ranks;
 use crate::sched;
 use alloc::collections::BTreeMap;

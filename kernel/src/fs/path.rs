@@ -5,9 +5,7 @@ use crate::fs::context::FsContext;
 use crate::fs::inode::{Kind, Target};
 use crate::fs::mount::Location;
 use crate::sched;
-use crate::task::Task;
 use alloc::vec::Vec;
-use linux_raw_sys::general::AT_FDCWD;
 
 /// Symbolic links that one walk follows at most, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -61,15 +59,6 @@ impl Walked {
         }
         Ok(found)
     }
-}
-
-/// Where a path of the *at calls starts: `dir` is an open directory's number or AT_FDCWD. EBADF.
-pub fn base(task: &Task, dir: i32, path: &[u8]) -> Result<Location> {
-    // An absolute path does not look at the number.
-    if path.first() == Some(&b'/') || dir == AT_FDCWD {
-        return Ok(task.fs().cwd());
-    }
-    Ok(task.files().get(dir)?.place.clone())
 }
 
 /// Walks to what `path` leads to. `base` is where a relative path starts.

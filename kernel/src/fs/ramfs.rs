@@ -1,6 +1,7 @@
 //! The file system in memory: the root, tmpfs, devtmpfs. Directories are maps, regular files are objects of the
 //! memory manager.
 
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::devices;
 use crate::fs::fifo;
@@ -10,7 +11,6 @@ use crate::fs::mount::{self, FileSystem};
 use crate::fs::pipe::Pipe;
 use crate::fs::quota::Quota;
 use crate::fs::ramfile::RamFile;
-use crate::pressure::room;
 use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! The text of a file that is made when it is read. It may be long (smaps of a process with many mappings), so it is kept
 //! in pieces, and it is given up when memory is short.
 
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::io::Sink;
-use crate::pressure::room;
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -1,11 +1,11 @@
 //! The kinds of file systems that mount(2) knows.
 
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
 use crate::fs::quota::Quota;
 use crate::fs::{devices, proc, ramfs, sys};
 use crate::machine::mm;
-use crate::pressure::room;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
 

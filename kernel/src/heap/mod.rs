@@ -10,8 +10,8 @@ pub mod fail;
 pub mod reserve;
 
 use crate::arch::boot::DIRECT_MAP;
+use crate::base::room;
 use crate::machine;
-use crate::pressure::room;
 use core::alloc::{GlobalAlloc, Layout};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
 use reserve::Reserve;

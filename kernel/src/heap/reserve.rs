@@ -6,7 +6,7 @@
 //! blocks. A thread that has used it makes it whole again before it goes back to user mode, by an
 //! end of a process if need be ([`crate::pressure::refill`]); so does each thread that gets the CPU
 //! meanwhile. While it is not whole, nothing that lasts is made (`fallible::check`,
-//! [`crate::pressure::room`]).
+//! [`crate::base::room`]).
 
 use super::{HEAP, Piece, least_order};
 use crate::machine;

@@ -1,5 +1,5 @@
 //! When memory is short: what can be given back is given back, then the largest process ends. The kernel itself lives on
-//! what user memory leaves to it (`mm`'s reserve), and refuses programs before that is gone ([`room`]).
+//! what user memory leaves to it (`mm`'s reserve), and refuses programs before that is gone ([`crate::base::room`]).
 //!
 //! ```text
 //! no memory for a fault, fork, mmap ...
@@ -10,10 +10,9 @@
 //! ```
 
 mod report;
-pub mod room;
 mod victim;
 
-pub use victim::{Adjustment, score_of};
+pub use victim::score_of;
 
 use crate::heap;
 use crate::kstack;
@@ -21,7 +20,6 @@ use crate::machine::mm;
 use crate::ranks;
 use crate::signal::{self, SIGKILL, SigInfo};
 use crate::task::{self, Process, Task, TaskState, Work};
-use crate::wait::WaitQueue;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::frame::zone::Zone;
@@ -29,8 +27,6 @@ use mm::sync::Lock;
 
 /// Who was chosen last; it may have ended since.
 static VICTIM: Lock<Option<Weak<Process>>, { ranks::PROCESS_TABLE }> = Lock::new(None);
-/// An address space has ended.
-static MEMORY_IS_BACK: WaitQueue = WaitQueue::new();
 static KILLS: AtomicU64 = AtomicU64::new(0);
 
 /// Processes that ended because memory was short (`oom_kill` in /proc/vmstat).
@@ -56,7 +52,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     let Some(victim) = dying().or_else(|| kill_one(task)) else {
         return false;
     };
-    MEMORY_IS_BACK
+    task::MEMORY_IS_BACK
         .wait_killable(|| (!victim.has_memory()).then_some(()))
         .is_ok()
 }
@@ -92,11 +88,6 @@ pub fn reclaim_under_locks(task: &Task) {
     kstack::shrink();
     task.process().with_space(|space| space.split_deferred());
     mm().drain_pcp();
-}
-
-/// An address space has ended: who waits for memory looks again.
-pub fn memory_is_back() {
-    MEMORY_IS_BACK.wake_all();
 }
 
 /// The process that was chosen, while it still has its memory.

@@ -1,40 +1,9 @@
 //! Selection of the OOM victim: the process whose end brings most memory back.
 
-use crate::errno::{Errno, Result};
 use crate::machine::AddressSpace;
-use crate::task::{self, Process};
+use crate::task::{self, NEVER, Process};
 use alloc::sync::{Arc, Weak};
-use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use mm::vma::Backing;
-
-/// Spared whatever happens (proc(5), oom_score_adj).
-const NEVER: i32 = -1000;
-/// Ended before all others.
-const FIRST: i32 = 1000;
-
-/// oom_score_adj: what the user thinks of ending a process, from -1000 (never) to 1000 (first).
-#[derive(Default)]
-pub struct Adjustment(AtomicI32);
-
-impl Adjustment {
-    /// A child's is its parent's.
-    pub fn inherit(&self) -> Adjustment {
-        Adjustment(AtomicI32::new(self.get()))
-    }
-    /// The number.
-    pub fn get(&self) -> i32 {
-        self.0.load(Relaxed)
-    }
-    /// Sets it; EINVAL outside -1000 to 1000.
-    pub fn set(&self, value: i64) -> Result {
-        let value = i32::try_from(value).map_err(|_| Errno::EINVAL)?;
-        if !(NEVER..=FIRST).contains(&value) {
-            return Err(Errno::EINVAL);
-        }
-        self.0.store(value, Relaxed);
-        Ok(())
-    }
-}
 
 /// How many pages a process counts for, of `total` in the machine: the `freed` ones that come back
 /// when it ends, and a share of all memory as it was adjusted. `None`: it is to be spared.
@@ -123,7 +92,7 @@ ktest::ktest! {
             (120, -10, Some(20)),
             (120, -999, Some(120 - 9990)),
             (120, NEVER, None),
-            (0, FIRST, Some(10_000)),
+            (0, 1000, Some(10_000)),
         ] {
             ktest::check_eq!(ctx, points(freed, adjustment, 10_000), wanted);
         }

@@ -1,34 +1,12 @@
 //! Clocks.
 
-use super::time::{SECOND, read_timespec, read_timeval, write_timespec, write_timeval};
-use crate::arch::cpu;
+use super::time::{read_timespec, read_timeval, write_timespec, write_timeval};
+use crate::base::clock::{epoch, realtime, set_realtime};
 use crate::errno::{Errno, Result};
 use crate::task::{Process, Task};
 use crate::timers;
 use crate::uaccess;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linux_raw_sys::general as abi;
-
-/// REALTIME when MONOTONIC was 0, in ns since 1970; 0: not read yet.
-static EPOCH: AtomicU64 = AtomicU64::new(0);
-
-/// [`EPOCH`], read from the machine's clock at the first use.
-pub fn epoch() -> u64 {
-    if EPOCH.load(Relaxed) == 0 {
-        EPOCH.store(
-            (cpu::wall_clock() * SECOND)
-                .saturating_sub(timers::now())
-                .max(1),
-            Relaxed,
-        );
-    }
-    EPOCH.load(Relaxed)
-}
-
-/// Nanoseconds since 1970, for file times too.
-pub fn realtime() -> u64 {
-    epoch() + timers::now()
-}
 
 fn cpu_time(process: &Process) -> u64 {
     let times = process.times();
@@ -93,17 +71,7 @@ pub fn clock_settime(clock: u64, address: u64) -> Result<u64> {
     if clock as u32 != abi::CLOCK_REALTIME {
         return Err(Errno::EINVAL);
     }
-    set_realtime(read_timespec(address)?)
-}
-
-/// The latest time that can be set, as in Linux: 30 years before the nanoseconds no longer fit in 63 bits.
-const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 24 * 3600 * SECOND;
-
-fn set_realtime(ns: u64) -> Result<u64> {
-    let epoch = ns.checked_sub(timers::now());
-    let epoch = epoch.filter(|epoch| *epoch > 0 && ns <= LATEST);
-    EPOCH.store(epoch.ok_or(Errno::EINVAL)?, Relaxed);
-    Ok(0)
+    set_realtime(read_timespec(address)?).map(|()| 0)
 }
 
 /// gettimeofday(2).
@@ -122,6 +90,6 @@ pub fn settimeofday(time: u64, _zone: u64) -> Result<u64> {
     if time == 0 {
         Ok(0)
     } else {
-        set_realtime(read_timeval(time)?)
+        set_realtime(read_timeval(time)?).map(|()| 0)
     }
 }

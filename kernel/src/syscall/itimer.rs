@@ -1,8 +1,8 @@
 //! Interval timers.
 
-#[cfg(target_arch = "x86_64")]
-use super::time::SECOND;
 use super::time::{read_timeval, write_timeval};
+#[cfg(target_arch = "x86_64")]
+use crate::base::clock::SECOND;
 use crate::errno::{Errno, Result};
 use crate::task::Task;
 use alloc::sync::Arc;

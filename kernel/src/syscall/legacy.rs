@@ -1,6 +1,7 @@
 //! Calls that only x86_64 has: newer machines have a more general one in their place. Those on files are in `files`.
 
-use super::{Call, clock, identity, itimer, process, signal};
+use super::{Call, identity, itimer, process, signal};
+use crate::base::clock;
 use crate::errno::{Errno, Result};
 use crate::task::CloneRequest;
 use crate::uaccess;

@@ -2,9 +2,9 @@
 
 use super::with_room;
 use crate::arch::pte::Format;
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::machine::{AddressSpace, Hw, Object, mm};
-use crate::pressure::room;
 use crate::sched;
 use crate::syscall::files::usable;
 use crate::task::Task;

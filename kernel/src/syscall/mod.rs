@@ -19,13 +19,13 @@ mod time;
 mod unknown;
 mod usage;
 
-pub use clock::{epoch as boot_time, realtime};
-pub use unknown::{CallSet, unknown};
+pub use unknown::unknown;
 
 use crate::arch::trap::UserContext;
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::machine::mm;
-use crate::pressure::{self, room};
+use crate::pressure;
 use crate::stretch::Reason;
 use crate::task::{Task, Work};
 use alloc::sync::Arc;

@@ -3,11 +3,11 @@
 use super::Call;
 use super::time;
 use super::usage::Usage;
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
 use crate::futex as words;
-use crate::pressure::room;
 use crate::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
 use crate::uaccess;
 use alloc::sync::Arc;

@@ -1,16 +1,13 @@
 //! Times as programs write them, and sleeping.
 
+use crate::base::clock::{SECOND, epoch};
 use crate::errno::{Errno, Result};
-use crate::syscall::clock::epoch;
 use crate::task::Task;
 use crate::timers;
 use crate::uaccess;
 use crate::wait;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
-
-/// In ns.
-pub const SECOND: u64 = 1_000_000_000;
 
 /// A struct timespec or timeval from the user: two words; the second below `unit`. EINVAL.
 fn read_pair(address: u64, unit: u64) -> Result<(u64, u64)> {

@@ -9,25 +9,6 @@ use alloc::vec::Vec;
 use mm::sync::Lock;
 use syscalls::Sysno;
 
-/// The numbers that a process was told about: a bit each; all above the last share it.
-pub struct CallSet([u64; 8]);
-
-impl CallSet {
-    /// None.
-    pub const fn new() -> Self {
-        Self([0; 8])
-    }
-
-    /// `true`: it was not in the set before.
-    fn insert(&mut self, number: u64) -> bool {
-        let bit = number.min(511);
-        let word = &mut self.0[(bit / 64) as usize];
-        let new = *word & 1 << (bit % 64) == 0;
-        *word |= 1 << (bit % 64);
-        new
-    }
-}
-
 /// How often each was called.
 static COUNTS: Lock<BTreeMap<u64, u64>, { ranks::PROCESS }> = Lock::new(BTreeMap::new());
 /// How many numbers are counted: a program that tries them all must not fill memory.

@@ -3,10 +3,10 @@
 use super::thread::{NewTask, Start};
 use super::{AltStack, Pid, Process, Resource, Task, table};
 use crate::arch::trap::UserContext;
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::kstack::KernelStack;
 use crate::machine::AddressSpace;
-use crate::pressure::room;
 use crate::sched;
 use crate::signal::{Handlers, LAST};
 use crate::uaccess;

@@ -5,11 +5,15 @@ use crate::arch::cpu;
 use crate::klog::Console;
 use crate::machine::AddressSpace;
 use crate::signal::{self, SIGCHLD, SigInfo};
-use crate::{futex, pressure, sched, uaccess};
+use crate::wait::WaitQueue;
+use crate::{futex, sched, uaccess};
 use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
+
+/// An address space has ended, and its pages are free.
+pub static MEMORY_IS_BACK: WaitQueue = WaitQueue::new();
 
 /// The running thread ends when it comes to the way back to user mode. `status` is a wait status.
 pub fn exit_thread(task: &Task, status: i32) {
@@ -120,7 +124,7 @@ fn release_space(process: &Process) {
         end_space(space);
     }
     process.releases_memory.store(false, Relaxed);
-    pressure::memory_is_back();
+    MEMORY_IS_BACK.wake_all();
 }
 
 /// Lets go of an address space that the CPU has left, step by step if nothing else has it.

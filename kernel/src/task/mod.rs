@@ -4,12 +4,14 @@
 //! address space, signal handlers and children. The [`table`] knows them all; a thread is there until it has exited,
 //! a process until its parent has waited for it.
 
+mod calls;
 mod clone;
 mod credentials;
 mod ending;
 mod exit;
 mod image;
 mod limits;
+mod oom;
 mod process;
 mod start;
 mod switch;
@@ -20,9 +22,10 @@ mod wait;
 
 pub use clone::{CloneRequest, clone};
 pub use credentials::Credentials;
-pub use exit::{end_space, exit_group, exit_thread, finish, kill_other_threads};
+pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
 pub use image::Image;
 pub use limits::{Limits, Resource};
+pub use oom::NEVER;
 pub use process::Process;
 pub use start::{spawn_init, spawn_kernel_thread};
 pub use switch::{Context, Switch};

@@ -1,13 +1,14 @@
 //! A process: a thread group and what its threads share.
 
+use super::calls::CallSet;
 use super::credentials::Credentials;
 use super::image::Image;
 use super::limits::Limits;
+use super::oom::Adjustment;
 use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::fs::ExecFile;
 use crate::machine::AddressSpace;
-use crate::pressure::Adjustment;
 use crate::ranks;
 use crate::signal::{Action, Disposition, Handlers, Pending, SIGCHLD, SigSet, StopState};
 use crate::timers;
@@ -85,7 +86,7 @@ pub struct Process {
     /// Largest resident set so far of children that were waited for, in pages.
     pub(super) children_peak_rss: AtomicU64,
     pub(super) last_peak_rss: AtomicU64,
-    pub(crate) unknown_calls: Lock<crate::syscall::CallSet, { ranks::PROCESS }>,
+    pub(crate) unknown_calls: Lock<CallSet, { ranks::PROCESS }>,
 }
 
 /// What a process starts with.
@@ -153,7 +154,7 @@ impl Process {
             thread_events: WaitQueue::new(),
             children_peak_rss: AtomicU64::new(0),
             last_peak_rss: AtomicU64::new(0),
-            unknown_calls: Lock::new(crate::syscall::CallSet::new()),
+            unknown_calls: Lock::new(CallSet::new()),
         }
     }
 

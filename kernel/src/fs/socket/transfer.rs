@@ -1,10 +1,10 @@
 //! Sending and receiving, send(2) and recv(2).
 
 use super::{Pair, Side, Socket, Style};
+use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::io::{Sink, Source};
 use crate::fs::process;
-use crate::pressure::room;
 use crate::timers;
 use alloc::vec::Vec;
 

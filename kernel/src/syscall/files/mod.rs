@@ -173,10 +173,19 @@ fn read_path(at: u64) -> Result<Vec<u8>> {
     uaccess::read_cstr(at, PATH_MAX)
 }
 
+/// Where a path of the *at calls starts: `dir` is an open directory's number or AT_FDCWD. EBADF.
+fn start_of(task: &Task, dir: i32, path: &[u8]) -> Result<Location> {
+    // An absolute path does not look at the number.
+    if path.first() == Some(&b'/') || dir == c::AT_FDCWD {
+        return Ok(task.fs().cwd());
+    }
+    Ok(task.files().get(dir)?.place.clone())
+}
+
 /// Walks a path argument as far as its last name.
 fn walk(task: &Task, dir: i32, path: u64, last: Last) -> Result<Walked> {
     let path = read_path(path)?;
-    path::walk(&task.fs(), path::base(task, dir, &path)?, &path, last)
+    path::walk(&task.fs(), start_of(task, dir, &path)?, &path, last)
 }
 
 /// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir` itself.
@@ -195,7 +204,7 @@ fn locate(task: &Task, dir: i32, path: u64, flags: u64) -> Result<Location> {
     } else {
         Last::Follow
     };
-    path::resolve(&task.fs(), path::base(task, dir, &path)?, &path, last)
+    path::resolve(&task.fs(), start_of(task, dir, &path)?, &path, last)
 }
 
 fn place_of(task: &Task, fd: i32) -> Result<Location> {

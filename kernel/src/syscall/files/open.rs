@@ -1,9 +1,9 @@
 //! open, pipe, memfd_create.
 
-use super::read_path;
+use super::{read_path, start_of};
 use crate::errno::{Errno, Result};
 use crate::fs::ramfile::RamFile;
-use crate::fs::{OpenFile, anonymous, fifo, open, path};
+use crate::fs::{OpenFile, anonymous, fifo, open};
 use crate::task::Task;
 use crate::uaccess;
 use linux_raw_sys::general as c;
@@ -31,7 +31,7 @@ const KNOWN: u32 = c::O_ACCMODE
 pub fn openat(task: &Task, dir: i32, path: u64, flags: u64, mode: u64) -> Result<u64> {
     let path = read_path(path)?;
     let flags = flags as u32 & KNOWN;
-    let base = path::base(task, dir, &path)?;
+    let base = start_of(task, dir, &path)?;
     let file = open::open(&task.fs(), base, &path, flags, mode as u32)?;
     install(task, file, flags)
 }

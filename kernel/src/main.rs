@@ -40,6 +40,7 @@ mod thp;
 mod timers;
 mod trap;
 mod uaccess;
+mod views;
 mod wait;
 
 use arch::boot::BootInfo;

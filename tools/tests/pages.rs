@@ -5,11 +5,11 @@ use mm::thp::stats::Stat;
 
 const COMMAND_LINE: &str = include_str!("../../docs/command-line.md");
 const FOLIOS: &str = include_str!("../../docs/folios.md");
-const THP_RS: &str = include_str!("../../kernel/src/fs/sys/thp.rs");
+const THP_RS: &str = include_str!("../../kernel/src/views/sys/thp.rs");
 const COUNTERS: &str = include_str!("../../docs/counters.md");
 const PROGRAMS: &str = include_str!("../../userland/README.md");
 const CMDLINE_RS: &str = include_str!("../../kernel/src/cmdline.rs");
-const VMSTAT_RS: &str = include_str!("../../kernel/src/fs/proc/vmstat.rs");
+const VMSTAT_RS: &str = include_str!("../../kernel/src/views/proc/vmstat.rs");
 const MANAGER_RS: &str = include_str!("../../kernel/mm/src/frame/manager.rs");
 
 /// The text of `source` from behind `from` to before `to`.

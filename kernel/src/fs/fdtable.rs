@@ -2,9 +2,9 @@
 
 use crate::base::room;
 use crate::errno::{Errno, Result};
+use crate::fs::caller;
 use crate::fs::fdslots::{Slot, Slots};
 use crate::fs::file::OpenFile;
-use crate::fs::process;
 use crate::ranks;
 use crate::sched;
 use alloc::sync::Arc;
@@ -89,7 +89,7 @@ impl FdTable {
         close_on_exec: bool,
         from: usize,
     ) -> Result<i32> {
-        let limit = process::open_files_limit();
+        let limit = caller::open_files_limit();
         if from >= limit {
             return Err(Errno::EINVAL);
         }
@@ -129,7 +129,7 @@ impl FdTable {
     pub fn install_at(&self, fd: i32, file: Arc<OpenFile>, close_on_exec: bool) -> Result {
         let index = usize::try_from(fd)
             .ok()
-            .filter(|fd| *fd < process::open_files_limit());
+            .filter(|fd| *fd < caller::open_files_limit());
         let index = index.ok_or(Errno::EBADF)?;
         let mut slots = self.0.lock();
         slots.grow_to(index)?;

@@ -5,6 +5,7 @@
 //! file. Locks, in the order of `ranks`: fd table, context, tree, mounts, directory, inode, pipe, terminal.
 
 pub mod anonymous;
+pub mod caller;
 mod climbed;
 pub mod clock;
 mod context;
@@ -24,19 +25,15 @@ pub mod names;
 mod node;
 pub mod open;
 pub mod path;
-mod pidfd;
 mod piece;
 pub mod pipe;
 mod place;
-pub mod proc;
-pub mod process;
 pub mod pseudo;
 mod quota;
 pub mod ramfile;
 mod ramfs;
-mod records;
+pub mod records;
 pub mod socket;
-pub mod sys;
 mod text;
 pub mod tree;
 pub mod tty;
@@ -46,7 +43,6 @@ pub use context::FsContext;
 pub use exec::{ExecFile, exec_of, open_exec, open_exec_at};
 pub use fdtable::FdTable;
 pub use file::OpenFile;
-pub use pidfd::{open_pidfd, pidfd_process};
 
 use crate::errno::Result;
 use crate::fs::mount::Mount;

@@ -1,10 +1,10 @@
 //! Pipes and FIFOs, pipe(7).
 
 use crate::errno::{Errno, Result};
+use crate::fs::caller;
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
 use crate::fs::piece::{Contents, Given};
-use crate::fs::process;
 use crate::machine::Hw;
 use crate::ranks;
 use crate::uaccess;
@@ -213,7 +213,7 @@ impl End {
             Ok(())
         });
         if result == Err(Errno::EPIPE) {
-            process::broken_pipe();
+            caller::broken_pipe();
         }
         result
     }
@@ -258,7 +258,7 @@ impl FileOps for End {
             Ok(())
         });
         if result == Err(Errno::EPIPE) {
-            process::broken_pipe();
+            caller::broken_pipe();
         }
         result
     }

@@ -1,14 +1,14 @@
 //! A regular file in memory: an object of the memory manager with a name. Also memfd_create(2)'s, which has none.
 
+use crate::base::above::Above;
 use crate::errno::{Errno, Result};
+use crate::fs::caller::{self, Caller};
 use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
-use crate::fs::process;
 use crate::fs::quota::Quota;
 use crate::machine::{Hw, Object, mm};
 use crate::sched;
-use crate::task;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -98,7 +98,7 @@ impl Inode for RamFile {
             return Err(Errno::EPERM);
         }
         if len > old {
-            process::within_file_size(len - 1, 1)?;
+            caller::within_file_size(len - 1, 1)?;
         }
         while !self.object.set_len_step(len) {
             // What was begun is done, also by a thread that is to end.
@@ -106,7 +106,7 @@ impl Inode for RamFile {
         }
         if len < old {
             let first = len.div_ceil(1 << PAGE_SHIFT);
-            task::for_each_space(|space| space.zap_object(&self.object, first));
+            Above::for_each_space(|space| space.zap_object(&self.object, first));
         }
         self.node.touch_modified();
         Ok(())
@@ -125,7 +125,7 @@ impl FileOps for RamFile {
     }
 
     fn write(&self, at: At, source: &mut Source<'_>) -> Result<usize> {
-        source.limit(process::within_file_size(at.position, source.left())?);
+        source.limit(caller::within_file_size(at.position, source.left())?);
         if source.left() == 0 {
             return Ok(0);
         }

@@ -1,10 +1,11 @@
 //! The kinds of file systems that mount(2) knows.
 
+use crate::base::above::Above;
 use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
 use crate::fs::quota::Quota;
-use crate::fs::{devices, proc, ramfs, sys};
+use crate::fs::{devices, ramfs};
 use crate::machine::mm;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
@@ -12,15 +13,19 @@ use mm::addr::PAGE_SIZE;
 /// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all of these).
 pub const NAMES: [&str; 6] = ["sysfs", "tmpfs", "ramfs", "proc", "devtmpfs", "rootfs"];
 
+/// The file systems that show what the kernel knows: proc and sysfs.
+pub trait Views {
+    /// The one of this kind; `None` for another name.
+    fn file_system(kind: &[u8]) -> Option<Arc<FileSystem>>;
+}
+
 /// The file system to mount; ENODEV for an unknown name, EINVAL for options that make no sense.
 pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
     match name {
-        b"proc" => Ok(proc::file_system()),
-        b"sysfs" => Ok(sys::file_system()),
         b"devtmpfs" => devices::devtmpfs(),
         b"tmpfs" => tmpfs("tmpfs", options),
         b"ramfs" => tmpfs("ramfs", options),
-        _ => Err(Errno::ENODEV),
+        _ => Above::file_system(name).ok_or(Errno::ENODEV),
     }
 }
 

@@ -7,6 +7,7 @@ mod pending;
 mod send;
 mod stop;
 
+pub use crate::base::signo::*;
 pub use action::{Action, Default, Disposition, Handlers};
 pub use deliver::{deliver, sigreturn};
 pub use info::{Fields, SigInfo};
@@ -19,22 +20,9 @@ pub use stop::{StopState, continue_process, stop_process};
 use crate::errno::{Errno, Result};
 use crate::task::{Task, TaskState, Work};
 use core::sync::atomic::Ordering::Relaxed;
-use linux_raw_sys::general as abi;
 
 /// A set of signals: bit n-1 is signal n.
 pub type SigSet = u64;
-
-macro_rules! signals {
-    ($($name:ident)*) => {
-        $(#[doc = concat!("signal(7): ", stringify!($name))]
-        pub const $name: i32 = abi::$name as i32;)*
-    };
-}
-
-signals! {
-    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGSEGV SIGPIPE SIGALRM SIGCHLD SIGCONT SIGSTOP
-    SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGWINCH SIGSYS
-}
 
 /// The highest signal number.
 pub const LAST: i32 = 64;

@@ -249,7 +249,7 @@ pub fn waitid(task: &Task, kind: u64, id: u64, info: u64, options: u64, usage: u
         abi::P_PID if id > 0 => WaitTarget::Pid(id),
         abi::P_PGID if id == 0 => WaitTarget::Group(task.process().pgid()),
         abi::P_PGID if id > 0 => WaitTarget::Group(id),
-        abi::P_PIDFD => WaitTarget::Pid(fs::pidfd_process(task, id)?.pid()),
+        abi::P_PIDFD => WaitTarget::Pid(task::pidfd_process(task, id)?.pid()),
         _ => return Err(Errno::EINVAL),
     };
     let waited = task::wait_for_child(task, &WaitRequest { target, options })?;
@@ -291,7 +291,7 @@ pub fn pidfd_open(task: &Task, pid: u64, flags: u64) -> Result<u64> {
         Some(_) => Errno::EINVAL,
         None => Errno::ESRCH,
     })?;
-    Ok(fs::open_pidfd(task, process, flags)? as u64)
+    Ok(task::open_pidfd(task, process, flags)? as u64)
 }
 
 /// set_tid_address(2).

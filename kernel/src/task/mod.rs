@@ -4,6 +4,7 @@
 //! address space, signal handlers and children. The [`table`] knows them all; a thread is there until it has exited,
 //! a process until its parent has waited for it.
 
+mod caller;
 mod calls;
 mod clone;
 mod credentials;
@@ -12,6 +13,7 @@ mod exit;
 mod image;
 mod limits;
 mod oom;
+mod pidfd;
 mod process;
 mod start;
 mod switch;
@@ -20,12 +22,14 @@ mod thread;
 mod times;
 mod wait;
 
+pub use crate::base::Pid;
 pub use clone::{CloneRequest, clone};
 pub use credentials::Credentials;
 pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
 pub use image::Image;
 pub use limits::{Limits, Resource};
 pub use oom::NEVER;
+pub use pidfd::{open_pidfd, pidfd_process};
 pub use process::Process;
 pub use start::{spawn_init, spawn_kernel_thread};
 pub use switch::{Context, Switch};
@@ -41,9 +45,6 @@ pub(crate) use table::{group_members, move_to_group, new_session};
 
 use alloc::sync::Arc;
 use core::fmt;
-
-/// A process or thread number, from 1.
-pub type Pid = i32;
 
 /// The thread that runs now. Panics before the first thread runs.
 pub fn current() -> Arc<Task> {

@@ -8,13 +8,13 @@ mod transfer;
 pub use options::{OptionValue, Options};
 pub use transfer::{How, Received};
 
+use crate::base::Pid;
 use crate::errno::{Errno, Result};
 use crate::fs::anonymous;
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
 use crate::ranks;
-use crate::task::Pid;
 use crate::uaccess;
 use crate::wait::WaitQueue;
 use alloc::format;

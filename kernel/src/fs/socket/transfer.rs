@@ -3,8 +3,8 @@
 use super::{Pair, Side, Socket, Style};
 use crate::base::room;
 use crate::errno::{Errno, Result};
+use crate::fs::caller;
 use crate::fs::io::{Sink, Source};
-use crate::fs::process;
 use crate::timers;
 use alloc::vec::Vec;
 
@@ -163,7 +163,7 @@ impl Socket {
                 self.send_one(how, space, fallible::copied(bytes)?)
             });
             if result == Err(Errno::EPIPE) && !how.quiet {
-                process::broken_pipe();
+                caller::broken_pipe();
             }
             return result;
         }

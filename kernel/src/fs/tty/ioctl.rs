@@ -1,9 +1,10 @@
 //! ioctl_tty(2).
 
 use super::{State, terminal};
+use crate::base::above::Above;
+use crate::base::signo::SIGWINCH;
 use crate::errno::{Errno, Result};
-use crate::signal;
-use crate::task;
+use crate::fs::caller::Caller;
 use crate::uaccess;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::*;
@@ -42,9 +43,9 @@ fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 
 /// As [`with`]; ENOTTY unless it is the terminal of the caller's session.
 fn own<T>(f: impl FnOnce(&mut State) -> T) -> Result<T> {
-    let process = task::current().process().clone();
+    let sid = Above::ids().sid;
     with(|state| {
-        if state.belongs_to(&process) {
+        if state.belongs_to(sid) {
             Ok(f(state))
         } else {
             Err(Errno::ENOTTY)
@@ -117,19 +118,19 @@ fn set_window(argument: u64) -> Result {
         (changed, state.foreground)
     });
     if changed && foreground != 0 {
-        signal::send_group(foreground, signal::SIGWINCH);
+        Above::signal_group(foreground, SIGWINCH);
     }
     Ok(())
 }
 
 /// tcsetpgrp(3): EPERM for a group of another session.
 fn set_foreground(pgid: i32) -> Result {
-    let sid = task::current().process().sid();
+    let sid = Above::ids().sid;
     own(|_| ())?;
     if pgid < 0 {
         return Err(Errno::EINVAL);
     }
-    if task::session_of(pgid) != Some(sid) {
+    if Above::session_of(pgid) != Some(sid) {
         return Err(Errno::EPERM);
     }
     own(|state| state.foreground = pgid)
@@ -137,13 +138,13 @@ fn set_foreground(pgid: i32) -> Result {
 
 /// TIOCSCTTY: only session leaders; another session loses it.
 fn acquire() -> Result {
-    let process = task::current().process().clone();
-    if process.sid() != process.pid() {
+    let caller = Above::ids();
+    if !caller.leads_session() {
         return Err(Errno::EPERM);
     }
     with(|state| {
-        if state.session != process.sid() {
-            (state.session, state.foreground) = (process.sid(), process.pgid());
+        if state.session != caller.sid {
+            state.give_to(&caller);
         }
     });
     Ok(())
@@ -151,10 +152,10 @@ fn acquire() -> Result {
 
 /// TIOCNOTTY.
 fn release() -> Result {
-    let process = task::current().process().clone();
+    let caller = Above::ids();
     own(|_| ())?;
-    if process.sid() == process.pid() {
-        super::session_ended(process.sid());
+    if caller.leads_session() {
+        super::session_ended(caller.sid);
     }
     Ok(())
 }

@@ -3,14 +3,16 @@
 mod ioctl;
 
 use crate::arch;
+use crate::base::Pid;
+use crate::base::above::Above;
+use crate::base::signo as signal;
 use crate::cmdline;
 use crate::console;
 use crate::errno::{Errno, Result};
+use crate::fs::caller::{Caller, Ids};
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
 use crate::ranks;
-use crate::signal;
-use crate::task::{self, Pid, Process};
 use crate::timers;
 use crate::wait::WaitQueue;
 use alloc::sync::Arc;
@@ -42,9 +44,14 @@ struct State {
 }
 
 impl State {
-    /// Whether it is the terminal of the process's session.
-    fn belongs_to(&self, process: &Process) -> bool {
-        self.session != 0 && self.session == process.sid()
+    /// Whether it is the session's terminal.
+    fn belongs_to(&self, sid: Pid) -> bool {
+        self.session != 0 && self.session == sid
+    }
+
+    /// Becomes the terminal of a process's session, with its group in the foreground.
+    fn give_to(&mut self, ids: &Ids) {
+        (self.session, self.foreground) = (ids.sid, ids.pgid);
     }
 }
 
@@ -74,10 +81,10 @@ pub fn open(acquire: bool) -> Arc<dyn FileOps> {
     let mut state = terminal().state.lock();
     if acquire && state.session == 0 {
         drop(state);
-        let process = task::current().process().clone();
+        let caller = Above::ids();
         state = terminal().state.lock();
-        if process.sid() == process.pid() {
-            (state.session, state.foreground) = (process.sid(), process.pgid());
+        if caller.leads_session() {
+            state.give_to(&caller);
         }
     }
     Arc::new(Tty)
@@ -85,18 +92,18 @@ pub fn open(acquire: bool) -> Arc<dyn FileOps> {
 
 /// /dev/tty: ENXIO for a process without a terminal.
 pub fn open_own() -> Result<Arc<dyn FileOps>> {
-    let process = task::current().process().clone();
-    if terminal().state.lock().belongs_to(&process) {
+    let sid = Above::ids().sid;
+    if terminal().state.lock().belongs_to(sid) {
         Ok(Arc::new(Tty))
     } else {
         Err(Errno::ENXIO)
     }
 }
 
-/// The foreground process group as /proc/PID/stat shows it for a process of the session; `None` without a terminal.
-pub fn foreground_of(process: &Process) -> Option<Pid> {
+/// The foreground process group of a session, as /proc/PID/stat shows it; `None` without a terminal.
+pub fn foreground_of(sid: Pid) -> Option<Pid> {
     let state = terminal().state.lock();
-    state.belongs_to(process).then_some(state.foreground)
+    state.belongs_to(sid).then_some(state.foreground)
 }
 
 /// A session leader has ended: its terminal is free, and who is in the foreground is told.
@@ -109,8 +116,8 @@ pub fn session_ended(sid: Pid) {
     state.session = 0;
     drop(state);
     if foreground != 0 {
-        signal::send_group(foreground, signal::SIGHUP);
-        signal::send_group(foreground, signal::SIGCONT);
+        Above::signal_group(foreground, signal::SIGHUP);
+        Above::signal_group(foreground, signal::SIGCONT);
     }
 }
 
@@ -127,7 +134,7 @@ pub fn receive_pending() {
         if let Some(signal) = signal
             && foreground != 0
         {
-            signal::send_group(foreground, number_of(signal));
+            Above::signal_group(foreground, number_of(signal));
         }
         console::write(&echo);
         echo.clear();
@@ -220,22 +227,19 @@ impl Terminal {
     /// Job control: a background process that reads is stopped, or gets EIO when it would not
     /// notice, or wait for ever.
     fn check_foreground(&self, signo: i32) -> Result {
-        let process = task::current().process().clone();
+        let caller = Above::ids();
         let state = self.state.lock();
-        let background = state.belongs_to(&process)
+        let background = state.belongs_to(caller.sid)
             && state.foreground != 0
-            && state.foreground != process.pgid();
+            && state.foreground != caller.pgid;
         drop(state);
         if !background {
             return Ok(());
         }
-        if process.handlers().get(signo).ignores(signo)
-            || task::current().blocked() & signal::bit(signo) != 0
-            || task::is_orphaned(process.pgid())
-        {
+        if Above::is_unstoppable(signo) {
             return Err(Errno::EIO);
         }
-        signal::send_group(process.pgid(), signo);
+        Above::signal_group(caller.pgid, signo);
         Err(Errno::ERESTARTSYS)
     }
 }

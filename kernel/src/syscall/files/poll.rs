@@ -2,8 +2,8 @@
 
 use crate::errno::{Errno, Result};
 use crate::fs::OpenFile;
+use crate::fs::caller::open_files_limit;
 use crate::fs::file::{MOST_QUEUES, Ready};
-use crate::fs::process::open_files_limit;
 use crate::sched;
 use crate::signal;
 use crate::task::Task;

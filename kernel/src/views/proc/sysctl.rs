@@ -2,9 +2,9 @@
 
 use crate::cmdline;
 use crate::errno::{Errno, Result};
+use crate::fs::caller::MAX_OPEN_FILES;
 use crate::fs::mount::MAX_MOUNTS;
 use crate::fs::pipe::MAX_CAPACITY;
-use crate::fs::process::MAX_OPEN_FILES;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
 use crate::machine::mm;

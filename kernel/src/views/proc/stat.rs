@@ -42,7 +42,7 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
         None => (process.comm(), process.state()),
     };
     let (times, usage, image) = (times(subject), usage(subject), process.image());
-    let foreground = tty::foreground_of(process);
+    let foreground = tty::foreground_of(process.sid());
     let terminal = if foreground.is_some() {
         devices::TERMINAL.encode()
     } else {

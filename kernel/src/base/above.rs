@@ -1,0 +1,8 @@
+//! How a floor asks those above it.
+//!
+//! A floor names nothing above it. Where it needs an answer from there, it declares a trait and calls
+//! that for [`Above`]; the floor that knows the answer implements it. The compiler binds the two:
+//! nothing is registered at boot, and such a call costs what any other does.
+
+/// The floors above the one that asks.
+pub struct Above;

@@ -10,7 +10,7 @@
 //! [0001]: ../../docs/decisions/0001-interrupts-off-in-the-kernel.md
 
 use crate::arch::timer;
-use crate::fs::pseudo::Text;
+use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use syscalls::Sysno;
 
@@ -62,10 +62,10 @@ impl Longest {
             self.reason.store(reason.0, Relaxed);
         }
     }
-    fn line(&self, what: &str, out: &mut Text) {
+    fn line(&self, what: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = timer::ticks_to_ns(self.ticks.load(Relaxed));
         let name = Reason(self.reason.load(Relaxed)).name();
-        out.line(format_args!("{what} {ns} {name}"));
+        writeln!(out, "{what} {ns} {name}")
     }
 }
 
@@ -100,15 +100,16 @@ fn set_shorter() {
 }
 
 /// Two lines, `interrupts NS REASON` and `threads NS REASON`.
-pub fn show(out: &mut Text) {
-    INTERRUPTS.line("interrupts", out);
-    THREADS.line("threads", out);
+pub fn longest() -> impl fmt::Display {
+    fmt::from_fn(|out| {
+        INTERRUPTS.line("interrupts", out)?;
+        THREADS.line("threads", out)
+    })
 }
 
-/// Forgets both. The call that does this is not counted but for what is left of it.
+/// Forgets both.
 pub fn forget() {
     INTERRUPTS.ticks.store(0, Relaxed);
     THREADS.ticks.store(0, Relaxed);
     SHORTER.store(0, Relaxed);
-    crate::task::with_current(|task| task.times.leave_kernel_unseen());
 }

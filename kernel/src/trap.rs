@@ -29,7 +29,7 @@ pub extern "C" fn thread_main(_: usize) -> ! {
         task.times.enter_for(Reason::END);
         let heap_fails = task.work().contains(Work::HEAP_FAILS);
         if heap_fails {
-            fail::watch(&task, "end of a thread");
+            task::watch_heap(&task, "end of a thread");
         }
         task::finish(&task);
         if heap_fails {
@@ -56,7 +56,9 @@ fn run(task: &Arc<Task>, user: &mut UserContext) {
 /// [`turn`] of a thread whose allocations fail on purpose.
 #[cold]
 fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
-    turn(task, user, |trap, user| fail::begin(task, trap, user));
+    turn(task, user, |trap, user| {
+        task::watch_heap_of_trap(task, trap, user)
+    });
     fail::end();
 }
 

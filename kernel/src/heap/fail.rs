@@ -10,15 +10,13 @@
 //! With the word `measure` instead of K nothing fails, and what could not have failed is measured
 //! all the same: a call that is refused early does not show what it needs later.
 
-use super::reserve;
-use crate::arch::trap::{Trap, UserContext};
-use crate::fs::pseudo::Text;
-use crate::sched;
-use crate::task::{Pid, Process, Task, Work};
+use super::{Threads, reserve};
+use crate::base::Pid;
+use crate::base::above::Above;
 use arrayvec::ArrayVec;
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use spin::mutex::SpinMutex;
-use syscalls::Sysno;
 
 /// Allocations of one call that are told apart when they are freed; more of them count as if they
 /// stayed.
@@ -103,7 +101,7 @@ impl Watch {
 
     /// Whether the running thread is the one that is watched.
     fn is_mine(&self) -> bool {
-        sched::try_current().is_some_and(|task| task.tid() == self.thread)
+        Above::running() == Some(self.thread)
     }
 }
 
@@ -115,42 +113,16 @@ pub fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Makes the allocations of a process and its children fail from the `from`-th of each call on; 0:
-/// no more.
-pub fn set(process: &Process, from: u32) {
-    process.heap_fail.store(from, Relaxed);
-    process.with_threads(|threads| {
-        for task in threads {
-            match from {
-                0 => task.clear_work(Work::HEAP_FAILS),
-                _ => task.add_work(Work::HEAP_FAILS),
-            }
-        }
-    });
-}
-
 /// Whether a call is watched.
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Relaxed)
 }
 
-/// The thread has come into the kernel: its call is watched from here on.
-pub fn begin(task: &Task, trap: &Trap, user: &UserContext) {
-    let call = match trap {
-        Trap::Syscall => Sysno::new(user.syscall_number() as usize).map_or("?", |call| call.name()),
-        Trap::PageFault { .. } => "page fault",
-        Trap::Interrupt(_) => "interrupt",
-        _ => "exception",
-    };
-    watch(task, call);
-}
-
-/// As [`begin`], for what is no trap.
-pub fn watch(task: &Task, call: &'static str) {
-    let from = task.process().heap_fail.load(Relaxed);
+/// A thread's call is watched from here on: `call` is its name, `from` what was [`parse`]d.
+pub fn watch(thread: Pid, call: &'static str, from: u32) {
     let mut watch = WATCH.lock();
-    watch.thread = task.tid();
+    watch.thread = thread;
     watch.call = call;
     watch.measures = from == MEASURE;
     watch.from = if watch.measures { 1 } else { from.into() };
@@ -223,18 +195,20 @@ pub fn reset() {
     watch.largest = Use::NONE;
 }
 
-/// What was measured. `most` is to stay below `limit`, `largest` below `block`.
-pub fn show(out: &mut Text) {
+/// What was measured, a line each. `most` is to stay below `limit`, `largest` below `block`.
+pub fn figures() -> impl fmt::Display {
     let (set_aside, whole) = reserve::bytes();
     let (refused, most, largest) = {
         let watch = WATCH.lock();
         (watch.refused, watch.most, watch.largest)
     };
-    out.line(format_args!("limit {}", reserve::MOST_PER_CALL));
-    out.line(format_args!("most {} {}", most.bytes, most.call));
-    out.line(format_args!("block {}", reserve::BLOCK_BYTES));
-    out.line(format_args!("largest {} {}", largest.bytes, largest.call));
-    out.line(format_args!("refused {refused}"));
-    out.line(format_args!("set_aside {set_aside} of {whole}"));
-    out.line(format_args!("taken {}", reserve::taken()));
+    fmt::from_fn(move |out| {
+        writeln!(out, "limit {}", reserve::MOST_PER_CALL)?;
+        writeln!(out, "most {} {}", most.bytes, most.call)?;
+        writeln!(out, "block {}", reserve::BLOCK_BYTES)?;
+        writeln!(out, "largest {} {}", largest.bytes, largest.call)?;
+        writeln!(out, "refused {refused}")?;
+        writeln!(out, "set_aside {set_aside} of {whole}")?;
+        writeln!(out, "taken {}", reserve::taken())
+    })
 }

@@ -10,7 +10,7 @@ pub mod fail;
 pub mod reserve;
 
 use crate::arch::boot::DIRECT_MAP;
-use crate::base::room;
+use crate::base::{Pid, room};
 use crate::machine;
 use core::alloc::{GlobalAlloc, Layout};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
@@ -19,6 +19,14 @@ use spin::mutex::SpinMutex;
 use talc::TalcLock;
 use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
+
+/// What the heap asks of threads. It may do so under any lock.
+pub trait Threads {
+    /// The number of the running thread; `None` before the first one.
+    fn running() -> Option<Pid>;
+    /// The reserve was used: the running thread makes it whole before it goes back to user mode.
+    fn owe_reserve();
+}
 
 /// What boot needs before there are frames: the memory manager's own structures.
 const ARENA_BYTES: usize = 128 << 10;

@@ -8,10 +8,9 @@
 //! meanwhile. While it is not whole, nothing that lasts is made (`fallible::check`,
 //! [`crate::base::room`]).
 
-use super::{HEAP, Piece, least_order};
+use super::{HEAP, Piece, Threads, least_order};
+use crate::base::above::Above;
 use crate::machine;
-use crate::sched;
-use crate::task::Work;
 use arrayvec::ArrayVec;
 use core::alloc::Layout;
 use mm::addr::Order;
@@ -55,9 +54,7 @@ impl Reserve {
         let block = self.blocks.pop()?;
         self.taken += 1;
         fallible::set_short(true);
-        if let Some(task) = sched::try_current() {
-            task.add_work(Work::MAKE_ROOM);
-        }
+        Above::owe_reserve();
         Some(block)
     }
 

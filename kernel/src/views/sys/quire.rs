@@ -31,14 +31,14 @@ pub fn register(tree: &Tree) {
         },
         |text| {
             let from = fail::parse(text).ok_or(Errno::EINVAL)?;
-            fail::set(task::current().process(), from);
+            task::set_heap_fail(task::current().process(), from);
             Ok(())
         },
     );
     tree.knob(
         "kernel/mm/quire/heap_reserve",
         |out| {
-            fail::show(out);
+            out.put(format_args!("{}", fail::figures()));
             Ok(())
         },
         |_| {
@@ -47,11 +47,13 @@ pub fn register(tree: &Tree) {
         },
     );
     let show = |out: &mut Text| {
-        stretch::show(out);
+        out.put(format_args!("{}", stretch::longest()));
         Ok(())
     };
     tree.knob("kernel/mm/quire/longest_stretch", show, |_| {
         stretch::forget();
+        // The call that does this is not counted but for what is left of it.
+        task::with_current(|task| task.times.leave_kernel_unseen());
         Ok(())
     });
     for switch in Switch::all() {

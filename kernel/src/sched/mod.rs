@@ -3,6 +3,8 @@
 //! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel stack, in
 //! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
 
+mod machine;
+
 use crate::arch::{cpu, timer};
 use crate::errno::Result;
 use crate::machine::AddressSpace;

@@ -3,9 +3,9 @@
 use crate::errno::{Errno, Result};
 use crate::ranks;
 use crate::sched;
+use crate::sched::wait::WaitQueue;
 use crate::task::{self, Task};
 use crate::uaccess;
-use crate::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -37,11 +37,9 @@ mod syscall;
 mod task;
 mod tests;
 mod thp;
-mod timers;
 mod trap;
 mod uaccess;
 mod views;
-mod wait;
 
 use arch::boot::BootInfo;
 use core::fmt::Write;
@@ -104,7 +102,7 @@ fn run(info: &BootInfo) -> ! {
     if let Some(plan) = ktest::Plan::from_command_line(&cmdline.text) {
         tests::run(&plan);
     }
-    if let Err(error) = task::spawn_init(cmdline) {
+    if let Err(error) = exec::spawn_init(cmdline) {
         give_up(format_args!("cannot start {}: {error}", cmdline.init));
     }
     thp::khugepaged::start();

@@ -1,48 +1,62 @@
 //! The life of a thread: into user mode, back with a reason, what that asks for, and into user mode again.
 
 use crate::arch::trap::{Irq, Trap, UserContext};
+use crate::base::above::Above;
 use crate::errno::Errno;
 use crate::heap::fail;
 use crate::machine::mm;
+use crate::sched::Entry;
+use crate::sched::timers;
 use crate::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::stretch::Reason;
 use crate::task::{self, Start, Task, Work};
-use crate::{fs, pressure, sched, syscall, timers};
+use crate::{fs, pressure, sched, syscall};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
 use mm::fault::{Access, Resolution};
 
-/// Where every thread starts, on its own kernel stack.
-pub extern "C" fn thread_main(_: usize) -> ! {
-    sched::finish_switch();
-    {
-        let task = task::current();
-        match task.take_start() {
-            Start::User(mut user) => run(&task, &mut user),
-            Start::Kernel(work) => {
-                task.times.enter_for(Reason::KERNEL_THREAD);
-                work()
+impl Entry for Above {
+    extern "C" fn thread_main(_: usize) -> ! {
+        sched::finish_switch();
+        {
+            let task = task::current();
+            match task.take_start() {
+                Start::User(mut user) => run(&task, &mut user),
+                Start::Kernel(work) => {
+                    task.sched.times.enter_for(Reason::KERNEL_THREAD);
+                    work()
+                }
+            }
+            task.sched.times.enter_for(Reason::END);
+            let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
+            if heap_fails {
+                task::watch_heap(&task, "end of a thread");
+            }
+            task::finish(&task);
+            if heap_fails {
+                fail::end();
             }
         }
-        task.times.enter_for(Reason::END);
-        let heap_fails = task.work().contains(Work::HEAP_FAILS);
-        if heap_fails {
-            task::watch_heap(&task, "end of a thread");
-        }
-        task::finish(&task);
-        if heap_fails {
-            fail::end();
+        sched::exit()
+    }
+
+    /// From user mode or from the idle CPU.
+    fn interrupt(irq: Irq) {
+        match irq {
+            Irq::Timer => timers::interrupt(),
+            Irq::Serial => fs::tty::receive_pending(),
+            Irq::Spurious => {}
+            Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
         }
     }
-    sched::exit()
 }
 
 /// User mode, over and over, until the thread ends.
 fn run(task: &Arc<Task>, user: &mut UserContext) {
     loop {
-        let special = task.work() & (Work::EXIT | Work::HEAP_FAILS);
+        let special = task.sched.work() & (Work::EXIT | Work::HEAP_FAILS);
         if special.is_empty() {
             turn(task, user, |_, _| ());
         } else if special.contains(Work::EXIT) {
@@ -72,13 +86,13 @@ fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserC
         user.set_return(value);
         return;
     }
-    task.times.leave_user();
+    task.sched.times.leave_user();
     entered(&trap, user);
     let interrupted = handle(task, user, trap);
-    if interrupted.is_some() || !task.work().is_empty() {
+    if interrupted.is_some() || !task.sched.work().is_empty() {
         before_user_mode(task, user, interrupted);
     }
-    task.times.leave_kernel();
+    task.sched.times.leave_kernel();
 }
 
 /// Does what the trap asks for. Returns the restart error of a system call that a signal interrupted.
@@ -88,15 +102,15 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
     match trap {
         Trap::Syscall => return syscall::enter(task, user),
         Trap::Interrupt(irq) => {
-            task.times.enter_for(Reason::INTERRUPT);
-            interrupt(irq);
+            task.sched.times.enter_for(Reason::INTERRUPT);
+            Above::interrupt(irq);
         }
         Trap::PageFault { addr, access, .. } => {
-            task.times.enter_for(Reason::FAULT);
+            task.sched.times.enter_for(Reason::FAULT);
             page_fault(task, addr, access);
         }
         other => {
-            task.times.enter_for(Reason::EXCEPTION);
+            task.sched.times.enter_for(Reason::EXCEPTION);
             signal::force(task, fault_info(other, user));
         }
     }
@@ -106,7 +120,7 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
 /// Does what is left to do, until there is no more or the thread ends.
 fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
     loop {
-        let work = task.work().difference(Work::HEAP_FAILS);
+        let work = task.sched.work().difference(Work::HEAP_FAILS);
         if work.contains(Work::EXIT) || work.is_empty() && interrupted.is_none() {
             return;
         }
@@ -117,18 +131,23 @@ fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: O
 /// Makes room for others, handles signals.
 fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: Option<Errno>) {
     if work.contains(Work::RESCHEDULE) {
-        task.clear_work(Work::RESCHEDULE);
-        task.count_involuntary_switch();
+        task.sched.clear_work(Work::RESCHEDULE);
+        task.sched.count_involuntary_switch();
         sched::yield_now();
     }
     if work.contains(Work::MAKE_ROOM) {
         pressure::refill(task);
     }
     if work.contains(Work::OUT_OF_MEMORY) {
-        task.clear_work(Work::OUT_OF_MEMORY);
+        task.sched.clear_work(Work::OUT_OF_MEMORY);
         out_of_memory(task);
     }
-    if interrupted.is_some() || task.work().intersects(Work::SIGNAL | Work::RESTORE_MASK) {
+    if interrupted.is_some()
+        || task
+            .sched
+            .work()
+            .intersects(Work::SIGNAL | Work::RESTORE_MASK)
+    {
         signal::deliver(task, user, interrupted);
     }
 }
@@ -197,16 +216,6 @@ fn breakpoint(pc: u64) -> SigInfo {
     }
 }
 
-/// An interrupt, from user mode or from the idle CPU.
-pub fn interrupt(irq: Irq) {
-    match irq {
-        Irq::Timer => timers::interrupt(),
-        Irq::Serial => fs::tty::receive_pending(),
-        Irq::Spurious => {}
-        Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
-    }
-}
-
 /// A page fault in the kernel's user access routines: `true` when the access can be repeated. It may come under any lock
 /// of the kernel crate, so it takes none below [`crate::ranks::SCHEDULER`].
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
@@ -217,7 +226,7 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     if resolution == Resolution::NoMem {
         pressure::reclaim_under_locks(&task);
         resolution = mm().urgently(|| resolve(&task, addr, access));
-        task.add_work(match resolution {
+        task.sched.add_work(match resolution {
             Resolution::NoMem => Work::OUT_OF_MEMORY,
             _ => Work::MAKE_ROOM,
         });

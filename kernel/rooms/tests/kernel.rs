@@ -13,7 +13,7 @@ const FLOORS: [(&str, &[&str]); 10] = [
             "random", "ranks", "stretch", "uaccess",
         ],
     ),
-    ("sched", &["sched", "wait", "timers"]),
+    ("sched", &["sched"]),
     ("fs", &["fs"]),
     ("process", &["task", "signal", "futex"]),
     ("pressure", &["pressure"]),
@@ -31,17 +31,7 @@ const FLOORS: [(&str, &[&str]); 10] = [
 const GROUND: &str = "arch";
 
 /// Arrows that still go up, from file to module. Each goes; none comes.
-const UPWARD: &[&str] = &[
-    "sched -> pressure",
-    "sched -> signal",
-    "sched -> task",
-    "sched -> trap",
-    "task::start -> exec",
-    "task::switch -> trap",
-    "timers -> task",
-    "wait -> signal",
-    "wait -> task",
-];
+const UPWARD: &[&str] = &[];
 
 fn floor_of(module: &[String]) -> usize {
     let Some(first) = module.first() else {

@@ -21,11 +21,13 @@
 
 mod aslr;
 mod elf_file;
+mod init;
 mod layout;
 mod refusal;
 mod script;
 mod stack;
 
+pub use init::spawn_init;
 pub use refusal::Refusal;
 pub use stack::{MAX_STRING, MAX_STRINGS};
 
@@ -191,7 +193,7 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
 }
 
 /// PID 1's program, before there is a thread; the error is for the console.
-pub fn first(
+fn first(
     process: &Arc<Process>,
     context: &FsContext,
     path: &[u8],

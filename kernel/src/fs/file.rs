@@ -6,7 +6,7 @@ use crate::fs::inode::Kind;
 use crate::fs::io::{Sink, Source};
 use crate::fs::mount::Location;
 use crate::machine::Hw;
-use crate::wait::WaitQueue;
+use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;

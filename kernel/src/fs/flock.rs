@@ -3,7 +3,7 @@
 use crate::errno::{Errno, Result};
 use crate::fs::file::OpenFile;
 use crate::ranks;
-use crate::wait::WaitQueue;
+use crate::sched::wait::WaitQueue;
 use alloc::collections::BTreeMap;
 use mm::sync::Lock;
 

@@ -14,10 +14,12 @@ mod victim;
 
 pub use victim::score_of;
 
+use crate::base::above::Above;
 use crate::heap;
 use crate::kstack;
 use crate::machine::mm;
 use crate::ranks;
+use crate::sched::Reserves;
 use crate::signal::{self, SIGKILL, SigInfo};
 use crate::task::{self, Process, Task, TaskState, Work};
 use alloc::sync::{Arc, Weak};
@@ -37,10 +39,10 @@ pub fn kills() -> u64 {
 /// There was no memory for what the running thread does, for the `attempt`-th time (from 0). `true`: it may try again;
 /// `false`: it is to end. May sleep, so no lock may be held.
 pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
-    if task.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
+    if task.sched.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
         return false;
     }
-    if task.work().contains(Work::HEAP_FAILS) {
+    if task.sched.work().contains(Work::HEAP_FAILS) {
         // There is memory, but not for this one.
         signal::kill_current(task);
         return false;
@@ -63,13 +65,19 @@ const ATTEMPTS: u32 = 4;
 /// A system call has used what was set aside, of user memory's reserve or of the heap's: brings
 /// that back. May sleep, so no lock may be held.
 pub fn refill(task: &Arc<Task>) {
-    task.clear_work(Work::MAKE_ROOM);
+    task.sched.clear_work(Work::MAKE_ROOM);
     for attempt in 0..ATTEMPTS {
         let whole = heap::reserve::refill();
         let short = attempt < 2 && mm().allocator().zones().iter().all(Zone::is_short);
         if whole && !short || !make_room(task, attempt) {
             return;
         }
+    }
+}
+
+impl Reserves for Above {
+    fn refill(task: &Arc<Task>) {
+        refill(task);
     }
 }
 

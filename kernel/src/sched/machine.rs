@@ -4,7 +4,7 @@
 use super::breathe;
 use crate::arch::tlb::Hardware;
 use crate::machine::Hw;
-use crate::wait::WaitQueue;
+use crate::sched::wait::WaitQueue;
 use mm::addr::Pfn;
 use mm::arch::{Level, Machine};
 

@@ -3,22 +3,63 @@
 //! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel stack, in
 //! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
 
+mod entity;
 mod machine;
+mod switch;
+pub mod timers;
+mod times;
+pub mod wait;
 
+pub use entity::{Entity, TaskState, Work};
+
+use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
+use crate::base::above::Above;
 use crate::errno::Result;
 use crate::machine::AddressSpace;
-use crate::pressure;
 use crate::ranks;
-use crate::task::{Switch, Task, TaskState, Work};
-use crate::{stretch, timers, trap};
+use crate::stretch;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::sync::Lock;
+use switch::Switch;
 
 /// How long a thread runs while others wait, in ns.
 pub const SLICE: u64 = 4_000_000;
+
+/// What the scheduler asks of a thread.
+pub trait Thread: Send + Sync + 'static {
+    /// Its part of the thread.
+    fn entity(&self) -> &Entity;
+    /// Calls `f` with the thread's address space, if it still has one.
+    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>));
+    /// Whether a sleep of this kind ends now because of a signal.
+    fn is_interrupted(&self, how: TaskState) -> bool;
+}
+
+/// The floor that makes threads.
+pub trait Threads {
+    /// A thread.
+    type Task: Thread;
+}
+
+/// The floor that gives memory back.
+pub trait Reserves {
+    /// [`Work::MAKE_ROOM`]: the thread has used a reserve, and brings it back. May sleep.
+    fn refill(task: &Arc<Task>);
+}
+
+/// The floor that meets the hardware.
+pub trait Entry {
+    /// Where every thread starts, on its own kernel stack.
+    extern "C" fn thread_main(_: usize) -> !;
+    /// Does what an interrupt asks for.
+    fn interrupt(irq: Irq);
+}
+
+/// A thread, of which this floor knows what [`Thread`] says.
+pub type Task = <Above as Threads>::Task;
 
 struct Cpu {
     current: Option<Arc<Task>>,
@@ -44,6 +85,11 @@ static IDLE_NS: AtomicU64 = AtomicU64::new(0);
 /// The thread that runs now; `None` before the first.
 pub fn current() -> Option<Arc<Task>> {
     CPU.lock().current.clone()
+}
+
+/// The thread that runs now. Panics before the first one runs.
+pub fn running() -> Arc<Task> {
+    current().expect("a thread runs")
 }
 
 /// As [`current`], for a panic: does not wait for the lock that the panicking code may hold.
@@ -89,11 +135,12 @@ pub fn wake(task: &Arc<Task>) -> bool {
 
 /// Makes a thread runnable when its state is one that `may` accepts. `false` when it is not.
 pub fn wake_from(task: &Arc<Task>, may: impl Fn(TaskState) -> bool) -> bool {
-    match task.state() {
+    let entity = task.entity();
+    match entity.state() {
         TaskState::Runnable | TaskState::Dead => return false,
-        TaskState::Preparing => task.set_state(TaskState::Runnable),
+        TaskState::Preparing => entity.set_state(TaskState::Runnable),
         state if may(state) => {
-            task.set_state(TaskState::Runnable);
+            entity.set_state(TaskState::Runnable);
             push(task.clone());
         }
         _ => return false,
@@ -126,15 +173,15 @@ pub fn yield_now() {
 
 /// Does what an interrupt asks for, if one has come; the next one is for the next time.
 fn let_interrupts_in(task: &Task) {
-    task.times.leave_kernel();
+    task.entity().times.leave_kernel();
     if let Some(irq) = cpu::poll_interrupt() {
-        trap::interrupt(irq);
+        Above::interrupt(irq);
     }
 }
 
 /// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts and the others in.
 pub fn poll() {
-    crate::task::with_current(|task| let_interrupts_in(task));
+    let_interrupts_in(&running());
     yield_now();
 }
 
@@ -147,22 +194,23 @@ pub fn breathe() -> bool {
         return false;
     };
     let_interrupts_in(&task);
-    if task.work().contains(Work::RESCHEDULE) {
-        task.clear_work(Work::RESCHEDULE);
-        task.count_involuntary_switch();
+    let entity = task.entity();
+    if entity.work().contains(Work::RESCHEDULE) {
+        entity.clear_work(Work::RESCHEDULE);
+        entity.count_involuntary_switch();
         yield_now();
     }
-    if task.work().contains(Work::MAKE_ROOM) {
-        pressure::refill(&task);
+    if entity.work().contains(Work::MAKE_ROOM) {
+        Above::refill(&task);
     }
-    crate::signal::interrupts(&task, TaskState::Killable)
+    task.is_interrupted(TaskState::Killable)
 }
 
 /// The slice is over: the running thread goes to the back when it returns to user mode.
 pub fn slice_over() {
     let cpu = CPU.lock();
     if let (Some(current), false) = (&cpu.current, cpu.queue.is_empty()) {
-        current.add_work(Work::RESCHEDULE);
+        current.entity().add_work(Work::RESCHEDULE);
     }
 }
 
@@ -180,7 +228,7 @@ pub fn schedule() {
         .as_ref()
         .expect("schedule is called by a thread");
     if Arc::ptr_eq(current, &next) {
-        next.times.resume();
+        next.entity().times.resume();
         return;
     }
     timers::start_slice(if cpu.queue.is_empty() {
@@ -188,12 +236,12 @@ pub fn schedule() {
     } else {
         timers::now() + SLICE
     });
-    next.times.resume();
+    next.entity().times.resume();
     if fallible::is_short() {
-        next.add_work(Work::MAKE_ROOM);
+        next.entity().add_work(Work::MAKE_ROOM);
     }
     SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
-    let switch = Switch::new(current, &next);
+    let switch = Switch::new(current.entity(), next.entity());
     activate_for(&mut cpu, &next);
     cpu.previous = cpu.current.replace(next);
     drop(cpu);
@@ -205,7 +253,7 @@ pub fn schedule() {
 fn next_task() -> Arc<Task> {
     let mut cpu = CPU.lock();
     if let Some(current) = &cpu.current {
-        current.times.leave_kernel();
+        current.entity().times.leave_kernel();
     }
     if let Some(next) = cpu.queue.pop_front() {
         return next;
@@ -218,7 +266,7 @@ fn next_task() -> Arc<Task> {
         let irq = cpu::wait_for_interrupt();
         IDLE_NS.store(IDLE_NS.load(Relaxed) + timers::now() - before, Relaxed);
         let since = timer::ticks();
-        trap::interrupt(irq);
+        Above::interrupt(irq);
         let spent = timer::ticks().saturating_sub(since);
         if stretch::is_long(spent) {
             stretch::without_interrupts(spent, stretch::Reason::INTERRUPT);
@@ -239,7 +287,7 @@ pub fn finish_switch() {
 
 /// Makes the thread's address space the hardware's, unless it is already.
 fn activate_for(cpu: &mut Cpu, task: &Task) {
-    task.process().with_space(|space| {
+    task.with_space(|space| {
         let id = Arc::as_ptr(space).addr();
         if cpu.active_space != id {
             space.activate();
@@ -257,7 +305,7 @@ pub fn activate(space: &Arc<AddressSpace>) {
 
 /// The running thread is no more. Nothing may be left on its stack that has to be dropped.
 pub fn exit() -> ! {
-    crate::task::with_current(|task| task.set_state(TaskState::Dead));
+    running().entity().set_state(TaskState::Dead);
     schedule();
     unreachable!("a dead thread got the CPU");
 }
@@ -268,8 +316,8 @@ pub fn start() -> ! {
     let first = next_task();
     let mut cpu = CPU.lock();
     activate_for(&mut cpu, &first);
-    let switch = Switch::first(&first);
-    first.times.resume();
+    let switch = Switch::first(first.entity());
+    first.entity().times.resume();
     cpu.current = Some(first);
     drop(cpu);
     switch.go();

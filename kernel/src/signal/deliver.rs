@@ -28,7 +28,7 @@ pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option
             Disposition::Default if task.process().survives(&action) => {}
             Disposition::Default => default_action(task, user, &info),
         }
-        if task.work().contains(Work::EXIT) {
+        if task.sched.work().contains(Work::EXIT) {
             return;
         }
     }
@@ -60,8 +60,8 @@ fn end_system_call(task: &Task, user: &mut UserContext, why: Errno, action: &Act
 }
 
 fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, action: &Action) {
-    let mask = if task.work().contains(Work::RESTORE_MASK) {
-        task.clear_work(Work::RESTORE_MASK);
+    let mask = if task.sched.work().contains(Work::RESTORE_MASK) {
+        task.sched.clear_work(Work::RESTORE_MASK);
         task.saved_mask.load(Relaxed)
     } else {
         task.blocked()
@@ -151,8 +151,8 @@ fn name(signo: i32) -> &'static str {
 
 /// Puts back the mask of before sigsuspend and its like, when no handler has taken it over.
 fn restore_saved_mask(task: &Task) {
-    if task.work().contains(Work::RESTORE_MASK) {
-        task.clear_work(Work::RESTORE_MASK);
+    if task.sched.work().contains(Work::RESTORE_MASK) {
+        task.sched.clear_work(Work::RESTORE_MASK);
         set_blocked(task, task.saved_mask.load(Relaxed));
     }
 }

@@ -53,7 +53,7 @@ pub fn pending() -> bool {
 
 /// Whether a sleep of this kind ends now because of a signal.
 pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
-    let work = task.work();
+    let work = task.sched.work();
     match how {
         TaskState::Interruptible => work.intersects(Work::SIGNAL | Work::EXIT),
         TaskState::Killable => work.intersects(Work::SIGNAL) && is_killed(task),
@@ -92,7 +92,7 @@ pub fn set_blocked(task: &Task, set: SigSet) {
 pub fn set_temporary_mask(set: SigSet) {
     crate::task::with_current(|task| {
         task.saved_mask.store(task.blocked(), Relaxed);
-        task.add_work(Work::RESTORE_MASK);
+        task.sched.add_work(Work::RESTORE_MASK);
         set_blocked(task, set);
     });
 }
@@ -101,8 +101,8 @@ pub fn set_temporary_mask(set: SigSet) {
 pub(crate) fn recalculate(task: &Task) {
     let set = pending_set(task);
     if set & !task.blocked() != 0 || task.process().wants_attention(task) {
-        task.add_work(Work::SIGNAL);
+        task.sched.add_work(Work::SIGNAL);
     } else {
-        task.clear_work(Work::SIGNAL);
+        task.sched.clear_work(Work::SIGNAL);
     }
 }

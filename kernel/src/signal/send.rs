@@ -71,7 +71,7 @@ pub fn force(task: &Arc<Task>, info: SigInfo) {
     }
     // A fault's signal is a standard one: it always pends.
     let _ = task.pending.lock().add(info, u64::MAX);
-    task.add_work(Work::SIGNAL);
+    task.sched.add_work(Work::SIGNAL);
 }
 
 /// SIGKILL for the running process, PID 1 too: nothing else can be done about it.
@@ -126,7 +126,7 @@ fn notify_some_thread(process: &Arc<Process>, signo: i32) {
 /// Tells a thread that a signal is pending.
 fn notify(task: &Arc<Task>, signo: i32) {
     if task.blocked() & bit(signo) == 0 {
-        task.add_work(Work::SIGNAL);
+        task.sched.add_work(Work::SIGNAL);
         sched::wake_from(task, |state| match state {
             TaskState::Interruptible => true,
             TaskState::Killable | TaskState::Stopped => signo == SIGKILL,

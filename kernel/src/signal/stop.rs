@@ -67,7 +67,7 @@ pub fn stop_process(process: &Arc<Process>, signo: i32) {
     };
     drop(stop);
     for task in process.threads() {
-        task.add_work(Work::SIGNAL);
+        task.sched.add_work(Work::SIGNAL);
         sched::wake_from(&task, |state| state == TaskState::Interruptible);
     }
     tell_parent(process, abi::CLD_STOPPED, signo);
@@ -95,7 +95,7 @@ pub fn continue_process(process: &Arc<Process>) {
 pub(super) fn stay_stopped(task: &Arc<Task>) {
     let is_stopped = || task.process().stop.lock().is_stopped();
     while is_stopped() && !is_killed(task) {
-        task.set_state(TaskState::Stopped);
+        task.sched.set_state(TaskState::Stopped);
         sched::schedule();
     }
 }

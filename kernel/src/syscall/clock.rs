@@ -3,8 +3,8 @@
 use super::time::{read_timespec, read_timeval, write_timespec, write_timeval};
 use crate::base::clock::{epoch, realtime, set_realtime};
 use crate::errno::{Errno, Result};
+use crate::sched::timers;
 use crate::task::{Process, Task};
-use crate::timers;
 use crate::uaccess;
 use linux_raw_sys::general as abi;
 
@@ -27,12 +27,12 @@ pub fn clock_gettime(task: &Task, clock: u64, address: u64) -> Result<u64> {
         | abi::CLOCK_REALTIME_ALARM
         | abi::CLOCK_TAI => epoch() + now,
         abi::CLOCK_PROCESS_CPUTIME_ID => {
-            task.times.leave_kernel();
+            task.sched.times.leave_kernel();
             cpu_time(task.process())
         }
         abi::CLOCK_THREAD_CPUTIME_ID => {
-            task.times.leave_kernel();
-            task.times.user() + task.times.system()
+            task.sched.times.leave_kernel();
+            task.sched.times.user() + task.sched.times.system()
         }
         other => cpu_clock(other as i32)?,
     };

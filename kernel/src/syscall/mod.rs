@@ -59,7 +59,7 @@ pub fn quick(task: &Task, number: u64) -> Option<u64> {
 /// Does the call that `user` has made. Returns the error when it is to be repeated or ended once signals are handled.
 pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
-    task.times.enter_for(Reason(number as u32));
+    task.sched.times.enter_for(Reason(number as u32));
     let args = user.syscall_args();
     let result = match Sysno::new(number as usize) {
         Some(sysno) if needs_memory(sysno) => insist(sysno, Call { task, user, args }),
@@ -145,7 +145,7 @@ fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u
 #[cold]
 fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
     let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
-    !task.work().contains(Work::HEAP_FAILS) && short() && pressure::make_room(task, attempt)
+    !task.sched.work().contains(Work::HEAP_FAILS) && short() && pressure::make_room(task, attempt)
 }
 
 /// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART says, signal(7).

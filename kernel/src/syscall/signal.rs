@@ -216,7 +216,7 @@ pub fn sigsuspend(set: u64, size: u64) -> Result<u64> {
 
 /// pause(2): until a signal.
 pub fn pause() -> Result<u64> {
-    crate::wait::sleep_until(None).map(|()| 0)
+    crate::sched::wait::sleep_until(None).map(|()| 0)
 }
 
 /// rt_sigtimedwait(2).

@@ -2,10 +2,10 @@
 
 use crate::base::clock::{SECOND, epoch};
 use crate::errno::{Errno, Result};
+use crate::sched::timers;
+use crate::sched::wait;
 use crate::task::Task;
-use crate::timers;
 use crate::uaccess;
-use crate::wait;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 

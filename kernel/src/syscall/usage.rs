@@ -2,8 +2,8 @@
 
 use super::time::timeval;
 use crate::errno::{Errno, Result};
+use crate::sched::timers;
 use crate::task::Task;
-use crate::timers;
 use crate::uaccess;
 
 /// What times(2) counts in: 10 ms.
@@ -12,7 +12,7 @@ const TICK: u64 = 10_000_000;
 /// times(2): ticks since boot.
 pub fn times(task: &Task, address: u64) -> Result<u64> {
     let now = timers::now();
-    task.times.leave_kernel();
+    task.sched.times.leave_kernel();
     let times = task.process().times();
     if address != 0 {
         let words = [
@@ -43,7 +43,7 @@ pub struct Usage {
 
 /// getrusage(2).
 pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
-    task.times.leave_kernel();
+    task.sched.times.leave_kernel();
     let process = task.process();
     let times = process.times();
     let (faults, children_faults) = process.faults();
@@ -54,13 +54,13 @@ pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
             .with_space(|space| space.usage().peak_rss)
             .unwrap_or(0),
         faults,
-        switches: task.switches(),
+        switches: task.sched.switches(),
     };
     let usage = match who as i32 {
         0 => own(),
         1 => Usage {
-            user: task.times.user(),
-            system: task.times.system(),
+            user: task.sched.times.user(),
+            system: task.sched.times.system(),
             ..own()
         },
         -1 => Usage {

@@ -4,8 +4,8 @@ use super::{Process, Task, Work, table};
 use crate::arch::cpu;
 use crate::klog::Console;
 use crate::machine::AddressSpace;
+use crate::sched::wait::WaitQueue;
 use crate::signal::{self, SIGCHLD, SigInfo};
-use crate::wait::WaitQueue;
 use crate::{futex, sched, uaccess};
 use alloc::sync::Arc;
 use core::fmt::Write;
@@ -18,7 +18,7 @@ pub static MEMORY_IS_BACK: WaitQueue = WaitQueue::new();
 /// The running thread ends when it comes to the way back to user mode. `status` is a wait status.
 pub fn exit_thread(task: &Task, status: i32) {
     task.exit_status.store(status, Relaxed);
-    task.add_work(Work::EXIT);
+    task.sched.add_work(Work::EXIT);
 }
 
 /// All threads of the process end: exit_group(2) or a fatal signal. `status` is a wait status.
@@ -55,7 +55,7 @@ fn interrupt_others(task: &Arc<Task>) {
     use super::TaskState::{Interruptible, Killable, Stopped};
     for other in task.process().threads() {
         if !Arc::ptr_eq(&other, task) {
-            other.add_work(Work::SIGNAL);
+            other.sched.add_work(Work::SIGNAL);
             sched::wake_from(&other, |state| {
                 matches!(state, Interruptible | Killable | Stopped)
             });
@@ -102,14 +102,14 @@ fn leave_process(task: &Arc<Task>) -> bool {
             .status
             .store(task.exit_status.load(Relaxed), Relaxed);
     }
-    task.times.leave_kernel();
+    task.sched.times.leave_kernel();
     let mut threads = process.threads.lock();
     threads.retain(|other| !Arc::ptr_eq(other, task));
     let is_last = threads.is_empty();
     drop(threads);
     let mut past = process.past_times.lock();
-    past.user += task.times.user();
-    past.system += task.times.system();
+    past.user += task.sched.times.user();
+    past.system += task.sched.times.system();
     is_last
 }
 

@@ -15,7 +15,7 @@ impl heap::Threads for Above {
 
     fn owe_reserve() {
         if let Some(task) = sched::try_current() {
-            task.add_work(Work::MAKE_ROOM);
+            task.sched.add_work(Work::MAKE_ROOM);
         }
     }
 }
@@ -27,8 +27,8 @@ pub fn set_heap_fail(process: &Process, from: u32) {
     process.with_threads(|threads| {
         for task in threads {
             match from {
-                0 => task.clear_work(Work::HEAP_FAILS),
-                _ => task.add_work(Work::HEAP_FAILS),
+                0 => task.sched.clear_work(Work::HEAP_FAILS),
+                _ => task.sched.add_work(Work::HEAP_FAILS),
             }
         }
     });

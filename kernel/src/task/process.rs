@@ -10,9 +10,9 @@ use super::{Pid, Task, table};
 use crate::fs::ExecFile;
 use crate::machine::AddressSpace;
 use crate::ranks;
+use crate::sched::timers;
+use crate::sched::wait::WaitQueue;
 use crate::signal::{Action, Disposition, Handlers, Pending, SIGCHLD, SigSet, StopState};
-use crate::timers;
-use crate::wait::WaitQueue;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -246,7 +246,7 @@ impl Process {
 
     /// The state letter of /proc/PID/stat.
     pub fn state(&self) -> char {
-        self.leader().map_or('Z', |task| task.state_letter())
+        self.leader().map_or('Z', |task| task.sched.state_letter())
     }
 
     /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked
@@ -307,8 +307,8 @@ impl Process {
     pub fn times(&self) -> ProcessTimes {
         let mut times = *self.past_times.lock();
         for task in self.threads.lock().iter() {
-            times.user += task.times.user();
-            times.system += task.times.system();
+            times.user += task.sched.times.user();
+            times.system += task.sched.times.system();
         }
         times
     }

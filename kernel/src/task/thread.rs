@@ -1,81 +1,18 @@
 //! A thread.
 
-use super::times::Times;
-use super::{Context, Pid, Process};
+use super::{Pid, Process};
 use crate::arch::trap::UserContext;
 use crate::fs::{FdTable, FsContext};
 use crate::kstack::KernelStack;
 use crate::ranks;
+use crate::sched::wait::Completion;
+use crate::sched::{Entity, Work};
 use crate::signal::{Pending, SigSet};
-use crate::wait::Completion;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 use mm::sync::Lock;
-
-/// What the scheduler may do with a thread.
-///
-/// ```text
-///            block()                    stop (signal)
-/// Runnable ----------> Interruptible ...  Stopped
-///    ^  \                Killable            |
-///    |   \                                   |
-///    |    \ exit             | wake          | SIGCONT, SIGKILL
-///    |     v                 v               v
-///    |    Dead            Runnable <---------+
-///    +-- the queue gives it the CPU
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum TaskState {
-    /// Has the CPU or waits for it.
-    Runnable = 0,
-    /// Sleeps until woken or until a signal is to be handled.
-    Interruptible = 1,
-    /// Sleeps until woken or killed.
-    Killable = 2,
-    /// Stopped by a signal.
-    Stopped = 3,
-    /// Will never run again.
-    Dead = 4,
-    /// Has the CPU or waits for it, and will sleep unless something wakes it before.
-    Preparing = 5,
-}
-
-impl TaskState {
-    fn from_u8(raw: u8) -> Self {
-        [
-            Self::Runnable,
-            Self::Interruptible,
-            Self::Killable,
-            Self::Stopped,
-            Self::Dead,
-            Self::Preparing,
-        ][usize::from(raw)]
-    }
-}
-
-bitflags::bitflags! {
-    /// What a thread has to do before it may go back to user mode.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Work: u32 {
-        /// A signal may have to be handled, or the process stops or ends.
-        const SIGNAL = 1 << 0;
-        /// Its time slice is over.
-        const RESCHEDULE = 1 << 1;
-        /// It ends: the exit status is set.
-        const EXIT = 1 << 2;
-        /// The signal mask of before sigsuspend, ppoll or pselect is to be put back.
-        const RESTORE_MASK = 1 << 3;
-        /// There was no memory for a fault in a system call: it is to be killed.
-        const OUT_OF_MEMORY = 1 << 4;
-        /// A reserve was used, by a fault in a system call or by the kernel's heap: it is to be made up for.
-        const MAKE_ROOM = 1 << 5;
-        /// Nothing to be done: its allocations fail, see [`crate::heap::fail`].
-        const HEAP_FAILS = 1 << 6;
-    }
-}
 
 /// sigaltstack(2).
 #[derive(Clone, Copy, Debug)]
@@ -111,10 +48,8 @@ fn bytes(words: [u64; 2]) -> [u8; 16] {
 pub struct Task {
     tid: AtomicI32,
     process: Arc<Process>,
-    stack: KernelStack,
-    pub(super) context: Context,
-    state: AtomicU8,
-    work: AtomicU32,
+    /// What the scheduler knows of it.
+    pub sched: Entity,
     blocked: AtomicU64,
     /// The mask that RESTORE_MASK puts back.
     pub(crate) saved_mask: AtomicU64,
@@ -126,8 +61,6 @@ pub struct Task {
     fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
     /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of each.
     comm: [AtomicU64; 2],
-    /// CPU time.
-    pub times: Times,
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
     pub(crate) clear_child_tid: AtomicU64,
     /// Told when a vfork child has got its own space, or has ended.
@@ -136,8 +69,6 @@ pub struct Task {
     pub(super) start: Lock<Option<Start>, { ranks::TASK }>,
     /// Wait status of an exit or exit_group, once [`Work::EXIT`] is set.
     pub(super) exit_status: AtomicI32,
-    voluntary_switches: AtomicU64,
-    involuntary_switches: AtomicU64,
 }
 
 /// What a new thread gets.
@@ -170,10 +101,7 @@ impl Task {
         Arc::new(Task {
             tid: AtomicI32::new(new.tid),
             process: new.process,
-            context: Context::new(stack.top()),
-            stack,
-            state: AtomicU8::new(TaskState::Runnable as u8),
-            work: AtomicU32::new(work.bits()),
+            sched: Entity::new(stack, work),
             blocked: AtomicU64::new(new.blocked),
             saved_mask: AtomicU64::new(0),
             pending: Lock::new(Pending::new()),
@@ -182,13 +110,10 @@ impl Task {
             files: Lock::new(new.files),
             fs: Lock::new(new.fs),
             comm: words(new.comm).map(AtomicU64::new),
-            times: Times::new(),
             clear_child_tid: AtomicU64::new(0),
             vfork_done: Lock::new(None),
             start: Lock::new(Some(new.start)),
             exit_status: AtomicI32::new(0),
-            voluntary_switches: AtomicU64::new(0),
-            involuntary_switches: AtomicU64::new(0),
         })
     }
 
@@ -205,11 +130,6 @@ impl Task {
     /// Its thread group.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
-    }
-
-    /// The top of its kernel stack.
-    pub(super) fn stack_top(&self) -> u64 {
-        self.stack.top()
     }
 
     /// Its open files. Panics in a thread that has ended: only others may look there, with [`Task::try_files`].
@@ -277,64 +197,9 @@ impl Task {
         }
     }
 
-    /// What the scheduler may do with it.
-    pub fn state(&self) -> TaskState {
-        TaskState::from_u8(self.state.load(Relaxed))
-    }
-
-    /// Only for the scheduler and for the thread itself, before it gives up the CPU.
-    pub(crate) fn set_state(&self, state: TaskState) {
-        self.state.store(state as u8, Relaxed);
-    }
-
-    /// The state letter of /proc/PID/stat.
-    pub fn state_letter(&self) -> char {
-        match self.state() {
-            TaskState::Runnable | TaskState::Preparing => 'R',
-            TaskState::Interruptible => 'S',
-            TaskState::Killable => 'D',
-            TaskState::Stopped => 'T',
-            TaskState::Dead => 'Z',
-        }
-    }
-
-    /// What is to be done before user mode; empty nearly always.
-    #[inline]
-    pub fn work(&self) -> Work {
-        Work::from_bits_retain(self.work.load(Relaxed))
-    }
-
-    /// Adds to what is to be done.
-    pub fn add_work(&self, work: Work) {
-        self.work.fetch_or(work.bits(), Relaxed);
-    }
-
-    /// Takes from what is to be done.
-    pub fn clear_work(&self, work: Work) {
-        self.work.fetch_and(!work.bits(), Relaxed);
-    }
-
     /// What it does first; taken once.
     pub(crate) fn take_start(&self) -> Start {
         self.start.lock().take().expect("a thread starts once")
-    }
-
-    /// It gave up the CPU because it had to wait.
-    pub(crate) fn count_voluntary_switch(&self) {
-        self.voluntary_switches.fetch_add(1, Relaxed);
-    }
-
-    /// It gave up the CPU because its slice was over.
-    pub(crate) fn count_involuntary_switch(&self) {
-        self.involuntary_switches.fetch_add(1, Relaxed);
-    }
-
-    /// Voluntary and involuntary context switches.
-    pub fn switches(&self) -> (u64, u64) {
-        (
-            self.voluntary_switches.load(Relaxed),
-            self.involuntary_switches.load(Relaxed),
-        )
     }
 
     /// The signals it has blocked.

@@ -7,9 +7,9 @@
 use crate::machine::{AddressSpace, Vma, mm};
 use crate::ranks;
 use crate::sched;
+use crate::sched::timers;
+use crate::sched::wait::WaitQueue;
 use crate::task::{self, Pid};
-use crate::timers;
-use crate::wait::WaitQueue;
 use mm::addr::{VirtAddr, VirtRange};
 use mm::space::Collapse;
 use mm::sync::Lock;

@@ -5,7 +5,7 @@ use crate::base::room;
 use crate::errno::{Errno, Result};
 use crate::fs::caller;
 use crate::fs::io::{Sink, Source};
-use crate::timers;
+use crate::sched::timers;
 use alloc::vec::Vec;
 
 /// Streams go in pieces of at most this size.

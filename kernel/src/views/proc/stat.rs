@@ -18,8 +18,8 @@ fn times(subject: &Subject) -> ProcessTimes {
     match &subject.task {
         None => all,
         Some(task) => ProcessTimes {
-            user: task.times.user(),
-            system: task.times.system(),
+            user: task.sched.times.user(),
+            system: task.sched.times.system(),
             ..all
         },
     }
@@ -38,7 +38,7 @@ pub fn usage(subject: &Subject) -> Usage {
 pub fn show(subject: &Subject, out: &mut Text) -> Result {
     let process = &subject.process;
     let (name, state) = match &subject.task {
-        Some(task) => (task.comm(), task.state_letter()),
+        Some(task) => (task.comm(), task.sched.state_letter()),
         None => (process.comm(), process.state()),
     };
     let (times, usage, image) = (times(subject), usage(subject), process.image());

@@ -33,7 +33,7 @@ fn state_name(letter: char) -> &'static str {
 fn identity(subject: &Subject, out: &mut Text) {
     let process = &subject.process;
     let (name, state) = match &subject.task {
-        Some(task) => (task.comm(), task.state_letter()),
+        Some(task) => (task.comm(), task.sched.state_letter()),
         None => (process.comm(), process.state()),
     };
     let thread = subject.thread();
@@ -153,7 +153,9 @@ fn signals(subject: &Subject, out: &mut Text) {
 }
 
 fn scheduling(subject: &Subject, out: &mut Text) {
-    let (voluntary, involuntary) = subject.thread().map_or((0, 0), |task| task.switches());
+    let (voluntary, involuntary) = subject
+        .thread()
+        .map_or((0, 0), |task| task.sched.switches());
     out.put(format_args!(
         "Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\nMems_allowed_list:\t0\n"
     ));

@@ -6,9 +6,9 @@ use crate::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::fs::{clock, devices, types};
 use crate::sched;
+use crate::sched::timers;
 use crate::syscall::system::{RELEASE, VERSION};
 use crate::task;
-use crate::timers;
 use mm::arch::{Cpu, Machine};
 
 const SECOND: u64 = 1_000_000_000;

@@ -53,7 +53,7 @@ pub fn register(tree: &Tree) {
     tree.knob("kernel/mm/quire/longest_stretch", show, |_| {
         stretch::forget();
         // The call that does this is not counted but for what is left of it.
-        task::with_current(|task| task.times.leave_kernel_unseen());
+        task::with_current(|task| task.sched.times.leave_kernel_unseen());
         Ok(())
     });
     for switch in Switch::all() {

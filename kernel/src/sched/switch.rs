@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use super::Task;
+use super::Entry;
+use super::entity::Entity;
 use crate::arch::cpu::{self, KernelContext};
+use crate::base::above::Above;
 use core::cell::UnsafeCell;
 
 /// Where a thread that does not run goes on.
@@ -16,11 +18,11 @@ unsafe impl Sync for Context {}
 unsafe impl Send for Context {}
 
 impl Context {
-    /// A context that starts in [`crate::trap::thread_main`] on the stack whose top is `stack_top`.
+    /// A context that starts in [`Entry::thread_main`] on the stack whose top is `stack_top`.
     pub(super) fn new(stack_top: u64) -> Self {
         Self(UnsafeCell::new(KernelContext::new(
             stack_top,
-            crate::trap::thread_main,
+            <Above as Entry>::thread_main,
             0,
         )))
     }
@@ -36,7 +38,7 @@ pub struct Switch {
 impl Switch {
     /// From the thread that runs to one that was taken from the queue. Both are kept alive by the scheduler: `to` as
     /// its current thread, `from` as its previous one until the other side of the switch has let go of it.
-    pub fn new(from: &Task, to: &Task) -> Self {
+    pub fn new(from: &Entity, to: &Entity) -> Self {
         Self {
             from: from.context.0.get(),
             to: to.context.0.get(),
@@ -45,7 +47,7 @@ impl Switch {
     }
 
     /// From the boot stack, to which nobody comes back.
-    pub fn first(to: &Task) -> Self {
+    pub fn first(to: &Entity) -> Self {
         static BOOT: Context = Context(UnsafeCell::new(KernelContext::running()));
         Self {
             from: BOOT.0.get(),

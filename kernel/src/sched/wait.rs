@@ -5,10 +5,8 @@
 
 use crate::errno::{Errno, Result};
 use crate::ranks;
-use crate::sched;
-use crate::signal;
-use crate::task::{self, Task, TaskState};
-use crate::timers::{self, Action};
+use crate::sched::timers::{self, Action};
+use crate::sched::{self, Task, TaskState, Thread};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -98,28 +96,29 @@ fn wait_on<T>(
     if let Some(value) = ready() {
         return Ok(Some(value));
     }
-    let task = task::current();
+    let task = sched::running();
+    let entity = task.entity();
     let mut timer = None;
     let result = loop {
-        task.set_state(TaskState::Preparing);
+        entity.set_state(TaskState::Preparing);
         let queued = in_steps(queues).all(|queue| queue.add(&task));
         // Asked again now that a wake-up cannot be missed. It may let others in.
         let result = match ready() {
             Some(value) => Some(Ok(Some(value))),
-            None if signal::interrupts(&task, how) => Some(Err(Errno::ERESTARTSYS)),
+            None if task.is_interrupted(how) => Some(Err(Errno::ERESTARTSYS)),
             None if deadline.is_some_and(|at| at <= timers::now()) => Some(Ok(None)),
             None => None,
         };
-        let woken = task.state() != TaskState::Preparing;
+        let woken = entity.state() != TaskState::Preparing;
         if result.is_none() && queued && !woken {
             if let (Some(at), None) = (deadline, timer) {
                 timer = Some(timers::set(at, Action::Wake(task.clone())));
             }
-            task.count_voluntary_switch();
-            task.set_state(how);
+            entity.count_voluntary_switch();
+            entity.set_state(how);
             sched::schedule();
         } else {
-            task.set_state(TaskState::Runnable);
+            entity.set_state(TaskState::Runnable);
         }
         if result.is_none() && !queued {
             // Without memory for its place in a queue it looks again and again.

@@ -3,8 +3,7 @@
 
 use crate::arch::timer;
 use crate::ranks;
-use crate::sched;
-use crate::task::{Process, Task};
+use crate::sched::{self, Task};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,8 +16,14 @@ const MOST: usize = 128;
 pub enum Action {
     /// Wakes a thread; it looks at the time itself.
     Wake(Arc<Task>),
-    /// ITIMER_REAL of a process has run out.
-    RealTimer(Weak<Process>),
+    /// Does this, if it is still there.
+    Expire(Weak<dyn Expire>),
+}
+
+/// What has a time-out of its own.
+pub trait Expire: Send + Sync {
+    /// The time-out has come, in the timer's interrupt.
+    fn expire(self: Arc<Self>);
 }
 
 /// A time-out that is set: its time and a serial number.
@@ -117,9 +122,9 @@ fn fire(action: Action) {
         Action::Wake(task) => {
             sched::wake(&task);
         }
-        Action::RealTimer(process) => {
-            if let Some(process) = process.upgrade() {
-                process.real_timer_expired();
+        Action::Expire(what) => {
+            if let Some(what) = what.upgrade() {
+                what.expire();
             }
         }
     }

@@ -1,0 +1,31 @@
+//! The first program.
+
+use super::{Strings, first};
+use crate::cmdline::CommandLine;
+use crate::errno::Errno;
+use crate::fs::{self, FsContext};
+use crate::task::FirstProcess;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+/// Makes PID 1 from the program that the command line names and puts it in the queue. The error says in one sentence
+/// why it cannot run and what to do about it.
+pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
+    let out_of_memory = |_: Errno| String::from("out of memory; give the machine more (--mem)");
+    let context = Arc::new(FsContext::new());
+    let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
+    let process = FirstProcess::new().map_err(out_of_memory)?;
+    let name = cmdline.init.rsplit('/').next().unwrap_or_default();
+    let bytes = |word: &String| word.clone().into_bytes();
+    let arguments = core::iter::once(&cmdline.init).chain(&cmdline.init_args);
+    let strings = Strings {
+        args: arguments.map(bytes).collect(),
+        env: cmdline.init_env.iter().map(bytes).collect(),
+    };
+    let path = cmdline.init.as_bytes();
+    let user = first(process.process(), &context, path, strings)?;
+    process
+        .start(name.as_bytes(), user, files, context)
+        .map_err(out_of_memory)
+}

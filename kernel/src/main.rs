@@ -13,36 +13,21 @@ use arch_aarch64 as arch;
 use arch_x86_64 as arch;
 
 mod base;
-mod boot;
-mod cmdline;
-mod console;
-mod errno;
+mod entry;
 mod exec;
 mod fs;
-mod futex;
-mod heap;
-mod klog;
-mod kstack;
-mod machine;
-mod panic;
-mod payload;
 mod pressure;
-mod random;
-mod ranks;
+mod process;
 mod sched;
-mod signal;
-mod stretch;
-mod symbols;
 mod syscall;
-mod task;
 mod tests;
 mod thp;
-mod trap;
-mod uaccess;
 mod views;
 
 use arch::boot::BootInfo;
+use base::{cmdline, console, heap, klog, machine};
 use core::fmt::Write;
+use entry::{boot, panic, payload};
 use mm::addr::PhysRange;
 
 /// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the boot stack.

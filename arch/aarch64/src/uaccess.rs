@@ -1,5 +1,5 @@
 //! The only code that touches user memory: copies with a fixup when the memory is not there.
-//! Ranges were checked to lie in user space by the caller (kernel/src/uaccess.rs).
+//! Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
 //!
 //! Copies use the unprivileged loads and stores (LDTR, STTR), which the MMU checks as user mode's:
 //! PAN stays set. Each instruction that may fault has an entry in `__ex_table`: its address, and

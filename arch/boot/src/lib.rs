@@ -26,7 +26,7 @@ pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Kernel stacks live here, with guard pages between: 64 GiB of address space.
 pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
 
-// Defined in the kernel (`kernel/src/boot.rs`).
+// Defined in the kernel (`kernel/src/entry/boot.rs`).
 unsafe extern "Rust" {
     /// Called on the boot CPU with interrupts off, the early tables on, on the boot stack.
     pub safe fn kernel_main(info: BootInfo) -> !;

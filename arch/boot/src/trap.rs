@@ -76,7 +76,7 @@ pub struct SignalFrame<'a> {
     pub fault_addr: u64,
 }
 
-// Defined in the kernel (`kernel/src/boot.rs`).
+// Defined in the kernel (`kernel/src/entry/boot.rs`).
 unsafe extern "Rust" {
     /// A page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try again;
     /// `false`: the routine returns an error.

@@ -1,5 +1,5 @@
 //! The only code that touches user memory: copies with a fixup when the memory is not there.
-//! Ranges were checked to lie in user space by the caller (kernel/src/uaccess.rs).
+//! Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
 //!
 //! `__ex_table` holds pairs {instruction, continuation}: a fault at the first that the kernel
 //! cannot resolve goes on at the second.

@@ -1,7 +1,7 @@
 //! The time of day: the machine's clock, read once, and the time since boot.
 
 use crate::arch::{cpu, timer};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// In ns.

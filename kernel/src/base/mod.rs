@@ -2,8 +2,19 @@
 
 pub mod above;
 pub mod clock;
+pub mod cmdline;
+pub mod console;
+pub mod errno;
+pub mod heap;
+pub mod klog;
+pub mod kstack;
+pub mod machine;
+pub mod random;
+pub mod ranks;
 pub mod room;
 pub mod signo;
+pub mod stretch;
+pub mod uaccess;
 
 /// A process or thread number, from 1.
 pub type Pid = i32;

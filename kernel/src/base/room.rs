@@ -1,8 +1,8 @@
 //! Memory for what programs make the kernel keep: inodes, open files, bytes in pipes. They live on the kernel's heap,
 //! which must not run dry, so they are refused while there is still something left.
 
-use crate::errno::{Errno, Result};
-use crate::machine::mm;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 
 /// The most that is left, in frames: 2 MiB.
 const MOST: u64 = 512;

@@ -2,8 +2,8 @@
 
 use super::randomised;
 use crate::arch::pte::Format;
-use crate::random;
-use crate::task::{Limits, Process, Resource};
+use crate::base::random;
+use crate::process::task::{Limits, Process, Resource};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 

@@ -1,10 +1,10 @@
 //! The first program.
 
 use super::{Strings, first};
-use crate::cmdline::CommandLine;
-use crate::errno::Errno;
+use crate::base::cmdline::CommandLine;
+use crate::base::errno::Errno;
 use crate::fs::{self, FsContext};
-use crate::task::FirstProcess;
+use crate::process::task::FirstProcess;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -3,8 +3,8 @@
 use super::Refusal;
 use super::aslr::Offsets;
 use super::elf_file::{Program, Segment};
+use crate::base::machine::{AddressSpace, Hw};
 use crate::fs::ExecFile;
-use crate::machine::{AddressSpace, Hw};
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
@@ -134,7 +134,7 @@ fn map(
 fn zero(space: &AddressSpace, start: u64, len: usize) -> Result<(), Refusal> {
     const ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
     if space.write(VirtAddr(start), &ZEROS[..len], true) < len {
-        return Err(Refusal::Errno(crate::errno::Errno::ENOMEM));
+        return Err(Refusal::Errno(crate::base::errno::Errno::ENOMEM));
     }
     Ok(())
 }
@@ -144,13 +144,13 @@ fn zero(space: &AddressSpace, start: u64, len: usize) -> Result<(), Refusal> {
 mod trampoline {
     use super::*;
     use crate::arch::trap::{SIGRETURN_CODE, SIGRETURN_PAGE};
-    use crate::errno::Errno;
-    use crate::machine::{Object, mm};
+    use crate::base::errno::Errno;
+    use crate::base::machine::{Object, mm};
     use alloc::sync::Arc;
     use mm::sync::Lock;
 
     /// One page for all programs.
-    static PAGE: Lock<Option<Arc<Object>>, { crate::ranks::SCHEDULER }> = Lock::new(None);
+    static PAGE: Lock<Option<Arc<Object>>, { crate::base::ranks::SCHEDULER }> = Lock::new(None);
 
     fn page() -> Result<Arc<Object>, Refusal> {
         if let Some(page) = &*PAGE.lock() {

@@ -32,13 +32,13 @@ pub use refusal::Refusal;
 pub use stack::{MAX_STRING, MAX_STRINGS};
 
 use crate::arch::trap::UserContext;
-use crate::cmdline;
-use crate::errno::{Errno, Result};
+use crate::base::cmdline;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, mm};
 use crate::fs::{self, ExecFile, FsContext};
-use crate::machine::{AddressSpace, mm};
+use crate::process::signal;
+use crate::process::task::{self, AltStack, Image, Limits, Process, Task};
 use crate::sched;
-use crate::signal;
-use crate::task::{self, AltStack, Image, Limits, Process, Task};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -1,7 +1,7 @@
 //! Why a file cannot be run.
 
 use crate::arch;
-use crate::errno::Errno;
+use crate::base::errno::Errno;
 use alloc::string::String;
 use core::fmt;
 

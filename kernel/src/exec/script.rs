@@ -1,7 +1,7 @@
 //! `#!` scripts, execve(2) "Interpreter scripts".
 
 use super::{Refusal, Strings};
-use crate::errno::Errno;
+use crate::base::errno::Errno;
 use crate::fs::ExecFile;
 use alloc::vec::Vec;
 

@@ -1,6 +1,6 @@
 //! A path that is put together from its end, name by name, on the way up.
 
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::inode::Inode;
 use crate::fs::path::PATH_MAX;
 use alloc::sync::Arc;

@@ -1,9 +1,9 @@
 //! What a process's paths start from: root, working directory, umask.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::fs::inode::Kind;
 use crate::fs::mount::{self, Location};
-use crate::ranks;
 use core::sync::atomic::{AtomicU32, Ordering};
 use mm::sync::Lock;
 

@@ -1,12 +1,12 @@
 //! Files as programs: what execve needs of them.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::Object;
 use crate::fs::context::FsContext;
 use crate::fs::file::OpenFile;
 use crate::fs::inode::Kind;
 use crate::fs::mount::Location;
 use crate::fs::path::{self, Last};
-use crate::machine::Object;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

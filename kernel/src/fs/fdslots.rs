@@ -1,6 +1,6 @@
 //! The entries of a table of file descriptors.
 
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::file::OpenFile;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

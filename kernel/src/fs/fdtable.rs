@@ -1,11 +1,11 @@
 //! File descriptors.
 
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::caller;
 use crate::fs::fdslots::{Slot, Slots};
 use crate::fs::file::OpenFile;
-use crate::ranks;
 use crate::sched;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

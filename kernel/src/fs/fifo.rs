@@ -1,6 +1,6 @@
 //! Opening pipes: FIFOs by name, fifo(7), and pipes without one by /proc/PID/fd, pipe(7).
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::anonymous;
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Inode, Kind, Node};

@@ -1,11 +1,11 @@
 //! Open files: what an fd refers to.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::Hw;
 use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::io::{Sink, Source};
 use crate::fs::mount::Location;
-use crate::machine::Hw;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

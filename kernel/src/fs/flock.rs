@@ -1,8 +1,8 @@
 //! flock(2): locks on whole files, held by open files.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::fs::file::OpenFile;
-use crate::ranks;
 use crate::sched::wait::WaitQueue;
 use alloc::collections::BTreeMap;
 use mm::sync::Lock;

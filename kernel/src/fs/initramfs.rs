@@ -1,6 +1,6 @@
 //! Unpacking the initramfs into the root file system.
 
-use crate::errno::Errno;
+use crate::base::errno::Errno;
 use crate::fs::clock::Time;
 use crate::fs::context::FsContext;
 use crate::fs::inode::{Device, Inode, Kind, New};
@@ -80,12 +80,12 @@ impl Unpack for Unpacker {
 }
 
 impl Unpacker {
-    fn walk(&self, name: &[u8]) -> crate::errno::Result<Walked> {
+    fn walk(&self, name: &[u8]) -> crate::base::errno::Result<Walked> {
         path::walk(&self.context, self.context.root(), name, Last::Keep)
     }
 
     /// The place of a member that replaces what an earlier archive put there, directories excepted.
-    fn clear(&self, member: &Member) -> crate::errno::Result<Walked> {
+    fn clear(&self, member: &Member) -> crate::base::errno::Result<Walked> {
         let walked = self.walk(&member.name)?;
         let is_dir = |place: &Location| place.inode.node().kind == Kind::Directory;
         match &walked.found {
@@ -97,7 +97,7 @@ impl Unpacker {
         }
     }
 
-    fn make(&mut self, member: &Member, kind: Kind) -> crate::errno::Result {
+    fn make(&mut self, member: &Member, kind: Kind) -> crate::base::errno::Result {
         if kind == Kind::Regular
             && member.links > 1
             && let Some(first) = self.linked.get(&member.identity)
@@ -128,7 +128,7 @@ impl Unpacker {
         Ok(())
     }
 
-    fn make_link(&self, member: &Member, target: Vec<u8>) -> crate::errno::Result {
+    fn make_link(&self, member: &Member, target: Vec<u8>) -> crate::base::errno::Result {
         let walked = self.clear(member)?;
         dress(
             &names::create(&walked, New::Symlink(target), 0o777)?,

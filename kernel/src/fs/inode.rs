@@ -1,10 +1,10 @@
 //! What the files of every file system have in common. There is no dentry cache: a file remembers under which name it
 //! was linked last (see [`Node`]), which is enough for getcwd and /proc.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::Object;
 use crate::fs::file::{FileOps, NoBytes};
 use crate::fs::mount::Location;
-use crate::machine::Object;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -4,9 +4,9 @@
 //! User memory may fault, and resolving a fault takes locks: no lock is held while a source or sink is used. Files
 //! copy through a buffer of their own.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::sched;
-use crate::uaccess;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;

@@ -44,7 +44,7 @@ pub use exec::{ExecFile, exec_of, open_exec, open_exec_at};
 pub use fdtable::FdTable;
 pub use file::OpenFile;
 
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::mount::Mount;
 use crate::fs::path::{Last, resolve, walk};
 use crate::fs::quota::Quota;

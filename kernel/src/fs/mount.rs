@@ -1,6 +1,6 @@
 //! Mounted file systems.
 
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::climbed::Climbed;
 use crate::fs::inode::Inode;
 use crate::fs::quota::Quota;

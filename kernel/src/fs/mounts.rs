@@ -4,11 +4,11 @@
 //! one on the root of the one below. What counts is the top of a stack, and its ground has the
 //! path; both are found at once, however high the stack is.
 
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::inode::{Inode, Kind};
 use crate::fs::mount::{Location, Mount, same_file};
-use crate::ranks;
 use crate::sched;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -1,12 +1,12 @@
 //! Changing the tree: making, linking, removing and renaming files. One lock orders all changes, so that what was
 //! checked still holds when it is done; lookups go on meanwhile.
 
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::inode::{Directory, Inode, Kind, New};
 use crate::fs::mount::{self, Location, same_file};
 use crate::fs::path::{LastName, Walked};
-use crate::ranks;
 use crate::sched;
 use alloc::sync::Arc;
 use mm::sync::{Guard, Lock};

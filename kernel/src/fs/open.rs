@@ -1,6 +1,6 @@
 //! open(2).
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::context::FsContext;
 use crate::fs::file::{NoBytes, OpenFile};
 use crate::fs::inode::{Inode, Kind, New};

@@ -1,6 +1,6 @@
 //! From a path to a file.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::context::FsContext;
 use crate::fs::inode::{Kind, Target};
 use crate::fs::mount::Location;

@@ -1,8 +1,8 @@
 //! What a pipe holds: bytes that were copied in, and pages that were given to it (vmsplice(2)), in order.
 
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::Hw;
 use crate::base::room;
-use crate::errno::{Errno, Result};
-use crate::machine::Hw;
 use alloc::collections::VecDeque;
 use mm::addr::PAGE_SIZE;
 use mm::fault::Pin;

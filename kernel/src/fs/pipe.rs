@@ -1,14 +1,14 @@
 //! Pipes and FIFOs, pipe(7).
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::Hw;
+use crate::base::ranks;
+use crate::base::uaccess;
 use crate::fs::caller;
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::io::{Sink, Source};
 use crate::fs::piece::{Contents, Given};
-use crate::machine::Hw;
-use crate::ranks;
 use crate::sched::wait::WaitQueue;
-use crate::uaccess;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;

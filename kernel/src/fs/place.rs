@@ -1,6 +1,6 @@
 //! Places in the tree of mounted file systems, and the paths that lead to them.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::climbed::Climbed;
 use crate::fs::inode::Inode;
 use crate::fs::mount::{self, Mount};

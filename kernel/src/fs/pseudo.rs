@@ -1,11 +1,11 @@
 //! Files and links that are made when they are read.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::fs::file::{At, FileOps};
 use crate::fs::inode::{Inode, Kind, Node, Target};
 use crate::fs::io::{Sink, Source};
 pub use crate::fs::text::Text;
-use crate::ranks;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::sync::Lock;

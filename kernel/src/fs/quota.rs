@@ -1,7 +1,7 @@
 //! How much memory the files of one file system may take: tmpfs(5)'s size and nr_inodes.
 
-use crate::errno::{Errno, Result};
-use crate::machine::mm;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::object::Pool;

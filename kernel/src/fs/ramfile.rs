@@ -1,13 +1,13 @@
 //! A regular file in memory: an object of the memory manager with a name. Also memfd_create(2)'s, which has none.
 
 use crate::base::above::Above;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{Hw, Object, mm};
 use crate::fs::caller::{self, Caller};
 use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
 use crate::fs::quota::Quota;
-use crate::machine::{Hw, Object, mm};
 use crate::sched;
 use alloc::format;
 use alloc::string::String;

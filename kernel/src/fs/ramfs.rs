@@ -1,8 +1,9 @@
 //! The file system in memory: the root, tmpfs, devtmpfs. Directories are maps, regular files are objects of the
 //! memory manager.
 
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::devices;
 use crate::fs::fifo;
 use crate::fs::file::FileOps;
@@ -11,7 +12,6 @@ use crate::fs::mount::{self, FileSystem};
 use crate::fs::pipe::Pipe;
 use crate::fs::quota::Quota;
 use crate::fs::ramfile::RamFile;
-use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

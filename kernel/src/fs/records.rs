@@ -2,10 +2,10 @@
 //! length takes little memory and lets others run meanwhile (Linux: seq_file). Records that come
 //! and go between two reads are seen or not.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::Sink;
-use crate::ranks;
 use crate::sched;
 use alloc::sync::Arc;
 use core::mem;

@@ -1,8 +1,8 @@
 //! The text of a file that is made when it is read. It may be long (smaps of a process with many mappings), so it is kept
 //! in pieces, and it is given up when memory is short.
 
+use crate::base::errno::{Errno, Result};
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::io::Sink;
 use alloc::vec::Vec;
 use core::fmt;

@@ -5,11 +5,11 @@
 //! tree.show("sys/kernel/ostype", |out| out.is("Linux"));
 //! ```
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::mount::{self, FileSystem};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Store, Text};
-use crate::ranks;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -1,12 +1,12 @@
 //! The kinds of file systems that mount(2) knows.
 
 use crate::base::above::Above;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::mount::FileSystem;
 use crate::fs::quota::Quota;
 use crate::fs::{devices, ramfs};
-use crate::machine::mm;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
 

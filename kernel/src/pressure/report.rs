@@ -1,8 +1,8 @@
 //! What the log says when memory runs out, in Linux's shape: how much there is of what, who has it, who ends.
 
-use crate::machine::mm;
+use crate::base::machine::mm;
+use crate::process::task::{self, Process, Task};
 use crate::sched;
-use crate::task::{self, Process, Task};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt::Write;

@@ -1,7 +1,7 @@
 //! Selection of the OOM victim: the process whose end brings most memory back.
 
-use crate::machine::AddressSpace;
-use crate::task::{self, NEVER, Process};
+use crate::base::machine::AddressSpace;
+use crate::process::task::{self, NEVER, Process};
 use alloc::sync::{Arc, Weak};
 use mm::vma::Backing;
 

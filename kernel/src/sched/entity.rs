@@ -2,7 +2,7 @@
 
 use super::switch::Context;
 use super::times::Times;
-use crate::kstack::KernelStack;
+use crate::base::kstack::KernelStack;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What the scheduler may do with a thread.
@@ -63,7 +63,7 @@ bitflags::bitflags! {
         const OUT_OF_MEMORY = 1 << 4;
         /// A reserve was used, by a fault in a system call or by the kernel's heap: it is to be made up for.
         const MAKE_ROOM = 1 << 5;
-        /// Nothing to be done: its allocations fail, see [`crate::heap::fail`].
+        /// Nothing to be done: its allocations fail, see [`crate::base::heap::fail`].
         const HEAP_FAILS = 1 << 6;
     }
 }

@@ -3,7 +3,7 @@
 
 use super::breathe;
 use crate::arch::tlb::Hardware;
-use crate::machine::Hw;
+use crate::base::machine::Hw;
 use crate::sched::wait::WaitQueue;
 use mm::addr::Pfn;
 use mm::arch::{Level, Machine};

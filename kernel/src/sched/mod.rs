@@ -15,10 +15,10 @@ pub use entity::{Entity, TaskState, Work};
 use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
-use crate::errno::Result;
-use crate::machine::AddressSpace;
-use crate::ranks;
-use crate::stretch;
+use crate::base::errno::Result;
+use crate::base::machine::AddressSpace;
+use crate::base::ranks;
+use crate::base::stretch;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -333,7 +333,7 @@ pub fn activate_none() {
 pub fn empty_space() -> &'static Arc<AddressSpace> {
     static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
     EMPTY.call_once(|| {
-        let space = AddressSpace::new(crate::machine::mm());
+        let space = AddressSpace::new(crate::base::machine::mm());
         Arc::new(space.expect("memory for an empty address space"))
     })
 }

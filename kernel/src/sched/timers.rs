@@ -2,7 +2,7 @@
 //! the end of the time slice.
 
 use crate::arch::timer;
-use crate::ranks;
+use crate::base::ranks;
 use crate::sched::{self, Task};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
 //! CPU time, counted where threads cross between user mode, the kernel and each other.
 
 use crate::arch::timer;
-use crate::stretch::{self, Reason};
+use crate::base::stretch::{self, Reason};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks converts. Only its own CPU

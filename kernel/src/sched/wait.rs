@@ -3,8 +3,8 @@
 //! The pattern is always the same: a queue beside the state it is about; the waiter looks, queues itself, looks again
 //! and sleeps; whoever changes the state wakes the queue. A wake-up is a hint: the waiter looks again.
 
-use crate::errno::{Errno, Result};
-use crate::ranks;
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
 use crate::sched::timers::{self, Action};
 use crate::sched::{self, Task, TaskState, Thread};
 use alloc::collections::VecDeque;

@@ -2,10 +2,10 @@
 
 use super::time::{read_timespec, read_timeval, write_timespec, write_timeval};
 use crate::base::clock::{epoch, realtime, set_realtime};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::{Process, Task};
 use crate::sched::timers;
-use crate::task::{Process, Task};
-use crate::uaccess;
 use linux_raw_sys::general as abi;
 
 fn cpu_time(process: &Process) -> u64 {
@@ -48,8 +48,8 @@ fn cpu_clock(clock: i32) -> Result<u64> {
         return Err(Errno::EINVAL);
     }
     match !(clock >> 3) {
-        0 => Ok(cpu_time(crate::task::current().process())),
-        pid => crate::task::find(pid)
+        0 => Ok(cpu_time(crate::process::task::current().process())),
+        pid => crate::process::task::find(pid)
             .map(|process| cpu_time(&process))
             .ok_or(Errno::EINVAL),
     }

@@ -1,8 +1,8 @@
 //! Who a process is: groups, sessions, users.
 
-use crate::errno::{Errno, Result};
-use crate::task::{self, Credentials, Pid, Process, Task};
-use crate::uaccess;
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::{self, Credentials, Pid, Process, Task};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -3,8 +3,8 @@
 use super::time::{read_timeval, write_timeval};
 #[cfg(target_arch = "x86_64")]
 use crate::base::clock::SECOND;
-use crate::errno::{Errno, Result};
-use crate::task::Task;
+use crate::base::errno::{Errno, Result};
+use crate::process::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 

@@ -2,9 +2,9 @@
 
 use super::{Call, identity, itimer, process, signal};
 use crate::base::clock;
-use crate::errno::{Errno, Result};
-use crate::task::CloneRequest;
-use crate::uaccess;
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::CloneRequest;
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
 use syscalls::Sysno;

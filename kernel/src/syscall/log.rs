@@ -1,8 +1,8 @@
 //! syslog(2), which dmesg calls: the kernel's log.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::klog;
 use crate::fs::io::Sink;
-use crate::klog;
 use alloc::vec::Vec;
 
 /// Actions, by their numbers in syslog(2).

@@ -2,13 +2,13 @@
 
 use super::with_room;
 use crate::arch::pte::Format;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, Hw, Object, mm};
 use crate::base::room;
-use crate::errno::{Errno, Result};
-use crate::machine::{AddressSpace, Hw, Object, mm};
+use crate::base::uaccess;
+use crate::process::task::Task;
 use crate::sched;
 use crate::syscall::files::usable;
-use crate::task::Task;
-use crate::uaccess;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
@@ -214,7 +214,9 @@ pub fn madvise(task: &Task, addr: u64, len: u64, advice: u64) -> Result<u64> {
     let start = aligned(addr)?;
     match advice {
         Advice::Remove => space(task).advise_remove(start, len, |object, first, end| {
-            crate::task::for_each_space(|space| space.zap_object_range(object, first, end, true));
+            crate::process::task::for_each_space(|space| {
+                space.zap_object_range(object, first, end, true)
+            });
         })?,
         _ => space(task).advise(start, len, advice)?,
     }

@@ -22,12 +22,12 @@ mod usage;
 pub use unknown::unknown;
 
 use crate::arch::trap::UserContext;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 use crate::base::room;
-use crate::errno::{Errno, Result};
-use crate::machine::mm;
+use crate::base::stretch::Reason;
 use crate::pressure;
-use crate::stretch::Reason;
-use crate::task::{Task, Work};
+use crate::process::task::{Task, Work};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use syscalls::Sysno;
@@ -233,7 +233,7 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::rt_sigpending => signal::sigpending(call.task, a, b),
         Sysno::rt_sigsuspend => signal::sigsuspend(a, b),
         Sysno::rt_sigtimedwait => signal::sigtimedwait(call.task, a, b, c, d),
-        Sysno::rt_sigreturn => Ok(crate::signal::sigreturn(call.task, call.user)),
+        Sysno::rt_sigreturn => Ok(crate::process::signal::sigreturn(call.task, call.user)),
         Sysno::sigaltstack => signal::sigaltstack(call.task, call.user, a, b),
 
         Sysno::nanosleep => time::nanosleep(call.task, a, b),

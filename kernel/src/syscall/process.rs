@@ -3,13 +3,14 @@
 use super::Call;
 use super::time;
 use super::usage::Usage;
+use crate::base::errno::{Errno, Result};
 use crate::base::room;
-use crate::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
-use crate::futex as words;
-use crate::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
-use crate::uaccess;
+use crate::process::futex as words;
+use crate::process::pidfd;
+use crate::process::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -249,7 +250,7 @@ pub fn waitid(task: &Task, kind: u64, id: u64, info: u64, options: u64, usage: u
         abi::P_PID if id > 0 => WaitTarget::Pid(id),
         abi::P_PGID if id == 0 => WaitTarget::Group(task.process().pgid()),
         abi::P_PGID if id > 0 => WaitTarget::Group(id),
-        abi::P_PIDFD => WaitTarget::Pid(task::pidfd_process(task, id)?.pid()),
+        abi::P_PIDFD => WaitTarget::Pid(pidfd::process(task, id)?.pid()),
         _ => return Err(Errno::EINVAL),
     };
     let waited = task::wait_for_child(task, &WaitRequest { target, options })?;
@@ -266,7 +267,7 @@ pub fn waitid(task: &Task, kind: u64, id: u64, info: u64, options: u64, usage: u
 fn write_info(address: u64, waited: Option<&Waited>) -> Result {
     let words: [i32; 7] = waited.map_or([0; 7], |w| {
         [
-            crate::signal::SIGCHLD,
+            crate::process::signal::SIGCHLD,
             0,
             w.code as i32,
             0,
@@ -291,7 +292,7 @@ pub fn pidfd_open(task: &Task, pid: u64, flags: u64) -> Result<u64> {
         Some(_) => Errno::EINVAL,
         None => Errno::ESRCH,
     })?;
-    Ok(task::open_pidfd(task, process, flags)? as u64)
+    Ok(pidfd::open(task, process, flags)? as u64)
 }
 
 /// set_tid_address(2).

@@ -1,10 +1,10 @@
 //! Scheduling calls: one CPU, one class; what programs set they may set, as far as it makes sense.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::{self, Pid, Process, Task};
 use crate::sched;
 use crate::syscall::time;
-use crate::task::{self, Pid, Process, Task};
-use crate::uaccess;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use syscalls::Sysno;

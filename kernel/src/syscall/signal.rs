@@ -2,10 +2,13 @@
 
 use super::time;
 use crate::arch::trap::UserContext;
-use crate::errno::{Errno, Result};
-use crate::signal::{self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit};
-use crate::task::{self, AltStack, Pid, Process, Task};
-use crate::uaccess;
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::pidfd;
+use crate::process::signal::{
+    self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
+};
+use crate::process::task::{self, AltStack, Pid, Process, Task};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
@@ -90,7 +93,7 @@ pub fn pidfd_send_signal(task: &Task, fd: u64, signo: u64, info: u64, flags: u64
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let target = task::pidfd_process(task, fd as i32)?;
+    let target = pidfd::process(task, fd as i32)?;
     let signo = check_signal(signo)?;
     if target.has_ended() {
         return Err(Errno::ESRCH);

@@ -1,13 +1,13 @@
 //! The machine as a whole, and a process's settings.
 
 use crate::arch::cpu;
-use crate::errno::{Errno, Result};
-use crate::machine::mm;
-use crate::random;
-use crate::ranks;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
+use crate::base::random;
+use crate::base::ranks;
+use crate::base::uaccess;
+use crate::process::task::{self, Pid, Process, Task};
 use crate::sched::timers;
-use crate::task::{self, Pid, Process, Task};
-use crate::uaccess;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::{general as abi, prctl as pr};
@@ -111,7 +111,7 @@ pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
-        if done < len && (crate::sched::breathe() || crate::signal::pending()) {
+        if done < len && (crate::sched::breathe() || crate::process::signal::pending()) {
             break;
         }
     }

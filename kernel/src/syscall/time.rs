@@ -1,11 +1,11 @@
 //! Times as programs write them, and sleeping.
 
 use crate::base::clock::{SECOND, epoch};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::Task;
 use crate::sched::timers;
 use crate::sched::wait;
-use crate::task::Task;
-use crate::uaccess;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 

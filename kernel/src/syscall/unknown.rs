@@ -1,8 +1,8 @@
 //! System calls that are not there: ENOSYS, a line in the log once per number and process, and a list for procfs.
 
-use crate::errno::{Errno, Result};
-use crate::ranks;
-use crate::task::{self, Task};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
+use crate::process::task::{self, Task};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 //! CPU time and other figures of what was used.
 
 use super::time::timeval;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
+use crate::process::task::Task;
 use crate::sched::timers;
-use crate::task::Task;
-use crate::uaccess;
 
 /// What times(2) counts in: 10 ms.
 const TICK: u64 = 10_000_000;

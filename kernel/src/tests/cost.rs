@@ -1,7 +1,7 @@
 //! What pieces of the memory manager cost in instructions: meaningful when the clock counts them (`./run.sh --icount`).
 
 use crate::arch::timer::now;
-use crate::machine::mm;
+use crate::base::machine::mm;
 use mm::addr::{Order, Pfn};
 use mm::arch::{Cpu, Machine};
 use mm::frame::Kind;

@@ -1,6 +1,6 @@
 //! The file layer without processes: a tree of its own for each test.
 
-use crate::errno::Errno;
+use crate::base::errno::Errno;
 use crate::fs::inode::New;
 use crate::fs::io::{Sink, Source};
 use crate::fs::names::{self, Rename};
@@ -13,7 +13,7 @@ use alloc::vec;
 use ktest::{check, check_eq, check_ok, ktest};
 use linux_raw_sys::general as c;
 
-type Result<T = ()> = crate::errno::Result<T>;
+type Result<T = ()> = crate::base::errno::Result<T>;
 
 /// A process's view of an empty file system: its root is all it sees.
 struct Tree(FsContext);

@@ -1,7 +1,7 @@
 //! The page allocator on the machine: what a pair of calls costs, what the lists keep.
 
 use crate::arch::timer;
-use crate::machine::mm;
+use crate::base::machine::mm;
 use mm::addr::{Order, Pfn};
 
 /// Fewer than a list holds, so that the zone has no part in it.

@@ -1,10 +1,10 @@
 //! The kernel's heap without frames: what may be refused is, the rest lives on the reserve, which
 //! is whole again afterwards.
 
+use crate::base::errno::Errno;
+use crate::base::heap::reserve;
+use crate::base::machine::mm;
 use crate::base::room;
-use crate::errno::Errno;
-use crate::heap::reserve;
-use crate::machine::mm;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use mm::addr::{Order, Pfn};

@@ -3,7 +3,7 @@
 use crate::arch::boot::DIRECT_MAP;
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::arch::{cpu, timer, uaccess};
-use crate::machine::{AddressSpace, kernel_space, mm};
+use crate::base::machine::{AddressSpace, kernel_space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Attrs, Level};
 use mm::fault::Access;

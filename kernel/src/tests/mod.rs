@@ -8,8 +8,9 @@ mod machine;
 mod pins;
 mod rows;
 
-use crate::machine::mm;
-use crate::{arch, klog::Console};
+use crate::arch;
+use crate::base::klog::Console;
+use crate::base::machine::mm;
 
 /// Runs the registered tests that `plan` wants, prints KTAP on the console and ends the machine: 0 when all passed, else 1.
 pub fn run(plan: &ktest::Plan<'_>) -> ! {
@@ -26,7 +27,7 @@ pub fn run(plan: &ktest::Plan<'_>) -> ! {
 pub fn crash(how: &str) {
     match how {
         "panic" => panic!("asked for on the command line"),
-        "null" => crate::boot::read_null(),
+        "null" => crate::entry::boot::read_null(),
         "stack" => drop(overflow(1)),
         _ => log::warn!("quire.crash={how} is not one of panic, null, stack"),
     }

@@ -1,6 +1,6 @@
 //! Pins that last: no system call takes one, so a test stands in for the device.
 
-use crate::machine::{AddressSpace, mm};
+use crate::base::machine::{AddressSpace, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};

@@ -1,7 +1,7 @@
 //! Rows of page-table entries on the machine, which goes over many at once: the result is that of one by one.
 
 use crate::arch::pte::Format;
-use crate::machine::mm;
+use crate::base::machine::mm;
 use mm::addr::{Order, Pfn};
 use mm::arch::{Attrs, Level, Machine, PhysMem, PteFormat, TABLE_ENTRIES};
 

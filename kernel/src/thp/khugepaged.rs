@@ -4,12 +4,12 @@
 //! sleeps. Between two ranges other threads get the CPU, so a round may be as long as anybody
 //! likes.
 
-use crate::machine::{AddressSpace, Vma, mm};
-use crate::ranks;
+use crate::base::machine::{AddressSpace, Vma, mm};
+use crate::base::ranks;
+use crate::process::task::{self, Pid};
 use crate::sched;
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
-use crate::task::{self, Pid};
 use mm::addr::{VirtAddr, VirtRange};
 use mm::space::Collapse;
 use mm::sync::Lock;

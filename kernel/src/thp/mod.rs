@@ -5,7 +5,7 @@ pub mod owners;
 pub mod spaces;
 pub mod survey;
 
-use crate::machine::mm;
+use crate::base::machine::mm;
 use mm::switch::Switch;
 use mm::thp::boot;
 

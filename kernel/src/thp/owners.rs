@@ -1,11 +1,11 @@
 //! Which process has a folio for itself, and where: the account names an address space, and here that gets its process's number
 //! and is asked for its mappings.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, mm};
 use crate::fs::pseudo::Text;
-use crate::machine::{AddressSpace, mm};
+use crate::process::task;
 use crate::sched;
-use crate::task;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::cell::Cell;

@@ -1,10 +1,10 @@
 //! Walks over address spaces that take long. They do not keep a space, or the memory of a process
 //! that ends meanwhile would be kept with it.
 
-use crate::errno::{Errno, Result};
-use crate::machine::{AddressSpace, Vma};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, Vma};
+use crate::process::task;
 use crate::sched;
-use crate::task;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use mm::addr::VirtAddr;

@@ -1,12 +1,12 @@
 //! The folios of all processes: `/sys/kernel/mm/quire/folios` shows them, `/sys/kernel/debug/split_huge_pages` splits them.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, mm};
 use crate::fs::path::{self, Last};
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
-use crate::machine::{AddressSpace, mm};
+use crate::process::task::{self, Pid};
 use crate::sched;
-use crate::task::{self, Pid};
 use crate::thp::spaces;
 use alloc::format;
 use alloc::sync::Weak;

@@ -1,10 +1,10 @@
 //! /dev/kmsg: the kernel's log, a line a read; what is written is logged.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::klog;
+use crate::base::ranks;
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::{Sink, Source};
-use crate::klog;
-use crate::ranks;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 //! null, zero, full, random.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{Hw, Object, mm};
+use crate::base::random;
 use crate::fs::file::{At, FileOps, OpenFile};
 use crate::fs::io::{Sink, Source};
-use crate::machine::{Hw, Object, mm};
-use crate::random;
 use linux_raw_sys::ioctl::{RNDADDENTROPY, RNDGETENTCNT};
 use mm::vma::Backing;
 
@@ -85,7 +85,7 @@ impl FileOps for Random {
     }
     fn ioctl(&self, command: u32, argument: u64) -> Result<u64> {
         match command {
-            RNDGETENTCNT => crate::uaccess::write(argument, &256i32).map(|()| 0),
+            RNDGETENTCNT => crate::base::uaccess::write(argument, &256i32).map(|()| 0),
             RNDADDENTROPY => Ok(0),
             _ => Err(Errno::EINVAL),
         }

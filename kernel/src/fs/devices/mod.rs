@@ -3,7 +3,7 @@
 mod kmsg;
 mod memory;
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Device, Directory, Inode, Kind, New};
 use crate::fs::mount::FileSystem;

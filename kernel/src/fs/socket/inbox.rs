@@ -1,6 +1,6 @@
 //! What one side of a pair has got and not read.
 
-use crate::errno::Result;
+use crate::base::errno::Result;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

@@ -9,14 +9,14 @@ pub use options::{OptionValue, Options};
 pub use transfer::{How, Received};
 
 use crate::base::Pid;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::ranks;
+use crate::base::uaccess;
 use crate::fs::anonymous;
 use crate::fs::file::{At, FileOps, Ready};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::{Sink, Source};
-use crate::ranks;
 use crate::sched::wait::WaitQueue;
-use crate::uaccess;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;

@@ -2,7 +2,7 @@
 //! told.
 
 use super::Style;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 
 /// SOL_SOCKET's numbers, which no header of system calls has.
 const SO_REUSEADDR: u32 = 2;

@@ -1,8 +1,8 @@
 //! Sending and receiving, send(2) and recv(2).
 
 use super::{Pair, Side, Socket, Style};
+use crate::base::errno::{Errno, Result};
 use crate::base::room;
-use crate::errno::{Errno, Result};
 use crate::fs::caller;
 use crate::fs::io::{Sink, Source};
 use crate::sched::timers;

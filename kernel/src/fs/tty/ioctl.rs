@@ -2,10 +2,10 @@
 
 use super::{State, terminal};
 use crate::base::above::Above;
+use crate::base::errno::{Errno, Result};
 use crate::base::signo::SIGWINCH;
-use crate::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::caller::Caller;
-use crate::uaccess;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::*;
 use vfs_parts::line::Termios;

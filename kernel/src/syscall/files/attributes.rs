@@ -1,12 +1,12 @@
 //! Permissions, owners, times.
 
 use super::{check_flags, locate};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::clock::{self, Time};
 use crate::fs::inode::Kind;
 use crate::fs::mount::Location;
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
 

@@ -1,14 +1,14 @@
 //! dup, fcntl, ioctl and the like.
 
 use super::usable;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::OpenFile;
 use crate::fs::flock;
 use crate::fs::inode::Kind;
 use crate::fs::pipe::End;
+use crate::process::task::{self, Task};
 use crate::sched;
-use crate::task::{self, Task};
-use crate::uaccess;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;

@@ -1,10 +1,10 @@
 //! Reading directories, and being in one.
 
 use super::{locate, place_of, usable};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::inode::{Entry, Kind};
 use crate::fs::io::Sink;
-use crate::task::Task;
+use crate::process::task::Task;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 

@@ -1,13 +1,13 @@
 //! send(2), recv(2) and their relatives.
 
 use super::socket::{AF_UNIX, SocketFile};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::io::{Sink, Source};
 use crate::fs::path::{self, Last};
 use crate::fs::socket::{How, Received, Style};
+use crate::process::task::Task;
 use crate::sched;
-use crate::task::Task;
-use crate::uaccess;
 use linux_raw_sys::general as c;
 
 /// MSG_*, which no header of system calls has.

@@ -14,11 +14,11 @@ mod stat;
 mod transfer;
 mod vmsplice;
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::path::{self, Last, PATH_MAX, Walked};
 use crate::fs::{OpenFile, mount::Location};
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;

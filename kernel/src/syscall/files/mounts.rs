@@ -1,11 +1,11 @@
 //! mount, umount.
 
 use super::{check_flags, locate, read_path};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::mount::{self, KEPT_FLAGS, Location, Mount, same_file};
 use crate::fs::types;
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use alloc::string::String;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;

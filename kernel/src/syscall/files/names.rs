@@ -1,11 +1,11 @@
 //! Making, linking, removing, renaming.
 
 use super::{check_flags, locate, read_path, walk};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::inode::{Device, Kind, New};
 use crate::fs::names::{self, Rename};
 use crate::fs::path::Last;
-use crate::task::Task;
+use crate::process::task::Task;
 use linux_raw_sys::general as c;
 
 fn masked(task: &Task, mode: u64, bits: u32) -> u32 {

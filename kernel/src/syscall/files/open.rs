@@ -1,11 +1,11 @@
 //! open, pipe, memfd_create.
 
 use super::{read_path, start_of};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::ramfile::RamFile;
 use crate::fs::{OpenFile, anonymous, fifo, open};
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use linux_raw_sys::general as c;
 
 /// Flags that openat2(2) knows.

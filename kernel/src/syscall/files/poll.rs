@@ -1,15 +1,15 @@
 //! poll, select: waiting for several files at once.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::OpenFile;
 use crate::fs::caller::open_files_limit;
 use crate::fs::file::{MOST_QUEUES, Ready};
+use crate::process::signal;
+use crate::process::task::Task;
 use crate::sched;
 use crate::sched::timers;
 use crate::sched::wait::{self, WaitQueue};
-use crate::signal;
-use crate::task::Task;
-use crate::uaccess;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::size_of;

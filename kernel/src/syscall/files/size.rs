@@ -1,11 +1,11 @@
 //! truncate, fallocate, and what is said about a file's contents: fsync, fadvise.
 
 use super::{locate, usable};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{Object, mm};
 use crate::fs::inode::{Inode, Kind};
-use crate::machine::{Object, mm};
+use crate::process::task::{self, Task};
 use crate::sched;
-use crate::task::{self, Task};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;

@@ -2,13 +2,13 @@
 //! getsockopt(2).
 
 use super::usable;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::socket::{
     self, Creator, Directions, OPEN_FLAGS, OptionValue, Options, Socket, Style,
 };
 use crate::fs::{OpenFile, anonymous};
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use alloc::sync::Arc;
 use core::any::Any;
 use linux_raw_sys::general as c;

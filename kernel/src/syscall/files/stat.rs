@@ -1,14 +1,14 @@
 //! What a file is: the stat family, access, readlink, statfs.
 
 use super::{check_flags, locate, place_of, read_path};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::clock::Time;
 use crate::fs::inode::{Inode, Kind};
 use crate::fs::io::Sink;
 use crate::fs::mount::Location;
 use crate::fs::path::NAME_MAX;
-use crate::task::Task;
-use crate::uaccess;
+use crate::process::task::Task;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;
 

@@ -1,14 +1,14 @@
 //! read, write and their relatives.
 
 use super::usable;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::uaccess;
 use crate::fs::OpenFile;
 use crate::fs::inode::Kind;
 use crate::fs::io::{MAX_TRANSFER, Sink, Source};
 use crate::fs::ramfile::MAX_SIZE;
+use crate::process::task::Task;
 use crate::sched;
-use crate::task::Task;
-use crate::uaccess;
 use linux_raw_sys::general as c;
 
 /// Copies between files go in pieces of this size.

@@ -1,11 +1,11 @@
 //! vmsplice(2).
 
 use super::{check_flags, usable};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::{Sink, Source};
 use crate::fs::pipe::End;
-use crate::task::Task;
+use crate::process::task::Task;
 use core::any::Any;
 use linux_raw_sys::general as c;
 use mm::addr::VirtAddr;

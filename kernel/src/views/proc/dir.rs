@@ -1,11 +1,11 @@
 //! Directories of a process or thread: a table of entries, made when they are looked up.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::AddressSpace;
 use crate::fs::file::FileOps;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
-use crate::machine::AddressSpace;
-use crate::task::{Process, Task};
+use crate::process::task::{Process, Task};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,7 +1,7 @@
 //! /proc/PID/fd and fdinfo.
 
 use super::dir::{Subject, node};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::{FdTable, OpenFile};

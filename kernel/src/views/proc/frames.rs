@@ -1,8 +1,8 @@
 //! /proc/buddyinfo, pagetypeinfo, zoneinfo: the page allocator in Linux's formats, proc(5).
 
-use crate::errno::Result;
+use crate::base::errno::Result;
+use crate::base::machine::mm;
 use crate::fs::pseudo::Text;
-use crate::machine::mm;
 use mm::addr::Order;
 use mm::frame::Mobility;
 use mm::frame::buddy::{MAX_ORDER, ORDERS};

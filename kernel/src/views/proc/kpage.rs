@@ -1,12 +1,12 @@
 //! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And kpageowner and kpageaddress, which are our own.
 
 use super::words;
-use crate::errno::Result;
+use crate::base::errno::Result;
+use crate::base::machine::mm;
 use crate::fs::file::{At, FileOps};
 use crate::fs::inode::{Inode, Kind, Node};
 use crate::fs::io::Sink;
 use crate::fs::tree::Tree;
-use crate::machine::mm;
 use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

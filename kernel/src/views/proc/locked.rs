@@ -1,10 +1,10 @@
 //! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file that says so is read: a fault does nothing for it, and where
 //! no area is locked, neither does the reader.
 
-use crate::errno::{Errno, Result};
-use crate::machine::mm;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
+use crate::process::task;
 use crate::sched;
-use crate::task;
 use crate::thp::spaces;
 use alloc::vec::Vec;
 use mm::addr::{Pfn, VirtAddr, VirtRange};

@@ -2,11 +2,11 @@
 
 use super::dir::Subject;
 use super::observed::Observed;
-use crate::errno::Result;
+use crate::base::errno::Result;
+use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::file::FileOps;
 use crate::fs::inode::Device;
 use crate::fs::records::{RecordFile, Records};
-use crate::machine::{AddressSpace, Vma};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::addr::{PAGE_SHIFT, VirtAddr, VirtRange};

@@ -1,11 +1,11 @@
 //! /proc/meminfo, proc(5).
 
 use super::locked::Locked;
-use crate::errno::Result;
+use crate::base::errno::Result;
+use crate::base::kstack;
+use crate::base::machine::mm;
 use crate::fs::pseudo::Text;
-use crate::kstack;
-use crate::machine::mm;
-use crate::task;
+use crate::process::task;
 use crate::thp::survey;
 use alloc::format;
 use mm::addr::{Order, PAGE_SIZE};

@@ -3,10 +3,10 @@
 use super::dir::Subject;
 use super::observed::Observed;
 use super::words;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::file::{At, FileOps};
 use crate::fs::io::{Sink, Source};
-use crate::task::{self, Image, Process};
+use crate::process::task::{self, Image, Process};
 use alloc::sync::Arc;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::space::PageInfo;

@@ -21,11 +21,11 @@ mod system;
 mod vmstat;
 mod words;
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::inode::{Entry, Inode, Target};
 use crate::fs::mount::FileSystem;
 use crate::fs::tree::{Dynamic, Tree};
-use crate::task;
+use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,7 +1,7 @@
 //! mounts, mountinfo.
 
 use super::dir::Subject;
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::file::FileOps;
 use crate::fs::inode::Device;
 use crate::fs::mount::{self, Mounted};

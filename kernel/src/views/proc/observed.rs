@@ -3,9 +3,9 @@
 //! Once the process has ended, or has another program, there is nothing to be seen.
 
 use super::dir::Subject;
-use crate::errno::{Errno, Result};
-use crate::machine::AddressSpace;
-use crate::task::{self, Process};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::AddressSpace;
+use crate::process::task::{self, Process};
 use alloc::sync::{Arc, Weak};
 
 /// The process and its address space.

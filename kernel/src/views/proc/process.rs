@@ -2,12 +2,12 @@
 
 use super::dir::{Item, Make, Subject, SubjectDir, node};
 use super::{fds, maps, memory, mounts, smaps, stat, status};
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::pseudo::Text;
-use crate::machine::mm;
 use crate::pressure;
-use crate::task::{self, Process};
+use crate::process::task::{self, Process};
 use alloc::format;
 use alloc::sync::Arc;
 use mm::thp::{Permit, sizes};

@@ -3,10 +3,10 @@
 use super::dir::Subject;
 use super::maps::{Areas, LINE, named_line};
 use super::observed::Observed;
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{AddressSpace, Vma};
 use crate::fs::file::FileOps;
 use crate::fs::records::{RecordFile, Records};
-use crate::machine::{AddressSpace, Vma};
 use crate::thp::spaces;
 use alloc::sync::Arc;
 use mm::addr::VirtRange;

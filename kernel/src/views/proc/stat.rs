@@ -1,11 +1,11 @@
 //! /proc/PID/stat, statm, schedstat: figures in one line.
 
 use super::dir::Subject;
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::devices;
 use crate::fs::pseudo::Text;
 use crate::fs::tty;
-use crate::task::{ProcessTimes, Resource};
+use crate::process::task::{ProcessTimes, Resource};
 use mm::addr::PAGE_SIZE;
 use mm::space::Usage;
 

@@ -2,9 +2,9 @@
 
 use super::dir::Subject;
 use super::stat::usage;
-use crate::errno::Result;
+use crate::base::errno::Result;
 use crate::fs::pseudo::Text;
-use crate::task::{self, Resource};
+use crate::process::task::{self, Resource};
 use alloc::format;
 use alloc::string::String;
 use mm::addr::PAGE_SIZE;
@@ -123,7 +123,7 @@ fn signals(subject: &Subject, out: &mut Text) {
     ));
     out.put(format_args!(
         "SigQ:\t{}/{queue_limit}\n",
-        crate::signal::queued()
+        crate::process::signal::queued()
     ));
     for (name, set) in [
         ("SigPnd", pending),

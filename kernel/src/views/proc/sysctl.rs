@@ -1,17 +1,17 @@
 //! /proc/sys.
 
-use crate::cmdline;
-use crate::errno::{Errno, Result};
+use crate::base::cmdline;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
+use crate::base::random;
 use crate::fs::caller::MAX_OPEN_FILES;
 use crate::fs::mount::MAX_MOUNTS;
 use crate::fs::pipe::MAX_CAPACITY;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
-use crate::machine::mm;
-use crate::random;
+use crate::process::task;
 use crate::syscall;
 use crate::syscall::system::{self, RELEASE, VERSION};
-use crate::task;
 use alloc::sync::Arc;
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};

@@ -1,14 +1,14 @@
 //! Files about the machine as a whole.
 
 use crate::arch;
-use crate::cmdline;
-use crate::errno::Result;
+use crate::base::cmdline;
+use crate::base::errno::Result;
 use crate::fs::pseudo::Text;
 use crate::fs::{clock, devices, types};
+use crate::process::task;
 use crate::sched;
 use crate::sched::timers;
 use crate::syscall::system::{RELEASE, VERSION};
-use crate::task;
 use mm::arch::{Cpu, Machine};
 
 const SECOND: u64 = 1_000_000_000;

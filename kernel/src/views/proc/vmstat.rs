@@ -1,9 +1,9 @@
 //! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted here is 0.
 
 use super::locked::Locked;
-use crate::errno::Result;
+use crate::base::errno::Result;
+use crate::base::machine::mm;
 use crate::fs::pseudo::Text;
-use crate::machine::mm;
 use crate::pressure;
 use crate::thp::survey;
 use mm::arch::Level;

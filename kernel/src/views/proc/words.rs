@@ -1,6 +1,6 @@
 //! Files of one 64-bit word for each page or frame, by its number: pagemap.rst.
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
 use crate::fs::file::At;
 use crate::fs::io::Sink;
 

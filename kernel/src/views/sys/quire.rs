@@ -1,12 +1,12 @@
 //! /sys/kernel/mm/quire: what Linux does not have.
 
-use crate::errno::Errno;
+use crate::base::errno::Errno;
+use crate::base::heap::fail;
+use crate::base::machine::mm;
+use crate::base::stretch;
 use crate::fs::pseudo::Text;
 use crate::fs::tree::Tree;
-use crate::heap::fail;
-use crate::machine::mm;
-use crate::stretch;
-use crate::task;
+use crate::process::task;
 use crate::thp::{owners, survey};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;

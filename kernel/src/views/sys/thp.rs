@@ -1,8 +1,8 @@
 //! /sys/kernel/mm/transparent_hugepage: the files of `mm::thp`, with Linux's names (transhuge.rst).
 
-use crate::errno::{Errno, Result};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::mm;
 use crate::fs::tree::Tree;
-use crate::machine::mm;
 use crate::thp::khugepaged;
 use alloc::format;
 use mm::addr::Order;

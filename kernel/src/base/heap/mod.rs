@@ -1,0 +1,174 @@
+//! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB
+//! at a time, and gives a piece back when nothing is left in it.
+//!
+//! When there are no frames, who may be refused is refused (the crate `fallible`), and the rest
+//! lives on a [`reserve`] that was set aside before.
+
+#![allow(unsafe_code)]
+
+pub mod fail;
+pub mod reserve;
+
+use crate::arch::boot::DIRECT_MAP;
+use crate::base::machine;
+use crate::base::{Pid, room};
+use core::alloc::{GlobalAlloc, Layout};
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
+use reserve::Reserve;
+use spin::mutex::SpinMutex;
+use talc::TalcLock;
+use talc::base::{Talc, binning::Binning};
+use talc::source::Source;
+
+/// What the heap asks of threads. It may do so under any lock.
+pub trait Threads {
+    /// The number of the running thread; `None` before the first one.
+    fn running() -> Option<Pid>;
+    /// The reserve was used: the running thread makes it whole before it goes back to user mode.
+    fn owe_reserve();
+}
+
+/// What boot needs before there are frames: the memory manager's own structures.
+const ARENA_BYTES: usize = 128 << 10;
+/// 1 MiB: one growth in hundreds of allocations.
+const GROWTH: Order = Order(8);
+
+#[global_allocator]
+static HEAP: Heap = Heap(TalcLock::new(Frames {
+    arena_used: false,
+    reserve: Reserve::new(),
+}));
+
+static mut ARENA: [u8; ARENA_BYTES] = [0; ARENA_BYTES];
+
+/// The allocator, with an instrument in front of it that is hardly ever on: see [`fail`].
+struct Heap(TalcLock<SpinMutex<()>, Frames>);
+
+// SAFETY: memory comes from and goes to the inner allocator, with the layouts that it is asked for.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if fail::is_on() && fail::refuses() {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: as the caller promises.
+        let place = unsafe { self.0.alloc(layout) };
+        if fail::is_on() && !place.is_null() {
+            fail::allocated(place.addr(), layout.size());
+        }
+        place
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        if fail::is_on() {
+            fail::freed(place.addr());
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.0.dealloc(place, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if fail::is_on() && size > layout.size() && fail::refuses() {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: as the caller promises.
+        let moved = unsafe { self.0.realloc(place, layout, size) };
+        if fail::is_on() && !moved.is_null() {
+            fail::freed(place.addr());
+            fail::allocated(moved.addr(), size);
+        }
+        moved
+    }
+}
+
+/// Where the heap's memory comes from: first the arena, then frames, at last the reserve.
+#[derive(Debug)]
+struct Frames {
+    arena_used: bool,
+    reserve: Reserve,
+}
+
+// SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates
+// nothing. `resize` leaves a piece as it is, or deletes it as a whole.
+unsafe impl Source for Frames {
+    const TRACK_HEAP_END: bool = true;
+
+    unsafe fn resize(&mut self, free: *mut u8, end: *mut u8, whole: bool) -> *mut u8 {
+        let arena = (&raw const ARENA).addr()..(&raw const ARENA).addr() + ARENA_BYTES + 1;
+        if !whole || arena.contains(&free.addr()) {
+            return end;
+        }
+        self.give_frames(free.addr());
+        free
+    }
+
+    fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
+        if !talc.source.arena_used {
+            talc.source.arena_used = true;
+            // SAFETY: the arena is used nowhere else, and only this once.
+            return unsafe { talc.claim((&raw mut ARENA).cast(), ARENA_BYTES) }
+                .map(drop)
+                .ok_or(());
+        }
+        let piece = take_frames(layout).or_else(|| talc.source.reserve.take(layout));
+        let piece = piece.ok_or(())?;
+        // SAFETY: the frames are nobody's, mapped writable in the direct map, and given back only
+        // once the piece is deleted.
+        unsafe { talc.claim(piece.base(), piece.bytes()) }
+            .map(drop)
+            .ok_or(())
+    }
+}
+
+/// Frames for a piece of the heap.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    first: Pfn,
+    order: Order,
+}
+
+impl Piece {
+    fn base(&self) -> *mut u8 {
+        (DIRECT_MAP + self.first.start().0) as *mut u8
+    }
+    fn bytes(&self) -> usize {
+        self.order.bytes() as usize
+    }
+}
+
+impl Frames {
+    /// Frees a piece of the heap by the address of its first free byte: its frames' first page
+    /// holds that, since a piece starts with a few bytes of the heap's own.
+    fn give_frames(&mut self, free: usize) {
+        let first = PhysAddr((free - 1) as u64 - DIRECT_MAP).frame();
+        let Some(mm) = machine::try_mm() else {
+            return;
+        };
+        let order = mm.frames().get(first).order();
+        let piece = Piece { first, order };
+        if !self.reserve.put_back(piece) {
+            mm.free_kernel(first, order);
+        }
+    }
+}
+
+/// The smallest order of a piece that has room for `layout` with the heap's own tags.
+fn least_order(layout: Layout) -> Order {
+    let wanted = (layout.size() + layout.align()) as u64 + PAGE_SIZE;
+    let pages = wanted.div_ceil(PAGE_SIZE).next_power_of_two();
+    Order(pages.trailing_zeros() as u8)
+}
+
+/// Frames enough for `layout`, more when they can be had. Who may be refused leaves what the kernel
+/// itself may need.
+fn take_frames(layout: Layout) -> Option<Piece> {
+    let mm = machine::try_mm()?;
+    let least = least_order(layout);
+    let may_take = |order: Order| !fallible::is_refusable() || room::leaves_enough(order.pages());
+    [least.max(GROWTH), least].into_iter().find_map(|order| {
+        let first = may_take(order).then(|| mm.alloc_kernel(order))??;
+        Some(Piece { first, order })
+    })
+}

@@ -1,0 +1,119 @@
+//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then the machine stops with
+//! status 101.
+
+use crate::arch;
+use crate::base::console;
+use crate::base::klog::{self, Console};
+use crate::entry::symbols;
+use crate::process::task;
+use core::fmt::Write;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// The status of a machine that panicked.
+pub const STATUS: u8 = 101;
+const LOG_BYTES: usize = 1024;
+
+/// Set by the first panic; acquire and release pair with each other, so a panic inside the report ends it.
+static PANICKING: AtomicBool = AtomicBool::new(false);
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    enter();
+    let _ = match info.location() {
+        Some(at) => writeln!(
+            Console,
+            "\nquire: kernel panic: {} at {}:{}",
+            info.message(),
+            at.file(),
+            at.line()
+        ),
+        None => writeln!(Console, "\nquire: kernel panic: {}", info.message()),
+    };
+    report(None)
+}
+
+/// Gives each register's name and value to its argument.
+pub type Registers<'a> = dyn Fn(&mut dyn FnMut(&'static str, u64)) + 'a;
+
+/// A trap in kernel mode that nothing can mend.
+pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Registers<'_>) -> ! {
+    enter();
+    let _ = writeln!(
+        Console,
+        "\nquire: kernel panic: {what} at address {addr:#x}, pc {pc:#x}"
+    );
+    let mut column = 0;
+    registers(&mut |name, value| {
+        column += 1;
+        let end = if column % 4 == 0 { "\n" } else { " " };
+        let _ = write!(Console, " {name:>6} {value:016x}{end}");
+    });
+    let _ = writeln!(Console);
+    report(Some((pc, fp)))
+}
+
+fn enter() {
+    if PANICKING.swap(true, Ordering::AcqRel) {
+        console::write(b"\r\nquire: panic inside the panic report\r\n");
+        arch::cpu::stop(STATUS);
+    }
+}
+
+fn report(from: Option<(u64, u64)>) -> ! {
+    let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
+    let _ = writeln!(Console, "backtrace, innermost first:");
+    let mut trace = Trace::default();
+    if let Some((pc, _)) = from {
+        trace.frame(pc);
+    }
+    // A return address may be the first byte of the next function: look up the call before it.
+    arch::cpu::backtrace(from, &mut |address| trace.frame(address.wrapping_sub(1)));
+    trace.end_repeats();
+    let _ = writeln!(Console, "last log lines:");
+    klog::read_newest(LOG_BYTES, &mut |bytes| {
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            let _ = Console.write_str(core::str::from_utf8(line).unwrap_or("?\n"));
+        }
+    });
+    arch::cpu::stop(STATUS)
+}
+
+/// Prints frames; a run of the same address (a recursion) takes two lines.
+#[derive(Default)]
+struct Trace {
+    depth: u32,
+    last: u64,
+    repeats: u32,
+}
+
+impl Trace {
+    fn frame(&mut self, address: u64) {
+        if self.depth > 0 && address == self.last {
+            self.depth += 1;
+            self.repeats += 1;
+            return;
+        }
+        self.end_repeats();
+        let _ = match symbols::lookup(address) {
+            Some((name, offset)) => {
+                writeln!(
+                    Console,
+                    "  {:2} {address:016x} {:#}+{offset:#x}",
+                    self.depth,
+                    rustc_demangle::demangle(name)
+                )
+            }
+            None => writeln!(Console, "  {:2} {address:016x}", self.depth),
+        };
+        self.depth += 1;
+        self.last = address;
+    }
+
+    fn end_repeats(&mut self) {
+        if self.repeats > 0 {
+            let _ = writeln!(Console, "     ... and {} more times", self.repeats);
+            self.repeats = 0;
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Threads and processes: their beginning and end, signals, futexes, and what the floors below ask of them.
+
+mod caller;
+pub mod futex;
+pub mod pidfd;
+pub mod signal;
+pub mod task;

@@ -1,0 +1,72 @@
+//! pidfd_open(2): a process as a file, readable once it has ended.
+
+use crate::base::errno::{Errno, Result};
+use crate::fs::anonymous;
+use crate::fs::file::{FileOps, OpenFile, Ready};
+use crate::fs::inode::{Inode, Kind, Node};
+use crate::fs::pseudo::Text;
+use crate::process::task::{Process, Task};
+use crate::sched::wait::WaitQueue;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use linux_raw_sys::general as c;
+
+struct PidFd(Arc<Process>);
+
+impl FileOps for PidFd {
+    fn poll(&self) -> Ready {
+        if self.0.has_ended() {
+            Ready::IN
+        } else {
+            Ready::empty()
+        }
+    }
+    fn queues<'a>(&'a self, queues: &mut Vec<&'a WaitQueue>) {
+        queues.push(&self.0.exit_events);
+    }
+    fn describe(&self, out: &mut Text) {
+        let pid = if self.0.has_ended() { -1 } else { self.0.pid() };
+        out.put(format_args!("Pid:\t{pid}\nNSpid:\t{pid}\n"));
+    }
+}
+
+/// Such files have no pages, no name and nothing to open again.
+struct PidFdInode(Node);
+
+impl Inode for PidFdInode {
+    fn node(&self) -> &Node {
+        &self.0
+    }
+    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+        Err(Errno::ENXIO)
+    }
+    fn label(&self) -> Option<String> {
+        Some("anon_inode:[pidfd]".into())
+    }
+}
+
+/// A new fd for a process, closed by execve; `flags` may be PIDFD_NONBLOCK.
+pub fn open(task: &Task, process: Arc<Process>, flags: u32) -> Result<i32> {
+    let inode = Arc::new(PidFdInode(Node::new(
+        anonymous::device(),
+        Kind::Regular,
+        0o600,
+    )));
+    let file = OpenFile::new(
+        anonymous::place(inode),
+        Arc::new(PidFd(process)),
+        c::O_RDWR | flags,
+    );
+    task.files().install(file, true)
+}
+
+/// The process behind a pidfd; EBADF.
+pub fn process(task: &Task, fd: i32) -> Result<Arc<Process>> {
+    let file = task.files().get(fd)?;
+    let any: &dyn Any = file.ops();
+    any.downcast_ref::<PidFd>()
+        .map(|pidfd| pidfd.0.clone())
+        .ok_or(Errno::EBADF)
+}

@@ -1,0 +1,158 @@
+//! siginfo_t.
+
+use super::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use crate::process::task::{Pid, Task};
+use linux_raw_sys::general as abi;
+
+/// What comes with a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SigInfo {
+    /// Its number.
+    pub signo: i32,
+    /// si_code: where it comes from or what happened.
+    pub code: i32,
+    /// The rest, by kind.
+    pub fields: Fields,
+}
+
+/// The part of siginfo_t that depends on the kind of signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fields {
+    /// kill and its like: who sent it.
+    Sender {
+        /// si_pid
+        pid: Pid,
+        /// si_uid
+        uid: u32,
+    },
+    /// sigqueue: who sent it, and a value.
+    Value {
+        /// si_pid
+        pid: Pid,
+        /// si_uid
+        uid: u32,
+        /// si_value
+        value: u64,
+    },
+    /// SIGCHLD.
+    Child {
+        /// si_pid
+        pid: Pid,
+        /// si_uid
+        uid: u32,
+        /// si_status: exit status or signal
+        status: i32,
+        /// si_utime, in clock ticks of 10 ms
+        utime: u64,
+        /// si_stime
+        stime: u64,
+    },
+    /// A fault: where.
+    Fault {
+        /// si_addr
+        addr: u64,
+    },
+}
+
+impl SigInfo {
+    /// From the kernel itself (SI_KERNEL).
+    pub fn kernel(signo: i32) -> Self {
+        Self {
+            signo,
+            code: abi::SI_KERNEL as i32,
+            fields: Fields::Sender { pid: 0, uid: 0 },
+        }
+    }
+
+    /// From kill(2) by `sender`.
+    pub fn user(signo: i32, sender: &Task) -> Self {
+        Self::sent(signo, abi::SI_USER as i32, sender)
+    }
+
+    /// From tkill(2) or tgkill(2) by `sender`.
+    pub fn thread(signo: i32, sender: &Task) -> Self {
+        Self::sent(signo, abi::SI_TKILL, sender)
+    }
+
+    fn sent(signo: i32, code: i32, sender: &Task) -> Self {
+        let process = sender.process();
+        let fields = Fields::Sender {
+            pid: process.pid(),
+            uid: process.credentials(|c| c.uid[0]),
+        };
+        Self {
+            signo,
+            code,
+            fields,
+        }
+    }
+
+    /// A fault of the running thread at `addr`.
+    pub fn fault(signo: i32, code: u32, addr: u64) -> Self {
+        Self {
+            signo,
+            code: code as i32,
+            fields: Fields::Fault { addr },
+        }
+    }
+
+    /// What sigqueue hands over: `struct siginfo` as the user wrote it, of which si_code, si_pid, si_uid and si_value
+    /// count.
+    pub fn from_user(signo: i32, bytes: &[u8; 128]) -> Self {
+        let word = |at: usize| {
+            i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let value = (word(24) as u32 as u64) | ((word(28) as u32 as u64) << 32);
+        Self {
+            signo,
+            code: word(8),
+            fields: Fields::Value {
+                pid: word(16),
+                uid: word(20) as u32,
+                value,
+            },
+        }
+    }
+
+    /// The fault address, 0 when it is not a fault.
+    pub fn fault_addr(&self) -> u64 {
+        match (self.fields, self.signo) {
+            (Fields::Fault { addr }, SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP) => addr,
+            _ => 0,
+        }
+    }
+
+    /// `struct siginfo` of a 64-bit machine: signo, errno, code, then the kind's fields from byte 16.
+    pub fn to_bytes(self) -> [u8; 128] {
+        let mut bytes = [0; 128];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &self.signo.to_ne_bytes());
+        put(8, &self.code.to_ne_bytes());
+        match self.fields {
+            Fields::Sender { pid, uid } => {
+                put(16, &pid.to_ne_bytes());
+                put(20, &uid.to_ne_bytes());
+            }
+            Fields::Value { pid, uid, value } => {
+                put(16, &pid.to_ne_bytes());
+                put(20, &uid.to_ne_bytes());
+                put(24, &value.to_ne_bytes());
+            }
+            Fields::Child {
+                pid,
+                uid,
+                status,
+                utime,
+                stime,
+            } => {
+                put(16, &pid.to_ne_bytes());
+                put(20, &uid.to_ne_bytes());
+                put(24, &status.to_ne_bytes());
+                put(32, &utime.to_ne_bytes());
+                put(40, &stime.to_ne_bytes());
+            }
+            Fields::Fault { addr } => put(16, &addr.to_ne_bytes()),
+        }
+        bytes
+    }
+}

@@ -1,0 +1,108 @@
+//! Signals: what is pending, what is to be done about it, and the way into a handler and back.
+
+mod action;
+mod deliver;
+mod info;
+mod pending;
+mod send;
+mod stop;
+
+pub use crate::base::signo::*;
+pub use action::{Action, Default, Disposition, Handlers};
+pub use deliver::{deliver, sigreturn};
+pub use info::{Fields, SigInfo};
+pub use pending::{Pending, queued};
+pub use send::{
+    force, kill_current, queue_process, queue_task, send_group, send_process, send_task,
+};
+pub use stop::{StopState, continue_process, stop_process};
+
+use crate::base::errno::{Errno, Result};
+use crate::process::task::{Task, TaskState, Work};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A set of signals: bit n-1 is signal n.
+pub type SigSet = u64;
+
+/// The highest signal number.
+pub const LAST: i32 = 64;
+/// The first real-time signal as the kernel counts.
+pub const FIRST_REALTIME: i32 = 32;
+/// Signals that cannot be blocked, caught or ignored.
+pub const UNBLOCKABLE: SigSet = bit(SIGKILL) | bit(SIGSTOP);
+/// Signals that stop a process by default.
+pub const STOPPING: SigSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+
+/// The set with this one signal (1 to 64).
+pub const fn bit(signo: i32) -> SigSet {
+    1 << (signo - 1)
+}
+
+/// EINVAL unless `signo` is 1 to 64.
+pub fn check(signo: u64) -> Result<i32> {
+    match signo as i32 {
+        n @ 1..=LAST => Ok(n),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Whether the running thread has to go back to user mode to handle a signal, stop or end.
+pub fn pending() -> bool {
+    crate::process::task::with_current(|task| interrupts(task, TaskState::Interruptible))
+}
+
+/// Whether a sleep of this kind ends now because of a signal.
+pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
+    let work = task.sched.work();
+    match how {
+        TaskState::Interruptible => work.intersects(Work::SIGNAL | Work::EXIT),
+        TaskState::Killable => work.intersects(Work::SIGNAL) && is_killed(task),
+        _ => false,
+    }
+}
+
+/// Whether the thread is to end as soon as it can: its process ends, or a pending signal will end it.
+fn is_killed(task: &Task) -> bool {
+    let process = task.process();
+    let pending = pending_set(task) & !task.blocked();
+    let ends = |signo| {
+        let action = process.handlers().get(signo);
+        let fatal = matches!(Default::of(signo), Default::Terminate | Default::Core);
+        let default = matches!(action.disposition(), Disposition::Default);
+        pending & bit(signo) != 0 && fatal && default && !process.survives(&action)
+    };
+    process.is_ending_for(task) || pending != 0 && (1..=LAST).any(ends)
+}
+
+/// What is pending for the thread or its process. One lock at a time: they have one rank.
+pub(crate) fn pending_set(task: &Task) -> SigSet {
+    let own = task.pending.lock().set();
+    let shared = task.process().pending.lock().set();
+    own | shared
+}
+
+/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending signal is free now.
+pub fn set_blocked(task: &Task, set: SigSet) {
+    task.store_blocked(set & !UNBLOCKABLE);
+    recalculate(task);
+}
+
+/// For sigsuspend, ppoll and pselect: `set` is the mask until the system call has ended; a handler that interrupts it
+/// runs with it, and the old one comes back afterwards.
+pub fn set_temporary_mask(set: SigSet) {
+    crate::process::task::with_current(|task| {
+        task.saved_mask.store(task.blocked(), Relaxed);
+        task.sched.add_work(Work::RESTORE_MASK);
+        set_blocked(task, set);
+    });
+}
+
+/// Notes in the thread's work whether something that it does not block is pending.
+pub(crate) fn recalculate(task: &Task) {
+    let set = pending_set(task);
+    if set & !task.blocked() != 0 || task.process().wants_attention(task) {
+        task.sched.add_work(Work::SIGNAL);
+    } else {
+        task.sched.clear_work(Work::SIGNAL);
+    }
+}

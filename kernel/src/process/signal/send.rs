@@ -1,0 +1,138 @@
+//! Sending.
+
+use super::*;
+use crate::process::task::{self, Pid, Process, Resource};
+use crate::sched;
+use alloc::sync::Arc;
+
+/// To a process: any thread that does not block it will handle it. EAGAIN as [`Pending::add`].
+pub fn queue_process(process: &Arc<Process>, info: SigInfo) -> Result {
+    if prepare(process, None, info.signo) {
+        let limit = limit(process, info.signo);
+        process.pending.lock().add(info, limit)?;
+        notify_some_thread(process, info.signo);
+    }
+    Ok(())
+}
+
+/// To one thread. EAGAIN as [`Pending::add`].
+pub fn queue_task(task: &Arc<Task>, info: SigInfo) -> Result {
+    if prepare(task.process(), Some(task), info.signo) {
+        let limit = limit(task.process(), info.signo);
+        task.pending.lock().add(info, limit)?;
+        notify(task, info.signo);
+    }
+    Ok(())
+}
+
+/// From the kernel to a process. A real-time signal that finds no room is lost, as a child's exit signal may be.
+pub fn send_process(process: &Arc<Process>, info: SigInfo) {
+    let _ = queue_process(process, info);
+}
+
+/// From the kernel to one thread; as [`send_process`].
+pub fn send_task(task: &Arc<Task>, info: SigInfo) {
+    let _ = queue_task(task, info);
+}
+
+/// The highest RLIMIT_SIGPENDING that counts: a queue is one piece of the kernel's heap, and is
+/// searched.
+const MOST_QUEUED: u64 = 1 << 15;
+
+/// How many signals may be queued for another of this number: RLIMIT_SIGPENDING, which is for real-time signals.
+fn limit(process: &Process, signo: i32) -> u64 {
+    match signo {
+        FIRST_REALTIME.. => process.limits().soft(Resource::SigPending).min(MOST_QUEUED),
+        _ => u64::MAX,
+    }
+}
+
+/// To all processes of a group, from the kernel (terminal). Returns how many there are.
+pub fn send_group(pgid: Pid, signo: i32) -> usize {
+    let mut members = 0;
+    for process in task::group_members(pgid) {
+        send_process(&process, SigInfo::kernel(signo));
+        members += 1;
+    }
+    members
+}
+
+/// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is taken.
+pub fn force(task: &Arc<Task>, info: SigInfo) {
+    let handlers = task.process().handlers();
+    let action = handlers.get(info.signo);
+    let blocked = task.blocked() & bit(info.signo) != 0;
+    if blocked || action.disposition() == Disposition::Ignore {
+        handlers.set(info.signo, Action::DEFAULT);
+        task.store_blocked(task.blocked() & !bit(info.signo));
+    }
+    if handlers.get(info.signo).disposition() == Disposition::Default {
+        task.process().protected.store(false, Relaxed);
+    }
+    // A fault's signal is a standard one: it always pends.
+    let _ = task.pending.lock().add(info, u64::MAX);
+    task.sched.add_work(Work::SIGNAL);
+}
+
+/// SIGKILL for the running process, PID 1 too: nothing else can be done about it.
+pub fn kill_current(task: &Arc<Task>) {
+    force(task, SigInfo::kernel(SIGKILL));
+}
+
+/// What happens when a signal is sent, before it is pending. `false`: it has no effect.
+fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bool {
+    if process.has_ended() {
+        return false;
+    }
+    if bit(signo) & STOPPING != 0 {
+        drop_pending(process, bit(SIGCONT));
+    }
+    if signo == SIGCONT {
+        drop_pending(process, STOPPING);
+        continue_process(process);
+    }
+    if signo == SIGKILL {
+        process.stop.lock().clear_for_kill();
+    }
+    let action = process.handlers().get(signo);
+    let blocked = match target {
+        Some(task) => task.blocked() & bit(signo) != 0,
+        None => process
+            .threads()
+            .all(|task| task.blocked() & bit(signo) != 0),
+    };
+    // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2) asks for it.
+    blocked || !action.ignores(signo) && !process.survives(&action)
+}
+
+fn drop_pending(process: &Process, set: SigSet) {
+    process.pending.lock().remove(set);
+    for task in process.threads() {
+        task.pending.lock().remove(set);
+    }
+}
+
+/// Tells the thread that should handle a signal of the process: the leader if it may, else the first that may.
+fn notify_some_thread(process: &Arc<Process>, signo: i32) {
+    let free = |task: &Arc<Task>| task.blocked() & bit(signo) == 0;
+    let one = process.threads().find(free).filter(|_| signo != SIGKILL);
+    match one {
+        Some(task) => notify(&task, signo),
+        // Blocked by all: sigtimedwait may be waiting for it.
+        None => process.threads().for_each(|task| notify(&task, signo)),
+    }
+}
+
+/// Tells a thread that a signal is pending.
+fn notify(task: &Arc<Task>, signo: i32) {
+    if task.blocked() & bit(signo) == 0 {
+        task.sched.add_work(Work::SIGNAL);
+        sched::wake_from(task, |state| match state {
+            TaskState::Interruptible => true,
+            TaskState::Killable | TaskState::Stopped => signo == SIGKILL,
+            _ => false,
+        });
+    } else {
+        task.process().signal_queue.wake_all();
+    }
+}

@@ -1,0 +1,93 @@
+//! Threads and processes.
+//!
+//! A [`Task`] is a thread: what the scheduler switches between. A [`Process`] is a thread group: what has a PID, an
+//! address space, signal handlers and children. The [`table`] knows them all; a thread is there until it has exited,
+//! a process until its parent has waited for it.
+
+mod calls;
+mod clone;
+mod credentials;
+mod ending;
+mod exit;
+mod heap;
+mod image;
+mod limits;
+mod oom;
+mod process;
+mod start;
+mod table;
+mod thread;
+mod times;
+mod wait;
+
+pub use crate::base::Pid;
+pub use crate::sched::{TaskState, Work};
+pub use clone::{CloneRequest, clone};
+pub use credentials::Credentials;
+pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
+pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
+pub use image::Image;
+pub use limits::{Limits, Resource};
+pub use oom::NEVER;
+pub use process::Process;
+pub use start::{FirstProcess, spawn_kernel_thread};
+pub use table::{
+    PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task,
+    for_each_space, in_steps, is_orphaned, processes, processes_after, session_of, tasks_after,
+};
+pub use thread::{AltStack, Start, Task};
+pub use times::ProcessTimes;
+pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
+
+pub(crate) use table::{group_members, move_to_group, new_session};
+
+use crate::base::above::Above;
+use crate::base::machine::AddressSpace;
+use crate::process::signal;
+use crate::sched::{self, Entity, Thread, Threads};
+use alloc::sync::Arc;
+use core::fmt;
+
+impl Threads for Above {
+    type Task = Task;
+}
+
+impl Thread for Task {
+    #[inline]
+    fn entity(&self) -> &Entity {
+        &self.sched
+    }
+
+    #[inline]
+    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>)) {
+        self.process().with_space(f);
+    }
+
+    #[inline]
+    fn is_interrupted(&self, how: TaskState) -> bool {
+        signal::interrupts(self, how)
+    }
+}
+
+/// The thread that runs now. Panics before the first thread runs.
+pub fn current() -> Arc<Task> {
+    sched::running()
+}
+
+/// Calls `f` with the thread that runs now.
+pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
+    f(&current())
+}
+
+/// Name and number of the running thread for reports: `sh[17]`, `boot` before the first one. Takes no lock and no memory:
+/// a panic asks, too.
+pub fn describe_current() -> impl fmt::Display {
+    fmt::from_fn(|out| match sched::try_current() {
+        Some(task) => {
+            let comm = task.comm_bytes();
+            let name = comm.split(|b| *b == 0).next().unwrap_or_default();
+            write!(out, "{}[{}]", name.escape_ascii(), task.tid())
+        }
+        None => out.write_str("boot"),
+    })
+}

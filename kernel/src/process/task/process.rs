@@ -1,0 +1,389 @@
+//! A process: a thread group and what its threads share.
+
+use super::calls::CallSet;
+use super::credentials::Credentials;
+use super::image::Image;
+use super::limits::Limits;
+use super::oom::Adjustment;
+use super::times::ProcessTimes;
+use super::{Pid, Task, table};
+use crate::base::machine::AddressSpace;
+use crate::base::ranks;
+use crate::fs::ExecFile;
+use crate::process::signal::{Action, Disposition, Handlers, Pending, SIGCHLD, SigSet, StopState};
+use crate::sched::timers;
+use crate::sched::wait::WaitQueue;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use mm::sync::Lock;
+
+/// No group exit yet: not a wait status.
+pub(super) const NO_STATUS: i32 = -1;
+
+/// A thread group.
+pub struct Process {
+    pid: Pid,
+    ppid: AtomicI32,
+    pgid: AtomicI32,
+    sid: AtomicI32,
+    space: Lock<Option<Arc<AddressSpace>>, { ranks::SPACE }>,
+    image: Lock<Image, { ranks::PROCESS }>,
+    pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
+    pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
+    limits: Lock<Limits, { ranks::PROCESS }>,
+    credentials: Lock<Credentials, { ranks::PROCESS }>,
+    /// CPU time of threads that ended, and of children that were waited for.
+    pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
+    pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
+    handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
+    pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
+    pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
+    /// Sent to the parent at the end; 0 for none.
+    pub(super) exit_signal: AtomicI32,
+    /// Wait status of exit_group or of the signal that ends all threads.
+    pub(super) group_exit: AtomicI32,
+    /// Wait status of the leader, then of the process.
+    pub(super) status: AtomicI32,
+    pub(super) ended: AtomicBool,
+    /// It has no address space any more, and the pages are on their way back.
+    pub(super) releases_memory: AtomicBool,
+    /// The thread that does execve while the others end; 0 for none.
+    pub(super) exec_thread: AtomicI32,
+    nice: AtomicI32,
+    start_ns: u64,
+    /// Asked for by prctl(PR_SET_PDEATHSIG); 0 for none.
+    pub(crate) parent_death_signal: AtomicI32,
+    /// prctl(PR_SET_DUMPABLE).
+    pub(crate) dumpable: AtomicU32,
+    /// personality(2).
+    pub(crate) personality: AtomicU32,
+    pub(crate) did_exec: AtomicBool,
+    /// prctl(PR_SET_CHILD_SUBREAPER): becomes the parent of its descendants' orphans.
+    pub(crate) subreaper: AtomicBool,
+    /// PID 1, until a fault of its own: signals whose action is the default do nothing to it,
+    /// kill(2).
+    pub(crate) protected: AtomicBool,
+    /// From which heap allocation on its system calls find no memory; 0 for none. See
+    /// [`crate::base::heap::fail`].
+    pub(crate) heap_fail: AtomicU32,
+    /// Page faults that were resolved, of all its threads.
+    pub(crate) faults: AtomicU64,
+    pub(super) children_faults: AtomicU64,
+    /// prctl(PR_SET_NO_NEW_PRIVS).
+    pub(crate) no_new_privs: AtomicBool,
+    /// /proc/PID/oom_score_adj.
+    pub(crate) oom: Adjustment,
+    /// A child has ended, stopped or gone on.
+    pub child_events: WaitQueue,
+    /// The process has ended (pidfd).
+    pub exit_events: WaitQueue,
+    /// A blocked signal has arrived (sigtimedwait).
+    pub(crate) signal_queue: WaitQueue,
+    /// A thread has ended (execve waits for the others).
+    pub(super) thread_events: WaitQueue,
+    /// Largest resident set so far of children that were waited for, in pages.
+    pub(super) children_peak_rss: AtomicU64,
+    pub(super) last_peak_rss: AtomicU64,
+    pub(crate) unknown_calls: Lock<CallSet, { ranks::PROCESS }>,
+}
+
+/// What a process starts with.
+struct Beginning {
+    space: Arc<AddressSpace>,
+    limits: Limits,
+    image: Image,
+    credentials: Credentials,
+    handlers: Arc<Handlers>,
+}
+
+impl Process {
+    /// PID 1, before its first execve: in no session and no group of its own, as Linux starts it.
+    pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: Limits) -> Self {
+        let beginning = Beginning {
+            space,
+            limits,
+            image: Image::NONE,
+            credentials: Credentials::default(),
+            handlers: Handlers::new(),
+        };
+        Self::new(pid, beginning)
+    }
+
+    #[inline]
+    fn new(pid: Pid, beginning: Beginning) -> Self {
+        Self {
+            pid,
+            ppid: AtomicI32::new(0),
+            pgid: AtomicI32::new(0),
+            sid: AtomicI32::new(0),
+            space: Lock::new(Some(beginning.space)),
+            image: Lock::new(beginning.image),
+            threads: Lock::new(Vec::new()),
+            children: Lock::new(Vec::new()),
+            limits: Lock::new(beginning.limits),
+            credentials: Lock::new(beginning.credentials),
+            past_times: Lock::new(ProcessTimes::default()),
+            pending: Lock::new(Pending::new()),
+            handlers: Lock::new(beginning.handlers),
+            stop: Lock::new(StopState::RUNNING),
+            real_timer: Lock::new(super::times::RealTimer::default()),
+            exit_signal: AtomicI32::new(SIGCHLD),
+            group_exit: AtomicI32::new(NO_STATUS),
+            status: AtomicI32::new(0),
+            ended: AtomicBool::new(false),
+            releases_memory: AtomicBool::new(false),
+            exec_thread: AtomicI32::new(0),
+            nice: AtomicI32::new(0),
+            start_ns: timers::now(),
+            parent_death_signal: AtomicI32::new(0),
+            dumpable: AtomicU32::new(1),
+            personality: AtomicU32::new(0),
+            did_exec: AtomicBool::new(false),
+            subreaper: AtomicBool::new(false),
+            protected: AtomicBool::new(pid == 1),
+            heap_fail: AtomicU32::new(0),
+            faults: AtomicU64::new(0),
+            children_faults: AtomicU64::new(0),
+            no_new_privs: AtomicBool::new(false),
+            oom: Adjustment::default(),
+            child_events: WaitQueue::new(),
+            exit_events: WaitQueue::new(),
+            signal_queue: WaitQueue::new(),
+            thread_events: WaitQueue::new(),
+            children_peak_rss: AtomicU64::new(0),
+            last_peak_rss: AtomicU64::new(0),
+            unknown_calls: Lock::new(CallSet::new()),
+        }
+    }
+
+    /// A child of this process with number `pid`, which starts with `space`, `handlers` and `exit_signal`.
+    pub(super) fn child(
+        &self,
+        pid: Pid,
+        space: Arc<AddressSpace>,
+        handlers: Arc<Handlers>,
+        exit_signal: i32,
+    ) -> Self {
+        let beginning = Beginning {
+            space,
+            limits: self.limits(),
+            image: self.image(),
+            credentials: self.credentials(Credentials::clone),
+            handlers,
+        };
+        let mut child = Self::new(pid, beginning);
+        child.oom = self.oom.inherit();
+        child.ppid.store(self.pid, Relaxed);
+        child.pgid.store(self.pgid(), Relaxed);
+        child.sid.store(self.sid(), Relaxed);
+        child.exit_signal.store(exit_signal, Relaxed);
+        child.set_nice(self.nice());
+        child.heap_fail.store(self.heap_fail.load(Relaxed), Relaxed);
+        child.dumpable.store(self.dumpable.load(Relaxed), Relaxed);
+        child
+            .personality
+            .store(self.personality.load(Relaxed), Relaxed);
+        child
+            .no_new_privs
+            .store(self.no_new_privs.load(Relaxed), Relaxed);
+        child
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its parent's number; 0 for PID 1.
+    pub fn ppid(&self) -> Pid {
+        self.ppid.load(Relaxed)
+    }
+
+    pub(super) fn set_ppid(&self, pid: Pid) {
+        self.ppid.store(pid, Relaxed);
+    }
+
+    /// Its parent.
+    pub fn parent(&self) -> Option<Arc<Process>> {
+        table::find(self.ppid())
+    }
+
+    /// Its process group.
+    pub fn pgid(&self) -> Pid {
+        self.pgid.load(Relaxed)
+    }
+
+    /// Its session.
+    pub fn sid(&self) -> Pid {
+        self.sid.load(Relaxed)
+    }
+
+    pub(super) fn set_group(&self, pgid: Pid, sid: Pid) {
+        self.pgid.store(pgid, Relaxed);
+        self.sid.store(sid, Relaxed);
+    }
+
+    /// The leader's name; that of the last thread when the leader has ended.
+    pub fn comm(&self) -> String {
+        self.leader()
+            .map_or_else(|| self.last_comm(), |task| task.comm())
+    }
+
+    fn last_comm(&self) -> String {
+        self.image().exe.map_or_else(String::new, |exe| {
+            let path = exe.path();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.chars().take(15).collect()
+        })
+    }
+
+    /// The first thread that is still there, the leader if it is.
+    pub fn leader(&self) -> Option<Arc<Task>> {
+        self.threads.lock().first().cloned()
+    }
+
+    /// The state letter of /proc/PID/stat.
+    pub fn state(&self) -> char {
+        self.leader().map_or('Z', |task| task.sched.state_letter())
+    }
+
+    /// Its threads, the leader first, while none begins or ends: each is looked up when it is asked
+    /// for.
+    pub fn threads(&self) -> impl Iterator<Item = Arc<Task>> {
+        (0..).map_while(|at| self.threads.lock().get(at).cloned())
+    }
+
+    /// Calls `f` with its threads, under a lock: `f` may send and wake, not sleep.
+    pub fn with_threads<R>(&self, f: impl FnOnce(&[Arc<Task>]) -> R) -> R {
+        f(&self.threads.lock())
+    }
+
+    /// Its address space; `None` once it has ended.
+    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.lock().clone()
+    }
+
+    /// Whether it has memory, or gives it back just now.
+    pub fn has_memory(&self) -> bool {
+        self.space.lock().is_some() || self.releases_memory.load(Relaxed)
+    }
+
+    /// Calls `f` with the address space, if there is one, without taking a reference.
+    pub fn with_space<R>(&self, f: impl FnOnce(&Arc<AddressSpace>) -> R) -> Option<R> {
+        self.space.lock().as_ref().map(f)
+    }
+
+    /// Gives it another address space (execve) or none (exit); the caller drops the old one without locks.
+    pub(crate) fn replace_space(
+        &self,
+        space: Option<Arc<AddressSpace>>,
+    ) -> Option<Arc<AddressSpace>> {
+        core::mem::replace(&mut *self.space.lock(), space)
+    }
+
+    /// What execve left behind.
+    pub fn image(&self) -> Image {
+        self.image.lock().clone()
+    }
+
+    pub(crate) fn set_image(&self, image: Image) {
+        let old = core::mem::replace(&mut *self.image.lock(), image);
+        drop(old);
+    }
+
+    /// The program it runs.
+    pub fn exe(&self) -> Option<ExecFile> {
+        self.image.lock().exe.clone()
+    }
+
+    /// When it was made, in ns since boot.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// CPU time of all its threads and of children that were waited for.
+    pub fn times(&self) -> ProcessTimes {
+        let mut times = *self.past_times.lock();
+        for task in self.threads.lock().iter() {
+            times.user += task.sched.times.user();
+            times.system += task.sched.times.system();
+        }
+        times
+    }
+
+    /// Pending for the leader, pending for the process, blocked by the leader, ignored, caught.
+    pub fn signal_sets(&self) -> [SigSet; 5] {
+        let leader = self.leader();
+        let (ignored, caught) = self.handlers().sets();
+        [
+            leader.as_ref().map_or(0, |task| task.pending.lock().set()),
+            self.pending.lock().set(),
+            leader.as_ref().map_or(0, |task| task.blocked()),
+            ignored,
+            caught,
+        ]
+    }
+
+    /// Its signal actions.
+    pub fn handlers(&self) -> Arc<Handlers> {
+        self.handlers.lock().clone()
+    }
+
+    /// Whether a signal with this action, which is not blocked, does nothing because this is PID 1.
+    pub(crate) fn survives(&self, action: &Action) -> bool {
+        action.disposition() == Disposition::Default && self.protected.load(Relaxed)
+    }
+
+    pub(crate) fn set_handlers(&self, handlers: Arc<Handlers>) {
+        let old = core::mem::replace(&mut *self.handlers.lock(), handlers);
+        drop(old);
+    }
+
+    /// Its resource limits.
+    pub fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+
+    /// Changes the limits; the address space learns of it.
+    pub fn change_limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+        let result = change(&mut self.limits.lock());
+        let limits = self.limits().for_space();
+        self.with_space(|space| space.set_limits(limits));
+        result
+    }
+
+    /// Reads the credentials.
+    pub fn credentials<R>(&self, f: impl FnOnce(&Credentials) -> R) -> R {
+        f(&self.credentials.lock())
+    }
+
+    /// Changes the credentials.
+    pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
+        f(&mut self.credentials.lock())
+    }
+
+    /// Page faults of its own and of children that were waited for. All are minor: there is no disk.
+    pub fn faults(&self) -> (u64, u64) {
+        (
+            self.faults.load(Relaxed),
+            self.children_faults.load(Relaxed),
+        )
+    }
+
+    /// Largest resident set of children that were waited for, in pages.
+    pub fn children_peak_rss(&self) -> u64 {
+        self.children_peak_rss.load(Relaxed)
+    }
+
+    /// -20 to 19.
+    pub fn nice(&self) -> i32 {
+        self.nice.load(Relaxed)
+    }
+
+    /// Sets it, within -20 to 19.
+    pub fn set_nice(&self, nice: i32) {
+        self.nice.store(nice.clamp(-20, 19), Relaxed);
+    }
+}

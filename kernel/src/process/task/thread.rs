@@ -1,0 +1,214 @@
+//! A thread.
+
+use super::{Pid, Process};
+use crate::arch::trap::UserContext;
+use crate::base::kstack::KernelStack;
+use crate::base::ranks;
+use crate::fs::{FdTable, FsContext};
+use crate::process::signal::{Pending, SigSet};
+use crate::sched::wait::Completion;
+use crate::sched::{Entity, Work};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use mm::sync::Lock;
+
+/// sigaltstack(2).
+#[derive(Clone, Copy, Debug)]
+pub struct AltStack {
+    /// The lowest address.
+    pub base: u64,
+    /// Bytes; 0 for none.
+    pub size: u64,
+    /// SS_AUTODISARM or 0.
+    pub flags: u32,
+}
+
+impl AltStack {
+    /// No alternate stack.
+    pub const NONE: AltStack = AltStack {
+        base: 0,
+        size: 0,
+        flags: 0,
+    };
+}
+
+fn words(bytes: [u8; 16]) -> [u64; 2] {
+    let all = u128::from_le_bytes(bytes);
+    [all as u64, (all >> 64) as u64]
+}
+
+/// The bytes of a name from its two words.
+fn bytes(words: [u64; 2]) -> [u8; 16] {
+    (u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes()
+}
+
+/// A thread: kernel stack, scheduling state, its signals, its share of files.
+pub struct Task {
+    tid: AtomicI32,
+    process: Arc<Process>,
+    /// What the scheduler knows of it.
+    pub sched: Entity,
+    blocked: AtomicU64,
+    /// The mask that RESTORE_MASK puts back.
+    pub(crate) saved_mask: AtomicU64,
+    pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
+    pub(crate) alt_stack: Lock<AltStack, { ranks::SIGNAL }>,
+    /// Absolute end of a sleep that is to go on after a stop, in ns; 0 for none.
+    pub(crate) restart_deadline: AtomicU64,
+    files: Lock<Option<Arc<FdTable>>, { ranks::TASK }>,
+    fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
+    /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of each.
+    comm: [AtomicU64; 2],
+    /// set_tid_address(2): cleared and woken at exit; 0 for none.
+    pub(crate) clear_child_tid: AtomicU64,
+    /// Told when a vfork child has got its own space, or has ended.
+    pub(crate) vfork_done: Lock<Option<Arc<Completion>>, { ranks::TASK }>,
+    /// What it does when it runs for the first time; `None` afterwards.
+    pub(super) start: Lock<Option<Start>, { ranks::TASK }>,
+    /// Wait status of an exit or exit_group, once [`Work::EXIT`] is set.
+    pub(super) exit_status: AtomicI32,
+}
+
+/// What a new thread gets.
+pub(super) struct NewTask {
+    pub tid: Pid,
+    pub process: Arc<Process>,
+    /// A thread of the kernel's own has none of the two.
+    pub files: Option<Arc<FdTable>>,
+    pub fs: Option<Arc<FsContext>>,
+    pub comm: [u8; 16],
+    pub blocked: SigSet,
+    pub alt_stack: AltStack,
+    pub start: Start,
+}
+
+/// What a thread does first.
+pub enum Start {
+    /// Goes to user mode with these registers.
+    User(Box<UserContext>),
+    /// Runs a function of the kernel's.
+    Kernel(fn() -> !),
+}
+
+impl Task {
+    pub(super) fn new(new: NewTask, stack: KernelStack) -> Arc<Task> {
+        let work = match new.process.heap_fail.load(Relaxed) {
+            0 => Work::empty(),
+            _ => Work::HEAP_FAILS,
+        };
+        Arc::new(Task {
+            tid: AtomicI32::new(new.tid),
+            process: new.process,
+            sched: Entity::new(stack, work),
+            blocked: AtomicU64::new(new.blocked),
+            saved_mask: AtomicU64::new(0),
+            pending: Lock::new(Pending::new()),
+            alt_stack: Lock::new(new.alt_stack),
+            restart_deadline: AtomicU64::new(0),
+            files: Lock::new(new.files),
+            fs: Lock::new(new.fs),
+            comm: words(new.comm).map(AtomicU64::new),
+            clear_child_tid: AtomicU64::new(0),
+            vfork_done: Lock::new(None),
+            start: Lock::new(Some(new.start)),
+            exit_status: AtomicI32::new(0),
+        })
+    }
+
+    /// Its number, as gettid(2) tells it.
+    pub fn tid(&self) -> Pid {
+        self.tid.load(Relaxed)
+    }
+
+    /// execve in a thread that is not the leader takes over the leader's number.
+    pub(super) fn set_tid(&self, tid: Pid) {
+        self.tid.store(tid, Relaxed);
+    }
+
+    /// Its thread group.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// Its open files. Panics in a thread that has ended: only others may look there, with [`Task::try_files`].
+    pub fn files(&self) -> Arc<FdTable> {
+        self.try_files().expect("a running thread has files")
+    }
+
+    /// Its open files, `None` once it has ended.
+    pub fn try_files(&self) -> Option<Arc<FdTable>> {
+        self.files.lock().clone()
+    }
+
+    /// Root, working directory and umask. Panics in a thread that has ended, see [`Task::try_fs`].
+    pub fn fs(&self) -> Arc<FsContext> {
+        self.try_fs()
+            .expect("a running thread has a working directory")
+    }
+
+    /// Root, working directory and umask; `None` once it has ended.
+    pub fn try_fs(&self) -> Option<Arc<FsContext>> {
+        self.fs.lock().clone()
+    }
+
+    /// Gives it another table of open files (execve and unshare make a shared one its own).
+    pub fn set_files(&self, files: Arc<FdTable>) {
+        let old = self.files.lock().replace(files);
+        drop(old);
+    }
+
+    /// At the end: lets go of files and directories; closing them may do a lot, so no lock is held.
+    pub(super) fn drop_files(&self) {
+        let files = self.files.lock().take();
+        let fs = self.fs.lock().take();
+        if let Some(files) = files.and_then(Arc::into_inner) {
+            files.close_range(0, u32::MAX);
+        }
+        drop(fs);
+    }
+
+    /// Its name, at most 15 bytes.
+    pub fn comm(&self) -> String {
+        let comm = self.comm_bytes();
+        let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+        String::from_utf8_lossy(&comm[..end]).into_owned()
+    }
+
+    /// The name as prctl(PR_GET_NAME) copies it: 16 bytes with the NUL.
+    pub fn comm_bytes(&self) -> [u8; 16] {
+        bytes(self.comm_words())
+    }
+
+    /// The name's bytes in two words.
+    pub(crate) fn comm_words(&self) -> [u64; 2] {
+        [self.comm[0].load(Relaxed), self.comm[1].load(Relaxed)]
+    }
+
+    /// Sets the name; bytes after the 15th are dropped.
+    pub fn set_comm(&self, name: &[u8]) {
+        let mut comm = [0; 16];
+        let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        let len = len.min(15);
+        comm[..len].copy_from_slice(&name[..len]);
+        for (word, value) in self.comm.iter().zip(words(comm)) {
+            word.store(value, Relaxed);
+        }
+    }
+
+    /// What it does first; taken once.
+    pub(crate) fn take_start(&self) -> Start {
+        self.start.lock().take().expect("a thread starts once")
+    }
+
+    /// The signals it has blocked.
+    pub fn blocked(&self) -> SigSet {
+        self.blocked.load(Relaxed)
+    }
+
+    /// Only for [`crate::process::signal::set_blocked`], which also looks whether a pending one is free now.
+    pub(crate) fn store_blocked(&self, set: SigSet) {
+        self.blocked.store(set, Relaxed);
+    }
+}

@@ -1,6 +1,6 @@
 //! Quire's kernel: everything around the memory manager, as thin as it can be while real programs run.
 //!
-//! Start-up order: [`start`] below. The way of a page fault: ARCHITECTURE.md.
+//! Start-up order: [`start`] below. The floors, and the way of a page fault: ARCHITECTURE.md.
 
 #![no_std]
 #![no_main]

@@ -3,28 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The floors, the lowest first. The crate's root and the in-kernel tests stand with the last.
-const FLOORS: [&str; 10] = [
-    "base", "sched", "fs", "process", "pressure", "thp", "exec", "syscall", "views", "entry",
-];
+/// The page with the table of the floors.
+const MAP: &str = include_str!("../../../ARCHITECTURE.md");
 
 /// The machine's crate under one name, for both: below all floors.
 const GROUND: &str = "arch";
 
-fn floor_of(module: &[String]) -> usize {
+/// The floors in the order of the table: the lowest first.
+fn floors() -> Vec<&'static str> {
+    let section = MAP.split("\n## Floors").nth(1).expect("the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let row = |line: &'static str| Some(line.strip_prefix("| `")?.split_once("/` |")?.0);
+    section.lines().filter_map(row).collect()
+}
+
+/// Where a module stands. The crate's root and the in-kernel tests stand with the highest floor.
+fn floor_of(floors: &[&str], module: &[String]) -> usize {
     let Some(floor) = module.first().filter(|name| *name != "tests") else {
-        return FLOORS.len() - 1;
+        return floors.len() - 1;
     };
-    let place = FLOORS.iter().position(|name| name == floor);
-    place.unwrap_or_else(|| panic!("{floor} is no floor"))
+    let place = floors.iter().position(|name| name == floor);
+    place.unwrap_or_else(|| panic!("{floor} is not in the table of ARCHITECTURE.md"))
 }
 
 /// Each upward arrow, from module to module, with a line where it is.
 fn upward(sources: &[rooms::Source]) -> BTreeMap<String, String> {
     let modules: BTreeSet<&[String]> = sources.iter().map(|s| &s.module[..]).collect();
+    let floors = floors();
     let mut found = BTreeMap::new();
     for source in sources {
-        let floor = floor_of(&source.module);
+        let floor = floor_of(&floors, &source.module);
         for import in &source.imports {
             let path = &import.path;
             let known = (1..=path.len())
@@ -36,7 +44,7 @@ fn upward(sources: &[rooms::Source]) -> BTreeMap<String, String> {
                 None if import.absolute && path.first().is_some_and(|name| name != GROUND) => &[],
                 None => continue,
             };
-            if floor_of(other) > floor {
+            if floor_of(&floors, other) > floor {
                 let arrow = format!("{} -> {}", source.module.join("::"), other.join("::"));
                 found
                     .entry(arrow)
@@ -53,6 +61,12 @@ fn no_upward_arrows() {
     let sources = rooms::read(&src);
     let seen: usize = sources.iter().map(|source| source.imports.len()).sum();
     assert!(seen > 800, "only {seen} imports were found");
+    assert_eq!(
+        floors().len(),
+        10,
+        "the table in ARCHITECTURE.md: {:?}",
+        floors()
+    );
     let found = upward(&sources);
     assert!(found.is_empty(), "upward arrows: {found:#?}");
 }

@@ -1,53 +1,29 @@
 //! Files: the tree and its file systems, open files, pipes, devices, the terminal.
 //!
-//! The way of a read: `syscall::file` finds the [`OpenFile`] in the [`FdTable`], which asks its [`file::FileOps`]; the
-//! bytes go through an [`io::Sink`]. The way of an open: `path` walks from a [`FsContext`], `open` makes or finds the
-//! file. Locks, in the order of `ranks`: fd table, context, tree, mounts, directory, inode, pipe, terminal.
+//! The way of a read: `syscall::files` finds the [`OpenFile`] in the [`FdTable`], which asks its
+//! [`FileOps`](open::file::FileOps); the bytes go through a [`Sink`](open::io::Sink). The way of an
+//! open: [`tree::path`] walks from a [`FsContext`], [`open`] makes or finds the file. Locks, in the
+//! order of `ranks`: fd table, context, tree, mounts, directory, inode, pipe, terminal.
 
-pub mod anonymous;
 pub mod caller;
-mod climbed;
-pub mod clock;
-mod context;
 pub mod devices;
-mod exec;
-mod fdslots;
-mod fdtable;
-pub mod fifo;
-pub mod file;
-pub mod flock;
-mod initramfs;
-pub mod inode;
-pub mod io;
-pub mod mount;
-mod mounts;
-pub mod names;
-mod node;
+pub mod kinds;
 pub mod open;
-pub mod path;
-mod piece;
-pub mod pipe;
-mod place;
-pub mod pseudo;
-mod quota;
-pub mod ramfile;
-mod ramfs;
-pub mod records;
-pub mod socket;
-mod text;
 pub mod tree;
 pub mod tty;
-pub mod types;
 
-pub use context::FsContext;
-pub use exec::{ExecFile, exec_of, open_exec, open_exec_at};
-pub use fdtable::FdTable;
-pub use file::OpenFile;
+pub use open::exec::{ExecFile, exec_of, open_exec, open_exec_at};
+pub use open::fdtable::FdTable;
+pub use open::file::OpenFile;
+pub use tree::context::FsContext;
 
 use crate::base::errno::Result;
-use crate::fs::mount::Mount;
-use crate::fs::path::{Last, resolve, walk};
-use crate::fs::quota::Quota;
+use crate::fs::kinds::ramfs;
+use crate::fs::tree::inode::New;
+use crate::fs::tree::mount::{self, Mount};
+use crate::fs::tree::path::{Last, resolve, walk};
+use crate::fs::tree::quota::Quota;
+use crate::fs::tree::{initramfs, names};
 use alloc::format;
 use alloc::string::String;
 use linux_raw_sys::general as c;
@@ -69,7 +45,7 @@ fn make_dev() -> Result {
     let walked = walk(&context, context.root(), b"/dev", Last::Follow)?;
     let dev = match walked.found.clone() {
         Some(there) => there,
-        None => names::create(&walked, inode::New::Directory, 0o755)?,
+        None => names::create(&walked, New::Directory, 0o755)?,
     };
     devices::populate(&dev.inode)
 }

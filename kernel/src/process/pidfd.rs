@@ -1,10 +1,10 @@
 //! pidfd_open(2): a process as a file, readable once it has ended.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::anonymous;
-use crate::fs::file::{FileOps, OpenFile, Ready};
-use crate::fs::inode::{Inode, Kind, Node};
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::anonymous;
+use crate::fs::kinds::pseudo::Text;
+use crate::fs::open::file::{FileOps, OpenFile, Ready};
+use crate::fs::tree::inode::{Inode, Kind, Node};
 use crate::process::task::{Process, Task};
 use crate::sched::wait::WaitQueue;
 use alloc::string::String;

@@ -2,7 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::klog;
-use crate::fs::io::Sink;
+use crate::fs::open::io::Sink;
 use alloc::vec::Vec;
 
 /// Actions, by their numbers in syslog(2).

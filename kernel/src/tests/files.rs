@@ -1,11 +1,12 @@
 //! The file layer without processes: a tree of its own for each test.
 
 use crate::base::errno::Errno;
-use crate::fs::inode::New;
-use crate::fs::io::{Sink, Source};
-use crate::fs::names::{self, Rename};
-use crate::fs::path::{self, Last, Walked};
-use crate::fs::{FsContext, OpenFile, open, types};
+use crate::fs::open::io::{Sink, Source};
+use crate::fs::tree::inode::New;
+use crate::fs::tree::names::{self, Rename};
+use crate::fs::tree::path::{self, Last, Walked};
+use crate::fs::tree::types;
+use crate::fs::{FsContext, OpenFile, open};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -25,7 +26,7 @@ impl Tree {
     fn with(options: &[u8]) -> Result<Tree> {
         let fs = types::get(b"tmpfs", options)?;
         let root = fs.root.clone();
-        let mount = crate::fs::mount::Mount::new(fs, root, "test".into(), 0);
+        let mount = crate::fs::tree::mount::Mount::new(fs, root, "test".into(), 0);
         let context = FsContext::new();
         context.set_root(mount.top())?;
         context.set_cwd(mount.top())?;

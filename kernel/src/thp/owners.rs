@@ -3,7 +3,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use crate::process::task;
 use crate::sched;
 use alloc::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
-use crate::fs::path::{self, Last};
-use crate::fs::pseudo::Text;
-use crate::fs::tree::Tree;
+use crate::fs::kinds::pseudo::Text;
+use crate::fs::kinds::pseudo_tree::Tree;
+use crate::fs::tree::path::{self, Last};
 use crate::process::task::{self, Pid};
 use crate::sched;
 use crate::thp::spaces;

@@ -4,8 +4,8 @@ mod proc;
 mod sys;
 
 use crate::base::above::Above;
-use crate::fs::mount::FileSystem;
-use crate::fs::types::Views;
+use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::types::Views;
 use alloc::sync::Arc;
 
 impl Views for Above {

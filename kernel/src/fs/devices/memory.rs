@@ -3,8 +3,8 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::random;
-use crate::fs::file::{At, FileOps, OpenFile};
-use crate::fs::io::{Sink, Source};
+use crate::fs::open::file::{At, FileOps, OpenFile};
+use crate::fs::open::io::{Sink, Source};
 use linux_raw_sys::ioctl::{RNDADDENTROPY, RNDGETENTCNT};
 use mm::vma::Backing;
 

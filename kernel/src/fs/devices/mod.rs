@@ -4,11 +4,12 @@ mod kmsg;
 mod memory;
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::file::FileOps;
-use crate::fs::inode::{Device, Directory, Inode, Kind, New};
-use crate::fs::mount::FileSystem;
-use crate::fs::quota::Quota;
-use crate::fs::{ramfs, tty};
+use crate::fs::kinds::ramfs;
+use crate::fs::open::file::FileOps;
+use crate::fs::tree::inode::{Device, Directory, Inode, Kind, New};
+use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::quota::Quota;
+use crate::fs::tty;
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 use spin::Once;

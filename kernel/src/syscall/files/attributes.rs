@@ -3,9 +3,9 @@
 use super::{check_flags, locate};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::clock::{self, Time};
-use crate::fs::inode::Kind;
-use crate::fs::mount::Location;
+use crate::fs::tree::clock::{self, Time};
+use crate::fs::tree::inode::Kind;
+use crate::fs::tree::mount::Location;
 use crate::process::task::Task;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;

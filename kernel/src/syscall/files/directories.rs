@@ -2,8 +2,8 @@
 
 use super::{locate, place_of, usable};
 use crate::base::errno::{Errno, Result};
-use crate::fs::inode::{Entry, Kind};
-use crate::fs::io::Sink;
+use crate::fs::open::io::Sink;
+use crate::fs::tree::inode::{Entry, Kind};
 use crate::process::task::Task;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;

@@ -3,9 +3,9 @@
 use super::socket::{AF_UNIX, SocketFile};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::io::{Sink, Source};
-use crate::fs::path::{self, Last};
-use crate::fs::socket::{How, Received, Style};
+use crate::fs::kinds::socket::{How, Received, Style};
+use crate::fs::open::io::{Sink, Source};
+use crate::fs::tree::path::{self, Last};
 use crate::process::task::Task;
 use crate::sched;
 use linux_raw_sys::general as c;

@@ -16,8 +16,9 @@ mod vmsplice;
 
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::path::{self, Last, PATH_MAX, Walked};
-use crate::fs::{OpenFile, mount::Location};
+use crate::fs::OpenFile;
+use crate::fs::tree::mount::Location;
+use crate::fs::tree::path::{self, Last, PATH_MAX, Walked};
 use crate::process::task::Task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -3,8 +3,8 @@
 use super::{check_flags, locate, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::mount::{self, KEPT_FLAGS, Location, Mount, same_file};
-use crate::fs::types;
+use crate::fs::tree::mount::{self, KEPT_FLAGS, Location, Mount, same_file};
+use crate::fs::tree::types;
 use crate::process::task::Task;
 use alloc::string::String;
 use alloc::vec::Vec;

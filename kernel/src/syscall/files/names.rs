@@ -2,9 +2,9 @@
 
 use super::{check_flags, locate, read_path, walk};
 use crate::base::errno::{Errno, Result};
-use crate::fs::inode::{Device, Kind, New};
-use crate::fs::names::{self, Rename};
-use crate::fs::path::Last;
+use crate::fs::tree::inode::{Device, Kind, New};
+use crate::fs::tree::names::{self, Rename};
+use crate::fs::tree::path::Last;
 use crate::process::task::Task;
 use linux_raw_sys::general as c;
 

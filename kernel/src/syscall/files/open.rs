@@ -3,8 +3,9 @@
 use super::{read_path, start_of};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::ramfile::RamFile;
-use crate::fs::{OpenFile, anonymous, fifo, open};
+use crate::fs::kinds::ramfile::RamFile;
+use crate::fs::kinds::{anonymous, fifo};
+use crate::fs::{OpenFile, open};
 use crate::process::task::Task;
 use linux_raw_sys::general as c;
 

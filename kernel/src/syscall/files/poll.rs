@@ -4,7 +4,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
 use crate::fs::OpenFile;
 use crate::fs::caller::open_files_limit;
-use crate::fs::file::{MOST_QUEUES, Ready};
+use crate::fs::open::file::{MOST_QUEUES, Ready};
 use crate::process::signal;
 use crate::process::task::Task;
 use crate::sched;

@@ -3,7 +3,7 @@
 use super::{locate, usable};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Object, mm};
-use crate::fs::inode::{Inode, Kind};
+use crate::fs::tree::inode::{Inode, Kind};
 use crate::process::task::{self, Task};
 use crate::sched;
 use alloc::sync::Arc;

@@ -4,10 +4,11 @@
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::socket::{
+use crate::fs::OpenFile;
+use crate::fs::kinds::anonymous;
+use crate::fs::kinds::socket::{
     self, Creator, Directions, OPEN_FLAGS, OptionValue, Options, Socket, Style,
 };
-use crate::fs::{OpenFile, anonymous};
 use crate::process::task::Task;
 use alloc::sync::Arc;
 use core::any::Any;

@@ -3,11 +3,11 @@
 use super::{check_flags, locate, place_of, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
-use crate::fs::clock::Time;
-use crate::fs::inode::{Inode, Kind};
-use crate::fs::io::Sink;
-use crate::fs::mount::Location;
-use crate::fs::path::NAME_MAX;
+use crate::fs::open::io::Sink;
+use crate::fs::tree::clock::Time;
+use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::tree::mount::Location;
+use crate::fs::tree::path::NAME_MAX;
 use crate::process::task::Task;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;

@@ -2,9 +2,9 @@
 
 use super::{check_flags, usable};
 use crate::base::errno::{Errno, Result};
-use crate::fs::file::{At, FileOps};
-use crate::fs::io::{Sink, Source};
-use crate::fs::pipe::End;
+use crate::fs::kinds::pipe::End;
+use crate::fs::open::file::{At, FileOps};
+use crate::fs::open::io::{Sink, Source};
 use crate::process::task::Task;
 use core::any::Any;
 use linux_raw_sys::general as c;

@@ -2,9 +2,9 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
-use crate::fs::file::FileOps;
-use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
-use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::open::file::FileOps;
+use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::process::task::{Process, Task};
 use alloc::boxed::Box;
 use alloc::format;

@@ -2,8 +2,8 @@
 
 use super::dir::{Subject, node};
 use crate::base::errno::{Errno, Result};
-use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
-use crate::fs::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
+use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
 use crate::fs::{FdTable, OpenFile};
 use alloc::boxed::Box;
 use alloc::format;

@@ -2,7 +2,7 @@
 
 use crate::base::errno::Result;
 use crate::base::machine::mm;
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use mm::addr::Order;
 use mm::frame::Mobility;
 use mm::frame::buddy::{MAX_ORDER, ORDERS};

@@ -3,10 +3,10 @@
 use super::words;
 use crate::base::errno::Result;
 use crate::base::machine::mm;
-use crate::fs::file::{At, FileOps};
-use crate::fs::inode::{Inode, Kind, Node};
-use crate::fs::io::Sink;
-use crate::fs::tree::Tree;
+use crate::fs::kinds::pseudo_tree::Tree;
+use crate::fs::open::file::{At, FileOps};
+use crate::fs::open::io::Sink;
+use crate::fs::tree::inode::{Inode, Kind, Node};
 use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -4,7 +4,7 @@ use super::locked::Locked;
 use crate::base::errno::Result;
 use crate::base::kstack;
 use crate::base::machine::mm;
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use crate::process::task;
 use crate::thp::survey;
 use alloc::format;

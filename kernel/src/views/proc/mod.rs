@@ -22,9 +22,9 @@ mod vmstat;
 mod words;
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::inode::{Entry, Inode, Target};
-use crate::fs::mount::FileSystem;
-use crate::fs::tree::{Dynamic, Tree};
+use crate::fs::kinds::pseudo_tree::{Dynamic, Tree};
+use crate::fs::tree::inode::{Entry, Inode, Target};
+use crate::fs::tree::mount::FileSystem;
 use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;

@@ -2,10 +2,10 @@
 
 use super::dir::Subject;
 use crate::base::errno::Result;
-use crate::fs::file::FileOps;
-use crate::fs::inode::Device;
-use crate::fs::mount::{self, Mounted};
-use crate::fs::records::{RecordFile, Records};
+use crate::fs::kinds::records::{RecordFile, Records};
+use crate::fs::open::file::FileOps;
+use crate::fs::tree::inode::Device;
+use crate::fs::tree::mount::{self, Mounted};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;

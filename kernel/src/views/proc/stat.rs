@@ -3,7 +3,7 @@
 use super::dir::Subject;
 use crate::base::errno::Result;
 use crate::fs::devices;
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use crate::fs::tty;
 use crate::process::task::{ProcessTimes, Resource};
 use mm::addr::PAGE_SIZE;

@@ -3,7 +3,7 @@
 use super::dir::Subject;
 use super::stat::usage;
 use crate::base::errno::Result;
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use crate::process::task::{self, Resource};
 use alloc::format;
 use alloc::string::String;

@@ -3,8 +3,9 @@
 use crate::arch;
 use crate::base::cmdline;
 use crate::base::errno::Result;
-use crate::fs::pseudo::Text;
-use crate::fs::{clock, devices, types};
+use crate::fs::devices;
+use crate::fs::kinds::pseudo::Text;
+use crate::fs::tree::{clock, types};
 use crate::process::task;
 use crate::sched;
 use crate::sched::timers;

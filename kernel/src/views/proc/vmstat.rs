@@ -3,7 +3,7 @@
 use super::locked::Locked;
 use crate::base::errno::Result;
 use crate::base::machine::mm;
-use crate::fs::pseudo::Text;
+use crate::fs::kinds::pseudo::Text;
 use crate::pressure;
 use crate::thp::survey;
 use mm::arch::Level;

@@ -1,8 +1,8 @@
 //! Files of one 64-bit word for each page or frame, by its number: pagemap.rst.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::file::At;
-use crate::fs::io::Sink;
+use crate::fs::open::file::At;
+use crate::fs::open::io::Sink;
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;

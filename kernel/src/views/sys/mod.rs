@@ -5,8 +5,8 @@ mod thp;
 
 use crate::arch;
 use crate::fs::devices::TERMINAL_NAME;
-use crate::fs::mount::FileSystem;
-use crate::fs::tree::Tree;
+use crate::fs::kinds::pseudo_tree::Tree;
+use crate::fs::tree::mount::FileSystem;
 use crate::thp::survey;
 use alloc::sync::Arc;
 use mm::arch::{Cpu, Machine};

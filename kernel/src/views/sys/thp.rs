@@ -2,7 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
-use crate::fs::tree::Tree;
+use crate::fs::kinds::pseudo_tree::Tree;
 use crate::thp::khugepaged;
 use alloc::format;
 use mm::addr::Order;

@@ -2,11 +2,11 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
-use crate::fs::context::FsContext;
-use crate::fs::file::OpenFile;
-use crate::fs::inode::Kind;
-use crate::fs::mount::Location;
-use crate::fs::path::{self, Last};
+use crate::fs::open::file::OpenFile;
+use crate::fs::tree::context::FsContext;
+use crate::fs::tree::inode::Kind;
+use crate::fs::tree::mount::Location;
+use crate::fs::tree::path::{self, Last};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

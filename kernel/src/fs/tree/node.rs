@@ -1,9 +1,9 @@
 //! The common part of every file: identity, attributes, and where it was linked last.
 
 use crate::base::ranks;
-use crate::fs::clock::{self, Time};
-use crate::fs::inode::{Inode, Kind};
-use crate::fs::quota::Place;
+use crate::fs::tree::clock::{self, Time};
+use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::tree::quota::Place;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

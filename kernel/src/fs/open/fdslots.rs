@@ -1,7 +1,7 @@
 //! The entries of a table of file descriptors.
 
 use crate::base::errno::Result;
-use crate::fs::file::OpenFile;
+use crate::fs::open::file::OpenFile;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 

@@ -1,19 +1,19 @@
 //! Mounted file systems.
 
 use crate::base::errno::Result;
-use crate::fs::climbed::Climbed;
-use crate::fs::inode::Inode;
-use crate::fs::quota::Quota;
+use crate::fs::tree::climbed::Climbed;
+use crate::fs::tree::inode::Inode;
+use crate::fs::tree::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
 
-pub use crate::fs::mounts::{
+pub use crate::fs::tree::mounts::{
     MAX_MOUNTS, Mounted, attach, detach, from, is_point, relocate, root, set_root, top_at, under,
 };
-pub use crate::fs::place::{Location, same_file};
+pub use crate::fs::tree::place::{Location, same_file};
 
 /// A file system.
 pub struct FileSystem {

@@ -4,9 +4,9 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::inode::{Directory, Inode, Kind, New};
-use crate::fs::mount::{self, Location, same_file};
-use crate::fs::path::{LastName, Walked};
+use crate::fs::tree::inode::{Directory, Inode, Kind, New};
+use crate::fs::tree::mount::{self, Location, same_file};
+use crate::fs::tree::path::{LastName, Walked};
 use crate::sched;
 use alloc::sync::Arc;
 use mm::sync::{Guard, Lock};
@@ -192,7 +192,7 @@ fn moved(from: &Location, to: &Location, inode: &Arc<dyn Inode>) {
 /// The file is in `dir` now.
 fn settle(dir: &Location, name: &[u8], inode: &Arc<dyn Inode>) {
     inode.node().set_home(&dir.inode, name);
-    let now = crate::fs::clock::now();
+    let now = crate::fs::tree::clock::now();
     inode.node().change(|a| a.changed = now);
     dir.inode.node().touch_modified();
 }
@@ -212,7 +212,7 @@ fn leave(dir: &Location, name: &[u8], inode: &Arc<dyn Inode>) -> Result {
     let node = inode.node();
     node.leave_home(dir.inode.node(), name);
     let is_dir = node.kind == Kind::Directory;
-    let now = crate::fs::clock::now();
+    let now = crate::fs::tree::clock::now();
     node.change(|a| {
         a.links = if is_dir { 0 } else { a.links.saturating_sub(1) };
         a.changed = now;

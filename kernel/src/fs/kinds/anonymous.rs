@@ -1,9 +1,9 @@
 //! Files that are in no tree: pipes, memfds, pidfds. They hang on a mount of their own that nobody can reach.
 
-use crate::fs::inode::Inode;
-use crate::fs::mount::{Location, Mount};
-use crate::fs::quota::Quota;
-use crate::fs::ramfs;
+use crate::fs::kinds::ramfs;
+use crate::fs::tree::inode::Inode;
+use crate::fs::tree::mount::{Location, Mount};
+use crate::fs::tree::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
 use spin::Once;

@@ -1,12 +1,12 @@
 //! Unpacking the initramfs into the root file system.
 
 use crate::base::errno::Errno;
-use crate::fs::clock::Time;
-use crate::fs::context::FsContext;
-use crate::fs::inode::{Device, Inode, Kind, New};
-use crate::fs::mount::Location;
-use crate::fs::names;
-use crate::fs::path::{self, Last, Walked};
+use crate::fs::tree::clock::Time;
+use crate::fs::tree::context::FsContext;
+use crate::fs::tree::inode::{Device, Inode, Kind, New};
+use crate::fs::tree::mount::Location;
+use crate::fs::tree::names;
+use crate::fs::tree::path::{self, Last, Walked};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;

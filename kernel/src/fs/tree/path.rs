@@ -1,9 +1,9 @@
 //! From a path to a file.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::context::FsContext;
-use crate::fs::inode::{Kind, Target};
-use crate::fs::mount::Location;
+use crate::fs::tree::context::FsContext;
+use crate::fs::tree::inode::{Kind, Target};
+use crate::fs::tree::mount::Location;
 use crate::sched;
 use alloc::vec::Vec;
 

@@ -1,12 +1,19 @@
 //! open(2).
 
+pub mod exec;
+pub mod fdslots;
+pub mod fdtable;
+pub mod file;
+pub mod flock;
+pub mod io;
+
 use crate::base::errno::{Errno, Result};
-use crate::fs::context::FsContext;
-use crate::fs::file::{NoBytes, OpenFile};
-use crate::fs::inode::{Inode, Kind, New};
-use crate::fs::mount::Location;
-use crate::fs::names;
-use crate::fs::path::{self, Last, LastName, Walked};
+use crate::fs::open::file::{NoBytes, OpenFile};
+use crate::fs::tree::context::FsContext;
+use crate::fs::tree::inode::{Inode, Kind, New};
+use crate::fs::tree::mount::Location;
+use crate::fs::tree::names;
+use crate::fs::tree::path::{self, Last, LastName, Walked};
 use alloc::sync::Arc;
 use linux_raw_sys::general as c;
 

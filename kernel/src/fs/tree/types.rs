@@ -4,9 +4,10 @@ use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::base::room;
-use crate::fs::mount::FileSystem;
-use crate::fs::quota::Quota;
-use crate::fs::{devices, ramfs};
+use crate::fs::devices;
+use crate::fs::kinds::ramfs;
+use crate::fs::tree::mount::FileSystem;
+use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
 

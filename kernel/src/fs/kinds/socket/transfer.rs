@@ -4,7 +4,7 @@ use super::{Pair, Side, Socket, Style};
 use crate::base::errno::{Errno, Result};
 use crate::base::room;
 use crate::fs::caller;
-use crate::fs::io::{Sink, Source};
+use crate::fs::open::io::{Sink, Source};
 use crate::sched::timers;
 use alloc::vec::Vec;
 

@@ -2,10 +2,10 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::file::{At, FileOps};
-use crate::fs::inode::{Inode, Kind, Node, Target};
-use crate::fs::io::{Sink, Source};
-pub use crate::fs::text::Text;
+pub use crate::fs::kinds::text::Text;
+use crate::fs::open::file::{At, FileOps};
+use crate::fs::open::io::{Sink, Source};
+use crate::fs::tree::inode::{Inode, Kind, Node, Target};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::sync::Lock;

@@ -2,10 +2,10 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
-use crate::fs::flock;
-use crate::fs::inode::Kind;
-use crate::fs::io::{Sink, Source};
-use crate::fs::mount::Location;
+use crate::fs::open::flock;
+use crate::fs::open::io::{Sink, Source};
+use crate::fs::tree::inode::Kind;
+use crate::fs::tree::mount::Location;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -85,7 +85,7 @@ pub trait FileOps: Any + Send + Sync {
         Err(Errno::ENODEV)
     }
     /// The lines after the common ones in /proc/PID/fdinfo/N.
-    fn describe(&self, _out: &mut crate::fs::pseudo::Text) {}
+    fn describe(&self, _out: &mut crate::fs::kinds::pseudo::Text) {}
 }
 
 /// An open directory has no bytes of its own: only getdents64 reads it.

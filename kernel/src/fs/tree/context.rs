@@ -2,8 +2,8 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::inode::Kind;
-use crate::fs::mount::{self, Location};
+use crate::fs::tree::inode::Kind;
+use crate::fs::tree::mount::{self, Location};
 use core::sync::atomic::{AtomicU32, Ordering};
 use mm::sync::Lock;
 

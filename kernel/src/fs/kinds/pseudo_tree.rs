@@ -7,9 +7,9 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::inode::{Directory, Entry, Inode, Kind, Node, Target};
-use crate::fs::mount::{self, FileSystem};
-use crate::fs::pseudo::{PseudoFile, PseudoLink, Store, Text};
+use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Store, Text};
+use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::tree::mount::{self, FileSystem};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

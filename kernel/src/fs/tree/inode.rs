@@ -3,8 +3,8 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
-use crate::fs::file::{FileOps, NoBytes};
-use crate::fs::mount::Location;
+use crate::fs::open::file::{FileOps, NoBytes};
+use crate::fs::tree::mount::Location;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use linux_raw_sys::general as c;
 
-pub use crate::fs::node::Node;
+pub use crate::fs::tree::node::Node;
 
 /// File types: the upper bits of st_mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! Places in the tree of mounted file systems, and the paths that lead to them.
 
 use crate::base::errno::{Errno, Result};
-use crate::fs::climbed::Climbed;
-use crate::fs::inode::Inode;
-use crate::fs::mount::{self, Mount};
+use crate::fs::tree::climbed::Climbed;
+use crate::fs::tree::inode::Inode;
+use crate::fs::tree::mount::{self, Mount};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

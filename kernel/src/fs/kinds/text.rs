@@ -3,7 +3,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::room;
-use crate::fs::io::Sink;
+use crate::fs::open::io::Sink;
 use alloc::vec::Vec;
 use core::fmt;
 

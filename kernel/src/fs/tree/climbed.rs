@@ -1,8 +1,8 @@
 //! A path that is put together from its end, name by name, on the way up.
 
 use crate::base::errno::Result;
-use crate::fs::inode::Inode;
-use crate::fs::path::PATH_MAX;
+use crate::fs::tree::inode::Inode;
+use crate::fs::tree::path::PATH_MAX;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 

@@ -2,7 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::file::OpenFile;
+use crate::fs::open::file::OpenFile;
 use crate::sched::wait::WaitQueue;
 use alloc::collections::BTreeMap;
 use mm::sync::Lock;

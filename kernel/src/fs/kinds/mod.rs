@@ -1,0 +1,13 @@
+//! Kinds of files: regular files in memory, pipes, sockets, and files that are made when they are read.
+
+pub mod anonymous;
+pub mod fifo;
+pub mod piece;
+pub mod pipe;
+pub mod pseudo;
+pub mod pseudo_tree;
+pub mod ramfile;
+pub mod ramfs;
+pub mod records;
+pub mod socket;
+pub mod text;

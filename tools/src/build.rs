@@ -101,7 +101,7 @@ fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
     let packages = [
         "kernel",
         "mm",
-        "vfs-parts",
+        "parts",
         "ktest",
         "arch-boot",
         "arch-x86_64",

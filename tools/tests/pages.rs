@@ -8,7 +8,7 @@ const FOLIOS: &str = include_str!("../../docs/folios.md");
 const THP_RS: &str = include_str!("../../kernel/src/views/sys/thp.rs");
 const COUNTERS: &str = include_str!("../../docs/counters.md");
 const PROGRAMS: &str = include_str!("../../userland/README.md");
-const CMDLINE_RS: &str = include_str!("../../kernel/src/base/cmdline.rs");
+const CMDLINE_RS: &str = include_str!("../../kernel/parts/src/cmdline.rs");
 const VMSTAT_RS: &str = include_str!("../../kernel/src/views/proc/vmstat.rs");
 const MANAGER_RS: &str = include_str!("../../kernel/mm/src/frame/manager.rs");
 

@@ -1,44 +1,15 @@
-//! The kernel command line: our own words, and what is passed on to init as in Linux (words that nobody knows go to
-//! its environment when they are `NAME=value`, to its arguments otherwise; all after `--` are arguments).
+//! The kernel command line, read once.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use mm::switch::Switch;
+pub use parts::cmdline::CommandLine;
 use spin::Once;
-
-/// What the command line said.
-#[derive(Debug)]
-pub struct CommandLine {
-    /// As it was given, for /proc/cmdline.
-    pub text: String,
-    /// `init=PATH`: the first program, `/init` by default.
-    pub init: String,
-    /// Arguments of init, without its own name.
-    pub init_args: Vec<String>,
-    /// Environment of init; `TERM=linux` unless the line has another.
-    pub init_env: Vec<String>,
-    /// `norandmaps`: no address space randomisation.
-    pub norandmaps: bool,
-    /// `loglevel=N` (0 to 8), or 4 with `quiet`.
-    pub loglevel: u8,
-    /// `quire.noinput`: nobody types; the terminal is at its end of input from the start.
-    pub no_input: bool,
-    /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
-    pub crash: Option<String>,
-    /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
-    /// see [`crate::base::heap::fail`].
-    pub heap_fail: u32,
-    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see [`crate::thp`].
-    pub memory: Vec<(String, String)>,
-    /// Words that nobody knows; boot reports them.
-    pub unknown: Vec<String>,
-}
 
 static COMMAND_LINE: Once<CommandLine> = Once::new();
 
 /// Reads the command line; called once by boot.
 pub fn init(text: &str) -> &'static CommandLine {
-    COMMAND_LINE.call_once(|| parse(text))
+    let is_switch = |name: &str| Switch::by_name(name).is_some();
+    COMMAND_LINE.call_once(|| parts::cmdline::parse(text, is_switch))
 }
 
 /// The command line.
@@ -46,91 +17,4 @@ pub fn get() -> &'static CommandLine {
     COMMAND_LINE
         .get()
         .expect("the command line is read at boot")
-}
-
-fn parse(text: &str) -> CommandLine {
-    let mut line = CommandLine {
-        text: text.into(),
-        init: "/init".into(),
-        init_args: Vec::new(),
-        init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
-        norandmaps: false,
-        loglevel: 7,
-        no_input: false,
-        crash: None,
-        heap_fail: 0,
-        memory: Vec::new(),
-        unknown: Vec::new(),
-    };
-    let mut words = words(text).into_iter();
-    for word in words.by_ref().take_while(|word| word != "--") {
-        line.take(&word);
-    }
-    line.init_args.extend(words);
-    line
-}
-
-/// Words between blanks; double quotes keep blanks in a word and are no part of it.
-fn words(text: &str) -> Vec<String> {
-    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
-    for c in text.chars() {
-        match c {
-            '"' => {
-                quoted = !quoted;
-                word.get_or_insert_default();
-            }
-            c if c.is_ascii_whitespace() && !quoted => words.extend(word.take()),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-impl CommandLine {
-    /// A variable of init's environment, instead of one of the same name.
-    fn set_env(&mut self, name: &str, word: &str) {
-        let same = |old: &String| old.split('=').next() == Some(name);
-        self.init_env.retain(|old| !same(old));
-        self.init_env.push(word.into());
-    }
-
-    fn take(&mut self, word: &str) {
-        let (name, value) = word
-            .split_once('=')
-            .map_or((word, None), |(name, value)| (name, Some(value)));
-        match (name, value) {
-            ("init", Some(path)) => self.init = path.into(),
-            ("norandmaps", None) => self.norandmaps = true,
-            ("quiet", None) => self.loglevel = 4,
-            ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
-                self.loglevel = n.parse().unwrap_or(7)
-            }
-            // Read by ktest::Plan.
-            ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
-            ("quire.noinput", None) => self.no_input = true,
-            ("quire.crash", Some(how)) => self.crash = Some(how.into()),
-            ("quire.heap_fail", Some(n)) if n.parse::<u32>().is_ok() => {
-                self.heap_fail = n.parse().unwrap_or(0)
-            }
-            ("transparent_hugepage" | "thp_anon", Some(value)) => {
-                self.memory.push((name.into(), value.into()))
-            }
-            (name, Some(value)) if Switch::by_name(name).is_some() => {
-                self.memory.push((name.into(), value.into()))
-            }
-            ("TERM", Some(_)) => self.set_env(name, word),
-            // Loaders add these; they say nothing to us.
-            ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
-            (name, value) => {
-                self.unknown.push(word.into());
-                // As in Linux: a word with a dot belongs to a module, not to init.
-                match value {
-                    _ if name.contains('.') => {}
-                    Some(_) => self.set_env(name, word),
-                    None => self.init_args.push(word.into()),
-                }
-            }
-        }
-    }
 }

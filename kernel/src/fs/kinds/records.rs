@@ -10,7 +10,7 @@ use crate::sched;
 use alloc::sync::Arc;
 use core::mem;
 use mm::sync::Lock;
-use vfs_parts::text::Text;
+use parts::text::Text;
 
 /// Bytes that are made at once, about.
 const BATCH: usize = 4096;

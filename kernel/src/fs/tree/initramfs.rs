@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use vfs_parts::cpio::{Member, Unpack};
+use parts::cpio::{Member, Unpack};
 
 /// Receives the members of an archive.
 struct Unpacker {
@@ -33,7 +33,7 @@ pub fn unpack(archive: &[u8]) -> Result<(), String> {
         link: None,
         linked: BTreeMap::new(),
     };
-    vfs_parts::archive::unpack(archive, &mut unpacker).map_err(|error| format!("{error}"))
+    parts::archive::unpack(archive, &mut unpacker).map_err(|error| format!("{error}"))
 }
 
 impl Unpack for Unpacker {

@@ -8,7 +8,7 @@ use crate::base::uaccess;
 use crate::fs::caller::Caller;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::*;
-use vfs_parts::line::Termios;
+use parts::line::Termios;
 
 /// One ioctl on the terminal; ENOTTY for what no terminal knows.
 pub fn call(command: u32, argument: u64) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! The terminal: one serial line, called console, tty and ttyS0 or ttyAMA0. The line discipline is `vfs_parts::line`.
+//! The terminal: one serial line, called console, tty and ttyS0 or ttyAMA0. The line discipline is `parts::line`.
 
 mod ioctl;
 
@@ -18,8 +18,8 @@ use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::sync::Lock;
+use parts::line::{Line, Signal};
 use spin::Once;
-use vfs_parts::line::{Line, Signal};
 
 /// Output is processed in pieces of this size.
 const PIECE: usize = 1024;

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use mm::vma::{Backing, Prot, VmaFlags};
-use vfs_parts::text::Text;
+use parts::text::Text;
 
 /// The name starts in this column.
 const NAME_COLUMN: usize = 73;

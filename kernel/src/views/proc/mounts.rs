@@ -9,7 +9,7 @@ use crate::fs::tree::mount::{self, Mounted};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
-use vfs_parts::text::Text;
+use parts::text::Text;
 
 /// More than a line has besides names.
 const REST: usize = 256;

@@ -13,8 +13,8 @@ use mm::addr::VirtRange;
 use mm::space::{FOLIO_ORDERS, Smaps, SmapsWalk};
 use mm::thp::policy::{self, Orders};
 use mm::vma::{Backing, Prot, VmaFlags};
-use vfs_parts::form::Form;
-use vfs_parts::text::Text;
+use parts::form::Form;
+use parts::text::Text;
 
 /// How many numbers a record has in kB before those that an area and the sum of all have in common.
 const AREA: usize = 4;

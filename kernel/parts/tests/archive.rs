@@ -1,8 +1,8 @@
 //! Archives as cpio(1), gzip(1) and zstd(1) make them, whole and damaged.
 
+use parts::archive::unpack;
+use parts::cpio::{Member, Unpack};
 use std::fmt::Write;
-use vfs_parts::archive::unpack;
-use vfs_parts::cpio::{Member, Unpack};
 
 /// Lists what it gets.
 #[derive(Default)]

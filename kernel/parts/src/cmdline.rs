@@ -1,0 +1,173 @@
+//! The kernel command line: our own words, and what is passed on to init as in Linux (words that nobody knows go to
+//! its environment when they are `NAME=value`, to its arguments otherwise; all after `--` are arguments).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What the command line said.
+#[derive(Debug)]
+pub struct CommandLine {
+    /// As it was given, for /proc/cmdline.
+    pub text: String,
+    /// `init=PATH`: the first program, `/init` by default.
+    pub init: String,
+    /// Arguments of init, without its own name.
+    pub init_args: Vec<String>,
+    /// Environment of init; `TERM=linux` unless the line has another.
+    pub init_env: Vec<String>,
+    /// `norandmaps`: no address space randomisation.
+    pub norandmaps: bool,
+    /// `loglevel=N` (0 to 8), or 4 with `quiet`.
+    pub loglevel: u8,
+    /// `quire.noinput`: nobody types; the terminal is at its end of input from the start.
+    pub no_input: bool,
+    /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
+    pub crash: Option<String>,
+    /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
+    /// see [`the kernel's `heap::fail``].
+    pub heap_fail: u32,
+    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see the kernel's `thp`.
+    pub memory: Vec<(String, String)>,
+    /// Words that nobody knows; boot reports them.
+    pub unknown: Vec<String>,
+}
+
+/// Understands a command line. `is_switch`: whether a name is one of the memory manager's switches.
+pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
+    let mut line = CommandLine {
+        text: text.into(),
+        init: "/init".into(),
+        init_args: Vec::new(),
+        init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
+        norandmaps: false,
+        loglevel: 7,
+        no_input: false,
+        crash: None,
+        heap_fail: 0,
+        memory: Vec::new(),
+        unknown: Vec::new(),
+    };
+    let mut words = words(text).into_iter();
+    for word in words.by_ref().take_while(|word| word != "--") {
+        line.take(&word, &is_switch);
+    }
+    line.init_args.extend(words);
+    line
+}
+
+/// Words between blanks; double quotes keep blanks in a word and are no part of it.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    for c in text.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            c if c.is_ascii_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+impl CommandLine {
+    /// A variable of init's environment, instead of one of the same name.
+    fn set_env(&mut self, name: &str, word: &str) {
+        let same = |old: &String| old.split('=').next() == Some(name);
+        self.init_env.retain(|old| !same(old));
+        self.init_env.push(word.into());
+    }
+
+    fn take(&mut self, word: &str, is_switch: &impl Fn(&str) -> bool) {
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word, None), |(name, value)| (name, Some(value)));
+        match (name, value) {
+            ("init", Some(path)) => self.init = path.into(),
+            ("norandmaps", None) => self.norandmaps = true,
+            ("quiet", None) => self.loglevel = 4,
+            ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
+                self.loglevel = n.parse().unwrap_or(7)
+            }
+            // Read by ktest::Plan.
+            ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
+            ("quire.noinput", None) => self.no_input = true,
+            ("quire.crash", Some(how)) => self.crash = Some(how.into()),
+            ("quire.heap_fail", Some(n)) if n.parse::<u32>().is_ok() => {
+                self.heap_fail = n.parse().unwrap_or(0)
+            }
+            ("transparent_hugepage" | "thp_anon", Some(value)) => {
+                self.memory.push((name.into(), value.into()))
+            }
+            (name, Some(value)) if is_switch(name) => self.memory.push((name.into(), value.into())),
+            ("TERM", Some(_)) => self.set_env(name, word),
+            // Loaders add these; they say nothing to us.
+            ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
+            (name, value) => {
+                self.unknown.push(word.into());
+                // As in Linux: a word with a dot belongs to a module, not to init.
+                match value {
+                    _ if name.contains('.') => {}
+                    Some(_) => self.set_env(name, word),
+                    None => self.init_args.push(word.into()),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> CommandLine {
+        parse(text, |name| name == "contpte")
+    }
+
+    #[test]
+    fn an_empty_line_has_the_defaults() {
+        let line = line("");
+        assert_eq!((line.init.as_str(), line.loglevel), ("/init", 7));
+        assert_eq!(line.init_env, ["HOME=/", "TERM=linux"]);
+        assert!(line.init_args.is_empty() && line.unknown.is_empty());
+    }
+
+    #[test]
+    fn quotes_keep_blanks_in_a_word() {
+        let line = line(r#"init=/a"b c"d  -- "x y" "" z"#);
+        assert_eq!(line.init, "/ab cd");
+        assert_eq!(line.init_args, ["x y", "", "z"]);
+    }
+
+    #[test]
+    fn words_of_others_go_to_init_as_in_linux() {
+        let line = line("A=1 single mod.x=2 mod.y A=2 TERM=vt100 console=ttyS0");
+        assert_eq!(line.init_env, ["HOME=/", "A=2", "TERM=vt100"]);
+        assert_eq!(line.init_args, ["single"]);
+        assert_eq!(line.unknown, ["A=1", "single", "mod.x=2", "mod.y", "A=2"]);
+    }
+
+    #[test]
+    fn what_is_for_memory_stays_in_order() {
+        let line = line("contpte=off thp_anon=64K:always fork=share transparent_hugepage=never");
+        let names: Vec<&str> = line.memory.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["contpte", "thp_anon", "transparent_hugepage"]);
+        assert_eq!(line.unknown, ["fork=share"]);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_unknown_words() {
+        let line = line("loglevel=9 quire.heap_fail=x loglevel=4 quire.heap_fail=3");
+        assert_eq!((line.loglevel, line.heap_fail), (4, 3));
+        assert_eq!(line.unknown, ["loglevel=9", "quire.heap_fail=x"]);
+    }
+
+    #[test]
+    fn nothing_behind_two_dashes_is_ours() {
+        let line = line("quiet -- quiet norandmaps --");
+        assert_eq!((line.loglevel, line.norandmaps), (4, false));
+        assert_eq!(line.init_args, ["quiet", "norandmaps", "--"]);
+    }
+}

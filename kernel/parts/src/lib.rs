@@ -11,5 +11,7 @@ pub mod cmdline;
 pub mod cpio;
 pub mod form;
 pub mod line;
+pub mod path;
+pub mod slots;
 pub mod stream;
 pub mod text;

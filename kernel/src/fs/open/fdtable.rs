@@ -4,12 +4,14 @@ use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
 use crate::fs::caller;
-use crate::fs::open::fdslots::{Slot, Slots};
 use crate::fs::open::file::OpenFile;
 use crate::sched;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::sync::Lock;
+
+type Slot = parts::slots::Slot<Arc<OpenFile>>;
+type Slots = parts::slots::Slots<Arc<OpenFile>>;
 
 /// Files that are closed before others run.
 const STEP: usize = 64;

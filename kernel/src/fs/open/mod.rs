@@ -1,7 +1,6 @@
 //! open(2).
 
 pub mod exec;
-pub mod fdslots;
 pub mod fdtable;
 pub mod file;
 pub mod flock;

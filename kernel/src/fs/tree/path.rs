@@ -6,13 +6,13 @@ use crate::fs::tree::inode::{Kind, Target};
 use crate::fs::tree::mount::Location;
 use crate::sched;
 use alloc::vec::Vec;
+pub use parts::path::NAME_MAX;
+use parts::path::Rest;
 
 /// Symbolic links that one walk follows at most, as in Linux.
 const MAX_LINKS: usize = 40;
 /// Names that are walked before others run.
 const STEP: usize = 128;
-/// Longest name of one file.
-pub const NAME_MAX: usize = 255;
 /// Longest path with its NUL.
 pub const PATH_MAX: usize = 4096;
 
@@ -75,8 +75,7 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
     let root = context.root();
     let mut walker = Walker {
         here: base,
-        rest: path.to_vec(),
-        at: 0,
+        rest: Rest::of(path),
         links: 0,
         root,
     };
@@ -86,7 +85,7 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
         if n % STEP == 0 && sched::breathe() {
             break;
         }
-        let Some(name) = walker.next_name() else {
+        let Some(name) = walker.rest.next_name() else {
             let here = walker.here;
             return Ok(Walked {
                 found: Some(here.clone()),
@@ -104,8 +103,7 @@ pub fn walk(context: &FsContext, base: Location, path: &[u8], last: Last) -> Res
 
 struct Walker {
     here: Location,
-    rest: Vec<u8>,
-    at: usize,
+    rest: Rest,
     links: usize,
     root: Location,
 }
@@ -113,34 +111,15 @@ struct Walker {
 impl Walker {
     /// An absolute path starts at the root.
     fn start(&mut self) {
-        if self.rest.first() == Some(&b'/') {
+        if self.rest.is_absolute() {
             self.here = self.root.clone();
         }
     }
 
-    fn next_name(&mut self) -> Option<Vec<u8>> {
-        self.skip_slashes();
-        let rest = &self.rest[self.at..];
-        let len = rest.iter().position(|b| *b == b'/').unwrap_or(rest.len());
-        // One byte more than a name may have is enough to see that it is too long.
-        let name = rest[..len.min(NAME_MAX + 1)].to_vec();
-        self.at += len;
-        (len > 0).then_some(name)
-    }
-
-    /// Whether there was a slash.
-    fn skip_slashes(&mut self) -> bool {
-        let before = self.at;
-        while self.rest.get(self.at) == Some(&b'/') {
-            self.at += 1;
-        }
-        self.at > before
-    }
-
     /// Goes on by one name; the result when it was the last one.
     fn step(&mut self, name: Vec<u8>, last: Last) -> Result<Option<Walked>> {
-        let slash = self.skip_slashes();
-        let is_last = self.at == self.rest.len();
+        let slash = self.rest.skip_slashes();
+        let is_last = self.rest.is_empty();
         let directory = self.here.inode.directory().ok_or(Errno::ENOTDIR)?;
         if name.len() > NAME_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -201,17 +180,11 @@ impl Walker {
                 self.here = place.clone();
                 Ok(Some(place))
             }
-            Target::Path(mut path) => {
+            Target::Path(path) => {
                 if path.is_empty() {
                     return Err(Errno::ENOENT);
                 }
-                let rest = &self.rest[self.at..];
-                fallible::reserve(&mut path, rest.len() + 1)?;
-                if slash {
-                    path.push(b'/');
-                }
-                path.extend_from_slice(rest);
-                (self.rest, self.at) = (path, 0);
+                self.rest.follow(path, slash)?;
                 self.start();
                 Ok(None)
             }

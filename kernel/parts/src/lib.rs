@@ -1,5 +1,6 @@
-//! The parts of the kernel that are logic alone: the command line, unpacking an archive, the
-//! terminal's line discipline, texts of numbers. They know no machine, no lock and no file system,
+//! The parts of the kernel that are logic alone: the command line, unpacking an archive, the names
+//! in a path, the numbers of open files, what a program's headers ask for, the terminal's line
+//! discipline, texts of numbers. They know no machine, no lock and no file system,
 //! so they are compiled and tested on the host.
 
 #![cfg_attr(not(test), no_std)]
@@ -12,6 +13,8 @@ pub mod cpio;
 pub mod form;
 pub mod line;
 pub mod path;
+pub mod program;
+pub mod script;
 pub mod slots;
 pub mod stream;
 pub mod text;

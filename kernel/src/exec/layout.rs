@@ -2,12 +2,12 @@
 
 use super::Refusal;
 use super::aslr::Offsets;
-use super::elf_file::{Program, Segment};
 use crate::base::machine::{AddressSpace, Hw};
 use crate::fs::ExecFile;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use parts::program::{Program, Segment};
 
 /// Where the program came to lie.
 pub struct Loaded {

@@ -20,17 +20,16 @@
 //! | no memory | `out of memory; give the machine more (--mem)` |
 
 mod aslr;
-mod elf_file;
 mod init;
 mod layout;
 mod refusal;
-mod script;
 mod stack;
 
 pub use init::spawn_init;
 pub use refusal::Refusal;
 pub use stack::{MAX_STRING, MAX_STRINGS};
 
+use crate::arch::pte::Format;
 use crate::arch::trap::UserContext;
 use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
@@ -44,6 +43,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use mm::arch::PteFormat;
+use parts::program::{Bytes, Flaw, Program, Target};
+use parts::script;
 
 /// Arguments and environment, without the NULs.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +73,33 @@ pub fn breathe_between(before: usize, after: usize) -> Result {
     Ok(())
 }
 
+/// What programs have to be made for here.
+const TARGET: Target = Target {
+    machine: match cfg!(target_arch = "x86_64") {
+        true => elf::abi::EM_X86_64,
+        false => elf::abi::EM_AARCH64,
+    },
+    user_end: Format::USER_END.0,
+    // Without a word about it, Linux makes the stack executable on x86_64 only.
+    executable_stack: cfg!(target_arch = "x86_64"),
+};
+
+impl Bytes for ExecFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
+        self.object().read_at(offset, into)
+    }
+    fn size(&self) -> u64 {
+        self.object().len()
+    }
+}
+
+/// The first line of a script; `None` for another file.
+fn script_of(file: &ExecFile) -> core::result::Result<Option<script::Script>, Refusal> {
+    let mut bytes = [0; script::LINE];
+    let len = file.read_at(0, &mut bytes);
+    script::parse(&bytes[..len]).map_err(|_| Refusal::Flaw(Flaw::NotElf))
+}
+
 /// Interpreters of interpreters of scripts: as many as Linux follows.
 const MAX_SCRIPTS: usize = 5;
 
@@ -87,10 +116,12 @@ fn prepare(
     let name = path.to_vec();
     let mut path = path.to_vec();
     for _ in 0..=MAX_SCRIPTS {
-        let Some(script) = script::parse(&file)? else {
+        let Some(script) = script_of(&file)? else {
             return build(file, &name, &strings, &limits, process);
         };
-        script.rewrite(&mut strings, &path)?;
+        script
+            .rewrite(&mut strings.args, &path)
+            .map_err(Errno::from)?;
         path = script.interpreter;
         file = fs::open_exec(context, &path)?;
     }
@@ -105,7 +136,7 @@ fn build(
     limits: &Limits,
     process: &Process,
 ) -> core::result::Result<Ready, Refusal> {
-    let program = elf_file::Program::read(&file)?;
+    let program = Program::read(&file, &TARGET)?;
     stack::check_size(strings, limits)?;
     let space = AddressSpace::new(mm())?;
     space.set_limits(limits.for_space());
@@ -144,7 +175,7 @@ pub fn execve(
     let process = task.process();
     let context = task.fs();
     let ready = prepare(&context, path, file, strings, process).map_err(|why| {
-        if !matches!(why, Refusal::Errno(_) | Refusal::NotElf) {
+        if !matches!(why, Refusal::Errno(_) | Refusal::Flaw(Flaw::NotElf)) {
             log::info!(
                 "{}: cannot execute {}: {why}",
                 task::describe_current(),

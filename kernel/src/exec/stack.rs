@@ -3,7 +3,6 @@
 
 use super::aslr::Offsets;
 use super::breathe_between;
-use super::elf_file::Program;
 use super::layout::Loaded;
 use super::{Refusal, Strings};
 use crate::arch::cpu;
@@ -16,6 +15,7 @@ use linux_raw_sys::auxvec as at;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use parts::program::Program;
 
 /// Where things on the stack are.
 pub struct Stack {

@@ -59,14 +59,6 @@ impl ExecFile {
             .object()
             .expect("checked when it was opened")
     }
-    /// Its size in bytes.
-    pub fn len(&self) -> u64 {
-        self.object().len()
-    }
-    /// Copies bytes out; how many there were.
-    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
-        self.object().read_at(offset, into)
-    }
     /// For /proc/PID/maps.
     pub fn mapped_file(&self) -> Arc<dyn MappedFile> {
         Arc::new(self.place.clone())

@@ -12,7 +12,6 @@ pub mod machine;
 pub mod random;
 pub mod ranks;
 pub mod room;
-pub mod signo;
 pub mod stretch;
 pub mod uaccess;
 

@@ -4,7 +4,7 @@ use crate::base::Pid;
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
-use crate::base::signo::{SIGPIPE, SIGXFSZ};
+use parts::signal::{SIGPIPE, SIGXFSZ};
 
 /// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the kernel's heap.
 pub const MAX_OPEN_FILES: u64 = 65536;

@@ -56,7 +56,7 @@ fn kill_all(
     targets: impl Iterator<Item = Arc<Process>>,
     signo: Option<i32>,
 ) -> Result<u64> {
-    let info = signo.map(|signo| SigInfo::user(signo, task));
+    let info = signo.map(|signo| signal::info_from(task, signo, abi::SI_USER as i32));
     let mut found = false;
     for process in targets {
         found = true;
@@ -83,7 +83,7 @@ fn thread(process: Option<u64>, tid: u64) -> Result<Arc<Task>> {
 pub fn tgkill(task: &Task, process: Option<u64>, tid: u64, signo: u64) -> Result<u64> {
     let target = thread(process, tid)?;
     if let Some(signo) = check_signal(signo)? {
-        signal::queue_task(&target, SigInfo::thread(signo, task))?;
+        signal::queue_task(&target, signal::info_from(task, signo, abi::SI_TKILL))?;
     }
     Ok(0)
 }
@@ -100,7 +100,7 @@ pub fn pidfd_send_signal(task: &Task, fd: u64, signo: u64, info: u64, flags: u64
     }
     if let Some(signo) = signo {
         let sent = if info == 0 {
-            SigInfo::user(signo, task)
+            signal::info_from(task, signo, abi::SI_USER as i32)
         } else {
             read_info(info, signo)?
         };

@@ -3,12 +3,12 @@
 use super::{State, terminal};
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
-use crate::base::signo::SIGWINCH;
 use crate::base::uaccess;
 use crate::fs::caller::Caller;
 use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::*;
 use parts::line::Termios;
+use parts::signal::SIGWINCH;
 
 /// One ioctl on the terminal; ENOTTY for what no terminal knows.
 pub fn call(command: u32, argument: u64) -> Result<u64> {

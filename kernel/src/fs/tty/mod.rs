@@ -9,7 +9,6 @@ use crate::base::cmdline;
 use crate::base::console;
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::base::signo as signal;
 use crate::fs::caller::{Caller, Ids};
 use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::{Sink, Source};
@@ -19,6 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use mm::sync::Lock;
 use parts::line::{Line, Signal};
+use parts::signal;
 use spin::Once;
 
 /// Output is processed in pieces of this size.

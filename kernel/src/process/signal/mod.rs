@@ -2,16 +2,12 @@
 
 mod action;
 mod deliver;
-mod info;
-mod pending;
 mod send;
 mod stop;
 
-pub use crate::base::signo::*;
 pub use action::{Action, Default, Disposition, Handlers};
 pub use deliver::{deliver, sigreturn};
-pub use info::{Fields, SigInfo};
-pub use pending::{Pending, queued};
+pub use parts::signal::*;
 pub use send::{
     force, kill_current, queue_process, queue_task, send_group, send_process, send_task,
 };
@@ -21,21 +17,25 @@ use crate::base::errno::{Errno, Result};
 use crate::process::task::{Task, TaskState, Work};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A set of signals: bit n-1 is signal n.
-pub type SigSet = u64;
+impl From<Full> for Errno {
+    fn from(_: Full) -> Errno {
+        Errno::EAGAIN
+    }
+}
 
-/// The highest signal number.
-pub const LAST: i32 = 64;
-/// The first real-time signal as the kernel counts.
-pub const FIRST_REALTIME: i32 = 32;
-/// Signals that cannot be blocked, caught or ignored.
-pub const UNBLOCKABLE: SigSet = bit(SIGKILL) | bit(SIGSTOP);
-/// Signals that stop a process by default.
-pub const STOPPING: SigSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
-
-/// The set with this one signal (1 to 64).
-pub const fn bit(signo: i32) -> SigSet {
-    1 << (signo - 1)
+/// From a thread to another thread or process: `code` is SI_USER for kill(2), SI_TKILL for tkill(2)
+/// and tgkill(2).
+pub fn info_from(sender: &Task, signo: i32, code: i32) -> SigInfo {
+    let process = sender.process();
+    let fields = Fields::Sender {
+        pid: process.pid(),
+        uid: process.credentials(|c| c.uid[0]),
+    };
+    SigInfo {
+        signo,
+        code,
+        fields,
+    }
 }
 
 /// EINVAL unless `signo` is 1 to 64.

@@ -125,7 +125,7 @@ impl Process {
             limits: Lock::new(beginning.limits),
             credentials: Lock::new(beginning.credentials),
             past_times: Lock::new(ProcessTimes::default()),
-            pending: Lock::new(Pending::new()),
+            pending: Lock::new(Pending::default()),
             handlers: Lock::new(beginning.handlers),
             stop: Lock::new(StopState::RUNNING),
             real_timer: Lock::new(super::times::RealTimer::default()),

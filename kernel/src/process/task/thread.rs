@@ -104,7 +104,7 @@ impl Task {
             sched: Entity::new(stack, work),
             blocked: AtomicU64::new(new.blocked),
             saved_mask: AtomicU64::new(0),
-            pending: Lock::new(Pending::new()),
+            pending: Lock::new(Pending::default()),
             alt_stack: Lock::new(new.alt_stack),
             restart_deadline: AtomicU64::new(0),
             files: Lock::new(new.files),

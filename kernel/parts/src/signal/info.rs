@@ -1,7 +1,6 @@
 //! siginfo_t.
 
 use super::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-use crate::process::task::{Pid, Task};
 use linux_raw_sys::general as abi;
 
 /// What comes with a signal.
@@ -21,14 +20,14 @@ pub enum Fields {
     /// kill and its like: who sent it.
     Sender {
         /// si_pid
-        pid: Pid,
+        pid: i32,
         /// si_uid
         uid: u32,
     },
     /// sigqueue: who sent it, and a value.
     Value {
         /// si_pid
-        pid: Pid,
+        pid: i32,
         /// si_uid
         uid: u32,
         /// si_value
@@ -37,7 +36,7 @@ pub enum Fields {
     /// SIGCHLD.
     Child {
         /// si_pid
-        pid: Pid,
+        pid: i32,
         /// si_uid
         uid: u32,
         /// si_status: exit status or signal
@@ -61,29 +60,6 @@ impl SigInfo {
             signo,
             code: abi::SI_KERNEL as i32,
             fields: Fields::Sender { pid: 0, uid: 0 },
-        }
-    }
-
-    /// From kill(2) by `sender`.
-    pub fn user(signo: i32, sender: &Task) -> Self {
-        Self::sent(signo, abi::SI_USER as i32, sender)
-    }
-
-    /// From tkill(2) or tgkill(2) by `sender`.
-    pub fn thread(signo: i32, sender: &Task) -> Self {
-        Self::sent(signo, abi::SI_TKILL, sender)
-    }
-
-    fn sent(signo: i32, code: i32, sender: &Task) -> Self {
-        let process = sender.process();
-        let fields = Fields::Sender {
-            pid: process.pid(),
-            uid: process.credentials(|c| c.uid[0]),
-        };
-        Self {
-            signo,
-            code,
-            fields,
         }
     }
 
@@ -154,5 +130,36 @@ impl SigInfo {
             Fields::Fault { addr } => put(16, &addr.to_ne_bytes()),
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sigqueue_hands_over_comes_out_again() {
+        let fields = Fields::Value {
+            pid: -7,
+            uid: 1000,
+            value: 0x1122_3344_8899_aabb,
+        };
+        let sent = SigInfo {
+            signo: 34,
+            code: abi::SI_QUEUE,
+            fields,
+        };
+        let bytes = sent.to_bytes();
+        assert_eq!(SigInfo::from_user(34, &bytes), sent);
+        // The number is the call's, whatever the structure says.
+        assert_eq!(SigInfo::from_user(35, &bytes).signo, 35);
+    }
+
+    #[test]
+    fn only_a_fault_has_an_address() {
+        let fault = SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, 0x1234);
+        assert_eq!(fault.fault_addr(), 0x1234);
+        assert_eq!(fault.to_bytes()[16..24], 0x1234u64.to_ne_bytes());
+        assert_eq!(SigInfo::kernel(SIGSEGV).fault_addr(), 0);
     }
 }

@@ -6,7 +6,6 @@ use super::{
     FIRST_REALTIME, Fields, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSYS, SIGTRAP, SigInfo,
     SigSet, bit,
 };
-use crate::base::errno::{Errno, Result};
 use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linux_raw_sys::general as abi;
@@ -23,30 +22,28 @@ pub fn queued() -> u64 {
     QUEUED.load(Relaxed)
 }
 
+/// A real-time signal finds as many queued as there may be, or no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
 /// A set of pending signals with what came with each.
+#[derive(Default)]
 pub struct Pending {
     set: SigSet,
     queue: VecDeque<SigInfo>,
 }
 
 impl Pending {
-    /// None.
-    pub const fn new() -> Self {
-        Self {
-            set: 0,
-            queue: VecDeque::new(),
-        }
-    }
-
     /// Which.
+    #[inline]
     pub fn set(&self) -> SigSet {
         self.set
     }
 
-    /// Adds one; a standard signal that is pending already is not added again. EAGAIN: a real-time
+    /// Adds one; a standard signal that is pending already is not added again. [`Full`]: a real-time
     /// signal, from something else than kill(2) and the kernel, finds `limit` signals queued, or no
     /// memory.
-    pub fn add(&mut self, info: SigInfo, limit: u64) -> Result {
+    pub fn add(&mut self, info: SigInfo, limit: u64) -> Result<(), Full> {
         let realtime = info.signo >= FIRST_REALTIME;
         if self.set & bit(info.signo) != 0 && !realtime {
             return Ok(());
@@ -57,13 +54,14 @@ impl Pending {
             self.queue.push_back(info);
             QUEUED.fetch_add(1, Relaxed);
         } else if realtime && !from_kill {
-            return Err(Errno::EAGAIN);
+            return Err(Full);
         }
         self.set |= bit(info.signo);
         Ok(())
     }
 
     /// Drops all of a set.
+    #[inline]
     pub fn remove(&mut self, set: SigSet) {
         if self.set & set != 0 {
             self.set &= !set;
@@ -106,27 +104,73 @@ impl Drop for Pending {
     }
 }
 
-ktest::ktest! {
-    /// A real-time signal beyond the limit is refused, but for kill's and the kernel's, which pend
-    /// once and say nothing.
-    fn signals_beyond_the_limit(ctx) {
-        let before = queued();
-        let mut pending = Pending::new();
-        let info = |code| SigInfo { signo: FIRST_REALTIME, code, fields: Fields::Sender { pid: 7, uid: 0 } };
-        let (kill, queue) = (info(abi::SI_USER as i32), info(abi::SI_QUEUE));
-        ktest::check_eq!(ctx, pending.add(queue, before + 1), Ok(()));
-        ktest::check_eq!(ctx, pending.add(queue, before + 1), Err(Errno::EAGAIN));
-        ktest::check_eq!(ctx, pending.add(info(abi::SI_TKILL), before + 1), Err(Errno::EAGAIN));
-        ktest::check_eq!(ctx, pending.add(kill, before + 1), Ok(()));
-        ktest::check_eq!(ctx, queued(), before + 1);
-        ktest::check_eq!(ctx, pending.take(SigSet::MAX), Some(queue));
-        ktest::check_eq!(ctx, pending.set(), 0);
-        ktest::check_eq!(ctx, pending.add(kill, before), Ok(()));
-        let silent = SigInfo { fields: Fields::Sender { pid: 0, uid: 0 }, ..kill };
-        ktest::check_eq!(ctx, pending.take(SigSet::MAX), Some(silent));
-        ktest::check_eq!(ctx, pending.take(SigSet::MAX), None);
-        ktest::check_eq!(ctx, pending.add(SigInfo::kernel(SIGSEGV), before), Ok(()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn info(signo: i32, code: i32) -> SigInfo {
+        SigInfo {
+            signo,
+            code,
+            fields: Fields::Sender { pid: 7, uid: 0 },
+        }
+    }
+    const KILL: i32 = abi::SI_USER as i32;
+
+    /// One test: what is queued is counted for all.
+    #[test]
+    fn what_is_queued_is_counted_and_limited() {
+        let first = FIRST_REALTIME;
+        let (kill, queue) = (info(first, KILL), info(first, abi::SI_QUEUE));
+        let mut pending = Pending::default();
+        assert_eq!(pending.add(queue, 1), Ok(()));
+        assert_eq!(pending.add(queue, 1), Err(Full));
+        assert_eq!(pending.add(info(first, abi::SI_TKILL), 1), Err(Full));
+        // kill's and the kernel's pend once beyond the limit, and say nothing.
+        assert_eq!(pending.add(kill, 1), Ok(()));
+        assert_eq!(queued(), 1);
+        assert_eq!(pending.take(SigSet::MAX), Some(queue));
+        assert_eq!(pending.set(), 0);
+        assert_eq!(pending.add(kill, 0), Ok(()));
+        let silent = SigInfo {
+            fields: Fields::Sender { pid: 0, uid: 0 },
+            ..kill
+        };
+        assert_eq!(pending.take(SigSet::MAX), Some(silent));
+        assert_eq!(pending.take(SigSet::MAX), None);
+
+        // A real-time signal queues, in order; a standard one is pending once.
+        for number in [1, 2] {
+            let fields = Fields::Sender {
+                pid: number,
+                uid: 0,
+            };
+            assert_eq!(pending.add(SigInfo { fields, ..queue }, 9), Ok(()));
+            assert_eq!(pending.add(info(SIGSEGV, number), 0), Ok(()));
+        }
+        assert_eq!(queued(), 3);
+        // A lower number comes later than a fault, and SIGKILL before all.
+        assert_eq!(pending.add(info(1, KILL), 0), Ok(()));
+        assert_eq!(pending.add(info(SIGKILL, KILL), 0), Ok(()));
+        let order: [i32; 5] = core::array::from_fn(|_| {
+            let next = pending.take(SigSet::MAX).expect("pending");
+            match next.fields {
+                Fields::Sender { pid, .. } if next.signo == first => 100 + pid,
+                _ => next.signo,
+            }
+        });
+        assert_eq!(order, [SIGKILL, SIGSEGV, 1, 101, 102]);
+        assert_eq!((pending.take(SigSet::MAX), queued()), (None, 0));
+
+        // What is not allowed stays; what is removed or dropped is counted no more.
+        assert_eq!(pending.add(info(2, KILL), 0), Ok(()));
+        assert_eq!(pending.add(info(3, KILL), 0), Ok(()));
+        assert_eq!(pending.take(!bit(2)).map(|info| info.signo), Some(3));
+        pending.remove(bit(2));
+        assert_eq!((pending.set(), queued()), (0, 0));
+        assert_eq!(pending.add(info(SIGSEGV, KILL), 0), Ok(()));
+        assert_eq!(queued(), 1);
         drop(pending);
-        ktest::check_eq!(ctx, queued(), before);
+        assert_eq!(queued(), 0);
     }
 }

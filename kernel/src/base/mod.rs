@@ -14,6 +14,7 @@ pub mod ranks;
 pub mod room;
 pub mod stretch;
 pub mod uaccess;
+pub mod user_ptr;
 
 /// A process or thread number, from 1.
 pub type Pid = i32;

@@ -27,7 +27,8 @@ macro_rules! plain {
 
 plain! {
     u8, i8, u16, i16, u32, i32, u64, i64, usize, isize,
-    general::stat, general::statx, general::statfs,
+    general::stat, general::statx, general::statfs, general::__kernel_timespec, general::__kernel_old_timeval,
+    general::__kernel_old_itimerval,
 }
 
 // SAFETY: an array of plain values has no bytes of its own.

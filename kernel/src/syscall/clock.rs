@@ -1,9 +1,9 @@
 //! Clocks.
 
-use super::time::{read_timespec, read_timeval, write_timespec, write_timeval};
+use super::time::{Timespec, Timeval, timespec, timespec_ns, timeval, timeval_ns};
 use crate::base::clock::{epoch, realtime, set_realtime};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::{Process, Task};
 use crate::sched::timers;
 use linux_raw_sys::general as abi;
@@ -14,7 +14,7 @@ fn cpu_time(process: &Process) -> u64 {
 }
 
 /// clock_gettime(2).
-pub fn clock_gettime(task: &Task, clock: u64, address: u64) -> Result<u64> {
+pub fn clock_gettime(task: &Task, clock: u64, into: UserPtr<Timespec>) -> Result<u64> {
     let now = timers::now();
     let value = match clock as u32 {
         abi::CLOCK_MONOTONIC
@@ -36,7 +36,7 @@ pub fn clock_gettime(task: &Task, clock: u64, address: u64) -> Result<u64> {
         }
         other => cpu_clock(other as i32)?,
     };
-    write_timespec(address, value)?;
+    into.write(&timespec(value))?;
     Ok(0)
 }
 
@@ -56,40 +56,39 @@ fn cpu_clock(clock: i32) -> Result<u64> {
 }
 
 /// clock_getres(2).
-pub fn clock_getres(clock: u64, address: u64) -> Result<u64> {
+pub fn clock_getres(clock: u64, into: UserPtr<Timespec>) -> Result<u64> {
     if clock as u32 > abi::CLOCK_TAI && (clock as i32) >= 0 {
         return Err(Errno::EINVAL);
     }
-    if address != 0 {
-        write_timespec(address, 1)?;
+    if let Some(into) = into.given() {
+        into.write(&timespec(1))?;
     }
     Ok(0)
 }
 
 /// clock_settime(2): only REALTIME can be set.
-pub fn clock_settime(clock: u64, address: u64) -> Result<u64> {
+pub fn clock_settime(clock: u64, time: UserPtr<Timespec>) -> Result<u64> {
     if clock as u32 != abi::CLOCK_REALTIME {
         return Err(Errno::EINVAL);
     }
-    set_realtime(read_timespec(address)?).map(|()| 0)
+    set_realtime(timespec_ns(&time.read()?)?).map(|()| 0)
 }
 
 /// gettimeofday(2).
-pub fn gettimeofday(time: u64, zone: u64) -> Result<u64> {
-    if time != 0 {
-        write_timeval(time, realtime())?;
+pub fn gettimeofday(time: UserPtr<Timeval>, zone: UserPtr<[u32; 2]>) -> Result<u64> {
+    if let Some(time) = time.given() {
+        time.write(&timeval(realtime()))?;
     }
-    if zone != 0 {
-        uaccess::write(zone, &[0u32; 2])?;
+    if let Some(zone) = zone.given() {
+        zone.write(&[0; 2])?;
     }
     Ok(0)
 }
 
 /// settimeofday(2); time zones are not kept.
-pub fn settimeofday(time: u64, _zone: u64) -> Result<u64> {
-    if time == 0 {
-        Ok(0)
-    } else {
-        set_realtime(read_timeval(time)?).map(|()| 0)
+pub fn settimeofday(time: UserPtr<Timeval>) -> Result<u64> {
+    match time.given() {
+        Some(time) => set_realtime(timeval_ns(&time.read()?)?).map(|()| 0),
+        None => Ok(0),
     }
 }

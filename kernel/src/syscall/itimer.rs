@@ -1,31 +1,43 @@
 //! Interval timers.
 
-use super::time::{read_timeval, write_timeval};
+use super::time::{timeval, timeval_ns};
 #[cfg(target_arch = "x86_64")]
 use crate::base::clock::SECOND;
 use crate::base::errno::{Errno, Result};
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// setitimer(2). The structure: interval, then value.
-pub fn setitimer(task: &Arc<Task>, which: u64, new: u64, old: u64) -> Result<u64> {
+/// struct itimerval.
+type Itimerval = abi::__kernel_old_itimerval;
+
+/// setitimer(2).
+pub fn setitimer(
+    task: &Arc<Task>,
+    which: u64,
+    new: UserPtr<Itimerval>,
+    old: UserPtr<Itimerval>,
+) -> Result<u64> {
     real_only(which)?;
-    let (interval, first) = match new {
-        0 => (0, 0),
-        new => (read_timeval(new)?, read_timeval(new + 16)?),
+    let (interval, first) = match new.given() {
+        None => (0, 0),
+        Some(new) => {
+            let new = new.read()?;
+            (timeval_ns(&new.it_interval)?, timeval_ns(&new.it_value)?)
+        }
     };
     let before = task.process().set_real_timer(first, interval);
-    if old != 0 {
-        write_itimer(old, before)?;
+    if let Some(old) = old.given() {
+        old.write(&itimerval(before))?;
     }
     Ok(0)
 }
 
 /// getitimer(2).
-pub fn getitimer(task: &Task, which: u64, address: u64) -> Result<u64> {
+pub fn getitimer(task: &Task, which: u64, into: UserPtr<Itimerval>) -> Result<u64> {
     real_only(which)?;
-    write_itimer(address, task.process().real_timer())?;
+    into.write(&itimerval(task.process().real_timer()))?;
     Ok(0)
 }
 
@@ -37,9 +49,12 @@ fn real_only(which: u64) -> Result {
     }
 }
 
-fn write_itimer(address: u64, (left, interval): (u64, u64)) -> Result {
-    write_timeval(address, interval)?;
-    write_timeval(address + 16, left)
+/// What is left and the interval, in ns.
+fn itimerval((left, interval): (u64, u64)) -> Itimerval {
+    Itimerval {
+        it_interval: timeval(interval),
+        it_value: timeval(left),
+    }
 }
 
 /// alarm(2): seconds, rounded up, that were left of the old one.

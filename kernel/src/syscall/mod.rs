@@ -236,17 +236,17 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::rt_sigreturn => Ok(crate::process::signal::sigreturn(call.task, call.user)),
         Sysno::sigaltstack => signal::sigaltstack(call.task, call.user, a, b),
 
-        Sysno::nanosleep => time::nanosleep(call.task, a, b),
-        Sysno::clock_nanosleep => time::clock_nanosleep(call.task, a, b, c, d),
-        Sysno::clock_gettime => clock::clock_gettime(call.task, a, b),
-        Sysno::clock_getres => clock::clock_getres(a, b),
-        Sysno::clock_settime => clock::clock_settime(a, b),
-        Sysno::gettimeofday => clock::gettimeofday(a, b),
-        Sysno::settimeofday => clock::settimeofday(a, b),
-        Sysno::setitimer => itimer::setitimer(call.task, a, b, c),
-        Sysno::getitimer => itimer::getitimer(call.task, a, b),
-        Sysno::times => usage::times(call.task, a),
-        Sysno::getrusage => usage::getrusage(call.task, a, b),
+        Sysno::nanosleep => time::nanosleep(call.task, a.into(), b.into()),
+        Sysno::clock_nanosleep => time::clock_nanosleep(call.task, a, b, c.into(), d.into()),
+        Sysno::clock_gettime => clock::clock_gettime(call.task, a, b.into()),
+        Sysno::clock_getres => clock::clock_getres(a, b.into()),
+        Sysno::clock_settime => clock::clock_settime(a, b.into()),
+        Sysno::gettimeofday => clock::gettimeofday(a.into(), b.into()),
+        Sysno::settimeofday => clock::settimeofday(a.into()),
+        Sysno::setitimer => itimer::setitimer(call.task, a, b.into(), c.into()),
+        Sysno::getitimer => itimer::getitimer(call.task, a, b.into()),
+        Sysno::times => usage::times(call.task, a.into()),
+        Sysno::getrusage => usage::getrusage(call.task, a, b.into()),
 
         Sysno::sched_yield => sched::sched_yield(),
         Sysno::sched_getaffinity => sched::getaffinity(a, b, c),
@@ -258,7 +258,7 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::sched_get_priority_max | Sysno::sched_get_priority_min => {
             sched::priority_range(sysno, a)
         }
-        Sysno::sched_rr_get_interval => sched::rr_get_interval(a, b),
+        Sysno::sched_rr_get_interval => sched::rr_get_interval(a, b.into()),
         Sysno::getpriority => sched::getpriority(call.task, a, b),
         Sysno::setpriority => sched::setpriority(call.task, a, b, c),
         Sysno::getcpu => sched::getcpu(a, b),

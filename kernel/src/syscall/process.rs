@@ -234,7 +234,7 @@ fn write_usage(address: u64, waited: &Waited) -> Result {
         faults: waited.faults,
         switches: (0, 0),
     };
-    usage.write(address)
+    usage.write(address.into())
 }
 
 /// waitid(2).
@@ -322,11 +322,11 @@ pub fn futex(
     }
     match command {
         abi::FUTEX_WAIT => {
-            let deadline = time::relative_deadline(task, time)?;
+            let deadline = time::relative_deadline(task, time.into())?;
             words::wait(address, value, u32::MAX, private, deadline).map(|()| 0)
         }
         abi::FUTEX_WAIT_BITSET => {
-            let deadline = time::absolute_deadline(time, realtime)?;
+            let deadline = time::absolute_deadline(time.into(), realtime)?;
             words::wait(address, value, value3, private, deadline).map(|()| 0)
         }
         abi::FUTEX_WAKE => words::wake(address, value, u32::MAX, private),

@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::{self, Pid, Process, Task};
 use crate::sched;
 use crate::syscall::time;
@@ -88,9 +89,9 @@ pub fn priority_range(sysno: Sysno, policy: u64) -> Result<u64> {
 }
 
 /// sched_rr_get_interval(2).
-pub fn rr_get_interval(tid: u64, address: u64) -> Result<u64> {
+pub fn rr_get_interval(tid: u64, into: UserPtr<time::Timespec>) -> Result<u64> {
     thread(tid)?;
-    time::write_timespec(address, sched::SLICE)?;
+    into.write(&time::timespec(sched::SLICE))?;
     Ok(0)
 }
 

@@ -226,7 +226,7 @@ pub fn pause() -> Result<u64> {
 pub fn sigtimedwait(task: &Arc<Task>, set: u64, info: u64, timeout: u64, size: u64) -> Result<u64> {
     check_size(size)?;
     let set: SigSet = uaccess::read::<SigSet>(set)? & !(bit(SIGKILL) | bit(SIGSTOP));
-    let deadline = time::relative_deadline(task, timeout)?;
+    let deadline = time::relative_deadline(task, timeout.into())?;
     let process = task.process();
     let take = || {
         let own = task.pending.lock().take(set);

@@ -2,48 +2,53 @@
 
 use crate::base::clock::{SECOND, epoch};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::Task;
 use crate::sched::timers;
 use crate::sched::wait;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 
-/// A struct timespec or timeval from the user: two words; the second below `unit`. EINVAL.
-fn read_pair(address: u64, unit: u64) -> Result<(u64, u64)> {
-    let [seconds, fraction] = uaccess::read::<[u64; 2]>(address)?;
-    if seconds as i64 >= 0 && fraction < unit {
-        Ok((seconds, fraction))
+/// struct timespec.
+pub type Timespec = abi::__kernel_timespec;
+/// struct timeval.
+pub type Timeval = abi::__kernel_old_timeval;
+
+/// Seconds and a fraction below `unit`; EINVAL.
+fn checked(seconds: i64, fraction: i64, unit: u64) -> Result<(u64, u64)> {
+    if seconds >= 0 && (fraction as u64) < unit {
+        Ok((seconds as u64, fraction as u64))
     } else {
         Err(Errno::EINVAL)
     }
 }
 
-/// A struct timespec in ns, as long as the clock goes at the most.
-pub fn read_timespec(address: u64) -> Result<u64> {
-    let (seconds, ns) = read_pair(address, SECOND)?;
+/// In ns, as long as the clock goes at the most; EINVAL.
+pub fn timespec_ns(time: &Timespec) -> Result<u64> {
+    let (seconds, ns) = checked(time.tv_sec, time.tv_nsec, SECOND)?;
     Ok(seconds.saturating_mul(SECOND).saturating_add(ns))
 }
 
-/// A struct timeval in ns.
-pub fn read_timeval(address: u64) -> Result<u64> {
-    let (seconds, us) = read_pair(address, 1_000_000)?;
+/// In ns; EINVAL.
+pub fn timeval_ns(time: &Timeval) -> Result<u64> {
+    let (seconds, us) = checked(time.tv_sec, time.tv_usec, 1_000_000)?;
     Ok(seconds.saturating_mul(SECOND).saturating_add(us * 1000))
 }
 
-/// Writes ns as a struct timespec.
-pub fn write_timespec(address: u64, ns: u64) -> Result {
-    uaccess::write(address, &[ns / SECOND, ns % SECOND])
+/// From ns.
+pub fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / SECOND) as i64,
+        tv_nsec: (ns % SECOND) as i64,
+    }
 }
 
-/// Writes ns as a struct timeval.
-pub fn write_timeval(address: u64, ns: u64) -> Result {
-    uaccess::write(address, &timeval(ns))
-}
-
-/// As a struct timeval: seconds and microseconds.
-pub fn timeval(ns: u64) -> [u64; 2] {
-    [ns / SECOND, ns % SECOND / 1000]
+/// From ns.
+pub fn timeval(ns: u64) -> Timeval {
+    Timeval {
+        tv_sec: (ns / SECOND) as i64,
+        tv_usec: (ns % SECOND / 1000) as i64,
+    }
 }
 
 /// When a wait of `ns` from now ends. If the running call is repeated because the process was stopped and went on, the
@@ -60,19 +65,20 @@ pub fn deadline_in(task: &Task, ns: u64) -> u64 {
 }
 
 /// The end of a wait with a relative struct timespec; `None` for a null pointer: no end.
-pub fn relative_deadline(task: &Task, address: u64) -> Result<Option<u64>> {
-    if address == 0 {
+pub fn relative_deadline(task: &Task, time: UserPtr<Timespec>) -> Result<Option<u64>> {
+    let Some(time) = time.given() else {
         return Ok(None);
-    }
-    read_timespec(address).map(|ns| Some(deadline_in(task, ns)))
+    };
+    let ns = timespec_ns(&time.read()?)?;
+    Ok(Some(deadline_in(task, ns)))
 }
 
 /// The end of a wait with an absolute struct timespec; `None` for a null pointer.
-pub fn absolute_deadline(address: u64, realtime: bool) -> Result<Option<u64>> {
-    if address == 0 {
+pub fn absolute_deadline(time: UserPtr<Timespec>, realtime: bool) -> Result<Option<u64>> {
+    let Some(time) = time.given() else {
         return Ok(None);
-    }
-    let at = read_timespec(address)?;
+    };
+    let at = timespec_ns(&time.read()?)?;
     Ok(Some(if realtime {
         at.saturating_sub(epoch())
     } else {
@@ -81,9 +87,13 @@ pub fn absolute_deadline(address: u64, realtime: bool) -> Result<Option<u64>> {
 }
 
 /// nanosleep(2).
-pub fn nanosleep(task: &Task, request: u64, remaining: u64) -> Result<u64> {
-    let deadline = deadline_in(task, read_timespec(request)?);
-    sleep(deadline, remaining)
+pub fn nanosleep(
+    task: &Task,
+    request: UserPtr<Timespec>,
+    remaining: UserPtr<Timespec>,
+) -> Result<u64> {
+    let deadline = deadline_in(task, timespec_ns(&request.read()?)?);
+    sleep(deadline, remaining.given())
 }
 
 /// clock_nanosleep(2).
@@ -91,8 +101,8 @@ pub fn clock_nanosleep(
     task: &Task,
     clock: u64,
     flags: u64,
-    request: u64,
-    remaining: u64,
+    request: UserPtr<Timespec>,
+    remaining: UserPtr<Timespec>,
 ) -> Result<u64> {
     let realtime = match clock as u32 {
         abi::CLOCK_REALTIME | abi::CLOCK_TAI => true,
@@ -104,22 +114,22 @@ pub fn clock_nanosleep(
     if flags as u32 & abi::TIMER_ABSTIME == 0 {
         return nanosleep(task, request, remaining);
     }
-    let at = read_timespec(request)?;
+    let at = timespec_ns(&request.read()?)?;
     sleep(
         if realtime {
             at.saturating_sub(epoch())
         } else {
             at
         },
-        0,
+        None,
     )
 }
 
 /// Sleeps; a signal ends it, and what remains is told.
-fn sleep(deadline: u64, remaining: u64) -> Result<u64> {
+fn sleep(deadline: u64, remaining: Option<UserPtr<Timespec>>) -> Result<u64> {
     let result = wait::sleep_until(Some(deadline));
-    if result.is_err() && remaining != 0 {
-        write_timespec(remaining, deadline.saturating_sub(timers::now()))?;
+    if let (Err(_), Some(remaining)) = (result, remaining) {
+        remaining.write(&timespec(deadline.saturating_sub(timers::now())))?;
     }
     result.map(|()| 0)
 }

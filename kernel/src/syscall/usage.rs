@@ -2,7 +2,7 @@
 
 use super::time::timeval;
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::Task;
 use crate::sched::timers;
 
@@ -10,21 +10,24 @@ use crate::sched::timers;
 const TICK: u64 = 10_000_000;
 
 /// times(2): ticks since boot.
-pub fn times(task: &Task, address: u64) -> Result<u64> {
+pub fn times(task: &Task, into: UserPtr<[u64; 4]>) -> Result<u64> {
     let now = timers::now();
     task.sched.times.leave_kernel();
     let times = task.process().times();
-    if address != 0 {
+    if let Some(into) = into.given() {
         let words = [
             times.user,
             times.system,
             times.children_user,
             times.children_system,
         ];
-        uaccess::write(address, &words.map(|ns| ns / TICK))?;
+        into.write(&words.map(|ns| ns / TICK))?;
     }
     Ok(now / TICK)
 }
+
+/// `struct rusage`, in words.
+pub type Rusage = [u64; 18];
 
 /// What `struct rusage` tells; times in ns, the largest resident set in pages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +45,7 @@ pub struct Usage {
 }
 
 /// getrusage(2).
-pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
+pub fn getrusage(task: &Task, who: u64, into: UserPtr<Rusage>) -> Result<u64> {
     task.sched.times.leave_kernel();
     let process = task.process();
     let times = process.times();
@@ -72,21 +75,22 @@ pub fn getrusage(task: &Task, who: u64, address: u64) -> Result<u64> {
         },
         _ => return Err(Errno::EINVAL),
     };
-    usage.write(address)?;
+    usage.write(into)?;
     Ok(0)
 }
 
 impl Usage {
     /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor and major faults,
     /// swaps, blocks in and out, messages in and out, signals, voluntary and involuntary switches.
-    pub fn write(&self, address: u64) -> Result {
+    pub fn write(&self, into: UserPtr<Rusage>) -> Result {
+        let (user, system) = (timeval(self.user), timeval(self.system));
         let mut words = [0; 18];
-        words[..2].copy_from_slice(&timeval(self.user));
-        words[2..4].copy_from_slice(&timeval(self.system));
+        words[..2].copy_from_slice(&[user.tv_sec as u64, user.tv_usec as u64]);
+        words[2..4].copy_from_slice(&[system.tv_sec as u64, system.tv_usec as u64]);
         words[4] = self.peak_rss * 4;
         words[8] = self.faults;
         words[16] = self.switches.0;
         words[17] = self.switches.1;
-        uaccess::write(address, &words)
+        into.write(&words)
     }
 }

@@ -13,6 +13,7 @@ pub mod tree;
 pub mod tty;
 
 pub use open::exec::{ExecFile, exec_of, open_exec, open_exec_at};
+pub use open::fd::{DirFd, Fd};
 pub use open::fdtable::FdTable;
 pub use open::file::OpenFile;
 pub use tree::context::FsContext;

@@ -1,6 +1,7 @@
 //! pidfd_open(2): a process as a file, readable once it has ended.
 
 use crate::base::errno::{Errno, Result};
+use crate::fs::Fd;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::open::file::{FileOps, OpenFile, Ready};
@@ -48,7 +49,7 @@ impl Inode for PidFdInode {
 }
 
 /// A new fd for a process, closed by execve; `flags` may be PIDFD_NONBLOCK.
-pub fn open(task: &Task, process: Arc<Process>, flags: u32) -> Result<i32> {
+pub fn open(task: &Task, process: Arc<Process>, flags: u32) -> Result<Fd> {
     let inode = Arc::new(PidFdInode(Node::new(
         anonymous::device(),
         Kind::Regular,
@@ -63,7 +64,7 @@ pub fn open(task: &Task, process: Arc<Process>, flags: u32) -> Result<i32> {
 }
 
 /// The process behind a pidfd; EBADF.
-pub fn process(task: &Task, fd: i32) -> Result<Arc<Process>> {
+pub fn process(task: &Task, fd: Fd) -> Result<Arc<Process>> {
     let file = task.files().get(fd)?;
     let any: &dyn Any = file.ops();
     any.downcast_ref::<PidFd>()

@@ -6,6 +6,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, Hw, Object, mm};
 use crate::base::room;
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::process::task::Task;
 use crate::sched;
 use crate::syscall::files::usable;
@@ -50,7 +51,7 @@ pub fn mmap(
     len: u64,
     prot_bits: u64,
     flags: u64,
-    fd: u64,
+    fd: Fd,
     offset: u64,
 ) -> Result<u64> {
     let flags = flags as u32;
@@ -59,7 +60,7 @@ pub fn mmap(
     }
     // As in Linux, a bad descriptor comes before everything else that may be wrong.
     let file = match flags & abi::MAP_ANONYMOUS {
-        0 => Some(usable(task, fd as i32)?),
+        0 => Some(usable(task, fd)?),
         _ => None,
     };
     if len == 0 || (file.is_some() && flags & abi::MAP_HUGETLB != 0) {

@@ -175,7 +175,7 @@ fn after_signal(number: u64) -> Errno {
 fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
     let [a, b, c, d, e, f] = call.args;
     match sysno {
-        Sysno::mmap => memory::mmap(call.task, a, b, c, d, e, f),
+        Sysno::mmap => memory::mmap(call.task, a, b, c, d, e.into(), f),
         Sysno::munmap => memory::munmap(call.task, a, b),
         Sysno::mprotect => memory::mprotect(call.task, a, b, c),
         Sysno::mremap => memory::mremap(call.task, a, b, c, d, e),
@@ -192,13 +192,13 @@ fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
         Sysno::clone => process::clone(&mut call),
         Sysno::clone3 => process::clone3(&mut call, a, b),
         Sysno::execve => process::execve(&mut call, a, b, c),
-        Sysno::execveat => process::execveat(&mut call, a as i32, b, c, d, e),
+        Sysno::execveat => process::execveat(&mut call, a.into(), b, c, d, e),
         Sysno::exit => process::exit(call.task, a),
         Sysno::exit_group => process::exit_group(call.task, a),
         Sysno::wait4 => process::wait4(call.task, a, b, c, d),
         Sysno::waitid => process::waitid(call.task, a, b, c, d, e),
         Sysno::pidfd_open => process::pidfd_open(call.task, a, b),
-        Sysno::pidfd_send_signal => signal::pidfd_send_signal(call.task, a, b, c, d),
+        Sysno::pidfd_send_signal => signal::pidfd_send_signal(call.task, a.into(), b, c, d),
         Sysno::set_tid_address => process::set_tid_address(call.task, a),
         Sysno::futex => process::futex(call.task, a, b, c, d, e, f),
 

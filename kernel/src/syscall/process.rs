@@ -8,6 +8,7 @@ use crate::base::room;
 use crate::base::uaccess;
 use crate::exec::{self, Strings};
 use crate::fs::{self, ExecFile};
+use crate::fs::{DirFd, Fd};
 use crate::process::futex as words;
 use crate::process::pidfd;
 use crate::process::task::{self, CloneRequest, Pid, Task, WaitRequest, WaitTarget, Waited};
@@ -100,7 +101,7 @@ pub fn execve(call: &mut Call<'_>, path: u64, args: u64, env: u64) -> Result<u64
 /// execveat(2).
 pub fn execveat(
     call: &mut Call<'_>,
-    dir: i32,
+    dir: DirFd,
     path: u64,
     args: u64,
     env: u64,
@@ -116,19 +117,18 @@ pub fn execveat(
 }
 
 /// The program that execveat means: by path from the working directory or from an open one, or an open file itself.
-fn exec_file(task: &Task, dir: i32, path: &[u8], flags: u32) -> Result<ExecFile> {
+fn exec_file(task: &Task, dir: DirFd, path: &[u8], flags: u32) -> Result<ExecFile> {
     let context = task.fs();
     if path.is_empty() {
         return if flags & abi::AT_EMPTY_PATH == 0 {
             Err(Errno::ENOENT)
         } else {
-            fs::exec_of(&*task.files().get(dir)?)
+            fs::exec_of(&*task.files().get(dir.open()?)?)
         };
     }
     let base = match dir {
-        abi::AT_FDCWD => context.cwd(),
-        _ if path[0] == b'/' => context.cwd(),
-        dir => task.files().get(dir)?.place.clone(),
+        DirFd::Open(fd) if path[0] != b'/' => task.files().get(fd)?.place.clone(),
+        _ => context.cwd(),
     };
     fs::open_exec_at(&context, base, path, flags & abi::AT_SYMLINK_NOFOLLOW == 0)
 }
@@ -250,7 +250,7 @@ pub fn waitid(task: &Task, kind: u64, id: u64, info: u64, options: u64, usage: u
         abi::P_PID if id > 0 => WaitTarget::Pid(id),
         abi::P_PGID if id == 0 => WaitTarget::Group(task.process().pgid()),
         abi::P_PGID if id > 0 => WaitTarget::Group(id),
-        abi::P_PIDFD => WaitTarget::Pid(pidfd::process(task, id)?.pid()),
+        abi::P_PIDFD => WaitTarget::Pid(pidfd::process(task, Fd(id))?.pid()),
         _ => return Err(Errno::EINVAL),
     };
     let waited = task::wait_for_child(task, &WaitRequest { target, options })?;
@@ -292,7 +292,7 @@ pub fn pidfd_open(task: &Task, pid: u64, flags: u64) -> Result<u64> {
         Some(_) => Errno::EINVAL,
         None => Errno::ESRCH,
     })?;
-    Ok(pidfd::open(task, process, flags)? as u64)
+    Ok(pidfd::open(task, process, flags)?.to_return())
 }
 
 /// set_tid_address(2).

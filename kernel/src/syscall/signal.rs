@@ -4,6 +4,7 @@ use super::time;
 use crate::arch::trap::UserContext;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::process::pidfd;
 use crate::process::signal::{
     self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
@@ -89,11 +90,11 @@ pub fn tgkill(task: &Task, process: Option<u64>, tid: u64, signo: u64) -> Result
 }
 
 /// pidfd_send_signal(2).
-pub fn pidfd_send_signal(task: &Task, fd: u64, signo: u64, info: u64, flags: u64) -> Result<u64> {
+pub fn pidfd_send_signal(task: &Task, fd: Fd, signo: u64, info: u64, flags: u64) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let target = pidfd::process(task, fd as i32)?;
+    let target = pidfd::process(task, fd)?;
     let signo = check_signal(signo)?;
     if target.has_ended() {
         return Err(Errno::ESRCH);

@@ -4,6 +4,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
 use crate::fs::caller;
+use crate::fs::open::fd::Fd;
 use crate::fs::open::file::OpenFile;
 use crate::sched;
 use alloc::sync::Arc;
@@ -75,11 +76,9 @@ impl FdTable {
     }
 
     /// The open file behind `fd`; EBADF.
-    pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>> {
+    pub fn get(&self, fd: Fd) -> Result<Arc<OpenFile>> {
         let slots = self.0.lock();
-        let slot = usize::try_from(fd)
-            .ok()
-            .and_then(|fd| slots.list.get(fd)?.as_ref());
+        let slot = fd.index().and_then(|fd| slots.list.get(fd)?.as_ref());
         slot.map(|slot| slot.file.clone()).ok_or(Errno::EBADF)
     }
 
@@ -90,7 +89,7 @@ impl FdTable {
         file: Arc<OpenFile>,
         close_on_exec: bool,
         from: usize,
-    ) -> Result<i32> {
+    ) -> Result<Fd> {
         let limit = caller::open_files_limit();
         if from >= limit {
             return Err(Errno::EINVAL);
@@ -107,11 +106,11 @@ impl FdTable {
             close_on_exec,
         };
         slots.replace(fd, slot);
-        Ok(fd as i32)
+        Ok(Fd(fd as i32))
     }
 
     /// Enters a file at the lowest free number.
-    pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool) -> Result<i32> {
+    pub fn install(&self, file: Arc<OpenFile>, close_on_exec: bool) -> Result<Fd> {
         self.install_from(file, close_on_exec, 0)
     }
 
@@ -128,10 +127,8 @@ impl FdTable {
     }
 
     /// dup3(2): enters a file at `fd`, closing what was there; EBADF past RLIMIT_NOFILE.
-    pub fn install_at(&self, fd: i32, file: Arc<OpenFile>, close_on_exec: bool) -> Result {
-        let index = usize::try_from(fd)
-            .ok()
-            .filter(|fd| *fd < caller::open_files_limit());
+    pub fn install_at(&self, fd: Fd, file: Arc<OpenFile>, close_on_exec: bool) -> Result {
+        let index = fd.index().filter(|fd| *fd < caller::open_files_limit());
         let index = index.ok_or(Errno::EBADF)?;
         let mut slots = self.0.lock();
         slots.grow_to(index)?;
@@ -147,9 +144,9 @@ impl FdTable {
     }
 
     /// close(2).
-    pub fn close(&self, fd: i32) -> Result {
+    pub fn close(&self, fd: Fd) -> Result {
         let mut slots = self.0.lock();
-        let slot = usize::try_from(fd).ok().and_then(|fd| slots.take(fd));
+        let slot = fd.index().and_then(|fd| slots.take(fd));
         drop(slots);
         slot.map(drop).ok_or(Errno::EBADF)
     }
@@ -198,12 +195,12 @@ impl FdTable {
     }
 
     /// FD_CLOEXEC of `fd`.
-    pub fn closes_on_exec(&self, fd: i32) -> Result<bool> {
+    pub fn closes_on_exec(&self, fd: Fd) -> Result<bool> {
         self.with_slot(fd, |slot| slot.close_on_exec)
     }
 
     /// Sets FD_CLOEXEC of `fd`.
-    pub fn set_close_on_exec(&self, fd: i32, value: bool) -> Result {
+    pub fn set_close_on_exec(&self, fd: Fd, value: bool) -> Result {
         self.with_slot(fd, |slot| slot.close_on_exec = value)
     }
 
@@ -228,21 +225,19 @@ impl FdTable {
         }
     }
 
-    fn with_slot<T>(&self, fd: i32, f: impl FnOnce(&mut Slot) -> T) -> Result<T> {
+    fn with_slot<T>(&self, fd: Fd, f: impl FnOnce(&mut Slot) -> T) -> Result<T> {
         let mut slots = self.0.lock();
         slots.changes += 1;
-        let slot = usize::try_from(fd)
-            .ok()
-            .and_then(|fd| slots.list.get_mut(fd)?.as_mut());
+        let slot = fd.index().and_then(|fd| slots.list.get_mut(fd)?.as_mut());
         slot.map(f).ok_or(Errno::EBADF)
     }
 
     /// The first number in use from `from` on (/proc/PID/fd).
-    pub fn next_number(&self, from: i32) -> Option<i32> {
+    pub fn next_number(&self, from: Fd) -> Option<Fd> {
         let slots = self.0.lock();
-        let rest = slots.list.get(from as usize..)?;
+        let rest = slots.list.get(from.index()?..)?;
         let ahead = rest.iter().position(Option::is_some)?;
-        Some(from + ahead as i32)
+        Some(Fd(from.0 + ahead as i32))
     }
 
     /// Length of the table (FDSize of /proc/PID/status).

@@ -1,6 +1,7 @@
 //! open(2).
 
 pub mod exec;
+pub mod fd;
 pub mod fdtable;
 pub mod file;
 pub mod flock;

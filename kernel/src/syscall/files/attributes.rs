@@ -6,6 +6,7 @@ use crate::base::uaccess;
 use crate::fs::tree::clock::{self, Time};
 use crate::fs::tree::inode::Kind;
 use crate::fs::tree::mount::Location;
+use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
@@ -14,12 +15,12 @@ use linux_raw_sys::general as c;
 const KEEP: u32 = u32::MAX;
 
 /// fchmod(2).
-pub fn fchmod(task: &Task, fd: i32, mode: u64) -> Result<u64> {
+pub fn fchmod(task: &Task, fd: Fd, mode: u64) -> Result<u64> {
     chmod(&super::usable(task, fd)?.place, mode as u32)
 }
 
 /// fchmodat(2), without flags as the system call is.
-pub fn fchmodat(task: &Task, dir: i32, path: u64, mode: u64) -> Result<u64> {
+pub fn fchmodat(task: &Task, dir: DirFd, path: u64, mode: u64) -> Result<u64> {
     chmod(&locate(task, dir, path, 0)?, mode as u32)
 }
 
@@ -43,12 +44,12 @@ fn chmod(place: &Location, mode: u32) -> Result<u64> {
 }
 
 /// fchown(2).
-pub fn fchown(task: &Task, fd: i32, uid: u64, gid: u64) -> Result<u64> {
+pub fn fchown(task: &Task, fd: Fd, uid: u64, gid: u64) -> Result<u64> {
     chown(&super::usable(task, fd)?.place, uid as u32, gid as u32)
 }
 
 /// fchownat(2).
-pub fn fchownat(task: &Task, dir: i32, path: u64, uid: u64, gid: u64, flags: u64) -> Result<u64> {
+pub fn fchownat(task: &Task, dir: DirFd, path: u64, uid: u64, gid: u64, flags: u64) -> Result<u64> {
     check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     chown(&locate(task, dir, path, flags)?, uid as u32, gid as u32)
 }
@@ -68,7 +69,7 @@ fn chown(place: &Location, uid: u32, gid: u32) -> Result<u64> {
 }
 
 /// utimensat(2); a null path means `dir` itself (futimens).
-pub fn utimensat(task: &Task, dir: i32, path: u64, times: u64, flags: u64) -> Result<u64> {
+pub fn utimensat(task: &Task, dir: DirFd, path: u64, times: u64, flags: u64) -> Result<u64> {
     check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
     let wanted = if times == 0 {
         [Some(clock::now()); 2]
@@ -107,7 +108,7 @@ fn set_times(place: &Location, [accessed, modified]: [Option<Time>; 2]) -> Resul
 
 /// utimes(2), futimesat(2): microseconds.
 #[cfg(target_arch = "x86_64")]
-pub fn utimes(task: &Task, dir: i32, path: u64, times: u64) -> Result<u64> {
+pub fn utimes(task: &Task, dir: DirFd, path: u64, times: u64) -> Result<u64> {
     let mut wanted = [Some(clock::now()); 2];
     if times != 0 {
         let values: [[i64; 2]; 2] = uaccess::read(times)?;
@@ -132,5 +133,5 @@ pub fn utime(task: &Task, path: u64, times: u64) -> Result<u64> {
         let seconds: [i64; 2] = uaccess::read(times)?;
         wanted = seconds.map(|seconds| Some(Time { seconds, nanos: 0 }));
     }
-    set_times(&locate(task, c::AT_FDCWD, path, 0)?, wanted)
+    set_times(&locate(task, DirFd::Cwd, path, 0)?, wanted)
 }

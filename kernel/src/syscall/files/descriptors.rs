@@ -3,6 +3,7 @@
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::kinds::pipe::End;
 use crate::fs::open::flock;
@@ -41,38 +42,42 @@ pub fn close_range(task: &Task, first: u64, last: u64, flags: u64) -> Result<u64
 }
 
 /// dup(2).
-pub fn dup(task: &Task, fd: i32) -> Result<u64> {
+pub fn dup(task: &Task, fd: Fd) -> Result<u64> {
     let files = task.files();
-    Ok(files.install(files.get(fd)?, false)? as u64)
+    Ok(files.install(files.get(fd)?, false)?.to_return())
 }
 
 /// dup2(2): the same number twice is no error.
 #[cfg(target_arch = "x86_64")]
-pub fn dup2(task: &Task, from: i32, to: i32) -> Result<u64> {
+pub fn dup2(task: &Task, from: Fd, to: Fd) -> Result<u64> {
     if from == to {
-        return task.files().get(from).map(|_| to as u64);
+        return task.files().get(from).map(|_| to.to_return());
     }
     dup3(task, from, to, 0)
 }
 
 /// dup3(2).
-pub fn dup3(task: &Task, from: i32, to: i32, flags: u64) -> Result<u64> {
+pub fn dup3(task: &Task, from: Fd, to: Fd, flags: u64) -> Result<u64> {
     let flags = super::check_flags(flags, c::O_CLOEXEC)?;
     if from == to {
         return Err(Errno::EINVAL);
     }
     let files = task.files();
     files.install_at(to, files.get(from)?, flags != 0)?;
-    Ok(to as u64)
+    Ok(to.to_return())
 }
 
 /// fcntl(2).
-pub fn fcntl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
+pub fn fcntl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
     let files = task.files();
     let file = files.get(fd)?;
     match command as u32 {
-        c::F_DUPFD => Ok(files.install_from(file, false, argument as usize)? as u64),
-        c::F_DUPFD_CLOEXEC => Ok(files.install_from(file, true, argument as usize)? as u64),
+        c::F_DUPFD => Ok(files
+            .install_from(file, false, argument as usize)?
+            .to_return()),
+        c::F_DUPFD_CLOEXEC => Ok(files
+            .install_from(file, true, argument as usize)?
+            .to_return()),
         c::F_GETFD => Ok(files.closes_on_exec(fd)?.into()),
         c::F_SETFD => files
             .set_close_on_exec(fd, argument as u32 & c::FD_CLOEXEC != 0)
@@ -177,7 +182,7 @@ fn get_lock(at: u64) -> Result<u64> {
 }
 
 /// flock(2).
-pub fn flock(task: &Task, fd: i32, operation: u64) -> Result<u64> {
+pub fn flock(task: &Task, fd: Fd, operation: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     let nonblocking = operation as u32 & c::LOCK_NB != 0;
     match operation as u32 & !c::LOCK_NB {
@@ -190,7 +195,7 @@ pub fn flock(task: &Task, fd: i32, operation: u64) -> Result<u64> {
 }
 
 /// ioctl(2): what all files know, then the file's own.
-pub fn ioctl(task: &Task, fd: i32, command: u64, argument: u64) -> Result<u64> {
+pub fn ioctl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     match command as u32 {
         FIOCLEX => task.files().set_close_on_exec(fd, true)?,

@@ -1,12 +1,12 @@
 //! Reading directories, and being in one.
 
-use super::{locate, place_of, usable};
+use super::{locate, usable};
 use crate::base::errno::{Errno, Result};
 use crate::fs::open::io::Sink;
 use crate::fs::tree::inode::{Entry, Kind};
+use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
 use alloc::vec::Vec;
-use linux_raw_sys::general as c;
 
 /// At most this much is returned at once.
 const MAX_BUFFER: usize = 32 << 10;
@@ -22,17 +22,17 @@ enum Layout {
 }
 
 /// getdents64(2).
-pub fn getdents64(task: &Task, fd: i32, at: u64, size: u64) -> Result<u64> {
+pub fn getdents64(task: &Task, fd: Fd, at: u64, size: u64) -> Result<u64> {
     read_entries(task, fd, at, size, Layout::New)
 }
 
 /// getdents(2).
 #[cfg(target_arch = "x86_64")]
-pub fn getdents(task: &Task, fd: i32, at: u64, size: u64) -> Result<u64> {
+pub fn getdents(task: &Task, fd: Fd, at: u64, size: u64) -> Result<u64> {
     read_entries(task, fd, at, size, Layout::Old)
 }
 
-fn read_entries(task: &Task, fd: i32, at: u64, size: u64, layout: Layout) -> Result<u64> {
+fn read_entries(task: &Task, fd: Fd, at: u64, size: u64, layout: Layout) -> Result<u64> {
     let file = usable(task, fd)?;
     let directory = file.place.inode.directory().ok_or(Errno::ENOTDIR)?;
     let room = MAX_BUFFER.min(size as usize);
@@ -117,21 +117,19 @@ pub fn getcwd(task: &Task, at: u64, size: u64) -> Result<u64> {
 /// chdir(2).
 pub fn chdir(task: &Task, path: u64) -> Result<u64> {
     task.fs()
-        .set_cwd(locate(task, c::AT_FDCWD, path, 0)?)
+        .set_cwd(locate(task, DirFd::Cwd, path, 0)?)
         .map(|()| 0)
 }
 
 /// fchdir(2).
-pub fn fchdir(task: &Task, fd: i32) -> Result<u64> {
-    if fd == c::AT_FDCWD {
-        return Err(Errno::EBADF);
-    }
-    task.fs().set_cwd(place_of(task, fd)?).map(|()| 0)
+pub fn fchdir(task: &Task, fd: Fd) -> Result<u64> {
+    let place = task.files().get(fd)?.place.clone();
+    task.fs().set_cwd(place).map(|()| 0)
 }
 
 /// chroot(2).
 pub fn chroot(task: &Task, path: u64) -> Result<u64> {
     task.fs()
-        .set_root(locate(task, c::AT_FDCWD, path, 0)?)
+        .set_root(locate(task, DirFd::Cwd, path, 0)?)
         .map(|()| 0)
 }

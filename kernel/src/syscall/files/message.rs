@@ -3,6 +3,7 @@
 use super::socket::{AF_UNIX, SocketFile};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::fs::kinds::socket::{How, Received, Style};
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::path::{self, Last};
@@ -104,7 +105,7 @@ fn check_receiver(task: &Task, style: Style, address: u64, len: usize) -> Result
 
 /// The arguments of sendto(2) and recvfrom(2): some memory and the other side's address.
 struct Transfer {
-    fd: u64,
+    fd: Fd,
     at: u64,
     len: u64,
     flags: u32,
@@ -116,7 +117,7 @@ struct Transfer {
 impl From<&[u64; 6]> for Transfer {
     fn from(&[fd, at, len, flags, address, address_len]: &[u64; 6]) -> Transfer {
         Transfer {
-            fd,
+            fd: fd.into(),
             at,
             len,
             flags: flags as u32,
@@ -168,7 +169,7 @@ pub fn recvfrom(task: &Task, args: &[u64; 6]) -> Result<u64> {
 
 /// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS)
 /// nor credentials travel here.
-pub fn sendmsg(task: &Task, fd: u64, header: u64, flags: u64) -> Result<u64> {
+pub fn sendmsg(task: &Task, fd: Fd, header: u64, flags: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     send_one(task, &file, header, flags as u32)
 }
@@ -188,7 +189,7 @@ fn send_one(task: &Task, file: &SocketFile, at: u64, flags: u32) -> Result<u64> 
 }
 
 /// recvmsg(2).
-pub fn recvmsg(task: &Task, fd: u64, header: u64, flags: u64) -> Result<u64> {
+pub fn recvmsg(task: &Task, fd: Fd, header: u64, flags: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     receive_one(&file, header, flags as u32)
 }
@@ -231,13 +232,13 @@ fn each(list: u64, count: u64, mut one: impl FnMut(u64, bool) -> Result<u64>) ->
 }
 
 /// sendmmsg(2).
-pub fn sendmmsg(task: &Task, fd: u64, list: u64, count: u64, flags: u64) -> Result<u64> {
+pub fn sendmmsg(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     each(list, count, |at, _| send_one(task, &file, at, flags as u32))
 }
 
 /// recvmmsg(2) without a time limit: EINVAL with one.
-pub fn recvmmsg(task: &Task, fd: u64, [list, count, flags, timeout]: [u64; 4]) -> Result<u64> {
+pub fn recvmmsg(task: &Task, fd: Fd, [list, count, flags, timeout]: [u64; 4]) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     if timeout != 0 {
         return Err(Errno::EINVAL);

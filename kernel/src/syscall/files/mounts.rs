@@ -3,6 +3,7 @@
 use super::{check_flags, locate, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::DirFd;
 use crate::fs::tree::mount::{self, KEPT_FLAGS, Location, Mount, same_file};
 use crate::fs::tree::types;
 use crate::process::task::Task;
@@ -22,12 +23,12 @@ pub fn mount(task: &Task, args: &[u64; 6]) -> Result<u64> {
     } else {
         flags
     } as u32;
-    let point = locate(task, c::AT_FDCWD, target, 0)?;
+    let point = locate(task, DirFd::Cwd, target, 0)?;
     if flags & c::MS_REMOUNT != 0 {
         return remount(&point, flags);
     }
     if flags & c::MS_BIND != 0 {
-        let from = locate(task, c::AT_FDCWD, source, 0)?;
+        let from = locate(task, DirFd::Cwd, source, 0)?;
         let new = Mount::new(
             from.mount.fs.clone(),
             from.inode.clone(),
@@ -37,7 +38,7 @@ pub fn mount(task: &Task, args: &[u64; 6]) -> Result<u64> {
         return mount::attach(new, point).map(|()| 0);
     }
     if flags & c::MS_MOVE != 0 {
-        return move_mount(locate(task, c::AT_FDCWD, source, 0)?, point);
+        return move_mount(locate(task, DirFd::Cwd, source, 0)?, point);
     }
     if flags & (c::MS_SHARED | c::MS_PRIVATE | c::MS_SLAVE | c::MS_UNBINDABLE) != 0 {
         // There is one namespace: nothing is ever propagated.
@@ -102,6 +103,6 @@ pub fn umount(task: &Task, path: u64, flags: u64) -> Result<u64> {
     } else {
         0
     };
-    let place = locate(task, c::AT_FDCWD, path, follow.into())?;
+    let place = locate(task, DirFd::Cwd, path, follow.into())?;
     mount::detach(place, flags & c::MNT_DETACH != 0).map(|()| 0)
 }

@@ -2,6 +2,7 @@
 
 use super::{check_flags, locate, read_path, walk};
 use crate::base::errno::{Errno, Result};
+use crate::fs::DirFd;
 use crate::fs::tree::inode::{Device, Kind, New};
 use crate::fs::tree::names::{self, Rename};
 use crate::fs::tree::path::Last;
@@ -13,13 +14,13 @@ fn masked(task: &Task, mode: u64, bits: u32) -> u32 {
 }
 
 /// mkdirat(2).
-pub fn mkdirat(task: &Task, dir: i32, path: u64, mode: u64) -> Result<u64> {
+pub fn mkdirat(task: &Task, dir: DirFd, path: u64, mode: u64) -> Result<u64> {
     let walked = walk(task, dir, path, Last::Keep)?;
     names::create(&walked, New::Directory, masked(task, mode, 0o1777)).map(|_| 0)
 }
 
 /// mknodat(2).
-pub fn mknodat(task: &Task, dir: i32, path: u64, mode: u64, device: u64) -> Result<u64> {
+pub fn mknodat(task: &Task, dir: DirFd, path: u64, mode: u64, device: u64) -> Result<u64> {
     let new = match Kind::from_mode(mode as u32).ok_or(Errno::EINVAL)? {
         Kind::Regular => New::Regular,
         Kind::Directory | Kind::Symlink => return Err(Errno::EPERM),
@@ -31,7 +32,7 @@ pub fn mknodat(task: &Task, dir: i32, path: u64, mode: u64, device: u64) -> Resu
 }
 
 /// unlinkat(2).
-pub fn unlinkat(task: &Task, dir: i32, path: u64, flags: u64) -> Result<u64> {
+pub fn unlinkat(task: &Task, dir: DirFd, path: u64, flags: u64) -> Result<u64> {
     let flags = check_flags(flags, c::AT_REMOVEDIR)?;
     let walked = walk(task, dir, path, Last::Keep)?;
     names::remove(&walked, flags != 0).map(|()| 0)
@@ -40,9 +41,9 @@ pub fn unlinkat(task: &Task, dir: i32, path: u64, flags: u64) -> Result<u64> {
 /// linkat(2).
 pub fn linkat(
     task: &Task,
-    from_dir: i32,
+    from_dir: DirFd,
     from: u64,
-    to_dir: i32,
+    to_dir: DirFd,
     to: u64,
     flags: u64,
 ) -> Result<u64> {
@@ -63,7 +64,7 @@ pub fn linkat(
 }
 
 /// symlinkat(2).
-pub fn symlinkat(task: &Task, target: u64, dir: i32, path: u64) -> Result<u64> {
+pub fn symlinkat(task: &Task, target: u64, dir: DirFd, path: u64) -> Result<u64> {
     let target = read_path(target)?;
     if target.is_empty() {
         return Err(Errno::ENOENT);
@@ -75,9 +76,9 @@ pub fn symlinkat(task: &Task, target: u64, dir: i32, path: u64) -> Result<u64> {
 /// renameat2(2).
 pub fn renameat(
     task: &Task,
-    from_dir: i32,
+    from_dir: DirFd,
     from: u64,
-    to_dir: i32,
+    to_dir: DirFd,
     to: u64,
     flags: u64,
 ) -> Result<u64> {

@@ -3,6 +3,7 @@
 use super::{read_path, start_of};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::DirFd;
 use crate::fs::kinds::ramfile::RamFile;
 use crate::fs::kinds::{anonymous, fifo};
 use crate::fs::{OpenFile, open};
@@ -29,7 +30,7 @@ const KNOWN: u32 = c::O_ACCMODE
     | c::O_TMPFILE;
 
 /// openat(2); unknown flags are ignored, as there.
-pub fn openat(task: &Task, dir: i32, path: u64, flags: u64, mode: u64) -> Result<u64> {
+pub fn openat(task: &Task, dir: DirFd, path: u64, flags: u64, mode: u64) -> Result<u64> {
     let path = read_path(path)?;
     let flags = flags as u32 & KNOWN;
     let base = start_of(task, dir, &path)?;
@@ -38,7 +39,7 @@ pub fn openat(task: &Task, dir: i32, path: u64, flags: u64, mode: u64) -> Result
 }
 
 /// openat2(2): no way of resolving is refused, so RESOLVE_* flags are not known.
-pub fn openat2(task: &Task, dir: i32, path: u64, how: u64, size: u64) -> Result<u64> {
+pub fn openat2(task: &Task, dir: DirFd, path: u64, how: u64, size: u64) -> Result<u64> {
     if size < 24 {
         return Err(Errno::EINVAL);
     }
@@ -50,7 +51,10 @@ pub fn openat2(task: &Task, dir: i32, path: u64, how: u64, size: u64) -> Result<
 }
 
 fn install(task: &Task, file: alloc::sync::Arc<OpenFile>, flags: u32) -> Result<u64> {
-    Ok(task.files().install(file, flags & c::O_CLOEXEC != 0)? as u64)
+    Ok(task
+        .files()
+        .install(file, flags & c::O_CLOEXEC != 0)?
+        .to_return())
 }
 
 /// pipe2(2).
@@ -67,7 +71,7 @@ pub fn pipe(task: &Task, at: u64, flags: u64) -> Result<u64> {
         Ok(second) => second,
         Err(error) => return files.close(first).and(Err(error)),
     };
-    match uaccess::write(at, &[first, second]) {
+    match uaccess::write(at, &[first.0, second.0]) {
         Ok(()) => Ok(0),
         Err(error) => files.close(first).and(files.close(second)).and(Err(error)),
     }

@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::caller::open_files_limit;
 use crate::fs::open::file::{MOST_QUEUES, Ready};
@@ -32,7 +33,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(task: &Task, fd: i32, wanted: Ready) -> Watched {
+    fn new(task: &Task, fd: Fd, wanted: Ready) -> Watched {
         Watched {
             file: task.files().get(fd).ok(),
             wanted,
@@ -70,14 +71,14 @@ fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Re
 /// struct pollfd.
 #[derive(Clone, Copy)]
 struct PollFd {
-    fd: i32,
+    fd: Fd,
     events: u16,
 }
 
 impl PollFd {
     fn watch(&self, task: &Task) -> Option<Watched> {
         let wanted = Ready::from_bits_truncate(self.events);
-        (self.fd >= 0).then(|| Watched::new(task, self.fd, wanted))
+        (self.fd.0 >= 0).then(|| Watched::new(task, self.fd, wanted))
     }
 }
 
@@ -90,7 +91,7 @@ fn read_poll_fds(at: u64, count: u64) -> Result<Vec<PollFd>> {
     for i in 0..count {
         let word: u64 = uaccess::read(at + 8 * i)?;
         fds.push(PollFd {
-            fd: word as i32,
+            fd: word.into(),
             events: (word >> 32) as u16,
         });
         pause_after(i as usize);
@@ -256,7 +257,7 @@ fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) 
         let wanted = (0..3)
             .filter(|set| has(&bits[*set], fd))
             .fold(Ready::empty(), |all, set| all | SETS[set].0);
-        (!wanted.is_empty()).then(|| Watched::new(task, fd as i32, wanted))
+        (!wanted.is_empty()).then(|| Watched::new(task, Fd(fd as i32), wanted))
     };
     let watched = watch_each(count, watch)?;
     let ready = match watched.iter().flatten().any(|w| w.file.is_none()) {

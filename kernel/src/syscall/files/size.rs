@@ -4,6 +4,7 @@ use super::{locate, usable};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Object, mm};
 use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::{DirFd, Fd};
 use crate::process::task::{self, Task};
 use crate::sched;
 use alloc::sync::Arc;
@@ -17,7 +18,7 @@ const PIECE: u64 = 32 * PAGE_SIZE;
 /// truncate(2).
 pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
     let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
-    let place = locate(task, c::AT_FDCWD, path, 0)?;
+    let place = locate(task, DirFd::Cwd, path, 0)?;
     if place.inode.node().kind == Kind::Directory {
         return Err(Errno::EISDIR);
     }
@@ -26,7 +27,7 @@ pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
 }
 
 /// ftruncate(2).
-pub fn ftruncate(task: &Task, fd: i32, len: i64) -> Result<u64> {
+pub fn ftruncate(task: &Task, fd: Fd, len: i64) -> Result<u64> {
     let file = usable(task, fd)?;
     let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
     if !file.writable() {
@@ -36,7 +37,7 @@ pub fn ftruncate(task: &Task, fd: i32, len: i64) -> Result<u64> {
 }
 
 /// fallocate(2): allocating, with or without FALLOC_FL_KEEP_SIZE, zeroing and punching holes.
-pub fn fallocate(task: &Task, fd: i32, mode: u64, offset: i64, len: i64) -> Result<u64> {
+pub fn fallocate(task: &Task, fd: Fd, mode: u64, offset: i64, len: i64) -> Result<u64> {
     let file = usable(task, fd)?;
     if !file.writable() {
         return Err(Errno::EBADF);
@@ -130,7 +131,7 @@ fn punch(object: &Arc<Object>, from: u64, end: u64) {
 }
 
 /// fsync(2): there is no disk. EINVAL for what has no contents to keep.
-pub fn fsync(task: &Task, fd: i32) -> Result<u64> {
+pub fn fsync(task: &Task, fd: Fd) -> Result<u64> {
     let inode = &usable(task, fd)?.place.inode;
     match inode.node().kind {
         Kind::Directory => Ok(0),
@@ -141,7 +142,7 @@ pub fn fsync(task: &Task, fd: i32) -> Result<u64> {
 
 /// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for advice that there is
 /// not.
-pub fn fadvise(task: &Task, fd: i32, advice: u64) -> Result<u64> {
+pub fn fadvise(task: &Task, fd: Fd, advice: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     if file.place.inode.node().kind == Kind::Fifo {
         return Err(Errno::ESPIPE);

@@ -4,6 +4,7 @@
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::socket::{
@@ -74,7 +75,7 @@ pub fn socketpair(task: &Task, family: u64, kind: u64, protocol: u64, at: u64) -
         Ok(second) => second,
         Err(error) => return files.close(first).and(Err(error)),
     };
-    match uaccess::write(at, &[first, second]) {
+    match uaccess::write(at, &[first.0, second.0]) {
         Ok(()) => Ok(0),
         Err(error) => files.close(first).and(files.close(second)).and(Err(error)),
     }
@@ -85,8 +86,8 @@ pub struct SocketFile(Arc<OpenFile>);
 
 impl SocketFile {
     /// EBADF, ENOTSOCK.
-    pub fn get(task: &Task, fd: u64) -> Result<SocketFile> {
-        let file = usable(task, fd as i32)?;
+    pub fn get(task: &Task, fd: Fd) -> Result<SocketFile> {
+        let file = usable(task, fd)?;
         let ops: &dyn Any = file.ops();
         match ops.is::<Socket>() {
             true => Ok(SocketFile(file)),
@@ -107,7 +108,7 @@ impl SocketFile {
 }
 
 /// shutdown(2). EINVAL for a direction that there is not.
-pub fn shutdown(task: &Task, fd: u64, how: u64) -> Result<u64> {
+pub fn shutdown(task: &Task, fd: Fd, how: u64) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     if how > SHUT_RDWR {
         return Err(Errno::EINVAL);
@@ -120,7 +121,7 @@ pub fn shutdown(task: &Task, fd: u64, how: u64) -> Result<u64> {
 }
 
 /// listen(2) and accept(2): only for sockets with a name. EINVAL, EOPNOTSUPP for datagrams.
-pub fn listen(task: &Task, fd: u64) -> Result<u64> {
+pub fn listen(task: &Task, fd: Fd) -> Result<u64> {
     match SocketFile::get(task, fd)?.socket().style() {
         Style::Datagram => Err(Errno::EOPNOTSUPP),
         Style::Stream | Style::Packets => Err(Errno::EINVAL),
@@ -129,7 +130,7 @@ pub fn listen(task: &Task, fd: u64) -> Result<u64> {
 
 /// getsockname(2) and getpeername(2): neither side has a name, so there is the family alone. EINVAL
 /// for a length below 0.
-pub fn name(task: &Task, fd: u64, address: u64, len: u64) -> Result<u64> {
+pub fn name(task: &Task, fd: Fd, address: u64, len: u64) -> Result<u64> {
     SocketFile::get(task, fd)?;
     give(address, len, &(AF_UNIX as u16).to_ne_bytes())?;
     Ok(0)
@@ -144,7 +145,7 @@ fn give(at: u64, len: u64, value: &[u8]) -> Result {
 }
 
 /// getsockopt(2): the length becomes what was copied. EOPNOTSUPP: another level than SOL_SOCKET.
-pub fn getsockopt(task: &Task, fd: u64, [level, option, at, len]: [u64; 4]) -> Result<u64> {
+pub fn getsockopt(task: &Task, fd: Fd, [level, option, at, len]: [u64; 4]) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     let socket = file.socket();
     if level != SOL_SOCKET {
@@ -179,7 +180,7 @@ pub fn getsockopt(task: &Task, fd: u64, [level, option, at, len]: [u64; 4]) -> R
 }
 
 /// setsockopt(2). EOPNOTSUPP as above, EINVAL for a value that is too short.
-pub fn setsockopt(task: &Task, fd: u64, [level, option, at, len]: [u64; 4]) -> Result<u64> {
+pub fn setsockopt(task: &Task, fd: Fd, [level, option, at, len]: [u64; 4]) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     if level != SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP);

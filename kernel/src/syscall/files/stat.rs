@@ -8,6 +8,7 @@ use crate::fs::tree::clock::Time;
 use crate::fs::tree::inode::{Inode, Kind};
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::path::NAME_MAX;
+use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;
@@ -16,12 +17,12 @@ use mm::addr::PAGE_SIZE;
 const BLOCK: u64 = 512;
 
 /// fstat(2).
-pub fn fstat(task: &Task, fd: i32, at: u64) -> Result<u64> {
+pub fn fstat(task: &Task, fd: Fd, at: u64) -> Result<u64> {
     write_stat(&task.files().get(fd)?.place, at)
 }
 
 /// fstatat(2).
-pub fn fstatat(task: &Task, dir: i32, path: u64, at: u64, flags: u64) -> Result<u64> {
+pub fn fstatat(task: &Task, dir: DirFd, path: u64, at: u64, flags: u64) -> Result<u64> {
     check_flags(
         flags,
         c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT,
@@ -73,7 +74,7 @@ fn statx_time(time: Time) -> c::statx_timestamp {
 }
 
 /// statx(2).
-pub fn statx(task: &Task, dir: i32, path: u64, flags: u64, mask: u64, at: u64) -> Result<u64> {
+pub fn statx(task: &Task, dir: DirFd, path: u64, flags: u64, mask: u64, at: u64) -> Result<u64> {
     let sync = c::AT_STATX_SYNC_TYPE;
     check_flags(
         flags,
@@ -106,7 +107,7 @@ pub fn statx(task: &Task, dir: i32, path: u64, flags: u64, mask: u64, at: u64) -
 }
 
 /// faccessat2(2): root may read and write all, and run what anybody may run.
-pub fn faccessat(task: &Task, dir: i32, path: u64, mode: u64, flags: u64) -> Result<u64> {
+pub fn faccessat(task: &Task, dir: DirFd, path: u64, mode: u64, flags: u64) -> Result<u64> {
     check_flags(
         flags,
         c::AT_EACCESS | c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH,
@@ -124,7 +125,7 @@ pub fn faccessat(task: &Task, dir: i32, path: u64, mode: u64, flags: u64) -> Res
 }
 
 /// readlinkat(2): no NUL at the end.
-pub fn readlinkat(task: &Task, dir: i32, path: u64, at: u64, size: u64) -> Result<u64> {
+pub fn readlinkat(task: &Task, dir: DirFd, path: u64, at: u64, size: u64) -> Result<u64> {
     if size as i32 <= 0 {
         return Err(Errno::EINVAL);
     }
@@ -149,11 +150,11 @@ pub fn readlinkat(task: &Task, dir: i32, path: u64, at: u64, size: u64) -> Resul
 
 /// statfs(2).
 pub fn statfs(task: &Task, path: u64, at: u64) -> Result<u64> {
-    write_statfs(&locate(task, c::AT_FDCWD, path, 0)?, at)
+    write_statfs(&locate(task, DirFd::Cwd, path, 0)?, at)
 }
 
 /// fstatfs(2).
-pub fn fstatfs(task: &Task, fd: i32, at: u64) -> Result<u64> {
+pub fn fstatfs(task: &Task, fd: Fd, at: u64) -> Result<u64> {
     write_statfs(&task.files().get(fd)?.place, at)
 }
 

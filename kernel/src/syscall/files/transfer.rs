@@ -3,6 +3,7 @@
 use super::usable;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::kinds::ramfile::MAX_SIZE;
 use crate::fs::open::io::{MAX_TRANSFER, Sink, Source};
@@ -15,37 +16,37 @@ use linux_raw_sys::general as c;
 const PIECE: usize = 16 << 10;
 
 /// read(2).
-pub fn read(task: &Task, fd: i32, at: u64, len: u64) -> Result<u64> {
+pub fn read(task: &Task, fd: Fd, at: u64, len: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     done(file.read(&mut Sink::user(at, len)?))
 }
 
 /// write(2).
-pub fn write(task: &Task, fd: i32, at: u64, len: u64) -> Result<u64> {
+pub fn write(task: &Task, fd: Fd, at: u64, len: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     done(file.write(&mut Source::user(at, len)?))
 }
 
 /// readv(2).
-pub fn readv(task: &Task, fd: i32, list: u64, count: u64) -> Result<u64> {
+pub fn readv(task: &Task, fd: Fd, list: u64, count: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     done(file.read(&mut Sink::user_list(list, count)?))
 }
 
 /// writev(2).
-pub fn writev(task: &Task, fd: i32, list: u64, count: u64) -> Result<u64> {
+pub fn writev(task: &Task, fd: Fd, list: u64, count: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     done(file.write(&mut Source::user_list(list, count)?))
 }
 
 /// pread(2).
-pub fn pread(task: &Task, fd: i32, at: u64, len: u64, position: u64) -> Result<u64> {
+pub fn pread(task: &Task, fd: Fd, at: u64, len: u64, position: u64) -> Result<u64> {
     let file = positioned(task, fd, position)?;
     done(file.read_at(position, &mut Sink::user(at, len)?))
 }
 
 /// pwrite(2).
-pub fn pwrite(task: &Task, fd: i32, at: u64, len: u64, position: u64) -> Result<u64> {
+pub fn pwrite(task: &Task, fd: Fd, at: u64, len: u64, position: u64) -> Result<u64> {
     let file = positioned(task, fd, position)?;
     done(write_at(&file, position, &mut Source::user(at, len)?))
 }
@@ -53,7 +54,7 @@ pub fn pwrite(task: &Task, fd: i32, at: u64, len: u64, position: u64) -> Result<
 /// preadv(2), preadv2(2): position -1 means the file's own.
 pub fn preadv(
     task: &Task,
-    fd: i32,
+    fd: Fd,
     list: u64,
     count: u64,
     position: u64,
@@ -70,7 +71,7 @@ pub fn preadv(
 /// pwritev(2), pwritev2(2).
 pub fn pwritev(
     task: &Task,
-    fd: i32,
+    fd: Fd,
     list: u64,
     count: u64,
     position: u64,
@@ -101,7 +102,7 @@ fn done(result: Result<usize>) -> Result<u64> {
     result.map(|n| n as u64)
 }
 
-fn positioned(task: &Task, fd: i32, position: u64) -> Result<alloc::sync::Arc<OpenFile>> {
+fn positioned(task: &Task, fd: Fd, position: u64) -> Result<alloc::sync::Arc<OpenFile>> {
     let file = usable(task, fd)?;
     if position > MAX_SIZE {
         return Err(Errno::EINVAL);
@@ -126,7 +127,7 @@ fn write_at(file: &OpenFile, position: u64, source: &mut Source<'_>) -> Result<u
 }
 
 /// lseek(2).
-pub fn lseek(task: &Task, fd: i32, offset: i64, whence: u64) -> Result<u64> {
+pub fn lseek(task: &Task, fd: Fd, offset: i64, whence: u64) -> Result<u64> {
     let file = usable(task, fd)?;
     if file.ops().is_stream() {
         return Err(Errno::ESPIPE);
@@ -238,7 +239,7 @@ fn copy(from: (&OpenFile, &mut Place), to: (&OpenFile, &mut Place), len: u64) ->
 }
 
 /// sendfile(2).
-pub fn sendfile(task: &Task, out: i32, input: i32, offset: u64, len: u64) -> Result<u64> {
+pub fn sendfile(task: &Task, out: Fd, input: Fd, offset: u64, len: u64) -> Result<u64> {
     let (from, to) = (usable(task, input)?, usable(task, out)?);
     let mut place = Place::read(&from, offset)?;
     let n = copy((&from, &mut place), (&to, &mut Place::Own), len)?;
@@ -249,7 +250,7 @@ pub fn sendfile(task: &Task, out: i32, input: i32, offset: u64, len: u64) -> Res
 /// copy_file_range(2).
 pub fn copy_file_range(task: &Task, args: &[u64; 6]) -> Result<u64> {
     let [input, in_at, out, out_at, len, flags] = *args;
-    let (from, to) = (usable(task, input as i32)?, usable(task, out as i32)?);
+    let (from, to) = (usable(task, input.into())?, usable(task, out.into())?);
     let regular = |file: &OpenFile| file.place.inode.object().is_some();
     if flags != 0 || !regular(&from) || !regular(&to) {
         return Err(Errno::EINVAL);
@@ -264,7 +265,7 @@ pub fn copy_file_range(task: &Task, args: &[u64; 6]) -> Result<u64> {
 /// splice(2): one side is a pipe.
 pub fn splice(task: &Task, args: &[u64; 6]) -> Result<u64> {
     let [input, in_at, out, out_at, len, _flags] = *args;
-    let (from, to) = (usable(task, input as i32)?, usable(task, out as i32)?);
+    let (from, to) = (usable(task, input.into())?, usable(task, out.into())?);
     let is_pipe = |file: &OpenFile| file.place.inode.node().kind == Kind::Fifo;
     if !is_pipe(&from) && !is_pipe(&to) {
         return Err(Errno::EINVAL);

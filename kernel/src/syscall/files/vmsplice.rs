@@ -2,6 +2,7 @@
 
 use super::{check_flags, usable};
 use crate::base::errno::{Errno, Result};
+use crate::fs::Fd;
 use crate::fs::kinds::pipe::End;
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
@@ -17,7 +18,7 @@ const KNOWN: u32 = 0xf;
 
 /// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the bytes are copied out. Waits
 /// unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count here. EBADF: no pipe.
-pub fn vmsplice(task: &Task, fd: i32, list: u64, count: u64, flags: u64) -> Result<u64> {
+pub fn vmsplice(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Result<u64> {
     let nonblocking = check_flags(flags, KNOWN)? & NONBLOCK != 0;
     let file = usable(task, fd)?;
     let any: &dyn Any = file.ops();

@@ -4,7 +4,7 @@ use super::dir::{Subject, node};
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
-use crate::fs::{FdTable, OpenFile};
+use crate::fs::{Fd, FdTable, OpenFile};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
@@ -42,8 +42,8 @@ impl Files {
         self.subject.thread().and_then(|task| task.try_files())
     }
     /// Numbers of the entries lie above those of the process's other files.
-    fn index(&self, fd: i32) -> u64 {
-        (fd as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == Kind::Symlink)
+    fn index(&self, fd: Fd) -> u64 {
+        (fd.0 as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == Kind::Symlink)
     }
 }
 
@@ -63,7 +63,7 @@ impl Directory for Files {
         } else {
             super::parse_number(name)
         };
-        let fd = fd.ok_or(Errno::ENOENT)?;
+        let fd = Fd(fd.ok_or(Errno::ENOENT)?);
         let table = self.table().ok_or(Errno::ENOENT)?;
         let file = table.get(fd).map_err(|_| Errno::ENOENT)?;
         let index = self.index(fd);
@@ -98,13 +98,13 @@ impl Directory for Files {
         let Some(table) = self.table() else {
             return;
         };
-        let mut from = i32::try_from(after).unwrap_or(i32::MAX);
+        let mut from = Fd(i32::try_from(after).unwrap_or(i32::MAX));
         while let Some(fd) = table.next_number(from) {
-            from = fd + 1;
-            let name = format!("{fd}");
+            from = Fd(fd.0 + 1);
+            let name = format!("{}", fd.0);
             let number = super::dir::number_of(self.subject.number(), self.index(fd));
             if !emit(Entry {
-                next: fd as u64 + 1,
+                next: fd.0 as u64 + 1,
                 number,
                 kind: self.kind,
                 name: name.as_bytes(),

@@ -6,13 +6,14 @@
 mod entity;
 mod machine;
 mod switch;
+mod thread;
 pub mod timers;
 mod times;
 pub mod wait;
 
 pub use entity::{Entity, TaskState, Work};
+pub use thread::{Entry, Reserves, Task, Thread, Threads};
 
-use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
 use crate::base::errno::Result;
@@ -27,39 +28,6 @@ use switch::Switch;
 
 /// How long a thread runs while others wait, in ns.
 pub const SLICE: u64 = 4_000_000;
-
-/// What the scheduler asks of a thread.
-pub trait Thread: Send + Sync + 'static {
-    /// Its part of the thread.
-    fn entity(&self) -> &Entity;
-    /// Calls `f` with the thread's address space, if it still has one.
-    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>));
-    /// Whether a sleep of this kind ends now because of a signal.
-    fn is_interrupted(&self, how: TaskState) -> bool;
-}
-
-/// The floor that makes threads.
-pub trait Threads {
-    /// A thread.
-    type Task: Thread;
-}
-
-/// The floor that gives memory back.
-pub trait Reserves {
-    /// [`Work::MAKE_ROOM`]: the thread has used a reserve, and brings it back. May sleep.
-    fn refill(task: &Arc<Task>);
-}
-
-/// The floor that meets the hardware.
-pub trait Entry {
-    /// Where every thread starts, on its own kernel stack.
-    extern "C" fn thread_main(_: usize) -> !;
-    /// Does what an interrupt asks for.
-    fn interrupt(irq: Irq);
-}
-
-/// A thread, of which this floor knows what [`Thread`] says.
-pub type Task = <Above as Threads>::Task;
 
 struct Cpu {
     current: Option<Arc<Task>>,

@@ -1,0 +1,40 @@
+//! What the scheduler asks of the floors above: of threads, for memory, and at the hardware.
+
+use super::{Entity, TaskState};
+use crate::arch::trap::Irq;
+use crate::base::above::Above;
+use crate::base::machine::AddressSpace;
+use alloc::sync::Arc;
+
+/// What the scheduler asks of a thread.
+pub trait Thread: Send + Sync + 'static {
+    /// Its part of the thread.
+    fn entity(&self) -> &Entity;
+    /// Calls `f` with the thread's address space, if it still has one.
+    fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>));
+    /// Whether a sleep of this kind ends now because of a signal.
+    fn is_interrupted(&self, how: TaskState) -> bool;
+}
+
+/// The floor that makes threads.
+pub trait Threads {
+    /// A thread.
+    type Task: Thread;
+}
+
+/// The floor that gives memory back.
+pub trait Reserves {
+    /// [`Work::MAKE_ROOM`]: the thread has used a reserve, and brings it back. May sleep.
+    fn refill(task: &Arc<Task>);
+}
+
+/// The floor that meets the hardware.
+pub trait Entry {
+    /// Where every thread starts, on its own kernel stack.
+    extern "C" fn thread_main(_: usize) -> !;
+    /// Does what an interrupt asks for.
+    fn interrupt(irq: Irq);
+}
+
+/// A thread, of which this floor knows what [`Thread`] says.
+pub type Task = <Above as Threads>::Task;

@@ -18,38 +18,46 @@ use mm::addr::VirtAddr;
 use mm::fault::{Access, Resolution};
 
 impl Entry for Above {
-    extern "C" fn thread_main(_: usize) -> ! {
-        sched::finish_switch();
-        {
-            let task = task::current();
-            match task.take_start() {
-                Start::User(mut user) => run(&task, &mut user),
-                Start::Kernel(work) => {
-                    task.sched.times.enter_for(Reason::KERNEL_THREAD);
-                    work()
-                }
-            }
-            task.sched.times.enter_for(Reason::END);
-            let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
-            if heap_fails {
-                task::watch_heap(&task, "end of a thread");
-            }
-            task::finish(&task);
-            if heap_fails {
-                fail::end();
-            }
-        }
-        sched::exit()
-    }
+    const THREAD_MAIN: extern "C" fn(usize) -> ! = thread_main;
 
-    /// From user mode or from the idle CPU.
+    #[inline]
     fn interrupt(irq: Irq) {
-        match irq {
-            Irq::Timer => timers::interrupt(),
-            Irq::Serial => fs::tty::receive_pending(),
-            Irq::Spurious => {}
-            Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
+        interrupt(irq);
+    }
+}
+
+/// Where every thread starts, on its own kernel stack.
+extern "C" fn thread_main(_: usize) -> ! {
+    sched::finish_switch();
+    {
+        let task = task::current();
+        match task.take_start() {
+            Start::User(mut user) => run(&task, &mut user),
+            Start::Kernel(work) => {
+                task.sched.times.enter_for(Reason::KERNEL_THREAD);
+                work()
+            }
         }
+        task.sched.times.enter_for(Reason::END);
+        let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
+        if heap_fails {
+            task::watch_heap(&task, "end of a thread");
+        }
+        task::finish(&task);
+        if heap_fails {
+            fail::end();
+        }
+    }
+    sched::exit()
+}
+
+/// An interrupt, from user mode or from the idle CPU.
+fn interrupt(irq: Irq) {
+    match irq {
+        Irq::Timer => timers::interrupt(),
+        Irq::Serial => fs::tty::receive_pending(),
+        Irq::Spurious => {}
+        Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
     }
 }
 
@@ -103,7 +111,7 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
         Trap::Syscall => return syscall::enter(task, user),
         Trap::Interrupt(irq) => {
             task.sched.times.enter_for(Reason::INTERRUPT);
-            Above::interrupt(irq);
+            interrupt(irq);
         }
         Trap::PageFault { addr, access, .. } => {
             task.sched.times.enter_for(Reason::FAULT);
@@ -192,6 +200,8 @@ fn out_of_memory(task: &Arc<Task>) {
 }
 
 /// The signal of a trap that is always the program's mistake.
+// A call of it would keep each trap in memory, those of page faults and system calls, too.
+#[inline(always)]
 fn fault_info(trap: Trap, user: &UserContext) -> SigInfo {
     let pc = user.pc();
     match trap {

@@ -76,6 +76,7 @@ pub fn refill(task: &Arc<Task>) {
 }
 
 impl Reserves for Above {
+    #[inline]
     fn refill(task: &Arc<Task>) {
         refill(task);
     }

@@ -11,19 +11,23 @@ use crate::process::task::{
 use crate::sched;
 
 impl Caller for Above {
+    #[inline]
     fn open_files_limit() -> u64 {
         current().process().limits().soft(Resource::OpenFiles)
     }
 
+    #[inline]
     fn file_size_limit() -> Option<u64> {
         let task = sched::current()?;
         Some(task.process().limits().soft(Resource::FileSize))
     }
 
+    #[inline]
     fn signal(signo: i32) {
         with_current(|task| signal::send_task(task, SigInfo::kernel(signo)));
     }
 
+    #[inline]
     fn ids() -> Ids {
         with_current(|task| {
             let process = task.process();
@@ -35,6 +39,7 @@ impl Caller for Above {
         })
     }
 
+    #[inline]
     fn is_unstoppable(signo: i32) -> bool {
         with_current(|task| {
             let process = task.process();
@@ -44,14 +49,17 @@ impl Caller for Above {
         })
     }
 
+    #[inline]
     fn signal_group(pgid: Pid, signo: i32) {
         signal::send_group(pgid, signo);
     }
 
+    #[inline]
     fn session_of(pgid: Pid) -> Option<Pid> {
         session_of(pgid)
     }
 
+    #[inline]
     fn for_each_space(f: impl FnMut(&AddressSpace)) {
         for_each_space(f);
     }

@@ -18,11 +18,11 @@ unsafe impl Sync for Context {}
 unsafe impl Send for Context {}
 
 impl Context {
-    /// A context that starts in [`Entry::thread_main`] on the stack whose top is `stack_top`.
+    /// A context that starts in [`Entry::THREAD_MAIN`] on the stack whose top is `stack_top`.
     pub(super) fn new(stack_top: u64) -> Self {
         Self(UnsafeCell::new(KernelContext::new(
             stack_top,
-            <Above as Entry>::thread_main,
+            <Above as Entry>::THREAD_MAIN,
             0,
         )))
     }

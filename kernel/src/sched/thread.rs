@@ -31,7 +31,7 @@ pub trait Reserves {
 /// The floor that meets the hardware.
 pub trait Entry {
     /// Where every thread starts, on its own kernel stack.
-    extern "C" fn thread_main(_: usize) -> !;
+    const THREAD_MAIN: extern "C" fn(usize) -> !;
     /// Does what an interrupt asks for.
     fn interrupt(irq: Irq);
 }

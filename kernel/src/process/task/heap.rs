@@ -9,10 +9,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use syscalls::Sysno;
 
 impl heap::Threads for Above {
+    #[inline]
     fn running() -> Option<Pid> {
         sched::try_current().map(|task| task.tid())
     }
 
+    #[inline]
     fn owe_reserve() {
         if let Some(task) = sched::try_current() {
             task.sched.add_work(Work::MAKE_ROOM);

@@ -1,4 +1,5 @@
-//! Quire's kernel: everything around the memory manager, as thin as it can be while real programs run.
+//! Quire's kernel: everything around the memory manager, as thin as it can be while real programs
+//! run.
 //!
 //! Start-up order: [`start`] below. The floors, and the way of a page fault: ARCHITECTURE.md.
 
@@ -30,7 +31,8 @@ use core::fmt::Write;
 use entry::{boot, panic, payload};
 use mm::addr::PhysRange;
 
-/// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the boot stack.
+/// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the
+/// boot stack.
 fn start(info: BootInfo) -> ! {
     console::init(&info);
     klog::init();
@@ -130,7 +132,8 @@ fn greet(info: &BootInfo) {
     log::info!("command line: {}", info.cmdline);
 }
 
-/// There is nothing to run: says why and ends the machine as a panic does, without a backtrace that would say nothing.
+/// There is nothing to run: says why and ends the machine as a panic does, without a backtrace that
+/// would say nothing.
 fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let _ = writeln!(klog::Console, "quire: {why}");
     arch::cpu::stop(panic::STATUS)

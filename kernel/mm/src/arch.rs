@@ -1,5 +1,5 @@
-//! The seam to a machine: four small traits. `arch/x86_64`, `arch/aarch64` and `arch/sim` implement them;
-//! nothing else in this crate knows which machine it runs on.
+//! The seam to a machine: four small traits. `arch/x86_64`, `arch/aarch64` and `arch/sim` implement
+//! them; nothing else in this crate knows which machine it runs on.
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use bitflags::bitflags;
@@ -66,19 +66,22 @@ bitflags! {
         const USER = 1 << 2;
         /// The same in every address space: survives a switch of ASID.
         const GLOBAL = 1 << 3;
-        /// Was used since the bit was cleared. Without it arm64 faults on use when the hardware does not set it.
+        /// Was used since the bit was cleared. Without it arm64 faults on use when the hardware
+        /// does not set it.
         const ACCESSED = 1 << 4;
         /// Was written since the bit was cleared.
         const DIRTY = 1 << 5;
-        /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored where there is none.
+        /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored where
+        /// there is none.
         const CONTIG = 1 << 6;
         /// Device memory: uncached, no speculation.
         const DEVICE = 1 << 7;
-        /// Valid for the kernel's bookkeeping but refuses every access from user mode (PROT_NONE): the hardware
-        /// sees an absent entry or one that user mode cannot use.
+        /// Valid for the kernel's bookkeeping but refuses every access from user mode (PROT_NONE):
+        /// the hardware sees an absent entry or one that user mode cannot use.
         const NO_ACCESS = 1 << 8;
-        /// Software's: soft-dirty was cleared and the page was not written since, so WRITE is not set until it is. Means
-        /// something only in a VMA that is tracked; entries are made without it, so nobody pays who does not ask.
+        /// Software's: soft-dirty was cleared and the page was not written since, so WRITE is not
+        /// set until it is. Means something only in a VMA that is tracked; entries are made without
+        /// it, so nobody pays who does not ask.
         const TRACKED = 1 << 9;
     }
 }
@@ -90,7 +93,8 @@ pub enum Entry {
     Absent,
     /// Points to a table of the next lower level.
     Table(Pfn),
-    /// Points to a table of PTEs that several spaces share (`table::share`): nothing below may be written, whatever the leaves say.
+    /// Points to a table of PTEs that several spaces share (`table::share`): nothing below may be
+    /// written, whatever the leaves say.
     Shared(Pfn),
     /// Maps a folio part of the level's size.
     Leaf {
@@ -109,11 +113,14 @@ pub trait PteFormat: Send + Sync + 'static {
     const LARGEST_LEAF: Level;
     /// log2 of the entries in a contiguous block (4 on arm64), `None` where there is no such bit.
     const CONTIG_ORDER: Option<Order>;
-    /// Whether a live entry may change size, frame or contiguity only through an absent entry and a flush (arm64).
+    /// Whether a live entry may change size, frame or contiguity only through an absent entry and a
+    /// flush (arm64).
     const BREAK_BEFORE_MAKE: bool;
-    /// Added to a leaf, it maps the next frame: the frame number stands at the same bits of every entry, bit 12 and up.
+    /// Added to a leaf, it maps the next frame: the frame number stands at the same bits of every
+    /// entry, bit 12 and up.
     const NEXT_FRAME: u64 = PAGE_SIZE;
-    /// The bits by which entries that are alike may differ because of how they were used or folded: accessed, dirty, contiguous.
+    /// The bits by which entries that are alike may differ because of how they were used or folded:
+    /// accessed, dirty, contiguous.
     fn loose_bits(raw: u64) -> u64;
     /// Without it the hardware looks at no other bit of an entry.
     const VALID: u64 = 1;
@@ -121,19 +128,20 @@ pub trait PteFormat: Send + Sync + 'static {
     fn thaw(raw: u64) -> u64;
     /// Reads the bits of an entry that stands in a table of `level`.
     fn decode(raw: u64, level: Level) -> Entry;
-    /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
+    /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most
+    /// [`Self::LARGEST_LEAF`].
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64;
     /// The frame of a leaf in a PTE table; of an absent entry frame 0.
     fn frame(raw: u64) -> Pfn;
     /// The bits of a leaf without WRITE; how it was used stays.
     fn read_only(raw: u64) -> u64;
-    /// The bits of a leaf that may be written from now on, and is as clean or dirty as it was. What refuses every access, or is
-    /// watched for soft-dirty, stays as it is.
+    /// The bits of a leaf that may be written from now on, and is as clean or dirty as it was. What
+    /// refuses every access, or is watched for soft-dirty, stays as it is.
     fn writable(raw: u64) -> u64;
     /// Whether the walker has no bit left to set in a leaf that may not be written: it was used.
     fn is_still(raw: u64) -> bool;
-    /// Whether the walker has no bit left to set in a leaf that may be written: it was used and written. Then a plain store may
-    /// replace it.
+    /// Whether the walker has no bit left to set in a leaf that may be written: it was used and
+    /// written. Then a plain store may replace it.
     fn is_settled(raw: u64) -> bool;
     /// The bits of a PTE that says what `raw` says and `bits`; what is no leaf stays as it is.
     #[inline]
@@ -143,28 +151,33 @@ pub trait PteFormat: Send + Sync + 'static {
             _ => raw,
         }
     }
-    /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the leaves alone.
+    /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the
+    /// leaves alone.
     fn table(pfn: Pfn) -> u64;
-    /// The bits of a PMD entry that points to a table that is shared: nothing below may be written, whatever the leaves say.
+    /// The bits of a PMD entry that points to a table that is shared: nothing below may be written,
+    /// whatever the leaves say.
     fn shared_table(pfn: Pfn) -> u64;
 }
 
 /// A table and the index of an entry.
 pub type Place = (Pfn, usize);
 
-/// Access to physical memory that the memory manager owns: page tables and folios. Everything goes by frame, so
-/// nothing here can touch memory the kernel lives in. Ordering: see each function.
+/// Access to physical memory that the memory manager owns: page tables and folios. Everything goes
+/// by frame, so nothing here can touch memory the kernel lives in. Ordering: see each function.
 pub trait PhysMem: Send + Sync + 'static {
     /// Reads entry `index` of a table (acquire: pairs with [`Self::store`]).
     fn load(&self, table: Pfn, index: usize) -> u64;
-    /// Writes entry `index` of a table (release, and visible to the walker before the next user instruction).
+    /// Writes entry `index` of a table (release, and visible to the walker before the next user
+    /// instruction).
     fn store(&self, table: Pfn, index: usize, raw: u64);
-    /// [`Self::store`] of an entry that maps what is mapped already: whatever that takes the first time was done.
+    /// [`Self::store`] of an entry that maps what is mapped already: whatever that takes the first
+    /// time was done.
     #[inline]
     fn store_again(&self, table: Pfn, index: usize, raw: u64) {
         self.store(table, index, raw);
     }
-    /// Writes `n` entries from `index` on: `raw`, `raw + step`, and so on; as [`Self::store`], in any order.
+    /// Writes `n` entries from `index` on: `raw`, `raw + step`, and so on; as [`Self::store`], in
+    /// any order.
     fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
         let mut raw = raw;
         for index in index..index + n {
@@ -172,8 +185,8 @@ pub trait PhysMem: Send + Sync + 'static {
             raw = raw.wrapping_add(step);
         }
     }
-    /// How many entries from `index` on, at most `n`, are `raw`, `raw + step`, and so on in the bits of `mask`. What they
-    /// point to may only be used after a [`Self::load`].
+    /// How many entries from `index` on, at most `n`, are `raw`, `raw + step`, and so on in the
+    /// bits of `mask`. What they point to may only be used after a [`Self::load`].
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
         let agrees = |i: &usize| {
             let wanted = raw.wrapping_add(*i as u64 * step);
@@ -181,8 +194,9 @@ pub trait PhysMem: Send + Sync + 'static {
         };
         (0..n).take_while(agrees).count()
     }
-    /// Of the entries from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`, `new + step`, and so
-    /// on; returns how many. Only for entries in which the walker sets no bit, and that map what they mapped.
+    /// Of the entries from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on
+    /// become `new`, `new + step`, and so on; returns how many. Only for entries in which the
+    /// walker sets no bit, and that map what they mapped.
     fn replace_run(
         &self,
         table: Pfn,
@@ -194,9 +208,10 @@ pub trait PhysMem: Send + Sync + 'static {
     ) -> usize {
         self.copy_run((table, table), index, n, raw, new, step)
     }
-    /// Of the entries of the first table from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on become `new`,
-    /// `new + step`, and so on, there and in the second table, where they are absent; returns how many. Only for entries in which
-    /// the walker sets no bit, unless `new` is `raw`. In any order; what they map is mapped already.
+    /// Of the entries of the first table from `index` on, at most `n`, as many as are `raw`, `raw +
+    /// step`, and so on become `new`, `new + step`, and so on, there and in the second table, where
+    /// they are absent; returns how many. Only for entries in which the walker sets no bit, unless
+    /// `new` is `raw`. In any order; what they map is mapped already.
     fn copy_run(
         &self,
         (from, to): (Pfn, Pfn),
@@ -219,12 +234,14 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         n
     }
-    /// Whether `n` entries from `index` on are zero. What they point to may only be used after a [`Self::load`].
+    /// Whether `n` entries from `index` on are zero. What they point to may only be used after a
+    /// [`Self::load`].
     fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
         (index..index + n).all(|index| self.load(table, index) == 0)
     }
-    /// Hides `n` entries of `level` from `index` on from the walker: clears `valid` in each that is not zero, in one step where
-    /// the walker may set bits, so that none is lost. Returns how many were not zero.
+    /// Hides `n` entries of `level` from `index` on from the walker: clears `valid` in each that is
+    /// not zero, in one step where the walker may set bits, so that none is lost. Returns how many
+    /// were not zero.
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, _: Level, valid: u64) -> u32 {
         let mut found = 0;
         for index in index..index + n {
@@ -239,8 +256,9 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         found
     }
-    /// Moves `n` entries that no CPU walks over as many absent ones, each changed by `f` unless it is zero; as
-    /// [`Self::store`], in any order. Where they were is zero. Returns how many were not.
+    /// Moves `n` entries that no CPU walks over as many absent ones, each changed by `f` unless it
+    /// is zero; as [`Self::store`], in any order. Where they were is zero. Returns how many were
+    /// not.
     fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
         let mut found = 0;
         for i in 0..n {
@@ -253,7 +271,8 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         found
     }
-    /// Takes the entries from `index` on, which no CPU walks: what they were is in `into`, and they are zero.
+    /// Takes the entries from `index` on, which no CPU walks: what they were is in `into`, and they
+    /// are zero.
     fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
         for (i, raw) in into.iter_mut().enumerate() {
             *raw = self.load(table, index + i);
@@ -262,14 +281,15 @@ pub trait PhysMem: Send + Sync + 'static {
             }
         }
     }
-    /// Writes the entries from `index` on, which are absent; as [`Self::store`], in any order. What user mode may execute was
-    /// mapped for it before.
+    /// Writes the entries from `index` on, which are absent; as [`Self::store`], in any order. What
+    /// user mode may execute was mapped for it before.
     fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
         for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
             self.store(table, index + i, *raw);
         }
     }
-    /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not lost.
+    /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not
+    /// lost.
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
     /// Replaces `old` by `new` in one step; `Err` carries what was there instead.
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64>;
@@ -283,8 +303,8 @@ pub trait PhysMem: Send + Sync + 'static {
     fn write(&self, to: PhysAddr, from: &[u8]);
 }
 
-/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of `mask` ([`PhysMem::agree`]): by
-/// eight, as in [`all_zero`].
+/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of
+/// `mask` ([`PhysMem::agree`]): by eight, as in [`all_zero`].
 #[inline]
 pub fn agreeing<T>(
     entries: &[T],
@@ -304,7 +324,8 @@ pub fn agreeing<T>(
     found + (found..entries.len()).take_while(agrees).count()
 }
 
-/// Whether all of these entries are zero ([`PhysMem::is_zero`]): by eight, for counting rounds costs more than an entry.
+/// Whether all of these entries are zero ([`PhysMem::is_zero`]): by eight, for counting rounds
+/// costs more than an entry.
 #[inline]
 pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     let (eights, rest) = entries.as_chunks::<8>();
@@ -312,7 +333,8 @@ pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
 }
 
-/// [`PhysMem::copy_run`] over entries in memory, as `load` and `store` have it; the caller has the barriers.
+/// [`PhysMem::copy_run`] over entries in memory, as `load` and `store` have it; the caller has the
+/// barriers.
 #[inline]
 pub fn copying<T>(
     (from, to): (&[T], &[T]),
@@ -345,18 +367,21 @@ pub fn copying<T>(
     done + rest.take_while(|(from, to)| one(from, to)).count()
 }
 
-/// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is switched to.
+/// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is
+/// switched to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Asid(pub u16);
 
-/// TLB maintenance on every CPU that may hold the translation. Each call returns when it is complete everywhere.
+/// TLB maintenance on every CPU that may hold the translation. Each call returns when it is
+/// complete everywhere.
 pub trait Tlb: Send + Sync + 'static {
-    /// Drops leaf entries of `asid` that translate `range`; `stride` is the level of the leaves that were there.
-    /// With `tables`, also drops cached pointers to tables that covered the range.
+    /// Drops leaf entries of `asid` that translate `range`; `stride` is the level of the leaves
+    /// that were there. With `tables`, also drops cached pointers to tables that covered the range.
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool);
-    /// The entry for the page of `va`, on which this CPU has just faulted, lacked a right and has it now; frame, size and contiguity
-    /// are as they were. Makes sure that this CPU does not fault again. Others may, once, from what they hold: that is no harm,
-    /// so no other is disturbed. Returns whether an invalidation was needed.
+    /// The entry for the page of `va`, on which this CPU has just faulted, lacked a right and has
+    /// it now; frame, size and contiguity are as they were. Makes sure that this CPU does not fault
+    /// again. Others may, once, from what they hold: that is no harm, so no other is disturbed.
+    /// Returns whether an invalidation was needed.
     fn widened(&self, asid: Asid, va: VirtAddr) -> bool;
     /// [`Self::flush_range`] for the one page at `va`, which a PTE mapped.
     #[inline]
@@ -402,8 +427,8 @@ pub trait Machine: Send + Sync + 'static {
     fn largest_leaf(&self) -> Level {
         Self::Pte::LARGEST_LEAF
     }
-    /// Prepares a new root table (zeroed) for a user address space: a machine with one root for both halves copies
-    /// its kernel half into it.
+    /// Prepares a new root table (zeroed) for a user address space: a machine with one root for
+    /// both halves copies its kernel half into it.
     fn prepare_root(&self, root: Pfn);
 
     /// How much a long verb does before it calls [`Self::breathe`]: entries looked at, about 100

@@ -1,5 +1,6 @@
-//! Verifies everything against everything: counts against tables, tables against VMAs, references against mappings, free
-//! lists, leaks, and (entry by entry, as the machine lists them) TLBs against tables. Panics with what is wrong.
+//! Verifies everything against everything: counts against tables, tables against VMAs, references
+//! against mappings, free lists, leaks, and (entry by entry, as the machine lists them) TLBs
+//! against tables. Panics with what is wrong.
 
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
@@ -33,8 +34,9 @@ struct Tally<'a, M: Machine> {
     objects: BTreeSet<*const Object<M>>,
 }
 
-/// Checks the whole memory manager. `spaces` and `objects` are all there are (objects that a VMA maps need not be listed);
-/// `kernel_tables` is how many page tables the kernel's half has. Nothing may change meanwhile.
+/// Checks the whole memory manager. `spaces` and `objects` are all there are (objects that a VMA
+/// maps need not be listed); `kernel_tables` is how many page tables the kernel's half has. Nothing
+/// may change meanwhile.
 pub fn all<M: Machine>(
     mm: &Mm<M>,
     spaces: &[&AddressSpace<M>],
@@ -62,8 +64,8 @@ pub fn all<M: Machine>(
     tally.finish();
 }
 
-/// Checks a translation that some CPU's TLB holds for the space against the tables: the same frame, and nothing allowed
-/// that the tables do not allow. Anything else is a flush that was missed.
+/// Checks a translation that some CPU's TLB holds for the space against the tables: the same frame,
+/// and nothing allowed that the tables do not allow. Anything else is a flush that was missed.
 pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, cached: Attrs) {
     let inner = space.lock();
     let Some(Leaf {
@@ -211,7 +213,8 @@ impl<M: Machine> Tally<'_, M> {
         );
     }
 
-    /// One leaf against its VMA and its folio; the references are `owner`'s, or were counted already.
+    /// One leaf against its VMA and its folio; the references are `owner`'s, or were counted
+    /// already.
     fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let (head, kind, _) = self.mm.frames().folio(pfn);
@@ -289,8 +292,9 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// Checks what the account says of a private folio against what was found; returns how many references are pins. They are
-    /// looked for: above as many references as there are pages, the account need not know their number (docs/proofs).
+    /// Checks what the account says of a private folio against what was found; returns how many
+    /// references are pins. They are looked for: above as many references as there are pages, the
+    /// account need not know their number (docs/proofs).
     fn account(&self, head: Pfn) -> u64 {
         let order = self.mm.frames().get(head).order();
         let (book, account) = (self.mm.frames().book(head, order), self.mm.account());
@@ -347,7 +351,8 @@ impl<M: Machine> Tally<'_, M> {
         pins.into()
     }
 
-    /// References of every folio, and that each one in use was found; a page that may be written is nobody else's.
+    /// References of every folio, and that each one in use was found; a page that may be written is
+    /// nobody else's.
     fn finish(self) {
         for (page, Private { times, written, .. }) in &self.private {
             assert!(

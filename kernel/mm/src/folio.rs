@@ -15,8 +15,8 @@ use crate::stat::Event;
 use crate::sync;
 use crate::thp::Stat;
 
-/// One reference to a folio that no page table holds yet. Dropping it without [`Folio::free`] or [`Folio::into_pfn`] is a
-/// leak: debug builds panic.
+/// One reference to a folio that no page table holds yet. Dropping it without [`Folio::free`] or
+/// [`Folio::into_pfn`] is a leak: debug builds panic.
 #[must_use]
 #[derive(Debug)]
 pub struct Folio(Pfn);
@@ -87,7 +87,8 @@ impl Folio {
     pub(crate) fn zero_page<M: Machine>(&self, mm: &Mm<M>, page: u64) {
         mm.zero(self.0 + page, Order(0));
     }
-    /// One more reference to a page that the caller holds in place (by a lock or a reference of its own).
+    /// One more reference to a page that the caller holds in place (by a lock or a reference of its
+    /// own).
     pub fn share<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> Folio {
         mm.frames().get(pfn).get_ref();
         Folio(pfn)

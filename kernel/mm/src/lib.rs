@@ -1,7 +1,8 @@
 //! Quire's memory manager: `no_std`, no assembly, no `cfg(target_arch)`.
 //!
 //! # Rooms, in import order
-//! A room imports only rooms above it in this list (`tests/rooms.rs` reads the `use` lines and fails on an upward import).
+//! A room imports only rooms above it in this list (`tests/rooms.rs` reads the `use` lines and
+//! fails on an upward import).
 //!
 //! | room | purpose |
 //! |---|---|
@@ -26,8 +27,9 @@
 //! | [`check`] | verifies everything against everything |
 //!
 //! # The lock order
-//! A lock may be taken only while every held lock has a lower rank; debug builds check it at run time ([`sync`]). Ranks
-//! below 100 are free, 100..200 belong to the kernel, from 200 on to the memory manager and what it stands on:
+//! A lock may be taken only while every held lock has a lower rank; debug builds check it at run
+//! time ([`sync`]). Ranks below 100 are free, 100..200 belong to the kernel, from 200 on to the
+//! memory manager and what it stands on:
 //!
 //! | rank | lock | covers |
 //! |---|---|---|
@@ -44,8 +46,9 @@
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |
 //!
-//! Two locks of one rank are never held together: fork locks the parent only, because nobody else can see the child yet.
-//! What leaves an address space (files, objects) is dropped after its lock, because a file's end takes kernel locks.
+//! Two locks of one rank are never held together: fork locks the parent only, because nobody else
+//! can see the child yet. What leaves an address space (files, objects) is dropped after its lock,
+//! because a file's end takes kernel locks.
 
 #![no_std]
 

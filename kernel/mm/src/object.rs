@@ -1,4 +1,5 @@
-//! A memory object: pages by index that files, shared anonymous memory and memfds are made of (Linux: address_space).
+//! A memory object: pages by index that files, shared anonymous memory and memfds are made of
+//! (Linux: address_space).
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
@@ -149,7 +150,8 @@ impl<M: Machine> Object<M> {
         done
     }
 
-    /// Copies in, growing the object as needed. When memory runs out, what was written before stays and the length covers it.
+    /// Copies in, growing the object as needed. When memory runs out, what was written before stays
+    /// and the length covers it.
     pub fn write_at(&self, offset: u64, from: &[u8]) -> Result<(), OutOfMemory> {
         let mut inner = self.inner.lock();
         let mut done = 0;
@@ -209,7 +211,8 @@ impl<M: Machine> Object<M> {
         false
     }
 
-    /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated is dropped again.
+    /// Allocates the pages of the byte range (fallocate). When memory runs out, what was allocated
+    /// is dropped again.
     pub fn reserve(&self, offset: u64, len: u64) -> Result<(), OutOfMemory> {
         if len == 0 {
             return Ok(());
@@ -234,8 +237,8 @@ impl<M: Machine> Object<M> {
         Ok(())
     }
 
-    /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end of the object, and for a
-    /// hole when the pool is used up.
+    /// A reference to the page at `index`, allocated if it is a hole; `Ok(None)` at or past the end
+    /// of the object, and for a hole when the pool is used up.
     pub(crate) fn page(&self, index: u64) -> Result<Option<Folio>, OutOfMemory> {
         let mut inner = self.inner.lock();
         if index >= inner.len.div_ceil(PAGE_SIZE) {
@@ -248,8 +251,9 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    /// Calls `f` with each page that is there in `first..end` (and before the object's end), in order; `f` says whether to
-    /// go on. References that `f` wants it takes itself, while the object holds the page.
+    /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
+    /// order; `f` says whether to go on. References that `f` wants it takes itself, while the
+    /// object holds the page.
     pub(crate) fn for_each_page(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, Pfn) -> bool) {
         let inner = self.inner.lock();
         let end = end.min(inner.len.div_ceil(PAGE_SIZE));

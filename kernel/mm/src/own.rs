@@ -92,8 +92,8 @@ macro_rules! with_scheme {
 }
 pub(crate) use with_scheme;
 
-/// Does `$work` with what counts folios of order 0 in the chosen scheme as `$account`: so loops over
-/// single pages are the same code in all schemes that keep a plain count for them.
+/// Does `$work` with what counts folios of order 0 in the chosen scheme as `$account`: so loops
+/// over single pages are the same code in all schemes that keep a plain count for them.
 macro_rules! with_single {
     ($chosen:expr, $account:ident => $work:expr) => {{
         use $crate::own::{Single, Unified};

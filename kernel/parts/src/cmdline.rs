@@ -1,5 +1,6 @@
-//! The kernel command line: our own words, and what is passed on to init as in Linux (words that nobody knows go to
-//! its environment when they are `NAME=value`, to its arguments otherwise; all after `--` are arguments).
+//! The kernel command line: our own words, and what is passed on to init as in Linux (words that
+//! nobody knows go to its environment when they are `NAME=value`, to its arguments otherwise; all
+//! after `--` are arguments).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,7 +27,8 @@ pub struct CommandLine {
     /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
     /// see [`the kernel's `heap::fail``].
     pub heap_fail: u32,
-    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see the kernel's `thp`.
+    /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see the
+    /// kernel's `thp`.
     pub memory: Vec<(String, String)>,
     /// Words that nobody knows; boot reports them.
     pub unknown: Vec<String>,

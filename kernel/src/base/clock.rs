@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// In ns.
 pub const SECOND: u64 = 1_000_000_000;
-/// The latest time that can be set, as in Linux: 30 years before the nanoseconds no longer fit in 63 bits.
+/// The latest time that can be set, as in Linux: 30 years before the nanoseconds no longer fit in
+/// 63 bits.
 const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 24 * 3600 * SECOND;
 
 /// REALTIME when MONOTONIC was 0, in ns since 1970; 0: not read yet.

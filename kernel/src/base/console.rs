@@ -1,4 +1,5 @@
-//! Where the kernel's words and the terminal's output go: the serial line and, when the loader set one up, the screen.
+//! Where the kernel's words and the terminal's output go: the serial line and, when the loader set
+//! one up, the screen.
 
 use crate::arch;
 use crate::arch::boot::BootInfo;
@@ -6,7 +7,8 @@ use arch_boot::Framebuffer;
 use screen::{Console, Pixels};
 use spin::Mutex;
 
-/// `None` without a screen. Not a ranked lock: it is taken under any other, and who finds it taken (a panic) goes without.
+/// `None` without a screen. Not a ranked lock: it is taken under any other, and who finds it taken
+/// (a panic) goes without.
 static SCREEN: Mutex<Option<Console<Screen>>> = Mutex::new(None);
 
 /// Takes the loader's screen.
@@ -24,7 +26,8 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// Rows and columns, for TIOCGWINSZ: the screen's, or the 25 by 80 that a serial terminal begins with.
+/// Rows and columns, for TIOCGWINSZ: the screen's, or the 25 by 80 that a serial terminal begins
+/// with.
 pub fn size() -> [u16; 2] {
     let guard = SCREEN.try_lock();
     let size = guard

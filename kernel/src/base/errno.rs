@@ -36,11 +36,12 @@ numbers! {
 }
 
 impl Errno {
-    /// Never seen by a program: the call was interrupted before it did anything and is repeated, or ends with EINTR,
-    /// as the signal's action says (SA_RESTART).
+    /// Never seen by a program: the call was interrupted before it did anything and is repeated, or
+    /// ends with EINTR, as the signal's action says (SA_RESTART).
     pub const ERESTARTSYS: Errno = Errno(512);
 
-    /// As [`Errno::ERESTARTSYS`], but a handler ends the call with EINTR whatever SA_RESTART says (poll, sleep).
+    /// As [`Errno::ERESTARTSYS`], but a handler ends the call with EINTR whatever SA_RESTART says
+    /// (poll, sleep).
     pub const ERESTARTNOHAND: Errno = Errno(514);
 
     /// The value a system call returns: the negated number.

@@ -1,5 +1,5 @@
-//! The kernel log: the `log` crate's messages, in a ring for /dev/kmsg and panics, and on the console up to the level
-//! the command line chose.
+//! The kernel log: the `log` crate's messages, in a ring for /dev/kmsg and panics, and on the
+//! console up to the level the command line chose.
 
 use crate::arch;
 use crate::base::{console, ranks};
@@ -33,7 +33,8 @@ pub fn init() {
     log::set_max_level(LevelFilter::Debug);
 }
 
-/// `loglevel=N` in Linux's numbers: messages of a level below N reach the console (7 is debug, 6 info, 4 warning).
+/// `loglevel=N` in Linux's numbers: messages of a level below N reach the console (7 is debug, 6
+/// info, 4 warning).
 pub fn set_console_level(linux: u8) {
     let level = match linux {
         0..=3 => LevelFilter::Off,
@@ -45,8 +46,8 @@ pub fn set_console_level(linux: u8) {
     CONSOLE_LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
-/// Gives the newest bytes of the log to `f`, oldest first, at most `most` of them, from the start of a line. Nothing when
-/// the log is being written: a panic asks, too.
+/// Gives the newest bytes of the log to `f`, oldest first, at most `most` of them, from the start
+/// of a line. Nothing when the log is being written: a panic asks, too.
 pub fn read_newest(most: usize, f: &mut dyn FnMut(&[u8])) {
     let Some(ring) = RING.try_lock() else { return };
     let len = most.min(ring.written).min(RING_BYTES);

@@ -1,5 +1,5 @@
-//! Kernel stacks: 32 KiB each, with an unmapped guard of the same size below, in their own area of the kernel half.
-//! A stack that is given back is kept mapped for the next thread, up to a point.
+//! Kernel stacks: 32 KiB each, with an unmapped guard of the same size below, in their own area of
+//! the kernel half. A stack that is given back is kept mapped for the next thread, up to a point.
 
 use crate::arch::boot::STACK_AREA;
 use crate::base::errno::{Errno, Result};
@@ -16,8 +16,8 @@ const ORDER: Order = Order(3);
 pub const SIZE: u64 = ORDER.bytes();
 /// A stack and the guard below it.
 const STRIDE: u64 = 2 * ORDER.bytes();
-/// Stacks kept mapped for the next thread: fork and exit in a loop map nothing. Few, so that the pool is full after any
-/// burst and free frames can be compared before and after the next one.
+/// Stacks kept mapped for the next thread: fork and exit in a loop map nothing. Few, so that the
+/// pool is full after any burst and free frames can be compared before and after the next one.
 const KEPT: usize = 8;
 const MAX_SLOTS: u32 = 1 << 19;
 

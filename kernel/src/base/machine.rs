@@ -1,9 +1,11 @@
-//! The memory manager on this machine: the types with their parameter filled in, and the one instance.
+//! The memory manager on this machine: the types with their parameter filled in, and the one
+//! instance.
 
 use alloc::sync::Arc;
 use spin::Once;
 
-/// The machine under the memory manager. The scheduler says what it is: others get in between two steps.
+/// The machine under the memory manager. The scheduler says what it is: others get in between two
+/// steps.
 pub struct Hw;
 
 /// The memory manager.

@@ -1,5 +1,5 @@
-//! Random bytes for getrandom(2), /dev/urandom, AT_RANDOM and ASLR: ChaCha20 seeded from the CPU's generator, or from
-//! the clock where there is none.
+//! Random bytes for getrandom(2), /dev/urandom, AT_RANDOM and ASLR: ChaCha20 seeded from the CPU's
+//! generator, or from the clock where there is none.
 
 use crate::arch;
 use crate::base::ranks;

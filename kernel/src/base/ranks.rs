@@ -1,9 +1,10 @@
-//! Lock ranks of the kernel crate: a lock may be taken only while every held lock has a lower rank; the memory
-//! manager's ranks (200 and up, see its `sync`) come after all of these.
+//! Lock ranks of the kernel crate: a lock may be taken only while every held lock has a lower rank;
+//! the memory manager's ranks (200 and up, see its `sync`) come after all of these.
 
 #![allow(missing_docs)]
 
-/// Renames and removals in the tree of files; under it, walks come through /proc, which asks processes.
+/// Renames and removals in the tree of files; under it, walks come through /proc, which asks
+/// processes.
 pub const TREE: u8 = 100;
 pub const PROCESS_TABLE: u8 = 105;
 pub const PROCESS: u8 = 110;
@@ -21,7 +22,8 @@ pub const FUTEX: u8 = 170;
 pub const TIMERS: u8 = 175;
 pub const WAIT_QUEUE: u8 = 180;
 pub const SCHEDULER: u8 = 185;
-/// Which address space a process has: looked up by a fault in any user access, whatever lock that is under.
+/// Which address space a process has: looked up by a fault in any user access, whatever lock that
+/// is under.
 pub const SPACE: u8 = 187;
 pub const RANDOM: u8 = 190;
 pub const KERNEL_STACKS: u8 = 192;

@@ -1,5 +1,6 @@
-//! Memory for what programs make the kernel keep: inodes, open files, bytes in pipes. They live on the kernel's heap,
-//! which must not run dry, so they are refused while there is still something left.
+//! Memory for what programs make the kernel keep: inodes, open files, bytes in pipes. They live on
+//! the kernel's heap, which must not run dry, so they are refused while there is still something
+//! left.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
@@ -7,7 +8,8 @@ use crate::base::machine::mm;
 /// The most that is left, in frames: 2 MiB.
 const MOST: u64 = 512;
 
-/// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the most.
+/// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the
+/// most.
 fn reserve() -> u64 {
     let zones = mm().allocator().zones();
     let left: u64 = zones.iter().map(|zone| zone.marks().min).sum();

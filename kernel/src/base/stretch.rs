@@ -3,9 +3,10 @@
 //!
 //! The kernel runs with interrupts off and is not preempted ([0001]), so one long system call keeps
 //! the whole machine. A stretch begins when a thread enters the kernel and ends when it leaves,
-//! blocks, or calls [`crate::sched::breathe`]; the thread's clock ([`crate::process::task::Times`]) is read
-//! there anyway. `/sys/kernel/mm/quire/longest_stretch` shows the longest of each kind in ns (under
-//! QEMU's -icount: instructions) with what the thread was in the kernel for; a write forgets them.
+//! blocks, or calls [`crate::sched::breathe`]; the thread's clock ([`crate::process::task::Times`])
+//! is read there anyway. `/sys/kernel/mm/quire/longest_stretch` shows the longest of each kind in
+//! ns (under QEMU's -icount: instructions) with what the thread was in the kernel for; a write
+//! forgets them.
 //!
 //! [0001]: ../../../docs/decisions/0001-interrupts-off-in-the-kernel.md
 

@@ -1,5 +1,5 @@
-//! The only way kernel code reads or writes user memory: every address is checked to lie in user space, every fault
-//! becomes EFAULT.
+//! The only way kernel code reads or writes user memory: every address is checked to lie in user
+//! space, every fault becomes EFAULT.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use linux_raw_sys::general;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 
-/// Types that any bytes make a valid value of, without padding that could leak kernel memory when they are written
-/// out from [`core::mem::zeroed`] storage.
+/// Types that any bytes make a valid value of, without padding that could leak kernel memory when
+/// they are written out from [`core::mem::zeroed`] storage.
 ///
 /// # Safety
 /// Every bit pattern is a valid value, and there are no pointers or padding whose content matters.
@@ -79,8 +79,8 @@ pub fn zeroed<T: Plain>() -> T {
     unsafe { core::mem::zeroed() }
 }
 
-/// Reads a string up to its NUL, which is left out. `max` counts the NUL: without one in `max` bytes, ENAMETOOLONG;
-/// without memory for it, ENOMEM.
+/// Reads a string up to its NUL, which is left out. `max` counts the NUL: without one in `max`
+/// bytes, ENAMETOOLONG; without memory for it, ENOMEM.
 pub fn read_cstr(from: u64, max: usize) -> Result<Vec<u8>> {
     let mut string = Vec::new();
     let mut at = from;

@@ -1,5 +1,5 @@
-//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then the machine stops with
-//! status 101.
+//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then
+//! the machine stops with status 101.
 
 use crate::arch;
 use crate::base::console;
@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 pub const STATUS: u8 = 101;
 const LOG_BYTES: usize = 1024;
 
-/// Set by the first panic; acquire and release pair with each other, so a panic inside the report ends it.
+/// Set by the first panic; acquire and release pair with each other, so a panic inside the report
+/// ends it.
 static PANICKING: AtomicBool = AtomicBool::new(false);
 
 #[panic_handler]

@@ -1,7 +1,8 @@
 //! Names for addresses in backtraces, from the image's own symbol table.
 //!
-//! The blob: u32 count, u32 zero, then `count` entries {u64 address, u32 name offset, u32 name length} sorted by
-//! address, then the mangled names; offsets count from the blob's start, all little-endian.
+//! The blob: u32 count, u32 zero, then `count` entries {u64 address, u32 name offset, u32 name
+//! length} sorted by address, then the mangled names; offsets count from the blob's start, all
+//! little-endian.
 
 use crate::entry::payload;
 

@@ -1,4 +1,5 @@
-//! The life of a thread: into user mode, back with a reason, what that asks for, and into user mode again.
+//! The life of a thread: into user mode, back with a reason, what that asks for, and into user mode
+//! again.
 
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::base::above::Above;
@@ -103,7 +104,8 @@ fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserC
     task.sched.times.leave_kernel();
 }
 
-/// Does what the trap asks for. Returns the restart error of a system call that a signal interrupted.
+/// Does what the trap asks for. Returns the restart error of a system call that a signal
+/// interrupted.
 // Each page fault takes this way, and a call is a thirtieth of what it costs here.
 #[inline(always)]
 fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno> {
@@ -189,7 +191,8 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
     resolution
 }
 
-/// No memory for a fault inside a system call, which could not wait for some: the call has failed, and the program with it.
+/// No memory for a fault inside a system call, which could not wait for some: the call has failed,
+/// and the program with it.
 fn out_of_memory(task: &Arc<Task>) {
     log::warn!(
         "out of memory: killed {}[{}]",
@@ -226,8 +229,9 @@ fn breakpoint(pc: u64) -> SigInfo {
     }
 }
 
-/// A page fault in the kernel's user access routines: `true` when the access can be repeated. It may come under any lock
-/// of the kernel crate, so it takes none below [`crate::base::ranks::SCHEDULER`].
+/// A page fault in the kernel's user access routines: `true` when the access can be repeated. It
+/// may come under any lock of the kernel crate, so it takes none below
+/// [`crate::base::ranks::SCHEDULER`].
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     let Some(task) = sched::current() else {
         return false;

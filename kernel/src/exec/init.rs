@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-/// Makes PID 1 from the program that the command line names and puts it in the queue. The error says in one sentence
-/// why it cannot run and what to do about it.
+/// Makes PID 1 from the program that the command line names and puts it in the queue. The error
+/// says in one sentence why it cannot run and what to do about it.
 pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let out_of_memory = |_: Errno| String::from("out of memory; give the machine more (--mem)");
     let context = Arc::new(FsContext::new());

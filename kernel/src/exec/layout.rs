@@ -83,8 +83,9 @@ fn page_up(address: u64) -> u64 {
     page_down(address + PAGE_SIZE - 1)
 }
 
-/// The pages that have bytes in the file are mapped from it, the rest is anonymous; what the file has behind the
-/// segment on its last page is overwritten with zeros when the segment goes on there.
+/// The pages that have bytes in the file are mapped from it, the rest is anonymous; what the file
+/// has behind the segment on its last page is overwritten with zeros when the segment goes on
+/// there.
 fn map_segment(
     space: &AddressSpace,
     segment: &Segment,
@@ -139,7 +140,8 @@ fn zero(space: &AddressSpace, start: u64, len: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What signal handlers return to on arm64, where C libraries bring no restorer (Linux: in the vDSO).
+/// What signal handlers return to on arm64, where C libraries bring no restorer (Linux: in the
+/// vDSO).
 #[cfg(target_arch = "aarch64")]
 mod trampoline {
     use super::*;

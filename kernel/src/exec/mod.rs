@@ -1,10 +1,10 @@
 //! execve: from a file to a program that is ready to run.
 //!
-//! The new address space is built in full beside the old one; only then does the process change over, so a failure at
-//! any step before leaves the old program running.
+//! The new address space is built in full beside the old one; only then does the process change
+//! over, so a failure at any step before leaves the old program running.
 //!
-//! What boot says when PID 1 cannot be started, after `quire: cannot start PATH: ` (the machine then ends with the
-//! status of a panic, 101):
+//! What boot says when PID 1 cannot be started, after `quire: cannot start PATH: ` (the machine
+//! then ends with the status of a panic, 101):
 //!
 //! | cause | text |
 //! |---|---|
@@ -164,7 +164,8 @@ fn build(
     })
 }
 
-/// execve(2) and execveat(2) by the running thread: `file` is open already, `path` is what the program will be told.
+/// execve(2) and execveat(2) by the running thread: `file` is open already, `path` is what the
+/// program will be told.
 pub fn execve(
     task: &Arc<Task>,
     user: &mut UserContext,

@@ -1,5 +1,5 @@
-//! The stack a program finds: strings at the top, below them the auxiliary vector, environment, arguments and their
-//! count, as the psABI and Linux lay them out.
+//! The stack a program finds: strings at the top, below them the auxiliary vector, environment,
+//! arguments and their count, as the psABI and Linux lay them out.
 
 use super::aslr::Offsets;
 use super::breathe_between;
@@ -120,7 +120,8 @@ pub fn build(
         reversed: Vec::new(),
     };
     let all = || strings.args.iter().chain(&strings.env);
-    // Each string has a NUL and an address; what else there is takes less than a page, and alignment.
+    // Each string has a NUL and an address; what else there is takes less than a page, and
+    // alignment.
     let size: usize = all().map(|string| string.len() + 9).sum();
     let more = name.len() + aslr.stack_shift as usize + PAGE_SIZE as usize;
     make_room(&mut builder.reversed, size + more)?;

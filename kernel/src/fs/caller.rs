@@ -6,7 +6,8 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
 use parts::signal::{SIGPIPE, SIGXFSZ};
 
-/// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the kernel's heap.
+/// The highest RLIMIT_NOFILE that counts (/proc/sys/fs/nr_open): a table is one piece of the
+/// kernel's heap.
 pub const MAX_OPEN_FILES: u64 = 65536;
 
 /// The numbers that say whose terminal it is.
@@ -53,7 +54,8 @@ pub fn open_files_limit() -> usize {
     Above::open_files_limit().min(MAX_OPEN_FILES) as usize
 }
 
-/// RLIMIT_FSIZE for a write at `position`: how many of `len` bytes it leaves; SIGXFSZ and EFBIG when none.
+/// RLIMIT_FSIZE for a write at `position`: how many of `len` bytes it leaves; SIGXFSZ and EFBIG
+/// when none.
 pub fn within_file_size(position: u64, len: usize) -> Result<usize> {
     let Some(limit) = Above::file_size_limit() else {
         return Ok(len);

@@ -1,5 +1,6 @@
-//! When memory is short: what can be given back is given back, then the largest process ends. The kernel itself lives on
-//! what user memory leaves to it (`mm`'s reserve), and refuses programs before that is gone ([`crate::base::room`]).
+//! When memory is short: what can be given back is given back, then the largest process ends. The
+//! kernel itself lives on what user memory leaves to it (`mm`'s reserve), and refuses programs
+//! before that is gone ([`crate::base::room`]).
 //!
 //! ```text
 //! no memory for a fault, fork, mmap ...
@@ -36,8 +37,8 @@ pub fn kills() -> u64 {
     KILLS.load(Relaxed)
 }
 
-/// There was no memory for what the running thread does, for the `attempt`-th time (from 0). `true`: it may try again;
-/// `false`: it is to end. May sleep, so no lock may be held.
+/// There was no memory for what the running thread does, for the `attempt`-th time (from 0).
+/// `true`: it may try again; `false`: it is to end. May sleep, so no lock may be held.
 pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
     if task.sched.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
         return false;
@@ -82,8 +83,8 @@ impl Reserves for Above {
     }
 }
 
-/// Gives back what nobody misses: kernel stacks kept for later, pages of large folios that are not mapped any more, and what
-/// the per-CPU lists hold.
+/// Gives back what nobody misses: kernel stacks kept for later, pages of large folios that are not
+/// mapped any more, and what the per-CPU lists hold.
 pub fn reclaim() {
     kstack::shrink();
     task::for_each_space(|space| {
@@ -92,7 +93,8 @@ pub fn reclaim() {
     mm().drain_pcp();
 }
 
-/// The part of [`reclaim`] that may be done under any lock of the kernel crate below [`ranks::KERNEL_STACKS`].
+/// The part of [`reclaim`] that may be done under any lock of the kernel crate below
+/// [`ranks::KERNEL_STACKS`].
 pub fn reclaim_under_locks(task: &Task) {
     kstack::shrink();
     task.process().with_space(|space| space.split_deferred());
@@ -105,8 +107,8 @@ fn dying() -> Option<Arc<Process>> {
     chosen.filter(|process| process.has_memory())
 }
 
-/// Chooses a process and ends it, and who shares its memory. `None`: there is nobody but PID 1 and those that asked to be
-/// spared, so the running one ends, whoever it is.
+/// Chooses a process and ends it, and who shares its memory. `None`: there is nobody but PID 1 and
+/// those that asked to be spared, so the running one ends, whoever it is.
 fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     let total = mm().counts().total;
     report::shortage(task, total);

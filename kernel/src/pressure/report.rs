@@ -1,4 +1,5 @@
-//! What the log says when memory runs out, in Linux's shape: how much there is of what, who has it, who ends.
+//! What the log says when memory runs out, in Linux's shape: how much there is of what, who has it,
+//! who ends.
 
 use crate::base::machine::mm;
 use crate::process::task::{self, Process, Task};

@@ -13,7 +13,8 @@ use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::sync::Lock;
 use mm::vma::{Backing, Prot, VmaFlags};
 
-/// What a word is, whoever maps it where: the object or address space it belongs to, and its place there.
+/// What a word is, whoever maps it where: the object or address space it belongs to, and its place
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     home: usize,
@@ -60,8 +61,8 @@ fn key(address: u64, private: bool) -> Result<Key> {
     })
 }
 
-/// FUTEX_WAIT_BITSET: sleeps while the word holds `expected`, until `deadline` (ns since boot). EAGAIN: it holds
-/// something else. ETIMEDOUT, ERESTARTSYS.
+/// FUTEX_WAIT_BITSET: sleeps while the word holds `expected`, until `deadline` (ns since boot).
+/// EAGAIN: it holds something else. ETIMEDOUT, ERESTARTSYS.
 pub fn wait(
     address: u64,
     expected: u32,
@@ -140,8 +141,9 @@ fn wake_key(key: Key, count: u32, bitset: u32) -> u64 {
     woken
 }
 
-/// FUTEX_CMP_REQUEUE (`expected`) and FUTEX_REQUEUE: wakes `wake` waiters and makes at most `move_on` others wait on the
-/// word at `target`. Returns how many were woken or moved. EINVAL for counts below 0.
+/// FUTEX_CMP_REQUEUE (`expected`) and FUTEX_REQUEUE: wakes `wake` waiters and makes at most
+/// `move_on` others wait on the word at `target`. Returns how many were woken or moved. EINVAL for
+/// counts below 0.
 pub fn requeue(
     address: u64,
     target: u64,
@@ -169,8 +171,8 @@ pub fn requeue(
     Ok(woken + moved as u64)
 }
 
-/// FUTEX_WAKE_OP: changes the word at `target` as `operation` says, wakes `count` waiters of `address` and, when the old
-/// value passes the comparison, `count2` of `target`.
+/// FUTEX_WAKE_OP: changes the word at `target` as `operation` says, wakes `count` waiters of
+/// `address` and, when the old value passes the comparison, `count2` of `target`.
 pub fn wake_op(
     address: u64,
     target: u64,

@@ -1,4 +1,5 @@
-//! Threads and processes: their beginning and end, signals, futexes, and what the floors below ask of them.
+//! Threads and processes: their beginning and end, signals, futexes, and what the floors below ask
+//! of them.
 
 mod caller;
 pub mod futex;

@@ -61,7 +61,8 @@ bitflags::bitflags! {
         const RESTORE_MASK = 1 << 3;
         /// There was no memory for a fault in a system call: it is to be killed.
         const OUT_OF_MEMORY = 1 << 4;
-        /// A reserve was used, by a fault in a system call or by the kernel's heap: it is to be made up for.
+        /// A reserve was used, by a fault in a system call or by the kernel's heap: it is to be
+        /// made up for.
         const MAKE_ROOM = 1 << 5;
         /// Nothing to be done: its allocations fail, see [`crate::base::heap::fail`].
         const HEAP_FAILS = 1 << 6;

@@ -1,5 +1,5 @@
-//! The machine under the memory manager: the hardware, and the scheduler that others get in by between
-//! two steps.
+//! The machine under the memory manager: the hardware, and the scheduler that others get in by
+//! between two steps.
 
 use super::breathe;
 use crate::arch::tlb::Hardware;

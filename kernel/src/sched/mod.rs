@@ -1,7 +1,9 @@
-//! Round robin on one CPU. The state is one structure per CPU behind a lock, so that more can follow.
+//! Round robin on one CPU. The state is one structure per CPU behind a lock, so that more can
+//! follow.
 //!
-//! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel stack, in
-//! `next_task`, until an interrupt makes somebody runnable. With one runnable thread no timer runs.
+//! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel
+//! stack, in `next_task`, until an interrupt makes somebody runnable. With one runnable thread no
+//! timer runs.
 
 mod entity;
 mod machine;
@@ -147,14 +149,16 @@ fn let_interrupts_in(task: &Task) {
     }
 }
 
-/// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts and the others in.
+/// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts
+/// and the others in.
 pub fn poll() {
     let_interrupts_in(&running());
     yield_now();
 }
 
-/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in, which the kernel
-/// otherwise does only on the way to user mode. `true` when the thread is to end and the transfer with it.
+/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in,
+/// which the kernel otherwise does only on the way to user mode. `true` when the thread is to end
+/// and the transfer with it.
 pub fn breathe() -> bool {
     assert!(mm::sync::held() == 0, "others are let in with a lock held");
     // Before there are threads, boot and the kernel's own tests have the machine for themselves.
@@ -182,8 +186,8 @@ pub fn slice_over() {
     }
 }
 
-/// Gives up the CPU. The caller has set its state (and is in a wait queue, if it wants to be woken) or has queued
-/// itself; returns when it has the CPU again.
+/// Gives up the CPU. The caller has set its state (and is in a wait queue, if it wants to be woken)
+/// or has queued itself; returns when it has the CPU again.
 pub fn schedule() {
     assert!(
         mm::sync::held() == 0,
@@ -292,12 +296,14 @@ pub fn start() -> ! {
     unreachable!("nobody goes back to the boot stack");
 }
 
-/// Leaves the running process's address space, which is about to go: the hardware gets an empty one.
+/// Leaves the running process's address space, which is about to go: the hardware gets an empty
+/// one.
 pub fn activate_none() {
     activate(empty_space());
 }
 
-/// Made before the first thread runs: when a process ends because there is no memory, there is none for this either.
+/// Made before the first thread runs: when a process ends because there is no memory, there is none
+/// for this either.
 pub fn empty_space() -> &'static Arc<AddressSpace> {
     static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
     EMPTY.call_once(|| {

@@ -11,8 +11,8 @@ use core::cell::UnsafeCell;
 /// Where a thread that does not run goes on.
 pub struct Context(UnsafeCell<KernelContext>);
 
-// SAFETY: only `switch` looks inside, and only for a thread that the scheduler has taken out of its queue (`to`) or
-// that runs on this CPU (`from`): never two CPUs at once.
+// SAFETY: only `switch` looks inside, and only for a thread that the scheduler has taken out of its
+// queue (`to`) or that runs on this CPU (`from`): never two CPUs at once.
 unsafe impl Sync for Context {}
 // SAFETY: a saved stack pointer is good on any CPU.
 unsafe impl Send for Context {}
@@ -36,8 +36,9 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// From the thread that runs to one that was taken from the queue. Both are kept alive by the scheduler: `to` as
-    /// its current thread, `from` as its previous one until the other side of the switch has let go of it.
+    /// From the thread that runs to one that was taken from the queue. Both are kept alive by the
+    /// scheduler: `to` as its current thread, `from` as its previous one until the other side of
+    /// the switch has let go of it.
     pub fn new(from: &Entity, to: &Entity) -> Self {
         Self {
             from: from.context.0.get(),
@@ -58,8 +59,9 @@ impl Switch {
 
     /// Goes there; returns when another thread switches back.
     pub fn go(self) {
-        // SAFETY: `new` took both from live tasks, and the scheduler keeps both alive across the switch (see there);
-        // `to` is not running, so its context was made by `KernelContext::new` or saved by an earlier switch.
+        // SAFETY: `new` took both from live tasks, and the scheduler keeps both alive across the
+        // switch (see there); `to` is not running, so its context was made by `KernelContext::new`
+        // or saved by an earlier switch.
         unsafe { cpu::switch(self.from, self.to, self.to_stack_top) }
     }
 }

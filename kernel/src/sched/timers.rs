@@ -1,5 +1,5 @@
-//! Time-outs: what is to happen when, in the order of time, and the one hardware deadline for the first of them and for
-//! the end of the time slice.
+//! Time-outs: what is to happen when, in the order of time, and the one hardware deadline for the
+//! first of them and for the end of the time slice.
 
 use crate::arch::timer;
 use crate::base::ranks;
@@ -44,8 +44,8 @@ static TIMERS: Lock<Timers, { ranks::TIMERS }> = Lock::new(Timers {
 });
 /// End of the running thread's slice; `u64::MAX` when it may run for ever.
 static SLICE_END: AtomicU64 = AtomicU64::new(u64::MAX);
-/// What the hardware was asked for. It may be earlier than needed, never later: an early interrupt costs little,
-/// programming the timer at each switch costs more.
+/// What the hardware was asked for. It may be earlier than needed, never later: an early interrupt
+/// costs little, programming the timer at each switch costs more.
 static PROGRAMMED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Nanoseconds since boot.

@@ -4,8 +4,8 @@ use crate::arch::timer;
 use crate::base::stretch::{self, Reason};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks converts. Only its own CPU
-/// writes it.
+/// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks
+/// converts. Only its own CPU writes it.
 pub struct Times {
     user: AtomicU64,
     system: AtomicU64,

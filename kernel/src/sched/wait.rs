@@ -1,7 +1,8 @@
 //! Waiting for something to become true.
 //!
-//! The pattern is always the same: a queue beside the state it is about; the waiter looks, queues itself, looks again
-//! and sleeps; whoever changes the state wakes the queue. A wake-up is a hint: the waiter looks again.
+//! The pattern is always the same: a queue beside the state it is about; the waiter looks, queues
+//! itself, looks again and sleeps; whoever changes the state wakes the queue. A wake-up is a hint:
+//! the waiter looks again.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -38,8 +39,9 @@ impl WaitQueue {
         }
     }
 
-    /// Waits until `ready` gives a value: it is asked first, and again after each wake-up. `deadline` is in ns of
-    /// [`timers::now`]. `Ok(None)`: it has passed. ERESTARTSYS: a signal is to be handled.
+    /// Waits until `ready` gives a value: it is asked first, and again after each wake-up.
+    /// `deadline` is in ns of [`timers::now`]. `Ok(None)`: it has passed. ERESTARTSYS: a signal is
+    /// to be handled.
     pub fn wait<T>(
         &self,
         deadline: Option<u64>,

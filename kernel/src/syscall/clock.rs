@@ -40,8 +40,8 @@ pub fn clock_gettime(task: &Task, clock: u64, into: UserPtr<Timespec>) -> Result
     Ok(0)
 }
 
-/// The CPU-time clock of another process, clock_getcpuclockid(3): the complement of its number, then the kind (2) in
-/// three bits.
+/// The CPU-time clock of another process, clock_getcpuclockid(3): the complement of its number,
+/// then the kind (2) in three bits.
 fn cpu_clock(clock: i32) -> Result<u64> {
     const SCHED: i32 = 2;
     if clock >= 0 || clock & 7 != SCHED {

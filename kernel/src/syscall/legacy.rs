@@ -1,4 +1,5 @@
-//! Calls that only x86_64 has: newer machines have a more general one in their place. Those on files are in `files`.
+//! Calls that only x86_64 has: newer machines have a more general one in their place. Those on
+//! files are in `files`.
 
 use super::{Call, identity, itimer, process, signal};
 use crate::base::clock;

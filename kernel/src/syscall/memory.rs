@@ -1,4 +1,5 @@
-//! mmap and its family: flags and arguments checked here as the man pages say, the work is the memory manager's.
+//! mmap and its family: flags and arguments checked here as the man pages say, the work is the
+//! memory manager's.
 
 use super::with_room;
 use crate::arch::pte::Format;
@@ -39,7 +40,8 @@ fn aligned(address: u64) -> Result<VirtAddr> {
     }
 }
 
-/// Bits that no machine here has (PROT_SEM, PROT_GROWSDOWN ...) are accepted where Linux accepts them.
+/// Bits that no machine here has (PROT_SEM, PROT_GROWSDOWN ...) are accepted where Linux accepts
+/// them.
 fn prot(bits: u64) -> Prot {
     Prot::from_bits_truncate(bits as u8)
 }
@@ -294,7 +296,8 @@ fn has_locked(space: &AddressSpace, start: VirtAddr, end: VirtAddr) -> Result<bo
     Ok(locked)
 }
 
-/// msync(2): mappings and files are the same pages here, so there is nothing to write. EINVAL, EBUSY, ENOMEM.
+/// msync(2): mappings and files are the same pages here, so there is nothing to write. EINVAL,
+/// EBUSY, ENOMEM.
 pub fn msync(task: &Task, addr: u64, len: u64, flags: u64) -> Result<u64> {
     const ALL: u32 = abi::MS_ASYNC | abi::MS_INVALIDATE | abi::MS_SYNC;
     let flags = flags as u32;

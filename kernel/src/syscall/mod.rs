@@ -1,7 +1,8 @@
 //! System calls: from number and arguments to a result.
 //!
-//! The three ways in, by cost: [`quick`] answers calls that only read a number of the caller's; [`dispatch`] is one
-//! `match` per family, each a jump table; x86_64's numbers that newer machines do without come last, in `legacy`.
+//! The three ways in, by cost: [`quick`] answers calls that only read a number of the caller's;
+//! [`dispatch`] is one `match` per family, each a jump table; x86_64's numbers that newer machines
+//! do without come last, in `legacy`.
 
 mod clock;
 mod files;
@@ -42,7 +43,8 @@ pub struct Call<'a> {
     pub args: [u64; 6],
 }
 
-/// Calls that read a number of the caller's and nothing else: no clock is read for them and nothing is locked.
+/// Calls that read a number of the caller's and nothing else: no clock is read for them and nothing
+/// is locked.
 #[inline]
 pub fn quick(task: &Task, number: u64) -> Option<u64> {
     const GETPID: u64 = Sysno::getpid as u64;
@@ -56,7 +58,8 @@ pub fn quick(task: &Task, number: u64) -> Option<u64> {
     }
 }
 
-/// Does the call that `user` has made. Returns the error when it is to be repeated or ended once signals are handled.
+/// Does the call that `user` has made. Returns the error when it is to be repeated or ended once
+/// signals are handled.
 pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
     task.sched.times.enter_for(Reason(number as u32));
@@ -75,8 +78,9 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     None
 }
 
-/// Calls that may be repeated after ENOMEM, because what they have done by then they find done, and that programs rely on.
-/// mremap(2), which moves mappings one by one, goes on by itself where it stopped.
+/// Calls that may be repeated after ENOMEM, because what they have done by then they find done, and
+/// that programs rely on. mremap(2), which moves mappings one by one, goes on by itself where it
+/// stopped.
 const NEED_MEMORY: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
     Sysno::fork,
@@ -112,8 +116,8 @@ fn needs_memory(sysno: Sysno) -> bool {
         .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
 }
 
-/// Does a call, again when there were no frames for it and some could be won. Other reasons for ENOMEM (a limit, nothing
-/// mapped) are told at once.
+/// Does a call, again when there were no frames for it and some could be won. Other reasons for
+/// ENOMEM (a limit, nothing mapped) are told at once.
 #[inline(always)]
 fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     let Call { task, user, args } = call;
@@ -148,7 +152,8 @@ fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
     !task.sched.work().contains(Work::HEAP_FAILS) && short() && pressure::make_room(task, attempt)
 }
 
-/// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART says, signal(7).
+/// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART
+/// says, signal(7).
 fn after_signal(number: u64) -> Errno {
     let never_restarted = match Sysno::new(number as usize) {
         #[cfg(target_arch = "x86_64")]

@@ -36,8 +36,8 @@ pub fn clone(call: &mut Call<'_>) -> Result<u64> {
     start(call, &request)
 }
 
-/// clone3(2): the first 64 bytes of `struct clone_args` (flags, pidfd, child_tid, parent_tid, exit_signal, stack,
-/// stack_size, tls); EINVAL for what comes after unless it is zero.
+/// clone3(2): the first 64 bytes of `struct clone_args` (flags, pidfd, child_tid, parent_tid,
+/// exit_signal, stack, stack_size, tls); EINVAL for what comes after unless it is zero.
 pub fn clone3(call: &mut Call<'_>, address: u64, size: u64) -> Result<u64> {
     if size < u64::from(abi::CLONE_ARGS_SIZE_VER0) {
         return Err(Errno::EINVAL);
@@ -116,7 +116,8 @@ pub fn execveat(
     exec::execve(call.task, call.user, file, &path, strings)
 }
 
-/// The program that execveat means: by path from the working directory or from an open one, or an open file itself.
+/// The program that execveat means: by path from the working directory or from an open one, or an
+/// open file itself.
 fn exec_file(task: &Task, dir: DirFd, path: &[u8], flags: u32) -> Result<ExecFile> {
     let context = task.fs();
     if path.is_empty() {
@@ -147,7 +148,8 @@ fn read_strings(args: u64, env: u64) -> Result<Strings> {
     })
 }
 
-/// A null-terminated array of strings; E2BIG when they take more than `budget` bytes or one is too long.
+/// A null-terminated array of strings; E2BIG when they take more than `budget` bytes or one is too
+/// long.
 fn read_vector(mut address: u64, budget: &mut usize) -> Result<Vec<Vec<u8>>> {
     let mut strings = Vec::new();
     if address == 0 {

@@ -54,7 +54,8 @@ pub fn getscheduler(tid: u64) -> Result<u64> {
     Ok(u64::from(abi::SCHED_NORMAL))
 }
 
-/// sched_setscheduler(2): classes that share the CPU fairly. EPERM for the others: they would starve the rest.
+/// sched_setscheduler(2): classes that share the CPU fairly. EPERM for the others: they would
+/// starve the rest.
 pub fn setscheduler(tid: u64, policy: u64, param: u64) -> Result<u64> {
     const RESET_ON_FORK: u32 = 0x4000_0000;
     let priority: i32 = uaccess::read(param)?;

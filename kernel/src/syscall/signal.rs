@@ -116,7 +116,8 @@ fn read_info(address: u64, signo: i32) -> Result<SigInfo> {
     Ok(SigInfo::from_user(signo, &bytes))
 }
 
-/// rt_sigqueueinfo(2), and rt_tgsigqueueinfo(2) with a thread. EPERM: only the kernel and kill say where they come from.
+/// rt_sigqueueinfo(2), and rt_tgsigqueueinfo(2) with a thread. EPERM: only the kernel and kill say
+/// where they come from.
 pub fn sigqueueinfo(task: &Task, pid: u64, tid: Option<u64>, signo: u64, info: u64) -> Result<u64> {
     let checked = check_signal(signo)?;
     let info = read_info(info, signo as i32)?;

@@ -67,8 +67,8 @@ pub fn set_hostname(name: &[u8]) -> Result {
     Ok(())
 }
 
-/// sysinfo(2): uptime, three loads, total, free, shared, buffers, total and free swap (8 bytes each), processes
-/// (2 bytes, padded), total and free high memory, the unit: 112 bytes.
+/// sysinfo(2): uptime, three loads, total, free, shared, buffers, total and free swap (8 bytes
+/// each), processes (2 bytes, padded), total and free high memory, the unit: 112 bytes.
 pub fn sysinfo(address: u64) -> Result<u64> {
     let frames = mm().counts();
     let unit = 4096u64;
@@ -118,7 +118,8 @@ pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
     Ok(done)
 }
 
-/// prctl(2): what concerns names, death and dumps; EINVAL for the rest, as for an option that a kernel does not know.
+/// prctl(2): what concerns names, death and dumps; EINVAL for the rest, as for an option that a
+/// kernel does not know.
 pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
     let process = task.process();
     match option as u32 {

@@ -51,8 +51,8 @@ pub fn timeval(ns: u64) -> Timeval {
     }
 }
 
-/// When a wait of `ns` from now ends. If the running call is repeated because the process was stopped and went on, the
-/// end is the one that was set first.
+/// When a wait of `ns` from now ends. If the running call is repeated because the process was
+/// stopped and went on, the end is the one that was set first.
 pub fn deadline_in(task: &Task, ns: u64) -> u64 {
     match task.restart_deadline.load(Relaxed) {
         0 => {

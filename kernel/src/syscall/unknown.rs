@@ -1,4 +1,5 @@
-//! System calls that are not there: ENOSYS, a line in the log once per number and process, and a list for procfs.
+//! System calls that are not there: ENOSYS, a line in the log once per number and process, and a
+//! list for procfs.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -42,7 +43,8 @@ fn count(number: u64) {
     }
 }
 
-/// Number, name and count of each call that was asked for and is not there (/proc/sys/quire/unknown_syscalls).
+/// Number, name and count of each call that was asked for and is not there
+/// (/proc/sys/quire/unknown_syscalls).
 pub fn unknown() -> Vec<(u64, String, u64)> {
     let counts = COUNTS.lock().clone();
     counts

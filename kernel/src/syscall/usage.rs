@@ -80,8 +80,9 @@ pub fn getrusage(task: &Task, who: u64, into: UserPtr<Rusage>) -> Result<u64> {
 }
 
 impl Usage {
-    /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor and major faults,
-    /// swaps, blocks in and out, messages in and out, signals, voluntary and involuntary switches.
+    /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor
+    /// and major faults, swaps, blocks in and out, messages in and out, signals, voluntary and
+    /// involuntary switches.
     pub fn write(&self, into: UserPtr<Rusage>) -> Result {
         let (user, system) = (timeval(self.user), timeval(self.system));
         let mut words = [0; 18];

@@ -1,4 +1,5 @@
-//! What pieces of the memory manager cost in instructions: meaningful when the clock counts them (`./run.sh --icount`).
+//! What pieces of the memory manager cost in instructions: meaningful when the clock counts them
+//! (`./run.sh --icount`).
 
 use crate::arch::timer::now;
 use crate::base::machine::mm;

@@ -178,7 +178,8 @@ ktest! {
 }
 
 ktest! {
-    /// A tree far deeper than the kernel's stack is taken down without recursion. The heap keeps what it grew by.
+    /// A tree far deeper than the kernel's stack is taken down without recursion. The heap keeps
+    /// what it grew by.
     #[slack(1024)]
     fn deep_trees_go(ctx) {
         let tree = check_ok!(ctx, Tree::new());
@@ -200,7 +201,8 @@ ktest! {
 }
 
 ktest! {
-    /// A file system of one page takes one page; writing over it takes nothing more, removing it makes room.
+    /// A file system of one page takes one page; writing over it takes nothing more, removing it
+    /// makes room.
     fn a_full_file_system(ctx) {
         let tree = check_ok!(ctx, Tree::with(b"size=4k"));
         check_ok!(ctx, tree.write("/a", "one page"));

@@ -7,8 +7,8 @@ use mm::addr::{Order, Pfn};
 /// Fewer than a list holds, so that the zone has no part in it.
 const BLOCKS: usize = 200;
 
-/// ns for an allocation and for a free of order 0 through a warm list; under -icount these are instructions. The loop around
-/// them is taken off.
+/// ns for an allocation and for a free of order 0 through a warm list; under -icount these are
+/// instructions. The loop around them is taken off.
 fn cost() -> Option<(u64, u64)> {
     let mm = mm();
     let mut best = (u64::MAX, u64::MAX);
@@ -57,7 +57,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// The zones' books are right after a burst of all orders, and the hook for reclaim empties the lists.
+    /// The zones' books are right after a burst of all orders, and the hook for reclaim empties the
+    /// lists.
     fn frames_of_all_orders(ctx) {
         let blocks: alloc::vec::Vec<(Pfn, Order)> = (0..=10)
             .map(Order)

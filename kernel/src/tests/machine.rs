@@ -14,7 +14,8 @@ const CODE: VirtAddr = VirtAddr(0x10_0000);
 const DATA: VirtAddr = VirtAddr(0x20_0000);
 const NUMBER: u64 = 39;
 
-/// A system call with number [`NUMBER`] and first argument 7; then a read of address 16; then an undefined instruction.
+/// A system call with number [`NUMBER`] and first argument 7; then a read of address 16; then an
+/// undefined instruction.
 #[cfg(target_arch = "x86_64")]
 const PROGRAM: &[u8] = &[
     0xb8, 39, 0, 0, 0, // mov eax, 39
@@ -119,7 +120,8 @@ ktest::ktest! {
     fn largest_leaf_of_the_direct_map(ctx) {
         let mut largest = Level::Pte;
         for gib in 0..64 {
-            // Not at its beginning: a PC's firmware has the first 64 KiB, so that single pages map what is around them.
+            // Not at its beginning: a PC's firmware has the first 64 KiB, so that single pages map
+            // what is around them.
             let va = VirtAddr(DIRECT_MAP + (gib << 30) + (64 << 20));
             if let Some((_, attrs, level)) = kernel_space().lookup(va) && !attrs.contains(Attrs::DEVICE) {
                 largest = largest.max(level);
@@ -144,7 +146,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// User mode is a call: a system call, a page fault, an undefined instruction and an interrupt come back as what they are.
+    /// User mode is a call: a system call, a page fault, an undefined instruction and an interrupt
+    /// come back as what they are.
     fn user_mode_comes_back(ctx) {
         let Some(_machine) = Machine::new() else { return Err(ktest::Failure::Skipped("no memory")) };
         let mut user = UserContext::new(CODE.0, DATA.0 + PAGE_SIZE);
@@ -167,7 +170,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// Copies to and from user memory tell how many bytes are missing; what is not there is an error and no more.
+    /// Copies to and from user memory tell how many bytes are missing; what is not there is an
+    /// error and no more.
     fn user_copies_stop_at_the_hole(ctx) {
         let Some(_machine) = Machine::new() else { return Err(ktest::Failure::Skipped("no memory")) };
         let (start, end) = (DATA.0, DATA.0 + PAGE_SIZE);
@@ -193,7 +197,8 @@ ktest::ktest! {
 }
 
 ktest::ktest! {
-    /// A context that goes nowhere sensible comes back with a fault, never with a fault in the kernel.
+    /// A context that goes nowhere sensible comes back with a fault, never with a fault in the
+    /// kernel.
     fn wild_program_counters(ctx) {
         let Some(_machine) = Machine::new() else { return Err(ktest::Failure::Skipped("no memory")) };
         for pc in [0, 0x7fff_ffff_f000, 1 << 47, 1 << 63, 0xffff_8000_0000_0000, 0xffff_ffff_8020_0000, u64::MAX - 3] {

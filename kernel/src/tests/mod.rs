@@ -12,7 +12,8 @@ use crate::arch;
 use crate::base::klog::Console;
 use crate::base::machine::mm;
 
-/// Runs the registered tests that `plan` wants, prints KTAP on the console and ends the machine: 0 when all passed, else 1.
+/// Runs the registered tests that `plan` wants, prints KTAP on the console and ends the machine: 0
+/// when all passed, else 1.
 pub fn run(plan: &ktest::Plan<'_>) -> ! {
     let hooks = ktest::Hooks {
         clock: &arch::timer::now,
@@ -23,7 +24,8 @@ pub fn run(plan: &ktest::Plan<'_>) -> ! {
     arch::cpu::exit(summary.status())
 }
 
-/// Fails on purpose, to see the report: `panic`, `null` (a kernel access to nothing) or `stack` (an overflow into the guard).
+/// Fails on purpose, to see the report: `panic`, `null` (a kernel access to nothing) or `stack` (an
+/// overflow into the guard).
 pub fn crash(how: &str) {
     match how {
         "panic" => panic!("asked for on the command line"),

@@ -1,4 +1,5 @@
-//! Rows of page-table entries on the machine, which goes over many at once: the result is that of one by one.
+//! Rows of page-table entries on the machine, which goes over many at once: the result is that of
+//! one by one.
 
 use crate::arch::pte::Format;
 use crate::base::machine::mm;

@@ -1,4 +1,5 @@
-//! Multi-size THP outside the memory manager: what the command line says of it, khugepaged, and the view of all processes.
+//! Multi-size THP outside the memory manager: what the command line says of it, khugepaged, and the
+//! view of all processes.
 
 pub mod khugepaged;
 pub mod owners;
@@ -9,8 +10,8 @@ use crate::base::machine::mm;
 use mm::switch::Switch;
 use mm::thp::boot;
 
-/// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order given. A bad value is
-/// logged and changes nothing.
+/// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order
+/// given. A bad value is logged and changes nothing.
 pub fn from_command_line<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) {
     let mut first = true;
     for (name, value) in words {

@@ -1,5 +1,5 @@
-//! Which process has a folio for itself, and where: the account names an address space, and here that gets its process's number
-//! and is asked for its mappings.
+//! Which process has a folio for itself, and where: the account names an address space, and here
+//! that gets its process's number and is asked for its mappings.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
@@ -67,7 +67,8 @@ impl Owners {
         (!space.may_share(info.head)).then_some((owner.pid, space))
     }
 
-    /// The process that has the folio of a frame for itself; 0 when there is none, or it is not known.
+    /// The process that has the folio of a frame for itself; 0 when there is none, or it is not
+    /// known.
     pub fn of(&self, pfn: Pfn) -> i32 {
         self.get(pfn).map_or(0, |(pid, _)| pid)
     }
@@ -79,9 +80,8 @@ impl Owners {
     }
 }
 
-/// One line for each owner, by how many folios of each size it has for itself; 0 are those that several have, or nobody that
-/// is known.
-/// ENOMEM, EINTR.
+/// One line for each owner, by how many folios of each size it has for itself; 0 are those that
+/// several have, or nobody that is known. ENOMEM, EINTR.
 pub fn table(out: &mut Text) -> Result {
     let owners = Owners::now()?;
     let mut counts: BTreeMap<i32, [u64; FOLIO_ORDERS]> = BTreeMap::new();

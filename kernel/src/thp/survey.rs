@@ -1,4 +1,5 @@
-//! The folios of all processes: `/sys/kernel/mm/quire/folios` shows them, `/sys/kernel/debug/split_huge_pages` splits them.
+//! The folios of all processes: `/sys/kernel/mm/quire/folios` shows them,
+//! `/sys/kernel/debug/split_huge_pages` splits them.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
@@ -39,8 +40,8 @@ fn is_large(order: Order) -> bool {
 /// How processes map folios, by their orders.
 type ByOrder = [FolioUse; FOLIO_ORDERS];
 
-/// As in smaps how many folios are mapped whole, in part, and by contiguous entries, summed over all areas (a folio that two
-/// processes map counts twice). ENOMEM, EINTR.
+/// As in smaps how many folios are mapped whole, in part, and by contiguous entries, summed over
+/// all areas (a folio that two processes map counts twice). ENOMEM, EINTR.
 fn mapped() -> Result<ByOrder> {
     let mut mapped = ByOrder::default();
     for space in spaces::all()?.values() {

@@ -7,23 +7,6 @@ use std::path::Path;
 /// The last column of a comment.
 pub const WIDTH: usize = 100;
 
-/// Folders and files whose comments are not wrapped yet, from the root of the repository.
-const NOT_YET: &[&str] = &[
-    "kernel/src",
-    "kernel/mm/src/table",
-    "kernel/mm/src/tlb",
-    "kernel/mm/src/space",
-    "kernel/mm/src/fault",
-    "kernel/mm/src/frame",
-    "kernel/mm/src/state",
-    "kernel/mm/src/lib.rs",
-    "kernel/mm/src/arch.rs",
-    "kernel/mm/src/check.rs",
-    "kernel/mm/src/object.rs",
-    "kernel/mm/src/folio.rs",
-    "kernel/mm/src/own.rs",
-];
-
 /// Comments of the repository that are too wide: `path:line`.
 pub fn wide(root: &Path) -> Result<Vec<String>> {
     let mut paths = Vec::new();
@@ -34,12 +17,6 @@ pub fn wide(root: &Path) -> Result<Vec<String>> {
             .strip_prefix(root)?
             .to_string_lossy()
             .replace('\\', "/");
-        if NOT_YET
-            .iter()
-            .any(|folder| Path::new(&relative).starts_with(folder))
-        {
-            continue;
-        }
         let text = fs::read_to_string(&path)?;
         let lines = wide_lines(&text).into_iter();
         found.extend(lines.map(|line| format!("{relative}:{line}")));
@@ -76,14 +53,6 @@ mod tests {
     fn comments_of_this_repository_wrap() {
         let none: [String; 0] = [];
         assert_eq!(wide(workspace::root()).unwrap(), none);
-    }
-
-    /// A path that has moved would no longer be left out, or for ever.
-    #[test]
-    fn what_is_not_yet_wrapped_is_there() {
-        for path in NOT_YET {
-            assert!(workspace::root().join(path).exists(), "{path}");
-        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The kernel in another address space's memory, through the page tables (exec's set-up, /proc/PID/mem).
+//! The kernel in another address space's memory, through the page tables (exec's set-up,
+//! /proc/PID/mem).
 
 use super::Access;
 use super::resolve::{Request, resolve};
@@ -7,7 +8,8 @@ use crate::arch::{Machine, PhysMem};
 use crate::state::AddressSpace;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Reads through the page tables, faulting pages in (as a user's read); returns bytes copied before the first bad page.
+    /// Reads through the page tables, faulting pages in (as a user's read); returns bytes copied
+    /// before the first bad page.
     pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> usize {
         self.each_page(
             from,
@@ -20,8 +22,8 @@ impl<M: Machine> AddressSpace<M> {
         )
     }
 
-    /// Writes through the page tables, faulting pages in; `force` ignores that the VMA is not writable (exec's set-up).
-    /// Returns bytes copied before the first bad page.
+    /// Writes through the page tables, faulting pages in; `force` ignores that the VMA is not
+    /// writable (exec's set-up). Returns bytes copied before the first bad page.
     pub fn write(&self, to: VirtAddr, from: &[u8], force: bool) -> usize {
         self.each_page(
             to,

@@ -47,8 +47,8 @@ impl<M: Machine> Fault<'_, M> {
         )
     }
 
-    /// What the choice of an order depends on. Only as much of the table is looked at as the largest order that the area
-    /// has room for.
+    /// What the choice of an order depends on. Only as much of the table is looked at as the
+    /// largest order that the area has room for.
     fn facts(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Facts {
         let mut facts = Facts {
             va: self.va,
@@ -79,7 +79,8 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// Maps a zeroed folio of this order around the page, where nothing is; returns the page's frame.
+    /// Maps a zeroed folio of this order around the page, where nothing is; returns the page's
+    /// frame.
     fn try_order(&mut self, cursor: &mut Cursor<'_, M>, order: Order) -> Option<Pfn> {
         let folio = Folio::large(self.mm, order).ok()?;
         let level = if order == PMD_ORDER {
@@ -115,7 +116,8 @@ impl<M: Machine> Fault<'_, M> {
         pfn
     }
 
-    /// Maps the huge zero page where a folio of that size would be allowed and fits, else the small one.
+    /// Maps the huge zero page where a folio of that size would be allowed and fits, else the small
+    /// one.
     fn zeros(&mut self, cursor: &mut Cursor<'_, M>, orders: Orders) -> Result<Pfn, Resolution> {
         let attrs = self.attrs();
         let whole = block(self.va, PMD_ORDER);

@@ -17,7 +17,8 @@ use crate::vma::Prot;
 const PLENTY: u64 = 64;
 
 impl<M: Machine> Fault<'_, M> {
-    /// Replaces the page by a private copy of it. The old one is freed (by this space) after the flush.
+    /// Replaces the page by a private copy of it. The old one is freed (by this space) after the
+    /// flush.
     pub(super) fn copy(
         mut self,
         cursor: &mut Cursor<'_, M>,
@@ -48,8 +49,8 @@ impl<M: Machine> Fault<'_, M> {
             .expect("the page was mapped, and the space is locked"))
     }
 
-    /// Makes a page writable that this space has pinned for the long term, and so has for itself: the page, for others may have
-    /// the rest of its folio.
+    /// Makes a page writable that this space has pinned for the long term, and so has for itself:
+    /// the page, for others may have the rest of its folio.
     #[cold]
     pub(super) fn reuse_pinned(
         mut self,
@@ -64,7 +65,8 @@ impl<M: Machine> Fault<'_, M> {
         Ok(leaf.pfn)
     }
 
-    /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`, and its folio has more pages.
+    /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`,
+    /// and its folio has more pages.
     pub(super) fn takes_neighbours(&self, leaf: &Leaf) -> bool {
         leaf.level == Level::Pte
             && self.mm.switches().reuse_around()
@@ -72,12 +74,14 @@ impl<M: Machine> Fault<'_, M> {
             && self.mm.frames().folio(leaf.pfn).2 != Order(0)
     }
 
-    /// Copies the naturally aligned part of the folio that is mapped around the page into one folio of that order, so that what was
-    /// a folio stays one; `None` when it is better to copy the page.
+    /// Copies the naturally aligned part of the folio that is mapped around the page into one folio
+    /// of that order, so that what was a folio stays one; `None` when it is better to copy the
+    /// page.
     ///
-    /// The order is the largest that is enabled here, whose pages all come from the one folio, were all used, and are not more
-    /// than 1 in [`PLENTY`] of what is free. So memory is not wasted where it is short, and what a process has
-    /// never touched is not copied for it. Pages that were copied and are not written are counted when they go (`cow_wasted`).
+    /// The order is the largest that is enabled here, whose pages all come from the one folio, were
+    /// all used, and are not more than 1 in [`PLENTY`] of what is free. So memory is not wasted
+    /// where it is short, and what a process has never touched is not copied for it. Pages that
+    /// were copied and are not written are counted when they go (`cow_wasted`).
     fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
         let (_, kind, order) = self.mm.frames().folio(leaf.pfn);
         if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
@@ -146,7 +150,8 @@ impl<M: Machine> Fault<'_, M> {
         self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
     }
 
-    /// Puts a folio of its own in the place of the huge zero page, if that size is still allowed and can be had.
+    /// Puts a folio of its own in the place of the huge zero page, if that size is still allowed
+    /// and can be had.
     fn replace_huge_zero(&mut self, cursor: &mut Cursor<'_, M>) -> Option<Pfn> {
         if !self.orders().contains(PMD_ORDER) {
             return None;

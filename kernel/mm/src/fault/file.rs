@@ -10,7 +10,8 @@ use crate::stat::Event;
 use crate::table::Cursor;
 use alloc::sync::Arc;
 
-/// A read fault maps what the object already has in the aligned window of this many pages (Linux: fault_around_bytes).
+/// A read fault maps what the object already has in the aligned window of this many pages (Linux:
+/// fault_around_bytes).
 const AROUND: u64 = 16;
 
 impl<M: Machine> Fault<'_, M> {
@@ -50,8 +51,8 @@ impl<M: Machine> Fault<'_, M> {
         Ok(pfn)
     }
 
-    /// Maps the object's other pages in the window, where nothing is mapped yet. The PTE table is there, so no memory is
-    /// needed; entries are read-only where private.
+    /// Maps the object's other pages in the window, where nothing is mapped yet. The PTE table is
+    /// there, so no memory is needed; entries are read-only where private.
     fn map_around(&mut self, cursor: &mut Cursor<'_, M>, object: &Arc<Object<M>>, index: u64) {
         let window = self.va.align_down(AROUND * PAGE_SIZE);
         let start = window.max(self.vma.range.start);

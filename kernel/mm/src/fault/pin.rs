@@ -1,13 +1,14 @@
 //! Pins: pages that somebody holds, whatever becomes of the mappings they were taken from.
 //!
 //! Each pin is one plain reference of the folio. There are two kinds:
-//! - What a pipe holds (vmsplice(2)) reads as shared: memory that may be written stays so and what is written there is seen
-//!   through the pin, but a write that has to ask first, after a fork, gets a copy, and the pin keeps what was there. That
-//!   is what Linux's vmsplice does.
-//! - What a device reads and writes is pinned for the long term: the process and the device go on seeing the same page. A page
-//!   that may be written is its process's alone; it is recorded who pinned it (`frame::lasting`), fork then copies the folio for the
-//!   child at once, and a write that has to ask finds the record, and the page stays where it is. That is what Linux promises for
-//!   `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
+//! - What a pipe holds (vmsplice(2)) reads as shared: memory that may be written stays so and what
+//!   is written there is seen through the pin, but a write that has to ask first, after a fork,
+//!   gets a copy, and the pin keeps what was there. That is what Linux's vmsplice does.
+//! - What a device reads and writes is pinned for the long term: the process and the device go on
+//!   seeing the same page. A page that may be written is its process's alone; it is recorded who
+//!   pinned it (`frame::lasting`), fork then copies the folio for the child at once, and a write
+//!   that has to ask finds the record, and the page stays where it is. That is what Linux promises
+//!   for `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
 
 use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
@@ -31,7 +32,8 @@ pub struct Pin<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Pins the page of `addr`, which is faulted in as by a user's read. Why it cannot be as a fault would say.
+    /// Pins the page of `addr`, which is faulted in as by a user's read. Why it cannot be as a
+    /// fault would say.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         // A pin keeps what a later write changes: so the entry must be there to be write-protected.
@@ -56,9 +58,10 @@ impl<M: Machine> AddressSpace<M> {
         Ok(self.pinned(folio, pfn, false))
     }
 
-    /// Pins the page of `addr` for the long term: what this process writes there and what is written through the pin, both see,
-    /// for as long as the process maps the page. It is faulted in as by a user's write, so private memory is this process's alone
-    /// from then on. Why it cannot be as a fault would say.
+    /// Pins the page of `addr` for the long term: what this process writes there and what is
+    /// written through the pin, both see, for as long as the process maps the page. It is faulted
+    /// in as by a user's write, so private memory is this process's alone from then on. Why it
+    /// cannot be as a fault would say.
     pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
@@ -86,13 +89,15 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Pin<M> {
-    /// Copies what the page holds now, from byte `offset` on; `offset + into.len()` is at most a page.
+    /// Copies what the page holds now, from byte `offset` on; `offset + into.len()` is at most a
+    /// page.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= PAGE_SIZE as usize);
         let at = self.pfn.start() + offset as u64;
         self.mm.machine().mem().read(at, into);
     }
-    /// Writes into the page as a device does (long-term pins), from byte `offset` on; `offset + from.len()` is at most a page.
+    /// Writes into the page as a device does (long-term pins), from byte `offset` on; `offset +
+    /// from.len()` is at most a page.
     pub fn write(&self, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE as usize);
         let at = self.pfn.start() + offset as u64;

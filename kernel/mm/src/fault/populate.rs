@@ -9,13 +9,15 @@ use crate::table::{Budget, Cursor};
 use crate::vma::{Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the first page that cannot be
-    /// had and leaves what is there; returns what stopped it. Memory without access is passed over.
+    /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the
+    /// first page that cannot be had and leaves what is there; returns what stopped it. Memory
+    /// without access is passed over.
     pub(crate) fn populate(&self, range: VirtRange) -> Result<(), Stopped> {
         self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
-    /// The same for what in `range` is locked, and may be written now: the rest of it is left alone.
+    /// The same for what in `range` is locked, and may be written now: the rest of it is left
+    /// alone.
     pub(crate) fn populate_again(&self, range: VirtRange) -> Result<(), Stopped> {
         let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
         self.populate_as(range, |vma| {
@@ -102,7 +104,8 @@ const PAGE: u32 = 8;
 /// What a page costs that is made.
 const CLEARED: u32 = 16;
 
-/// What populating does to pages of a VMA; `None` where there is no access, or pages are locked only when they come.
+/// What populating does to pages of a VMA; `None` where there is no access, or pages are locked
+/// only when they come.
 fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     match vma.prot {
         _ if vma.flags.contains(VmaFlags::LOCKONFAULT) => None,

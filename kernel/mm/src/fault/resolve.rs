@@ -59,7 +59,8 @@ pub(super) struct Request {
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
     pub tried: bool,
-    /// A private page that may not be written is copied all the same and stays read-only (exec's set-up).
+    /// A private page that may not be written is copied all the same and stays read-only (exec's
+    /// set-up).
     pub force: bool,
 }
 
@@ -187,7 +188,8 @@ impl<M: Machine> Fault<'_, M> {
         !self.tried && leaf.attrs.contains(needed) && (!private_write || writable)
     }
 
-    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is a matter of bits.
+    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is
+    /// a matter of bits.
     fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Resolution> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
@@ -213,8 +215,9 @@ impl<M: Machine> Fault<'_, M> {
         Ok(leaf.pfn)
     }
 
-    /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when it may be set. Always
-    /// flushes: a TLB may hold the entry as it was, or the fault would come again.
+    /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when
+    /// it may be set. Always flushes: a TLB may hold the entry as it was, or the fault would come
+    /// again.
     #[inline(always)]
     pub(super) fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reach: Reach) {
         let tracked = leaf.attrs.contains(Attrs::TRACKED);

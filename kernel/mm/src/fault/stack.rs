@@ -6,8 +6,8 @@ use crate::stat::Event;
 use crate::state::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::vma::{Slot, VmaFlags};
 
-/// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS, and leaving the guard gap
-/// to what lies below. Returns the place of its VMA.
+/// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS,
+/// and leaving the guard gap to what lies below. Returns the place of its VMA.
 pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
     let slot = inner.vmas.from(addr)?;
     let vma = inner.vmas.get(slot);

@@ -1,5 +1,5 @@
-//! The page allocator: zones with their buddy lists, and the per-CPU lists in front of them. A value without a machine:
-//! callers say which CPU they run on.
+//! The page allocator: zones with their buddy lists, and the per-CPU lists in front of them. A
+//! value without a machine: callers say which CPU they run on.
 //!
 //! ```text
 //!  alloc --- the CPU's list --- refill --- zone (buddy, reserve) --- drain the lists, once more --- None
@@ -105,12 +105,13 @@ impl Allocator {
         Some(hand_out(table, local, index, order, kind))
     }
 
-    /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was never handed out, that is
-    /// not the first of its block, or that has references.
+    /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was
+    /// never handed out, that is not the first of its block, or that has references.
     #[inline]
     pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
         let local = &self.cpus[cpu];
-        // Blocks in a row of one order without a list: they go to the zone together, where neighbours merge first.
+        // Blocks in a row of one order without a list: they go to the zone together, where
+        // neighbours merge first.
         let (mut start, mut end, mut of) = (0, 0, Order(0));
         for (i, &pfn) in blocks.iter().enumerate() {
             let meta = table.get(pfn);
@@ -149,7 +150,8 @@ impl Allocator {
         }
     }
 
-    /// Gives back a block of known order and kind that nobody shares. Panics when it is another or there are more references.
+    /// Gives back a block of known order and kind that nobody shares. Panics when it is another or
+    /// there are more references.
     #[inline]
     pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order, kind: Kind) {
         let meta = table.get(pfn);
@@ -172,8 +174,9 @@ impl Allocator {
         }
     }
 
-    /// Gives all free blocks in the lists of this CPU back to the zones, where they merge; answers how many frames. The other
-    /// CPUs are asked to do the same with theirs, which they do when they next come to a zone.
+    /// Gives all free blocks in the lists of this CPU back to the zones, where they merge; answers
+    /// how many frames. The other CPUs are asked to do the same with theirs, which they do when
+    /// they next come to a zone.
     pub fn drain(&self, table: &FrameTable, cpu: usize) -> u64 {
         self.ask_others();
         self.drain_own(table, &self.cpus[cpu])
@@ -192,8 +195,9 @@ impl Allocator {
         drained
     }
 
-    /// A block from the zones, with a batch for the list if the order has one. What is free may be in other lists, which
-    /// are drained then; users do without large blocks instead: a smaller folio does too.
+    /// A block from the zones, with a batch for the list if the order has one. What is free may be
+    /// in other lists, which are drained then; users do without large blocks instead: a smaller
+    /// folio does too.
     fn take_from_zones(
         &self,
         table: &FrameTable,
@@ -294,7 +298,8 @@ impl Allocator {
         }
         left == 0
     }
-    /// Lets `n` more allocations succeed and makes all after them fail, until it is called again; `None`: none fails.
+    /// Lets `n` more allocations succeed and makes all after them fail, until it is called again;
+    /// `None`: none fails.
     pub fn fail_after(&self, n: Option<u64>) {
         self.fail_in.store(n.unwrap_or(u64::MAX), Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! The buddy allocator (Knuth, TAOCP 1, 2.5): free blocks of 2^order frames, naturally aligned, in one list per order and
-//! mobility, linked by frame number through the frame table.
+//! The buddy allocator (Knuth, TAOCP 1, 2.5): free blocks of 2^order frames, naturally aligned, in
+//! one list per order and mobility, linked by frame number through the frame table.
 //!
-//! Blocks below a pageblock's size are in the list of their pageblock's mobility; larger ones are always movable.
+//! Blocks below a pageblock's size are in the list of their pageblock's mobility; larger ones are
+//! always movable.
 
 use super::meta::{FrameMeta, Kind};
 use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
@@ -76,7 +77,8 @@ impl Buddy {
         &self.pageblocks
     }
 
-    /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each GiB.
+    /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each
+    /// GiB.
     pub fn add_range(&mut self, table: &FrameTable, range: PfnRange) {
         let mut at = range.start;
         while at < range.end {
@@ -129,7 +131,8 @@ impl Buddy {
         done
     }
 
-    /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds order `most`.
+    /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds
+    /// order `most`.
     fn take(
         &mut self,
         table: &FrameTable,
@@ -157,7 +160,8 @@ impl Buddy {
         Some((pfn, order))
     }
 
-    /// Gives back a block, merging it with its buddies. The caller has checked that it is not free already.
+    /// Gives back a block, merging it with its buddies. The caller has checked that it is not free
+    /// already.
     pub fn free(&mut self, table: &FrameTable, pfn: Pfn, order: Order) {
         debug_assert!(
             pfn.0 & (order.pages() - 1) == 0,
@@ -187,8 +191,8 @@ impl Buddy {
         self.push(table, pfn, order, home);
     }
 
-    /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as possible, as `alloc_many` took
-    /// it: the lists are touched once for each piece.
+    /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as
+    /// possible, as `alloc_many` took it: the lists are touched once for each piece.
     pub(super) fn free_many(
         &mut self,
         table: &FrameTable,

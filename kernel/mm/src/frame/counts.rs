@@ -72,7 +72,8 @@ impl Allocator {
                 let freed = cpu.freed[kind].load(Ordering::Relaxed);
                 counts.allocated += allocated;
                 counts.freed += freed;
-                // One CPU may free what another allocated: only the sum over all is a number of frames.
+                // One CPU may free what another allocated: only the sum over all is a number of
+                // frames.
                 *used = used.wrapping_add(allocated).wrapping_sub(freed);
             }
         }

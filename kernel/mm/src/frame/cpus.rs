@@ -48,14 +48,16 @@ impl<M: Machine> Mm<M> {
     /// Makes `root` the user half of this CPU, unless it is already.
     pub(crate) fn activate(&self, root: Pfn, asid: Asid) {
         let active = &self.active[self.machine.cpu().id()];
-        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be using the root.
+        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be
+        // using the root.
         if active.load(Ordering::Relaxed) != root.0 {
             active.store(root.0, Ordering::Relaxed);
             self.count(Event::Switch, 1);
             self.machine.cpu().activate(root, asid);
         }
     }
-    /// Prepares the idle root once the kernel half is complete, which it is when the first address space is made.
+    /// Prepares the idle root once the kernel half is complete, which it is when the first address
+    /// space is made.
     pub(crate) fn prepare_idle_root(&self) {
         if !self.idle_root_ready.swap(true, Ordering::Relaxed) {
             self.machine.prepare_root(self.idle_root);

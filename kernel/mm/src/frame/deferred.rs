@@ -1,5 +1,5 @@
-//! The queue of deferred splits: private folios of which a part is not mapped any more. Memory pressure splits them, and what
-//! nobody maps becomes free.
+//! The queue of deferred splits: private folios of which a part is not mapped any more. Memory
+//! pressure splits them, and what nobody maps becomes free.
 
 use super::meta::Kind;
 use super::table::FrameTable;
@@ -10,7 +10,8 @@ use crate::sync::{Lock, rank};
 use crate::thp::Stat;
 use arrayvec::ArrayVec;
 
-/// A doubly linked list through the first tails of its folios; a folio is on it while it has the flag.
+/// A doubly linked list through the first tails of its folios; a folio is on it while it has the
+/// flag.
 pub(super) struct Deferred(Lock<u32, { rank::DEFERRED }>);
 
 /// What [`Mm::deferred`] shows at a time.
@@ -60,8 +61,9 @@ impl Deferred {
 }
 
 impl<M: Machine> Mm<M> {
-    /// Notes that entries of a large private folio went and others are left: once there are fewer references than pages, some
-    /// page is surely not mapped, and the folio is queued. Whoever holds a reference keeps the folio from going meanwhile.
+    /// Notes that entries of a large private folio went and others are left: once there are fewer
+    /// references than pages, some page is surely not mapped, and the folio is queued. Whoever
+    /// holds a reference keeps the folio from going meanwhile.
     #[inline]
     pub(crate) fn defer_split(&self, head: Pfn) {
         // Page by page, most of its unmaps find it there.

@@ -14,7 +14,8 @@ pub struct FrameInfo {
     pub head: Pfn,
     /// log2 of its frames.
     pub order: Order,
-    /// References to it: one for each page that an entry maps, and one for any other owner. 0 when free.
+    /// References to it: one for each page that an entry maps, and one for any other owner. 0 when
+    /// free.
     pub references: u64,
     /// Whether it is the page of zeros, small or huge, which is not counted by its mappings.
     pub zeros: bool,
@@ -41,7 +42,8 @@ impl<M: Machine> Mm<M> {
     }
 }
 
-/// The block around any frame of the table, also one that nobody has: `None` for those of the firmware or the image.
+/// The block around any frame of the table, also one that nobody has: `None` for those of the
+/// firmware or the image.
 fn block(frames: &FrameTable, pfn: Pfn) -> Option<(Pfn, Kind, Order)> {
     let mut at = pfn;
     loop {

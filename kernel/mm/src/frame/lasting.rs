@@ -16,7 +16,8 @@
 //! # Invariant
 //! No space but the pinner maps the page, and it does so once at most, in a table of its own:
 //! 1. A page is pinned when the pinner may write it, so nobody else has it (`fault::pin`).
-//! 2. Fork copies what a pinner has of the folio at once, and hands on none of its tables (`table::copy`).
+//! 2. Fork copies what a pinner has of the folio at once, and hands on none of its tables
+//!    (`table::copy`).
 //! 3. Nothing else maps a private page a second time.
 //!
 //! So the pinner may write in place, and any space that maps the page is the pinner, also one that

@@ -1,4 +1,5 @@
-//! One memory manager as a value: machine, frame table, allocator, zero page, tags and counters. Tests own many.
+//! One memory manager as a value: machine, frame table, allocator, zero page, tags and counters.
+//! Tests own many.
 
 use super::allocator::Allocator;
 use super::deferred::Deferred;
@@ -63,10 +64,10 @@ pub struct FrameCounts {
 }
 
 impl<M: Machine> Mm<M> {
-    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`], but for what [`super::table::parts`] leaves out);
-    /// `counts` is as long when mappings of single pages are to be counted ([`crate::switch::page_counts`]), and else empty;
-    /// `free` lists what the allocator may hand out.
-    /// Panics when there is not even room for the zero page.
+    /// `frames` describes frames `first ..` (all bytes zero, see [`FrameMeta`], but for what
+    /// [`super::table::parts`] leaves out); `counts` is as long when mappings of single pages are
+    /// to be counted ([`crate::switch::page_counts`]), and else empty; `free` lists what the
+    /// allocator may hand out. Panics when there is not even room for the zero page.
     pub fn new(
         machine: M,
         first: Pfn,
@@ -130,8 +131,8 @@ impl<M: Machine> Mm<M> {
     pub fn thp(&self) -> &Thp {
         &self.thp
     }
-    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks at rest, and for who
-    /// asks about pages of a locked space, which get pins under its lock.
+    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks
+    /// at rest, and for who asks about pages of a locked space, which get pins under its lock.
     pub fn pins(&self) -> u64 {
         self.pins.load(Ordering::Relaxed)
     }
@@ -149,7 +150,8 @@ impl<M: Machine> Mm<M> {
         self.zero_page
     }
 
-    /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that user allocations may not.
+    /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
+    /// user allocations may not.
     pub fn alloc_kernel(&self, order: Order) -> Option<Pfn> {
         self.alloc(order, Kind::Kernel, Reserve::Kernel).ok()
     }
@@ -201,8 +203,8 @@ impl<M: Machine> Mm<M> {
         }
         pfn
     }
-    /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its place), and tries the
-    /// reserve when it is urgent.
+    /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its
+    /// place), and tries the reserve when it is urgent.
     #[cold]
     fn stalled(&self, order: Order, kind: Kind, reserve: Reserve) -> Option<Pfn> {
         if order > Order(0) && (reserve != Reserve::Kernel || order > Order(3)) {
@@ -214,8 +216,8 @@ impl<M: Machine> Mm<M> {
         let cpu = self.machine.cpu().id();
         allocator.alloc(&self.frames, cpu, order, kind, Reserve::Urgent)
     }
-    /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait. The caller makes up for
-    /// it as soon as it can.
+    /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait.
+    /// The caller makes up for it as soon as it can.
     pub fn urgently<R>(&self, f: impl FnOnce() -> R) -> R {
         // Relaxed: an allocation on another CPU at the same time may have a part of it, too.
         self.urgent.fetch_add(1, Ordering::Relaxed);
@@ -279,8 +281,9 @@ impl<M: Machine> Mm<M> {
         self.count(Event::Zeroed, order.pages());
         self.machine.mem().zero(first, order);
     }
-    /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same kind. The caller owns all
-    /// references of the block; the first part keeps their number and the others have none until the caller sets them.
+    /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same
+    /// kind. The caller owns all references of the block; the first part keeps their number and the
+    /// others have none until the caller sets them.
     pub(crate) fn split_block(&self, pfn: Pfn, from: Order, to: Order) {
         self.frames.split(pfn, from, to);
     }
@@ -308,9 +311,10 @@ impl<M: Machine> Mm<M> {
         self.metered(meter);
         result
     }
-    /// How many references a block in use has, by its head: of a private folio one for each page that an entry maps (a PMD leaf
-    /// counts as 512), and pins; of an object's page one for each entry and one for the object. A private folio that
-    /// nobody maps yet has one, too, which only its maker may ask for.
+    /// How many references a block in use has, by its head: of a private folio one for each page
+    /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's page one for each
+    /// entry and one for the object. A private folio that nobody maps yet has one, too, which only
+    /// its maker may ask for.
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames.get(head);
         match meta.kind() {
@@ -354,7 +358,8 @@ impl<M: Machine> Mm<M> {
     pub fn total_frames(&self) -> u64 {
         self.allocator.total()
     }
-    /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for each.
+    /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for
+    /// each.
     pub fn for_each_event(&self, f: &mut dyn FnMut(&'static str, u64)) {
         let counts = self.allocator.counts();
         f("pgalloc_normal", counts.allocated);

@@ -1,7 +1,9 @@
-//! Metadata of a frame: 32 bytes for each 4 KiB, in an array that the caller hands in ([`super::FrameTable`]).
+//! Metadata of a frame: 32 bytes for each 4 KiB, in an array that the caller hands in
+//! ([`super::FrameTable`]).
 //!
-//! Only the head of a block says anything: its kind, its order, its references. The other frames of the block, its tails,
-//! are `Reserved`, and since blocks are naturally aligned, [`super::FrameTable::head`] finds the head of any of them.
+//! Only the head of a block says anything: its kind, its order, its references. The other frames of
+//! the block, its tails, are `Reserved`, and since blocks are naturally aligned,
+//! [`super::FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
 //!                 add_range            alloc_many            Allocator::alloc
@@ -74,23 +76,25 @@ const COPIED_AROUND: u32 = 1 << 29;
 
 const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND;
 
-/// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller may hand in zeroed memory.
-/// Aligned, so that none lies in two cache lines.
+/// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
+/// may hand in zeroed memory. Aligned, so that none lies in two cache lines.
 #[derive(Default)]
 #[repr(C)]
 #[cfg_attr(not(loom), repr(align(32)))]
 pub struct FrameMeta {
-    /// Who refers to the block. A private folio that is mapped: its account ([`crate::own`]), which may use the words of the
-    /// tails, too. Anything else: a plain count in the first word, 0 when free.
+    /// Who refers to the block. A private folio that is mapped: its account ([`crate::own`]), which
+    /// may use the words of the tails, too. Anything else: a plain count in the first word, 0 when
+    /// free.
     words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
     /// Page table: how many entries are not absent. Page of private memory, of a folio's tails each
     /// its own: its long-term pins ([`super::lasting`]). 0 otherwise.
     live: AtomicU32,
-    /// Free block: the next one in its list, in the low half, and the previous one. Private folio: the virtual page where its
-    /// first page is mapped, or would be, a hint for whoever looks for its mappings. First tail of a folio that is queued for
-    /// a deferred split: its neighbours on the queue, as in a free block. Page table: who shares it (`table::share`).
+    /// Free block: the next one in its list, in the low half, and the previous one. Private folio:
+    /// the virtual page where its first page is mapped, or would be, a hint for whoever looks for
+    /// its mappings. First tail of a folio that is queued for a deferred split: its neighbours on
+    /// the queue, as in a free block. Page table: who shares it (`table::share`).
     place: AtomicU64,
 }
 
@@ -116,8 +120,8 @@ impl FrameMeta {
     pub(super) fn is(&self, kind: Kind, order: Order) -> bool {
         self.state.load(Ordering::Relaxed) & !FLAGS == kind as u32 | u32::from(order.0) << 8
     }
-    /// Writes kind and order and clears the flags. Only the owner of the frame (for free frames: the holder of the lock of
-    /// its list) does.
+    /// Writes kind and order and clears the flags. Only the owner of the frame (for free frames:
+    /// the holder of the lock of its list) does.
     #[inline]
     pub(super) fn set(&self, kind: Kind, order: Order) {
         // Without the poison of debug builds there is nothing to keep.
@@ -147,8 +151,9 @@ impl FrameMeta {
     pub(super) fn words(&self) -> &Words {
         &self.words
     }
-    /// How many references there are, where they are counted plainly: not of private folios that are mapped. Acquire pairs with
-    /// the release in `put_ref`: who sees 1 also sees what the other owners did to the page before they let go.
+    /// How many references there are, where they are counted plainly: not of private folios that
+    /// are mapped. Acquire pairs with the release in `put_ref`: who sees 1 also sees what the other
+    /// owners did to the page before they let go.
     #[inline]
     pub fn refs(&self) -> u64 {
         self.words.lo().load(Ordering::Acquire)
@@ -159,8 +164,8 @@ impl FrameMeta {
         let old = self.words.lo().fetch_add(1, Ordering::Relaxed);
         debug_assert!(old != 0, "a reference to a frame that had none: {self:?}");
     }
-    /// `n` references less; returns whether they were the last. Release pairs with the acquire in `refs` and with the
-    /// acquire here of whoever drops the last one and frees the page.
+    /// `n` references less; returns whether they were the last. Release pairs with the acquire in
+    /// `refs` and with the acquire here of whoever drops the last one and frees the page.
     #[inline]
     pub(crate) fn put_refs(&self, n: u64) -> bool {
         let old = self.words.lo().fetch_sub(n, Ordering::AcqRel);
@@ -192,7 +197,8 @@ impl FrameMeta {
         self.live.store(n, Ordering::Relaxed);
     }
 
-    /// A page table's note about who shares it, for `table::share`; under the lock of a space that has it.
+    /// A page table's note about who shares it, for `table::share`; under the lock of a space that
+    /// has it.
     #[inline]
     pub(crate) fn note(&self) -> u64 {
         self.place.load(Ordering::Relaxed)
@@ -212,7 +218,8 @@ impl FrameMeta {
         self.live.store(word, Ordering::Relaxed);
     }
 
-    /// A private folio's hint: the virtual page where its first page was mapped, or would have been, when somebody last looked.
+    /// A private folio's hint: the virtual page where its first page was mapped, or would have
+    /// been, when somebody last looked.
     #[inline]
     pub(crate) fn index(&self) -> Vpn {
         Vpn(self.place.load(Ordering::Relaxed))
@@ -234,7 +241,8 @@ impl FrameMeta {
         self.state.load(Ordering::Relaxed) & DEFERRED != 0
     }
 
-    /// Notes that the folio holds copies of which only one page was asked for; before anybody else can reach it.
+    /// Notes that the folio holds copies of which only one page was asked for; before anybody else
+    /// can reach it.
     pub(crate) fn set_copied_around(&self) {
         let state = self.state.load(Ordering::Relaxed);
         self.state.store(state | COPIED_AROUND, Ordering::Relaxed);

@@ -1,8 +1,10 @@
-//! Pageblocks of 2 MiB, each for memory that could be moved or for memory that could not, so that page tables and the
-//! kernel's own frames do not scatter: a pageblock with one of them in it cannot become free as a whole.
+//! Pageblocks of 2 MiB, each for memory that could be moved or for memory that could not, so that
+//! page tables and the kernel's own frames do not scatter: a pageblock with one of them in it
+//! cannot become free as a whole.
 //!
-//! A pageblock that is free as a whole is movable. It becomes unmovable when the kernel needs frames and its other
-//! pageblocks are full, and movable again when the last frame in it is freed; one with a hole in it stays what it is.
+//! A pageblock that is free as a whole is movable. It becomes unmovable when the kernel needs
+//! frames and its other pageblocks are full, and movable again when the last frame in it is freed;
+//! one with a hole in it stays what it is.
 
 use super::meta::Kind;
 use crate::addr::{Order, Pfn, PfnRange};

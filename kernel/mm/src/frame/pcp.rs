@@ -1,11 +1,12 @@
 //! Per-CPU lists of free blocks: most allocations and frees touch nothing that other CPUs touch.
 //!
-//! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and gives its oldest
-//! quarter or a little more back when it is full. Orders with a list: 0, 4 (the contpte block) and
-//! 9 (a PMD).
+//! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and
+//! gives its oldest quarter or a little more back when it is full. Orders with a list: 0, 4 (the
+//! contpte block) and 9 (a PMD).
 //!
-//! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a lock nor a
-//! read-modify-write; the words are atomics because others may read how much is in the lists, and ask for it.
+//! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a
+//! lock nor a read-modify-write; the words are atomics because others may read how much is in the
+//! lists, and ask for it.
 
 use super::meta::Kind;
 use super::pageblock::Mobility;
@@ -23,7 +24,8 @@ const LISTS: [(Order, Mobility, u64); 4] = [
 /// A list holds at most this part of all frames, divided by the CPUs.
 const SHARE: u64 = 64;
 
-/// Which list is for blocks of an order (times two) and a mobility; past the lists when there is none.
+/// Which list is for blocks of an order (times two) and a mobility; past the lists when there is
+/// none.
 const LIST_OF: [u8; 64] = {
     let mut table = [u8::MAX; 64];
     let mut list = 0;
@@ -83,8 +85,8 @@ impl List {
     pub fn batch(&self) -> usize {
         self.slots.len().div_ceil(4)
     }
-    /// Fills the empty list by what `take` writes and counts, a batch or nearly two, so that the first written is the first
-    /// taken.
+    /// Fills the empty list by what `take` writes and counts, a batch or nearly two, so that the
+    /// first written is the first taken.
     pub fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
         let mut batch = [0; 2 * BATCH_MAX];
@@ -93,8 +95,8 @@ impl List {
             self.push(*index);
         });
     }
-    /// How many blocks a full list gives back: a batch, and what follows on its last block up to an aligned end. What comes later
-    /// then begins there, and goes in one piece.
+    /// How many blocks a full list gives back: a batch, and what follows on its last block up to an
+    /// aligned end. What comes later then begins there, and goes in one piece.
     pub fn surplus(&self) -> usize {
         let (len, step) = (self.len(), self.order.pages() as u32);
         let aligned = step * self.batch() as u32;

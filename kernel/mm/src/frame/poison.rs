@@ -1,4 +1,5 @@
-//! Poison, in debug builds: freed frames are filled with a pattern, which must be there when they are handed out again.
+//! Poison, in debug builds: freed frames are filled with a pattern, which must be there when they
+//! are handed out again.
 
 use super::Mm;
 use crate::addr::{Order, PAGE_SIZE, Pfn};

@@ -1,4 +1,5 @@
-//! What an allocation takes when its own lists are empty: fallback to the other mobility, and stealing of pageblocks.
+//! What an allocation takes when its own lists are empty: fallback to the other mobility, and
+//! stealing of pageblocks.
 
 use super::buddy::Buddy;
 use super::meta::{FrameMeta, Kind};
@@ -27,8 +28,9 @@ impl Buddy {
         Some(found)
     }
 
-    /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the pageblock with the largest
-    /// free block, if it is mostly ours then; else the smallest block that will do.
+    /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the
+    /// pageblock with the largest free block, if it is mostly ours then; else the smallest block
+    /// that will do.
     fn steal(&mut self, table: &FrameTable, least: Order) -> Option<(Mobility, (Pfn, Order))> {
         let whole = self.smallest(table, least.max(PAGEBLOCK), Mobility::Movable);
         if let Some(found) = whole {
@@ -44,7 +46,8 @@ impl Buddy {
         Some((Mobility::Movable, smallest))
     }
 
-    /// Makes a movable pageblock unmovable with all that is free in it, if at least half of it is free or unmovable.
+    /// Makes a movable pageblock unmovable with all that is free in it, if at least half of it is
+    /// free or unmovable.
     fn claim(&mut self, table: &FrameTable, pfn: Pfn) -> bool {
         let start = Pfn(pfn.0 & !(PAGEBLOCK.pages() - 1));
         let ours: u64 = blocks_in(table, start)

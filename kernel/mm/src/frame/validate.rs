@@ -9,8 +9,8 @@ use crate::addr::{Order, Pfn, PfnRange};
 use alloc::collections::BTreeSet;
 
 impl Buddy {
-    /// Walks every list: links agree both ways, blocks are aligned, marked free, in the list of their pageblock and not
-    /// mergeable; sums match. Panics with what is wrong.
+    /// Walks every list: links agree both ways, blocks are aligned, marked free, in the list of
+    /// their pageblock and not mergeable; sums match. Panics with what is wrong.
     pub fn validate(&self, table: &FrameTable, span: PfnRange) {
         let mut sum = 0;
         for home in Mobility::ALL {
@@ -64,7 +64,8 @@ impl Buddy {
 }
 
 impl Allocator {
-    /// Every frame is in one zone's free list, in one CPU's list, or counted as used. Nobody may be allocating meanwhile.
+    /// Every frame is in one zone's free list, in one CPU's list, or counted as used. Nobody may be
+    /// allocating meanwhile.
     pub fn validate(&self, table: &FrameTable) {
         for zone in self.zones() {
             zone.look(|buddy| buddy.validate(table, zone.span()));

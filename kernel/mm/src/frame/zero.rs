@@ -34,7 +34,8 @@ impl HugeZero {
 }
 
 impl<M: Machine> Mm<M> {
-    /// The huge zero page, or a frame number that no frame has. Who sees it mapped may rely on the answer.
+    /// The huge zero page, or a frame number that no frame has. Who sees it mapped may rely on the
+    /// answer.
     #[inline]
     pub fn huge_zero_page(&self) -> Pfn {
         // Relaxed: it changes only while no leaf maps it.

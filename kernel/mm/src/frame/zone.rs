@@ -1,4 +1,5 @@
-//! A zone: a range of physical memory with its buddy allocator under a lock, and the marks that keep a reserve.
+//! A zone: a range of physical memory with its buddy allocator under a lock, and the marks that
+//! keep a reserve.
 
 use super::buddy::Buddy;
 use super::meta::Kind;
@@ -12,8 +13,9 @@ use crate::sync::{AtomicBool, Lock, Ordering, rank};
 pub enum Reserve {
     /// User memory and its page tables: leaves the reserve alone.
     User,
-    /// Page tables and copies without which memory cannot be given back, because a part of a larger whole goes: of the reserve a
-    /// quarter is for these. The verb is refused when it is gone, and may be repeated once there is memory.
+    /// Page tables and copies without which memory cannot be given back, because a part of a larger
+    /// whole goes: of the reserve a quarter is for these. The verb is refused when it is gone, and
+    /// may be repeated once there is memory.
     GivingBack,
     /// As [`Reserve::User`], where nobody can wait for memory: leaves half of the reserve alone.
     Urgent,
@@ -33,9 +35,10 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// For a zone of `managed` frames. As Linux's min_free_kbytes, the lowest is the square root of 16 times its size in kB,
-    /// at most 4 MiB: enough for the heap to grow and the kernel to clean up when users took the rest. Below 16 MiB, where
-    /// that would be a large part, it is 1/256. The distances are Linux's, too: a quarter and a half more.
+    /// For a zone of `managed` frames. As Linux's min_free_kbytes, the lowest is the square root of
+    /// 16 times its size in kB, at most 4 MiB: enough for the heap to grow and the kernel to clean
+    /// up when users took the rest. Below 16 MiB, where that would be a large part, it is 1/256.
+    /// The distances are Linux's, too: a quarter and a half more.
     fn new(managed: u64) -> Marks {
         let min = match managed {
             0..4096 => managed / 256,
@@ -124,8 +127,8 @@ impl Zone {
         self.note(&buddy);
         pfn
     }
-    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does, and answers how many. Out of the reserve
-    /// comes one, not a stock that users could take afterwards.
+    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does, and answers
+    /// how many. Out of the reserve comes one, not a stock that users could take afterwards.
     pub(super) fn alloc_many(
         &self,
         table: &FrameTable,

@@ -23,9 +23,10 @@ struct Walk {
 type Hole<M> = (Arc<Object<M>>, u64, u64);
 
 impl<M: Machine> AddressSpace<M> {
-    /// madvise(2): EINVAL unless aligned, or for advice that does not suit the mapping; ENOMEM where something is not mapped
-    /// (the rest is advised all the same, as in Linux); EFAULT when populating meets a bus error; EACCES: MADV_REMOVE of
-    /// memory that is not shared or could not be made writable.
+    /// madvise(2): EINVAL unless aligned, or for advice that does not suit the mapping; ENOMEM
+    /// where something is not mapped (the rest is advised all the same, as in Linux); EFAULT when
+    /// populating meets a bus error; EACCES: MADV_REMOVE of memory that is not shared or could not
+    /// be made writable.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
@@ -81,8 +82,8 @@ impl<M: Machine> AddressSpace<M> {
         all_of_it(walk.covered && walk.rest.is_empty())
     }
 
-    /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere they are mapped (but for
-    /// private copies). Errors as [`Self::advise`].
+    /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere
+    /// they are mapped (but for private copies). Errors as [`Self::advise`].
     pub fn advise_remove(
         &self,
         start: VirtAddr,
@@ -107,7 +108,8 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports it.
+    /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports
+    /// it.
     fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
         all_of_it(pages == range.pages())?;
@@ -133,7 +135,8 @@ impl<M: Machine> AddressSpace<M> {
         result
     }
 
-    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; goes on behind what is not mapped and reports it.
+    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; goes on behind what is not mapped
+    /// and reports it.
     fn remove_pages(
         &self,
         range: VirtRange,
@@ -212,7 +215,8 @@ impl<M: Machine> Locked<'_, M> {
                 Advice::Cold | Advice::PageOut => {
                     clear_accessed_some(mm, &mut self.table, part, &mut budget)
                 }
-                // MADV_FREE may free at once: memory is there to be given back, and it reads as zeros then, as allowed.
+                // MADV_FREE may free at once: memory is there to be given back, and it reads as
+                // zeros then, as allowed.
                 _ => self.drop_pages(slot, part, &mut budget)?,
             };
             walk.rest.start = stopped.unwrap_or(part.end);
@@ -223,8 +227,8 @@ impl<M: Machine> Locked<'_, M> {
         Ok(false)
     }
 
-    /// Drops the page at `at`, if it is one of those that most are: private, and mapped by a PTE that is not folded. Returns
-    /// whether it was.
+    /// Drops the page at `at`, if it is one of those that most are: private, and mapped by a PTE
+    /// that is not folded. Returns whether it was.
     // Out of line: behind the checks before it the compiler would take it for rare.
     #[inline(never)]
     fn drop_page(&mut self, at: VirtAddr) -> bool {
@@ -239,8 +243,8 @@ impl<M: Machine> Locked<'_, M> {
         false
     }
 
-    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where the rest begins. The tables
-    /// stay, they will be used again.
+    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where
+    /// the rest begins. The tables stay, they will be used again.
     fn drop_pages(
         &mut self,
         slot: Slot,
@@ -287,7 +291,8 @@ fn all_of_it(covered: bool) -> Result<(), Error> {
     if covered { Ok(()) } else { Err(Error::NoMem) }
 }
 
-/// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others; `None` when they wrap around.
+/// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others;
+/// `None` when they wrap around.
 fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), Error>)> {
     let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
     let top = M::Pte::USER_END;

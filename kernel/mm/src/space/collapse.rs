@@ -12,8 +12,8 @@ use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Collapses what is mapped in the 2 MiB around `at` if large folios are enabled there: khugepaged's step. Pages that
-    /// are missing read as zeros afterwards, as before.
+    /// Collapses what is mapped in the 2 MiB around `at` if large folios are enabled there:
+    /// khugepaged's step. Pages that are missing read as zeros afterwards, as before.
     pub fn collapse(&self, at: VirtAddr, limits: CollapseLimits) -> Collapse {
         let eligible = |vma: &Vma<M>| {
             let has = |flag| vma.flags.contains(flag);
@@ -27,13 +27,15 @@ impl<M: Machine> AddressSpace<M> {
         self.lock().collapse(at, limits, eligible)
     }
 
-    /// The first address in `range` at or behind which something is mapped, or was; what lies before is empty.
+    /// The first address in `range` at or behind which something is mapped, or was; what lies
+    /// before is empty.
     pub fn first_used(&self, range: VirtRange) -> Option<VirtAddr> {
         first_used(&self.mm, &self.lock().table, range)
     }
 
-    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the area or the process forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when
-    /// there is no folio.
+    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the area or the process
+    /// forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when there is no
+    /// folio.
     pub(super) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
         let eligible = |vma: &Vma<M>| {
             // The call itself is advice.

@@ -11,10 +11,12 @@ use crate::tlb::Gather;
 use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
-    /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds are not copied, the
-    /// child faults them in. On failure nothing is left of the child and the parent's counts are as before.
+    /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds
+    /// are not copied, the child faults them in. On failure nothing is left of the child and the
+    /// parent's counts are as before.
     ///
-    /// Areas are copied at once, tables step by step: what other threads write meanwhile the child sees or not.
+    /// Areas are copied at once, tables step by step: what other threads write meanwhile the child
+    /// sees or not.
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = AddressSpace::new(&self.mm)?;
         child.change_thp_permit(|_| self.thp_permit());
@@ -136,7 +138,8 @@ fn copy_pages<M: Machine>(
     }
 }
 
-/// Shares what is private of `range` in an area, as far as the budget reaches; returns where the rest begins.
+/// Shares what is private of `range` in an area, as far as the budget reaches; returns where the
+/// rest begins.
 #[inline]
 fn copy_some<M: Machine>(
     parent: &mut Inner<M>,
@@ -151,7 +154,8 @@ fn copy_some<M: Machine>(
     }
     let mm = &*child.mm;
     let Inner { table, rss, .. } = child.inner.get_mut();
-    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done page by page does that.
+    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done
+    // page by page does that.
     let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
     let mut copy = ForkCopy {
         mm: gather.mm(),

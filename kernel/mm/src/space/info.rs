@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names, and without a copy of
-    /// the list, which may be long: VMAs that come and go meanwhile are seen or not.
+    /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names,
+    /// and without a copy of the list, which may be long: VMAs that come and go meanwhile are seen
+    /// or not.
     pub fn for_each_vma(&self, f: &mut dyn FnMut(&Vma<M>)) {
         let mut at = VirtAddr(0);
         while let Some(vma) = self.vma_from(at) {
@@ -131,8 +132,9 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
-    /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000 instructions' worth; returns where the
-    /// rest begins. Zeros that everybody shares are left out. The space is locked meanwhile.
+    /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000
+    /// instructions' worth; returns where the rest begins. Zeros that everybody shares are left
+    /// out. The space is locked meanwhile.
     pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
         let mut inner = self.lock();
         step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
@@ -147,7 +149,8 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// mincore(2): one byte per page, 1 when it is in memory. EINVAL unless aligned; ENOMEM where something is not mapped.
+    /// mincore(2): one byte per page, 1 when it is in memory. EINVAL unless aligned; ENOMEM where
+    /// something is not mapped.
     pub fn mincore(&self, start: VirtAddr, into: &mut [u8]) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);

@@ -1,5 +1,6 @@
-//! A space leaves a folio that it and others have in part: its pages are copied out. When all but one have left, the last one
-//! splits the folio, and what nobody maps is free: no space need know of another (docs/decisions/0009).
+//! A space leaves a folio that it and others have in part: its pages are copied out. When all but
+//! one have left, the last one splits the folio, and what nobody maps is free: no space need know
+//! of another (docs/decisions/0009).
 
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
@@ -13,9 +14,10 @@ use crate::tlb::Gather;
 const FEW: u64 = 2;
 
 impl<M: Machine> Locked<'_, M> {
-    /// Copies what this space maps of a private folio that others have, too, to pages of its own, if little of it is mapped; where
-    /// the folio was last known to be mapped. Stops where there is no memory: each page is left for itself. Pages that may
-    /// be written, and all while there are pins, stay: they are not for others to see.
+    /// Copies what this space maps of a private folio that others have, too, to pages of its own,
+    /// if little of it is mapped; where the folio was last known to be mapped. Stops where there is
+    /// no memory: each page is left for itself. Pages that may be written, and all while there are
+    /// pins, stay: they are not for others to see.
     pub(super) fn leave_folio(&mut self, head: Pfn) {
         let (mm, id) = (self.mm(), self.id());
         let meta = mm.frames().get(head);
@@ -42,7 +44,8 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-/// Replaces a page that may not be written by a copy, used as it was; `false` when there is no memory.
+/// Replaces a page that may not be written by a copy, used as it was; `false` when there is no
+/// memory.
 fn leave_page<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,

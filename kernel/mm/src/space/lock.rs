@@ -1,4 +1,5 @@
-//! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted, shown.
+//! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted,
+//! shown.
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -8,8 +9,8 @@ use crate::vma::{Vma, VmaFlags};
 use core::ops::ControlFlow;
 
 impl<M: Machine> AddressSpace<M> {
-    /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over RLIMIT_MEMLOCK; EPERM when that limit
-    /// is 0; EAGAIN when a page could not be had.
+    /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over
+    /// RLIMIT_MEMLOCK; EPERM when that limit is 0; EAGAIN when a page could not be had.
     pub fn mlock(
         &self,
         start: VirtAddr,
@@ -52,7 +53,8 @@ impl<M: Machine> AddressSpace<M> {
         Ok(())
     }
 
-    /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both. Errors as [`Self::lock`].
+    /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both.
+    /// Errors as [`Self::lock`].
     pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
         let mut inner = self.areas()?;
         if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {

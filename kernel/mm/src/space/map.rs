@@ -6,8 +6,9 @@ use crate::state::{AddressSpace, Error, Locked, MapRequest, Place, may_commit, u
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does not fit, over a limit, or
-    /// more than all memory; EEXIST: MAP_FIXED_NOREPLACE where something is; EAGAIN: locking over the limit.
+    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does
+    /// not fit, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE where something
+    /// is; EAGAIN: locking over the limit.
     pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
         if request.len == 0 {
             return Err(Error::Inval);

@@ -1,4 +1,5 @@
-//! The user's verbs, one per file. Errors are those of the manual pages (mmap(2) and its relatives).
+//! The user's verbs, one per file. Errors are those of the manual pages (mmap(2) and its
+//! relatives).
 
 mod advise;
 mod brk;

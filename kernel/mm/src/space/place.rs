@@ -7,9 +7,10 @@ use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, guarded_start};
 
 impl<M: Machine> Inner<M> {
-    /// An address for `len` bytes (whole pages) of such backing: the hint if it is free, else the highest gap below the top,
-    /// else the lowest above it. Private memory of a whole number of PMD sizes without a hint is aligned to that size where
-    /// there is room, so that the largest folios fit (Linux since 6.7).
+    /// An address for `len` bytes (whole pages) of such backing: the hint if it is free, else the
+    /// highest gap below the top, else the lowest above it. Private memory of a whole number of PMD
+    /// sizes without a hint is aligned to that size where there is room, so that the largest folios
+    /// fit (Linux since 6.7).
     pub(super) fn find_place(
         &self,
         hint: VirtAddr,
@@ -26,8 +27,9 @@ impl<M: Machine> Inner<M> {
             .or_else(|| self.lowest_gap(len))
     }
 
-    /// An address for `len` bytes that are moved from `like`: as far as there is room, at the same distance from a multiple of
-    /// the largest unit that `len` holds, so that entries of that size can be moved whole.
+    /// An address for `len` bytes that are moved from `like`: as far as there is room, at the same
+    /// distance from a multiple of the largest unit that `len` holds, so that entries of that size
+    /// can be moved whole.
     pub(super) fn find_congruent(
         &self,
         like: VirtAddr,
@@ -67,8 +69,8 @@ impl<M: Machine> Inner<M> {
         Some(VirtAddr(end.0 - len))
     }
 
-    /// The highest place at the same distance from a multiple of `unit` as `like`, in the highest gap that has one for any
-    /// position of its end.
+    /// The highest place at the same distance from a multiple of `unit` as `like`, in the highest
+    /// gap that has one for any position of its end.
     fn highest_congruent_gap(&self, len: u64, unit: u64, like: VirtAddr) -> Option<VirtAddr> {
         let slack = unit - PAGE_SIZE;
         let last = self.highest_gap(len.checked_add(slack)?)? + slack;

@@ -10,8 +10,9 @@ use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mprotect(2): EINVAL unless aligned; ENOMEM where something is not mapped (what lies before the hole is changed, as in
-    /// Linux) or there would be too many VMAs; EACCES to make a read-only file's shared mapping writable.
+    /// mprotect(2): EINVAL unless aligned; ENOMEM where something is not mapped (what lies before
+    /// the hole is changed, as in Linux) or there would be too many VMAs; EACCES to make a
+    /// read-only file's shared mapping writable.
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -37,7 +38,8 @@ fn holds_table(range: VirtRange) -> bool {
     first.is_some_and(|first| first < range.end.align_down(Level::Pmd.bytes()))
 }
 
-/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes one with its neighbours.
+/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes
+/// one with its neighbours.
 const AREA: u32 = 64;
 
 impl<M: Machine> Areas<'_, M> {
@@ -71,8 +73,8 @@ impl<M: Machine> Areas<'_, M> {
                 }
                 if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
                     if vma.flags.contains(VmaFlags::LOCKED) {
-                        // Locked private pages are there, writable ones as the process's own. What lies between two
-                        // of these is not populated for it.
+                        // Locked private pages are there, writable ones as the process's own. What
+                        // lies between two of these is not populated for it.
                         let start = locked.map_or(part.start, |l| l.start);
                         *locked = Some(VirtRange { start, ..part });
                     }
@@ -105,7 +107,8 @@ impl<M: Machine> Areas<'_, M> {
         Ok(())
     }
 
-    /// Calls `f` with what is left of `part` until nothing is, with a pause between two calls. What was begun is always finished.
+    /// Calls `f` with what is left of `part` until nothing is, with a pause between two calls. What
+    /// was begun is always finished.
     fn in_steps(
         &mut self,
         mut part: VirtRange,

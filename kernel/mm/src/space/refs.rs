@@ -7,11 +7,13 @@ use crate::table::{Budget, clear_accessed_some};
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown or moved later counts as
-    /// written. Out of memory (only tables that are shared need any): some still count as written.
+    /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown
+    /// or moved later counts as written. Out of memory (only tables that are shared need any): some
+    /// still count as written.
     pub fn clear_soft_dirty(&self) -> Result<(), Error> {
         let mut areas = self.areas()?;
-        // No two become one here, of which one may not say so yet: the other would count as written, too.
+        // No two become one here, of which one may not say so yet: the other would count as
+        // written, too.
         let mut at = VirtAddr(0);
         for n in 1.. {
             let Some(slot) = areas.vmas.from(at) else {
@@ -36,8 +38,8 @@ impl<M: Machine> AddressSpace<M> {
         tracked.map(|_| ())
     }
 
-    /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory (`Some(false)`), or of files and shared
-    /// memory (`Some(true)`).
+    /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory
+    /// (`Some(false)`), or of files and shared memory (`Some(true)`).
     pub fn clear_referenced(&self, of_objects: Option<bool>) {
         // Only an early end can stop it.
         let _ = self.area_by_area(|inner, part, budget| {
@@ -55,8 +57,8 @@ impl<M: Machine> AddressSpace<M> {
         rss.peak = rss.total();
     }
 
-    /// Calls `f` with each area that there is, or the rest of it: it does as much as the budget allows and returns where the rest
-    /// begins. Then others are let in.
+    /// Calls `f` with each area that there is, or the rest of it: it does as much as the budget
+    /// allows and returns where the rest begins. Then others are let in.
     fn area_by_area(
         &self,
         mut f: impl FnMut(&mut Locked<'_, M>, Part, &mut Budget) -> Stop,

@@ -15,11 +15,12 @@ use gone::Gone;
 use request::{Move, Request};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mremap(2); lengths in bytes, `to` is looked at with FIXED, and as a wish with DONTUNMAP. Several mappings may be shrunk, or
-    /// moved with what is not mapped between them; anything else is for one. EINVAL: misaligned, no new length, overlapping,
-    /// or flags that do not go together; EFAULT: nothing is mapped there, or more than one mapping where it must be one;
-    /// ENOMEM: no room or over a limit; EAGAIN: over the locked limit. ENOMEM may come when some of several mappings were moved:
-    /// [`Self::remap_on`] goes on from there.
+    /// mremap(2); lengths in bytes, `to` is looked at with FIXED, and as a wish with DONTUNMAP.
+    /// Several mappings may be shrunk, or moved with what is not mapped between them; anything else
+    /// is for one. EINVAL: misaligned, no new length, overlapping, or flags that do not go
+    /// together; EFAULT: nothing is mapped there, or more than one mapping where it must be one;
+    /// ENOMEM: no room or over a limit; EAGAIN: over the locked limit. ENOMEM may come when some of
+    /// several mappings were moved: [`Self::remap_on`] goes on from there.
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -31,8 +32,9 @@ impl<M: Machine> AddressSpace<M> {
         self.remap_on(old, old_len, new_len, flags, to, &mut 0)
     }
 
-    /// The same as one of several attempts: `moved` is how many bytes of the old range, holes included, were dealt with by those
-    /// before, 0 for the first. After ENOMEM the next attempt goes on there. When `moved` is 0 nothing was moved.
+    /// The same as one of several attempts: `moved` is how many bytes of the old range, holes
+    /// included, were dealt with by those before, 0 for the first. After ENOMEM the next attempt
+    /// goes on there. When `moved` is 0 nothing was moved.
     pub fn remap_on(
         &self,
         old: VirtAddr,
@@ -101,7 +103,8 @@ impl<M: Machine> Areas<'_, M> {
     /// An old length of 0 makes a second mapping of what is shared.
     #[cold]
     fn check_duplicate(&self, request: &Request, slot: Slot) -> Result<(), Error> {
-        // Linux unmaps a target that begins where the source does, and then finds no source (EFAULT): here both stay.
+        // Linux unmaps a target that begins where the source does, and then finds no source
+        // (EFAULT): here both stay.
         if !self.vmas.get(slot).shared() || request.to == Some(request.start) {
             return Err(Error::Inval);
         }

@@ -1,7 +1,8 @@
-//! From a folio to its mappings, without a reverse map: the account names the space that has a folio for itself, the frame
-//! table says where the folio was mapped, and the tables of that space whether it still is. What was moved since, with its table
-//! and unseen, is looked for in all private memory of the space, which puts right what the frame table says of all that is
-//! there: the next one is found at once.
+//! From a folio to its mappings, without a reverse map: the account names the space that has a
+//! folio for itself, the frame table says where the folio was mapped, and the tables of that space
+//! whether it still is. What was moved since, with its table and unseen, is looked for in all
+//! private memory of the space, which puts right what the frame table says of all that is there:
+//! the next one is found at once.
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::Machine;
@@ -11,8 +12,8 @@ use crate::table::{Leaf, for_each_leaf};
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Where this space maps the page of a private folio, most quickly one that it has for itself ([`Mm::owner`]); `None` where
-    /// others share the table.
+    /// Where this space maps the page of a private folio, most quickly one that it has for itself
+    /// ([`Mm::owner`]); `None` where others share the table.
     pub fn address_of(&self, pfn: Pfn) -> Option<VirtAddr> {
         let locked = self.lock();
         let info = self.mm.frame_info(pfn)?;
@@ -27,8 +28,8 @@ impl<M: Machine> AddressSpace<M> {
         found
     }
 
-    /// Whether this space, which the account says has a folio for itself, may have it by a table that others share
-    /// (`fork=share`): the account has one name for all of them.
+    /// Whether this space, which the account says has a folio for itself, may have it by a table
+    /// that others share (`fork=share`): the account has one name for all of them.
     pub fn may_share(&self, head: Pfn) -> bool {
         if self.mm.event("page_tables_shared") == Some(0) {
             return false;
@@ -43,8 +44,9 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Calls `f` for each leaf of this space that maps pages of the private folio; returns whether those are all references that
-    /// it has. Looks further than where the folio was last known to be only while there are others.
+    /// Calls `f` for each leaf of this space that maps pages of the private folio; returns whether
+    /// those are all references that it has. Looks further than where the folio was last known to
+    /// be only while there are others.
     pub(super) fn mappings(&self, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
         let mm = self.mm();
         let meta = mm.frames().get(head);

@@ -1,8 +1,9 @@
-//! Splitting large folios: under memory pressure those of which a part is not mapped any more, by hand any.
+//! Splitting large folios: under memory pressure those of which a part is not mapped any more, by
+//! hand any.
 //!
-//! A split changes what the frame table says, no entry and no page: every mapped page gets its references as a page, or as a
-//! part, of a folio of its own, and what nobody maps is free. That needs every reference to be known, so a folio is split
-//! only by the space that has all of them.
+//! A split changes what the frame table says, no entry and no page: every mapped page gets its
+//! references as a page, or as a part, of a folio of its own, and what nobody maps is free. That
+//! needs every reference to be known, so a folio is split only by the space that has all of them.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
@@ -15,16 +16,18 @@ use crate::table::{begin, first_used, lookup};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Splits the folios on the queue of deferred splits that this space has for itself, into the largest aligned parts that
-    /// are mapped whole; returns how many pages that freed. Leaves those that others have, too, and of which little is mapped,
-    /// for the last one to split. For the kernel when memory is short: it takes little, and of the reserve.
+    /// Splits the folios on the queue of deferred splits that this space has for itself, into the
+    /// largest aligned parts that are mapped whole; returns how many pages that freed. Leaves those
+    /// that others have, too, and of which little is mapped, for the last one to split. For the
+    /// kernel when memory is short: it takes little, and of the reserve.
     pub fn split_deferred(&self) -> u64 {
         self.lock().split_queue()
     }
 
-    /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of that order, or the next
-    /// lower that private memory has, and PMD leaves with them; returns how many were split and how many could not be
-    /// (split_huge_pages in debugfs, transhuge.rst). A thread that is to end stops early.
+    /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of
+    /// that order, or the next lower that private memory has, and PMD leaves with them; returns how
+    /// many were split and how many could not be (split_huge_pages in debugfs, transhuge.rst). A
+    /// thread that is to end stops early.
     pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
         let (mut rest, mut counts) = (range, (0, 0));
         loop {
@@ -54,7 +57,8 @@ impl Mapped {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Splits the larger folios that the first table in use in `range` maps, and counts them; returns where the next one may be.
+    /// Splits the larger folios that the first table in use in `range` maps, and counts them;
+    /// returns where the next one may be.
     fn split_some(
         &mut self,
         range: VirtRange,
@@ -101,7 +105,8 @@ impl<M: Machine> Locked<'_, M> {
             for head in batch {
                 let order = mm.frames().get(head).order();
                 let book = mm.frames().book(head, order);
-                // What a space without an id of its own is told is about a folio that it maps, and it may not map this one.
+                // What a space without an id of its own is told is about a folio that it maps, and
+                // it may not map this one.
                 let ours =
                     order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
                 let split = ours.then(|| {
@@ -122,7 +127,8 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
-    /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if it has one.
+    /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if
+    /// it has one.
     fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
@@ -154,8 +160,8 @@ impl<M: Machine> Locked<'_, M> {
         self.split_folio(head, largest)
     }
 
-    /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space does not have all references
-    /// by PTEs.
+    /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space
+    /// does not have all references by PTEs.
     fn split_folio(&mut self, head: Pfn, largest: Order) -> Option<u64> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
@@ -180,7 +186,8 @@ impl<M: Machine> Locked<'_, M> {
         Some(parts.make(0, order))
     }
 
-    /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables that nobody shares.
+    /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables
+    /// that nobody shares.
     fn owned(&self, head: Pfn) -> Option<Mapped> {
         let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
         let all = self.mappings(head, &mut |leaf| {
@@ -202,8 +209,8 @@ struct Parts<'a, M: Machine> {
 }
 
 impl<M: Machine> Parts<'_, M> {
-    /// Makes folios of what is mapped in the block of 2^order pages from page `first` on, and frees the rest; returns how many
-    /// pages that freed.
+    /// Makes folios of what is mapped in the block of 2^order pages from page `first` on, and frees
+    /// the rest; returns how many pages that freed.
     fn make(&self, first: u64, order: Order) -> u64 {
         let (pages, frames) = (order.pages(), self.mm.frames());
         let pfn = self.head + first;

@@ -12,8 +12,8 @@ use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
-    /// munmap(2): the range need not be mapped; EINVAL unless aligned, not empty and in user space; ENOMEM when a VMA would
-    /// have to be cut and there are too many.
+    /// munmap(2): the range need not be mapped; EINVAL unless aligned, not empty and in user space;
+    /// ENOMEM when a VMA would have to be cut and there are too many.
     pub fn unmap(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
         if len == 0 || !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -26,12 +26,14 @@ impl<M: Machine> AddressSpace<M> {
         removed.map(drop).map_err(Error::from)
     }
 
-    /// Drops mappings of the object's pages from page `from` on, copies of them included (truncate).
+    /// Drops mappings of the object's pages from page `from` on, copies of them included
+    /// (truncate).
     pub fn zap_object(&self, object: &Arc<Object<M>>, from: u64) {
         self.zap_object_range(object, from, u64::MAX, false);
     }
 
-    /// Drops mappings of the object's pages `from..end`; with `keep_copies`, private copies stay (a punched hole).
+    /// Drops mappings of the object's pages `from..end`; with `keep_copies`, private copies stay (a
+    /// punched hole).
     pub fn zap_object_range(
         &self,
         object: &Arc<Object<M>>,
@@ -64,8 +66,9 @@ struct Pages<'a, M: Machine> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Takes areas and pages out of `range`. The areas are returned, to be dropped after the lock. It may pause, and is never left
-    /// half done. Out of memory: nothing has changed, or what comes first is gone where there are very many areas.
+    /// Takes areas and pages out of `range`. The areas are returned, to be dropped after the lock.
+    /// It may pause, and is never left half done. Out of memory: nothing has changed, or what comes
+    /// first is gone where there are very many areas.
     pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
@@ -97,7 +100,8 @@ impl<M: Machine> Areas<'_, M> {
         Ok(removed)
     }
 
-    /// Takes the pages of an area, which is out of the tree already, out of the tables, in as many steps as that takes.
+    /// Takes the pages of an area, which is out of the tree already, out of the tables, in as many
+    /// steps as that takes.
     #[inline]
     pub(super) fn zap_whole(
         &mut self,
@@ -117,7 +121,8 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of one changes.
+    /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of
+    /// one changes.
     pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
         let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
@@ -126,8 +131,8 @@ impl<M: Machine> Locked<'_, M> {
         result
     }
 
-    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far as the budget reaches; returns
-    /// where the rest begins.
+    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far
+    /// as the budget reaches; returns where the rest begins.
     pub(super) fn zap(
         &mut self,
         vma: &Vma<M>,
@@ -145,7 +150,8 @@ impl<M: Machine> Locked<'_, M> {
         stopped
     }
 
-    /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one begins.
+    /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one
+    /// begins.
     fn zap_object(&mut self, pages: &Pages<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
         let mut gather = self.gather();
         let mut budget = Budget::step(self.mm());

@@ -1,9 +1,11 @@
 //! The lock of a space, held for a change of its areas.
 //!
-//! Such a verb (mmap, munmap, mprotect, fork ...) may have to do more than the lock may be held for. Between two steps it
-//! releases the lock and keeps the *claim*: another verb that changes areas waits until the claim is gone, so each of them is
-//! whole to the others. Everything else goes on: faults, populating, madvise about pages, what /proc shows. They find the areas
-//! as the verb leaves them at the pause; so a verb that unmaps takes its areas out first, and a fault there is refused.
+//! Such a verb (mmap, munmap, mprotect, fork ...) may have to do more than the lock may be held
+//! for. Between two steps it releases the lock and keeps the *claim*: another verb that changes
+//! areas waits until the claim is gone, so each of them is whole to the others. Everything else
+//! goes on: faults, populating, madvise about pages, what /proc shows. They find the areas as the
+//! verb leaves them at the pause; so a verb that unmaps takes its areas out first, and a fault
+//! there is refused.
 //!
 //! A fault never waits for the claim: it may come under any lock of the kernel.
 
@@ -13,7 +15,8 @@ use crate::arch::Machine;
 use crate::vma::Vma;
 use core::ops::{ControlFlow, Deref, DerefMut};
 
-/// Areas that are looked at, or change, in one step: each costs up to 8000 instructions, where two become one.
+/// Areas that are looked at, or change, in one step: each costs up to 8000 instructions, where two
+/// become one.
 pub(crate) const AREAS: usize = 32;
 
 /// Holds the lock of a space whose areas no other verb changes until this is dropped.
@@ -26,7 +29,8 @@ pub(crate) struct Areas<'a, M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Locks the space for a change of its areas, after whatever changes them now. Error: the thread is to end instead.
+    /// Locks the space for a change of its areas, after whatever changes them now. Error: the
+    /// thread is to end instead.
     #[inline]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
         let mut locked = self.lock();
@@ -47,7 +51,8 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Lets interrupts and other threads in between two steps. Returns whether the thread is to end.
+    /// Lets interrupts and other threads in between two steps. Returns whether the thread is to
+    /// end.
     pub fn pause(&mut self) -> bool {
         self.pause_to(|| ())
     }
@@ -69,7 +74,8 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Where a step from the start of `range` on ends, when there are so many areas that it takes more than one.
+    /// Where a step from the start of `range` on ends, when there are so many areas that it takes
+    /// more than one.
     #[inline]
     pub fn cut(&self, range: VirtRange) -> Option<VirtAddr> {
         // Mostly the whole space has fewer.
@@ -79,7 +85,8 @@ impl<M: Machine> Areas<'_, M> {
         self.vmas.start_of(AREAS, range)
     }
 
-    /// Calls `f` with one part of `range` after the other, each small enough for one step, until it breaks off.
+    /// Calls `f` with one part of `range` after the other, each small enough for one step, until it
+    /// breaks off.
     #[inline]
     pub fn in_parts(
         &mut self,
@@ -97,7 +104,8 @@ impl<M: Machine> Areas<'_, M> {
         let _ = f(self, rest);
     }
 
-    /// Changes protection and flags of all areas in `range`, as [`crate::vma::VmaTree::update`] does.
+    /// Changes protection and flags of all areas in `range`, as [`crate::vma::VmaTree::update`]
+    /// does.
     pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
         self.in_parts(range, |inner, part| {
             inner.vmas.update(part, &mut f);

@@ -41,7 +41,8 @@ impl Rss {
     }
 }
 
-/// Whether memory for the mapping must be there in principle: private and writable, or shared anonymous.
+/// Whether memory for the mapping must be there in principle: private and writable, or shared
+/// anonymous.
 fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
     let shared = flags.contains(VmaFlags::SHARED);
     let shared_anon = shared && matches!(backing, Backing::Object { file: None, .. });

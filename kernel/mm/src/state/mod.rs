@@ -1,5 +1,5 @@
-//! The state of a user address space, under its lock: VMAs, page tables, limits, figures. The verbs are in `space`, what
-//! hardware asks for in `fault`.
+//! The state of a user address space, under its lock: VMAs, page tables, limits, figures. The verbs
+//! are in `space`, what hardware asks for in `fault`.
 
 mod areas;
 mod figures;
@@ -108,7 +108,8 @@ impl<M: Machine> AddressSpace<M> {
     pub fn set_limits(&self, limits: Limits) {
         self.lock().limits = limits;
     }
-    /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the caller's.
+    /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the
+    /// caller's.
     pub fn set_mmap_top(&self, top: VirtAddr) {
         self.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
     }
@@ -144,8 +145,8 @@ pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRa
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// The end of an address space that nothing else has, before it is dropped: everything goes, in steps that let others in.
-    /// The CPU that runs this leaves it first; no other may be in it.
+    /// The end of an address space that nothing else has, before it is dropped: everything goes, in
+    /// steps that let others in. The CPU that runs this leaves it first; no other may be in it.
     pub fn end(&mut self) {
         self.zap_all(|machine| {
             machine.breathe();
@@ -193,7 +194,8 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Drop for AddressSpace<M> {
-    /// What [`AddressSpace::end`] has left goes, all of it if that was not called: it may be dropped under a lock.
+    /// What [`AddressSpace::end`] has left goes, all of it if that was not called: it may be
+    /// dropped under a lock.
     fn drop(&mut self) {
         if !self.ended {
             self.zap_all(|_| ());

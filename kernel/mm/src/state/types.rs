@@ -106,7 +106,8 @@ pub enum Collapse {
     TooEmpty,
     /// More pages are shared than the limit says.
     TooShared,
-    /// A page is pinned, or shared while there are pins: whoever holds it would go on with the old one.
+    /// A page is pinned, or shared while there are pins: whoever holds it would go on with the old
+    /// one.
     Pinned,
     /// There is no free folio.
     NoMem,
@@ -203,7 +204,8 @@ pub struct FolioUse {
     pub whole: u64,
     /// Some of their pages.
     pub part: u64,
-    /// Of those that are mapped whole: with the contiguous bit in every entry, or by one entry of a higher table.
+    /// Of those that are mapped whole: with the contiguous bit in every entry, or by one entry of a
+    /// higher table.
     pub contpte: u64,
 }
 
@@ -243,6 +245,7 @@ pub struct PageInfo {
     pub dirty: bool,
     /// It is the shared page of zeros.
     pub zero_page: bool,
-    /// It counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace), present or not.
+    /// It counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace), present
+    /// or not.
     pub soft_dirty: bool,
 }

@@ -1,4 +1,5 @@
-//! Steps of long walks: how much of a range is done before the lock of the space is released for others.
+//! Steps of long walks: how much of a range is done before the lock of the space is released for
+//! others.
 
 use super::PageTable;
 use super::node::Node;
@@ -36,7 +37,8 @@ impl Budget {
     pub fn step<M: Machine>(mm: &Mm<M>) -> Self {
         Budget(mm.machine().step().into())
     }
-    /// Takes something off; `false` when nothing was left. So each step does something, however small it is.
+    /// Takes something off; `false` when nothing was left. So each step does something, however
+    /// small it is.
     #[inline]
     pub fn take(&mut self, cost: u32) -> bool {
         let left = !self.is_spent();
@@ -63,7 +65,8 @@ impl Budget {
     }
 }
 
-/// [`leaf_tables`] within a budget, of which `f` takes off what it does; returns where the rest begins, if there is one.
+/// [`leaf_tables`] within a budget, of which `f` takes off what it does; returns where the rest
+/// begins, if there is one.
 pub(super) fn some_leaf_tables<'a, M: Machine, E>(
     root: Node<'a, M>,
     range: VirtRange,
@@ -89,8 +92,9 @@ enum Stop<E> {
     Failed(E),
 }
 
-/// The first address in `range` at or behind which an entry maps something, or at least a PTE table is: what lies before it is
-/// empty. It takes no longer than a few tables' entries, however long the range.
+/// The first address in `range` at or behind which an entry maps something, or at least a PTE table
+/// is: what lies before it is empty. It takes no longer than a few tables' entries, however long
+/// the range.
 pub(crate) fn first_used<M: Machine>(
     mm: &Mm<M>,
     space: &PageTable,

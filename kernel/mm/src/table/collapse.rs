@@ -1,5 +1,5 @@
-//! Collapsing: the pages that one PTE table maps become one folio under a PMD leaf. The pages are copied, so it does not
-//! matter which folios they were in.
+//! Collapsing: the pages that one PTE table maps become one folio under a PMD leaf. The pages are
+//! copied, so it does not matter which folios they were in.
 
 use super::edit::Edit;
 use super::node::{Node, PteTable};
@@ -66,9 +66,10 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros, by a PMD leaf on `folio`, whose
-    /// contents are made here. No other memory is needed. Nobody can use the range in between: its PMD entry is absent and
-    /// flushed while the pages are copied.
+    /// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros,
+    /// by a PMD leaf on `folio`, whose contents are made here. No other memory is needed. Nobody
+    /// can use the range in between: its PMD entry is absent and flushed while the pages are
+    /// copied.
     pub fn collapse(&mut self, start: VirtAddr, folio: Folio, attrs: Attrs) {
         let mm = self.mm();
         let pmd = self.root().table_at(start, Level::Pmd);
@@ -102,8 +103,8 @@ impl<M: Machine> Edit<'_, '_, M> {
     }
 }
 
-/// Fills the folio from a table, which translated the 2 MiB from `start` on and that nothing points to any more, and gives what it
-/// mapped to the gather.
+/// Fills the folio from a table, which translated the 2 MiB from `start` on and that nothing points
+/// to any more, and gives what it mapped to the gather.
 fn copy_pages<M: Machine>(
     table: PteTable<'_, M>,
     start: VirtAddr,

@@ -1,13 +1,15 @@
-//! arm64's contiguous bit on PTEs: 16 aligned entries of one folio that the TLB may hold as one translation of 64 KiB. Only
-//! this file and `contpte/` set or clear [`Attrs::CONTIG`], and nobody outside `table/` sees it. Where the format has no such bit all of
-//! it compiles to nothing.
+//! arm64's contiguous bit on PTEs: 16 aligned entries of one folio that the TLB may hold as one
+//! translation of 64 KiB. Only this file and `contpte/` set or clear [`Attrs::CONTIG`], and nobody
+//! outside `table/` sees it. Where the format has no such bit all of it compiles to nothing.
 //!
 //! # What a folded block is
-//! 16 present leaves, aligned in virtual and in physical space, of consecutive frames of one folio, with the same attributes
-//! but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous bit": 16 entries at level 3 of the 4 KiB granule, aligned
-//! to 128 bytes of the table and to 64 KiB of memory, "with consistent attributes and permissions"). The hardware may set the
-//! access flag and clear AP[2] in any one entry of the set (rule ICQTNL there), so both are read as the OR over the block, and are
-//! ORed into every entry when the block is rewritten. It need not hold the block as one (IVNXYF): a flush covers all of it.
+//! 16 present leaves, aligned in virtual and in physical space, of consecutive frames of one folio,
+//! with the same attributes but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous
+//! bit": 16 entries at level 3 of the 4 KiB granule, aligned to 128 bytes of the table and to 64
+//! KiB of memory, "with consistent attributes and permissions"). The hardware may set the access
+//! flag and clear AP[2] in any one entry of the set (rule ICQTNL there), so both are read as the OR
+//! over the block, and are ORed into every entry when the block is rewritten. It need not hold the
+//! block as one (IVNXYF): a flush covers all of it.
 //!
 //! # What may happen to a folded block
 //! ```text
@@ -20,22 +22,28 @@
 //!                                              |  v
 //!                 installed whole, at once     absent
 //! ```
-//! - **Fold and unfold** change the contiguous bit of live entries, which goes only through invalid entries and a flush: with
-//!   the bit in some valid entries of the set and not in others a TLB may hold overlapping entries and answer with neither (D8.7.1.1
-//!   "Misprogramming the Contiguous bit", RQTRPM and RNGLXZ; the sequence is "Using break-before-make when updating translation
+//! - **Fold and unfold** change the contiguous bit of live entries, which goes only through invalid
+//!   entries and a flush: with the bit in some valid entries of the set and not in others a TLB may
+//!   hold overlapping entries and answer with neither (D8.7.1.1 "Misprogramming the Contiguous
+//!   bit", RQTRPM and RNGLXZ; the sequence is "Using break-before-make when updating translation
 //!   table entries", D8.16.1). Invalid entries among them do no harm (IPGVGZ).
-//! - **Installed folded at once**: absent entries are never cached, so there is nothing to break. The entries are written one
-//!   by one; a walker that meets the first may translate the whole block already, to what is being written.
-//! - **Whole-block changes of rights** (WRITE, EXEC, ACCESSED, DIRTY) need no break-before-make: they change neither frame, size,
-//!   type nor contiguity. Between the first entry and the flush a TLB may answer with the old rights or the new, for any page of the
-//!   block (RJQQTC: with those of any one entry), as it may for any entry whose rights change; after the flush all 16 say the same.
-//!   So every entry of the block is written before the flush, and the flush covers all of the block.
-//! - **Whole-block zap and move**: each entry becomes absent and the flush covers the block. Until then a walker may still use
-//!   the entries that are left, and set bits in them; it translates to the same frames, which are freed after the flush.
-//! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a change drops the bit, which
-//!   is a break without a make. The way back is an install.
-//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked in one alone, the others would
-//!   stay read-only for the hardware, which is another right, and a TLB may answer from any of them for ever.
+//! - **Installed folded at once**: absent entries are never cached, so there is nothing to break.
+//!   The entries are written one by one; a walker that meets the first may translate the whole
+//!   block already, to what is being written.
+//! - **Whole-block changes of rights** (WRITE, EXEC, ACCESSED, DIRTY) need no break-before-make:
+//!   they change neither frame, size, type nor contiguity. Between the first entry and the flush a
+//!   TLB may answer with the old rights or the new, for any page of the block (RJQQTC: with those
+//!   of any one entry), as it may for any entry whose rights change; after the flush all 16 say the
+//!   same. So every entry of the block is written before the flush, and the flush covers all of the
+//!   block.
+//! - **Whole-block zap and move**: each entry becomes absent and the flush covers the block. Until
+//!   then a walker may still use the entries that are left, and set bits in them; it translates to
+//!   the same frames, which are freed after the flush.
+//! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a
+//!   change drops the bit, which is a break without a make. The way back is an install.
+//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked
+//!   in one alone, the others would stay read-only for the hardware, which is another right, and a
+//!   TLB may answer from any of them for ever.
 
 mod moved;
 mod range;
@@ -103,7 +111,8 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
 }
 
 impl<M: Machine> PteTable<'_, M> {
-    /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED and DIRTY of the block.
+    /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED
+    /// and DIRTY of the block.
     #[inline]
     pub fn seen(self, index: usize, attrs: Attrs) -> Attrs {
         if !folded::<M>(attrs) {
@@ -135,7 +144,8 @@ impl<M: Machine> PteTable<'_, M> {
         }
     }
 
-    /// Gives each of the entries of what was a folded block, which no CPU walks any more, the use of all of them.
+    /// Gives each of the entries of what was a folded block, which no CPU walks any more, the use
+    /// of all of them.
     #[inline]
     pub fn share_use(self, entries: Range<usize>) {
         if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
@@ -171,9 +181,10 @@ impl<M: Machine> PteTable<'_, M> {
     }
 }
 
-/// Which entries of a run, counted from its first, may be installed with the contiguous bit at once: the whole blocks of `n`
-/// pages of one folio from frame `pfn`, to be mapped from `va` on over entries that are absent and flushed. Empty when there
-/// is none, or the switch is off. What is left at the ends may complete a block: [`fold`] sees to it afterwards.
+/// Which entries of a run, counted from its first, may be installed with the contiguous bit at
+/// once: the whole blocks of `n` pages of one folio from frame `pfn`, to be mapped from `va` on
+/// over entries that are absent and flushed. Empty when there is none, or the switch is off. What
+/// is left at the ends may complete a block: [`fold`] sees to it afterwards.
 #[inline]
 pub(super) fn attrs_for_run<M: Machine>(
     mm: &Mm<M>,
@@ -200,7 +211,8 @@ pub(super) fn may_fold<M: Machine>(order: Order) -> bool {
     M::Pte::CONTIG_ORDER.is_some_and(|block| order >= block) || mutant::on(Mutant::FoldAcrossFolios)
 }
 
-/// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are aligned too.
+/// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are
+/// aligned too.
 fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
     mm.frames().get(mm.frames().head(pfn)).order() >= order
         || mutant::on(Mutant::FoldAcrossFolios)
@@ -208,8 +220,9 @@ fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
 }
 
 impl<M: Machine> Entries<'_, '_, M> {
-    /// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when it is not, as it mostly is
-    /// not: the ends tell. The flush of the break is done here, with all that the gather owes.
+    /// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when
+    /// it is not, as it mostly is not: the ends tell. The flush of the break is done here, with all
+    /// that the gather owes.
     #[inline]
     pub fn fold(&mut self, va: VirtAddr) {
         if let Some(order) = M::Pte::CONTIG_ORDER
@@ -221,8 +234,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
     }
 
-    /// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the break is done here, with all
-    /// that the gather owes.
+    /// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the
+    /// break is done here, with all that the gather owes.
     #[inline]
     pub fn unfold(&mut self, va: VirtAddr) {
         if M::Pte::CONTIG_ORDER.is_none() {
@@ -235,9 +248,10 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
     }
 
-    /// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay folded. `area` is where the bits are
-    /// right: a folded block may reach out of it, into one whose entries only happened to say the same, and WRITE is not for
-    /// that. Returns the entries and how many writes it took.
+    /// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay
+    /// folded. `area` is where the bits are right: a folded block may reach out of it, into one
+    /// whose entries only happened to say the same, and WRITE is not for that. Returns the entries
+    /// and how many writes it took.
     #[inline]
     pub fn add_bits(&mut self, va: VirtAddr, bits: Attrs, area: VirtRange) -> (Range<usize>, u64) {
         let index = Level::Pte.index(va);
@@ -280,7 +294,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         (entries, written)
     }
 
-    /// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit: absent, flushed, written.
+    /// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit:
+    /// absent, flushed, written.
     fn remake(&mut self, va: VirtAddr, contig: Attrs) {
         let (table, entries) = (self.table, block::<M>(Level::Pte.index(va)));
         let (mut pfn, mut attrs) = (None, Attrs::empty());

@@ -1,6 +1,7 @@
-//! A write fault does for the neighbours what it does for the page: a folio that is ours alone becomes writable as far as this
-//! table and the VMA map it, and the part of a shared one that is mapped here is copied in one piece. A page without neighbours
-//! has the short way, [`Cursor::reuse_page`].
+//! A write fault does for the neighbours what it does for the page: a folio that is ours alone
+//! becomes writable as far as this table and the VMA map it, and the part of a shared one that is
+//! mapped here is copied in one piece. A page without neighbours has the short way,
+//! [`Cursor::reuse_page`].
 
 use super::node::Present;
 use super::{Cursor, Leaf, contpte};
@@ -13,10 +14,11 @@ use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
 impl<M: Machine> Cursor<'_, M> {
-    /// Takes over the private page that the cursor stands on, after this CPU faulted on a write to it: its PTE may be written from
-    /// now on, and says used and written, as it will be. Returns its frame; `None`, and nothing has changed, unless it is a folio
-    /// of one page that was used and is this space's alone, and WRITE is all that the PTE lacks: most pages that a child leaves
-    /// behind are so.
+    /// Takes over the private page that the cursor stands on, after this CPU faulted on a write to
+    /// it: its PTE may be written from now on, and says used and written, as it will be. Returns
+    /// its frame; `None`, and nothing has changed, unless it is a folio of one page that was used
+    /// and is this space's alone, and WRITE is all that the PTE lacks: most pages that a child
+    /// leaves behind are so.
     #[inline]
     pub fn reuse_page(&mut self, id: &SpaceId) -> Option<Pfn> {
         if self.node().level != Level::Pte {
@@ -43,7 +45,8 @@ impl<M: Machine> Cursor<'_, M> {
         Some(page)
     }
 
-    /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that the cursor stands on, in order.
+    /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that
+    /// the cursor stands on, in order.
     fn folio_range(&self, leaf: &Leaf, (head, order): (Pfn, Order), area: VirtRange) -> VirtRange {
         let area = if mutant::on(Mutant::ReuseOutside) {
             VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
@@ -60,9 +63,10 @@ impl<M: Machine> Cursor<'_, M> {
         }
     }
 
-    /// Takes over the folio of the leaf, which is this space's alone: every entry in `area` and in this table that maps it, and may
-    /// not be written, may be from now on, used as it was. What soft-dirty watches stays as it is. The gather owes the flush of
-    /// what was changed, so that no TLB faults again.
+    /// Takes over the folio of the leaf, which is this space's alone: every entry in `area` and in
+    /// this table that maps it, and may not be written, may be from now on, used as it was. What
+    /// soft-dirty watches stays as it is. The gather owes the flush of what was changed, so that no
+    /// TLB faults again.
     pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
         let (head, _, order) = self.mm().frames().folio(leaf.pfn);
         let range = self.folio_range(leaf, (head, order), area);
@@ -114,15 +118,17 @@ impl<M: Machine> Cursor<'_, M> {
         written
     }
 
-    /// Whether the naturally aligned block of 2^`order` pages around the page lies in `area` and is mapped as the leaf is: by
-    /// entries of one folio, in order, alike but for use, all of them used.
+    /// Whether the naturally aligned block of 2^`order` pages around the page lies in `area` and is
+    /// mapped as the leaf is: by entries of one folio, in order, alike but for use, all of them
+    /// used.
     pub fn maps_block(&self, leaf: &Leaf, order: Order, area: VirtRange) -> bool {
         let start = self.va.align_down(order.bytes());
         let range = VirtRange {
             start,
             end: start + order.bytes(),
         };
-        // Which of the folio's pages the first one would be. No other frame is looked up: beside the folio there may be none.
+        // Which of the folio's pages the first one would be. No other frame is looked up: beside
+        // the folio there may be none.
         let (head, _, folio) = self.mm().frames().folio(leaf.pfn);
         let first = (leaf.pfn - head).checked_sub((self.va - start) / PAGE_SIZE);
         let Some(first) = first.filter(|first| first + order.pages() <= folio.pages()) else {
@@ -141,8 +147,8 @@ impl<M: Machine> Cursor<'_, M> {
                 })
     }
 
-    /// Whether `pages` PTEs from `index` on, the first of which is `raw`, map frames in a row, are alike but for use, and are all
-    /// used: of a folded block any entry tells for all.
+    /// Whether `pages` PTEs from `index` on, the first of which is `raw`, map frames in a row, are
+    /// alike but for use, and are all used: of a folded block any entry tells for all.
     fn alike_and_used(&self, index: usize, raw: u64, pages: usize) -> bool {
         let table = self.node().ptes();
         if table.all_used(index, raw, pages) {
@@ -155,7 +161,8 @@ impl<M: Machine> Cursor<'_, M> {
         table.alike(index, raw, pages) == pages && (index..index + pages).all(used)
     }
 
-    /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio in order.
+    /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio
+    /// in order.
     pub fn take_block(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, order: Order) {
         let (start, pages) = (self.va.align_down(order.bytes()), order.pages());
         let range = VirtRange {

@@ -1,4 +1,5 @@
-//! The cursor: one page of a locked space, where a folio may be installed, or what is mapped changed or taken.
+//! The cursor: one page of a locked space, where a folio may be installed, or what is mapped
+//! changed or taken.
 
 use super::edit::{Entries, take_leaf};
 use super::node::{Node, PteTable};
@@ -87,8 +88,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
 
-    /// Whether the page's table is shared with other spaces: then the cursor stands above it, and nothing may be done before
-    /// [`Self::unshare`] but to look at the [`Self::shared_leaf`].
+    /// Whether the page's table is shared with other spaces: then the cursor stands above it, and
+    /// nothing may be done before [`Self::unshare`] but to look at the [`Self::shared_leaf`].
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.node.level == Level::Pmd && matches!(self.read(), Entry::Shared(_))
@@ -112,7 +113,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
     fn read(&self) -> Entry {
         self.node.entry(self.index())
     }
-    /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands at.
+    /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands
+    /// at.
     pub(super) fn hook_shared(&mut self, table: Pfn) {
         debug_assert!(self.node.level == Level::Pmd && self.read() == Entry::Absent);
         self.node.write_shared(self.index(), table);
@@ -131,7 +133,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.node.leaf_at(self.va, 1)
     }
 
-    /// Whether no leaf, not even of another page, stands under the PMD entry: it is absent, or a table with nothing in it.
+    /// Whether no leaf, not even of another page, stands under the PMD entry: it is absent, or a
+    /// table with nothing in it.
     pub fn pmd_is_empty(&self) -> bool {
         match self.node.level {
             Level::Pte => self.node.live() == 0,
@@ -139,8 +142,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Around the page, within `limit` (which holds the page and lies under one PMD entry): where nothing is mapped.
-    /// The page itself is not.
+    /// Around the page, within `limit` (which holds the page and lies under one PMD entry): where
+    /// nothing is mapped. The page itself is not.
     pub fn hole(&self, limit: VirtRange) -> VirtRange {
         if self.pmd_is_empty() {
             return limit;
@@ -166,7 +169,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Makes the tables down to the one that holds entries of `level`; on failure none is left behind.
+    /// Makes the tables down to the one that holds entries of `level`; on failure none is left
+    /// behind.
     #[inline]
     pub fn prepare(&mut self, level: Level) -> Result<(), OutOfMemory> {
         if self.node.level <= level {
@@ -222,8 +226,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Maps an object's page, one reference to it, where nothing is; [`Self::prepare`] has made the tables. Nothing to
-    /// flush: absent entries are not cached.
+    /// Maps an object's page, one reference to it, where nothing is; [`Self::prepare`] has made the
+    /// tables. Nothing to flush: absent entries are not cached.
     pub fn install_object(&mut self, folio: Folio, attrs: Attrs) {
         self.install_page(folio.into_pfn(), attrs);
     }
@@ -244,9 +248,10 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.mm().count(Event::EntryWrites, 1);
     }
 
-    /// Maps all pages of a private folio of 2^`order` pages, which nobody else has, at the naturally aligned range around the
-    /// page, where nothing is: by PTEs, folded where they may be, or by a PMD leaf when the cursor stands at a PMD entry. The
-    /// folio is `owner`'s by one account update.
+    /// Maps all pages of a private folio of 2^`order` pages, which nobody else has, at the
+    /// naturally aligned range around the page, where nothing is: by PTEs, folded where they may
+    /// be, or by a PMD leaf when the cursor stands at a PMD entry. The folio is `owner`'s by one
+    /// account update.
     #[inline]
     pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
@@ -273,15 +278,16 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn install_huge_zero_page(&mut self, pfn: Pfn, attrs: Attrs) {
         self.write_huge(pfn, attrs);
     }
-    /// Writes a leaf over the absent entry that the cursor stands at, above the PTEs; its references are there already.
+    /// Writes a leaf over the absent entry that the cursor stands at, above the PTEs; its
+    /// references are there already.
     pub(super) fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
         self.node.write_leaf(self.index(), pfn, attrs);
         self.node.add_live(1);
         self.mm().count(Event::EntryWrites, 1);
     }
-    /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays folded; the gather owes
-    /// the flush. Bits are only added: nothing that was allowed is taken away. `area` is the VMA's range, which a block may
-    /// reach out of.
+    /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays
+    /// folded; the gather owes the flush. Bits are only added: nothing that was allowed is taken
+    /// away. `area` is the VMA's range, which a block may reach out of.
     pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs, area: VirtRange) {
         let (index, level) = (self.index(), self.node.level);
         let (from, written) = if level == Level::Pte {
@@ -300,7 +306,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was split by the caller.
+    /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was
+    /// split by the caller.
     pub fn take(&mut self, gather: &mut Gather<'_, M>) {
         assert!(self.node.level == Level::Pte, "{:?} has no PTE", self.va);
         self.entries(gather).unfold(self.va);

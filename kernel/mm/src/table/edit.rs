@@ -14,7 +14,8 @@ pub struct Edit<'e, 'a, M: Machine> {
     pub(super) gather: &'e mut Gather<'a, M>,
 }
 
-/// The entries of one PTE table of a locked space, and the gather that owes the flush of what changes.
+/// The entries of one PTE table of a locked space, and the gather that owes the flush of what
+/// changes.
 pub(super) struct Entries<'e, 'a, M: Machine> {
     pub table: PteTable<'a, M>,
     pub gather: &'e mut Gather<'a, M>,

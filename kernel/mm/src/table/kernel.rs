@@ -9,9 +9,9 @@ use crate::stat::Event;
 use crate::sync::{Lock, rank};
 use alloc::sync::Arc;
 
-/// The kernel's own half: maps with the largest entries that fit. Tables under the root are never freed, so a machine that
-/// copies its kernel half into each user root (`Machine::prepare_root`) stays right as long as every 512 GiB slot was mapped
-/// once before the first user root is made.
+/// The kernel's own half: maps with the largest entries that fit. Tables under the root are never
+/// freed, so a machine that copies its kernel half into each user root (`Machine::prepare_root`)
+/// stays right as long as every 512 GiB slot was mapped once before the first user root is made.
 pub struct KernelSpace<M: Machine> {
     mm: Arc<Mm<M>>,
     root: Lock<Pfn, { rank::KERNEL_SPACE }>,
@@ -31,7 +31,8 @@ impl<M: Machine> KernelSpace<M> {
         &self.mm
     }
 
-    /// Maps `va ..` to `pa ..` with the largest entries that fit. Was absent before. On failure nothing is mapped.
+    /// Maps `va ..` to `pa ..` with the largest entries that fit. Was absent before. On failure
+    /// nothing is mapped.
     pub fn map(&self, va: VirtRange, pa: PhysAddr, attrs: Attrs) -> Result<(), OutOfMemory> {
         assert!(
             (va.start.0 | va.end.0 | pa.0) & (PAGE_SIZE - 1) == 0,

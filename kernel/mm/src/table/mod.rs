@@ -1,7 +1,7 @@
 //! Page tables: the only room that writes entries. Raw bits never leave it; others see `Entry`.
 //!
-//! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb knows when it has seen them
-//! all and an empty table is found without looking.
+//! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb
+//! knows when it has seen them all and an empty table is found without looking.
 
 mod budget;
 mod collapse;
@@ -105,7 +105,8 @@ fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
     mm.free(&[pfn]);
 }
 
-/// One past the last index of a root that belongs to the user half: the machine's own half is not ours to look at.
+/// One past the last index of a root that belongs to the user half: the machine's own half is not
+/// ours to look at.
 fn user_root_end<M: Machine>() -> usize {
     Level::Pgd.index(crate::addr::VirtAddr(M::Pte::USER_END.0 - 1)) + 1
 }

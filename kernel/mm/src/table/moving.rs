@@ -1,5 +1,6 @@
-//! Moving entries to another address (mremap): the pages stay where they are, and so do the tables where both places are
-//! aligned alike. Seed 003: a table that moves costs as much as a page that moves.
+//! Moving entries to another address (mremap): the pages stay where they are, and so do the tables
+//! where both places are aligned alike. Seed 003: a table that moves costs as much as a page that
+//! moves.
 //!
 //! ```text
 //!   prepare   make the target's tables; split the PMD leaves that cannot stay whole      may fail, and then nothing has changed
@@ -7,16 +8,17 @@
 //!   flush     once                                                                       now nobody can use the old place
 //!   carry     write the entries at the new place, by the largest steps that may be taken; tables that are left empty go
 //! ```
-//! What was frozen is out of every CPU's reach after the flush, with all that is below: a table is emptied by plain loads
-//! and stores, whatever the size of the steps. How large they are, is up to the alignment of both places, the length and the
-//! switch `move=`. The account of no folio changes.
+//! What was frozen is out of every CPU's reach after the flush, with all that is below: a table is
+//! emptied by plain loads and stores, whatever the size of the steps. How large they are, is up to
+//! the alignment of both places, the length and the switch `move=`. The account of no folio
+//! changes.
 //!
-//! Each of the three walks is one recursion over the [`Piece`]s of a table, from the lowest table that holds both places down.
-//! The level of its entries is an argument: nothing here is written for a PTE, a PMD, a PUD or a PGD entry but the folding of
-//! blocks of PTEs.
+//! Each of the three walks is one recursion over the [`Piece`]s of a table, from the lowest table
+//! that holds both places down. The level of its entries is an argument: nothing here is written
+//! for a PTE, a PMD, a PUD or a PGD entry but the folding of blocks of PTEs.
 //!
-//! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are frozen one by one; moved
-//! whole it stays shared, as nothing in it depends on where it hangs.
+//! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are
+//! frozen one by one; moved whole it stays shared, as nothing in it depends on where it hangs.
 
 mod piece;
 mod write;
@@ -34,8 +36,9 @@ use crate::tlb::Gather;
 use piece::{Piece, piece};
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All tables that are needed are made
-    /// first, so it either fails with nothing changed or does everything. Tables of `from` that became empty go too.
+    /// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All
+    /// tables that are needed are made first, so it either fails with nothing changed or does
+    /// everything. Tables of `from` that became empty go too.
     pub fn move_range(&mut self, from: VirtRange, to: VirtAddr) -> Result<(), OutOfMemory> {
         let plan = Plan {
             from,
@@ -66,7 +69,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(())
     }
 
-    /// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a shared table is copied.
+    /// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a
+    /// shared table is copied.
     #[inline]
     fn open(
         &mut self,
@@ -105,7 +109,8 @@ impl Plan {
         self.to + (va - self.from.start)
     }
 
-    /// The first piece of `part`: as many whole entries as go to one table, where entries of `level` may be moved whole.
+    /// The first piece of `part`: as many whole entries as go to one table, where entries of
+    /// `level` may be moved whole.
     #[inline]
     fn piece(&self, level: Level, part: VirtRange) -> Piece {
         let apart = (self.from.start.0 ^ self.to.0) & (level.bytes() - 1);
@@ -149,7 +154,8 @@ impl Plan {
         root.table_at(to, node.level)
     }
 
-    /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay whole.
+    /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay
+    /// whole.
     fn prepare<'a, M: Machine>(
         &self,
         edit: &mut Edit<'_, 'a, M>,
@@ -176,8 +182,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Hides everything in `part` of a table from the walker, by the largest entries that it covers; the gather owes the flush.
-    /// Returns whether nothing else is in the table: then what points to it is hidden too, unless the target lies there.
+    /// Hides everything in `part` of a table from the walker, by the largest entries that it
+    /// covers; the gather owes the flush. Returns whether nothing else is in the table: then what
+    /// points to it is hidden too, unless the target lies there.
     fn freeze<'a, M: Machine>(
         &self,
         node: Node<'a, M>,

@@ -1,5 +1,5 @@
-//! One page table: its entries, decoded on the way out and encoded on the way in. With [`super::contpte`] the only file that
-//! handles bits.
+//! One page table: its entries, decoded on the way out and encoded on the way in. With
+//! [`super::contpte`] the only file that handles bits.
 //!
 //! Nothing here keeps the live count, counts a write or owes a flush: that is [`super::edit`]'s.
 
@@ -76,7 +76,8 @@ impl<'a, M: Machine> Node<'a, M> {
     pub fn index(self, va: VirtAddr) -> usize {
         self.level.index(va)
     }
-    /// The indices of the entries that `range` touches, when the table starts at or before `range.start`.
+    /// The indices of the entries that `range` touches, when the table starts at or before
+    /// `range.start`.
     #[inline(always)]
     pub fn indices(self, range: VirtRange) -> Range<usize> {
         self.index(range.start)..self.index(VirtAddr(range.end.0 - 1)) + 1
@@ -153,14 +154,15 @@ impl<'a, M: Machine> Node<'a, M> {
         }
         self
     }
-    /// The table of `level` that holds the entry for `va`, if there is one; never one that is shared.
+    /// The table of `level` that holds the entry for `va`, if there is one; never one that is
+    /// shared.
     #[inline]
     pub fn table_at(self, va: VirtAddr, level: Level) -> Option<Self> {
         let found = self.down_to(va, level);
         (found.level == level).then_some(found)
     }
-    /// The PTE table on the way from the root to `va`, if there is one that is not shared. Each level for itself, so that its bits
-    /// are constants.
+    /// The PTE table on the way from the root to `va`, if there is one that is not shared. Each
+    /// level for itself, so that its bits are constants.
     #[inline(always)]
     pub fn pte_table(self, va: VirtAddr) -> Option<PteTable<'a, M>> {
         let pte = self.below(va)?.below(va)?.below(va)?;
@@ -183,13 +185,15 @@ impl<'a, M: Machine> Node<'a, M> {
         meta.set_live(meta.live().wrapping_add(n));
     }
 
-    /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU walks the table).
+    /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU
+    /// walks the table).
     #[inline(always)]
     pub fn write_leaf(self, index: usize, pfn: Pfn, attrs: Attrs) {
         let raw = M::Pte::leaf(pfn, attrs, self.level);
         self.mem().store(self.frame, index, raw);
     }
-    /// Replaces a leaf whose bits were `raw`; `false` when the walker set a bit in between and it must be read again.
+    /// Replaces a leaf whose bits were `raw`; `false` when the walker set a bit in between and it
+    /// must be read again.
     #[inline(always)]
     fn exchange(self, index: usize, old: Present, attrs: Attrs) -> bool {
         let raw = M::Pte::leaf(old.pfn, attrs, self.level);
@@ -197,8 +201,8 @@ impl<'a, M: Machine> Node<'a, M> {
             .compare_exchange(self.frame, index, old.raw, raw)
             .is_ok()
     }
-    /// Changes the attributes of a live leaf by `f`, keeping its frame and every bit the walker sets meanwhile; returns whether
-    /// the entry is different now. What is no leaf stays as it is.
+    /// Changes the attributes of a live leaf by `f`, keeping its frame and every bit the walker
+    /// sets meanwhile; returns whether the entry is different now. What is no leaf stays as it is.
     #[inline(always)]
     pub fn modify(self, index: usize, mut f: impl FnMut(Attrs) -> Attrs) -> bool {
         while let Some(old) = self.present(index) {
@@ -237,7 +241,8 @@ impl<'a, M: Machine> Node<'a, M> {
         self.mem().store(self.frame, index, 0);
     }
 
-    /// Hides `n` entries, leaves or tables, from the walker; its last bits stay in them. Returns how many are not absent.
+    /// Hides `n` entries, leaves or tables, from the walker; its last bits stay in them. Returns
+    /// how many are not absent.
     #[inline]
     pub fn freeze_run(self, index: usize, n: usize) -> u32 {
         self.mem()
@@ -256,8 +261,8 @@ impl<'a, M: Machine> Node<'a, M> {
     pub fn is_frozen(self, index: usize) -> bool {
         self.mem().load(self.frame, index) & M::Pte::VALID == 0
     }
-    /// Moves `n` entries that no CPU walks to another table, over absent ones, thawed when they were `frozen`; returns how many
-    /// there were.
+    /// Moves `n` entries that no CPU walks to another table, over absent ones, thawed when they
+    /// were `frozen`; returns how many there were.
     #[inline]
     pub fn move_run(
         &self,
@@ -311,15 +316,15 @@ impl<'a, M: Machine> PteTable<'a, M> {
         self.node().live()
     }
 
-    /// How many entries from `index` on, at most `max`, map frames in a row and are alike but for use. The first, whose bits
-    /// are `raw`, counts.
+    /// How many entries from `index` on, at most `max`, map frames in a row and are alike but for
+    /// use. The first, whose bits are `raw`, counts.
     #[inline(always)]
     pub fn alike(self, index: usize, raw: u64, max: usize) -> usize {
         let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
         self.mem().agree(self.frame, index, max, raw, step, firm)
     }
-    /// Whether `n` entries from `index` on, of which the first is `raw`, map frames in a row, are alike but for use, and each
-    /// of them says that it was used.
+    /// Whether `n` entries from `index` on, of which the first is `raw`, map frames in a row, are
+    /// alike but for use, and each of them says that it was used.
     #[inline]
     pub fn all_used(self, index: usize, raw: u64, n: usize) -> bool {
         let leaf = |attrs| M::Pte::leaf(Pfn(0), attrs, Level::Pte);

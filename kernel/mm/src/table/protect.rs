@@ -12,7 +12,8 @@ use crate::stat::Event;
 use core::convert::Infallible;
 use core::ops::Range;
 
-/// What stays as it is; and what was not written since soft-dirty was cleared must still be seen when it is.
+/// What stays as it is; and what was not written since soft-dirty was cleared must still be seen
+/// when it is.
 const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(Attrs::TRACKED);
 
 /// What entries of a VMA may say.
@@ -27,9 +28,10 @@ pub struct Rights {
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Gives every page in `range` the attributes `rights.base`, and WRITE when the VMA is writable and no write needs to be
-    /// seen: always if shared, else only for a private folio that this space has for itself. Accessed and dirty stay. No PMD leaf
-    /// crosses an end of the range ([`Edit::split_ends`]).
+    /// Gives every page in `range` the attributes `rights.base`, and WRITE when the VMA is writable
+    /// and no write needs to be seen: always if shared, else only for a private folio that this
+    /// space has for itself. Accessed and dirty stay. No PMD leaf crosses an end of the range
+    /// ([`Edit::split_ends`]).
     pub fn protect_range(&mut self, range: VirtRange, rights: Rights) {
         let mut budget = Budget::UNLIMITED;
         self.protect_some(range, rights, &mut budget);
@@ -82,8 +84,8 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 }
 
-/// Gives entries the attributes, keeping use, and the fold where a folded block may be: PROT_NONE never is. Returns how many are
-/// different now.
+/// Gives entries the attributes, keeping use, and the fold where a folded block may be: PROT_NONE
+/// never is. Returns how many are different now.
 fn set_rights<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attrs) -> u64 {
     if attrs.contains(Attrs::NO_ACCESS) {
         return forbid(table, entries, attrs);
@@ -93,7 +95,8 @@ fn set_rights<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: 
     entries.map(|index| u64::from(set(index))).sum()
 }
 
-/// The same for PROT_NONE: what was a folded block comes apart, and each of its entries says how any was used.
+/// The same for PROT_NONE: what was a folded block comes apart, and each of its entries says how
+/// any was used.
 fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attrs) -> u64 {
     let (mut index, mut written) = (entries.start, 0);
     while index < entries.end {

@@ -1,5 +1,6 @@
-//! Runs: consecutive PTEs that map consecutive pages of one folio and are alike but for use. The verbs work by runs, so that
-//! a folio costs one account update however many pages of it are mapped.
+//! Runs: consecutive PTEs that map consecutive pages of one folio and are alike but for use. The
+//! verbs work by runs, so that a folio costs one account update however many pages of it are
+//! mapped.
 
 use super::Leaf;
 use super::contpte;
@@ -17,7 +18,8 @@ pub(crate) struct Run {
     pub n: usize,
     /// The frame that the first maps.
     pub pfn: Pfn,
-    /// What the first says, CONTIG included; the others may differ in how they were used and folded.
+    /// What the first says, CONTIG included; the others may differ in how they were used and
+    /// folded.
     pub attrs: Attrs,
     /// The folio.
     pub head: Pfn,
@@ -70,8 +72,8 @@ impl<M: Machine> Iterator for Runs<'_, M> {
 }
 
 impl<'a, M: Machine> PteTable<'a, M> {
-    /// The runs in `part`, which lies in the table; what follows the last live entry is not looked at. The entries of a run may
-    /// change before the next is asked for.
+    /// The runs in `part`, which lies in the table; what follows the last live entry is not looked
+    /// at. The entries of a run may change before the next is asked for.
     #[inline(always)]
     pub fn runs(self, part: VirtRange) -> Runs<'a, M> {
         let span = self.indices(part);
@@ -110,8 +112,8 @@ impl<'a, M: Machine> PteTable<'a, M> {
         }
     }
 
-    /// Maps `n` consecutive frames of one folio from `va` on, where nothing is: whole blocks folded at once. What is left at the
-    /// ends may complete a block, which is for the caller to see to.
+    /// Maps `n` consecutive frames of one folio from `va` on, where nothing is: whole blocks folded
+    /// at once. What is left at the ends may complete a block, which is for the caller to see to.
     #[inline]
     pub fn install(self, va: VirtAddr, n: usize, pfn: Pfn, attrs: Attrs) {
         let first = Level::Pte.index(va);

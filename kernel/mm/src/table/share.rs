@@ -1,34 +1,42 @@
-//! Page tables that several spaces share (`fork=share`): a fork hands on a PTE table whole, and copies it on the first change in
-//! its 2 MiB, whoever makes it. Source: K. Zhao, S. Gong, P. Fonseca, "On-demand-fork: a microsecond fork for memory-intensive
-//! and latency-sensitive applications", EuroSys 2021.
+//! Page tables that several spaces share (`fork=share`): a fork hands on a PTE table whole, and
+//! copies it on the first change in its 2 MiB, whoever makes it. Source: K. Zhao, S. Gong, P.
+//! Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
+//! applications", EuroSys 2021.
 //!
 //! ```text
 //!   parent's PMD entry --- nothing below may be written ---+--> PTE table: as it was before the fork, count 2
 //!   child's PMD entry  --- nothing below may be written ---+
 //! ```
 //! # Rules
-//! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and nobody has pins.
-//! 2. The table's frame counts who shares it. Every PMD entry that points to it is an [`Entry::Shared`], and nobody writes the
-//!    table's entries; hardware sets the accessed bit. A walk that wants to change one does not find the table, and calls
-//!    [`unshare`] first: so who never forks this way pays nothing.
-//! 3. The last one takes the table over as it stands. Before that, [`unshare`] copies: both copies are write-protected entry by
-//!    entry, as by any fork. The old table's entries may be changed for that, because nobody may write through them anyway.
+//! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and
+//!    nobody has pins.
+//! 2. The table's frame counts who shares it. Every PMD entry that points to it is an
+//!    [`Entry::Shared`], and nobody writes the table's entries; hardware sets the accessed bit. A
+//!    walk that wants to change one does not find the table, and calls [`unshare`] first: so who
+//!    never forks this way pays nothing.
+//! 3. The last one takes the table over as it stands. Before that, [`unshare`] copies: both copies
+//!    are write-protected entry by entry, as by any fork. The old table's entries may be changed
+//!    for that, because nobody may write through them anyway.
 //! 4. Zapping all of it drops the share, and no entry is touched.
 //!
 //! # The account
-//! The entries of a table are one owner's in the account of the folios, however many share the table: those of the space
-//! that shared it first, its *accountant*, or plain. When the accountant goes, its references become plain, for its id will be
-//! another's; so they do when it copies, and what was its own stands for the copy. Anybody else adds what it copies. Of a space that
-//! shares its id ([`MmId::COMMON`]) the id does not say which one the accountant is: its references become plain at once.
+//! The entries of a table are one owner's in the account of the folios, however many share the
+//! table: those of the space that shared it first, its *accountant*, or plain. When the accountant
+//! goes, its references become plain, for its id will be another's; so they do when it copies, and
+//! what was its own stands for the copy. Anybody else adds what it copies. Of a space that shares
+//! its id ([`MmId::COMMON`]) the id does not say which one the accountant is: its references become
+//! plain at once.
 //!
-//! "Exclusive" is never wrong: a space asks only about pages that its own tables map. Others that have such a page have it by
-//! tables of their own, or by a shared one that is accounted plainly or as another's: the asker's own shared tables map other
-//! pages, as no space maps a page twice. So the entries of a table that the last one takes over may keep their WRITE: nobody
-//! copied it (they would have lost it), nobody pinned a page of it (pins unshare), so nobody else has the pages.
+//! "Exclusive" is never wrong: a space asks only about pages that its own tables map. Others that
+//! have such a page have it by tables of their own, or by a shared one that is accounted plainly or
+//! as another's: the asker's own shared tables map other pages, as no space maps a page twice. So
+//! the entries of a table that the last one takes over may keep their WRITE: nobody copied it (they
+//! would have lost it), nobody pinned a page of it (pins unshare), so nobody else has the pages.
 //!
 //! # Two spaces at once
-//! Each holds its own lock only. The note is changed by the accountant alone while there are several, and dropping a share
-//! releases what the next one acquires who reads the count. If all but one leave while that one copies, it drops the old table.
+//! Each holds its own lock only. The note is changed by the accountant alone while there are
+//! several, and dropping a share releases what the next one acquires who reads the count. If all
+//! but one leave while that one copies, it drops the old table.
 
 use super::edit::{Edit, Entries};
 use super::node::{Node, PteTable};
@@ -44,8 +52,8 @@ use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// A table's note ([`crate::frame::FrameMeta::note`]) has the accountant's id in its low 16 bits, 0 for plain, and private pages
-/// that the entries map in its high half, both while it is shared.
+/// A table's note ([`crate::frame::FrameMeta::note`]) has the accountant's id in its low 16 bits, 0
+/// for plain, and private pages that the entries map in its high half, both while it is shared.
 const ACCOUNTANT: u64 = 0xffff;
 const PAGES_AT: u32 = 32;
 /// Entries may map the page of zeros, or did.
@@ -196,8 +204,9 @@ fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Shares a table of the parent, all of it, with a child, whose cursor stands at its first page. The gather, the parent's,
-    /// owes the flush. Returns how many private pages the child has by it.
+    /// Shares a table of the parent, all of it, with a child, whose cursor stands at its first
+    /// page. The gather, the parent's, owes the flush. Returns how many private pages the child has
+    /// by it.
     pub(super) fn share(
         &mut self,
         leaves: &Leaves<'a, M>,
@@ -225,7 +234,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(meta.note() >> PAGES_AT)
     }
 
-    /// Makes the table for `va` this space's own, if it is shared. Out of memory: nothing has changed.
+    /// Makes the table for `va` this space's own, if it is shared. Out of memory: nothing has
+    /// changed.
     pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         let Some(hung) = Hung::find(self.root(), va) else {
             return Ok(());
@@ -253,14 +263,16 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(())
     }
 
-    /// Makes the table for `va` this space's own if all others have left it; returns whether they had.
+    /// Makes the table for `va` this space's own if all others have left it; returns whether they
+    /// had.
     pub(crate) fn settle(&mut self, va: VirtAddr) -> bool {
         let hung = Hung::find(self.root(), va);
         hung.is_some_and(|hung| hung.settle(va, self.gather))
     }
 
-    /// [`Edit::unshare`] of the tables in `range`, as far as the budget reaches; returns where the rest begins, if there is one.
-    /// Out of memory: some are this space's own now, which nobody sees.
+    /// [`Edit::unshare`] of the tables in `range`, as far as the budget reaches; returns where the
+    /// rest begins, if there is one. Out of memory: some are this space's own now, which nobody
+    /// sees.
     pub fn unshare_some(
         &mut self,
         range: VirtRange,
@@ -281,8 +293,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         stopped.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
     }
 
-    /// Drops the shared tables in a row, from an entry of a PMD table on, in `range`. All of each goes, or the space ends and all
-    /// of it will.
+    /// Drops the shared tables in a row, from an entry of a PMD table on, in `range`. All of each
+    /// goes, or the space ends and all of it will.
     pub(super) fn zap_shared_row(
         &mut self,
         pmd: Node<'a, M>,

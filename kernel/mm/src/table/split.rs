@@ -17,15 +17,15 @@ use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables out of
-    /// `reserve`. On failure one of them may be split already, which nobody sees.
+    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables out
+    /// of `reserve`. On failure one of them may be split already, which nobody sees.
     pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result<(), OutOfMemory> {
         self.split_at(range.start, reserve)?;
         self.split_at(range.end, reserve)
     }
 
-    /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides that
-    /// is shared is the space's own afterwards.
+    /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides
+    /// that is shared is the space's own afterwards.
     fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         if va.is_aligned(Level::Pmd.bytes()) {
             return Ok(());

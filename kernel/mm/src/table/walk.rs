@@ -17,7 +17,8 @@ pub struct Leaf {
     pub pages: u64,
     /// The frame of the first page.
     pub pfn: Pfn,
-    /// How it may be used and how it was; of a folded block, how any of its entries was. Never CONTIG.
+    /// How it may be used and how it was; of a folded block, how any of its entries was. Never
+    /// CONTIG.
     pub attrs: Attrs,
     /// Where the leaf stands.
     pub level: Level,
@@ -100,7 +101,8 @@ impl<'a, M: Machine> Leaves<'a, M> {
     }
 }
 
-/// Calls `f` for each PTE table and each leaf above that there is in `range`. `f` returns `Err` to stop.
+/// Calls `f` for each PTE table and each leaf above that there is in `range`. `f` returns `Err` to
+/// stop.
 pub(super) fn leaf_tables<'a, M: Machine, E>(
     root: Node<'a, M>,
     range: VirtRange,
@@ -158,9 +160,9 @@ pub fn for_each_leaf<M: Machine>(
     });
 }
 
-/// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry only delays the next
-/// setting, and the bit is advice. A PMD leaf that reaches out of the range is used as one, so it is cleared too. Returns where
-/// the rest begins, when the budget did not reach.
+/// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry
+/// only delays the next setting, and the bit is advice. A PMD leaf that reaches out of the range is
+/// used as one, so it is cleared too. Returns where the rest begins, when the budget did not reach.
 pub fn clear_accessed_some<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,

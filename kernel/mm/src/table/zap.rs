@@ -13,7 +13,8 @@ use crate::tlb::Removed;
 /// What is zapped, and how many pages of each sort were.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Zap {
-    /// Leave private pages alone (a hole punched in the object: what was copied is not the object's any more).
+    /// Leave private pages alone (a hole punched in the object: what was copied is not the object's
+    /// any more).
     pub keep_anon: bool,
     /// Leave empty tables: the range will be used again at once.
     pub keep_tables: bool,
@@ -40,8 +41,8 @@ impl Zap {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Takes out every page in `range`; the gather flushes and frees. No PMD leaf and no shared table crosses an end of the range
-    /// ([`Edit::split_ends`]).
+    /// Takes out every page in `range`; the gather flushes and frees. No PMD leaf and no shared
+    /// table crosses an end of the range ([`Edit::split_ends`]).
     pub fn zap_range(&mut self, range: VirtRange, zap: &mut Zap) {
         zap.budget = Budget::UNLIMITED;
         let stopped = self.zap_some(range, zap);
@@ -57,7 +58,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         self.zap_table(self.root(), range, zap)
     }
 
-    /// [`Edit::split_ends`] and [`Edit::zap_some`] of a range whose tables stay. Out of memory: nothing was zapped.
+    /// [`Edit::split_ends`] and [`Edit::zap_some`] of a range whose tables stay. Out of memory:
+    /// nothing was zapped.
     #[inline]
     pub fn zap_part(
         &mut self,
@@ -197,7 +199,8 @@ impl<M: Machine> Entries<'_, '_, M> {
                 mm.count(Event::CowWasted, clean(table, run.index, run.n));
             }
             if !zap.dead {
-                // Only the walker's bits can have changed since: the space is locked. Zapped memory's bits interest nobody.
+                // Only the walker's bits can have changed since: the space is locked. Zapped
+                // memory's bits interest nobody.
                 table.clear_run(run.index, run.n);
             }
             live -= run.n as u32;

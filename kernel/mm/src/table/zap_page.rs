@@ -1,4 +1,5 @@
-//! Zapping one page, with nothing that ranges need: allocators give memory back by single pages (MADV_DONTNEED), call by call.
+//! Zapping one page, with nothing that ranges need: allocators give memory back by single pages
+//! (MADV_DONTNEED), call by call.
 
 use super::PageTable;
 use super::edit::Entries;
@@ -10,8 +11,9 @@ use crate::stat::Event;
 use crate::table::contpte;
 use crate::tlb::{self, Gather};
 
-/// Takes out the private page at `va`, if there is one: flushed and given up at once; the tables stay. Answers how many pages
-/// went, 0 or 1. `None`: what is there is something else ([`super::Edit::zap_part`] is for everything), and nothing was done.
+/// Takes out the private page at `va`, if there is one: flushed and given up at once; the tables
+/// stay. Answers how many pages went, 0 or 1. `None`: what is there is something else
+/// ([`super::Edit::zap_part`] is for everything), and nothing was done.
 #[inline(always)]
 pub fn zap_page<M: Machine>(
     mm: &Mm<M>,

@@ -34,9 +34,9 @@ pub(super) struct Release<'a, M: Machine, A> {
 }
 
 impl<M: Machine, A: Account> Release<'_, M, A> {
-    /// Drops them; returns the folio or table if it is to be freed now. All but single pages is seen
-    /// to in place, or by a call: then single pages cost the same whatever the scheme does for large
-    /// folios.
+    /// Drops them; returns the folio or table if it is to be freed now. All but single pages is
+    /// seen to in place, or by a call: then single pages cost the same whatever the scheme does for
+    /// large folios.
     #[inline(always)]
     pub fn put<const IN_PLACE: bool>(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
         if let Some(book) = self.mm.frames().single(gone.pfn) {

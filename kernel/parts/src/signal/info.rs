@@ -72,8 +72,8 @@ impl SigInfo {
         }
     }
 
-    /// What sigqueue hands over: `struct siginfo` as the user wrote it, of which si_code, si_pid, si_uid and si_value
-    /// count.
+    /// What sigqueue hands over: `struct siginfo` as the user wrote it, of which si_code, si_pid,
+    /// si_uid and si_value count.
     pub fn from_user(signo: i32, bytes: &[u8; 128]) -> Self {
         let word = |at: usize| {
             i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -98,7 +98,8 @@ impl SigInfo {
         }
     }
 
-    /// `struct siginfo` of a 64-bit machine: signo, errno, code, then the kind's fields from byte 16.
+    /// `struct siginfo` of a 64-bit machine: signo, errno, code, then the kind's fields from byte
+    /// 16.
     pub fn to_bytes(self) -> [u8; 128] {
         let mut bytes = [0; 128];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

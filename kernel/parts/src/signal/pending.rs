@@ -40,9 +40,9 @@ impl Pending {
         self.set
     }
 
-    /// Adds one; a standard signal that is pending already is not added again. [`Full`]: a real-time
-    /// signal, from something else than kill(2) and the kernel, finds `limit` signals queued, or no
-    /// memory.
+    /// Adds one; a standard signal that is pending already is not added again. [`Full`]: a
+    /// real-time signal, from something else than kill(2) and the kernel, finds `limit` signals
+    /// queued, or no memory.
     pub fn add(&mut self, info: SigInfo, limit: u64) -> Result<(), Full> {
         let realtime = info.signo >= FIRST_REALTIME;
         if self.set & bit(info.signo) != 0 && !realtime {
@@ -71,7 +71,8 @@ impl Pending {
         }
     }
 
-    /// Takes the first signal of `allowed` to be handled: SIGKILL, then faults, then the lowest number.
+    /// Takes the first signal of `allowed` to be handled: SIGKILL, then faults, then the lowest
+    /// number.
     pub fn take(&mut self, allowed: SigSet) -> Option<SigInfo> {
         let candidates = self.set & allowed;
         if candidates == 0 {

@@ -1,4 +1,5 @@
-//! Character devices, mem(4), random(4), tty(4): which number is which driver, and the nodes of devtmpfs.
+//! Character devices, mem(4), random(4), tty(4): which number is which driver, and the nodes of
+//! devtmpfs.
 
 mod kmsg;
 mod memory;

@@ -1,4 +1,5 @@
-//! Kinds of files: regular files in memory, pipes, sockets, and files that are made when they are read.
+//! Kinds of files: regular files in memory, pipes, sockets, and files that are made when they are
+//! read.
 
 pub mod anonymous;
 pub mod fifo;

@@ -1,4 +1,5 @@
-//! What a pipe holds: bytes that were copied in, and pages that were given to it (vmsplice(2)), in order.
+//! What a pipe holds: bytes that were copied in, and pages that were given to it (vmsplice(2)), in
+//! order.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
@@ -108,7 +109,8 @@ impl Contents {
         done
     }
 
-    /// Puts back what was just taken. Without memory for one more piece it is lost, as if it had been read.
+    /// Puts back what was just taken. Without memory for one more piece it is lost, as if it had
+    /// been read.
     pub fn put_back(&mut self, bytes: &[u8]) {
         if !matches!(self.pieces.front(), Some(Piece::Copied(_))) {
             if room_for_one(&mut self.pieces).is_err() {

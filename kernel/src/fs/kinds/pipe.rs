@@ -38,7 +38,8 @@ struct State {
     capacity: usize,
     readers: usize,
     writers: usize,
-    /// How often it was opened for reading and for writing: an opener waits for the other side's next one.
+    /// How often it was opened for reading and for writing: an opener waits for the other side's
+    /// next one.
     opened: [u64; 2],
 }
 
@@ -65,7 +66,8 @@ impl Pipe {
         })
     }
 
-    /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any more.
+    /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any
+    /// more.
     fn take(&self, into: &mut [u8]) -> Option<usize> {
         let mut state = self.state.lock();
         if state.contents.is_empty() {
@@ -79,7 +81,8 @@ impl Pipe {
         self.state.lock().contents.put_back(bytes);
     }
 
-    /// Adds what takes `room` of the capacity by `add`; `None`: wait for room, EPIPE: no readers any more.
+    /// Adds what takes `room` of the capacity by `add`; `None`: wait for room, EPIPE: no readers
+    /// any more.
     fn add(&self, room: usize, add: impl FnOnce(&mut Contents) -> Result) -> Option<Result> {
         let mut state = self.state.lock();
         if state.readers == 0 {
@@ -93,7 +96,8 @@ impl Pipe {
         self.add(bytes.len(), |contents| contents.put(bytes))
     }
 
-    /// F_SETPIPE_SZ: rounded up to a power of two of pages; EBUSY when more than that is in it, EPERM above the limit.
+    /// F_SETPIPE_SZ: rounded up to a power of two of pages; EBUSY when more than that is in it,
+    /// EPERM above the limit.
     pub fn set_capacity(&self, wanted: u64) -> Result<usize> {
         if wanted > MAX_CAPACITY as u64 {
             return Err(Errno::EPERM);
@@ -124,7 +128,8 @@ impl Pipe {
         self.state.lock().opened
     }
 
-    /// Waits until a reader (`read`) has a writer or the reverse, or has had one since [`Self::opened`] said `before`.
+    /// Waits until a reader (`read`) has a writer or the reverse, or has had one since
+    /// [`Self::opened`] said `before`.
     pub fn meet(&self, read: bool, before: [u64; 2]) -> Result {
         let met = || {
             let state = self.state.lock();
@@ -183,8 +188,8 @@ impl Drop for End {
 }
 
 impl End {
-    /// vmsplice(2) into the pipe: takes the pages that `source` names, made by `pin`, until it is full; waits only before the
-    /// first. How many bytes that were.
+    /// vmsplice(2) into the pipe: takes the pages that `source` names, made by `pin`, until it is
+    /// full; waits only before the first. How many bytes that were.
     pub fn give(
         &self,
         nonblocking: bool,

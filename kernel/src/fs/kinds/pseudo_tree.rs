@@ -135,7 +135,8 @@ impl Tree {
         );
     }
 
-    /// A file that shows what was chosen at boot: mode 0444, and who writes to it nevertheless gets EPERM.
+    /// A file that shows what was chosen at boot: mode 0444, and who writes to it nevertheless gets
+    /// EPERM.
     pub fn chosen_at_boot(
         &self,
         path: &str,

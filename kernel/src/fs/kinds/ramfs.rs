@@ -1,5 +1,5 @@
-//! The file system in memory: the root, tmpfs, devtmpfs. Directories are maps, regular files are objects of the
-//! memory manager.
+//! The file system in memory: the root, tmpfs, devtmpfs. Directories are maps, regular files are
+//! objects of the memory manager.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -43,7 +43,8 @@ struct RamDir {
 
 type Named = (Arc<[u8]>, Arc<dyn Inode>);
 
-/// Entries by name, and in the order they came: a reader's position stays valid whatever comes and goes.
+/// Entries by name, and in the order they came: a reader's position stays valid whatever comes and
+/// goes.
 #[derive(Default)]
 struct Entries {
     by_name: BTreeMap<Arc<[u8]>, u64>,

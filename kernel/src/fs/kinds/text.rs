@@ -1,5 +1,5 @@
-//! The text of a file that is made when it is read. It may be long (smaps of a process with many mappings), so it is kept
-//! in pieces, and it is given up when memory is short.
+//! The text of a file that is made when it is read. It may be long (smaps of a process with many
+//! mappings), so it is kept in pieces, and it is given up when memory is short.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::room;
@@ -27,7 +27,8 @@ impl fmt::Write for Text {
 }
 
 impl Text {
-    /// Formatted text: `out.put(format_args!("{x}"))`. Failure is told at the end, by [`Self::finish`].
+    /// Formatted text: `out.put(format_args!("{x}"))`. Failure is told at the end, by
+    /// [`Self::finish`].
     pub fn put(&mut self, arguments: fmt::Arguments<'_>) {
         let _ = fmt::Write::write_fmt(self, arguments);
     }

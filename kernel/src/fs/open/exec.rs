@@ -74,7 +74,8 @@ pub fn open_exec(context: &FsContext, path: &[u8]) -> Result<ExecFile> {
     ExecFile::new(path::resolve(context, context.cwd(), path, Last::Follow)?)
 }
 
-/// Opens a program by a path that starts at `base`; without `follow`, ELOOP when it leads to a symbolic link.
+/// Opens a program by a path that starts at `base`; without `follow`, ELOOP when it leads to a
+/// symbolic link.
 pub fn open_exec_at(
     context: &FsContext,
     base: Location,

@@ -104,7 +104,8 @@ pub struct OpenFile {
     pub place: Location,
     ops: Arc<dyn FileOps>,
     flags: AtomicU32,
-    /// Relaxed is enough for both: readers and writers of a shared position order themselves, or get what they ask for.
+    /// Relaxed is enough for both: readers and writers of a shared position order themselves, or
+    /// get what they ask for.
     position: AtomicU64,
     /// It may hold a lock: see [`flock`].
     locked: AtomicBool,
@@ -227,14 +228,16 @@ impl OpenFile {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// mmap(2): EACCES when the file was opened without what the mapping needs, ENODEV when it cannot be mapped.
+    /// mmap(2): EACCES when the file was opened without what the mapping needs, ENODEV when it
+    /// cannot be mapped.
     pub fn mmap(&self, shared: bool, write: bool, offset: u64) -> Result<Mapping> {
         self.usable()?;
         if !self.readable() || (shared && write && !self.writable()) {
             return Err(Errno::EACCES);
         }
         let seals = self.place.inode.seals();
-        // Relaxed: a seal that is being set may come too late, as fcntl(2) has it only for mappings that exist.
+        // Relaxed: a seal that is being set may come too late, as fcntl(2) has it only for mappings
+        // that exist.
         let sealed = seals.is_some_and(|seals| {
             seals.load(Ordering::Relaxed) & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0
         });

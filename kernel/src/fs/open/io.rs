@@ -1,8 +1,8 @@
-//! Where bytes go and come from: user memory in one piece or in a list, or the kernel's own. Files are written once
-//! for all of them.
+//! Where bytes go and come from: user memory in one piece or in a list, or the kernel's own. Files
+//! are written once for all of them.
 //!
-//! User memory may fault, and resolving a fault takes locks: no lock is held while a source or sink is used. Files
-//! copy through a buffer of their own.
+//! User memory may fault, and resolving a fault takes locks: no lock is held while a source or sink
+//! is used. Files copy through a buffer of their own.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
@@ -43,7 +43,8 @@ impl User {
         }
     }
 
-    /// Reads an array of `struct iovec`; EINVAL for more than 1024 or a total length that overflows.
+    /// Reads an array of `struct iovec`; EINVAL for more than 1024 or a total length that
+    /// overflows.
     fn list(array: u64, count: u64) -> Result<User> {
         if count > u64::from(c::UIO_MAXIOV) {
             return Err(Errno::EINVAL);
@@ -70,8 +71,9 @@ impl User {
         })
     }
 
-    /// Hands out `len` bytes of user memory in pieces that stay inside a page, so that a bad page loses nothing
-    /// before it. Stops at the first failure: how far it came, and the error if that is nowhere.
+    /// Hands out `len` bytes of user memory in pieces that stay inside a page, so that a bad page
+    /// loses nothing before it. Stops at the first failure: how far it came, and the error if that
+    /// is nowhere.
     fn pieces(
         &mut self,
         len: usize,
@@ -136,7 +138,8 @@ impl<'a> Source<'a> {
             From::Kernel(bytes) => *bytes = &bytes[..len.min(bytes.len())],
         }
     }
-    /// Takes bytes: as many as fit, or are left, or lie before a bad page. EFAULT when the first page is bad.
+    /// Takes bytes: as many as fit, or are left, or lie before a bad page. EFAULT when the first
+    /// page is bad.
     pub fn take(&mut self, into: &mut [u8]) -> Result<usize> {
         match &mut self.0 {
             From::User(user) => user.pieces(into.len(), |at, done, len| {
@@ -150,8 +153,9 @@ impl<'a> Source<'a> {
             }
         }
     }
-    /// Hands out where the bytes stand in user memory, in pieces that stay inside a page, with how many came before: all, or
-    /// up to the first that `f` refuses; the error when that is the first. How many bytes. Nothing of the kernel's own.
+    /// Hands out where the bytes stand in user memory, in pieces that stay inside a page, with how
+    /// many came before: all, or up to the first that `f` refuses; the error when that is the
+    /// first. How many bytes. Nothing of the kernel's own.
     pub fn each_piece(&mut self, f: impl FnMut(u64, usize, usize) -> Result) -> Result<usize> {
         match &mut self.0 {
             From::User(user) => user.pieces(usize::MAX, f),
@@ -168,7 +172,8 @@ impl<'a> Source<'a> {
         bytes.truncate(n);
         Ok(bytes)
     }
-    /// Hands everything to `consume`, piece by piece, until it takes less than it is given. How many bytes it took.
+    /// Hands everything to `consume`, piece by piece, until it takes less than it is given. How
+    /// many bytes it took.
     pub fn drain(&mut self, mut consume: impl FnMut(&[u8]) -> Result<usize>) -> Result<usize> {
         through_buffer(self.left(), LARGE, |_, buffer| {
             let n = self.take(buffer)?;
@@ -176,7 +181,8 @@ impl<'a> Source<'a> {
             Ok((taken, taken < buffer.len()))
         })
     }
-    /// As [`Self::drain`], in pieces of at most `size` bytes, each of which is consumed whole or not at all.
+    /// As [`Self::drain`], in pieces of at most `size` bytes, each of which is consumed whole or
+    /// not at all.
     pub fn drain_pieces(
         &mut self,
         size: usize,
@@ -219,7 +225,8 @@ impl<'a> Sink<'a> {
             To::Kernel(bytes) => bytes.len(),
         }
     }
-    /// Gives bytes: as many as there is room for, up to a bad page. EFAULT when the first page is bad.
+    /// Gives bytes: as many as there is room for, up to a bad page. EFAULT when the first page is
+    /// bad.
     pub fn give(&mut self, from: &[u8]) -> Result<usize> {
         match &mut self.0 {
             To::User(user) => user.pieces(from.len(), |at, done, len| {
@@ -234,8 +241,8 @@ impl<'a> Sink<'a> {
             }
         }
     }
-    /// Fills it with what `produce` writes into a buffer, piece by piece, until that is less than asked for;
-    /// `produce` gets the number of bytes so far. How many bytes arrived.
+    /// Fills it with what `produce` writes into a buffer, piece by piece, until that is less than
+    /// asked for; `produce` gets the number of bytes so far. How many bytes arrived.
     pub fn fill(
         &mut self,
         produce: impl FnMut(usize, &mut [u8]) -> Result<usize>,
@@ -254,8 +261,8 @@ impl<'a> Sink<'a> {
             Ok((given, given < buffer.len()))
         })
     }
-    /// Fills it from a stream: `take` writes what there is into a buffer, and waits only when `first`; what user
-    /// memory refuses goes to `put_back`.
+    /// Fills it from a stream: `take` writes what there is into a buffer, and waits only when
+    /// `first`; what user memory refuses goes to `put_back`.
     pub fn receive(
         &mut self,
         mut take: impl FnMut(&mut [u8], bool) -> Result<usize>,
@@ -273,8 +280,9 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Moves `total` bytes through a buffer: `step` gets the bytes done so far and the buffer, returns how many it moved
-/// and whether that was the end. An error after the first bytes is left for the next call to find.
+/// Moves `total` bytes through a buffer: `step` gets the bytes done so far and the buffer, returns
+/// how many it moved and whether that was the end. An error after the first bytes is left for the
+/// next call to find.
 fn through_buffer(
     total: usize,
     largest: usize,

@@ -1,5 +1,5 @@
-//! What the files of every file system have in common. There is no dentry cache: a file remembers under which name it
-//! was linked last (see [`Node`]), which is enough for getcwd and /proc.
+//! What the files of every file system have in common. There is no dentry cache: a file remembers
+//! under which name it was linked last (see [`Node`]), which is enough for getcwd and /proc.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
@@ -151,10 +151,12 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-/// Files of a tree that is being taken down, numbered: there may be very many, too many for one piece of the heap.
+/// Files of a tree that is being taken down, numbered: there may be very many, too many for one
+/// piece of the heap.
 pub type Doomed = BTreeMap<u64, Arc<dyn Inode>>;
 
-/// A directory. "." and ".." are not among its entries; link counts and times are the caller's business (`names`).
+/// A directory. "." and ".." are not among its entries; link counts and times are the caller's
+/// business (`names`).
 pub trait Directory {
     /// The file called `name`; ENOENT.
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>>;

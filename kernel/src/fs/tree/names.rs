@@ -1,5 +1,5 @@
-//! Changing the tree: making, linking, removing and renaming files. One lock orders all changes, so that what was
-//! checked still holds when it is done; lookups go on meanwhile.
+//! Changing the tree: making, linking, removing and renaming files. One lock orders all changes, so
+//! that what was checked still holds when it is done; lookups go on meanwhile.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -20,7 +20,8 @@ const STEP: usize = 1024;
 const MAX_LINKS: u32 = 65_000;
 
 impl Walked {
-    /// The name to be created; EEXIST when it is there, ENOENT for a name with a slash that is not a directory's.
+    /// The name to be created; EEXIST when it is there, ENOENT for a name with a slash that is not
+    /// a directory's.
     fn free_name(&self, directory: bool) -> Result<&[u8]> {
         match &self.name {
             _ if self.found.is_some() => Err(Errno::EEXIST),
@@ -224,7 +225,8 @@ fn leave(dir: &Location, name: &[u8], inode: &Arc<dyn Inode>) -> Result {
     Ok(())
 }
 
-/// Whether the name may go: a directory by rmdir only, when it is empty and nothing is mounted on it.
+/// Whether the name may go: a directory by rmdir only, when it is empty and nothing is mounted on
+/// it.
 fn check_removable(inode: &Arc<dyn Inode>, dir: bool) -> Result {
     match (inode.directory(), dir) {
         (Some(_), false) => Err(Errno::EISDIR),

@@ -158,8 +158,8 @@ impl Node {
         let _old = self.attributes.lock().home.replace(home);
     }
 
-    /// The file was found as `name` in `parent`: for files that are made anew at each look, of which no directory
-    /// knows.
+    /// The file was found as `name` in `parent`: for files that are made anew at each look, of
+    /// which no directory knows.
     pub fn adopt(&self, parent: &Arc<dyn Inode>, name: &[u8]) {
         let mut attributes = self.attributes.lock();
         if attributes.home.is_none() {

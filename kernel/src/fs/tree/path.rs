@@ -51,7 +51,8 @@ pub enum LastName {
 }
 
 impl Walked {
-    /// What is there; ENOENT when nothing is, ENOTDIR when a slash follows something else than a directory.
+    /// What is there; ENOENT when nothing is, ENOTDIR when a slash follows something else than a
+    /// directory.
     pub fn existing(self) -> Result<Location> {
         let found = self.found.ok_or(Errno::ENOENT)?;
         if self.slash && found.inode.node().kind != Kind::Directory {
@@ -169,7 +170,8 @@ impl Walker {
         Ok(None)
     }
 
-    /// Puts a link's target in front of the rest of the path; the place, when it leads to one directly.
+    /// Puts a link's target in front of the rest of the path; the place, when it leads to one
+    /// directly.
     fn follow(&mut self, link: &Location, slash: bool) -> Result<Option<Location>> {
         self.links += 1;
         if self.links > MAX_LINKS {

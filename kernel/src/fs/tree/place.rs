@@ -85,8 +85,8 @@ impl Location {
         }
     }
 
-    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name. Of a path longer than
-    /// PATH_MAX, the end. ENOMEM.
+    /// The absolute path as it is now; " (deleted)" follows when the file has lost its name. Of a
+    /// path longer than PATH_MAX, the end. ENOMEM.
     pub fn path(&self) -> Result<Vec<u8>> {
         match self.inode.label() {
             Some(label) => Ok(label.into_bytes()),
@@ -94,8 +94,8 @@ impl Location {
         }
     }
 
-    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed, ENAMETOOLONG when
-    /// no path may be as long, ENOMEM.
+    /// The absolute path that leads here from `root`; ENOENT when the directory has been removed,
+    /// ENAMETOOLONG when no path may be as long, ENOMEM.
     pub fn path_from(&self, root: &Location) -> Result<Vec<u8>> {
         match self.climb(Some(root))? {
             Climbed { deleted: true, .. } => Err(Errno::ENOENT),

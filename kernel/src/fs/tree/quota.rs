@@ -29,8 +29,8 @@ impl Quota {
         Quota::new(u64::MAX)
     }
 
-    /// At most `limit` pages, and as many inodes as half of memory has pages: they live on the kernel's heap, which a killed
-    /// program does not empty.
+    /// At most `limit` pages, and as many inodes as half of memory has pages: they live on the
+    /// kernel's heap, which a killed program does not empty.
     pub fn new(limit: u64) -> Arc<Quota> {
         Quota::with_inodes(limit, mm().total_frames() / 2)
     }

@@ -11,7 +11,8 @@ use crate::fs::tree::quota::Quota;
 use alloc::sync::Arc;
 use mm::addr::PAGE_SIZE;
 
-/// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all of these).
+/// Names with whether they need a device (/proc/filesystems says "nodev" for those that do not: all
+/// of these).
 pub const NAMES: [&str; 6] = ["sysfs", "tmpfs", "ramfs", "proc", "devtmpfs", "rootfs"];
 
 /// The file systems that show what the kernel knows: proc and sysfs.
@@ -31,7 +32,8 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
 }
 
 /// Understands "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. And
-/// "nr_inodes=N", as many as half of memory has pages without. Other options of tmpfs(5) change nothing here.
+/// "nr_inodes=N", as many as half of memory has pages without. Other options of tmpfs(5) change
+/// nothing here.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
     let limited = name == "tmpfs";
     let total = mm().total_frames();

@@ -1,4 +1,5 @@
-//! The terminal: one serial line, called console, tty and ttyS0 or ttyAMA0. The line discipline is `parts::line`.
+//! The terminal: one serial line, called console, tty and ttyS0 or ttyAMA0. The line discipline is
+//! `parts::line`.
 
 mod ioctl;
 
@@ -100,7 +101,8 @@ pub fn open_own() -> Result<Arc<dyn FileOps>> {
     }
 }
 
-/// The foreground process group of a session, as /proc/PID/stat shows it; `None` without a terminal.
+/// The foreground process group of a session, as /proc/PID/stat shows it; `None` without a
+/// terminal.
 pub fn foreground_of(sid: Pid) -> Option<Pid> {
     let state = terminal().state.lock();
     state.belongs_to(sid).then_some(state.foreground)

@@ -37,7 +37,8 @@ pub enum Default {
     Ignore,
     /// The process ends.
     Terminate,
-    /// The process ends, and the wait status says that it dumped core (ours never does, so the bit stays clear).
+    /// The process ends, and the wait status says that it dumped core (ours never does, so the bit
+    /// stays clear).
     Core,
     /// The process stops.
     Stop,

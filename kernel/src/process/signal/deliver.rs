@@ -6,8 +6,8 @@ use crate::process::task::{self, AltStack};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// Handles what is pending. `interrupted` is the restart error of the system call that the thread comes from, if it
-/// ended with one: by then the call is to be repeated, or ends with EINTR.
+/// Handles what is pending. `interrupted` is the restart error of the system call that the thread
+/// comes from, if it ended with one: by then the call is to be repeated, or ends with EINTR.
 pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
     loop {
         if task.process().is_ending_for(task) {

@@ -61,7 +61,8 @@ pub(crate) fn interrupts(task: &Task, how: TaskState) -> bool {
     }
 }
 
-/// Whether the thread is to end as soon as it can: its process ends, or a pending signal will end it.
+/// Whether the thread is to end as soon as it can: its process ends, or a pending signal will end
+/// it.
 fn is_killed(task: &Task) -> bool {
     let process = task.process();
     let pending = pending_set(task) & !task.blocked();
@@ -81,14 +82,15 @@ pub(crate) fn pending_set(task: &Task) -> SigSet {
     own | shared
 }
 
-/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending signal is free now.
+/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending
+/// signal is free now.
 pub fn set_blocked(task: &Task, set: SigSet) {
     task.store_blocked(set & !UNBLOCKABLE);
     recalculate(task);
 }
 
-/// For sigsuspend, ppoll and pselect: `set` is the mask until the system call has ended; a handler that interrupts it
-/// runs with it, and the old one comes back afterwards.
+/// For sigsuspend, ppoll and pselect: `set` is the mask until the system call has ended; a handler
+/// that interrupts it runs with it, and the old one comes back afterwards.
 pub fn set_temporary_mask(set: SigSet) {
     crate::process::task::with_current(|task| {
         task.saved_mask.store(task.blocked(), Relaxed);

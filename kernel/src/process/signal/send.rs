@@ -25,7 +25,8 @@ pub fn queue_task(task: &Arc<Task>, info: SigInfo) -> Result {
     Ok(())
 }
 
-/// From the kernel to a process. A real-time signal that finds no room is lost, as a child's exit signal may be.
+/// From the kernel to a process. A real-time signal that finds no room is lost, as a child's exit
+/// signal may be.
 pub fn send_process(process: &Arc<Process>, info: SigInfo) {
     let _ = queue_process(process, info);
 }
@@ -39,7 +40,8 @@ pub fn send_task(task: &Arc<Task>, info: SigInfo) {
 /// searched.
 const MOST_QUEUED: u64 = 1 << 15;
 
-/// How many signals may be queued for another of this number: RLIMIT_SIGPENDING, which is for real-time signals.
+/// How many signals may be queued for another of this number: RLIMIT_SIGPENDING, which is for
+/// real-time signals.
 fn limit(process: &Process, signo: i32) -> u64 {
     match signo {
         FIRST_REALTIME.. => process.limits().soft(Resource::SigPending).min(MOST_QUEUED),
@@ -57,7 +59,8 @@ pub fn send_group(pgid: Pid, signo: i32) -> usize {
     members
 }
 
-/// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is taken.
+/// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is
+/// taken.
 pub fn force(task: &Arc<Task>, info: SigInfo) {
     let handlers = task.process().handlers();
     let action = handlers.get(info.signo);
@@ -101,7 +104,8 @@ fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bo
             .threads()
             .all(|task| task.blocked() & bit(signo) != 0),
     };
-    // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2) asks for it.
+    // What is blocked waits: there may be a handler by the time that it is not, or sigtimedwait(2)
+    // asks for it.
     blocked || !action.ignores(signo) && !process.survives(&action)
 }
 
@@ -112,7 +116,8 @@ fn drop_pending(process: &Process, set: SigSet) {
     }
 }
 
-/// Tells the thread that should handle a signal of the process: the leader if it may, else the first that may.
+/// Tells the thread that should handle a signal of the process: the leader if it may, else the
+/// first that may.
 fn notify_some_thread(process: &Arc<Process>, signo: i32) {
     let free = |task: &Arc<Task>| task.blocked() & bit(signo) == 0;
     let one = process.threads().find(free).filter(|_| signo != SIGKILL);

@@ -162,7 +162,8 @@ fn new_task(
         user.set_tls(request.tls);
     }
     let (files, fs) = (parent.files(), parent.fs());
-    // A thread, and a child that shares memory, must not run on the parent's alternate stack; vfork's child may.
+    // A thread, and a child that shares memory, must not run on the parent's alternate stack;
+    // vfork's child may.
     let shares_memory = request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK);
     Ok(NewTask {
         tid,

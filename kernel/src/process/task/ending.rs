@@ -33,13 +33,15 @@ impl Process {
             .is_ok()
     }
 
-    /// Whether this thread is to end because the process does, or because another thread does execve.
+    /// Whether this thread is to end because the process does, or because another thread does
+    /// execve.
     pub(crate) fn is_ending_for(&self, task: &Task) -> bool {
         let exec = self.exec_thread.load(Relaxed);
         self.group_exit.load(Relaxed) != NO_STATUS || (exec != 0 && exec != task.tid())
     }
 
-    /// Whether this thread has to look at the state of the process before it goes back to user mode.
+    /// Whether this thread has to look at the state of the process before it goes back to user
+    /// mode.
     pub(crate) fn wants_attention(&self, task: &Task) -> bool {
         self.is_ending_for(task) || self.stop.lock().is_stopped()
     }

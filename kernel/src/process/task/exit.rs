@@ -31,8 +31,8 @@ pub fn exit_group(task: &Arc<Task>, status: i32) {
     exit_thread(task, status);
 }
 
-/// execve: the other threads of the process end; returns when they have. EAGAIN-like `Err` when this thread is to
-/// end itself.
+/// execve: the other threads of the process end; returns when they have. EAGAIN-like `Err` when
+/// this thread is to end itself.
 pub fn kill_other_threads(task: &Arc<Task>) -> crate::base::errno::Result {
     let process = task.process();
     if process
@@ -65,8 +65,8 @@ fn interrupt_others(task: &Arc<Task>) {
     }
 }
 
-/// The running thread has come to its end: gives back all it has, and the process's if it is the last.
-/// Afterwards only its kernel stack is in use.
+/// The running thread has come to its end: gives back all it has, and the process's if it is the
+/// last. Afterwards only its kernel stack is in use.
 pub fn finish(task: &Arc<Task>) {
     let process = task.process();
     clear_child_tid(task);
@@ -229,7 +229,8 @@ fn is_listed(process: &Arc<Process>) -> bool {
     table::find(process.pid()).is_some_and(|listed| Arc::ptr_eq(&listed, process))
 }
 
-/// The parent's end may have orphaned a child's process group: when it is stopped, nothing would let it run on.
+/// The parent's end may have orphaned a child's process group: when it is stopped, nothing would
+/// let it run on.
 fn hang_up(parent: &Process, child: &Process) {
     let pgid = child.pgid();
     let could = parent.sid() == child.sid() && parent.pgid() != pgid;
@@ -240,7 +241,8 @@ fn hang_up(parent: &Process, child: &Process) {
     }
 }
 
-/// PID 1 has ended, and with it the machine: with its exit status, or 128 + the signal that ended it.
+/// PID 1 has ended, and with it the machine: with its exit status, or 128 + the signal that ended
+/// it.
 fn end_machine(status: i32) -> ! {
     let (code, number) = exit_code(status);
     let number = if code == abi::CLD_EXITED {

@@ -70,8 +70,8 @@ impl Limits {
         self.0.get(number).copied().ok_or(Errno::EINVAL)
     }
 
-    /// Sets soft and hard limit. EINVAL when the soft one is above the hard one, EPERM for more than [`MAX_OPEN_FILES`].
-    /// Raising the hard one is root's right, and all are root.
+    /// Sets soft and hard limit. EINVAL when the soft one is above the hard one, EPERM for more
+    /// than [`MAX_OPEN_FILES`]. Raising the hard one is root's right, and all are root.
     pub fn set(&mut self, number: usize, soft: u64, hard: u64) -> Result {
         let limit = self.0.get_mut(number).ok_or(Errno::EINVAL)?;
         if soft > hard {

@@ -1,8 +1,8 @@
 //! Threads and processes.
 //!
-//! A [`Task`] is a thread: what the scheduler switches between. A [`Process`] is a thread group: what has a PID, an
-//! address space, signal handlers and children. The [`table`] knows them all; a thread is there until it has exited,
-//! a process until its parent has waited for it.
+//! A [`Task`] is a thread: what the scheduler switches between. A [`Process`] is a thread group:
+//! what has a PID, an address space, signal handlers and children. The [`table`] knows them all; a
+//! thread is there until it has exited, a process until its parent has waited for it.
 
 mod calls;
 mod clone;
@@ -79,8 +79,8 @@ pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
     f(&current())
 }
 
-/// Name and number of the running thread for reports: `sh[17]`, `boot` before the first one. Takes no lock and no memory:
-/// a panic asks, too.
+/// Name and number of the running thread for reports: `sh[17]`, `boot` before the first one. Takes
+/// no lock and no memory: a panic asks, too.
 pub fn describe_current() -> impl fmt::Display {
     fmt::from_fn(|out| match sched::try_current() {
         Some(task) => {

@@ -158,7 +158,8 @@ impl Process {
         }
     }
 
-    /// A child of this process with number `pid`, which starts with `space`, `handlers` and `exit_signal`.
+    /// A child of this process with number `pid`, which starts with `space`, `handlers` and
+    /// `exit_signal`.
     pub(super) fn child(
         &self,
         pid: Pid,
@@ -275,7 +276,8 @@ impl Process {
         self.space.lock().as_ref().map(f)
     }
 
-    /// Gives it another address space (execve) or none (exit); the caller drops the old one without locks.
+    /// Gives it another address space (execve) or none (exit); the caller drops the old one without
+    /// locks.
     pub(crate) fn replace_space(
         &self,
         space: Option<Arc<AddressSpace>>,
@@ -364,7 +366,8 @@ impl Process {
         f(&mut self.credentials.lock())
     }
 
-    /// Page faults of its own and of children that were waited for. All are minor: there is no disk.
+    /// Page faults of its own and of children that were waited for. All are minor: there is no
+    /// disk.
     pub fn faults(&self) -> (u64, u64) {
         (
             self.faults.load(Relaxed),

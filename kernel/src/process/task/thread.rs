@@ -59,7 +59,8 @@ pub struct Task {
     pub(crate) restart_deadline: AtomicU64,
     files: Lock<Option<Arc<FdTable>>, { ranks::TASK }>,
     fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
-    /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of each.
+    /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of
+    /// each.
     comm: [AtomicU64; 2],
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
     pub(crate) clear_child_tid: AtomicU64,
@@ -132,7 +133,8 @@ impl Task {
         &self.process
     }
 
-    /// Its open files. Panics in a thread that has ended: only others may look there, with [`Task::try_files`].
+    /// Its open files. Panics in a thread that has ended: only others may look there, with
+    /// [`Task::try_files`].
     pub fn files(&self) -> Arc<FdTable> {
         self.try_files().expect("a running thread has files")
     }
@@ -207,7 +209,8 @@ impl Task {
         self.blocked.load(Relaxed)
     }
 
-    /// Only for [`crate::process::signal::set_blocked`], which also looks whether a pending one is free now.
+    /// Only for [`crate::process::signal::set_blocked`], which also looks whether a pending one is
+    /// free now.
     pub(crate) fn store_blocked(&self, set: SigSet) {
         self.blocked.store(set, Relaxed);
     }

@@ -29,8 +29,8 @@ pub struct RealTimer {
 }
 
 impl Process {
-    /// setitimer(ITIMER_REAL) and alarm(2): `first` ns from now (0: off), then every `interval` ns. Returns what was
-    /// left of the old one and its interval.
+    /// setitimer(ITIMER_REAL) and alarm(2): `first` ns from now (0: off), then every `interval` ns.
+    /// Returns what was left of the old one and its interval.
     pub fn set_real_timer(self: &Arc<Self>, first: u64, interval: u64) -> (u64, u64) {
         let old = self.real_timer();
         let mut timer = self.real_timer.lock();

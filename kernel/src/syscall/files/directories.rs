@@ -81,7 +81,8 @@ fn read_entries(task: &Task, fd: Fd, at: u64, size: u64, layout: Layout) -> Resu
 
 /// Adds a record; `false` when there is no room for it. ENOMEM.
 fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> Result<bool> {
-    // d_ino, d_off, d_reclen; then the type and the name with its NUL, in the one or the other order.
+    // d_ino, d_off, d_reclen; then the type and the name with its NUL, in the one or the other
+    // order.
     let len = (8 + 8 + 2 + 1 + entry.name.len() + 1).next_multiple_of(8);
     if out.len() + len > room {
         return Ok(false);

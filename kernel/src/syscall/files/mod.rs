@@ -190,7 +190,8 @@ fn walk(task: &Task, dir: DirFd, path: u64, last: Last) -> Result<Walked> {
     path::walk(&task.fs(), start_of(task, dir, &path)?, &path, last)
 }
 
-/// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir` itself.
+/// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir`
+/// itself.
 fn locate(task: &Task, dir: DirFd, path: u64, flags: u64) -> Result<Location> {
     let flags = flags as u32;
     let path = if path == 0 && flags & c::AT_EMPTY_PATH != 0 {

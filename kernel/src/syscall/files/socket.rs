@@ -31,8 +31,8 @@ const SHUT_WR: u64 = 1;
 const SHUT_RDWR: u64 = 2;
 const SOL_SOCKET: u64 = 1;
 
-/// A connected pair. EAFNOSUPPORT: not AF_UNIX; EINVAL: no such type or flag; EPROTONOSUPPORT, ESOCKTNOSUPPORT: not for AF_UNIX;
-/// EMFILE, EFAULT.
+/// A connected pair. EAFNOSUPPORT: not AF_UNIX; EINVAL: no such type or flag; EPROTONOSUPPORT,
+/// ESOCKTNOSUPPORT: not for AF_UNIX; EMFILE, EFAULT.
 pub fn socketpair(task: &Task, family: u64, kind: u64, protocol: u64, at: u64) -> Result<u64> {
     let (kind, flags) = (kind as u32 & TYPE, kind as u32 & !TYPE);
     // SOCK_CLOEXEC and SOCK_NONBLOCK are open(2)'s bits.

@@ -16,8 +16,9 @@ use mm::fault::Resolution;
 const NONBLOCK: u32 = 2;
 const KNOWN: u32 = 0xf;
 
-/// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the bytes are copied out. Waits
-/// unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count here. EBADF: no pipe.
+/// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the
+/// bytes are copied out. Waits unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count
+/// here. EBADF: no pipe.
 pub fn vmsplice(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Result<u64> {
     let nonblocking = check_flags(flags, KNOWN)? & NONBLOCK != 0;
     let file = usable(task, fd)?;

@@ -63,7 +63,8 @@ pub fn device() -> u64 {
     super::tree().device()
 }
 
-/// st_ino of entry `index` of a process's directory; 0 is the directory. Other files' numbers lie far below.
+/// st_ino of entry `index` of a process's directory; 0 is the directory. Other files' numbers lie
+/// far below.
 pub fn number_of(pid: i32, index: u64) -> u64 {
     1 << 40 | (pid as u64) << 16 | index
 }

@@ -66,7 +66,8 @@ pub fn pagetypeinfo(out: &mut Text) -> Result {
     Ok(())
 }
 
-/// Each zone with its marks. The per-CPU lists stand in front of all zones; they are shown with the last.
+/// Each zone with its marks. The per-CPU lists stand in front of all zones; they are shown with the
+/// last.
 pub fn zoneinfo(out: &mut Text) -> Result {
     for zone in mm().allocator().zones() {
         zone_text(out, zone);

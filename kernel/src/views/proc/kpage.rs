@@ -1,4 +1,5 @@
-//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And kpageowner and kpageaddress, which are our own.
+//! /proc/kpagecount, kpageflags: every frame of the machine, by its number; pagemap.rst. And
+//! kpageowner and kpageaddress, which are our own.
 
 use super::words;
 use crate::base::errno::Result;
@@ -65,8 +66,8 @@ impl FileOps for PerFrame {
     }
 }
 
-/// How often the page is mapped; of a large folio, whose pages are not counted one by one, the average, rounded up. A page
-/// that a pipe holds counts once more.
+/// How often the page is mapped; of a large folio, whose pages are not counted one by one, the
+/// average, rounded up. A page that a pipe holds counts once more.
 fn count(pfn: Pfn) -> u64 {
     let Some(info) = mm().frame_info(pfn) else {
         return 0;
@@ -93,8 +94,8 @@ const THP: u64 = 1 << 22;
 const ZERO_PAGE: u64 = 1 << 24;
 const PGTABLE: u64 = 1 << 26;
 
-/// What the frame is used for. There are no lists of pages to be reclaimed here, so LRU and its relatives are 0, but for MMAP,
-/// ANON and SWAPBACKED.
+/// What the frame is used for. There are no lists of pages to be reclaimed here, so LRU and its
+/// relatives are 0, but for MMAP, ANON and SWAPBACKED.
 fn flags(pfn: Pfn) -> u64 {
     let Some(info) = mm().frame_info(pfn) else {
         return NOPAGE;

@@ -1,5 +1,5 @@
-//! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file that says so is read: a fault does nothing for it, and where
-//! no area is locked, neither does the reader.
+//! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file that says so is read: a fault
+//! does nothing for it, and where no area is locked, neither does the reader.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;

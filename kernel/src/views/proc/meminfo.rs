@@ -47,7 +47,8 @@ pub fn show(out: &mut Text) -> Result {
     }
     kb(out, "Cached", c.object);
     kb(out, "SwapCached", 0);
-    // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in Linux.
+    // All pages of objects are memory only: they count as anonymous for the lists, as tmpfs does in
+    // Linux.
     for (name, pages) in [
         ("Active", anon),
         ("Inactive", object),

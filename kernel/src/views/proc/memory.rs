@@ -132,7 +132,8 @@ fn some(n: usize) -> Result<usize> {
     if n == 0 { Err(Errno::EIO) } else { Ok(n) }
 }
 
-/// /proc/PID/clear_refs. 1 to 3 clear who was used, 4 what was written (soft-dirty.rst), 5 the peak.
+/// /proc/PID/clear_refs. 1 to 3 clear who was used, 4 what was written (soft-dirty.rst), 5 the
+/// peak.
 pub fn clear_refs(subject: &Subject, text: &str) -> Result {
     let space = subject.space()?;
     match text.parse() {

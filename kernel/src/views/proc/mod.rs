@@ -1,6 +1,8 @@
-//! /proc, proc(5): Linux's paths and formats. What is not known here reads 0; a line or field that Linux has is there.
+//! /proc, proc(5): Linux's paths and formats. What is not known here reads 0; a line or field that
+//! Linux has is there.
 //!
-//! A new file is an entry in a table: `system::FILES` and `sysctl::register` for the machine, `process::FILES` for a process.
+//! A new file is an entry in a table: `system::FILES` and `sysctl::register` for the machine,
+//! `process::FILES` for a process.
 
 mod dir;
 mod fds;

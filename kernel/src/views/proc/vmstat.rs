@@ -1,4 +1,5 @@
-//! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted here is 0.
+//! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted
+//! here is 0.
 
 use super::locked::Locked;
 use crate::base::errno::Result;

@@ -14,8 +14,8 @@ use mm::thp::{ORDERS, PMD_ORDER};
 
 const ROOT: &str = "kernel/mm/transparent_hugepage";
 
-/// Statistics that Linux has and for which there is nothing to count here: no swap, no limits by group, and shared memory
-/// in single pages.
+/// Statistics that Linux has and for which there is nothing to count here: no swap, no limits by
+/// group, and shared memory in single pages.
 const NEVER: &[&str] = &[
     "anon_fault_fallback_charge",
     "collapse_exceed_swap_pte",

@@ -1,4 +1,5 @@
-//! Mappings that become longer or shorter where they are, and what limits say about those that become longer.
+//! Mappings that become longer or shorter where they are, and what limits say about those that
+//! become longer.
 
 use super::gone::Gone;
 use super::request::{RemapFlags, Request};
@@ -28,7 +29,8 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack above keeps no gap.
+    /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack
+    /// above keeps no gap.
     #[inline(never)]
     pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool, Error> {
         let (end, vma) = (request.kept().end, self.vmas.get(slot));

@@ -35,9 +35,9 @@ impl<M: Machine> Areas<'_, M> {
         Ok(split?)
     }
 
-    /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between them the target stays as it is.
-    /// The first `moved` bytes of the old range were dealt with. An error half-way leaves the rest where it was, and `moved` says
-    /// where that begins.
+    /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between
+    /// them the target stays as it is. The first `moved` bytes of the old range were dealt with. An
+    /// error half-way leaves the rest where it was, and `moved` says where that begins.
     #[inline(never)]
     pub(super) fn move_all(
         &mut self,
@@ -91,8 +91,8 @@ impl<M: Machine> Areas<'_, M> {
         Ok(to)
     }
 
-    /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables only, and then nothing has
-    /// changed.
+    /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables
+    /// only, and then nothing has changed.
     #[inline]
     pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
         let Move { old, new, keep } = one;
@@ -109,7 +109,8 @@ impl<M: Machine> Areas<'_, M> {
             self.vmas.relocate(old, new);
         }
         if keep {
-            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages it has no history either.
+            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages
+            // it has no history either.
             self.vmas.amend(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);

@@ -30,8 +30,8 @@ pub(super) struct Request {
     pub near: Option<VirtAddr>,
 }
 
-/// Pages that go from a part of one mapping, or of all of it, to where nothing is. Nothing goes from an empty range: it is the
-/// second mapping of what is shared.
+/// Pages that go from a part of one mapping, or of all of it, to where nothing is. Nothing goes
+/// from an empty range: it is the second mapping of what is shared.
 #[derive(Clone, Copy)]
 pub(super) struct Move {
     pub old: VirtRange,

@@ -1,5 +1,5 @@
-//! Blocks on their way to another address (mremap). No CPU walks the entries meanwhile, so that all of a block can be written
-//! as it should be at its new place, with nothing to break.
+//! Blocks on their way to another address (mremap). No CPU walks the entries meanwhile, so that all
+//! of a block can be written as it should be at its new place, with nothing to break.
 
 use super::{USED, bytes, folded, one_folio, span};
 use crate::addr::{Pfn, VirtAddr};
@@ -8,8 +8,9 @@ use crate::frame::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 
-/// Prepares entries that were taken from `from` on, where no folded block was cut, for a place `to` that is not aligned as theirs
-/// was to blocks: folded ones become plain, used as any of the block was.
+/// Prepares entries that were taken from `from` on, where no folded block was cut, for a place `to`
+/// that is not aligned as theirs was to blocks: folded ones become plain, used as any of the block
+/// was.
 #[inline]
 pub(in super::super) fn unfold_carried<M: Machine>(
     taken: &mut [u64],

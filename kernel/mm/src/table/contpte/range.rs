@@ -5,7 +5,8 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::table::edit::Entries;
 
-/// Calls `change` with an address in each of the blocks, two at most, that `part` covers only partly.
+/// Calls `change` with an address in each of the blocks, two at most, that `part` covers only
+/// partly.
 #[inline]
 fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
     if M::Pte::CONTIG_ORDER.is_none() {
@@ -29,14 +30,15 @@ fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
 
 /// Of a `part` that is not empty.
 impl<M: Machine> Entries<'_, '_, M> {
-    /// Unfolds the blocks, two at most, that `part` covers only partly: before a range verb changes what is in `part`. Blocks
-    /// that it covers whole stay folded.
+    /// Unfolds the blocks, two at most, that `part` covers only partly: before a range verb changes
+    /// what is in `part`. Blocks that it covers whole stay folded.
     #[inline]
     pub fn unfold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.unfold(va));
     }
 
-    /// Folds the blocks, two at most, that `part` covers only partly and that are complete now: after entries came there.
+    /// Folds the blocks, two at most, that `part` covers only partly and that are complete now:
+    /// after entries came there.
     #[inline]
     pub fn fold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.fold(va));

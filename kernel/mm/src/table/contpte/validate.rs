@@ -5,7 +5,8 @@ use crate::addr::Pfn;
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::table::node::{Present, PteTable};
 
-/// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio. Panics with what is wrong.
+/// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio.
+/// Panics with what is wrong.
 pub(crate) fn validate<M: Machine>(table: PteTable<'_, M>) {
     let Some(order) = M::Pte::CONTIG_ORDER else {
         return;

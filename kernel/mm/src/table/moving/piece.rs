@@ -10,7 +10,8 @@ pub(super) struct Piece {
     pub end: VirtAddr,
 }
 
-/// The first piece of `part`, which lies in one table: as many entries as it covers whole, if `whole` ones are wanted.
+/// The first piece of `part`, which lies in one table: as many entries as it covers whole, if
+/// `whole` ones are wanted.
 #[inline]
 pub(super) fn piece(level: Level, part: VirtRange, whole: bool) -> Piece {
     let (at, bytes) = (part.start, level.bytes());

@@ -8,18 +8,19 @@ use crate::addr::VirtRange;
 use crate::arch::{Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::stat::Event;
 
-/// Entries on their way, where they are looked at by blocks; cleared once for a move, and only where it is needed.
+/// Entries on their way, where they are looked at by blocks; cleared once for a move, and only
+/// where it is needed.
 type Room = [u64; TABLE_ENTRIES];
 
 /// Our own mistake: [`Plan::prepare`] makes the tables for all that there is.
 const NO_TABLE: &str = "entries are moved to where no table is";
-/// Another: nothing stands where entries go, not even a table, as tables are made for what a VMA maps and go with it
-/// ([`crate::check`]).
+/// Another: nothing stands where entries go, not even a table, as tables are made for what a VMA
+/// maps and go with it ([`crate::check`]).
 const TAKEN: &str = "entries are moved over others";
 
 impl Plan {
-    /// Moves what is in `part` of a table. Returns whether a table that was not hidden was left empty for the time being: something
-    /// may come there later.
+    /// Moves what is in `part` of a table. Returns whether a table that was not hidden was left
+    /// empty for the time being: something may come there later.
     pub(super) fn carry<'a, M: Machine>(
         &self,
         edit: &mut Edit<'_, 'a, M>,
@@ -70,7 +71,8 @@ impl Plan {
         left_empty
     }
 
-    /// The same for a table of PTEs, where they may be in blocks: these are what they must be at the new place.
+    /// The same for a table of PTEs, where they may be in blocks: these are what they must be at
+    /// the new place.
     fn carry_blocks<'a, M: Machine>(
         &self,
         edit: &mut Edit<'_, 'a, M>,

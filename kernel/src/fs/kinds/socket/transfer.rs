@@ -69,7 +69,8 @@ impl Pair {
 }
 
 impl Socket {
-    /// Receives bytes of a stream, or one message. EAGAIN, ECONNRESET, ERESTARTSYS; 0 bytes at the end.
+    /// Receives bytes of a stream, or one message. EAGAIN, ECONNRESET, ERESTARTSYS; 0 bytes at the
+    /// end.
     pub fn receive(&self, how: How, sink: &mut Sink<'_>) -> Result<Received> {
         if self.pair.style != Style::Stream {
             return self.receive_message(how, sink);
@@ -154,7 +155,8 @@ impl Socket {
         })
     }
 
-    /// Sends bytes of a stream, or one message. EPIPE (of a stream with SIGPIPE), ECONNREFUSED, EMSGSIZE, EAGAIN, ENOMEM.
+    /// Sends bytes of a stream, or one message. EPIPE (of a stream with SIGPIPE), ECONNREFUSED,
+    /// EMSGSIZE, EAGAIN, ENOMEM.
     pub fn send(&self, how: How, source: &mut Source<'_>) -> Result<usize> {
         let space = self.options(|options| options.send_space());
         if self.pair.style == Style::Stream {
@@ -197,7 +199,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Asks `ready` until it answers; EAGAIN when it does not at once and may not wait, or `timeout` ns have passed.
+    /// Asks `ready` until it answers; EAGAIN when it does not at once and may not wait, or
+    /// `timeout` ns have passed.
     fn wait(
         &self,
         how: How,

@@ -4,7 +4,6 @@
 //! said where it is counted.
 mod comments;
 mod count;
-mod floors;
 mod public;
 mod source;
 
@@ -125,12 +124,10 @@ fn rows() -> Result<Vec<Row>> {
             cells: [Some(Cell::number(public::count(&mm))), None],
         },
     ];
-    if let Some(arrows) = floors::upward_arrows(&kernel) {
-        rows.push(Row {
-            name: "upward arrows".to_owned(),
-            cells: [None, Some(Cell::places(&arrows))],
-        });
-    }
+    rows.push(Row {
+        name: "upward arrows".to_owned(),
+        cells: [None, Some(Cell::places(&upward_arrows()?))],
+    });
     for arch in Arch::ALL {
         if let Some(bytes) = text_size(arch)? {
             rows.push(Row {
@@ -140,6 +137,16 @@ fn rows() -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// What in the kernel around the memory manager names a floor above its own.
+fn upward_arrows() -> Result<Vec<String>> {
+    let root = workspace::root();
+    let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    let sources = rooms::read(&root.join(FOLDERS[1]));
+    let found = rooms::floors::upward(&rooms::floors::order(&map), &sources);
+    let line = |(arrow, place): (String, String)| format!("{place} {arrow}");
+    Ok(found.into_iter().map(line).collect())
 }
 
 /// Bytes of `.text` in the last release build of the kernel; `None` when there is none.

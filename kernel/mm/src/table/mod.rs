@@ -36,7 +36,7 @@ pub use protect::Rights;
 pub(crate) use share::shared_table;
 pub(crate) use step::step;
 pub use walk::{Leaf, clear_accessed_some, for_each_leaf, lookup};
-pub(crate) use walk::{Table, for_each_table};
+pub(crate) use walk::{Table, for_each_table, is_empty};
 pub use zap::Zap;
 pub use zap_page::zap_page;
 

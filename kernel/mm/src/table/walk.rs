@@ -160,6 +160,18 @@ pub fn for_each_leaf<M: Machine>(
     });
 }
 
+/// Whether neither a leaf nor a table stands in `range`: fast path for a range that one PMD table
+/// translates. Of any other range it says `false`.
+#[inline]
+pub(crate) fn is_empty<M: Machine>(mm: &Mm<M>, space: &PageTable, range: VirtRange) -> bool {
+    let near = (range.start.0 ^ (range.end.0 - 1)) < Level::Pud.bytes();
+    let pmd = Node::root(mm, space).table_at(range.start, Level::Pmd);
+    pmd.is_some_and(|pmd| {
+        let span = pmd.indices(range);
+        near && pmd.all_absent(span.start, span.len())
+    })
+}
+
 /// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry
 /// only delays the next setting, and the bit is advice. A PMD leaf that reaches out of the range is
 /// used as one, so it is cleared too. Returns where the rest begins, when the budget did not reach.

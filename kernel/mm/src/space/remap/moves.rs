@@ -6,7 +6,7 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::Reserve;
 use crate::state::{AREAS, Areas, Error};
-use crate::table::Budget;
+use crate::table::{Budget, is_empty};
 use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
@@ -22,14 +22,19 @@ impl<M: Machine> Areas<'_, M> {
             return Ok(());
         };
         self.vmas.reserve_take(part, 0)?;
-        let (mm, id) = (&*self.space.mm, &self.space.id);
-        let mut gather = Gather::new(mm, id);
+        // Fast path: nothing was ever mapped there.
+        if is_empty(self.mm(), &self.table, part) {
+            self.vmas.cut_out(part);
+            return Ok(());
+        }
+        let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
         let split = edit.split_ends(part, Reserve::GivingBack);
         if split.is_ok() {
             let vma = self.vmas.cut_out(part);
             let vma = vma.expect("one VMA covers the part");
-            self.zap_whole(&vma, &mut gather, &mut Budget::step(mm));
+            let mut budget = Budget::step(self.mm());
+            self.zap_whole(&vma, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(split?)

@@ -2,7 +2,9 @@
 use super::render::{Machine, Tally, render};
 use super::{Chosen, verdict};
 use crate::args::SeedsArgs;
+use crate::workspace;
 use std::fmt::Write;
+use std::path::Path;
 
 /// All of it as Markdown, and what has no reason.
 pub fn page(chosen: &Chosen, machines: &[Machine], args: &SeedsArgs) -> (String, Vec<String>) {
@@ -46,7 +48,7 @@ fn head(machines: &[Machine], args: &SeedsArgs) -> String {
         let _ = write!(command, " --pages {}", args.pages);
     }
     if let Some(path) = &args.write {
-        let _ = write!(command, " --write {}", path.display());
+        let _ = write!(command, " --write {}", shown(path).display());
     }
     format!(
         "# The threads' tables, and the same measured here\n\n\
@@ -59,6 +61,16 @@ fn head(machines: &[Machine], args: &SeedsArgs) -> String {
     )
 }
 
+/// A path as a page may say it: below the repository, or else the name of the file alone, for
+/// where else it is differs from machine to machine.
+fn shown(path: &Path) -> &Path {
+    let below = path.strip_prefix(workspace::root()).unwrap_or(path);
+    match below.is_absolute() {
+        true => below.file_name().map_or(below, Path::new),
+        false => below,
+    }
+}
+
 impl Tally {
     fn plus(self, other: Tally) -> Tally {
         Tally {
@@ -67,5 +79,24 @@ impl Tally {
             differ: self.differ + other.differ,
             unmeasured: self.unmeasured + other.unmeasured,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_nothing_of_the_machine_that_wrote_it() {
+        let below = workspace::root().join("docs/seeds.md");
+        assert_eq!(shown(&below), Path::new("docs/seeds.md"));
+        assert_eq!(
+            shown(Path::new("docs/seeds.md")),
+            Path::new("docs/seeds.md")
+        );
+        assert_eq!(
+            shown(Path::new("/elsewhere/seeds.md")),
+            Path::new("seeds.md")
+        );
     }
 }

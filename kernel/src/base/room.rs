@@ -22,6 +22,24 @@ pub fn leaves_enough(pages: u64) -> bool {
     left >= MOST || left >= reserve()
 }
 
+/// Pages that files may still take: all but what user memory starts to get short below (the high
+/// marks). The end of a program does not give a file's pages back, so what touches its memory
+/// next must still find some.
+pub fn left_for_files() -> u64 {
+    let zones = mm().allocator().zones();
+    let kept: u64 = zones.iter().map(|zone| zone.marks().high).sum();
+    mm().counts().free.saturating_sub(kept)
+}
+
+/// ENOSPC when memory is too short for another inode or name.
+pub fn check_files() -> Result {
+    if fallible::is_short() || left_for_files() == 0 {
+        Err(Errno::ENOSPC)
+    } else {
+        Ok(())
+    }
+}
+
 /// `errno` when memory is too short for another object.
 pub fn check(errno: Errno) -> Result {
     if fallible::is_short() || !leaves_enough(0) {

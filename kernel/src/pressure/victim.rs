@@ -64,7 +64,9 @@ pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
         let Some(points) = points(freed, process.oom.get(), total) else {
             continue;
         };
-        let more = worst.as_ref().is_none_or(|(most, _)| points > *most);
+        // Of two that count the same, the younger: a child that took nothing of its own yet, whose
+        // parent waits to clean up after it.
+        let more = worst.as_ref().is_none_or(|(most, _)| points >= *most);
         if more && !is_kept(&space) {
             worst = Some((points, process));
         }

@@ -49,7 +49,8 @@ ktest::ktest! {
         let refused = (
             fallible::reserve(&mut Vec::<Piece>::new(), 1000),
             fallible::check(),
-            room::check(Errno::ENOSPC),
+            room::check(Errno::ENFILE),
+            room::check_files(),
             reserve::refill(),
         );
         for block in blocks {
@@ -57,7 +58,13 @@ ktest::ktest! {
         }
         ktest::check_eq!(ctx, used, (1, true));
         let no = Err(fallible::OutOfMemory);
-        ktest::check_eq!(ctx, refused, (no, no, Err(Errno::ENOSPC), false));
+        ktest::check_eq!(ctx, refused, (
+            no,
+            no,
+            Err(Errno::ENFILE),
+            Err(Errno::ENOSPC),
+            false,
+        ));
         ktest::check!(ctx, reserve::refill());
         ktest::check_eq!(ctx, fallible::check(), Ok(()));
         ktest::check!(ctx, pieces.iter().all(|piece| piece[100] == 1));

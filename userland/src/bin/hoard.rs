@@ -156,24 +156,40 @@ fn one_file() -> (usize, Errno) {
     let piece = [1u8; PAGE];
     match file::open("file", libc::O_CREAT | libc::O_WRONLY, 0o600) {
         Err(error) => (0, error),
-        Ok(fd) => until(|_| file::write_all(fd, &piece)),
+        Ok(fd) => {
+            let end = until(|_| file::write_all(fd, &piece));
+            touch_a_little();
+            end
+        }
+    }
+}
+
+/// What files leave is enough for a program to go on with. The OOM killer would end this one.
+fn touch_a_little() {
+    const PAGES: usize = 32;
+    if let Ok(at) = mmap(0, PAGES * PAGE, RW, ANON, -1, 0) {
+        (0..PAGES).for_each(|n| store(at + n * PAGE, 1));
     }
 }
 
 fn files() -> (usize, Errno) {
-    until(|n| {
+    let end = until(|n| {
         let fd = file::open(&format!("{n}"), libc::O_CREAT | libc::O_WRONLY, 0o600)?;
         file::write_all(fd, b"x")?;
         file::close(fd)
-    })
+    });
+    touch_a_little();
+    end
 }
 
 fn long_names() -> (usize, Errno) {
     let name = "n".repeat(200);
-    until(|n| {
+    let end = until(|n| {
         let fd = file::open(&format!("{name}{n}"), libc::O_CREAT | libc::O_WRONLY, 0o600)?;
         file::close(fd)
-    })
+    });
+    touch_a_little();
+    end
 }
 
 /// Pages that a file gets by being written to in memory.

@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
+use crate::base::room;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::object::Pool;
@@ -66,10 +67,9 @@ impl Quota {
 
     /// Pages in all and pages left, for statfs(2).
     pub fn figures(&self) -> (u64, u64) {
-        let counts = mm().counts();
         let (limit, used) = (self.pages.limit(), self.pages.used());
-        let left = limit.saturating_sub(used).min(counts.free);
-        (limit.min(counts.total), left)
+        let left = limit.saturating_sub(used).min(room::left_for_files());
+        (limit.min(mm().total_frames()), left)
     }
 
     /// ENOSPC when `more` pages would go over the limit.

@@ -56,7 +56,7 @@ fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {
             _ => {}
         }
     }
-    room::check(Errno::ENOSPC)?;
+    room::check_files()?;
     Ok(ramfs::new(
         name,
         mode & 0o7777,

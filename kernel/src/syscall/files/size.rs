@@ -2,7 +2,8 @@
 
 use super::{locate, usable};
 use crate::base::errno::{Errno, Result};
-use crate::base::machine::{Object, mm};
+use crate::base::machine::Object;
+use crate::base::room;
 use crate::fs::tree::inode::{Inode, Kind};
 use crate::fs::{DirFd, Fd};
 use crate::process::task::{self, Task};
@@ -84,7 +85,7 @@ pub fn fallocate(task: &Task, fd: Fd, mode: u64, offset: i64, len: i64) -> Resul
 /// frames as are missing, and nothing is allocated; EINTR when the thread is to end, and some are.
 fn allocate(object: &Object, from: u64, end: u64) -> Result {
     let pages = end.div_ceil(PAGE_SIZE) - from / PAGE_SIZE;
-    if pages.saturating_sub(object.pages()) > mm().allocator().free_frames() {
+    if pages.saturating_sub(object.pages()) > room::left_for_files() {
         return Err(Errno::ENOSPC);
     }
     let mut at = from;

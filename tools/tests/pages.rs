@@ -1,5 +1,5 @@
 //! The pages in docs/ that list what the kernel knows list all of it, and nothing else.
-use mm::stat::Stats;
+use mm::Stats;
 use mm::thp::khugepaged::Knob;
 use mm::thp::stats::Stat;
 
@@ -10,7 +10,7 @@ const COUNTERS: &str = include_str!("../../docs/counters.md");
 const PROGRAMS: &str = include_str!("../../userland/README.md");
 const CMDLINE_RS: &str = include_str!("../../kernel/parts/src/cmdline.rs");
 const VMSTAT_RS: &str = include_str!("../../kernel/src/views/proc/vmstat.rs");
-const MANAGER_RS: &str = include_str!("../../kernel/mm/src/frame/manager.rs");
+const MANAGER_RS: &str = include_str!("../../kernel/mm/src/manager/mod.rs");
 
 /// The text of `source` from behind `from` to before `to`.
 fn between<'a>(source: &'a str, from: &str, to: &str) -> &'a str {

@@ -118,7 +118,7 @@ fn switches() {
 
 #[test]
 fn counters() {
-    let all = table(["counter", "counts"], mm::stat::ROWS);
+    let all = table(["counter", "counts"], mm::COUNTERS);
     page("counters.md", &[("kernel/mm/src/stat.rs", all)]);
 }
 

@@ -1,14 +1,14 @@
 //! A memory manager on a simulated machine, and user code on it.
 
 use crate::machine::{FIRST, Options, Sim};
+use mm::AddressSpace;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Resolution};
 use mm::frame::Kind;
-use mm::manager::{FrameMeta, Mm, PageCount};
 use mm::object::Object;
-use mm::space::AddressSpace;
+use mm::{FrameMeta, Mm, PageCount};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 

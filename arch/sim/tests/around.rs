@@ -5,9 +5,9 @@ mod common;
 
 use arch_sim::{Options, World};
 use common::{AT, RW, Space, map, page, sizes};
+use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtRange};
 use mm::arch::{Attrs, PteFormat};
-use mm::space::Advice;
 use mm::vma::Prot;
 
 macro_rules! tests {

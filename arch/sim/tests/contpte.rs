@@ -4,9 +4,9 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::{Attrs, PteFormat};
-use mm::space::Advice;
 use mm::switch::Switch;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;

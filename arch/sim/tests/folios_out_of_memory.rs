@@ -8,10 +8,10 @@ use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtRange};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
-use mm::space::{Advice, Collapse, Error};
 use mm::thp::controls::SizeEnabled;
 use mm::thp::{CollapseLimits, PMD_ORDER};
 use mm::vma::Prot;
+use mm::{Advice, Collapse, Error};
 
 const HUGE: u64 = 512;
 /// Pages of the area: a PMD leaf, or PTEs of one table, and some more.

@@ -5,11 +5,11 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::{AT, RW, map, on_both, page, sizes};
+use mm::Error;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::own::mutant::{self, Mutant};
 use mm::own::{Ids, MmId};
-use mm::space::Error;
 use mm::switch::Switch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

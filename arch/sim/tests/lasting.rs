@@ -8,10 +8,10 @@ use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::{Pin, Resolution};
 use mm::object::Object;
-use mm::space::{Advice, Collapse, Error};
 use mm::switch::Switch;
 use mm::thp::CollapseLimits;
 use mm::vma::{Prot, VmaFlags};
+use mm::{Advice, Collapse, Error};
 
 macro_rules! tests {
     ($($name:ident)*) => {

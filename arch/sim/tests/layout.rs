@@ -8,8 +8,8 @@ use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::object::Object;
-use mm::space::{Advice, Error, Limits, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{Advice, Error, Limits, MapRequest, Place, RemapFlags};
 
 on_both! {
     a_stack_grows_to_its_limit

@@ -8,8 +8,8 @@ use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::object::Object;
-use mm::space::{Advice, Error, MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{Advice, Error, MapRequest, Place};
 
 on_both! {
     reads_share_the_zero_page

@@ -5,9 +5,9 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
-use mm::space::Advice;
 use mm::vma::Prot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

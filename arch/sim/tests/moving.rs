@@ -8,9 +8,9 @@ use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Level, PteFormat};
 use mm::fault::Resolution;
-use mm::space::{MapRequest, Place, RemapFlags};
 use mm::switch::Switch;
 use mm::vma::{Prot, VmaFlags};
+use mm::{MapRequest, Place, RemapFlags};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,10 +5,10 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::mutant::{self, Mutant};
-use mm::space::Advice;
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
@@ -157,9 +157,9 @@ const PGD: u64 = 1 << 27;
 /// pages.
 fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
     let start = VirtAddr(4 * PGD * PAGE_SIZE);
-    let request = mm::space::MapRequest {
+    let request = mm::MapRequest {
         flags: mm::vma::VmaFlags::NORESERVE,
-        ..anon(mm::space::Place::Fixed(start), PGD, RW)
+        ..anon(mm::Place::Fixed(start), PGD, RW)
     };
     p.map(request).unwrap();
     for n in [0, PGD - 1] {

@@ -5,9 +5,9 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::PteFormat;
-use mm::space::Advice;
 use mm::thp::{CollapseLimits, Disable, ORDERS, Orders, PMD_ORDER, Permit, Stat};
 use proptest::prelude::*;
 
@@ -190,9 +190,9 @@ fn orders_of_a_process<F: PteFormat>() {
     w.store(0, &s, page(0), 1).unwrap();
     assert!(s.advise(AT, 512 * PAGE_SIZE, Advice::Collapse).is_err());
     let limits = CollapseLimits::ANY;
-    assert_eq!(s.collapse(AT, limits), mm::space::Collapse::NotEligible);
+    assert_eq!(s.collapse(AT, limits), mm::Collapse::NotEligible);
     s.change_thp_permit(|p| Permit::new(p.disable(), Orders(1 << PMD_ORDER.0)));
-    assert_eq!(s.collapse(AT, limits), mm::space::Collapse::Done);
+    assert_eq!(s.collapse(AT, limits), mm::Collapse::Done);
     // What is there stays.
     s.change_thp_permit(|p| Permit::new(p.disable(), Orders::NONE));
     assert_eq!(s.smaps(AT).unwrap().folios[9].whole, 1);

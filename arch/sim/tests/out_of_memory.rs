@@ -4,12 +4,12 @@ mod common;
 
 use arch_sim::{Process, World};
 use common::*;
+use mm::Error;
+use mm::OutOfMemory;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
-use mm::frame::OutOfMemory;
 use mm::object::Object;
-use mm::space::Error;
 use mm::vma::{Prot, VmaFlags};
 
 on_both! {

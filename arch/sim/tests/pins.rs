@@ -4,11 +4,11 @@ mod common;
 
 use arch_sim::World;
 use common::*;
+use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::{Pin, Resolution};
 use mm::object::Object;
-use mm::space::Advice;
 use mm::vma::{Prot, VmaFlags};
 
 on_both! {

@@ -8,9 +8,9 @@ use common::{AT, FIXED, RW, map, page, sizes};
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
-use mm::space::{Advice, Error};
 use mm::switch::Switch;
 use mm::vma::Prot;
+use mm::{Advice, Error};
 
 macro_rules! tests {
     ($($name:ident)*) => {

@@ -7,8 +7,8 @@ use common::*;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
-use mm::space::{Advice, Place, RemapFlags};
 use mm::vma::{Prot, VmaFlags};
+use mm::{Advice, Place, RemapFlags};
 
 on_both! {
     what_is_new_counts_as_written

@@ -9,8 +9,8 @@ use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
 use mm::fault::Resolution;
 use mm::object::Object;
-use mm::space::{Advice, Error, MapRequest, Place};
 use mm::vma::{Prot, VmaFlags};
+use mm::{Advice, Error, MapRequest, Place};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -4,10 +4,11 @@
 
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::{Kind, LongTerm, Mm};
+use crate::frame::Kind;
+use crate::manager::{LongTerm, Mm};
 use crate::object::Object;
 use crate::own::{Account, MmId, Owner};
-use crate::state::{AddressSpace, Inner};
+use crate::space::{AddressSpace, Inner};
 use crate::table::{
     Leaf, Table, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
 };

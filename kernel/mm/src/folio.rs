@@ -9,8 +9,9 @@
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Machine, PhysMem};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync;
 use crate::thp::Stat;

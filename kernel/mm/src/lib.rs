@@ -15,15 +15,18 @@
 //! | [`asid`] | address-space tags |
 //! | [`own`] | the account: who holds a folio, and which of its six schemes the switches choose |
 //! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
-//! | [`frame`] | the frame table, the page allocator (zones, buddy lists, per-CPU lists), and [`frame::Mm`] that owns them |
+//! | [`frame`] | the page allocator: the frame table, zones, buddy lists, per-CPU lists |
+//! | [`manager`] | [`Mm`]: machine, frames, account, zero pages, tags and counters as one value |
 //! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
 //! | [`object`] | pages by index: files, shared anonymous memory |
-//! | [`vma`] | what the user asked for |
+//! | [`vma`] | areas: address ranges with one set of rights and one backing |
 //! | [`tlb`] | the gather: a freed frame travels with its flush |
 //! | [`table`] | the only place that writes page-table entries |
-//! | [`state`] | [`state::AddressSpace`]: what its lock covers, its beginning and its end |
+//! | [`space`] | [`AddressSpace`]: its lock and what that covers, limits, figures |
 //! | [`fault`] | what starts from hardware, and what touches memory as hardware would |
-//! | [`space`] | the user's verbs, one per file |
+//! | [`reshape`] | folios that change their size in place: collapse and split |
+//! | [`verbs`] | system calls on an address space, one per file |
+//! | [`report`] | read-only walks for `/proc`: smaps, pagemap, mappings of a frame |
 //! | [`check`] | verifies everything against everything |
 //!
 //! # The lock order
@@ -59,27 +62,35 @@ extern crate std;
 
 pub mod addr;
 pub mod arch;
-pub mod asid;
+pub(crate) mod asid;
 pub mod check;
 pub mod fault;
-pub mod folio;
+pub(crate) mod folio;
 pub mod frame;
+pub(crate) mod manager;
 pub mod mutant;
 pub mod object;
 pub mod own;
-pub mod space;
-pub mod stat;
-pub mod state;
+pub(crate) mod report;
+pub(crate) mod reshape;
+pub(crate) mod space;
+pub(crate) mod stat;
 pub mod switch;
 pub mod sync;
-pub mod table;
+pub(crate) mod table;
 pub mod thp;
-pub mod tlb;
+pub(crate) mod tlb;
+pub(crate) mod verbs;
 pub mod vma;
 
-/// One memory manager as a value, and the kernel's own half.
-pub mod manager {
-    pub use crate::frame::{FrameCounts, FrameMeta, Mm, OutOfMemory};
-    pub use crate::own::PageCount;
-    pub use crate::table::kernel::KernelSpace;
-}
+pub use frame::FrameMeta;
+pub use manager::{FrameCounts, FrameInfo, Mm, OutOfMemory};
+pub use own::PageCount;
+pub use report::SmapsWalk;
+pub use space::{
+    AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
+    MapRequest, Mapped, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
+};
+pub use stat::{ROWS as COUNTERS, Stats};
+pub use table::kernel::KernelSpace;
+pub use verbs::RemapFlags;

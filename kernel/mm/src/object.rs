@@ -4,7 +4,7 @@
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
-use crate::frame::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::sync::{AtomicU64, Lock, Ordering, rank};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -50,9 +50,9 @@ impl Errno {
     }
 }
 
-impl From<mm::space::Error> for Errno {
-    fn from(error: mm::space::Error) -> Errno {
-        use mm::space::Error;
+impl From<mm::Error> for Errno {
+    fn from(error: mm::Error) -> Errno {
+        use mm::Error;
         match error {
             Error::Inval => Errno::EINVAL,
             Error::NoMem => Errno::ENOMEM,

@@ -9,15 +9,15 @@ use spin::Once;
 pub struct Hw;
 
 /// The memory manager.
-pub type Mm = mm::manager::Mm<Hw>;
+pub type Mm = mm::Mm<Hw>;
 /// A user address space.
-pub type AddressSpace = mm::space::AddressSpace<Hw>;
+pub type AddressSpace = mm::AddressSpace<Hw>;
 /// A memory object: the pages of a file or of shared anonymous memory.
 pub type Object = mm::object::Object<Hw>;
 /// A virtual memory area.
 pub type Vma = mm::vma::Vma<Hw>;
 /// The kernel's own half.
-pub type KernelSpace = mm::manager::KernelSpace<Hw>;
+pub type KernelSpace = mm::KernelSpace<Hw>;
 
 static KERNEL_SPACE: Once<KernelSpace> = Once::new();
 

@@ -13,7 +13,7 @@ use core::mem::{ManuallyDrop, size_of};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, PhysRange, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::frame::table::parts;
-use mm::manager::{FrameMeta, PageCount};
+use mm::{FrameMeta, PageCount};
 
 unsafe extern "C" {
     static __image_start: u8;

@@ -5,8 +5,8 @@ use super::aslr::Offsets;
 use crate::base::machine::{AddressSpace, Hw};
 use crate::fs::ExecFile;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{MapRequest, Place};
 use parts::program::{Program, Segment};
 
 /// Where the program came to lie.

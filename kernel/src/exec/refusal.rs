@@ -40,14 +40,14 @@ impl From<Flaw> for Refusal {
     }
 }
 
-impl From<mm::space::Error> for Refusal {
-    fn from(error: mm::space::Error) -> Self {
+impl From<mm::Error> for Refusal {
+    fn from(error: mm::Error) -> Self {
         Refusal::Errno(error.into())
     }
 }
 
-impl From<mm::manager::OutOfMemory> for Refusal {
-    fn from(error: mm::manager::OutOfMemory) -> Self {
+impl From<mm::OutOfMemory> for Refusal {
+    fn from(error: mm::OutOfMemory) -> Self {
         Refusal::Errno(error.into())
     }
 }

@@ -13,8 +13,8 @@ use crate::process::task::{Limits, Process, Resource};
 use alloc::vec::Vec;
 use linux_raw_sys::auxvec as at;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{MapRequest, Place};
 use parts::program::Program;
 
 /// Where things on the stack are.

@@ -15,8 +15,8 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
-use mm::space::{Advice, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{Advice, MapRequest, Place, RemapFlags};
 
 fn space(task: &Task) -> Arc<AddressSpace> {
     task.process()

@@ -7,8 +7,8 @@ use crate::base::machine::{AddressSpace, kernel_space, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::arch::{Attrs, Level};
 use mm::fault::Access;
-use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{MapRequest, Place};
 
 const CODE: VirtAddr = VirtAddr(0x10_0000);
 const DATA: VirtAddr = VirtAddr(0x20_0000);

@@ -2,8 +2,8 @@
 
 use crate::base::machine::{AddressSpace, mm};
 use mm::addr::{PAGE_SIZE, VirtAddr};
-use mm::space::{MapRequest, Place};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{MapRequest, Place};
 
 const AT: VirtAddr = VirtAddr(0x4000_0000);
 const PAGES: u64 = 32;

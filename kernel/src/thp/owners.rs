@@ -9,10 +9,10 @@ use crate::sched;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::cell::Cell;
+use mm::FOLIO_ORDERS;
 use mm::addr::Pfn;
 use mm::frame::Kind;
 use mm::own::MmId;
-use mm::space::FOLIO_ORDERS;
 
 /// Frames that are looked at before others run.
 const FRAMES: usize = 512;

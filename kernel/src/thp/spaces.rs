@@ -8,7 +8,7 @@ use crate::sched;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use mm::addr::VirtAddr;
-use mm::space::{Smaps, SmapsWalk};
+use mm::{Smaps, SmapsWalk};
 
 /// Each address space once, whoever shares it, by its place in memory. ENOMEM.
 pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {

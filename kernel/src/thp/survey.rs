@@ -13,9 +13,9 @@ use alloc::format;
 use alloc::sync::Weak;
 use alloc::vec::Vec;
 use mm::addr::{Order, VirtAddr, VirtRange};
-use mm::space::{FOLIO_ORDERS, FolioUse};
 use mm::thp::ORDERS;
 use mm::thp::stats::Stat;
+use mm::{FOLIO_ORDERS, FolioUse};
 
 /// Private folios that there are.
 pub fn private(order: Order) -> u64 {

@@ -7,10 +7,10 @@ use arch_sim::{Options, Sim, World};
 use mm::addr::{Order, PAGE_SIZE, VirtAddr};
 use mm::arch::PteFormat;
 use mm::object::Object;
-use mm::space::{AddressSpace, MapRequest, Place, RemapFlags};
 use mm::thp::ORDERS;
 use mm::thp::controls::SizeEnabled;
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{AddressSpace, MapRequest, Place, RemapFlags};
 use std::sync::Arc;
 
 /// PROT_READ | PROT_WRITE.

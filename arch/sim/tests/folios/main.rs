@@ -7,9 +7,9 @@ use arch_sim::{Options, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::space::{Advice, Collapse, Error, FolioUse};
 use mm::thp::{CollapseLimits, ORDERS, Stat};
 use mm::vma::Prot;
+use mm::{Advice, Collapse, Error, FolioUse};
 
 /// Where 2 MiB blocks are tried.
 const HUGE: VirtAddr = VirtAddr(0x4000_0000);

@@ -6,8 +6,8 @@ use arch_x86_64::pte::Format;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::Attrs;
 use mm::object::Object;
-use mm::space::{Advice, Error, MapRequest, Place, RemapFlags};
 use mm::vma::{Backing, Prot, Vma, VmaFlags};
+use mm::{Advice, Error, MapRequest, Place, RemapFlags};
 
 type Machine = Sim<Format>;
 

@@ -4,9 +4,9 @@
 use super::steps::Step;
 use super::{Backed, Bench};
 use arch_sim::Sim;
+use mm::Advice;
 use mm::arch::PteFormat;
 use mm::fault::Pin;
-use mm::space::Advice;
 
 /// A pin, and what the model knows of it.
 pub(super) struct Pinned<F: PteFormat> {

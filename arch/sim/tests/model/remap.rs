@@ -2,7 +2,7 @@
 
 use super::steps::Remap;
 use super::*;
-use mm::space::RemapFlags;
+use mm::RemapFlags;
 
 impl<F: PteFormat> Bench<F> {
     pub(super) fn remap(&self, process: &Process<F>, model: &mut Model, remap: &Remap) {

@@ -1,7 +1,7 @@
 //! What may happen, at random: processes, pages, CPUs and objects are small numbers.
 
 use crate::common::RW;
-use mm::space::Advice;
+use mm::Advice;
 use mm::switch::Switch;
 use mm::vma::Prot;
 use proptest::prelude::*;

@@ -31,7 +31,7 @@ impl<F: PteFormat> Bench<F> {
                 let grows = VmaFlags::GROWSDOWN;
                 let flags = if stack { grows } else { request.flags };
                 process
-                    .map(mm::space::MapRequest {
+                    .map(mm::MapRequest {
                         populate,
                         flags,
                         ..request

@@ -8,9 +8,9 @@ mod heap;
 mod scene;
 
 use arch_sim::{Options, Process, World};
+use mm::Error;
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
-use mm::space::Error;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use scene::{PAGES, Page, Scene, Shown, scene};
 use std::cell::Cell;

@@ -9,9 +9,9 @@ use common::*;
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use mm::arch::PteFormat;
 use mm::fault::{Access, Resolution};
-use mm::space::{Advice, Error};
 use mm::switch::Switch;
 use mm::vma::Prot;
+use mm::{Advice, Error};
 
 on_both! {
     a_child_takes_whole_tables

@@ -5,7 +5,7 @@ use super::Access;
 use super::resolve::{Request, resolve};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
-use crate::state::AddressSpace;
+use crate::space::AddressSpace;
 
 impl<M: Machine> AddressSpace<M> {
     /// Reads through the page tables, faulting pages in (as a user's read); returns bytes copied

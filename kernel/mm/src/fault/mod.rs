@@ -38,8 +38,8 @@ pub enum Resolution {
     NoMem,
 }
 
-impl From<crate::frame::OutOfMemory> for Resolution {
-    fn from(_: crate::frame::OutOfMemory) -> Resolution {
+impl From<crate::manager::OutOfMemory> for Resolution {
+    fn from(_: crate::manager::OutOfMemory) -> Resolution {
         Resolution::NoMem
     }
 }

@@ -15,10 +15,11 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::frame::{Kind, Mm};
+use crate::manager::Mm;
 use crate::own::{Account, Owner};
-use crate::state::AddressSpace;
+use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
 /// A page that stays while this is there.

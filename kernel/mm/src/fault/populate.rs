@@ -4,7 +4,7 @@ use super::resolve::{Request, allowed, resolve};
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
-use crate::state::AddressSpace;
+use crate::space::AddressSpace;
 use crate::table::{Budget, Cursor};
 use crate::vma::{Prot, Vma, VmaFlags};
 
@@ -118,7 +118,7 @@ fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
 
 /// If the page is there already, writable if it has to be: where its leaf ends.
 fn ready_until<M: Machine>(
-    mm: &crate::frame::Mm<M>,
+    mm: &crate::manager::Mm<M>,
     table: &mut crate::table::PageTable,
     va: VirtAddr,
     access: Access,

@@ -3,9 +3,9 @@
 use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
-use crate::frame::{Mm, SpaceId};
+use crate::manager::{Mm, SpaceId};
+use crate::space::{AddressSpace, Inner, Locked, Rss};
 use crate::stat::Event;
-use crate::state::{AddressSpace, Inner, Locked, Rss};
 use crate::table::{Cursor, Leaf, PageTable};
 use crate::thp::Permit;
 use crate::tlb::Gather;

@@ -2,8 +2,8 @@
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::arch::Machine;
+use crate::space::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::stat::Event;
-use crate::state::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::vma::{Slot, VmaFlags};
 
 /// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS,

@@ -71,7 +71,7 @@ impl Allocator {
 
     /// The way that most allocations go. It calls nothing, so it saves no registers.
     #[inline(always)]
-    pub(super) fn alloc_from_list(
+    pub(crate) fn alloc_from_list(
         &self,
         table: &FrameTable,
         cpu: usize,
@@ -88,7 +88,7 @@ impl Allocator {
 
     /// The other way, after [`Self::alloc_from_list`] found nothing.
     #[inline(never)]
-    pub(super) fn alloc_slowly(
+    pub(crate) fn alloc_slowly(
         &self,
         table: &FrameTable,
         cpu: usize,
@@ -135,7 +135,7 @@ impl Allocator {
     }
     /// [`Self::free`] of one frame, which is a block.
     #[inline(always)]
-    pub(super) fn free_page(&self, table: &FrameTable, cpu: usize, pfn: Pfn) {
+    pub(crate) fn free_page(&self, table: &FrameTable, cpu: usize, pfn: Pfn) {
         let meta = table.get(pfn);
         let (kind, order) = meta.kind_and_order();
         if !kind.in_use() || order != Order(0) || meta.refs() != 0 {

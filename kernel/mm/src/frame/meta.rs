@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, Words};
 use core::fmt;
 
 /// The end of a list, in place of a frame's index.
-pub(super) const NO_LINK: u32 = u32::MAX;
+pub(crate) const NO_LINK: u32 = u32::MAX;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,13 +117,13 @@ impl FrameMeta {
     }
     /// Whether it is the head of a block of this kind and order.
     #[inline]
-    pub(super) fn is(&self, kind: Kind, order: Order) -> bool {
+    pub(crate) fn is(&self, kind: Kind, order: Order) -> bool {
         self.state.load(Ordering::Relaxed) & !FLAGS == kind as u32 | u32::from(order.0) << 8
     }
     /// Writes kind and order and clears the flags. Only the owner of the frame (for free frames:
     /// the holder of the lock of its list) does.
     #[inline]
-    pub(super) fn set(&self, kind: Kind, order: Order) {
+    pub(crate) fn set(&self, kind: Kind, order: Order) {
         // Without the poison of debug builds there is nothing to keep.
         let poisoned = if cfg!(debug_assertions) {
             self.state.load(Ordering::Relaxed) & POISONED
@@ -136,11 +136,11 @@ impl FrameMeta {
         );
     }
     /// Whether the frame holds the poison pattern.
-    pub(super) fn poisoned(&self) -> bool {
+    pub(crate) fn poisoned(&self) -> bool {
         self.state.load(Ordering::Relaxed) & POISONED != 0
     }
     /// Notes whether the frame holds the poison pattern.
-    pub(super) fn set_poisoned(&self, on: bool) {
+    pub(crate) fn set_poisoned(&self, on: bool) {
         let rest = self.state.load(Ordering::Relaxed) & !POISONED;
         self.state
             .store(if on { rest | POISONED } else { rest }, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl FrameMeta {
 
     /// The words of the account of a private folio.
     #[inline]
-    pub(super) fn words(&self) -> &Words {
+    pub(crate) fn words(&self) -> &Words {
         &self.words
     }
     /// How many references there are, where they are counted plainly: not of private folios that
@@ -210,11 +210,11 @@ impl FrameMeta {
     }
     /// What is recorded of a private page's long-term pins.
     #[inline]
-    pub(super) fn long_term(&self) -> u32 {
+    pub(crate) fn long_term(&self) -> u32 {
         self.live.load(Ordering::Relaxed)
     }
     /// Records it; under the lock of all of them.
-    pub(super) fn set_long_term(&self, word: u32) {
+    pub(crate) fn set_long_term(&self, word: u32) {
         self.live.store(word, Ordering::Relaxed);
     }
 
@@ -230,7 +230,7 @@ impl FrameMeta {
         self.place.store(vpn.0, Ordering::Relaxed);
     }
     /// Notes whether the folio is on the queue of deferred splits; under the queue's lock.
-    pub(super) fn set_deferred(&self, on: bool) {
+    pub(crate) fn set_deferred(&self, on: bool) {
         let rest = self.state.load(Ordering::Relaxed) & !DEFERRED;
         self.state
             .store(if on { rest | DEFERRED } else { rest }, Ordering::Relaxed);
@@ -254,18 +254,18 @@ impl FrameMeta {
     }
 
     /// The next and the previous block in the list; under the list's lock, as the setters are.
-    pub(super) fn links(&self) -> (u32, u32) {
+    pub(crate) fn links(&self) -> (u32, u32) {
         let links = self.place.load(Ordering::Relaxed);
         (links as u32, (links >> 32) as u32)
     }
-    pub(super) fn set_links(&self, next: u32, prev: u32) {
+    pub(crate) fn set_links(&self, next: u32, prev: u32) {
         let links = u64::from(next) | u64::from(prev) << 32;
         self.place.store(links, Ordering::Relaxed);
     }
-    pub(super) fn set_next(&self, index: u32) {
+    pub(crate) fn set_next(&self, index: u32) {
         self.set_links(index, self.links().1);
     }
-    pub(super) fn set_prev(&self, index: u32) {
+    pub(crate) fn set_prev(&self, index: u32) {
         self.set_links(self.links().0, index);
     }
 }

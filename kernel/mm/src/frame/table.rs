@@ -67,7 +67,7 @@ impl FrameTable {
         }
     }
     /// The arrays, for another table; what they say stays as it is.
-    pub(super) fn into_parts(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
+    pub(crate) fn into_parts(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
         (self.metas, self.counts)
     }
     /// The metadata of a frame in the table.
@@ -77,7 +77,7 @@ impl FrameTable {
     }
     /// The metadata at a place in the table.
     #[inline]
-    pub(super) fn at(&self, index: u32) -> &FrameMeta {
+    pub(crate) fn at(&self, index: u32) -> &FrameMeta {
         &self.metas[index as usize]
     }
     /// The metadata of a frame, `None` when the table does not reach there or has a hole.
@@ -88,7 +88,7 @@ impl FrameTable {
     /// The metadata of a frame in the same naturally aligned block of the largest order as one in
     /// the table; `None` when the table does not reach there.
     #[inline]
-    pub(super) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
+    pub(crate) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
         self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
     }
     /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by
@@ -128,12 +128,12 @@ impl FrameTable {
     }
     /// A frame's place in the table.
     #[inline]
-    pub(super) fn index(&self, pfn: Pfn) -> u32 {
+    pub(crate) fn index(&self, pfn: Pfn) -> u32 {
         (pfn - self.first) as u32
     }
     /// The frame at a place in the table.
     #[inline]
-    pub(super) fn pfn(&self, index: u32) -> Pfn {
+    pub(crate) fn pfn(&self, index: u32) -> Pfn {
         self.first + u64::from(index)
     }
     /// All frames in the table with their metadata.

@@ -1,27 +1,207 @@
-//! The user's verbs, one per file. Errors are those of the manual pages (mmap(2) and its
-//! relatives).
+//! A user address space: its lock, and what that covers: VMAs, page tables, limits, figures. System
+//! calls on it are in `verbs`, faults in `fault`.
 
-mod advise;
-mod brk;
-mod collapse;
-mod fork;
-mod info;
-mod leave;
-mod lock;
-mod map;
-mod place;
-mod protect;
-mod refs;
-mod remap;
-mod rmap;
-mod smaps;
-mod split;
-mod unmap;
+mod areas;
+mod figures;
+mod locked;
+mod types;
 
-pub use remap::RemapFlags;
-pub use smaps::SmapsWalk;
-
-pub use crate::state::{
-    AddressSpace, Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MMAP_MIN_ADDR,
-    MapRequest, Mapped, PageInfo, Place, STACK_GUARD_GAP, Smaps, Usage,
+pub(crate) use areas::{AREAS, Areas};
+pub(crate) use figures::{Rss, may_commit};
+pub(crate) use locked::Locked;
+pub use types::{
+    Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
+    Smaps, Usage,
 };
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Asid, Machine, PteFormat};
+use crate::manager::{Mm, SpaceId};
+use crate::own::MmId;
+use crate::sync::{AtomicU32, Lock, Ordering, rank};
+use crate::table::{Budget, PageTable, Zap};
+use crate::thp::Permit;
+use crate::tlb::Gather;
+use crate::vma::{VmaFlags, VmaTree};
+use alloc::sync::Arc;
+
+/// A mapping that asks for no address never gets one below this (Linux: vm.mmap_min_addr).
+pub const MMAP_MIN_ADDR: u64 = 65536;
+pub use crate::vma::STACK_GUARD_GAP;
+
+/// A user address space.
+pub struct AddressSpace<M: Machine> {
+    pub(crate) mm: Arc<Mm<M>>,
+    pub(crate) id: SpaceId,
+    pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
+    /// A [`Permit`] as a word.
+    thp_permit: AtomicU32,
+    /// Nothing is mapped any more, and no CPU is in it.
+    ended: bool,
+}
+
+/// What the lock of the space covers.
+pub(crate) struct Inner<M: Machine> {
+    pub(crate) vmas: VmaTree<M>,
+    pub(crate) table: PageTable,
+    pub(crate) limits: Limits,
+    pub(crate) rss: Rss,
+    pub(crate) peak_total: u64,
+    pub(crate) mmap_top: VirtAddr,
+    pub(crate) brk_start: VirtAddr,
+    pub(crate) brk: VirtAddr,
+    /// Flags that every new VMA gets (mlockall(MCL_FUTURE)).
+    pub(crate) future: VmaFlags,
+    /// Whether a page was ever pinned to last.
+    pub(crate) pinned: bool,
+    /// Whether a verb that changes areas is between two of its steps ([`Areas`]).
+    claimed: bool,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// An empty address space. [`Error::Again`]: there are as many as there may be
+    /// ([`crate::own::Ids::MOST`]).
+    pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
+        mm.prepare_idle_root();
+        let id = mm.take_id().ok_or(Error::Again)?;
+        let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
+        let inner = Inner {
+            vmas: VmaTree::new(),
+            table,
+            limits: Limits::NONE,
+            rss: Rss::default(),
+            peak_total: 0,
+            mmap_top: VirtAddr(M::Pte::USER_END.0),
+            brk_start: VirtAddr(0),
+            brk: VirtAddr(0),
+            future: VmaFlags::empty(),
+            pinned: false,
+            claimed: false,
+        };
+        Ok(AddressSpace {
+            mm: mm.clone(),
+            id,
+            inner: Lock::new(inner),
+            thp_permit: AtomicU32::new(Permit::ALL.word()),
+            ended: false,
+        })
+    }
+
+    /// The memory manager it lives in.
+    pub fn mm(&self) -> &Arc<Mm<M>> {
+        &self.mm
+    }
+    /// Its tag in the TLB.
+    pub fn asid(&self) -> Asid {
+        self.id.asid
+    }
+    /// What it alone is called in the account of folios, from its beginning to its end; `None` if
+    /// it shares its id.
+    pub fn owner_id(&self) -> Option<MmId> {
+        self.id.owner.id().filter(|id| *id != MmId::COMMON)
+    }
+    /// The frame of its root table.
+    pub fn root(&self) -> crate::addr::Pfn {
+        self.lock().table.root()
+    }
+    /// Sets the limits that later calls respect; what exceeds them already stays.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lock().limits = limits;
+    }
+    /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the
+    /// caller's.
+    pub fn set_mmap_top(&self, top: VirtAddr) {
+        self.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
+    }
+    /// Which large folios the process permits itself.
+    #[inline]
+    pub fn thp_permit(&self) -> Permit {
+        Permit::from_word(self.thp_permit.load(Ordering::Relaxed))
+    }
+    /// Changes it for faults from now on; folios that are there stay.
+    pub fn change_thp_permit(&self, change: impl Fn(Permit) -> Permit) {
+        let change = |word| Some(change(Permit::from_word(word)).word());
+        // Relaxed: nothing else is published with it. It always succeeds.
+        let _ = self
+            .thp_permit
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+    /// Makes this the current CPU's user half.
+    pub fn activate(&self) {
+        let root = self.lock().table.root();
+        self.mm.activate(root, self.id.asid);
+    }
+    /// If this CPU is in this space, leaves it for one with an empty user half.
+    pub fn leave(&self) {
+        let root = self.lock().table.root();
+        self.mm.leave(root);
+    }
+}
+
+/// The pages that `len` bytes from `start` touch; `None` when they end past the last user address.
+pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRange> {
+    let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
+    (end <= M::Pte::USER_END && start <= end).then_some(VirtRange { start, end })
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// The end of an address space that nothing else has, before it is dropped: everything goes, in
+    /// steps that let others in. The CPU that runs this leaves it first; no other may be in it.
+    pub fn end(&mut self) {
+        self.zap_all(|machine| {
+            machine.breathe();
+        });
+        let vmas = &mut self.inner.get_mut().vmas;
+        let all = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        while let Some(cut) = vmas.start_of(AREAS, all)
+            && let Ok(taken) = vmas.take(VirtRange::new(VirtAddr(0), cut))
+        {
+            drop(taken);
+            self.mm.machine().breathe();
+        }
+        self.inner.get_mut().vmas = VmaTree::new();
+        self.ended = true;
+    }
+
+    /// Takes out all pages, with a pause between two steps.
+    fn zap_all(&mut self, pause: impl Fn(&M)) {
+        let inner = self.inner.get_mut();
+        self.mm.deactivate(inner.table.root());
+        self.mm.flush_space(&self.id);
+        let mut gather = Gather::dead(&self.mm, &self.id);
+        let mut zap = Zap {
+            dead: true,
+            budget: Budget::step(&self.mm),
+            ..Zap::default()
+        };
+        for vma in inner.vmas.iter() {
+            let mut rest = vma.range;
+            loop {
+                if zap.budget.take(1) {
+                    let mut edit = inner.table.edit(&mut gather);
+                    let Some(next) = edit.zap_some(rest, &mut zap) else {
+                        break;
+                    };
+                    rest.start = next;
+                }
+                gather.finish();
+                pause(self.mm.machine());
+                zap.budget = Budget::step(&self.mm);
+            }
+        }
+        gather.finish();
+    }
+}
+
+impl<M: Machine> Drop for AddressSpace<M> {
+    /// What [`AddressSpace::end`] has left goes, all of it if that was not called: it may be
+    /// dropped under a lock.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.zap_all(|_| ());
+        }
+        self.inner.get_mut().table.free_root(&self.mm);
+        // Last of all: whoever gets the id next must find no mapping of this one.
+        self.mm.give_id(&self.id);
+    }
+}

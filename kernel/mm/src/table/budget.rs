@@ -6,7 +6,7 @@ use super::node::Node;
 use super::walk::{Leaves, leaf_tables};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
-use crate::frame::Mm;
+use crate::manager::Mm;
 
 /// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
 pub(super) const TABLE: u32 = 64;

@@ -56,7 +56,7 @@ use super::edit::Entries;
 use super::node::{Present, PteTable};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
-use crate::frame::Mm;
+use crate::manager::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use core::ops::Range;

@@ -7,7 +7,7 @@ use super::node::Present;
 use super::{Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
-use crate::frame::SpaceId;
+use crate::manager::SpaceId;
 use crate::mutant::{self, Mutant};
 use crate::own::Account;
 use crate::stat::Event;

@@ -8,7 +8,7 @@ use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
-use crate::frame::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::own::{By, Owner};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};

@@ -4,7 +4,8 @@ use super::PageTable;
 use super::node::{Node, PteTable};
 use crate::addr::VirtAddr;
 use crate::arch::Machine;
-use crate::frame::{Kind, Mm};
+use crate::frame::Kind;
+use crate::manager::Mm;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 

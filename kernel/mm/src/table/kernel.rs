@@ -3,8 +3,9 @@
 use super::node::Node;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Tlb};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::stat::Event;
 use crate::sync::{Lock, rank};
 use alloc::sync::Arc;

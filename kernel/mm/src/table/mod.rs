@@ -29,7 +29,6 @@ pub(crate) use budget::first_used;
 pub use collapse::census;
 pub(crate) use contpte::validate as validate_contpte;
 pub use cursor::Cursor;
-pub use edit::Edit;
 pub use fork::ForkCopy;
 pub(crate) use owner::{begin, owns};
 pub use protect::Rights;
@@ -42,8 +41,9 @@ pub use zap_page::zap_page;
 
 use crate::addr::{Order, Pfn};
 use crate::arch::{Level, Machine, PteFormat};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::frame::{Kind, Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::stat::Event;
 
 /// The page tables of one user address space; whoever holds it mutably holds the space's lock.

@@ -6,7 +6,8 @@
 use super::PageTable;
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
-use crate::frame::{FrameMeta, Mm};
+use crate::frame::FrameMeta;
+use crate::manager::Mm;
 use core::ops::Range;
 
 /// A page table of any level.

@@ -3,13 +3,14 @@
 use super::Leaf;
 use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::Machine;
-use crate::frame::{Kind, Mm};
+use crate::frame::Kind;
+use crate::manager::Mm;
 use crate::own::{Account, By, Owner, Part};
 
 /// Whether all references of the private folio that `leaf` maps are entries of the owner's space,
 /// or long-term pins, whose holders are to see what it writes. To be asked under the lock of the
 /// space, which maps the folio. A page in a table that others share is theirs, too. What is asked
-/// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::frame::Mm).
+/// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::manager::Mm).
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     let (head, kind, order) = mm.frames().folio(leaf.pfn);

@@ -6,7 +6,7 @@ use super::node::PteTable;
 use super::{Budget, Leaf, owner};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::Mm;
+use crate::manager::Mm;
 use crate::own::Owner;
 use crate::stat::Event;
 use core::convert::Infallible;
@@ -31,13 +31,7 @@ impl<M: Machine> Edit<'_, '_, M> {
     /// Gives every page in `range` the attributes `rights.base`, and WRITE when the VMA is writable
     /// and no write needs to be seen: always if shared, else only for a private folio that this
     /// space has for itself. Accessed and dirty stay. No PMD leaf crosses an end of the range
-    /// ([`Edit::split_ends`]).
-    pub fn protect_range(&mut self, range: VirtRange, rights: Rights) {
-        let mut budget = Budget::UNLIMITED;
-        self.protect_some(range, rights, &mut budget);
-    }
-
-    /// [`Edit::protect_range`] within a budget; returns where the rest begins, if there is one.
+    /// ([`Edit::split_ends`]). Stops when the budget is used up; returns where the rest begins.
     pub fn protect_some(
         &mut self,
         range: VirtRange,

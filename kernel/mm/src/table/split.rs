@@ -9,7 +9,7 @@ use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::Reserve;
-use crate::frame::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
 use crate::stat::Event;

@@ -6,7 +6,7 @@ use super::node::Node;
 use super::walk::{Leaf, Leaves, leaf_tables};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
-use crate::frame::{Mm, SpaceId};
+use crate::manager::{Mm, SpaceId};
 use crate::tlb::Gather;
 
 /// Leaves in a step, about: they take some 50 instructions each to be counted.

@@ -7,8 +7,8 @@ use super::edit::Edit;
 use super::{Budget, Cursor};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::OutOfMemory;
 use crate::frame::zone::Reserve;
+use crate::manager::OutOfMemory;
 use crate::stat::Event;
 use crate::tlb::Gather;
 

@@ -5,7 +5,7 @@ use super::node::{Node, Present, PteTable};
 use super::{Budget, PageTable, contpte, user_root_end};
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
-use crate::frame::Mm;
+use crate::manager::Mm;
 use core::convert::Infallible;
 
 /// A leaf, or the part of it that a range covers.

@@ -5,8 +5,9 @@ use super::node::{Node, PteTable};
 use super::{Budget, budget};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
+use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::frame::{Kind, OutOfMemory};
+use crate::manager::OutOfMemory;
 use crate::stat::Event;
 use crate::tlb::Removed;
 

@@ -4,7 +4,8 @@
 use super::release::{Gone, LEAF, Release};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
-use crate::frame::{Kind, Mm, SpaceId};
+use crate::frame::Kind;
+use crate::manager::{Mm, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme, with_single};
 use crate::stat::Event;

@@ -3,7 +3,8 @@
 
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::{Kind, Mm};
+use crate::frame::Kind;
+use crate::manager::Mm;
 use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;

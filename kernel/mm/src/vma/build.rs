@@ -3,7 +3,7 @@
 use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, Store};
 use super::types::Vma;
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
+use crate::manager::OutOfMemory;
 use core::borrow::Borrow;
 
 /// The nodes that are being filled, one per level of inner nodes.

@@ -6,7 +6,7 @@ use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, Store};
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
+use crate::manager::OutOfMemory;
 
 impl<M: Machine> Store<M> {
     /// Makes room for `n` VMAs more, wherever they go: each may cut a leaf and every node above it.

@@ -1,7 +1,7 @@
 //! Nodes of one fixed capacity, by number. Their memory comes one node at a time, before it is
 //! needed: taking a node never fails.
 
-use crate::frame::OutOfMemory;
+use crate::manager::OutOfMemory;
 use alloc::vec::Vec;
 
 /// Empty nodes that keep their memory for the next time.

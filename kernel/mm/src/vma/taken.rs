@@ -2,7 +2,7 @@
 
 use super::types::Vma;
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
+use crate::manager::OutOfMemory;
 use alloc::vec::Vec;
 
 /// VMAs in one piece of memory (4 KiB at most).

@@ -9,7 +9,7 @@ use super::taken::Taken;
 use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::frame::OutOfMemory;
+use crate::manager::OutOfMemory;
 use core::borrow::Borrow;
 
 /// How many VMAs an address space may have (Linux's default of vm.max_map_count; one mmap more is

@@ -85,8 +85,8 @@ impl Limits {
     }
 
     /// What the address space has to know.
-    pub fn for_space(&self) -> mm::space::Limits {
-        mm::space::Limits {
+    pub fn for_space(&self) -> mm::Limits {
+        mm::Limits {
             address_space: self.soft(Resource::AddressSpace),
             data: self.soft(Resource::Data),
             stack: self.soft(Resource::Stack),

@@ -12,7 +12,7 @@ use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::addr::{Order, Pfn};
-use mm::frame::{FrameInfo, Kind as Use};
+use mm::{FrameInfo, frame::Kind as Use};
 
 /// What a file says of a frame.
 type Word = dyn Fn(Pfn) -> u64;

@@ -7,9 +7,9 @@ use crate::process::task;
 use crate::sched;
 use crate::thp::spaces;
 use alloc::vec::Vec;
+use mm::Mapped;
 use mm::addr::{Pfn, VirtAddr, VirtRange};
 use mm::frame::Kind;
-use mm::space::Mapped;
 use mm::vma::VmaFlags;
 
 /// Pages that are there in areas that are locked. A page that several such areas map counts once.

@@ -8,8 +8,8 @@ use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
 use crate::process::task::{self, Image, Process};
 use alloc::sync::Arc;
+use mm::PageInfo;
 use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use mm::space::PageInfo;
 
 /// The bits of a page, pagemap.rst.
 const SOFT_DIRTY: u64 = 1 << 55;

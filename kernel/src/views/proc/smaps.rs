@@ -10,9 +10,9 @@ use crate::fs::open::file::FileOps;
 use crate::thp::spaces;
 use alloc::sync::Arc;
 use mm::addr::VirtRange;
-use mm::space::{FOLIO_ORDERS, Smaps, SmapsWalk};
 use mm::thp::policy::{self, Orders};
 use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{FOLIO_ORDERS, Smaps, SmapsWalk};
 use parts::form::Form;
 use parts::text::Text;
 

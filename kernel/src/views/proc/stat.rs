@@ -6,8 +6,8 @@ use crate::fs::devices;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::tty;
 use crate::process::task::{ProcessTimes, Resource};
+use mm::Usage;
 use mm::addr::PAGE_SIZE;
-use mm::space::Usage;
 
 /// Nanoseconds of a clock tick: USER_HZ is 100.
 pub const TICK: u64 = 10_000_000;

@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::fmt::Display;
 use core::ops::{Deref, RangeInclusive};
 use core::sync::atomic::{AtomicI64, Ordering};
-use mm::space::MMAP_MIN_ADDR;
+use mm::MMAP_MIN_ADDR;
 
 /// Enters all of them.
 pub fn register(tree: &Tree) {

@@ -4,7 +4,7 @@
 use super::{USED, bytes, folded, one_folio, span};
 use crate::addr::{Pfn, VirtAddr};
 use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
-use crate::frame::Mm;
+use crate::manager::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 

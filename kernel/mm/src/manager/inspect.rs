@@ -1,0 +1,59 @@
+//! What is told of one frame: /proc/kpagecount and its relatives.
+
+use super::Mm;
+use crate::addr::{Order, Pfn};
+use crate::arch::Machine;
+use crate::frame::FrameTable;
+use crate::frame::meta::Kind;
+
+/// The block that a frame lies in, as it was when it was looked at: nothing keeps it from changing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// What it is used for; [`Kind::Reserved`] for what is not the allocator's.
+    pub kind: Kind,
+    /// Its first frame.
+    pub head: Pfn,
+    /// log2 of its frames.
+    pub order: Order,
+    /// References to it: one for each page that an entry maps, and one for any other owner. 0 when
+    /// free.
+    pub references: u64,
+    /// Whether it is the page of zeros, small or huge, which is not counted by its mappings.
+    pub zeros: bool,
+}
+
+impl<M: Machine> Mm<M> {
+    /// What a frame is; `None` where the frame table does not reach.
+    pub fn frame_info(&self, pfn: Pfn) -> Option<FrameInfo> {
+        self.frames().try_get(pfn)?;
+        let (head, kind, order) =
+            block(self.frames(), pfn).unwrap_or((pfn, Kind::Reserved, Order(0)));
+        let zeros = head == self.zero_page() || head == self.huge_zero_page();
+        let references = match kind {
+            Kind::Anon | Kind::Object => self.references(head),
+            _ => 0,
+        };
+        Some(FrameInfo {
+            kind,
+            head,
+            order,
+            references,
+            zeros,
+        })
+    }
+}
+
+/// The block around any frame of the table, also one that nobody has: `None` for those of the
+/// firmware or the image.
+fn block(frames: &FrameTable, pfn: Pfn) -> Option<(Pfn, Kind, Order)> {
+    let mut at = pfn;
+    loop {
+        let meta = frames.try_get(at)?;
+        let (kind, order) = (meta.kind(), meta.order());
+        if kind != Kind::Reserved {
+            return (pfn - at < order.pages()).then_some((at, kind, order));
+        }
+        // Blocks are naturally aligned: the head has fewer bits.
+        at = Pfn(at.0 & at.0.checked_sub(1)?);
+    }
+}

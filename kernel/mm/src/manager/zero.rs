@@ -1,0 +1,99 @@
+//! The huge zero page: 2 MiB of zeros that read faults share by PMD leaves. It is there while a
+//! leaf maps it, and longer while memory is not short: it need not be zeroed anew for the next one.
+//! What no leaf maps counts as free, as what is in a CPU's list does: whoever finds no other frame
+//! gets these.
+
+use super::{Mm, OutOfMemory};
+use crate::addr::Pfn;
+use crate::arch::Machine;
+use crate::frame::meta::Kind;
+use crate::frame::zone::Reserve;
+use crate::stat::Event;
+use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
+use crate::thp::PMD_ORDER;
+
+/// No frame.
+const NONE: u64 = u64::MAX;
+
+/// The page and how many leaves map it.
+pub(super) struct HugeZero {
+    pfn: AtomicU64,
+    /// Whether it is there and no leaf maps it; written under the lock.
+    idle: AtomicBool,
+    leaves: Lock<u64, { rank::HUGE_ZERO }>,
+}
+
+impl HugeZero {
+    pub(super) fn new() -> Self {
+        HugeZero {
+            pfn: AtomicU64::new(NONE),
+            idle: AtomicBool::new(false),
+            leaves: Lock::new(0),
+        }
+    }
+}
+
+impl<M: Machine> Mm<M> {
+    /// The huge zero page, or a frame number that no frame has. Who sees it mapped may rely on the
+    /// answer.
+    #[inline]
+    pub fn huge_zero_page(&self) -> Pfn {
+        // Relaxed: it changes only while no leaf maps it.
+        Pfn(self.huge_zero.pfn.load(Ordering::Relaxed))
+    }
+    /// A reference to the huge zero page for a new leaf; allocates it if it is not there.
+    pub(crate) fn get_huge_zero_page(&self) -> Result<Pfn, OutOfMemory> {
+        let mut leaves = self.huge_zero.leaves.lock();
+        if self.huge_zero_page() == Pfn(NONE) {
+            let pfn = self.alloc(PMD_ORDER, Kind::Kernel, Reserve::User)?;
+            self.zero(pfn, PMD_ORDER);
+            self.count(Event::HugeZeroAlloc, 1);
+            self.huge_zero.pfn.store(pfn.0, Ordering::Relaxed);
+        }
+        self.huge_zero.idle.store(false, Ordering::Relaxed);
+        *leaves += 1;
+        Ok(self.huge_zero_page())
+    }
+    /// A reference for one more leaf, by who holds one.
+    pub(crate) fn share_huge_zero_page(&self) {
+        *self.huge_zero.leaves.lock() += 1;
+    }
+    /// Drops the references of `n` leaves that are gone and flushed.
+    pub(crate) fn put_huge_zero_page(&self, n: u64) {
+        let mut leaves = self.huge_zero.leaves.lock();
+        *leaves -= n;
+        if *leaves == 0 {
+            self.huge_zero.idle.store(true, Ordering::Relaxed);
+            drop(leaves);
+            if self.allocator().is_tight() {
+                self.free_idle_zeros();
+            }
+        }
+    }
+    /// Frees the huge zero page if no leaf maps it; returns how many frames that were.
+    pub fn free_idle_zeros(&self) -> u64 {
+        // Most of the time there is none, and who asks may be the one that allocates it, with the
+        // lock held. Relaxed: a page that comes to be idle just now is for the next one who asks.
+        if self.idle_zeros() == 0 {
+            return 0;
+        }
+        let leaves = self.huge_zero.leaves.lock();
+        if !self.huge_zero.idle.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let pfn = self.huge_zero_page();
+        self.huge_zero.idle.store(false, Ordering::Relaxed);
+        self.huge_zero.pfn.store(NONE, Ordering::Relaxed);
+        drop(leaves);
+        assert!(self.frames().get(pfn).put_ref(), "it has one owner");
+        self.free(&[pfn]);
+        PMD_ORDER.pages()
+    }
+    /// Frames of the huge zero page while no leaf maps it.
+    pub(super) fn idle_zeros(&self) -> u64 {
+        match self.huge_zero.idle.load(Ordering::Relaxed) {
+            true => PMD_ORDER.pages(),
+            false => 0,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What /proc and mincore(2) show.
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Machine, PteFormat};
+use crate::frame::Kind;
+use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
+use crate::table::{Leaf, for_each_leaf, owns, step};
+use crate::vma::{Vma, VmaFlags};
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+impl<M: Machine> AddressSpace<M> {
+    /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names,
+    /// and without a copy of the list, which may be long: VMAs that come and go meanwhile are seen
+    /// or not.
+    pub fn for_each_vma(&self, f: &mut dyn FnMut(&Vma<M>)) {
+        let mut at = VirtAddr(0);
+        while let Some(vma) = self.vma_from(at) {
+            at = vma.range.end;
+            f(&vma);
+        }
+    }
+
+    /// The first VMA that ends above `addr`.
+    pub fn vma_from(&self, addr: VirtAddr) -> Option<Vma<M>> {
+        let inner = self.lock();
+        inner
+            .vmas
+            .walk_from(addr)
+            .map(|slot| inner.vmas.get(slot).clone())
+    }
+
+    /// Appends copies of the VMAs that end above `addr`, in address order, as many as `into` has
+    /// room for.
+    pub fn vmas_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
+        self.lock().vmas.copies_from(addr, into);
+    }
+
+    /// The VMA that contains `addr`.
+    pub fn vma_at(&self, addr: VirtAddr) -> Option<Vma<M>> {
+        let inner = self.lock();
+        inner.vmas.find(addr).map(|i| inner.vmas.get(i).clone())
+    }
+
+    /// The figures of the whole space.
+    pub fn usage(&self) -> Usage {
+        let inner = self.lock();
+        let figures = inner.vmas.figures();
+        Usage {
+            total: figures.total,
+            peak_total: inner.peak_total,
+            rss_anon: inner.rss.anon,
+            rss_file: inner.rss.file,
+            rss_shmem: inner.rss.shmem,
+            peak_rss: inner.rss.peak,
+            data: figures.data,
+            stack: figures.stack,
+            exec: figures.exec,
+            locked: figures.locked,
+            page_tables: inner.table.pages(),
+        }
+    }
+
+    /// What the page of `addr` is.
+    pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
+        let found = Cell::new(PageInfo::default());
+        self.page_words(addr, &mut [0], |info| {
+            found.set(*info);
+            0
+        });
+        found.get()
+    }
+
+    /// What the pages from that of `start` on are, each as `word` puts it; 0 past the last user
+    /// page. The space is locked meanwhile, so the caller asks for a few hundred at a time.
+    pub fn page_words(&self, start: VirtAddr, words: &mut [u64], word: impl Fn(&PageInfo) -> u64) {
+        words.fill(0);
+        let start = start.align_down(PAGE_SIZE);
+        let user = VirtRange::new(VirtAddr(0), M::Pte::USER_END);
+        let end = VirtAddr(start.0.saturating_add(words.len() as u64 * PAGE_SIZE));
+        let Some(range) = VirtRange::new(start, end).intersection(&user) else {
+            return;
+        };
+        let index = |va: VirtAddr| ((va - start) / PAGE_SIZE) as usize;
+        let mut inner = self.lock();
+        let Inner { vmas, table, .. } = &mut *inner;
+        for vma in vmas.iter_in(range) {
+            let Some(mut part) = vma.range.intersection(&range) else {
+                continue;
+            };
+            let tracked = vma.flags.contains(VmaFlags::TRACKED);
+            if !tracked {
+                let written = PageInfo {
+                    soft_dirty: true,
+                    ..PageInfo::default()
+                };
+                words[index(part.start)..index(part.end)].fill(word(&written));
+            }
+            while !part.is_empty() {
+                part.start = step(&self.mm, &self.id, table, part, &mut |leaf| {
+                    let clean = leaf.attrs.contains(Attrs::TRACKED);
+                    let mut info = PageInfo {
+                        soft_dirty: !(tracked && clean),
+                        ..self.describe(&leaf)
+                    };
+                    for into in &mut words[index(leaf.va)..][..leaf.pages as usize] {
+                        *into = word(&info);
+                        info.pfn += 1;
+                    }
+                });
+            }
+        }
+    }
+
+    fn describe(&self, leaf: &Leaf) -> PageInfo {
+        let (head, kind, _) = self.mm.frames().folio(leaf.pfn);
+        let exclusive = match kind {
+            Kind::Anon => owns(&self.mm, &self.id.owner, leaf),
+            // The object's own reference and this one.
+            Kind::Object => self.mm.frames().get(head).refs() == 2,
+            _ => false,
+        };
+        PageInfo {
+            present: true,
+            pfn: leaf.pfn.0,
+            file_or_shared: kind == Kind::Object,
+            exclusive,
+            writable: leaf.attrs.contains(Attrs::WRITE),
+            dirty: leaf.attrs.contains(Attrs::DIRTY),
+            zero_page: kind == Kind::Kernel,
+            soft_dirty: false,
+        }
+    }
+
+    /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000
+    /// instructions' worth; returns where the rest begins. Zeros that everybody shares are left
+    /// out. The space is locked meanwhile.
+    pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
+        let mut inner = self.lock();
+        step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
+            let (_, kind, _) = self.mm.frames().folio(leaf.pfn);
+            if kind != Kind::Kernel {
+                f(Mapped {
+                    first: leaf.pfn,
+                    pages: leaf.pages,
+                    kind,
+                });
+            }
+        })
+    }
+
+    /// mincore(2): one byte per page, 1 when it is in memory. EINVAL unless aligned; ENOMEM where
+    /// something is not mapped.
+    pub fn mincore(&self, start: VirtAddr, into: &mut [u8]) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        let range = user_pages::<M>(start, (into.len() as u64).saturating_mul(PAGE_SIZE))
+            .ok_or(Error::NoMem)?;
+        let inner = self.lock();
+        if !inner.vmas.covers(range) {
+            return Err(Error::NoMem);
+        }
+        into.fill(0);
+        let index = |va: VirtAddr| ((va - range.start) / PAGE_SIZE) as usize;
+        for vma in inner.vmas.iter_in(range) {
+            let Some(part) = vma.range.intersection(&range) else {
+                continue;
+            };
+            if let Some((object, first)) = vma.object_page(part.start) {
+                // A page that the object has is in memory, mapped or not.
+                object.for_each_page(first, first + part.pages(), &mut |page, _| {
+                    into[index(part.start) + (page - first) as usize] = 1;
+                    true
+                });
+            }
+        }
+        for_each_leaf(&self.mm, &inner.table, range, &mut |leaf| {
+            let first = index(leaf.va);
+            into[first..first + leaf.pages as usize].fill(1);
+        });
+        Ok(())
+    }
+}

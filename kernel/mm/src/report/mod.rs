@@ -1,0 +1,8 @@
+//! Read-only walks over an address space, for /proc: smaps, pagemap, references of a page, the
+//! mappings of a frame.
+
+mod info;
+mod refs;
+mod smaps;
+
+pub use smaps::SmapsWalk;

@@ -1,0 +1,249 @@
+//! Splitting large folios: under memory pressure those of which a part is not mapped any more, by
+//! hand any.
+//!
+//! A split changes what the frame table says, no entry and no page: every mapped page gets its
+//! references as a page, or as a part, of a folio of its own, and what nobody maps is free. That
+//! needs every reference to be known, so a folio is split only by the space that has all of them.
+
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine, PteFormat};
+use crate::frame::Kind;
+use crate::frame::zone::Reserve;
+use crate::manager::Mm;
+use crate::own::{Account, By, Owner};
+use crate::space::{AddressSpace, Locked, user_pages};
+use crate::stat::Event;
+use crate::table::{begin, first_used, lookup};
+use crate::thp::{ORDERS, PMD_ORDER, Stat};
+
+impl<M: Machine> AddressSpace<M> {
+    /// Splits the folios on the queue of deferred splits that this space has for itself, into the
+    /// largest aligned parts that are mapped whole; returns how many pages that freed. Leaves those
+    /// that others have, too, and of which little is mapped, for the last one to split. For the
+    /// kernel when memory is short: it takes little, and of the reserve.
+    pub fn split_deferred(&self) -> u64 {
+        self.lock().split_queue()
+    }
+
+    /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of
+    /// that order, or the next lower that private memory has, and PMD leaves with them; returns how
+    /// many were split and how many could not be (split_huge_pages in debugfs, transhuge.rst). A
+    /// thread that is to end stops early.
+    pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
+        let (mut rest, mut counts) = (range, (0, 0));
+        loop {
+            let next = self.lock().split_some(rest, largest, &mut counts);
+            match next {
+                Some(next) if !self.mm.machine().breathe() => rest.start = next,
+                _ => return counts,
+            }
+        }
+    }
+}
+
+/// Which pages of a folio are mapped.
+struct Mapped([u64; 8]);
+
+impl Mapped {
+    fn set(&mut self, page: u64) {
+        self.0[page as usize / 64] |= 1 << (page % 64);
+    }
+    fn has(&self, page: u64) -> bool {
+        self.0[page as usize / 64] & 1 << (page % 64) != 0
+    }
+    /// How many of `pages` from `first` on.
+    fn count(&self, first: u64, pages: u64) -> u64 {
+        (first..first + pages).filter(|&p| self.has(p)).count() as u64
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Splits the larger folios that the first table in use in `range` maps, and counts them;
+    /// returns where the next one may be.
+    fn split_some(
+        &mut self,
+        range: VirtRange,
+        largest: Order,
+        counts: &mut (u64, u64),
+    ) -> Option<VirtAddr> {
+        let mm = self.mm();
+        let mut at = first_used(mm, &self.table, range)?;
+        let end = (at.align_down(PMD_ORDER.bytes()) + PMD_ORDER.bytes()).min(range.end);
+        while at < end {
+            let leaf = lookup(mm, &self.table, at);
+            at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
+            let Some(leaf) = leaf else {
+                continue;
+            };
+            let (head, kind, order) = mm.frames().folio(leaf.pfn);
+            if kind != Kind::Anon || order <= largest {
+                continue;
+            }
+            let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
+            let split = start.and_then(|va| self.split_mapped(head, VirtAddr(va), largest));
+            match split {
+                Some(_) => counts.0 += 1,
+                None => {
+                    counts.1 += 1;
+                    // The rest of it will not do better.
+                    let rest = order.pages() - (leaf.pfn - head);
+                    at = (leaf.va + rest * PAGE_SIZE).max(at);
+                }
+            }
+        }
+        (at < range.end).then_some(at)
+    }
+
+    /// Splits what can be of the queue: what the account says is this space's alone.
+    fn split_queue(&mut self) -> u64 {
+        let (mm, owner) = (self.mm(), &self.id().owner);
+        let (mut skip, mut freed) = (0, 0);
+        loop {
+            let batch = mm.deferred(skip);
+            if batch.is_empty() {
+                return freed;
+            }
+            for head in batch {
+                let order = mm.frames().get(head).order();
+                let book = mm.frames().book(head, order);
+                // What a space without an id of its own is told is about a folio that it maps, and
+                // it may not map this one.
+                let ours =
+                    order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
+                let split = ours.then(|| {
+                    let largest = Order(order.0 - 1);
+                    self.split_folio(head, largest)
+                });
+                match split.flatten() {
+                    Some(pages) => freed += pages,
+                    // It stays on the queue, for another space.
+                    None => {
+                        skip += 1;
+                        if !ours && order != Order(0) {
+                            self.leave_folio(head);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if
+    /// it has one.
+    fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
+        let mm = self.mm();
+        let order = mm.frames().get(head).order();
+        let mut gather = self.gather();
+        let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
+            self.table
+                .edit(&mut gather)
+                .split_leaf(start, Reserve::User)
+                .ok()?;
+            mm.frames().get(head).set_index(start.page());
+            let mut elsewhere = false;
+            let all = self.mappings(head, &mut |leaf| {
+                elsewhere |= leaf.sharers != 0 || !range.contains(leaf.va)
+            });
+            if !all || elsewhere {
+                return None;
+            }
+            // Parts as large as a block, or larger, leave each block in one folio.
+            if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
+                self.table.edit(&mut gather).unfold_range(range);
+            }
+            Some(())
+        });
+        gather.finish();
+        if ready.is_none() {
+            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            return None;
+        }
+        self.split_folio(head, largest)
+    }
+
+    /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space
+    /// does not have all references by PTEs.
+    fn split_folio(&mut self, head: Pfn, largest: Order) -> Option<u64> {
+        let mm = self.mm();
+        let order = mm.frames().get(head).order();
+        let Some(mapped) = self.owned(head) else {
+            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            return None;
+        };
+        mm.large_folio_ends(head, order);
+        mm.account().forget_pages(&mm.frames().book(head, order));
+        mm.thp().stats.add(order, Stat::Split, 1);
+        if order == PMD_ORDER {
+            mm.count(Event::SplitPage, 1);
+        }
+        let parts = Parts {
+            mm,
+            owner: &self.id().owner,
+            head,
+            start: mm.frames().get(head).index().start(),
+            largest,
+            mapped,
+        };
+        Some(parts.make(0, order))
+    }
+
+    /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables
+    /// that nobody shares.
+    fn owned(&self, head: Pfn) -> Option<Mapped> {
+        let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
+        let all = self.mappings(head, &mut |leaf| {
+            by_ptes &= leaf.level == Level::Pte && leaf.sharers == 0;
+            mapped.set(leaf.pfn - head);
+        });
+        (all && by_ptes).then_some(mapped)
+    }
+}
+
+/// The split of one folio.
+struct Parts<'a, M: Machine> {
+    mm: &'a Mm<M>,
+    owner: &'a Owner,
+    head: Pfn,
+    start: VirtAddr,
+    largest: Order,
+    mapped: Mapped,
+}
+
+impl<M: Machine> Parts<'_, M> {
+    /// Makes folios of what is mapped in the block of 2^order pages from page `first` on, and frees
+    /// the rest; returns how many pages that freed.
+    fn make(&self, first: u64, order: Order) -> u64 {
+        let (pages, frames) = (order.pages(), self.mm.frames());
+        let pfn = self.head + first;
+        match self.mapped.count(first, pages) {
+            n if n == pages && order <= self.largest && usable(order) => {
+                let start = self.start + first * PAGE_SIZE;
+                begin(self.mm, (pfn, order), self.owner, start, By::Ptes);
+                if order != Order(0) {
+                    self.mm.thp().stats.add(order, Stat::NrAnon, 1);
+                }
+                0
+            }
+            0 if order == Order(0) => {
+                frames.get(pfn).set_refs(0);
+                self.mm.free(&[pfn]);
+                1
+            }
+            _ => {
+                // Orders that private memory does not have are passed over.
+                let lower = Order(order.0 - 1);
+                let lower = if usable(lower) { lower } else { Order(0) };
+                self.mm.split_block(pfn, order, lower);
+                (first..first + pages)
+                    .step_by(lower.pages() as usize)
+                    .map(|first| self.make(first, lower))
+                    .sum()
+            }
+        }
+    }
+}
+
+/// Whether private folios of this order exist.
+fn usable(order: Order) -> bool {
+    order == Order(0) || ORDERS.contains(&order.0)
+}

@@ -1,0 +1,107 @@
+//! Resident pages by sort, and the checks of a new mapping against limits and memory.
+
+use super::{Error, Inner};
+use crate::addr::PAGE_SIZE;
+use crate::arch::Machine;
+use crate::manager::Mm;
+use crate::table::Zap;
+use crate::vma::{Backing, Prot, Vma, VmaFlags};
+
+/// Resident pages of a space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rss {
+    pub anon: u64,
+    pub file: u64,
+    pub shmem: u64,
+    pub peak: u64,
+}
+
+impl Rss {
+    /// All of them.
+    #[inline]
+    pub fn total(&self) -> u64 {
+        self.anon + self.file + self.shmem
+    }
+    /// Adds pages of a VMA.
+    pub fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
+        self.anon += anon;
+        *self.of_object(vma) += object;
+        self.peak = self.peak.max(self.total());
+    }
+    /// Takes off what was zapped in a VMA.
+    pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
+        self.anon -= zap.anon;
+        *self.of_object(vma) -= zap.object;
+    }
+    fn of_object<M: Machine>(&mut self, vma: &Vma<M>) -> &mut u64 {
+        match &vma.backing {
+            Backing::Object { file: Some(_), .. } => &mut self.file,
+            _ => &mut self.shmem,
+        }
+    }
+}
+
+/// Whether memory for the mapping must be there in principle: private and writable, or shared
+/// anonymous.
+fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
+    let shared = flags.contains(VmaFlags::SHARED);
+    let shared_anon = shared && matches!(backing, Backing::Object { file: None, .. });
+    !flags.contains(VmaFlags::NORESERVE) && (!shared && prot.contains(Prot::WRITE) || shared_anon)
+}
+
+/// Refuses what can never be had: more than all memory (vm.overcommit_memory 0, proc(5)).
+pub(crate) fn may_commit<M: Machine>(
+    mm: &Mm<M>,
+    pages: u64,
+    prot: Prot,
+    flags: VmaFlags,
+    backing: &Backing<M>,
+) -> Result<(), Error> {
+    let too_much = accountable(prot, flags, backing) && pages > mm.total_frames();
+    if too_much { Err(Error::NoMem) } else { Ok(()) }
+}
+
+fn bytes(pages: u64) -> u64 {
+    pages.saturating_mul(PAGE_SIZE)
+}
+
+impl<M: Machine> Inner<M> {
+    /// Whether `pages` more with these properties may be mapped: RLIMIT_AS and RLIMIT_DATA.
+    pub(crate) fn may_expand(&self, pages: u64, prot: Prot, flags: VmaFlags) -> Result<(), Error> {
+        if bytes(self.vmas.pages() + pages) > self.limits.address_space {
+            return Err(Error::NoMem);
+        }
+        self.may_add_data(pages, prot, flags)
+    }
+    /// Whether `pages` more with these properties may become data: RLIMIT_DATA.
+    pub(crate) fn may_add_data(
+        &self,
+        pages: u64,
+        prot: Prot,
+        flags: VmaFlags,
+    ) -> Result<(), Error> {
+        let data =
+            prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN);
+        let unlimited = self.limits.data == u64::MAX;
+        if data && !unlimited && bytes(self.data_pages() + pages) > self.limits.data {
+            return Err(Error::NoMem);
+        }
+        Ok(())
+    }
+    /// Whether `pages` more may be locked.
+    pub(crate) fn may_lock(&self, pages: u64) -> bool {
+        self.limits.memlock == u64::MAX || bytes(self.locked_pages() + pages) <= self.limits.memlock
+    }
+    /// Private writable pages (VmData).
+    pub(crate) fn data_pages(&self) -> u64 {
+        self.vmas.figures().data
+    }
+    /// Locked pages (VmLck).
+    pub(crate) fn locked_pages(&self) -> u64 {
+        self.vmas.figures().locked
+    }
+    /// Notes how much is mapped now.
+    pub(crate) fn note_total(&mut self) {
+        self.peak_total = self.peak_total.max(self.vmas.pages());
+    }
+}

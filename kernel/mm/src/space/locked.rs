@@ -1,0 +1,59 @@
+//! A space whose lock is held: the only key to what the lock covers.
+
+use super::{AddressSpace, Inner};
+use crate::arch::Machine;
+use crate::manager::{Mm, SpaceId};
+use crate::sync::{Guard, rank};
+use crate::tlb::Gather;
+use core::ops::{Deref, DerefMut};
+
+/// Holds the lock of a space.
+pub(crate) struct Locked<'a, M: Machine> {
+    /// The space.
+    pub space: &'a AddressSpace<M>,
+    inner: Guard<'a, Inner<M>, { rank::SPACE }>,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// Locks the space.
+    #[inline]
+    pub(crate) fn lock(&self) -> Locked<'_, M> {
+        Locked {
+            space: self,
+            inner: self.inner.lock(),
+        }
+    }
+}
+
+impl<'a, M: Machine> Locked<'a, M> {
+    /// The memory manager that the space is in.
+    #[inline]
+    pub fn mm(&self) -> &'a Mm<M> {
+        &self.space.mm
+    }
+    /// The space's tag in the TLB, and its name in the account.
+    #[inline]
+    pub fn id(&self) -> &'a SpaceId {
+        &self.space.id
+    }
+    /// A gather of the space.
+    #[inline(always)]
+    pub fn gather(&self) -> Gather<'a, M> {
+        Gather::new(self.mm(), self.id())
+    }
+}
+
+impl<M: Machine> Deref for Locked<'_, M> {
+    type Target = Inner<M>;
+    #[inline]
+    fn deref(&self) -> &Inner<M> {
+        &self.inner
+    }
+}
+
+impl<M: Machine> DerefMut for Locked<'_, M> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner<M> {
+        &mut self.inner
+    }
+}

@@ -1,0 +1,334 @@
+//! madvise(2).
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::fault::{Access, Resolution, Stopped};
+use crate::manager::OutOfMemory;
+use crate::object::Object;
+use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
+use crate::table::{Budget, Zap, clear_accessed_some, zap_page};
+use crate::thp::PMD_ORDER;
+use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
+use alloc::sync::Arc;
+use core::ops::ControlFlow;
+
+/// How far advice about pages has come.
+struct Walk {
+    rest: VirtRange,
+    /// All of what comes before is mapped.
+    covered: bool,
+}
+
+/// The part of an object that MADV_REMOVE punches out, after the lock.
+type Hole<M> = (Arc<Object<M>>, u64, u64);
+
+impl<M: Machine> AddressSpace<M> {
+    /// madvise(2): EINVAL unless aligned, or for advice that does not suit the mapping; ENOMEM
+    /// where something is not mapped (the rest is advised all the same, as in Linux); EFAULT when
+    /// populating meets a bus error; EACCES: MADV_REMOVE of memory that is not shared or could not
+    /// be made writable.
+    pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
+        {
+            return Err(Error::Inval);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        match advice {
+            Advice::PopulateRead => self.populate_advice(range, Access::Read),
+            Advice::PopulateWrite => self.populate_advice(range, Access::Write),
+            Advice::Remove => self.remove_pages(range, |object, first, end| {
+                self.zap_object_range(object, first, end, true)
+            }),
+            Advice::Collapse => self.collapse_advice(range),
+            Advice::DontNeed
+            | Advice::DontNeedLocked
+            | Advice::Free
+            | Advice::Cold
+            | Advice::PageOut => self.advise_pages(range, advice),
+            _ => self.areas()?.advise(range, advice),
+        }
+        .and(inside)
+    }
+
+    /// madvise(2) with MADV_DONTNEED, by far the most frequent advice. Errors as [`Self::advise`].
+    pub fn dont_need(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        if len <= PAGE_SIZE && self.lock().drop_page(start) {
+            return Ok(());
+        }
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        self.advise_pages(range, Advice::DontNeed).and(inside)
+    }
+
+    /// Advice about pages, in as many steps as it takes.
+    fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
+        let mut walk = Walk {
+            rest: range,
+            covered: true,
+        };
+        while self.lock().advise_pages(&mut walk, advice)? {
+            if self.mm.machine().breathe() {
+                return Err(Error::Interrupted);
+            }
+        }
+        all_of_it(walk.covered && walk.rest.is_empty())
+    }
+
+    /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere
+    /// they are mapped (but for private copies). Errors as [`Self::advise`].
+    pub fn advise_remove(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        zap: impl FnMut(&Arc<Object<M>>, u64, u64),
+    ) -> Result<(), Error> {
+        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        self.remove_pages(range, zap).and(inside)
+    }
+
+    fn populate_advice(&self, range: VirtRange, access: Access) -> Result<(), Error> {
+        // Machines read what is mapped in any way; the call asks for PROT_READ.
+        let allowed = |vma: &Vma<M>| match access {
+            Access::Read if !vma.prot.contains(Prot::READ) => Err(Resolution::Denied),
+            _ => Ok(Some(access)),
+        };
+        self.populate_as(range, allowed).map_err(|why| match why {
+            Stopped::Fault(Resolution::Denied) => Error::Inval,
+            Stopped::Fault(Resolution::Bus) => Error::Fault,
+            Stopped::Fault(_) => Error::NoMem,
+            Stopped::Ends => Error::Interrupted,
+        })
+    }
+
+    /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports
+    /// it.
+    fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
+        let pages = self.areas()?.pages_of(range, |_| true);
+        all_of_it(pages == range.pages())?;
+        let step = PMD_ORDER.bytes();
+        let mut result = Ok(());
+        let mut at = range.start.align_up(step).unwrap_or(range.end);
+        while at.checked_add(step).is_some_and(|end| end <= range.end) {
+            // What is empty cannot be collapsed, and may be long.
+            let rest = VirtRange::new(at, range.end.align_down(step));
+            let next = self
+                .first_used(rest)
+                .map_or(rest.end, |used| used.align_down(step));
+            if next > at {
+                (at, result) = (next, Err(Error::Inval));
+                continue;
+            }
+            result = self.collapse_now(at).and(result);
+            at += step;
+            if self.mm.machine().breathe() {
+                return Err(Error::Interrupted);
+            }
+        }
+        result
+    }
+
+    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; goes on behind what is not mapped
+    /// and reports it.
+    fn remove_pages(
+        &self,
+        range: VirtRange,
+        mut zap: impl FnMut(&Arc<Object<M>>, u64, u64),
+    ) -> Result<(), Error> {
+        let mut rest = range;
+        let mut covered = true;
+        loop {
+            let next = self.lock().hole(rest)?;
+            let Some((part, hole)) = next else {
+                break;
+            };
+            covered &= part.start == rest.start;
+            let (object, first, pages) = hole;
+            object.punch(first << PAGE_SHIFT, pages << PAGE_SHIFT);
+            zap(&object, first, first + pages);
+            rest.start = part.end;
+        }
+        all_of_it(covered && rest.is_empty())
+    }
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Advice that areas remember.
+    fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
+        let Some((set, clear)) = flags(advice) else {
+            // MADV_WILLNEED: all that is there is in memory.
+            return all_of_it(self.pages_of(range, |_| true) == range.pages());
+        };
+        self.vmas.reserve_update(range)?;
+        let unsuitable = |v: &Vma<M>| {
+            advice == Advice::WipeOnFork && (v.shared() || !matches!(v.backing, Backing::Anon))
+        };
+        self.split_ends(range)?;
+        let (mut pages, mut refused) = (0, false);
+        self.in_parts(range, |inner, mut part| {
+            if let Some(vma) = inner.vmas.iter_in(part).find(|v| unsuitable(v)) {
+                // What lies before it is advised all the same.
+                part.end = vma.range.start.max(part.start);
+                refused = true;
+            }
+            pages += inner.vmas.pages_in(part);
+            inner
+                .vmas
+                .update(part, |v| v.flags = (v.flags - clear) | set);
+            if refused {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        if refused {
+            return Err(Error::Inval);
+        }
+        all_of_it(pages == range.pages())
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// One step of advice about pages; returns whether there is more to do.
+    fn advise_pages(&mut self, walk: &mut Walk, advice: Advice) -> Result<bool, Error> {
+        let mm = self.mm();
+        let mut budget = Budget::step(mm);
+        while !walk.rest.is_empty()
+            && let Some(slot) = self.vmas.from(walk.rest.start)
+        {
+            let vma = self.vmas.get(slot);
+            let Some(part) = vma.range.intersection(&walk.rest) else {
+                break;
+            };
+            if refused(vma, advice) {
+                return Err(Error::Inval);
+            }
+            walk.covered &= part.start == walk.rest.start;
+            let stopped = match advice {
+                Advice::Cold | Advice::PageOut => {
+                    clear_accessed_some(mm, &mut self.table, part, &mut budget)
+                }
+                // MADV_FREE may free at once: memory is there to be given back, and it reads as
+                // zeros then, as allowed.
+                _ => self.drop_pages(slot, part, &mut budget)?,
+            };
+            walk.rest.start = stopped.unwrap_or(part.end);
+            if stopped.is_some() || !budget.take(1) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Drops the page at `at`, if it is one of those that most are: private, and mapped by a PTE
+    /// that is not folded. Returns whether it was.
+    // Out of line: behind the checks before it the compiler would take it for rare.
+    #[inline(never)]
+    fn drop_page(&mut self, at: VirtAddr) -> bool {
+        let (mm, id) = (self.mm(), self.id());
+        if let Some(slot) = self.vmas.find(at)
+            && !refused(self.vmas.get(slot), Advice::DontNeed)
+            && let Some(pages) = zap_page(mm, &mut self.table, at, id)
+        {
+            self.rss.anon -= pages;
+            return true;
+        }
+        false
+    }
+
+    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where
+    /// the rest begins. The tables stay, they will be used again.
+    fn drop_pages(
+        &mut self,
+        slot: Slot,
+        part: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let mut gather = self.gather();
+        let mut zap = Zap {
+            keep_tables: true,
+            budget: *budget,
+            ..Zap::default()
+        };
+        let zapped = self.table.edit(&mut gather).zap_part(part, &mut zap);
+        gather.finish();
+        let Inner { vmas, rss, .. } = &mut **self;
+        rss.sub(vmas.get(slot), &zap);
+        *budget = zap.budget;
+        zapped
+    }
+
+    /// The part of the first VMA in `range` that lies there, and what it is of its object.
+    fn hole(&self, range: VirtRange) -> Result<Option<(VirtRange, Hole<M>)>, Error> {
+        let Some((vma, part)) = self
+            .vmas
+            .iter_in(range)
+            .find_map(|v| Some((v, v.range.intersection(&range)?)))
+        else {
+            return Ok(None);
+        };
+        if vma.flags.contains(VmaFlags::LOCKED) {
+            return Err(Error::Inval);
+        }
+        let (object, first) = vma.object_page(part.start).ok_or(Error::Inval)?;
+        if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
+            return Err(Error::Acces);
+        }
+        Ok(Some((part, (object.clone(), first, part.pages()))))
+    }
+}
+
+/// ENOMEM unless all of the range is mapped.
+#[inline]
+fn all_of_it(covered: bool) -> Result<(), Error> {
+    if covered { Ok(()) } else { Err(Error::NoMem) }
+}
+
+/// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others;
+/// `None` when they wrap around.
+fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), Error>)> {
+    let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
+    let top = M::Pte::USER_END;
+    let inside = if end <= top {
+        Ok(())
+    } else {
+        Err(Error::NoMem)
+    };
+    Some((VirtRange::new(start.min(top), end.min(top)), inside))
+}
+
+/// Whether advice about pages does not suit the VMA: locked pages stay.
+fn refused<M: Machine>(vma: &Vma<M>, advice: Advice) -> bool {
+    let locked = vma.flags.contains(VmaFlags::LOCKED);
+    match advice {
+        Advice::DontNeed | Advice::Cold | Advice::PageOut => locked,
+        Advice::Free => locked || !matches!(vma.backing, Backing::Anon),
+        _ => false,
+    }
+}
+
+/// Flags that the advice sets and clears; `None` for advice about pages.
+fn flags(advice: Advice) -> Option<(VmaFlags, VmaFlags)> {
+    let (none, order) = (VmaFlags::empty(), VmaFlags::RANDOM | VmaFlags::SEQUENTIAL);
+    Some(match advice {
+        Advice::Normal => (none, order),
+        Advice::Random => (VmaFlags::RANDOM, order),
+        Advice::Sequential => (VmaFlags::SEQUENTIAL, order),
+        Advice::DontFork => (VmaFlags::DONTFORK, none),
+        Advice::DoFork => (none, VmaFlags::DONTFORK),
+        Advice::WipeOnFork => (VmaFlags::WIPEONFORK, none),
+        Advice::KeepOnFork => (none, VmaFlags::WIPEONFORK),
+        Advice::DontDump => (VmaFlags::DONTDUMP, none),
+        Advice::DoDump => (none, VmaFlags::DONTDUMP),
+        Advice::HugePage => (VmaFlags::HUGEPAGE, VmaFlags::NOHUGEPAGE),
+        Advice::NoHugePage => (VmaFlags::NOHUGEPAGE, VmaFlags::HUGEPAGE),
+        _ => return None,
+    })
+}

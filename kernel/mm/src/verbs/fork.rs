@@ -1,0 +1,172 @@
+//! fork(2): a copy for a child.
+
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::manager::OutOfMemory;
+use crate::space::{AREAS, AddressSpace, Areas, Error, Inner};
+use crate::stat::Event;
+use crate::switch::ForkBy;
+use crate::table::{Budget, ForkCopy};
+use crate::tlb::Gather;
+use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
+
+impl<M: Machine> AddressSpace<M> {
+    /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds
+    /// are not copied, the child faults them in. On failure nothing is left of the child and the
+    /// parent's counts are as before.
+    ///
+    /// Areas are copied at once, tables step by step: what other threads write meanwhile the child
+    /// sees or not.
+    pub fn fork(&self) -> Result<Self, Error> {
+        let mut child = AddressSpace::new(&self.mm)?;
+        child.change_thp_permit(|_| self.thp_permit());
+        let mut parent = self.areas()?;
+        let copied = copy(&mut parent, &mut child);
+        drop(parent);
+        self.mm.count(Event::Fork, 1);
+        // A child that is not complete is dropped here, and its references with it.
+        copied.map(|()| child)
+    }
+}
+
+fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
+    let vmas = copy_areas(parent, child.inner.get_mut())?;
+    let space = parent.space;
+    let mut gather = Gather::new(&space.mm, &space.id);
+    let mut budget = Budget::step(&space.mm);
+    let copied = vmas
+        .iter()
+        .try_for_each(|vma| copy_pages(parent, child, vma, &mut gather, &mut budget));
+    // The parent's writable translations must be gone before either side may rely on copy-on-write.
+    gather.finish();
+    // Not before: what is in the tables is found by the areas.
+    let child = child.inner.get_mut();
+    child.vmas = vmas;
+    child.note_total();
+    copied
+}
+
+fn copy_areas<M: Machine>(
+    parent: &mut Areas<'_, M>,
+    child: &mut Inner<M>,
+) -> Result<VmaTree<M>, Error> {
+    child.limits = parent.limits;
+    (child.mmap_top, child.brk_start, child.brk) = (parent.mmap_top, parent.brk_start, parent.brk);
+    if parent.vmas.len() <= AREAS {
+        return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);
+    }
+    let mut source = Source {
+        next: parent.vmas.from(VirtAddr(0)),
+        parent,
+        left: AREAS,
+        ends: false,
+    };
+    let copied = VmaTree::copy_of(&mut source, is_inherited, inherit);
+    if source.ends {
+        return Err(Error::Interrupted);
+    }
+    Ok(copied?)
+}
+
+/// Whether the child has this area of the parent, too.
+fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
+    !vma.flags.contains(VmaFlags::DONTFORK)
+}
+
+/// Makes an area of the parent one of the child.
+fn inherit<M: Machine>(vma: &mut Vma<M>) {
+    // mlock(2): locks are not inherited.
+    vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+    if vma.flags.contains(VmaFlags::WIPEONFORK) {
+        vma.has_anon = false;
+        vma.anon_vma = None;
+    }
+}
+
+/// The areas of a parent, one after the other, with pauses.
+struct Source<'a, 's, M: Machine> {
+    parent: &'a mut Areas<'s, M>,
+    next: Option<Slot>,
+    /// Areas until the next pause.
+    left: usize,
+    /// The thread is to end: there are no more.
+    ends: bool,
+}
+
+impl<M: Machine> Iterator for Source<'_, '_, M> {
+    type Item = Vma<M>;
+    #[inline]
+    fn next(&mut self) -> Option<Vma<M>> {
+        let slot = self.next?;
+        let vma = self.parent.vmas.get(slot).clone();
+        self.next = self.parent.vmas.next(slot);
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = AREAS;
+            self.ends = self.parent.pause();
+            let next = self.parent.vmas.from(vma.range.end);
+            self.next = next.filter(|_| !self.ends);
+        }
+        Some(vma)
+    }
+}
+
+/// Shares the private pages of an area, in as many steps as that takes.
+fn copy_pages<M: Machine>(
+    parent: &mut Areas<'_, M>,
+    child: &mut AddressSpace<M>,
+    vma: &Vma<M>,
+    gather: &mut Gather<'_, M>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    let mut rest = vma.range;
+    loop {
+        let stopped = if budget.take(1) {
+            copy_some(parent, child, vma, rest, gather, budget)?
+        } else {
+            Some(rest.start)
+        };
+        let Some(next) = stopped else {
+            return Ok(());
+        };
+        rest.start = next;
+        gather.finish();
+        *budget = Budget::step(&parent.space.mm);
+        if parent.pause() {
+            return Err(Error::Interrupted);
+        }
+    }
+}
+
+/// Shares what is private of `range` in an area, as far as the budget reaches; returns where the
+/// rest begins.
+#[inline]
+fn copy_some<M: Machine>(
+    parent: &mut Inner<M>,
+    child: &mut AddressSpace<M>,
+    vma: &Vma<M>,
+    range: VirtRange,
+    gather: &mut Gather<'_, M>,
+    budget: &mut Budget,
+) -> Result<Option<VirtAddr>, OutOfMemory> {
+    if vma.anon_vma.is_none() || vma.shared() {
+        return Ok(None);
+    }
+    let mm = &*child.mm;
+    let Inner { table, rss, .. } = child.inner.get_mut();
+    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done
+    // page by page does that.
+    let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+    let mut copy = ForkCopy {
+        mm: gather.mm(),
+        child: &child.id.owner,
+        gather,
+        pinned: parent.pinned,
+        tables: tables && matches!(vma.backing, Backing::Anon),
+        anon: 0,
+        object: 0,
+    };
+    let stopped = copy.range(&mut parent.table, table, range, budget);
+    rss.add(vma, copy.anon, copy.object);
+    stopped
+}

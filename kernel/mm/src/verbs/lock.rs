@@ -1,0 +1,136 @@
+//! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted,
+//! shown.
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::fault::{Resolution, Stopped};
+use crate::space::{AddressSpace, Areas, Error, user_pages};
+use crate::vma::{Vma, VmaFlags};
+use core::ops::ControlFlow;
+
+impl<M: Machine> AddressSpace<M> {
+    /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over
+    /// RLIMIT_MEMLOCK; EPERM when that limit is 0; EAGAIN when a page could not be had.
+    pub fn mlock(
+        &self,
+        start: VirtAddr,
+        len: u64,
+        lock: bool,
+        on_fault: bool,
+    ) -> Result<(), Error> {
+        let first = start.align_down(PAGE_SIZE);
+        let range = len
+            .checked_add(start.page_offset())
+            .and_then(|len| user_pages::<M>(first, len));
+        let range = range.ok_or(if start.checked_add(len).is_none() {
+            Error::Inval
+        } else {
+            Error::NoMem
+        })?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut inner = self.areas()?;
+        if lock {
+            let new: u64 =
+                range.pages() - inner.pages_of(range, |v| v.flags.contains(VmaFlags::LOCKED));
+            if inner.limits.memlock == 0 {
+                return Err(Error::Perm);
+            }
+            if !inner.may_lock(new) {
+                return Err(Error::NoMem);
+            }
+        }
+        inner.split_ends(range)?;
+        let mapped = inner.set_locked(range, lock_flags(lock, on_fault))?;
+        drop(inner);
+        if !mapped {
+            return Err(Error::NoMem);
+        }
+        if lock && !on_fault {
+            return populated(self.populate_locked(range));
+        }
+        Ok(())
+    }
+
+    /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both.
+    /// Errors as [`Self::lock`].
+    pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
+        let mut inner = self.areas()?;
+        if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
+            return Err(if inner.limits.memlock == 0 {
+                Error::Perm
+            } else {
+                Error::NoMem
+            });
+        }
+        inner.future = lock_flags(future, on_fault);
+        if current || !future {
+            // Whole VMAs: nothing is cut.
+            let end = inner
+                .vmas
+                .last()
+                .map_or(VirtAddr(0), |last| inner.vmas.get(last).range.end);
+            let flags = lock_flags(current, on_fault);
+            inner.update_all(VirtRange::new(VirtAddr(0), end), |v| v.set_lock(flags));
+        }
+        drop(inner);
+        if current && !on_fault {
+            let mut at = VirtAddr(0);
+            // mlockall(2) reports nothing about pages that cannot be had.
+            while let Some(vma) = self.vma_from(at) {
+                at = vma.range.end;
+                if self.populate(vma.range) == Err(Stopped::Ends) {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
+    match (lock, on_fault) {
+        (false, _) => VmaFlags::empty(),
+        (true, false) => VmaFlags::LOCKED,
+        (true, true) => VmaFlags::LOCKED | VmaFlags::LOCKONFAULT,
+    }
+}
+
+fn populated(result: Result<(), Stopped>) -> Result<(), Error> {
+    result.map_err(|why| match why {
+        Stopped::Fault(Resolution::NoMem) => Error::Again,
+        Stopped::Fault(_) => Error::NoMem,
+        Stopped::Ends => Error::Interrupted,
+    })
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Sets the lock flags in `range` up to the first hole; returns whether there was none.
+    fn set_locked(&mut self, range: VirtRange, flags: VmaFlags) -> Result<bool, Error> {
+        self.vmas.reserve_update(range)?;
+        let mut end = range.start;
+        self.in_parts(range, |inner, part| {
+            for vma in inner.vmas.iter_in(part) {
+                if vma.range.start > end {
+                    break;
+                }
+                end = vma.range.end.min(part.end);
+            }
+            let mapped = VirtRange::new(part.start, end.max(part.start));
+            inner.vmas.update(mapped, |v| v.set_lock(flags));
+            if mapped == part {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        Ok(end == range.end)
+    }
+}
+
+impl<M: Machine> Vma<M> {
+    fn set_lock(&mut self, flags: VmaFlags) {
+        self.flags = (self.flags - (VmaFlags::LOCKED | VmaFlags::LOCKONFAULT)) | flags;
+    }
+}

@@ -1,0 +1,79 @@
+//! mmap(2).
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, may_commit, user_pages};
+use crate::vma::{Backing, Vma, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does
+    /// not fit, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE where something
+    /// is; EAGAIN: locking over the limit.
+    pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
+        if request.len == 0 {
+            return Err(Error::Inval);
+        }
+        let len = VirtAddr(request.len)
+            .align_up(PAGE_SIZE)
+            .ok_or(Error::NoMem)?
+            .0;
+        let mut inner = self.areas()?;
+        let range = inner.choose(request.place, len, &request.backing)?;
+        let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
+        inner.check_new(&request, flags, range)?;
+        inner.vmas.reserve_take(range, 1)?;
+        // Dropped after the lock: a file's last reference takes kernel locks.
+        let replaced = inner.remove(range)?;
+        inner
+            .vmas
+            .insert(Vma::new(range, request.prot, flags, request.backing));
+        inner.note_total();
+        drop(inner);
+        drop(replaced);
+        let locked = flags.contains(VmaFlags::LOCKED) && !flags.contains(VmaFlags::LOCKONFAULT);
+        if request.populate || locked {
+            // mmap(2): what cannot be had is faulted in later, or not.
+            let _ = self.populate(range);
+        }
+        Ok(range.start)
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    fn choose(&self, place: Place, len: u64, backing: &Backing<M>) -> Result<VirtRange, Error> {
+        let start = match place {
+            Place::Hint(_) if len > M::Pte::USER_END.0 => return Err(Error::NoMem),
+            Place::Hint(hint) => self.find_place(hint, len, backing).ok_or(Error::NoMem)?,
+            Place::Fixed(at) | Place::FixedNoReplace(at) if !at.is_aligned(PAGE_SIZE) => {
+                return Err(Error::Inval);
+            }
+            Place::Fixed(at) | Place::FixedNoReplace(at) => at,
+        };
+        let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
+        if matches!(place, Place::FixedNoReplace(_)) && !self.vmas.is_clear(range) {
+            return Err(Error::Exist);
+        }
+        Ok(range)
+    }
+
+    fn check_new(
+        &self,
+        request: &MapRequest<M>,
+        flags: VmaFlags,
+        range: VirtRange,
+    ) -> Result<(), Error> {
+        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
+            return Err(Error::Again);
+        }
+        // What is replaced does not count against the limits.
+        let more = range.pages() - self.vmas.pages_in(range);
+        self.may_expand(more, request.prot, flags)?;
+        may_commit(
+            self.mm(),
+            range.pages(),
+            request.prot,
+            flags,
+            &request.backing,
+        )
+    }
+}

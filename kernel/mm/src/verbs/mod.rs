@@ -1,0 +1,14 @@
+//! System calls on an address space, one per file. Errors are those of the manual pages (mmap(2)
+//! and its relatives).
+
+mod advise;
+mod brk;
+mod fork;
+mod lock;
+mod map;
+mod place;
+mod protect;
+mod remap;
+mod unmap;
+
+pub use remap::RemapFlags;

@@ -1,0 +1,95 @@
+//! Where a mapping goes when its address is free to choose: from the top down, as Linux does.
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine, PteFormat};
+use crate::space::{Inner, MMAP_MIN_ADDR};
+use crate::thp::PMD_ORDER;
+use crate::vma::{Backing, guarded_start};
+
+impl<M: Machine> Inner<M> {
+    /// An address for `len` bytes (whole pages) of such backing: the hint if it is free, else the
+    /// highest gap below the top, else the lowest above it. Private memory of a whole number of PMD
+    /// sizes without a hint is aligned to that size where there is room, so that the largest folios
+    /// fit (Linux since 6.7).
+    pub(super) fn find_place(
+        &self,
+        hint: VirtAddr,
+        len: u64,
+        backing: &Backing<M>,
+    ) -> Option<VirtAddr> {
+        let large = matches!(backing, Backing::Anon) && len.is_multiple_of(PMD_ORDER.bytes());
+        self.place_at_hint(hint, len)
+            .or_else(|| {
+                let wanted = large && hint.0 == 0;
+                wanted.then(|| self.highest_congruent_gap(len, PMD_ORDER.bytes(), VirtAddr(0)))?
+            })
+            .or_else(|| self.highest_gap(len))
+            .or_else(|| self.lowest_gap(len))
+    }
+
+    /// An address for `len` bytes that are moved from `like`: as far as there is room, at the same
+    /// distance from a multiple of the largest unit that `len` holds, so that entries of that size
+    /// can be moved whole.
+    pub(super) fn find_congruent(
+        &self,
+        like: VirtAddr,
+        len: u64,
+        backing: &Backing<M>,
+    ) -> Option<VirtAddr> {
+        let block = M::Pte::CONTIG_ORDER.map_or(PAGE_SIZE, |order| order.bytes());
+        let levels = [Level::Pgd, Level::Pud, Level::Pmd].map(Level::bytes);
+        levels
+            .into_iter()
+            .chain([block])
+            .filter(|unit| *unit <= len)
+            .find_map(|unit| self.highest_congruent_gap(len, unit, like))
+            .or_else(|| self.find_place(VirtAddr(0), len, backing))
+    }
+
+    /// The hint, if there is one and it is free.
+    pub(super) fn place_at_hint(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
+        if hint.0 == 0 {
+            return None;
+        }
+        let start = VirtAddr(hint.align_up(PAGE_SIZE)?.0.max(MMAP_MIN_ADDR));
+        let range = VirtRange::from_len(start, len)?;
+        (range.end <= M::Pte::USER_END && self.is_free(range)).then_some(start)
+    }
+
+    /// Whether nothing is mapped in `range` and no stack's guard gap lies there.
+    pub(super) fn is_free(&self, range: VirtRange) -> bool {
+        let next = self.vmas.from(range.start);
+        next.is_none_or(|slot| range.end <= guarded_start(self.vmas.get(slot)))
+    }
+
+    fn highest_gap(&self, len: u64) -> Option<VirtAddr> {
+        let end = self
+            .vmas
+            .highest_gap(len, VirtAddr(MMAP_MIN_ADDR), self.mmap_top)?;
+        Some(VirtAddr(end.0 - len))
+    }
+
+    /// The highest place at the same distance from a multiple of `unit` as `like`, in the highest
+    /// gap that has one for any position of its end.
+    fn highest_congruent_gap(&self, len: u64, unit: u64, like: VirtAddr) -> Option<VirtAddr> {
+        let slack = unit - PAGE_SIZE;
+        let last = self.highest_gap(len.checked_add(slack)?)? + slack;
+        let over = last.0.wrapping_sub(like.0) & (unit - 1);
+        Some(VirtAddr(last.0 - over))
+    }
+
+    /// The lowest place above the top: the lowest end below which there is one.
+    fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {
+        let floor = self.mmap_top;
+        let below = |end| self.vmas.highest_gap(len, floor, end);
+        let (mut low, mut high) = (floor.checked_add(len)?, below(M::Pte::USER_END)?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match below(middle.align_down(PAGE_SIZE)) {
+                Some(end) => high = end,
+                None => low = middle.align_down(PAGE_SIZE) + PAGE_SIZE,
+            }
+        }
+        Some(VirtAddr(high.0 - len))
+    }
+}

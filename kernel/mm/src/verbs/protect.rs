@@ -1,0 +1,136 @@
+//! mprotect(2).
+
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine};
+use crate::frame::zone::Reserve;
+use crate::manager::OutOfMemory;
+use crate::space::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
+use crate::table::{Budget, Rights};
+use crate::tlb::Gather;
+use crate::vma::{Prot, VmaFlags};
+
+impl<M: Machine> AddressSpace<M> {
+    /// mprotect(2): EINVAL unless aligned; ENOMEM where something is not mapped (what lies before
+    /// the hole is changed, as in Linux) or there would be too many VMAs; EACCES to make a
+    /// read-only file's shared mapping writable.
+    pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
+        if !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let range = user_pages::<M>(start, len).ok_or(Error::NoMem)?;
+        let mut areas = self.areas()?;
+        let mut locked = None;
+        let result = areas.protect(range, prot, &mut locked);
+        drop(areas);
+        if let Some(locked) = locked {
+            let _ = self.populate_again(locked);
+        }
+        result
+    }
+}
+
+/// Whether all that some PTE table translates lies in `range`.
+fn holds_table(range: VirtRange) -> bool {
+    let first = range.start.align_up(Level::Pmd.bytes());
+    first.is_some_and(|first| first < range.end.align_down(Level::Pmd.bytes()))
+}
+
+/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes
+/// one with its neighbours.
+const AREA: u32 = 64;
+
+impl<M: Machine> Areas<'_, M> {
+    fn protect(
+        &mut self,
+        range: VirtRange,
+        prot: Prot,
+        locked: &mut Option<VirtRange>,
+    ) -> Result<(), Error> {
+        let mm = &*self.space.mm;
+        let mut budget = Budget::step(mm);
+        let mut at = range.start;
+        while at < range.end {
+            if !budget.take(AREA) {
+                self.pause();
+                budget = Budget::step(mm);
+            }
+            let index = self.vmas.find(at).ok_or(Error::NoMem)?;
+            let vma = self.vmas.get(index);
+            let part = VirtRange {
+                start: at,
+                end: range.end.min(vma.range.end),
+            };
+            at = part.end;
+            if vma.prot == prot {
+                continue;
+            }
+            if prot.contains(Prot::WRITE) {
+                if vma.shared() && vma.flags.contains(VmaFlags::NO_MAYWRITE) {
+                    return Err(Error::Acces);
+                }
+                if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
+                    if vma.flags.contains(VmaFlags::LOCKED) {
+                        // Locked private pages are there, writable ones as the process's own. What
+                        // lies between two of these is not populated for it.
+                        let start = locked.map_or(part.start, |l| l.start);
+                        *locked = Some(VirtRange { start, ..part });
+                    }
+                    // What was only readable may need memory of its own from now on.
+                    self.may_add_data(part.pages(), prot, vma.flags)?;
+                    may_commit(mm, part.pages(), prot, vma.flags, &vma.backing)?;
+                }
+            }
+            let shared = vma.shared();
+            self.vmas.reserve_update(part)?;
+            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
+                let mut edit = inner.table.edit(gather);
+                edit.split_ends(part, Reserve::User)?;
+                // What it cuts is the space's own now.
+                match holds_table(part) {
+                    true => edit.unshare_some(part, budget),
+                    false => Ok(None),
+                }
+            })?;
+            self.vmas.update(part, |v| v.set_prot(prot));
+            let rights = Rights {
+                base: prot.attrs(),
+                writable: prot.contains(Prot::WRITE),
+                shared,
+            };
+            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
+                Ok(inner.table.edit(gather).protect_some(part, rights, budget))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with what is left of `part` until nothing is, with a pause between two calls. What
+    /// was begun is always finished.
+    fn in_steps(
+        &mut self,
+        mut part: VirtRange,
+        budget: &mut Budget,
+        mut f: impl FnMut(
+            &mut Inner<M>,
+            VirtRange,
+            &mut Gather<'_, M>,
+            &mut Budget,
+        ) -> Result<Option<VirtAddr>, OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let space = self.space;
+        loop {
+            let mut gather = Gather::new(&space.mm, &space.id);
+            let stopped = f(self, part, &mut gather, budget);
+            gather.finish();
+            let Some(next) = stopped? else {
+                return Ok(());
+            };
+            part.start = next;
+            self.pause();
+            *budget = Budget::step(&space.mm);
+        }
+    }
+}

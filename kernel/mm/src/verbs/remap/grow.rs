@@ -1,0 +1,84 @@
+//! Mappings that become longer or shorter where they are, and what limits say about those that
+//! become longer.
+
+use super::gone::Gone;
+use super::request::{RemapFlags, Request};
+use crate::addr::{PAGE_SIZE, VirtRange};
+use crate::arch::Machine;
+use crate::space::{Areas, Error, Locked, may_commit, user_pages};
+use crate::vma::{Slot, VmaFlags};
+
+impl<M: Machine> Areas<'_, M> {
+    /// Unmaps what of the old range is longer than the new one.
+    #[inline]
+    pub(super) fn unmap_tail(
+        &mut self,
+        request: &Request,
+        old: VirtRange,
+        gone: &mut Gone<M>,
+    ) -> Result<(), Error> {
+        let tail = VirtRange {
+            start: request.kept().end,
+            end: old.end,
+        };
+        if !tail.is_empty() {
+            gone.push(self.remove(tail)?);
+        }
+        Ok(())
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack
+    /// above keeps no gap.
+    #[inline(never)]
+    pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool, Error> {
+        let (end, vma) = (request.kept().end, self.vmas.get(slot));
+        let Some(grown) = user_pages::<M>(request.start, request.new_len) else {
+            return Ok(false);
+        };
+        let more = VirtRange {
+            start: end,
+            end: grown.end,
+        };
+        if request.old_len == 0 || end != vma.range.end || !self.vmas.is_clear(more) {
+            return Ok(false);
+        }
+        self.check_growth(request, slot)?;
+        self.vmas.reserve(1)?;
+        let mut tail = self.vmas.get(slot).clone();
+        tail.range.end = more.end;
+        tail.flags -= VmaFlags::TRACKED;
+        // The tail goes on in the object where the VMA stops, so the tree joins the two.
+        tail.cut_below(end);
+        self.vmas.insert(tail);
+        self.note_total();
+        Ok(true)
+    }
+
+    /// Whether the VMA in `slot` may have as many pages more as the request adds.
+    #[inline]
+    pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
+        let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
+        let keeps = request.flags.contains(RemapFlags::DONTUNMAP);
+        let more = if keeps {
+            request.new_len / PAGE_SIZE
+        } else {
+            longer
+        };
+        if more == 0 {
+            return Ok(());
+        }
+        let vma = self.vmas.get(slot);
+        // What is kept without its pages is locked no more.
+        if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(longer) {
+            return Err(Error::Again);
+        }
+        let target = request
+            .to
+            .and_then(|at| user_pages::<M>(at, request.new_len));
+        let replaced = target.map_or(0, |range| self.vmas.pages_in(range));
+        self.may_expand(more.saturating_sub(replaced), vma.prot, vma.flags)?;
+        may_commit(self.mm(), more, vma.prot, vma.flags, &vma.backing)
+    }
+}

@@ -1,0 +1,127 @@
+//! Mappings that go elsewhere.
+
+use super::gone::Gone;
+use super::request::{Move, RemapFlags, Request};
+use crate::addr::{VirtAddr, VirtRange};
+use crate::arch::Machine;
+use crate::frame::zone::Reserve;
+use crate::space::{AREAS, Areas, Error};
+use crate::table::{Budget, is_empty};
+use crate::tlb::Gather;
+use crate::vma::VmaFlags;
+
+impl<M: Machine> Areas<'_, M> {
+    /// Unmaps what is in the target.
+    pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
+        if self.vmas.is_clear(range) {
+            return Ok(());
+        }
+        // Mostly it is one reservation, with nothing that must wait for the end of the lock.
+        let Some(part) = self.vmas.only_private(range) else {
+            gone.push(self.remove(range)?);
+            return Ok(());
+        };
+        self.vmas.reserve_take(part, 0)?;
+        // Fast path: nothing was ever mapped there.
+        if is_empty(self.mm(), &self.table, part) {
+            self.vmas.cut_out(part);
+            return Ok(());
+        }
+        let mut gather = self.gather();
+        let mut edit = self.table.edit(&mut gather);
+        let split = edit.split_ends(part, Reserve::GivingBack);
+        if split.is_ok() {
+            let vma = self.vmas.cut_out(part);
+            let vma = vma.expect("one VMA covers the part");
+            let mut budget = Budget::step(self.mm());
+            self.zap_whole(&vma, &mut gather, &mut budget);
+        }
+        gather.finish();
+        Ok(split?)
+    }
+
+    /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between
+    /// them the target stays as it is. The first `moved` bytes of the old range were dealt with. An
+    /// error half-way leaves the rest where it was, and `moved` says where that begins.
+    #[inline(never)]
+    pub(super) fn move_all(
+        &mut self,
+        request: &Request,
+        old: VirtRange,
+        moved: &mut u64,
+        gone: &mut Gone<M>,
+    ) -> Result<VirtAddr, Error> {
+        let to = request.to.ok_or(Error::Inval)?;
+        let mut left = old;
+        left.start += *moved;
+        let mut areas = 0;
+        while let Some(slot) = self.vmas.from(left.start) {
+            let Some(part) = self.vmas.get(slot).range.intersection(&left) else {
+                break;
+            };
+            left.start = part.end;
+            let start = to + (part.start - old.start);
+            let piece = Request {
+                start: part.start,
+                old_len: part.len(),
+                new_len: part.len(),
+                flags: request.flags,
+                to: Some(start),
+                near: None,
+            };
+            self.check_growth(&piece, slot)?;
+            self.vmas.reserve(4)?;
+            gone.reserve()?;
+            let new = VirtRange {
+                start,
+                end: start + part.len(),
+            };
+            self.clear(new, gone)?;
+            if self.has_paused() {
+                self.vmas.reserve(4)?;
+            }
+            let keep = request.flags.contains(RemapFlags::DONTUNMAP);
+            let one = Move {
+                old: part,
+                new,
+                keep,
+            };
+            self.move_vma(one)?;
+            *moved = left.start - old.start;
+            areas += 1;
+            if areas % AREAS == 0 {
+                self.pause();
+            }
+        }
+        Ok(to)
+    }
+
+    /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables
+    /// only, and then nothing has changed.
+    #[inline]
+    pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
+        let Move { old, new, keep } = one;
+        let (mm, id) = (&*self.space.mm, &self.space.id);
+        if !old.is_empty() {
+            let mut gather = Gather::new(mm, id);
+            let result = self.table.edit(&mut gather).move_range(old, new.start);
+            gather.finish();
+            result?;
+        }
+        if old.is_empty() || keep {
+            self.vmas.duplicate(old.start, new);
+        } else {
+            self.vmas.relocate(old, new);
+        }
+        if keep {
+            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages
+            // it has no history either.
+            self.vmas.amend(old.start, |v| {
+                v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
+                v.anon_vma = v.anon_vma.filter(|_| v.range != old);
+            });
+        }
+        self.note_total();
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! munmap(2), and dropping an object's pages.
+
+use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Machine, PteFormat};
+use crate::frame::zone::Reserve;
+use crate::manager::OutOfMemory;
+use crate::object::Object;
+use crate::space::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
+use crate::table::{Budget, Zap};
+use crate::tlb::Gather;
+use crate::vma::{Backing, Taken, Vma};
+use alloc::sync::Arc;
+
+impl<M: Machine> AddressSpace<M> {
+    /// munmap(2): the range need not be mapped; EINVAL unless aligned, not empty and in user space;
+    /// ENOMEM when a VMA would have to be cut and there are too many.
+    pub fn unmap(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
+        if len == 0 || !start.is_aligned(PAGE_SIZE) {
+            return Err(Error::Inval);
+        }
+        let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
+        let mut areas = self.areas()?;
+        let removed = areas.remove(range);
+        // Files are dropped after the lock.
+        drop(areas);
+        removed.map(drop).map_err(Error::from)
+    }
+
+    /// Drops mappings of the object's pages from page `from` on, copies of them included
+    /// (truncate).
+    pub fn zap_object(&self, object: &Arc<Object<M>>, from: u64) {
+        self.zap_object_range(object, from, u64::MAX, false);
+    }
+
+    /// Drops mappings of the object's pages `from..end`; with `keep_copies`, private copies stay (a
+    /// punched hole).
+    pub fn zap_object_range(
+        &self,
+        object: &Arc<Object<M>>,
+        from: u64,
+        end: u64,
+        keep_copies: bool,
+    ) {
+        let pages = Pages {
+            object,
+            from,
+            end,
+            keep_copies,
+        };
+        let step = |at| self.lock().zap_object(&pages, at);
+        let mut next = step(VirtAddr(0));
+        while let Some(at) = next {
+            // Who ends has changed the object already: its pages must not stay mapped.
+            self.mm.machine().breathe();
+            next = step(at);
+        }
+    }
+}
+
+/// Pages of an object whose mappings are to go.
+struct Pages<'a, M: Machine> {
+    object: &'a Arc<Object<M>>,
+    from: u64,
+    end: u64,
+    keep_copies: bool,
+}
+
+impl<M: Machine> Areas<'_, M> {
+    /// Takes areas and pages out of `range`. The areas are returned, to be dropped after the lock.
+    /// It may pause, and is never left half done. Out of memory: nothing has changed, or what comes
+    /// first is gone where there are very many areas.
+    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+        let mut rest = range;
+        while let Some(cut) = self.cut(rest) {
+            let taken = self.remove_few(VirtRange::new(rest.start, cut))?;
+            rest.start = cut;
+            self.pause_to(|| drop(taken));
+        }
+        self.remove_few(rest)
+    }
+
+    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+        if self.vmas.is_clear(range) {
+            return Ok(Taken::default());
+        }
+        self.vmas.reserve_take(range, 0)?;
+        let mut gather = self.gather();
+        let mut edit = self.table.edit(&mut gather);
+        let split = edit.split_ends(range, Reserve::GivingBack);
+        let removed = split.and_then(|()| self.vmas.take(range));
+        let Ok(removed) = removed else {
+            gather.finish();
+            return Err(OutOfMemory);
+        };
+        let mut budget = Budget::step(self.mm());
+        for vma in removed.iter() {
+            self.zap_whole(vma, &mut gather, &mut budget);
+        }
+        gather.finish();
+        Ok(removed)
+    }
+
+    /// Takes the pages of an area, which is out of the tree already, out of the tables, in as many
+    /// steps as that takes.
+    #[inline]
+    pub(super) fn zap_whole(
+        &mut self,
+        vma: &Vma<M>,
+        gather: &mut Gather<'_, M>,
+        budget: &mut Budget,
+    ) {
+        let mm = self.mm();
+        let mut rest = vma.range;
+        while let Some(next) = self.zap(vma, rest, gather, budget) {
+            rest.start = next;
+            gather.finish();
+            self.pause();
+            *budget = Budget::step(mm);
+        }
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of
+    /// one changes.
+    pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
+        let mut gather = self.gather();
+        let mut edit = self.table.edit(&mut gather);
+        let result = edit.split_ends(range, Reserve::User);
+        gather.finish();
+        result
+    }
+
+    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far
+    /// as the budget reaches; returns where the rest begins.
+    pub(super) fn zap(
+        &mut self,
+        vma: &Vma<M>,
+        range: VirtRange,
+        gather: &mut Gather<'_, M>,
+        budget: &mut Budget,
+    ) -> Option<VirtAddr> {
+        let mut zap = Zap {
+            budget: *budget,
+            ..Zap::default()
+        };
+        let stopped = self.table.edit(gather).zap_some(range, &mut zap);
+        self.rss.sub(vma, &zap);
+        *budget = zap.budget;
+        stopped
+    }
+
+    /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one
+    /// begins.
+    fn zap_object(&mut self, pages: &Pages<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
+        let mut gather = self.gather();
+        let mut budget = Budget::step(self.mm());
+        let Inner {
+            vmas, table, rss, ..
+        } = &mut **self;
+        let mut stopped = None;
+        for vma in vmas.iter_in(VirtRange::new(start, M::Pte::USER_END)) {
+            if !budget.take(1) {
+                stopped = Some(vma.range.start.max(start));
+                break;
+            }
+            let Some(range) = pages.mapped_by(vma) else {
+                continue;
+            };
+            let mut zap = Zap {
+                keep_anon: pages.keep_copies,
+                budget,
+                ..Zap::default()
+            };
+            let range = VirtRange::new(range.start.max(start), range.end.max(start));
+            stopped = table.edit(&mut gather).zap_some(range, &mut zap);
+            rss.sub(vma, &zap);
+            budget = zap.budget;
+            if stopped.is_some() {
+                break;
+            }
+        }
+        gather.finish();
+        stopped
+    }
+}
+
+impl<M: Machine> Pages<'_, M> {
+    /// Where the VMA maps some of them.
+    fn mapped_by(&self, vma: &Vma<M>) -> Option<VirtRange> {
+        let Backing::Object { object, offset, .. } = &vma.backing else {
+            return None;
+        };
+        let (first, last) = (
+            self.from.max(*offset),
+            self.end.min(offset + vma.range.pages()),
+        );
+        let at = |page: u64| vma.range.start + ((page - offset) << PAGE_SHIFT);
+        (Arc::ptr_eq(object, self.object) && first < last)
+            .then(|| VirtRange::new(at(first), at(last)))
+    }
+}

@@ -88,6 +88,7 @@ pub(crate) struct State {
     used: AtomicUsize,
     drop_flushes: AtomicBool,
     others: Mutex<Option<Others>>,
+    zeroing: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// What other threads do while a long verb pauses; returns whether the thread that pauses is to
@@ -119,6 +120,7 @@ impl<F: PteFormat> Sim<F> {
             used: AtomicUsize::new(0),
             drop_flushes: AtomicBool::new(false),
             others: Mutex::new(None),
+            zeroing: Mutex::new(None),
         };
         Sim(Arc::new(state), PhantomData)
     }
@@ -140,6 +142,20 @@ impl<F: PteFormat> Sim<F> {
     /// They say whether the thread that pauses is to end. `None`: nothing happens there.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
+    }
+    /// What another CPU does while frames are filled with zeros the next time without a lock held.
+    pub fn while_zeroing(&self, other: impl FnOnce() + Send + 'static) {
+        *self.zeroing() = Some(Box::new(other));
+    }
+    /// Whether it is still to be done.
+    pub fn is_waiting_to_zero(&self) -> bool {
+        self.zeroing().is_some()
+    }
+    fn zeroing(&self) -> MutexGuard<'_, Option<Box<dyn FnOnce() + Send>>> {
+        self.0
+            .zeroing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
     fn others(&self) -> MutexGuard<'_, Option<Others>> {
         self.0.others.lock().unwrap_or_else(PoisonError::into_inner)
@@ -270,6 +286,14 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         result.map(drop)
     }
     fn zero(&self, first: Pfn, order: Order) {
+        // Taken out of the lock: it may zero frames, too.
+        let other = match mm::sync::held() {
+            0 => self.zeroing().take(),
+            _ => None,
+        };
+        if let Some(other) = other {
+            other();
+        }
         let _inside = Inside::new();
         self.shadow().renew(first, order);
         self.0.ram.zero(first, order);

@@ -12,7 +12,8 @@ use mm::mutant::{self, Mutant};
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 type Arm = arch_aarch64::pte::Format;
 type X86 = arch_x86_64::pte::Format;
@@ -200,6 +201,22 @@ fn write_behind<F: PteFormat>(w: &World<F>, p: &Process<F>) {
     w.store(0, p, page(12), 1).unwrap();
 }
 
+/// Writes to a page that another CPU unmaps while its folio is filled with zeros.
+fn unmapped_while_zeroing<F: PteFormat>(w: &World<F>, first: &Process<F>) {
+    let p = Arc::new(w.process());
+    map(&p, AT, 2 * BLOCK, RW);
+    let other = p.clone();
+    w.sim
+        .while_zeroing(move || other.unmap(page(BLOCK), BLOCK * PAGE_SIZE).unwrap());
+    let _ = w.store(0, &p, page(BLOCK + 1), 1);
+    let seen = catch_unwind(AssertUnwindSafe(|| w.check(&[&p, first], &[])));
+    if let Err(why) = seen {
+        // What is left half done is not for ending in the usual way.
+        std::mem::forget(p);
+        resume_unwind(why);
+    }
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -327,6 +344,7 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
 /// Mutants that no contiguous bit is needed for.
 fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
     match mutant {
+        Mutant::InstallWithoutLooking => vec![blocks(OUTSIDE, unmapped_while_zeroing)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),
             blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),

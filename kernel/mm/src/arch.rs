@@ -144,7 +144,7 @@ pub trait PteFormat: Send + Sync + 'static {
     /// written. Then a plain store may replace it.
     fn is_settled(raw: u64) -> bool;
     /// The bits of a PTE that says what `raw` says and `bits`; what is no leaf stays as it is.
-    #[inline]
+    #[inline(always)]
     fn add(raw: u64, bits: Attrs) -> u64 {
         match Self::decode(raw, Level::Pte) {
             Entry::Leaf { pfn, attrs } => Self::leaf(pfn, attrs | bits, Level::Pte),

@@ -100,12 +100,14 @@ impl Folio {
         self.0
     }
     /// Gives the reference to whoever stores the frame number: a page-table entry or an object.
+    #[inline(always)]
     pub fn into_pfn(self) -> Pfn {
         let pfn = self.0;
         core::mem::forget(self);
         pfn
     }
     /// Takes over the reference that came with a stored frame number.
+    #[inline(always)]
     pub(crate) fn from_pfn(pfn: Pfn) -> Folio {
         Folio(pfn)
     }

@@ -50,6 +50,8 @@ mutants! {
     /// A fault gives WRITE to all of a folded block that begins in its area and reaches out of it
     /// at the end.
     WriteBeyond,
+    /// A fault maps the folio that it made without the lock, whatever happened meanwhile.
+    InstallWithoutLooking,
     /// A verb asks for no flush of what it changed.
     NoFlush,
     /// A verb asks only for the flush of the first page of each run that it changed.

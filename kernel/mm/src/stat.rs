@@ -64,6 +64,8 @@ events! {
     CowReused = "cow_reused";
     /// Faults that only set an accessed or dirty bit, or found nothing left to do.
     Minor = "fault_entry_only";
+    /// Faults that looked again, because the space changed while their folio was made.
+    FaultRetry = "fault_retried";
     /// Pages mapped around a read fault because the file already had them in memory.
     FaultAround = "fault_around_mapped";
     /// Address spaces copied.

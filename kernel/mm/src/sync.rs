@@ -43,11 +43,17 @@ pub mod rank {
     pub const CONSOLE: u8 = 250;
 }
 
+/// The state of a lock that may be taken.
+const OPEN: usize = 0;
+/// The state of a lock that a guard holds.
+const HELD: usize = 1;
+
 /// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank
 /// (debug builds panic).
 #[derive(Debug, Default)]
 pub struct Lock<T, const RANK: u8> {
-    taken: AtomicBool,
+    /// [`OPEN`], [`HELD`], or the mark of the guard that has it open for a while.
+    state: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
@@ -66,7 +72,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self {
-            taken: AtomicBool::new(false),
+            state: AtomicUsize::new(OPEN),
             value: UnsafeCell::new(value),
         }
     }
@@ -74,7 +80,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self {
-            taken: AtomicBool::new(false),
+            state: AtomicUsize::new(OPEN),
             value: UnsafeCell::new(value),
         }
     }
@@ -84,8 +90,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> Guard<'_, T, RANK> {
         order::taking(RANK);
-        while !self.take() {
-            pause();
+        if !self.change(OPEN, HELD) {
+            self.wait();
         }
         Guard(self)
     }
@@ -93,20 +99,35 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     /// Takes the lock if it is open. Who does not wait may do so in any order.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
-        if !self.take() {
+        if !self.try_take() {
             return None;
         }
         order::tried(RANK);
         Some(Guard(self))
     }
 
+    #[cold]
+    fn wait(&self) {
+        while !self.try_take() {
+            pause();
+        }
+    }
+
+    /// Takes the lock if it is open, also if a guard has it open for a while.
+    fn try_take(&self) -> bool {
+        match self.state.load(Ordering::Relaxed) {
+            HELD => false,
+            open => self.change(open, HELD),
+        }
+    }
+
     #[inline]
-    fn take(&self) -> bool {
-        // Acquire pairs with the release in `Guard::drop`: what the last holder wrote is seen by
-        // this one.
+    fn change(&self, from: usize, to: usize) -> bool {
+        // Acquire pairs with the release in `Guard::drop` and `Guard::reopen`: what the last holder
+        // wrote is seen by this one.
         let was = self
-            .taken
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+            .state
+            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         was.is_ok()
     }
 
@@ -118,6 +139,52 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     /// The value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
+    }
+}
+
+impl<T, const RANK: u8> Guard<'_, T, RANK> {
+    /// Opens the lock while `f` runs, and takes it again, also when `f` panics. Returns what `f`
+    /// returned, and whether nobody had the lock meanwhile.
+    #[inline(always)]
+    pub fn reopen<R>(&mut self, f: impl FnOnce() -> R) -> (R, bool) {
+        // Of all guards that have a lock open at a time, each has a place of its own.
+        let mark = &raw const *self as usize;
+        order::left(RANK);
+        self.0.state.store(mark, Ordering::Release);
+        let mut retake = Retake {
+            lock: self.0,
+            mark,
+            undisturbed: false,
+        };
+        let result = f();
+        retake.take();
+        let undisturbed = retake.undisturbed;
+        core::mem::forget(retake);
+        (result, undisturbed)
+    }
+}
+
+/// Takes a lock again that [`Guard::reopen`] has opened.
+struct Retake<'a, T, const RANK: u8> {
+    lock: &'a Lock<T, RANK>,
+    mark: usize,
+    undisturbed: bool,
+}
+
+impl<T, const RANK: u8> Retake<'_, T, RANK> {
+    #[inline(always)]
+    fn take(&mut self) {
+        order::taking(RANK);
+        self.undisturbed = self.lock.change(self.mark, HELD);
+        if !self.undisturbed {
+            self.lock.wait();
+        }
+    }
+}
+
+impl<T, const RANK: u8> Drop for Retake<'_, T, RANK> {
+    fn drop(&mut self) {
+        self.take();
     }
 }
 
@@ -144,8 +211,8 @@ impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     #[inline]
     fn drop(&mut self) {
         order::left(RANK);
-        // Release pairs with the acquire in `Lock::take`.
-        self.0.taken.store(false, Ordering::Release);
+        // Release pairs with the acquire in `Lock::change`.
+        self.0.state.store(OPEN, Ordering::Release);
     }
 }
 

@@ -1,12 +1,13 @@
-//! Copy on write.
+//! Copy on write: the one place where copy or reuse is decided, and the copying.
 
-use super::Resolution;
-use super::resolve::{Fault, Reach};
+use super::resolve::{Fault, Reach, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::folio::Folio;
 use crate::frame::Kind;
+use crate::manager::{OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
+use crate::own::Account;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
@@ -16,30 +17,81 @@ use crate::vma::Prot;
 /// A folio is copied whole only where this many of its size are free.
 const PLENTY: u64 = 64;
 
+/// What a write does to a private page that is mapped without WRITE.
+enum Verdict {
+    /// Reuse: the folio is this space's alone.
+    Reuse(Reach),
+    /// Reuse of the page, which this space has pinned for the long term: others may have the rest
+    /// of its folio.
+    ReusePinned,
+    /// Copy.
+    Copy,
+}
+
+/// Fast path of most reuses: a folio of one page that was used, whose PTE lacks only WRITE. Returns
+/// its frame, `None` when [`Fault::break_cow`] is to decide.
+#[inline]
+pub(super) fn reuse_single<M: Machine>(cursor: &mut Cursor<'_, M>, id: &SpaceId) -> Option<Pfn> {
+    let mm = cursor.mm();
+    let page = cursor.read_only_page()?;
+    let book = mm.frames().single(page.pfn)?;
+    if !mm.account().exclusive(&book, &id.owner) {
+        return None;
+    }
+    cursor.make_written(&page, id.asid);
+    mm.count(Event::CowReused, 1);
+    Some(page.pfn)
+}
+
 impl<M: Machine> Fault<'_, M> {
-    /// Replaces the page by a private copy of it. The old one is freed (by this space) after the
-    /// flush.
-    pub(super) fn copy(
+    /// Copy or reuse: what [`reuse_single`] has not decided.
+    fn verdict(&self, cursor: &Cursor<'_, M>, leaf: &Leaf) -> Verdict {
+        if cursor.owns(leaf, &self.id.owner) {
+            return Verdict::Reuse(match self.takes_neighbours(leaf) {
+                true => Reach::Folio,
+                false => Reach::Block,
+            });
+        }
+        match self.mm.pinned_by(leaf.pfn, &self.id.owner) {
+            true => Verdict::ReusePinned,
+            false => Verdict::Copy,
+        }
+    }
+
+    /// A write to a private page that is mapped without WRITE.
+    pub(super) fn break_cow(
         mut self,
         cursor: &mut Cursor<'_, M>,
-        mut old: Leaf,
-    ) -> Result<Pfn, Resolution> {
+        leaf: &Leaf,
+    ) -> Result<Pfn, Stop> {
+        match self.verdict(cursor, leaf) {
+            Verdict::Reuse(reach) => {
+                self.mm.count(Event::CowReused, 1);
+                self.touch(cursor, leaf, reach);
+                Ok(leaf.pfn)
+            }
+            Verdict::ReusePinned => self.reuse_pinned(cursor, *leaf),
+            Verdict::Copy => self.copy(cursor, *leaf),
+        }
+    }
+
+    /// Replaces the page by a private copy of it. The old one is freed (by this space) after the
+    /// flush.
+    fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
         if old.level == Level::Pmd {
-            if self.is_huge_zero(&old)
-                && let Some(pfn) = self.replace_huge_zero(cursor)
-            {
-                return Ok(pfn);
+            if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
+                return Err(Stop::Wants(PMD_ORDER));
             }
             old = self.page_alone(cursor)?;
         }
         if let Some(pfn) = self.copy_around(cursor, &old) {
             return Ok(pfn);
         }
-        self.copy_page(cursor, &old)
+        Ok(self.copy_page(cursor, &old)?)
     }
 
     /// Splits the PMD leaf that maps the page; returns what maps it then.
-    fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, Resolution> {
+    fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
         let mut gather = Gather::new(self.mm, self.id);
         let split = cursor.split(&mut gather);
         gather.finish();
@@ -52,11 +104,7 @@ impl<M: Machine> Fault<'_, M> {
     /// Makes a page writable that this space has pinned for the long term, and so has for itself:
     /// the page, for others may have the rest of its folio.
     #[cold]
-    pub(super) fn reuse_pinned(
-        mut self,
-        cursor: &mut Cursor<'_, M>,
-        mut leaf: Leaf,
-    ) -> Result<Pfn, Resolution> {
+    fn reuse_pinned(mut self, cursor: &mut Cursor<'_, M>, mut leaf: Leaf) -> Result<Pfn, Stop> {
         if leaf.level == Level::Pmd {
             leaf = self.page_alone(cursor)?;
         }
@@ -67,7 +115,7 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`,
     /// and its folio has more pages.
-    pub(super) fn takes_neighbours(&self, leaf: &Leaf) -> bool {
+    fn takes_neighbours(&self, leaf: &Leaf) -> bool {
         leaf.level == Level::Pte
             && self.mm.switches().reuse_around()
             && self.vma.prot.contains(Prot::WRITE)
@@ -82,6 +130,7 @@ impl<M: Machine> Fault<'_, M> {
     /// all used, and are not more than 1 in [`PLENTY`] of what is free. So memory is not wasted
     /// where it is short, and what a process has never touched is not copied for it. Pages that
     /// were copied and are not written are counted when they go (`cow_wasted`).
+    #[inline(never)]
     fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
         let (_, kind, order) = self.mm.frames().folio(leaf.pfn);
         if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
@@ -89,13 +138,13 @@ impl<M: Machine> Fault<'_, M> {
         }
         let mut orders = self.orders();
         let order = loop {
-            let next = orders.highest()?;
+            let next = orders.largest()?;
             if next <= order && cursor.maps_block(leaf, next, self.vma.range) {
                 break next;
             }
             orders = orders.below(next);
         };
-        if order.pages() * PLENTY > self.mm.counts().free {
+        if order.pages() * PLENTY > self.mm.allocator().free_frames() {
             return None;
         }
         let start = self.va.align_down(order.bytes());
@@ -121,7 +170,7 @@ impl<M: Machine> Fault<'_, M> {
         Some(pfn)
     }
 
-    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, Resolution> {
+    fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, OutOfMemory> {
         let (_, kind, _) = self.mm.frames().folio(old.pfn);
         let folio = if old.pfn == self.mm.zero_page() {
             Folio::anon(self.mm)?
@@ -135,32 +184,18 @@ impl<M: Machine> Fault<'_, M> {
             // arm64: a live entry gets another frame only through an absent one and a flush.
             gather.flush();
         }
-        cursor.install_folio(folio, Order(0), attrs, &self.id.owner);
+        cursor.install_anon(folio, attrs, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.vma.has_anon = true;
         let mut gone = Zap::default();
         gone.add(kind, 1);
         self.rss.sub(self.vma, &gone);
-        self.rss.add(self.vma, 1, 0);
+        self.rss.add_anon(1);
         Ok(pfn)
     }
 
     fn is_huge_zero(&self, leaf: &Leaf) -> bool {
         self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
-    }
-
-    /// Puts a folio of its own in the place of the huge zero page, if that size is still allowed
-    /// and can be had.
-    fn replace_huge_zero(&mut self, cursor: &mut Cursor<'_, M>) -> Option<Pfn> {
-        if !self.orders().contains(PMD_ORDER) {
-            return None;
-        }
-        let folio = Folio::large(self.mm, PMD_ORDER).ok()?;
-        let mut gather = Gather::new(self.mm, self.id);
-        cursor.take_huge(&mut gather);
-        gather.finish();
-        self.vma.has_anon = true;
-        Some(self.install_large(cursor, folio, PMD_ORDER))
     }
 }

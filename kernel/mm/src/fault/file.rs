@@ -1,8 +1,8 @@
 //! The first touch of a page that an object backs.
 
-use super::resolve::Fault;
+use super::resolve::{Fault, Stop};
 use super::{Access, Resolution};
-use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::object::Object;
@@ -16,7 +16,7 @@ const AROUND: u64 = 16;
 
 impl<M: Machine> Fault<'_, M> {
     /// The object's page; a private write gets a copy at once.
-    pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Resolution> {
+    pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let (object, index) = self
             .vma
             .object_page(self.va)
@@ -37,10 +37,10 @@ impl<M: Machine> Fault<'_, M> {
         }
         let pfn = folio.pfn();
         if private_write {
-            cursor.install_folio(folio, Order(0), self.attrs(), &self.id.owner);
+            cursor.install_anon(folio, self.attrs(), &self.id.owner);
             self.mm.count(Event::CowCopied, 1);
             self.vma.has_anon = true;
-            self.rss.add(self.vma, 1, 0);
+            self.rss.add_anon(1);
         } else {
             cursor.install_object(folio, self.attrs());
             self.rss.add(self.vma, 0, 1);

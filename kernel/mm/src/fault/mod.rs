@@ -4,6 +4,7 @@ mod access;
 mod anon;
 mod cow;
 mod file;
+mod fresh;
 mod pin;
 mod populate;
 mod resolve;

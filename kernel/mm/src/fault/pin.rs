@@ -37,13 +37,21 @@ impl<M: Machine> AddressSpace<M> {
     /// fault would say.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
-        // A pin keeps what a later write changes: so the entry must be there to be write-protected.
         let page = addr.align_down(PAGE_SIZE);
-        let mut gather = inner.gather();
-        let unshared = inner.table.edit(&mut gather).unshare(page, Reserve::User);
-        gather.finish();
-        unshared?;
-        let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
+        let pfn = loop {
+            // A pin keeps what a later write changes: so the entry must be there to be
+            // write-protected.
+            let mut gather = inner.gather();
+            let unshared = inner.table.edit(&mut gather).unshare(page, Reserve::User);
+            gather.finish();
+            unshared?;
+            let turn = inner.turn();
+            let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
+            // A fork may have shared the table again when the lock was open.
+            if inner.turn() == turn {
+                break pfn;
+            }
+        };
         let (head, kind, order) = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
             // The huge one may go with its last mapping; a page of it looks like the small one.

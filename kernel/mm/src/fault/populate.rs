@@ -70,7 +70,9 @@ impl<M: Machine> AddressSpace<M> {
                 at = end;
                 continue;
             };
-            while at < end {
+            let turn = inner.turn();
+            // Areas may have changed when the lock was open.
+            while at < end && inner.turn() == turn {
                 if !budget.take(PAGE) {
                     return Ok(at);
                 }

@@ -1,13 +1,15 @@
 //! The way of a page fault: VMA, permission, entry, page.
 
+use super::cow::reuse_single;
+use super::fresh::{Wants, supply};
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::space::{AddressSpace, Inner, Locked, Rss};
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, PageTable};
-use crate::thp::Permit;
+use crate::table::{Cursor, Leaf};
+use crate::thp::{PMD_ORDER, Permit};
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma, VmaFlags};
 
@@ -20,8 +22,24 @@ pub(super) struct Fault<'a, M: Machine> {
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
     pub tried: bool,
+    /// The largest order that a folio may have.
+    pub most: Order,
     pub vma: &'a mut Vma<M>,
     pub rss: &'a mut Rss,
+}
+
+/// Why an attempt at a fault ends without the page.
+pub(super) enum Stop {
+    /// The access is not possible.
+    Failed(Resolution),
+    /// There must be a folio of this order first, all zero.
+    Wants(Order),
+}
+
+impl<E: Into<Resolution>> From<E> for Stop {
+    fn from(why: E) -> Stop {
+        Stop::Failed(why.into())
+    }
 }
 
 /// What becomes writable with a page.
@@ -76,7 +94,8 @@ impl Request {
     }
 }
 
-/// Makes an access to a page of a locked space possible and returns its frame.
+/// Makes an access to a page of a locked space possible and returns its frame. The lock may be open
+/// for a while ([`Locked::turn`]), and is held again at the end.
 #[inline(never)]
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -91,6 +110,50 @@ fn resolve_here<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {
+    // In parts, so that constants stay constants.
+    let Request {
+        addr,
+        access,
+        tried,
+        force,
+    } = request;
+    let whole = || Request {
+        addr,
+        access,
+        tried,
+        force,
+    };
+    match attempt_here(locked, whole(), PMD_ORDER) {
+        Ok(Attempt::Mapped(pfn)) => Ok(pfn),
+        Ok(Attempt::Wants(wants)) => supply(locked, whole(), wants),
+        Err(why) => Err(why),
+    }
+}
+
+/// How an attempt at a fault ends.
+pub(super) enum Attempt {
+    /// The access is possible; the frame of the page.
+    Mapped(Pfn),
+    /// There must be a folio first.
+    Wants(Wants),
+}
+
+/// Resolves as much as can be done without a fresh folio, of `most` as its order.
+#[inline(never)]
+pub(super) fn attempt<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    most: Order,
+) -> Result<Attempt, Resolution> {
+    attempt_here(locked, request, most)
+}
+
+#[inline(always)]
+fn attempt_here<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    most: Order,
+) -> Result<Attempt, Resolution> {
     let Request {
         addr,
         access,
@@ -116,17 +179,36 @@ fn resolve_here<M: Machine>(
         vmas.prepare_anon(slot);
         vma = vmas.get_mut(slot);
     }
-    Fault {
+    let mut cursor = Cursor::new(&space.mm, table, addr.align_down(PAGE_SIZE));
+    // What was tried is allowed without force, so WRITE may be set.
+    if tried
+        && access == Access::Write
+        && !vma.shared()
+        && let Some(pfn) = reuse_single(&mut cursor, &space.id)
+    {
+        return Ok(Attempt::Mapped(pfn));
+    }
+    let fault = Fault {
         mm: &space.mm,
         id: &space.id,
         permit: space.thp_permit(),
-        va: addr.align_down(PAGE_SIZE),
+        va: cursor.va(),
         access,
         tried,
+        most,
         vma,
         rss,
+    };
+    // In memory from here on only.
+    let mut cursor = cursor;
+    match fault.at(&mut cursor) {
+        Ok(pfn) => Ok(Attempt::Mapped(pfn)),
+        Err(Stop::Failed(why)) => Err(why),
+        Err(Stop::Wants(order)) => {
+            let spot = cursor.spot();
+            Ok(Attempt::Wants(Wants { order, slot, spot }))
+        }
     }
-    .run(table)
 }
 
 /// Whether the VMA permits the access. Every machine reads where it writes or fetches.
@@ -139,35 +221,20 @@ pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> 
 }
 
 impl<M: Machine> Fault<'_, M> {
-    #[inline]
-    fn run(self, table: &mut PageTable) -> Result<Pfn, Resolution> {
-        let mut cursor = Cursor::new(self.mm, table, self.va);
-        // What was tried is allowed without force, so WRITE may be set.
-        if self.tried
-            && self.access == Access::Write
-            && !self.vma.shared()
-            && let Some(pfn) = cursor.reuse_page(self.id)
-        {
-            self.mm.count(Event::CowReused, 1);
-            return Ok(pfn);
-        }
-        self.at(cursor)
-    }
-
     #[inline(never)]
-    fn at(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
+    fn at(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let found = cursor.leaf();
         match &found {
             None if cursor.is_shared() => self.shared_table(cursor),
-            None if self.vma.object_page(self.va).is_some() => self.object_page(&mut cursor),
-            None => self.anon_page(&mut cursor),
-            Some(leaf) => self.present(&mut cursor, leaf),
+            None if self.vma.object_page(self.va).is_some() => self.object_page(cursor),
+            None => self.anon_page(cursor),
+            Some(leaf) => self.present(cursor, leaf),
         }
     }
 
     /// The table is shared: the space gets its own, unless the access needs no change.
     #[cold]
-    fn shared_table(self, mut cursor: Cursor<'_, M>) -> Result<Pfn, Resolution> {
+    fn shared_table(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
             return Ok(leaf.pfn);
         }
@@ -183,35 +250,26 @@ impl<M: Machine> Fault<'_, M> {
     #[inline]
     fn is_enough(&self, leaf: &Leaf) -> bool {
         let needed = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
-        let private_write = self.access == Access::Write && !self.vma.shared();
-        let writable = leaf.attrs.contains(Attrs::WRITE);
-        !self.tried && leaf.attrs.contains(needed) && (!private_write || writable)
+        !self.tried && leaf.attrs.contains(needed) && !self.breaks_cow(leaf)
     }
 
-    /// Something is mapped: a write to a page that is not ours alone is copied, everything else is
-    /// a matter of bits.
-    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Resolution> {
+    /// Whether the access writes to a private page that may not be written as it is mapped.
+    #[inline]
+    fn breaks_cow(&self, leaf: &Leaf) -> bool {
+        let private_write = self.access == Access::Write && !self.vma.shared();
+        private_write && !leaf.attrs.contains(Attrs::WRITE)
+    }
+
+    /// Something is mapped: it is copied or reused, or only bits are set.
+    fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
         }
-        let private_write = self.access == Access::Write && !self.vma.shared();
-        let writable = leaf.attrs.contains(Attrs::WRITE);
-        if private_write && !writable {
-            if !cursor.owns(leaf, &self.id.owner) {
-                return match self.mm.pinned_by(leaf.pfn, &self.id.owner) {
-                    true => self.reuse_pinned(cursor, *leaf),
-                    false => self.copy(cursor, *leaf),
-                };
-            }
-            self.mm.count(Event::CowReused, 1);
-        } else {
-            self.mm.count(Event::Minor, 1);
+        if self.breaks_cow(leaf) {
+            return self.break_cow(cursor, leaf);
         }
-        let reach = match private_write && !writable && self.takes_neighbours(leaf) {
-            true => Reach::Folio,
-            false => Reach::Block,
-        };
-        self.touch(cursor, leaf, reach);
+        self.mm.count(Event::Minor, 1);
+        self.touch(cursor, leaf, Reach::Block);
         Ok(leaf.pfn)
     }
 
@@ -238,18 +296,24 @@ impl<M: Machine> Fault<'_, M> {
         gather.finish();
     }
 
-    /// What a fresh entry for this access says: used, and when written dirty and writable.
+    /// What a fresh entry for this access says.
     pub(super) fn attrs(&self) -> Attrs {
-        let used = self.vma.attrs() | Attrs::ACCESSED;
-        let writable = self.vma.prot.contains(Prot::WRITE);
-        match self.access {
-            Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
-            Access::Write => used | Attrs::DIRTY,
-            // The first write is to be seen.
-            _ if self.vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
-            // Writes to a shared mapping reach the object whenever they come.
-            _ if writable && self.vma.shared() => used | Attrs::WRITE,
-            _ => used,
-        }
+        attrs(self.vma, self.access)
+    }
+}
+
+/// What a fresh entry for an access says: used, and when written dirty and writable.
+#[inline]
+pub(super) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
+    let used = vma.attrs() | Attrs::ACCESSED;
+    let writable = vma.prot.contains(Prot::WRITE);
+    match access {
+        Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
+        Access::Write => used | Attrs::DIRTY,
+        // The first write is to be seen.
+        _ if vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
+        // Writes to a shared mapping reach the object whenever they come.
+        _ if writable && vma.shared() => used | Attrs::WRITE,
+        _ => used,
     }
 }

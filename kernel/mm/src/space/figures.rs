@@ -28,6 +28,12 @@ impl Rss {
         *self.of_object(vma) += object;
         self.peak = self.peak.max(self.total());
     }
+    /// Adds private pages.
+    #[inline]
+    pub fn add_anon(&mut self, pages: u64) {
+        self.anon += pages;
+        self.peak = self.peak.max(self.total());
+    }
     /// Takes off what was zapped in a VMA.
     pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
         self.anon -= zap.anon;

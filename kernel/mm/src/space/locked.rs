@@ -36,6 +36,21 @@ impl<'a, M: Machine> Locked<'a, M> {
     pub fn id(&self) -> &'a SpaceId {
         &self.space.id
     }
+    /// Runs `f` without the lock. Returns what it returned, and whether nobody had the lock
+    /// meanwhile: then all that was read under it is still so.
+    #[inline(always)]
+    pub fn open<R>(&mut self, f: impl FnOnce(&'a Mm<M>) -> R) -> (R, bool) {
+        let mm = self.mm();
+        let (result, undisturbed) = self.inner.reopen(|| f(mm));
+        if !undisturbed {
+            self.inner.turn += 1;
+        }
+        (result, undisturbed)
+    }
+    /// Changes when somebody else had the lock in [`Self::open`].
+    pub fn turn(&self) -> u64 {
+        self.inner.turn
+    }
     /// A gather of the space.
     #[inline(always)]
     pub fn gather(&self) -> Gather<'a, M> {

@@ -54,6 +54,8 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) future: VmaFlags,
     /// Whether a page was ever pinned to last.
     pub(crate) pinned: bool,
+    /// How often somebody had the lock while it was open ([`Locked::open`]).
+    turn: u64,
     /// Whether a verb that changes areas is between two of its steps ([`Areas`]).
     claimed: bool,
 }
@@ -76,6 +78,7 @@ impl<M: Machine> AddressSpace<M> {
             brk: VirtAddr(0),
             future: VmaFlags::empty(),
             pinned: false,
+            turn: 0,
             claimed: false,
         };
         Ok(AddressSpace {

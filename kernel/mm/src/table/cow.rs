@@ -1,48 +1,49 @@
-//! A write fault does for the neighbours what it does for the page: a folio that is ours alone
-//! becomes writable as far as this table and the VMA map it, and the part of a shared one that is
-//! mapped here is copied in one piece. A page without neighbours has the short way,
-//! [`Cursor::reuse_page`].
+//! Entries at a write fault: `fault::cow` decides, this changes them. A folio that is the space's
+//! alone becomes writable as far as this table and the VMA map it, and the part of a shared one
+//! that is mapped here is copied in one piece.
 
 use super::node::Present;
 use super::{Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
-use crate::manager::SpaceId;
+use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
 use crate::mutant::{self, Mutant};
-use crate::own::Account;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
+/// A page that was used and may not be written, and its PTE.
+pub struct ReadOnly {
+    /// Its frame.
+    pub pfn: Pfn,
+    raw: u64,
+}
+
 impl<M: Machine> Cursor<'_, M> {
-    /// Takes over the private page that the cursor stands on, after this CPU faulted on a write to
-    /// it: its PTE may be written from now on, and says used and written, as it will be. Returns
-    /// its frame; `None`, and nothing has changed, unless it is a folio of one page that was used
-    /// and is this space's alone, and WRITE is all that the PTE lacks: most pages that a child
-    /// leaves behind are so.
+    /// The page that the cursor stands on, if it has a PTE that says used and lacks only WRITE:
+    /// what a write fault of this CPU finds in most pages that a child leaves behind.
     #[inline]
-    pub fn reuse_page(&mut self, id: &SpaceId) -> Option<Pfn> {
+    pub fn read_only_page(&self) -> Option<ReadOnly> {
         if self.node().level != Level::Pte {
             return None;
         }
-        let (mm, table, index) = (self.mm(), self.node().frame, Level::Pte.index(self.va));
-        let mem = mm.machine().mem();
-        let raw = mem.load(table, index);
-        if !M::Pte::is_still(raw) || M::Pte::writable(raw) == raw {
-            return None;
-        }
-        let page = M::Pte::frame(raw);
-        let book = mm.frames().single(page)?;
-        if !mm.account().exclusive(&book, &id.owner) {
-            return None;
-        }
-        let written = M::Pte::add(raw, Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
+        let table = self.node().ptes();
+        let raw = table.mem().load(table.frame, Level::Pte.index(self.va));
+        let only = M::Pte::is_still(raw) && M::Pte::writable(raw) != raw;
+        let pfn = M::Pte::frame(raw);
+        only.then_some(ReadOnly { pfn, raw })
+    }
+
+    /// The page's PTE may be written from now on, and says used and written, as it will be.
+    #[inline]
+    pub fn make_written(&mut self, page: &ReadOnly, asid: Asid) {
+        let (mm, frame, index) = (self.mm(), self.node().frame, Level::Pte.index(self.va));
+        let bits = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
         // The walker has no bit left to set, and the page is mapped already.
-        mem.store_again(table, index, written);
+        let mem = mm.machine().mem();
+        mem.store_again(frame, index, M::Pte::add(page.raw, bits));
         mm.count(Event::EntryWrites, 1);
-        if mm.machine().tlb().widened(id.asid, self.va) {
+        if mm.machine().tlb().widened(asid, self.va) {
             mm.count(Event::FlushRange, 1);
         }
-        Some(page)
     }
 
     /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that

@@ -23,7 +23,37 @@ pub struct Cursor<'a, M: Machine> {
     above: Pfn,
 }
 
+/// Where a cursor stands, to come back to: right as long as no table on the way changes.
+#[derive(Clone, Copy)]
+pub struct Spot {
+    va: VirtAddr,
+    frame: Pfn,
+    level: Level,
+    above: Pfn,
+}
+
 impl<'a, M: Machine> Cursor<'a, M> {
+    /// Comes back to where a cursor stood ([`Self::spot`]).
+    #[inline(always)]
+    pub fn at(mm: &'a Mm<M>, space: &'a mut PageTable, spot: Spot) -> Self {
+        let (frame, level) = (spot.frame, spot.level);
+        Cursor {
+            space,
+            va: spot.va,
+            node: Node { mm, frame, level },
+            above: spot.above,
+        }
+    }
+    /// Where it stands.
+    #[inline(always)]
+    pub fn spot(&self) -> Spot {
+        Spot {
+            va: self.va,
+            frame: self.node.frame,
+            level: self.node.level,
+            above: self.above,
+        }
+    }
     /// Walks to `va` as far as there are tables.
     #[inline]
     pub fn new(mm: &'a Mm<M>, space: &'a mut PageTable, va: VirtAddr) -> Self {
@@ -55,7 +85,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         true
     }
     #[inline(always)]
-    pub(super) fn mm(&self) -> &'a Mm<M> {
+    pub fn mm(&self) -> &'a Mm<M> {
         self.node.mm
     }
     /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
@@ -243,16 +273,24 @@ impl<'a, M: Machine> Cursor<'a, M> {
             "{:?} is not an absent PTE",
             self.va
         );
-        self.node.write_leaf(self.index(), pfn, attrs);
-        self.node.add_live(1);
-        self.mm().count(Event::EntryWrites, 1);
+        let node = self.node.ptes().node();
+        node.write_leaf(Level::Pte.index(self.va), pfn, attrs);
+        node.add_live(1);
+        node.mm.count(Event::EntryWrites, 1);
+    }
+    /// Maps a page of private memory, which nobody else has, where nothing is.
+    #[inline(always)]
+    pub fn install_anon(&mut self, folio: Folio, attrs: Attrs, owner: &Owner) {
+        let pfn = folio.into_pfn();
+        begin(self.mm(), (pfn, Order(0)), owner, self.va, By::Ptes);
+        self.install_page(pfn, attrs);
     }
 
-    /// Maps all pages of a private folio of 2^`order` pages, which nobody else has, at the
+    /// Maps all pages of a large private folio of 2^`order` pages, which nobody else has, at the
     /// naturally aligned range around the page, where nothing is: by PTEs, folded where they may
     /// be, or by a PMD leaf when the cursor stands at a PMD entry. The folio is `owner`'s by one
     /// account update.
-    #[inline]
+    #[inline(always)]
     pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
         let (pfn, start) = (folio.into_pfn(), self.va.align_down(order.bytes()));
@@ -262,9 +300,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             By::Leaf
         };
         begin(self.mm(), (pfn, order), owner, start, by);
-        if order == Order(0) {
-            self.install_page(pfn, attrs);
-        } else if self.node.level == Level::Pte {
+        if self.node.level == Level::Pte {
             self.node.ptes().install(start, pages as usize, pfn, attrs);
             self.node.add_live(pages);
             self.mm().count(Event::EntryWrites, u64::from(pages));

@@ -28,7 +28,7 @@ pub use budget::Budget;
 pub(crate) use budget::first_used;
 pub use collapse::census;
 pub(crate) use contpte::validate as validate_contpte;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, Spot};
 pub use fork::ForkCopy;
 pub(crate) use owner::{begin, owns};
 pub use protect::Rights;

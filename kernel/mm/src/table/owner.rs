@@ -24,7 +24,7 @@ pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
 
 /// Begins the account of a private folio that nobody else has: all of its pages are about to be
 /// mapped by the owner's space, from `start` on, by entries of one kind.
-#[inline]
+#[inline(always)]
 pub fn begin<M: Machine>(
     mm: &Mm<M>,
     (head, order): (Pfn, Order),

@@ -28,14 +28,6 @@ impl Orders {
     pub fn largest(self) -> Option<Order> {
         self.0.checked_ilog2().map(|o| Order(o as u8))
     }
-    /// The largest order of the set.
-    #[inline]
-    pub const fn highest(self) -> Option<Order> {
-        match self.0.checked_ilog2() {
-            Some(order) => Some(Order(order as u8)),
-            None => None,
-        }
-    }
     /// What is in both.
     #[inline]
     pub const fn and(self, other: Orders) -> Orders {
@@ -54,6 +46,11 @@ impl Orders {
     /// The large orders of the set, the smallest first.
     pub fn iter(self) -> impl Iterator<Item = Order> {
         ORDERS.map(Order).filter(move |order| self.contains(*order))
+    }
+    /// The set without what is above `order`.
+    #[inline]
+    pub const fn up_to(self, order: Order) -> Orders {
+        Orders(self.0 & ((2 << order.0) - 1))
     }
     /// The set without `order` and what is above it.
     #[inline]
@@ -114,6 +111,7 @@ pub fn fitting(vma: VirtRange, orders: Orders) -> Orders {
 
 /// The largest allowed order whose naturally aligned range lies in the area and in the hole; 0 when
 /// none does. The PMD order also wants the PMD entry itself.
+#[inline]
 pub fn order(facts: &Facts) -> Order {
     let mut left = facts.orders;
     while let Some(order) = left.largest() {

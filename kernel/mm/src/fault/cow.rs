@@ -156,7 +156,7 @@ impl<M: Machine> Fault<'_, M> {
         }
         let folio = Folio::large_copy(self.mm, order, first).ok()?;
         let pfn = folio.pfn() + page;
-        self.mm.frames().get(folio.pfn()).set_copied_around();
+        self.mm.frames().get(folio.pfn()).anon().set_copied_around();
         let mut gather = Gather::new(self.mm, self.id);
         cursor.take_block(&mut gather, leaf, order);
         if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {

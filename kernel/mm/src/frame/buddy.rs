@@ -4,6 +4,7 @@
 //! Blocks below a pageblock's size are in the list of their pageblock's mobility; larger ones are
 //! always movable.
 
+use super::list::FrameList;
 use super::meta::{FrameMeta, Kind};
 use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
 use super::table::FrameTable;
@@ -13,13 +14,10 @@ use crate::addr::{Order, Pfn, PfnRange};
 pub const MAX_ORDER: Order = Order(18);
 /// How many orders there are.
 pub const ORDERS: usize = MAX_ORDER.0 as usize + 1;
-/// The end of a list.
-pub(super) const NONE: u32 = super::meta::NO_LINK;
-
 /// The lists of one mobility.
 #[derive(Clone, Copy)]
 pub(super) struct Lists {
-    pub(super) heads: [u32; ORDERS],
+    pub(super) free: [FrameList; ORDERS],
     /// Lengths of the lists.
     pub(super) blocks: [u64; ORDERS],
     /// One bit for each order whose list is not empty.
@@ -52,7 +50,7 @@ impl Buddy {
     /// No frames at all; those that come will lie in `span`.
     pub fn new(span: PfnRange) -> Self {
         let none = Lists {
-            heads: [NONE; ORDERS],
+            free: [FrameList::EMPTY; ORDERS],
             blocks: [0; ORDERS],
             nonempty: 0,
         };
@@ -111,9 +109,9 @@ impl Buddy {
         let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
         while done < enough {
-            if let Some(index) = self.pop(table, order, mobility) {
-                table.at(index).set(Kind::Cached, order);
-                into[done] = index;
+            if let Some(pfn) = self.pop(table, order, mobility) {
+                table.get(pfn).set(Kind::Cached, order);
+                into[done] = table.index(pfn);
                 done += 1;
                 continue;
             }
@@ -234,7 +232,9 @@ impl Buddy {
     }
     /// The first block of a list that is not empty.
     pub(super) fn head(&self, table: &FrameTable, order: Order, of: Mobility) -> Pfn {
-        table.pfn(self.lists[of as usize].heads[order.0 as usize])
+        let list = self.lists[of as usize].free[order.0 as usize];
+        list.first(table)
+            .expect("a list that is marked as not empty")
     }
     /// The first block of the lowest list from `least` on that is not empty.
     #[inline]
@@ -249,58 +249,43 @@ impl Buddy {
         (fits != 0).then(|| (self.head(table, order, of), order))
     }
 
+    /// Puts a free block in a list.
     #[inline]
     pub(super) fn push(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
+        table.get(pfn).set(Kind::Free, order);
         let lists = &mut self.lists[home as usize];
-        let (index, head) = (table.index(pfn), lists.heads[order.0 as usize]);
-        let meta = table.get(pfn);
-        meta.set(Kind::Free, order);
-        meta.set_links(head, NONE);
-        if head != NONE {
-            table.at(head).set_prev(index);
-        }
-        lists.heads[order.0 as usize] = index;
+        lists.free[order.0 as usize].push(table, pfn);
         lists.blocks[order.0 as usize] += 1;
         lists.nonempty |= 1 << order.0;
     }
 
     /// Takes the first block of a list; the caller marks it.
     #[inline]
-    fn pop(&mut self, table: &FrameTable, order: Order, home: Mobility) -> Option<u32> {
+    fn pop(&mut self, table: &FrameTable, order: Order, home: Mobility) -> Option<Pfn> {
         let lists = &mut self.lists[home as usize];
-        let head = lists.heads[order.0 as usize];
-        if head == NONE {
-            return None;
-        }
-        let (next, _) = table.at(head).links();
-        lists.heads[order.0 as usize] = next;
-        lists.blocks[order.0 as usize] -= 1;
-        if next == NONE {
-            lists.nonempty &= !(1 << order.0);
-        } else {
-            table.at(next).set_prev(NONE);
-        }
+        let pfn = lists.free[order.0 as usize].pop(table)?;
+        lists.removed(order);
         self.free -= order.pages();
-        Some(head)
+        Some(pfn)
     }
 
+    /// Takes a block out of its list.
     #[inline]
     pub(super) fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
-        let meta: &FrameMeta = table.get(pfn);
-        let (next, prev) = meta.links();
-        if next != NONE {
-            table.at(next).set_prev(prev);
+        lists.free[order.0 as usize].remove(table, pfn);
+        lists.removed(order);
+        table.get(pfn).set(Kind::Reserved, Order(0));
+    }
+}
+
+impl Lists {
+    /// Counts a block that was taken out of the list of its order.
+    #[inline]
+    fn removed(&mut self, order: Order) {
+        self.blocks[order.0 as usize] -= 1;
+        if self.free[order.0 as usize].is_empty() {
+            self.nonempty &= !(1 << order.0);
         }
-        if prev != NONE {
-            table.at(prev).set_next(next);
-        } else {
-            lists.heads[order.0 as usize] = next;
-            if next == NONE {
-                lists.nonempty &= !(1 << order.0);
-            }
-        }
-        lists.blocks[order.0 as usize] -= 1;
-        meta.set(Kind::Reserved, Order(0));
     }
 }

@@ -5,6 +5,7 @@
 pub mod allocator;
 pub mod buddy;
 pub mod counts;
+pub(crate) mod list;
 pub mod meta;
 pub mod pageblock;
 mod pcp;

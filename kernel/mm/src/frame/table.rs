@@ -4,7 +4,7 @@ use super::buddy::MAX_ORDER;
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::own::{self, Book, PageCount, WIDE_ORDERS};
-use crate::sync::Words;
+use crate::sync::{Ordering, Words};
 use crate::thp::PMD_ORDER;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -77,7 +77,7 @@ impl FrameTable {
     }
     /// The metadata at a place in the table.
     #[inline]
-    pub(crate) fn at(&self, index: u32) -> &FrameMeta {
+    pub(super) fn at(&self, index: u32) -> &FrameMeta {
         &self.metas[index as usize]
     }
     /// The metadata of a frame, `None` when the table does not reach there or has a hole.
@@ -88,7 +88,7 @@ impl FrameTable {
     /// The metadata of a frame in the same naturally aligned block of the largest order as one in
     /// the table; `None` when the table does not reach there.
     #[inline]
-    pub(crate) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
+    pub(super) fn near(&self, pfn: Pfn) -> Option<&FrameMeta> {
         self.metas.get(pfn.0.checked_sub(self.first.0)? as usize)
     }
     /// The head of the block that a frame lies in: the frame itself, or the nearest frame below, by
@@ -120,7 +120,9 @@ impl FrameTable {
             to.0
         );
         // The parts may have a narrower account: nothing of the wide one stays behind.
-        head.words().hi().store(0, crate::sync::Ordering::Relaxed);
+        if kind == Kind::Anon {
+            head.anon_page().words().hi().store(0, Ordering::Relaxed);
+        }
         let parts = 1 << (from.0 - to.0);
         for part in (0..parts).map(|i| pfn + i * to.pages()) {
             self.get(part).set(kind, to);
@@ -128,12 +130,12 @@ impl FrameTable {
     }
     /// A frame's place in the table.
     #[inline]
-    pub(crate) fn index(&self, pfn: Pfn) -> u32 {
+    pub(super) fn index(&self, pfn: Pfn) -> u32 {
         (pfn - self.first) as u32
     }
     /// The frame at a place in the table.
     #[inline]
-    pub(crate) fn pfn(&self, index: u32) -> Pfn {
+    pub(super) fn pfn(&self, index: u32) -> Pfn {
         self.first + u64::from(index)
     }
     /// All frames in the table with their metadata.
@@ -205,10 +207,11 @@ impl Book for FolioBook<'_> {
     }
     #[inline]
     fn words(&self, part: usize) -> &Words {
-        match part {
-            0 => self.meta.words(),
-            part => self.frames.get(self.head + part as u64).words(),
-        }
+        let meta = match part {
+            0 => self.meta,
+            part => self.frames.get(self.head + part as u64),
+        };
+        meta.anon_page().words()
     }
     #[inline]
     fn page(&self, i: usize) -> &PageCount {

@@ -1,7 +1,7 @@
 //! Checks of the whole allocator, for tests: they panic with what is wrong.
 
 use super::allocator::Allocator;
-use super::buddy::{Buddy, MAX_ORDER, NONE};
+use super::buddy::{Buddy, MAX_ORDER};
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
@@ -37,20 +37,17 @@ impl Buddy {
     /// One list; answers its length.
     fn validate_list(&self, table: &FrameTable, order: Order, home: Mobility) -> u64 {
         let lists = &self.lists[home as usize];
-        let (mut at, mut before, mut length) = (lists.heads[order.0 as usize], NONE, 0);
-        while at != NONE {
-            let (pfn, meta) = (table.pfn(at), table.at(at));
+        let mut length = 0;
+        for pfn in lists.free[order.0 as usize].iter(table) {
+            let meta = table.get(pfn);
             let place = format_args!("{pfn:?} in the {home:?} list of order {}", order.0);
             assert!(meta.is(Kind::Free, order), "{place} is {meta:?}");
             assert!(pfn.0 & (order.pages() - 1) == 0, "{place} is not aligned");
             assert!(self.home(pfn, order) == home, "{place} is in the wrong one");
-            let (next, prev) = meta.links();
-            assert!(prev == before, "{place}: the list is broken");
             let buddy = table.near(Pfn(pfn.0 ^ order.pages()));
             let mergeable = buddy.is_some_and(|b| b.is(Kind::Free, order));
             assert!(order == MAX_ORDER || !mergeable, "{place} was not merged");
             length += 1;
-            (before, at) = (at, next);
         }
         let marked = lists.nonempty & 1 << order.0 != 0;
         assert!(

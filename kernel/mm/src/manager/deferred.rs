@@ -4,58 +4,35 @@
 use super::Mm;
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
+use crate::frame::list::FrameList;
 use crate::frame::meta::Kind;
-use crate::frame::meta::NO_LINK;
 use crate::frame::table::FrameTable;
 use crate::sync::{Lock, rank};
 use crate::thp::Stat;
 use arrayvec::ArrayVec;
 
-/// A doubly linked list through the first tails of its folios; a folio is on it while it has the
-/// flag.
-pub(super) struct Deferred(Lock<u32, { rank::DEFERRED }>);
+/// Folios are on the list by their first tails, and have a flag while they are.
+pub(super) struct Deferred(Lock<FrameList, { rank::DEFERRED }>);
 
 /// What [`Mm::deferred`] shows at a time.
 pub(crate) const BATCH: usize = 64;
 
 impl Deferred {
     pub(super) fn new() -> Self {
-        Deferred(Lock::new(NO_LINK))
+        Deferred(Lock::new(FrameList::EMPTY))
     }
 
-    /// Puts a folio on the queue; `false` when it is there.
-    fn push(&self, frames: &FrameTable, pfn: Pfn) -> bool {
-        let mut first = self.0.lock();
-        let meta = frames.get(pfn);
-        if meta.deferred() {
+    /// Puts a folio on the queue, or takes it off; `false` when nothing was to be done.
+    fn set(&self, frames: &FrameTable, head: Pfn, on: bool) -> bool {
+        let mut list = self.0.lock();
+        let meta = frames.get(head);
+        if meta.deferred() == on {
             return false;
         }
-        meta.set_deferred(true);
-        let here = frames.index(pfn + 1);
-        frames.at(here).set_links(*first, NO_LINK);
-        if *first != NO_LINK {
-            frames.at(*first).set_prev(here);
-        }
-        *first = here;
-        true
-    }
-
-    /// Takes a folio off the queue; `false` when it is not there.
-    fn remove(&self, frames: &FrameTable, pfn: Pfn) -> bool {
-        let mut first = self.0.lock();
-        let meta = frames.get(pfn);
-        if !meta.deferred() {
-            return false;
-        }
-        meta.set_deferred(false);
-        let (next, prev) = frames.get(pfn + 1).links();
-        if next != NO_LINK {
-            frames.at(next).set_prev(prev);
-        }
-        if prev != NO_LINK {
-            frames.at(prev).set_next(next);
-        } else {
-            *first = next;
+        meta.anon().set_deferred(on);
+        match on {
+            true => list.push(frames, head + 1),
+            false => list.remove(frames, head + 1),
         }
         true
     }
@@ -77,29 +54,23 @@ impl<M: Machine> Mm<M> {
         let meta = self.frames.get(head);
         let order = meta.order();
         let partly = self.references(head) < order.pages();
-        if meta.kind() == Kind::Anon && partly && self.deferred.push(&self.frames, head) {
+        if meta.kind() == Kind::Anon && partly && self.deferred.set(&self.frames, head, true) {
             self.thp().stats.add(order, Stat::SplitDeferred, 1);
             self.thp().stats.add(order, Stat::NrAnonPartiallyMapped, 1);
         }
     }
     /// Takes a folio off the queue, because it goes or is split.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn forget_deferred(&self, head: Pfn, order: Order) {
-        if self.deferred.remove(&self.frames, head) {
+        if self.deferred.set(&self.frames, head, false) {
             self.thp().stats.sub(order, Stat::NrAnonPartiallyMapped, 1);
         }
     }
     /// Up to [`BATCH`] folios of the queue, without the first `skip`.
     pub(crate) fn deferred(&self, skip: usize) -> ArrayVec<Pfn, BATCH> {
-        let first = self.deferred.0.lock();
-        let mut found = ArrayVec::new();
-        let (mut at, mut place) = (*first, 0);
-        while at != NO_LINK && !found.is_full() {
-            if place >= skip {
-                found.push(Pfn(self.frames.pfn(at).0 - 1));
-            }
-            place += 1;
-            at = self.frames.at(at).links().0;
-        }
-        found
+        let list = self.deferred.0.lock();
+        let tails = list.iter(&self.frames).skip(skip).take(BATCH);
+        tails.map(|tail| Pfn(tail.0 - 1)).collect()
     }
 }

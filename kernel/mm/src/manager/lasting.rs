@@ -28,7 +28,7 @@
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::meta::FrameMeta;
+use crate::frame::meta::{FrameMeta, Kind};
 use crate::own::{Account, MmId, Owner};
 use crate::sync::{AtomicU64, Lock, Ordering, rank};
 
@@ -48,7 +48,7 @@ pub(crate) struct LongTerm {
 
 impl LongTerm {
     fn of(meta: &FrameMeta) -> Option<LongTerm> {
-        let word = meta.long_term();
+        let word = meta.anon_page().pins();
         (word != 0).then_some(LongTerm {
             pinner: (word >> ID_AT) as u16,
             pins: word & MOST,
@@ -100,7 +100,7 @@ impl<M: Machine> Mm<M> {
             account.add(book, &Owner::PLAIN, 1, meter)
         });
         let pins = before + 1;
-        meta.set_long_term(LongTerm { pinner, pins }.word());
+        meta.anon_page().set_pins(LongTerm { pinner, pins }.word());
         self.lasting.count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -115,20 +115,23 @@ impl<M: Machine> Mm<M> {
             pins: had.pins - 1,
             ..had
         };
-        meta.set_long_term(if left.pins == 0 { 0 } else { left.word() });
+        meta.anon_page()
+            .set_pins(if left.pins == 0 { 0 } else { left.word() });
         self.lasting.count.fetch_sub(1, Ordering::Relaxed);
         self.with_account((head, order), |account, book, meter| {
             account.sub(book, &Owner::PLAIN, 1, meter)
         })
     }
 
-    /// The long-term pins of a private page.
+    /// The long-term pins of a page; `None` for one that is not private memory, too.
     #[inline]
     pub(crate) fn long_term(&self, page: Pfn) -> Option<LongTerm> {
-        LongTerm::of(self.frames.get(page))
+        let meta = self.frames.get(page);
+        let private = matches!(meta.kind(), Kind::Anon | Kind::Reserved);
+        private.then(|| LongTerm::of(meta)).flatten()
     }
 
-    /// Whether a private page that `owner` maps, under the lock of its space, has a long-term pin
+    /// Whether a page that `owner` maps, under the lock of its space, has a long-term pin
     /// that it took: no other space has the page.
     #[inline]
     pub(crate) fn pinned_by(&self, page: Pfn, owner: &Owner) -> bool {

@@ -97,7 +97,7 @@ impl<M: Machine> Mm<M> {
         let (zero_page, idle_root) = (take(Kind::Kernel), take(Kind::Table));
         machine.mem().zero(zero_page, Order(0));
         machine.mem().zero(idle_root, Order(0));
-        frames.get(idle_root).set_live(0);
+        frames.get(idle_root).page_table().set_live(0);
         Arc::new(Mm {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
@@ -280,6 +280,7 @@ impl<M: Machine> Mm<M> {
         zeros + self.allocator.drain(&self.frames, self.machine.cpu().id())
     }
     /// A large private folio is no more: freed, or about to be split.
+    #[inline]
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
         if self.frames.get(pfn).deferred() {
             self.forget_deferred(pfn, order);
@@ -339,10 +340,10 @@ impl<M: Machine> Mm<M> {
     /// never one that shares its id.
     pub fn owner(&self, head: Pfn) -> Option<MmId> {
         let meta = self.frames.get(head);
-        let book = self.frames.book(head, meta.order());
-        (meta.kind() == Kind::Anon)
-            .then(|| self.account().owner(&book))
-            .flatten()
+        if meta.kind() != Kind::Anon {
+            return None;
+        }
+        self.account().owner(&self.frames.book(head, meta.order()))
     }
 
     /// Counts an event.

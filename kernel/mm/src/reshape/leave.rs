@@ -25,7 +25,7 @@ impl<M: Machine> Locked<'_, M> {
         if mm.pins() != 0 || mm.references(head) * FEW > order.pages() {
             return;
         }
-        let Some(range) = user_pages::<M>(meta.index().start(), order.bytes()) else {
+        let Some(range) = user_pages::<M>(meta.anon().index().start(), order.bytes()) else {
             return;
         };
         for page in 0..order.pages() {

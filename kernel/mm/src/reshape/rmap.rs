@@ -59,7 +59,7 @@ impl<M: Machine> Locked<'_, M> {
                 f(leaf);
             }
         };
-        let near = user_pages::<M>(meta.index().start(), meta.order().bytes());
+        let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
         if let Some(range) = near {
             for_each_leaf(mm, &self.table, range, &mut see);
         }
@@ -87,6 +87,9 @@ fn note_place<M: Machine>(mm: &Mm<M>, leaf: &Leaf) {
     let (head, kind, _) = mm.frames().folio(leaf.pfn);
     let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
     if let (Kind::Anon, Some(start)) = (kind, start) {
-        mm.frames().get(head).set_index(VirtAddr(start).page());
+        mm.frames()
+            .get(head)
+            .anon()
+            .set_index(VirtAddr(start).page());
     }
 }

@@ -139,7 +139,7 @@ impl<M: Machine> Locked<'_, M> {
                 .edit(&mut gather)
                 .split_leaf(start, Reserve::User)
                 .ok()?;
-            mm.frames().get(head).set_index(start.page());
+            mm.frames().get(head).anon().set_index(start.page());
             let mut elsewhere = false;
             let all = self.mappings(head, &mut |leaf| {
                 elsewhere |= leaf.sharers != 0 || !range.contains(leaf.va)
@@ -180,7 +180,7 @@ impl<M: Machine> Locked<'_, M> {
             mm,
             owner: &self.id().owner,
             head,
-            start: mm.frames().get(head).index().start(),
+            start: mm.frames().get(head).anon().index().start(),
             largest,
             mapped,
         };

@@ -201,7 +201,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let from = tables.from;
         let span = PteTable { mm, frame: from }.indices(part);
-        let (mut index, live) = (span.start, mm.frames().get(from).live() as usize);
+        let (mut index, live) = (span.start, PteTable { mm, frame: from }.live() as usize);
         while index < span.end && done.copied < live {
             let raw = mem.load(from, index);
             if raw == 0 {

@@ -75,7 +75,7 @@ impl PageTable {
             "{} page tables are left under a root that is freed",
             self.pages - 1
         );
-        let meta = mm.frames().get(self.root);
+        let meta = mm.frames().get(self.root).page_table();
         assert!(
             meta.live() == 0 && meta.put_ref(),
             "a root is freed with entries in it"
@@ -88,7 +88,7 @@ impl PageTable {
 /// A zeroed frame for a table of a user's space.
 fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
     let pfn = mm.alloc_zeroed(Kind::Table, reserve)?;
-    let meta = mm.frames().get(pfn);
+    let meta = mm.frames().get(pfn).page_table();
     meta.set_live(0);
     meta.set_note(0);
     mm.count(Event::TableAlloc, 1);
@@ -98,7 +98,7 @@ fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMem
 /// Frees a table that was never hooked in.
 fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
     debug_assert!(mm.frames().get(pfn).order() == Order(0));
-    let meta = mm.frames().get(pfn);
+    let meta = mm.frames().get(pfn).page_table();
     meta.put_ref();
     meta.set_live(0);
     mm.count(Event::TableFree, 1);

@@ -6,7 +6,7 @@
 use super::PageTable;
 use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
-use crate::frame::FrameMeta;
+use crate::frame::meta::TableFrame;
 use crate::manager::Mm;
 use core::ops::Range;
 
@@ -64,8 +64,8 @@ impl<'a, M: Machine> Node<'a, M> {
     }
     /// The metadata of its frame.
     #[inline(always)]
-    pub fn meta(self) -> &'a FrameMeta {
-        self.mm.frames().get(self.frame)
+    pub fn meta(self) -> TableFrame<'a> {
+        self.mm.frames().get(self.frame).page_table()
     }
     /// Entries that are not absent.
     #[inline(always)]

@@ -37,7 +37,7 @@ pub fn begin<M: Machine>(
         !mm.any_long_term(head, order.pages()),
         "a fresh folio is pinned: {meta:?}"
     );
-    meta.set_index(start.page());
+    meta.anon().set_index(start.page());
     mm.with_account((head, order), |account, book, meter| {
         let (first, n) = (0, order.pages() as u32);
         account.begin(book, owner, Part { first, n, by }, meter)

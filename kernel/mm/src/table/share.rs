@@ -53,8 +53,9 @@ use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// A table's note ([`crate::frame::FrameMeta::note`]) has the accountant's id in its low 16 bits, 0
-/// for plain, and private pages that the entries map in its high half, both while it is shared.
+/// A table's note ([`crate::frame::meta::TableFrame::note`]) has the accountant's id in its low 16
+/// bits, 0 for plain, and private pages that the entries map in its high half, both while it is
+/// shared.
 const ACCOUNTANT: u64 = 0xffff;
 const PAGES_AT: u32 = 32;
 /// Entries may map the page of zeros, or did.

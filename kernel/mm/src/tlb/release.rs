@@ -89,7 +89,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
                 let last = meta.put_refs(refs);
                 if last {
                     // As the frame's next owner expects it.
-                    meta.set_live(0);
+                    meta.page_table().set_live(0);
                 }
                 last
             }

@@ -15,12 +15,13 @@
 //!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one
 //! ```
 
-use crate::addr::{Order, Vpn};
+mod views;
+
+pub(crate) use views::{Links, TableFrame};
+
+use crate::addr::Order;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Words};
 use core::fmt;
-
-/// The end of a list, in place of a frame's index.
-pub(crate) const NO_LINK: u32 = u32::MAX;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,13 +89,11 @@ pub struct FrameMeta {
     words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
-    /// Page table: how many entries are not absent. Page of private memory, of a folio's tails each
-    /// its own: its long-term pins ([`super::lasting`]). 0 otherwise.
-    live: AtomicU32,
-    /// Free block: the next one in its list, in the low half, and the previous one. Private folio:
-    /// the virtual page where its first page is mapped, or would be, a hint for whoever looks for
-    /// its mappings. First tail of a folio that is queued for a deferred split: its neighbours on
-    /// the queue, as in a free block. Page table: who shares it (`table::share`).
+    /// Page table: [`TableFrame::live`]. Page of private memory, head or tail:
+    /// [`views::AnonPage::pins`]. 0 otherwise.
+    count: AtomicU32,
+    /// Free block, or first tail of a folio on the queue of deferred splits: [`Links`]. Private
+    /// folio: [`views::AnonFolio::index`]. Page table: [`TableFrame::note`].
     place: AtomicU64,
 }
 
@@ -137,20 +136,13 @@ impl FrameMeta {
     }
     /// Whether the frame holds the poison pattern.
     pub(crate) fn poisoned(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & POISONED != 0
+        self.flag(POISONED)
     }
     /// Notes whether the frame holds the poison pattern.
     pub(crate) fn set_poisoned(&self, on: bool) {
-        let rest = self.state.load(Ordering::Relaxed) & !POISONED;
-        self.state
-            .store(if on { rest | POISONED } else { rest }, Ordering::Relaxed);
+        self.set_flag(POISONED, on);
     }
 
-    /// The words of the account of a private folio.
-    #[inline]
-    pub(crate) fn words(&self) -> &Words {
-        &self.words
-    }
     /// How many references there are, where they are counted plainly: not of private folios that
     /// are mapped. Acquire pairs with the release in `put_ref`: who sees 1 also sees what the other
     /// owners did to the page before they let go.
@@ -186,87 +178,25 @@ impl FrameMeta {
         self.words.lo().store(n, Ordering::Relaxed);
     }
 
-    /// A page table's count of entries that are not absent; under the lock of the address space.
-    #[inline]
-    pub(crate) fn live(&self) -> u32 {
-        self.live.load(Ordering::Relaxed)
-    }
-    /// Sets the count of entries that are not absent.
-    #[inline]
-    pub(crate) fn set_live(&self, n: u32) {
-        self.live.store(n, Ordering::Relaxed);
-    }
-
-    /// A page table's note about who shares it, for `table::share`; under the lock of a space that
-    /// has it.
-    #[inline]
-    pub(crate) fn note(&self) -> u64 {
-        self.place.load(Ordering::Relaxed)
-    }
-    /// Sets the note.
-    #[inline]
-    pub(crate) fn set_note(&self, note: u64) {
-        self.place.store(note, Ordering::Relaxed);
-    }
-    /// What is recorded of a private page's long-term pins.
-    #[inline]
-    pub(crate) fn long_term(&self) -> u32 {
-        self.live.load(Ordering::Relaxed)
-    }
-    /// Records it; under the lock of all of them.
-    pub(crate) fn set_long_term(&self, word: u32) {
-        self.live.store(word, Ordering::Relaxed);
-    }
-
-    /// A private folio's hint: the virtual page where its first page was mapped, or would have
-    /// been, when somebody last looked.
-    #[inline]
-    pub(crate) fn index(&self) -> Vpn {
-        Vpn(self.place.load(Ordering::Relaxed))
-    }
-    /// Sets the hint; under the lock of the space that maps the folio.
-    #[inline]
-    pub(crate) fn set_index(&self, vpn: Vpn) {
-        self.place.store(vpn.0, Ordering::Relaxed);
-    }
-    /// Notes whether the folio is on the queue of deferred splits; under the queue's lock.
-    pub(crate) fn set_deferred(&self, on: bool) {
-        let rest = self.state.load(Ordering::Relaxed) & !DEFERRED;
-        self.state
-            .store(if on { rest | DEFERRED } else { rest }, Ordering::Relaxed);
-    }
-    /// Whether the folio is on the queue of deferred splits.
+    /// Whether the private folio is on the queue of deferred splits; `false` for any other block.
     #[inline]
     pub(crate) fn deferred(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & DEFERRED != 0
+        self.flag(DEFERRED)
     }
-
-    /// Notes that the folio holds copies of which only one page was asked for; before anybody else
-    /// can reach it.
-    pub(crate) fn set_copied_around(&self) {
-        let state = self.state.load(Ordering::Relaxed);
-        self.state.store(state | COPIED_AROUND, Ordering::Relaxed);
-    }
-    /// Whether it does.
+    /// Whether the private folio holds copies of which only one page was asked for; `false` for any
+    /// other block.
     #[inline]
     pub(crate) fn copied_around(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & COPIED_AROUND != 0
+        self.flag(COPIED_AROUND)
     }
-
-    /// The next and the previous block in the list; under the list's lock, as the setters are.
-    pub(crate) fn links(&self) -> (u32, u32) {
-        let links = self.place.load(Ordering::Relaxed);
-        (links as u32, (links >> 32) as u32)
+    #[inline(always)]
+    fn flag(&self, flag: u32) -> bool {
+        self.state.load(Ordering::Relaxed) & flag != 0
     }
-    pub(crate) fn set_links(&self, next: u32, prev: u32) {
-        let links = u64::from(next) | u64::from(prev) << 32;
-        self.place.store(links, Ordering::Relaxed);
-    }
-    pub(crate) fn set_next(&self, index: u32) {
-        self.set_links(index, self.links().1);
-    }
-    pub(crate) fn set_prev(&self, index: u32) {
-        self.set_links(self.links().0, index);
+    fn set_flag(&self, flag: u32, on: bool) {
+        let rest = self.state.load(Ordering::Relaxed) & !flag;
+        let state = if on { rest | flag } else { rest };
+        self.state.store(state, Ordering::Relaxed);
     }
 }
 

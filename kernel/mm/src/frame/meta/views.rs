@@ -1,0 +1,156 @@
+//! Views of a frame's metadata, one type for each use of the words that mean different things for
+//! different kinds of frames. A view is a reference and costs nothing; debug builds check the kind
+//! when it is made.
+//!
+//! | view | made by | of |
+//! |---|---|---|
+//! | [`Links`] | [`FrameMeta::links`] | a frame in a [list](crate::frame::list) |
+//! | [`TableFrame`] | [`FrameMeta::page_table`] | a page table |
+//! | [`AnonFolio`] | [`FrameMeta::anon`] | the head of a private folio |
+//! | [`AnonPage`] | [`FrameMeta::anon_page`] | any page of a private folio |
+
+use super::{COPIED_AROUND, DEFERRED, FrameMeta, Kind};
+use crate::addr::Vpn;
+use crate::sync::{Ordering, Words};
+use core::ops::Deref;
+
+/// The links of a frame in a list, by indices in the frame table: of a free block in its free list,
+/// of a folio's first tail on the queue of deferred splits. Under the lock of the list.
+#[derive(Clone, Copy)]
+pub(crate) struct Links<'a>(&'a FrameMeta);
+
+/// A page table.
+#[derive(Clone, Copy)]
+pub(crate) struct TableFrame<'a>(&'a FrameMeta);
+
+/// The head of a private folio.
+#[derive(Clone, Copy)]
+pub(crate) struct AnonFolio<'a>(&'a FrameMeta);
+
+/// One page of a private folio, the head or a tail.
+#[derive(Clone, Copy)]
+pub(crate) struct AnonPage<'a>(&'a FrameMeta);
+
+impl FrameMeta {
+    /// The links of a free block or of a folio's first tail.
+    #[inline(always)]
+    pub(crate) fn links(&self) -> Links<'_> {
+        debug_assert!(
+            matches!(self.kind(), Kind::Free | Kind::Reserved),
+            "{self:?}"
+        );
+        Links(self)
+    }
+    /// What is recorded of a page table.
+    #[inline(always)]
+    pub(crate) fn page_table(&self) -> TableFrame<'_> {
+        debug_assert!(self.kind() == Kind::Table, "{self:?}");
+        TableFrame(self)
+    }
+    /// What is recorded of a private folio, in its head.
+    #[inline(always)]
+    pub(crate) fn anon(&self) -> AnonFolio<'_> {
+        debug_assert!(self.kind() == Kind::Anon, "{self:?}");
+        AnonFolio(self)
+    }
+    /// What is recorded of each page of a private folio.
+    #[inline(always)]
+    pub(crate) fn anon_page(&self) -> AnonPage<'_> {
+        debug_assert!(
+            matches!(self.kind(), Kind::Anon | Kind::Reserved),
+            "{self:?}"
+        );
+        AnonPage(self)
+    }
+}
+
+impl Links<'_> {
+    /// The next frame in the list.
+    #[inline(always)]
+    pub(crate) fn next(self) -> u32 {
+        self.0.place.load(Ordering::Relaxed) as u32
+    }
+    /// The previous frame in the list.
+    #[inline(always)]
+    pub(crate) fn prev(self) -> u32 {
+        (self.0.place.load(Ordering::Relaxed) >> 32) as u32
+    }
+    /// Writes both.
+    #[inline(always)]
+    pub(crate) fn set(self, next: u32, prev: u32) {
+        let links = u64::from(next) | u64::from(prev) << 32;
+        self.0.place.store(links, Ordering::Relaxed);
+    }
+}
+
+impl TableFrame<'_> {
+    /// Entries that are not absent. Under the lock of the address space, as the other methods.
+    #[inline(always)]
+    pub(crate) fn live(self) -> u32 {
+        self.0.count.load(Ordering::Relaxed)
+    }
+    /// Sets the count of entries that are not absent.
+    #[inline(always)]
+    pub(crate) fn set_live(self, n: u32) {
+        self.0.count.store(n, Ordering::Relaxed);
+    }
+    /// The record of `table::share` about the spaces that share the table.
+    #[inline(always)]
+    pub(crate) fn note(self) -> u64 {
+        self.0.place.load(Ordering::Relaxed)
+    }
+    /// Sets the record.
+    #[inline(always)]
+    pub(crate) fn set_note(self, note: u64) {
+        self.0.place.store(note, Ordering::Relaxed);
+    }
+}
+
+/// A page table's references are counted plainly.
+impl Deref for TableFrame<'_> {
+    type Target = FrameMeta;
+    #[inline(always)]
+    fn deref(&self) -> &FrameMeta {
+        self.0
+    }
+}
+
+impl AnonFolio<'_> {
+    /// The virtual page where the folio's first page was mapped, or would have been, when its
+    /// mappings were last looked up: a hint for the next lookup.
+    #[inline(always)]
+    pub(crate) fn index(self) -> Vpn {
+        Vpn(self.0.place.load(Ordering::Relaxed))
+    }
+    /// Sets the hint; under the lock of the space that maps the folio.
+    #[inline(always)]
+    pub(crate) fn set_index(self, vpn: Vpn) {
+        self.0.place.store(vpn.0, Ordering::Relaxed);
+    }
+    /// Records whether the folio is on the queue of deferred splits; under the queue's lock.
+    pub(crate) fn set_deferred(self, on: bool) {
+        self.0.set_flag(DEFERRED, on);
+    }
+    /// Records that the folio holds copies of which only one page was asked for; before it is
+    /// mapped.
+    pub(crate) fn set_copied_around(self) {
+        self.0.set_flag(COPIED_AROUND, true);
+    }
+}
+
+impl<'a> AnonPage<'a> {
+    /// The words of the folio's account in this frame.
+    #[inline(always)]
+    pub(crate) fn words(self) -> &'a Words {
+        &self.0.words
+    }
+    /// The record of the page's long-term pins.
+    #[inline(always)]
+    pub(crate) fn pins(self) -> u32 {
+        self.0.count.load(Ordering::Relaxed)
+    }
+    /// Sets the record; under the lock of all long-term pins.
+    pub(crate) fn set_pins(self, record: u32) {
+        self.0.count.store(record, Ordering::Relaxed);
+    }
+}

@@ -4,7 +4,7 @@
 
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::{LongTerm, Mm};
 use crate::object::Object;
 use crate::own::{Account, MmId, Owner};
@@ -190,7 +190,7 @@ impl<M: Machine> Tally<'_, M> {
                         self.leaf(vma, &leaf, owner.as_ref());
                     }
                 }
-                match (self.mm.frames().folio(leaf.pfn).1, &vma.backing) {
+                match (self.mm.frames().folio(leaf.pfn).kind, &vma.backing) {
                     (Kind::Anon, _) => anon += leaf.pages,
                     (Kind::Object, Backing::Object { file: Some(_), .. }) => file += 1,
                     (Kind::Object, _) => shmem += 1,
@@ -218,7 +218,7 @@ impl<M: Machine> Tally<'_, M> {
     /// already.
     fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
-        let (head, kind, _) = self.mm.frames().folio(pfn);
+        let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         let writable = attrs.contains(Attrs::WRITE);
         let fixed = Attrs::USER | Attrs::EXEC | Attrs::NO_ACCESS | Attrs::GLOBAL | Attrs::DEVICE;
         assert!(

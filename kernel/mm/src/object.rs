@@ -206,7 +206,7 @@ impl<M: Machine> Object<M> {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
                 return true;
             };
-            self.drop_pages(inner.pages.remove_entry(&index));
+            self.drop_pages(inner.pages.remove(&index));
         }
         false
     }
@@ -229,8 +229,7 @@ impl<M: Machine> Object<M> {
             }
             let pushed = fallible::push(&mut fresh, index).is_ok();
             if !pushed || self.page_in(&mut inner, index, false).is_err() {
-                let taken = |index: &u64| Some((*index, inner.pages.remove(index)?));
-                self.drop_pages(fresh.iter().filter_map(taken));
+                self.drop_pages(fresh.iter().filter_map(|index| inner.pages.remove(index)));
                 return Err(OutOfMemory);
             }
         }
@@ -303,9 +302,9 @@ impl<M: Machine> Object<M> {
     }
 
     /// Lets go of pages that are in the object no more.
-    fn drop_pages(&self, pages: impl IntoIterator<Item = (u64, Pfn)>) {
+    fn drop_pages(&self, pages: impl IntoIterator<Item = Pfn>) {
         let mut n = 0;
-        for (_, pfn) in pages {
+        for pfn in pages {
             Folio::from_pfn(pfn).free(&self.mm);
             n += 1;
         }
@@ -327,6 +326,6 @@ impl<M: Machine> Object<M> {
 impl<M: Machine> Drop for Object<M> {
     fn drop(&mut self) {
         let pages = core::mem::take(&mut self.inner.get_mut().pages);
-        self.drop_pages(pages);
+        self.drop_pages(pages.into_values());
     }
 }

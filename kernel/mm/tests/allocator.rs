@@ -4,7 +4,7 @@
 use mm::addr::{Order, Pfn, PfnRange};
 use mm::frame::buddy::MAX_ORDER;
 use mm::frame::zone::Reserve;
-use mm::frame::{Allocator, FrameMeta, FrameTable, Kind, Mobility};
+use mm::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind, Mobility};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
@@ -41,13 +41,20 @@ impl World {
         let first = Pfn(1 << 18);
         World::of(first, len, &[PfnRange::new(first, first + len)], 1)
     }
+    fn alloc(&self, cpu: usize, order: Order, kind: Kind, reserve: Reserve) -> Option<Pfn> {
+        let request = AllocRequest {
+            cpu,
+            order,
+            kind,
+            reserve,
+        };
+        self.frames.alloc(&self.table, request)
+    }
     fn take(&self, order: u8, kind: Kind) -> Option<Pfn> {
-        self.frames
-            .alloc(&self.table, 0, Order(order), kind, Reserve::Kernel)
+        self.alloc(0, Order(order), kind, Reserve::Kernel)
     }
     fn user(&self, order: u8) -> Option<Pfn> {
-        self.frames
-            .alloc(&self.table, 0, Order(order), Kind::Anon, Reserve::User)
+        self.alloc(0, Order(order), Kind::Anon, Reserve::User)
     }
     fn give(&self, pfn: Pfn, order: u8) {
         let kind = self.table.get(pfn).kind();
@@ -118,7 +125,7 @@ proptest! {
                 Step::Alloc(cpu, order, kind, who) => {
                     let order = Order(order);
                     let free = w.frames.counts().free;
-                    let Some(pfn) = w.frames.alloc(&w.table, cpu, order, kind, who) else {
+                    let Some(pfn) = w.alloc(cpu, order, kind, who) else {
                         prop_assert_eq!(w.frames.counts().free, free, "a failure takes nothing");
                         continue;
                     };
@@ -197,9 +204,7 @@ fn a_user_gets_frames_that_lie_in_other_lists() {
     // 100 blocks of movable memory in this CPU's list, and the zone at its mark.
     let rest: Vec<Pfn> = all[100..].to_vec();
     all[..100].iter().for_each(|pfn| w.give(*pfn, 0));
-    let table = w
-        .frames
-        .alloc(&w.table, 0, Order(0), Kind::Table, Reserve::User);
+    let table = w.alloc(0, Order(0), Kind::Table, Reserve::User);
     assert!(table.is_some(), "page tables come from the same memory");
     w.check();
     rest.iter().for_each(|pfn| w.give(*pfn, 0));
@@ -297,8 +302,7 @@ fn lists_stay_within_their_bounds() {
 fn other_cpus_drain_when_asked() {
     let w = World::new();
     let pfn = w
-        .frames
-        .alloc(&w.table, 1, Order(0), Kind::Anon, Reserve::User)
+        .alloc(1, Order(0), Kind::Anon, Reserve::User)
         .expect("a frame");
     let cached = |cpu| {
         w.frames
@@ -312,8 +316,7 @@ fn other_cpus_drain_when_asked() {
     assert!(cached(1) > 1, "it does not touch the other's lists");
     // The next time that CPU 1 comes to a zone, it gives back all it has.
     let large = w
-        .frames
-        .alloc(&w.table, 1, Order(6), Kind::Anon, Reserve::User)
+        .alloc(1, Order(6), Kind::Anon, Reserve::User)
         .expect("a block");
     assert_eq!(cached(1), 0);
     w.frames
@@ -354,8 +357,7 @@ fn cpus_do_not_meet_in_their_lists() {
                         Kind::Table
                     };
                     if held.len() < 40 && (seed >> 50) & 1 == 0 {
-                        if let Some(pfn) = w.frames.alloc(&w.table, cpu, order, kind, Reserve::User)
-                        {
+                        if let Some(pfn) = w.alloc(cpu, order, kind, Reserve::User) {
                             held.push((pfn, order, kind));
                         }
                     } else if !held.is_empty() {

@@ -5,8 +5,8 @@ use crate::arch::timer::now;
 use crate::base::machine::mm;
 use mm::addr::{Order, Pfn};
 use mm::arch::{Cpu, Machine};
-use mm::frame::Kind;
 use mm::frame::zone::Reserve;
+use mm::frame::{AllocRequest, Kind};
 
 /// Taking a page, and giving one back: at most so many instructions each.
 const BUDGET: u64 = 60;
@@ -35,13 +35,14 @@ ktest::ktest! {
     /// A page from a warm per-CPU list, and back.
     fn allocator_cost(ctx) {
         let (allocator, frames, cpu) = (mm().allocator(), mm().frames(), mm().machine().cpu().id());
+        let request = AllocRequest { cpu, order: Order(0), kind: Kind::Anon, reserve: Reserve::User };
         let mut pages = [Pfn(0); PAGES];
         let mut costs = [0; 2];
         // The first pass fills the list.
         for _ in 0..2 {
             let start = now();
             for page in &mut pages {
-                match allocator.alloc(frames, cpu, Order(0), Kind::Anon, Reserve::User) {
+                match allocator.alloc(frames, request) {
                     Some(pfn) => *page = pfn,
                     None => ktest::skip!("no memory"),
                 }

@@ -68,7 +68,7 @@ fn holds<F: PteFormat>(w: &World<F>, s: &Space<F>, other: Option<(u64, u8)>) {
 
 /// The head of the folio that a page is mapped to.
 fn head<F: PteFormat>(w: &World<F>, s: &Space<F>, n: u64) -> Pfn {
-    w.mm.frames().folio(Pfn(s.page_info(page(n)).pfn)).0
+    w.mm.frames().head(Pfn(s.page_info(page(n)).pfn))
 }
 
 fn a_child_takes_whole_tables<F: PteFormat>(w: &World<F>) {

@@ -4,7 +4,7 @@
 use buddy_system_allocator::LockedFrameAllocator;
 use mm::addr::{Order, Pfn, PfnRange};
 use mm::frame::zone::Reserve;
-use mm::frame::{Allocator, FrameMeta, FrameTable, Kind};
+use mm::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 
 /// The first frame: a multiple of the largest block.
 const FIRST: u64 = 1 << 18;
@@ -47,8 +47,14 @@ impl Subject for Quire {
     #[inline]
     fn alloc(&self, thread: usize, order: Order, what: Kind) -> Option<u32> {
         // The kernel may take the last frame, which is what filling means.
+        let request = AllocRequest {
+            cpu: thread,
+            order,
+            kind: what,
+            reserve: Reserve::Kernel,
+        };
         self.allocator
-            .alloc(&self.table, thread, order, what, Reserve::Kernel)
+            .alloc(&self.table, request)
             .map(|pfn| pfn.0 as u32)
     }
     #[inline]

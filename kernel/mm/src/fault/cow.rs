@@ -4,7 +4,7 @@ use super::resolve::{Fault, Reach, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::folio::Folio;
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::{OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::Account;
@@ -119,7 +119,7 @@ impl<M: Machine> Fault<'_, M> {
         leaf.level == Level::Pte
             && self.mm.switches().reuse_around()
             && self.vma.prot.contains(Prot::WRITE)
-            && self.mm.frames().folio(leaf.pfn).2 != Order(0)
+            && self.mm.frames().folio(leaf.pfn).order != Order(0)
     }
 
     /// Copies the naturally aligned part of the folio that is mapped around the page into one folio
@@ -132,7 +132,7 @@ impl<M: Machine> Fault<'_, M> {
     /// were copied and are not written are counted when they go (`cow_wasted`).
     #[inline(never)]
     fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
-        let (_, kind, order) = self.mm.frames().folio(leaf.pfn);
+        let Block { kind, order, .. } = self.mm.frames().folio(leaf.pfn);
         if kind != Kind::Anon || order == Order(0) || !self.mm.switches().cow_around() {
             return None;
         }
@@ -171,7 +171,7 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     fn copy_page(self, cursor: &mut Cursor<'_, M>, old: &Leaf) -> Result<Pfn, OutOfMemory> {
-        let (_, kind, _) = self.mm.frames().folio(old.pfn);
+        let kind = self.mm.frames().folio(old.pfn).kind;
         let folio = if old.pfn == self.mm.zero_page() {
             Folio::anon(self.mm)?
         } else {

@@ -15,8 +15,8 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
-use crate::frame::Kind;
 use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::{Account, Owner};
 use crate::space::AddressSpace;
@@ -52,12 +52,12 @@ impl<M: Machine> AddressSpace<M> {
                 break pfn;
             }
         };
-        let (head, kind, order) = self.mm.frames().folio(pfn);
+        let Block { head, kind, order } = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
             // The huge one may go with its last mapping; a page of it looks like the small one.
             Kind::Kernel => (None, self.mm.zero_page()),
             Kind::Anon => {
-                self.mm.with_account((head, order), |account, book, meter| {
+                self.mm.with_account(head, order, |account, book, meter| {
                     account.add(book, &Owner::PLAIN, 1, meter)
                 });
                 (Some(head), pfn)
@@ -74,7 +74,7 @@ impl<M: Machine> AddressSpace<M> {
     pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
-        let (head, kind, _) = self.mm.frames().folio(pfn);
+        let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
             // Everybody who maps an object's page sees the same.
             let folio = Folio::share(&self.mm, head).into_pfn();
@@ -128,7 +128,7 @@ impl<M: Machine> Drop for Pin<M> {
             self.mm.sub_long_term(self.pfn)
         } else {
             self.mm
-                .with_account((head, meta.order()), |account, book, meter| {
+                .with_account(head, meta.order(), |account, book, meter| {
                     account.sub(book, &Owner::PLAIN, 1, meter)
                 })
         };

@@ -17,6 +17,19 @@ use alloc::boxed::Box;
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
 const DMA32_END: Pfn = Pfn(1 << 20);
 
+/// What an allocation asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocRequest {
+    /// The CPU that runs.
+    pub cpu: usize,
+    /// log2 of the frames.
+    pub order: Order,
+    /// What they are for.
+    pub kind: Kind,
+    /// How far into the reserve it may go.
+    pub reserve: Reserve,
+}
+
 /// The page allocator.
 pub struct Allocator {
     /// From low addresses to high ones.
@@ -53,56 +66,37 @@ impl Allocator {
         }
     }
 
-    /// Takes 2^order frames with one reference; `None` when there are none so far into the reserve.
+    /// Takes a block with one reference; `None` when there is none so far into the reserve.
     #[inline(always)]
-    pub fn alloc(
-        &self,
-        table: &FrameTable,
-        cpu: usize,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
-    ) -> Option<Pfn> {
-        match self.alloc_from_list(table, cpu, order, kind) {
+    pub fn alloc(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+        match self.alloc_from_list(table, request) {
             Some(pfn) => Some(pfn),
-            None => self.alloc_slowly(table, cpu, order, kind, reserve),
+            None => self.alloc_slowly(table, request),
         }
     }
 
-    /// The way that most allocations go. It calls nothing, so it saves no registers.
+    /// Fast path: a block from the CPU's list. It calls nothing, so it saves no registers.
     #[inline(always)]
-    pub(crate) fn alloc_from_list(
-        &self,
-        table: &FrameTable,
-        cpu: usize,
-        order: Order,
-        kind: Kind,
-    ) -> Option<Pfn> {
-        let local = &self.cpus[cpu];
+    pub(crate) fn alloc_from_list(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+        let local = &self.cpus[request.cpu];
         if self.fail_in.load(Ordering::Relaxed) != u64::MAX {
             return None;
         }
-        let index = local.list_for(order, kind)?.pop()?;
-        Some(hand_out(table, local, index, order, kind))
+        let index = local.list_for(request.order, request.kind)?.pop()?;
+        Some(hand_out(table, local, index, request))
     }
 
-    /// The other way, after [`Self::alloc_from_list`] found nothing.
+    /// Slow path, after [`Self::alloc_from_list`] found nothing.
     #[inline(never)]
-    pub(crate) fn alloc_slowly(
-        &self,
-        table: &FrameTable,
-        cpu: usize,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
-    ) -> Option<Pfn> {
-        let local = &self.cpus[cpu];
+    pub(crate) fn alloc_slowly(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+        let local = &self.cpus[request.cpu];
         if self.fails() {
             return None;
         }
-        let cached = local.list_for(order, kind).and_then(List::pop);
-        let index = cached.or_else(|| self.take_from_zones(table, local, order, kind, reserve))?;
-        Some(hand_out(table, local, index, order, kind))
+        let list = local.list_for(request.order, request.kind);
+        let cached = list.and_then(List::pop);
+        let index = cached.or_else(|| self.take_from_zones(table, local, request))?;
+        Some(hand_out(table, local, index, request))
     }
 
     /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was
@@ -202,33 +196,30 @@ impl Allocator {
         &self,
         table: &FrameTable,
         local: &Local,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
+        request: AllocRequest,
     ) -> Option<u32> {
         if local.asked.load(Ordering::Relaxed) {
             self.drain_own(table, local);
         }
-        let found = self.try_zones(table, local, order, kind, reserve);
-        if found.is_some() || order != Order(0) && reserve == Reserve::User {
+        let found = self.try_zones(table, local, request);
+        if found.is_some() || request.order != Order(0) && request.reserve == Reserve::User {
             return found;
         }
         self.ask_others();
         if self.drain_own(table, local) == 0 {
             return None;
         }
-        self.try_zones(table, local, order, kind, reserve)
+        self.try_zones(table, local, request)
     }
 
     /// High addresses first.
-    fn try_zones(
-        &self,
-        table: &FrameTable,
-        local: &Local,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
-    ) -> Option<u32> {
+    fn try_zones(&self, table: &FrameTable, local: &Local, request: AllocRequest) -> Option<u32> {
+        let AllocRequest {
+            order,
+            kind,
+            reserve,
+            ..
+        } = request;
         let list = local.list_for(order, kind);
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => self.zones.iter().rev().find_map(|zone| {
@@ -322,10 +313,13 @@ impl Allocator {
 
 /// Marks a block as in use, with one reference.
 #[inline]
-fn hand_out(table: &FrameTable, local: &Local, index: u32, order: Order, kind: Kind) -> Pfn {
-    add(&local.allocated[kind as usize], order.pages());
+fn hand_out(table: &FrameTable, local: &Local, index: u32, request: AllocRequest) -> Pfn {
+    add(
+        &local.allocated[request.kind as usize],
+        request.order.pages(),
+    );
     let meta = table.at(index);
-    meta.set(kind, order);
+    meta.set(request.kind, request.order);
     meta.set_refs(1);
     table.pfn(index)
 }

@@ -14,10 +14,10 @@ pub mod table;
 mod validate;
 pub mod zone;
 
-pub use allocator::Allocator;
+pub use allocator::{AllocRequest, Allocator};
 pub use meta::{FrameMeta, Kind};
 pub use pageblock::Mobility;
-pub use table::FrameTable;
+pub use table::{Block, FrameTable};
 
 #[cfg(test)]
 mod tests;

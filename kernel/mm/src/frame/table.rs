@@ -22,6 +22,17 @@ pub struct FrameTable {
     parts: Box<[PfnRange]>,
 }
 
+/// A block of 2^order frames: a folio, or anything else that was allocated as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// Its first frame.
+    pub head: Pfn,
+    /// What it is used for.
+    pub kind: Kind,
+    /// log2 of its frames.
+    pub order: Order,
+}
+
 /// What of the frames `span` must be described when the allocator only ever gets those in `free`:
 /// the largest blocks, naturally aligned, with any of them inside, because blocks merge within
 /// those. Sorted and joined.
@@ -96,16 +107,16 @@ impl FrameTable {
     /// set below the block's order.
     #[inline]
     pub fn head(&self, pfn: Pfn) -> Pfn {
-        self.folio(pfn).0
+        self.folio(pfn).head
     }
-    /// The head of the block that a frame lies in, with its kind and order.
+    /// The block that a frame lies in, which is not the firmware's or the image's.
     #[inline]
-    pub fn folio(&self, pfn: Pfn) -> (Pfn, Kind, Order) {
-        let mut at = pfn;
+    pub fn folio(&self, pfn: Pfn) -> Block {
+        let mut head = pfn;
         loop {
-            match self.get(at).kind_and_order() {
-                (Kind::Reserved, _) => at = Pfn(at.0 & (at.0 - 1)),
-                (kind, order) => return (at, kind, order),
+            match self.get(head).kind_and_order() {
+                (Kind::Reserved, _) => head = Pfn(head.0 & (head.0 - 1)),
+                (kind, order) => return Block { head, kind, order },
             }
         }
     }

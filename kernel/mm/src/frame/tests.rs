@@ -2,7 +2,7 @@
 
 use super::table::parts;
 use super::zone::Reserve;
-use super::{Allocator, FrameMeta, FrameTable, Kind};
+use super::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
 use alloc::boxed::Box;
 
@@ -13,13 +13,22 @@ fn table(frames: usize) -> FrameTable {
     FrameTable::new(FIRST, Box::leak::<'static>(metas))
 }
 
+fn anon(order: Order, reserve: Reserve) -> AllocRequest {
+    AllocRequest {
+        cpu: 0,
+        order,
+        kind: Kind::Anon,
+        reserve,
+    }
+}
+
 #[test]
 fn a_block_in_use_is_split_and_freed_in_parts() {
     let table = table(4096);
     let frames = Allocator::new(&table, &[PfnRange::new(FIRST, FIRST + 4096)], 1);
     let before = frames.counts();
     let block = frames
-        .alloc(&table, 0, Order(9), Kind::Anon, Reserve::User)
+        .alloc(&table, anon(Order(9), Reserve::User))
         .expect("an empty zone");
     let used = frames.counts();
     for to in [Order(9), Order(4), Order(2)] {
@@ -90,7 +99,7 @@ fn nobody_looks_at_the_table_of_a_hole() {
     let table = FrameTable::around(start, Box::leak::<'static>(metas), &[], &free);
     let frames = Allocator::new(&table, &free, 1);
     frames.validate(&table);
-    let take = || frames.alloc(&table, 0, Order(0), Kind::Anon, Reserve::Kernel);
+    let take = || frames.alloc(&table, anon(Order(0), Reserve::Kernel));
     let taken: alloc::vec::Vec<Pfn> = core::iter::from_fn(take).collect();
     assert_eq!(taken.len(), 504 + 512);
     for page in taken {

@@ -3,8 +3,7 @@
 use super::Mm;
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::FrameTable;
-use crate::frame::meta::Kind;
+use crate::frame::{Block, FrameTable, Kind};
 
 /// The block that a frame lies in, as it was when it was looked at: nothing keeps it from changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +25,11 @@ impl<M: Machine> Mm<M> {
     /// What a frame is; `None` where the frame table does not reach.
     pub fn frame_info(&self, pfn: Pfn) -> Option<FrameInfo> {
         self.frames().try_get(pfn)?;
-        let (head, kind, order) =
-            block(self.frames(), pfn).unwrap_or((pfn, Kind::Reserved, Order(0)));
+        let Block { head, kind, order } = block(self.frames(), pfn).unwrap_or(Block {
+            head: pfn,
+            kind: Kind::Reserved,
+            order: Order(0),
+        });
         let zeros = head == self.zero_page() || head == self.huge_zero_page();
         let references = match kind {
             Kind::Anon | Kind::Object => self.references(head),
@@ -45,15 +47,14 @@ impl<M: Machine> Mm<M> {
 
 /// The block around any frame of the table, also one that nobody has: `None` for those of the
 /// firmware or the image.
-fn block(frames: &FrameTable, pfn: Pfn) -> Option<(Pfn, Kind, Order)> {
-    let mut at = pfn;
+fn block(frames: &FrameTable, pfn: Pfn) -> Option<Block> {
+    let mut head = pfn;
     loop {
-        let meta = frames.try_get(at)?;
-        let (kind, order) = (meta.kind(), meta.order());
+        let (kind, order) = frames.try_get(head)?.kind_and_order();
         if kind != Kind::Reserved {
-            return (pfn - at < order.pages()).then_some((at, kind, order));
+            return (pfn - head < order.pages()).then_some(Block { head, kind, order });
         }
         // Blocks are naturally aligned: the head has fewer bits.
-        at = Pfn(at.0 & at.0.checked_sub(1)?);
+        head = Pfn(head.0 & head.0.checked_sub(1)?);
     }
 }

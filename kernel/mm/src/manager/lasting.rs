@@ -28,7 +28,7 @@
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::meta::{FrameMeta, Kind};
+use crate::frame::{Block, FrameMeta, Kind};
 use crate::own::{Account, MmId, Owner};
 use crate::sync::{AtomicU64, Lock, Ordering, rank};
 
@@ -88,7 +88,7 @@ impl<M: Machine> Mm<M> {
     /// One more long-term pin of a private page, which `owner` maps and may write, under the lock
     /// of its space. Fails when the page has as many as can be counted.
     pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
-        let (head, _, order) = self.frames.folio(page);
+        let Block { head, order, .. } = self.frames.folio(page);
         let pinner = owner.id().map_or(0, MmId::get);
         let _held = self.lasting.change.lock();
         let meta = self.frames.get(page);
@@ -96,7 +96,7 @@ impl<M: Machine> Mm<M> {
         if before == MOST {
             return Err(OutOfMemory);
         }
-        self.with_account((head, order), |account, book, meter| {
+        self.with_account(head, order, |account, book, meter| {
             account.add(book, &Owner::PLAIN, 1, meter)
         });
         let pins = before + 1;
@@ -107,7 +107,7 @@ impl<M: Machine> Mm<M> {
 
     /// One less; returns whether it was the folio's last reference, so that the caller frees it.
     pub(crate) fn sub_long_term(&self, page: Pfn) -> bool {
-        let (head, _, order) = self.frames.folio(page);
+        let Block { head, order, .. } = self.frames.folio(page);
         let _held = self.lasting.change.lock();
         let meta = self.frames.get(page);
         let had = LongTerm::of(meta).expect("a long-term pin is recorded with its page");
@@ -118,7 +118,7 @@ impl<M: Machine> Mm<M> {
         meta.anon_page()
             .set_pins(if left.pins == 0 { 0 } else { left.word() });
         self.lasting.count.fetch_sub(1, Ordering::Relaxed);
-        self.with_account((head, order), |account, book, meter| {
+        self.with_account(head, order, |account, book, meter| {
             account.sub(book, &Owner::PLAIN, 1, meter)
         })
     }

@@ -15,10 +15,9 @@ pub(crate) use lasting::LongTerm;
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
 use crate::asid::AsidPool;
-use crate::frame::allocator::Allocator;
-use crate::frame::meta::{FrameMeta, Kind};
-use crate::frame::table::{FolioBook, FrameTable};
+use crate::frame::table::FolioBook;
 use crate::frame::zone::Reserve;
+use crate::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::own::{Account, Chosen, Ids, Meter, MmId, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
@@ -90,8 +89,14 @@ impl<M: Machine> Mm<M> {
         let cpus = machine.cpu().count().max(1);
         let allocator = Allocator::new(&frames, free, cpus);
         let take = |kind| {
+            let request = AllocRequest {
+                cpu: machine.cpu().id(),
+                order: Order(0),
+                kind,
+                reserve: Reserve::Kernel,
+            };
             allocator
-                .alloc(&frames, machine.cpu().id(), Order(0), kind, Reserve::Kernel)
+                .alloc(&frames, request)
                 .expect("no memory for the memory manager itself")
         };
         let (zero_page, idle_root) = (take(Kind::Kernel), take(Kind::Table));
@@ -184,25 +189,29 @@ impl<M: Machine> Mm<M> {
         kind: Kind,
         reserve: Reserve,
     ) -> Result<Pfn, OutOfMemory> {
-        let cpu = self.machine.cpu().id();
-        let listed = self
-            .allocator
-            .alloc_from_list(&self.frames, cpu, order, kind);
-        match listed {
+        let request = self.request(order, kind, reserve);
+        match self.allocator.alloc_from_list(&self.frames, request) {
             Some(pfn) => Ok(self.checked(pfn, order)),
+            // The request anew: built before the branch, it costs the fast path registers.
             None => self.alloc_slowly(order, kind, reserve),
+        }
+    }
+    #[inline(always)]
+    fn request(&self, order: Order, kind: Kind, reserve: Reserve) -> AllocRequest {
+        AllocRequest {
+            cpu: self.machine.cpu().id(),
+            order,
+            kind,
+            reserve,
         }
     }
     #[inline(never)]
     fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
-        let cpu = self.machine.cpu().id();
-        let alloc = || {
-            self.allocator
-                .alloc_slowly(&self.frames, cpu, order, kind, reserve)
-        };
+        let request = self.request(order, kind, reserve);
+        let alloc = || self.allocator.alloc_slowly(&self.frames, request);
         alloc()
             .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
-            .or_else(|| self.stalled(order, kind, reserve))
+            .or_else(|| self.stalled(request))
             .map(|pfn| self.checked(pfn, order))
             .ok_or(OutOfMemory)
     }
@@ -217,15 +226,16 @@ impl<M: Machine> Mm<M> {
     /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its
     /// place), and tries the reserve when it is urgent.
     #[cold]
-    fn stalled(&self, order: Order, kind: Kind, reserve: Reserve) -> Option<Pfn> {
+    fn stalled(&self, request: AllocRequest) -> Option<Pfn> {
+        let AllocRequest { order, reserve, .. } = request;
         if order > Order(0) && (reserve != Reserve::Kernel || order > Order(3)) {
             return None;
         }
         self.count(Event::AllocStall, 1);
         let urgent = reserve == Reserve::User && self.urgent.load(Ordering::Relaxed) > 0;
         let allocator = urgent.then_some(&self.allocator)?;
-        let cpu = self.machine.cpu().id();
-        allocator.alloc(&self.frames, cpu, order, kind, Reserve::Urgent)
+        let reserve = Reserve::Urgent;
+        allocator.alloc(&self.frames, AllocRequest { reserve, ..request })
     }
     /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait.
     /// The caller makes up for it as soon as it can.
@@ -315,7 +325,8 @@ impl<M: Machine> Mm<M> {
     #[inline(always)]
     pub(crate) fn with_account<R>(
         &self,
-        (head, order): (Pfn, Order),
+        head: Pfn,
+        order: Order,
         operate: impl FnOnce(&Chosen<'_>, &FolioBook<'_>, &mut Meter) -> R,
     ) -> R {
         let mut meter = Meter::default();

@@ -2,7 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
 use crate::table::{Leaf, for_each_leaf, owns, step};
 use crate::vma::{Vma, VmaFlags};
@@ -113,7 +113,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn describe(&self, leaf: &Leaf) -> PageInfo {
-        let (head, kind, _) = self.mm.frames().folio(leaf.pfn);
+        let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
             Kind::Anon => owns(&self.mm, &self.id.owner, leaf),
             // The object's own reference and this one.
@@ -138,7 +138,7 @@ impl<M: Machine> AddressSpace<M> {
     pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
         let mut inner = self.lock();
         step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
-            let (_, kind, _) = self.mm.frames().folio(leaf.pfn);
+            let kind = self.mm.frames().folio(leaf.pfn).kind;
             if kind != Kind::Kernel {
                 f(Mapped {
                     first: leaf.pfn,

@@ -2,7 +2,7 @@
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::Owner;
 use crate::space::{AddressSpace, FolioUse, Smaps};
@@ -101,7 +101,7 @@ struct Tally<'a, M: Machine> {
 
 impl<M: Machine> Tally<'_, M> {
     fn leaf(&mut self, leaf: &Leaf) {
-        let (head, kind, order) = self.mm.frames().folio(leaf.pfn);
+        let Block { head, kind, order } = self.mm.frames().folio(leaf.pfn);
         if kind == Kind::Kernel {
             // Zeros that everybody shares.
             return;

@@ -6,7 +6,7 @@
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::Machine;
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::space::{AddressSpace, Locked, user_pages};
 use crate::table::{Leaf, for_each_leaf};
@@ -84,7 +84,7 @@ impl<M: Machine> Locked<'_, M> {
 
 /// Notes where a private folio is mapped.
 fn note_place<M: Machine>(mm: &Mm<M>, leaf: &Leaf) {
-    let (head, kind, _) = mm.frames().folio(leaf.pfn);
+    let Block { head, kind, .. } = mm.frames().folio(leaf.pfn);
     let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);
     if let (Kind::Anon, Some(start)) = (kind, start) {
         mm.frames()

@@ -7,8 +7,8 @@
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
-use crate::frame::Kind;
 use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::{Account, By, Owner};
 use crate::space::{AddressSpace, Locked, user_pages};
@@ -75,7 +75,7 @@ impl<M: Machine> Locked<'_, M> {
             let Some(leaf) = leaf else {
                 continue;
             };
-            let (head, kind, order) = mm.frames().folio(leaf.pfn);
+            let Block { head, kind, order } = mm.frames().folio(leaf.pfn);
             if kind != Kind::Anon || order <= largest {
                 continue;
             }

@@ -6,6 +6,7 @@ use super::node::Present;
 use super::{Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
+use crate::frame::Block;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
@@ -69,7 +70,7 @@ impl<M: Machine> Cursor<'_, M> {
     /// soft-dirty watches stays as it is. The gather owes the flush of what was changed, so that no
     /// TLB faults again.
     pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
-        let (head, _, order) = self.mm().frames().folio(leaf.pfn);
+        let Block { head, order, .. } = self.mm().frames().folio(leaf.pfn);
         let range = self.folio_range(leaf, (head, order), area);
         let folds = contpte::may_fold::<M>(order);
         if folds {
@@ -130,7 +131,9 @@ impl<M: Machine> Cursor<'_, M> {
         };
         // Which of the folio's pages the first one would be. No other frame is looked up: beside
         // the folio there may be none.
-        let (head, _, folio) = self.mm().frames().folio(leaf.pfn);
+        let Block {
+            head, order: folio, ..
+        } = self.mm().frames().folio(leaf.pfn);
         let first = (leaf.pfn - head).checked_sub((self.va - start) / PAGE_SIZE);
         let Some(first) = first.filter(|first| first + order.pages() <= folio.pages()) else {
             return false;

@@ -13,8 +13,8 @@ use super::{Budget, Cursor, PageTable, budget, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::folio::Folio;
-use crate::frame::Kind;
 use crate::frame::zone::Reserve;
+use crate::frame::{Block, Kind};
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_scheme, with_single};
@@ -134,7 +134,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         } else if self.keeps((pfn, order)) {
             return self.copy_leaf(&mut to, (pfn, order), attrs);
         } else {
-            mm.with_account((pfn, order), |account, book, meter| {
+            mm.with_account(pfn, order, |account, book, meter| {
                 account.map(book, self.child, Part::leaf(book.order()), meter)
             });
             mm.thp().pmd_mapped();
@@ -215,7 +215,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                 pages: 1,
                 first,
             };
-            let (head, kind, order) = mm.frames().folio(first);
+            let Block { head, kind, order } = mm.frames().folio(first);
             index = if kind != Kind::Anon {
                 index + self.other(piece, raw, (head, kind), done)
             } else if self.keeps((head, order)) {
@@ -260,7 +260,11 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             if raw != 0 {
                 let page = M::Pte::frame(raw);
                 if page.0.wrapping_sub(head.0) >= order.pages() {
-                    let (found, kind, its) = mm.frames().folio(page);
+                    let Block {
+                        head: found,
+                        kind,
+                        order: its,
+                    } = mm.frames().folio(page);
                     if kind != Kind::Anon {
                         break;
                     }

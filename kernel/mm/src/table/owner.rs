@@ -3,7 +3,7 @@
 use super::Leaf;
 use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::Machine;
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::{Account, By, Owner, Part};
 
@@ -13,7 +13,7 @@ use crate::own::{Account, By, Owner, Part};
 /// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::manager::Mm).
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
-    let (head, kind, order) = mm.frames().folio(leaf.pfn);
+    let Block { head, kind, order } = mm.frames().folio(leaf.pfn);
     kind == Kind::Anon
         && leaf.sharers <= 1
         && (mm
@@ -38,7 +38,7 @@ pub fn begin<M: Machine>(
         "a fresh folio is pinned: {meta:?}"
     );
     meta.anon().set_index(start.page());
-    mm.with_account((head, order), |account, book, meter| {
+    mm.with_account(head, order, |account, book, meter| {
         let (first, n) = (0, order.pages() as u32);
         account.begin(book, owner, Part { first, n, by }, meter)
     });

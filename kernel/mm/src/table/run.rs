@@ -7,7 +7,7 @@ use super::contpte;
 use super::node::{Present, PteTable};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
     #[inline(always)]
     pub fn run_of(self, index: usize, first: Present, end: usize) -> Run {
         let Present { pfn, attrs, raw } = first;
-        let (head, kind, order) = self.mm.frames().folio(pfn);
+        let Block { head, kind, order } = self.mm.frames().folio(pfn);
         let n = if order == Order(0) {
             1
         } else {

@@ -6,7 +6,7 @@ use super::edit::Entries;
 use super::node::{Node, PteTable};
 use crate::addr::VirtAddr;
 use crate::arch::{Level, Machine, PhysMem, PteFormat};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::{Mm, SpaceId};
 use crate::stat::Event;
 use crate::table::contpte;
@@ -29,7 +29,11 @@ pub fn zap_page<M: Machine>(
         return Some(0);
     }
     let page = M::Pte::frame(raw);
-    let (folio, kind, order) = mm.frames().folio(page);
+    let Block {
+        head: folio,
+        kind,
+        order,
+    } = mm.frames().folio(page);
     // Whether copies were made in vain is looked up where ranges go.
     if kind != Kind::Anon || mm.frames().get(folio).copied_around() {
         return None;

@@ -3,7 +3,7 @@
 
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
@@ -76,7 +76,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
             Kind::Anon => return self.large(gone, (pfn, order), meter),
             // A page within a large folio.
             Kind::Reserved if self.account.counts_pages() => {
-                let (head, _, order) = mm.frames().folio(pfn);
+                let Block { head, order, .. } = mm.frames().folio(pfn);
                 return self.large(gone, (head, order), meter);
             }
             Kind::Kernel => {

@@ -8,6 +8,7 @@ use common::{AT, RW, Space, map, page, sizes};
 use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtRange};
 use mm::arch::{Attrs, PteFormat};
+use mm::switch::Switch;
 use mm::vma::Prot;
 
 macro_rules! tests {
@@ -83,7 +84,7 @@ fn beside_the_end_of_memory<F: PteFormat>(w: &World<F>) {
         (0..had).min_by_key(pfn).unwrap(),
         (0..had).max_by_key(pfn).unwrap(),
     );
-    let end = w.mm.frames().first() + w.mm.frames().len() as u64;
+    let end = w.mm.frames().span().end;
     assert!(pfn(&high) + BLOCK > end.0);
     for (from, to) in [(low, BLOCK - 1), (high, 0)] {
         let wanted = pfn(&from);
@@ -101,7 +102,7 @@ fn beside_the_end_of_memory<F: PteFormat>(w: &World<F>) {
 }
 
 fn what_was_not_used_is_not_copied<F: PteFormat>(w: &World<F>) {
-    w.mm.switches().set_contpte(false);
+    w.mm.switches().set(Switch::Contpte, 0);
     let s = block(w);
     assert_eq!(copied(w, &s, 3), BLOCK);
     for unused in 0..BLOCK {

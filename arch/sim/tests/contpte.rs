@@ -81,17 +81,17 @@ fn a_folio_is_installed_folded() {
 #[test]
 fn nothing_folds_with_the_switch_off() {
     both(4, |w| {
-        w.mm.switches().set_contpte(false);
+        w.mm.switches().set(Switch::Contpte, 0);
         let p = area(w, BLOCK);
         p.protect(page(3), PAGE_SIZE, Prot::READ).unwrap();
         p.protect(page(3), PAGE_SIZE, RW).unwrap();
         assert_eq!((folded(&p, 0), events(w)), (0, (0, 0)));
-        w.mm.switches().set_contpte(true);
+        w.mm.switches().set(Switch::Contpte, 1);
         p.protect(page(3), PAGE_SIZE, Prot::READ).unwrap();
         p.protect(page(3), PAGE_SIZE, RW).unwrap();
         assert_eq!((folded(&p, 0), events(w)), (1, (1, 0)));
         // What is folded stays so, and is unfolded as ever.
-        w.mm.switches().set_contpte(false);
+        w.mm.switches().set(Switch::Contpte, 0);
         p.unmap(page(5), PAGE_SIZE).unwrap();
         assert_eq!((folded(&p, 0), events(w)), (0, (1, 1)));
         w.check(&[&p], &[]);
@@ -276,11 +276,11 @@ fn completed_one_by_one_in_any_order() {
         both(4, |w| {
             w.mm.switches().set(Switch::Reuse, 0);
             let p = area(w, BLOCK);
-            w.mm.switches().set_contpte(false);
+            w.mm.switches().set(Switch::Contpte, 0);
             p.protect(page(3), PAGE_SIZE, Prot::READ).unwrap();
             p.protect(page(3), PAGE_SIZE, RW).unwrap();
             drop(w.adopt(p.fork().unwrap()));
-            w.mm.switches().set_contpte(true);
+            w.mm.switches().set(Switch::Contpte, 1);
             // Every page is taken back alone, with WRITE again; the last one completes the block.
             for i in 0..BLOCK {
                 assert_eq!(folded(&p, 0), 0);

@@ -158,7 +158,7 @@ fn run_steps<F: PteFormat>(orders: &[u8], contpte: bool, steps: &[Step]) {
         prefetch: 8,
         ..Options::default()
     });
-    w.mm.switches().set_contpte(contpte);
+    w.mm.switches().set(Switch::Contpte, contpte.into());
     sizes(&w, orders);
     let before = w.mm.counts();
     let s = w.process();

@@ -268,10 +268,10 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
         Mutant::BreakWithoutFlush => vec![
             blocks(LIVE, |_, p| read_only(p, 3, 1)),
             blocks(LIVE, |w, p| {
-                w.mm.switches().set_contpte(false);
+                w.mm.switches().set(Switch::Contpte, 0);
                 map(p, page(64), BLOCK, RW);
                 w.store(0, p, page(64), 1).unwrap();
-                w.mm.switches().set_contpte(true);
+                w.mm.switches().set(Switch::Contpte, 1);
                 read_only(p, 64, BLOCK);
             }),
         ],

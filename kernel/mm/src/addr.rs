@@ -15,21 +15,9 @@ macro_rules! number {
         #[repr(transparent)]
         pub struct $name(pub u64);
 
-        impl $name {
-            /// The bare number, for formatting and for hardware registers.
-            #[inline]
-            pub const fn get(self) -> u64 {
-                self.0
-            }
-        }
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($name), "({:#x})"), self.0)
-            }
-        }
-        impl fmt::LowerHex for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::LowerHex::fmt(&self.0, f)
             }
         }
         impl core::ops::Add<u64> for $name {

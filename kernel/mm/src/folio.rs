@@ -34,7 +34,7 @@ impl Folio {
         mm.zero(folio.0, order);
         Ok(folio)
     }
-    /// The same, whose every byte the caller writes before anyone sees it.
+    /// The same, not zeroed: the caller writes every byte before it is mapped.
     pub(crate) fn large_unfilled<M: Machine>(
         mm: &Mm<M>,
         order: Order,
@@ -43,30 +43,32 @@ impl Folio {
         mm.thp().stats.add(order, Stat::NrAnon, 1);
         Ok(Folio(pfn))
     }
-    /// A zeroed page for an object.
-    pub fn object<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc_zeroed(Kind::Object, Reserve::User).map(Folio)
-    }
-    /// A page for an object whose every byte the caller writes before anyone sees it.
-    pub(crate) fn object_unfilled<M: Machine>(mm: &Mm<M>) -> Result<Folio, OutOfMemory> {
-        mm.alloc(Order(0), Kind::Object, Reserve::User).map(Folio)
+    /// A page for an object; not zeroed when it is `unfilled`: the caller writes every byte before
+    /// it is mapped.
+    pub fn object<M: Machine>(mm: &Mm<M>, unfilled: bool) -> Result<Folio, OutOfMemory> {
+        let pfn = match unfilled {
+            true => mm.alloc(Order(0), Kind::Object, Reserve::User),
+            false => mm.alloc_zeroed(Kind::Object, Reserve::User),
+        };
+        pfn.map(Folio)
     }
     /// A page of private memory with the contents of `from`.
     pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(Order(0), Kind::Anon, Reserve::User)?;
-        mm.count(Event::Copied, 1);
-        mm.machine().mem().copy(from, pfn, Order(0));
-        Ok(Folio(pfn))
+        let folio = mm.alloc(Order(0), Kind::Anon, Reserve::User).map(Folio)?;
+        folio.copy_page(mm, 0, from);
+        Ok(folio)
     }
-    /// The same, so that the folio of `from` can be given back: a part of the reserve is for that.
+    /// The same, so that the folio of `from` can be given back: may use the part of the reserve
+    /// that is for that.
     pub(crate) fn copy_to_give_back<M: Machine>(
         mm: &Mm<M>,
         from: Pfn,
     ) -> Result<Folio, OutOfMemory> {
-        let pfn = mm.alloc(Order(0), Kind::Anon, Reserve::GivingBack)?;
-        mm.count(Event::Copied, 1);
-        mm.machine().mem().copy(from, pfn, Order(0));
-        Ok(Folio(pfn))
+        let folio = mm
+            .alloc(Order(0), Kind::Anon, Reserve::GivingBack)
+            .map(Folio)?;
+        folio.copy_page(mm, 0, from);
+        Ok(folio)
     }
     /// A folio of private memory with the contents of 2^order frames from `from` on.
     pub(crate) fn large_copy<M: Machine>(
@@ -88,8 +90,7 @@ impl Folio {
     pub(crate) fn zero_page<M: Machine>(&self, mm: &Mm<M>, page: u64) {
         mm.zero(self.0 + page, Order(0));
     }
-    /// One more reference to a page that the caller holds in place (by a lock or a reference of its
-    /// own).
+    /// One more reference to a page that a lock or a reference of the caller keeps in place.
     pub fn share<M: Machine>(mm: &Mm<M>, pfn: Pfn) -> Folio {
         mm.frames().get(pfn).get_ref();
         Folio(pfn)
@@ -99,7 +100,7 @@ impl Folio {
     pub fn pfn(&self) -> Pfn {
         self.0
     }
-    /// Gives the reference to whoever stores the frame number: a page-table entry or an object.
+    /// Turns the reference into a frame number to be stored in a page-table entry or an object.
     #[inline(always)]
     pub fn into_pfn(self) -> Pfn {
         let pfn = self.0;

@@ -282,11 +282,7 @@ impl<M: Machine> Object<M> {
         if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
             return Err(NoPage::Full);
         }
-        let folio = match unfilled {
-            true => Folio::object_unfilled(&self.mm),
-            false => Folio::object(&self.mm),
-        };
-        let folio = folio.map_err(|OutOfMemory| {
+        let folio = Folio::object(&self.mm, unfilled).map_err(|OutOfMemory| {
             self.left_pool(1);
             NoPage::OutOfMemory
         })?;

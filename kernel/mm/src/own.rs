@@ -4,8 +4,7 @@ pub use ::own::*;
 
 use crate::switch::{AccountScheme, Kept, Switches};
 
-/// The scheme that the switches choose. They must not change while anybody has a folio: they are
-/// set at boot.
+/// The scheme that the switches choose at boot; they must not change while a folio is in use.
 ///
 /// Loops choose once, by [`with_scheme`], so that every scheme is compiled into them as the default
 /// one is. One operation at a time finds the default and single pages in place; the others are
@@ -17,7 +16,7 @@ impl Chosen<'_> {
     fn chosen(&self) -> &Self {
         self
     }
-    /// How it is kept.
+    /// The scheme, and what it counts beside the references.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
         self.0.kept()
@@ -34,59 +33,36 @@ impl Chosen<'_> {
     }
 }
 
+/// Does `$work` with `$scheme` as `$account`.
+macro_rules! with {
+    ($account:ident = $scheme:expr; $work:expr) => {{
+        let $account = $scheme;
+        $work
+    }};
+}
+pub(crate) use with;
+
 /// Does `$work` with the chosen scheme as `$account`, of its own type.
 macro_rules! with_scheme {
     ($chosen:expr, $account:ident => $work:expr) => {{
         use $crate::own::{FirstOwner, Paged, PerPage, Total, TwoSlot, Unified};
-        use $crate::switch::AccountScheme;
+        use $crate::switch::AccountScheme as Scheme;
         let chosen = $chosen;
         let kept = chosen.kept();
         match (kept.scheme(), kept.counts_pages()) {
             // Asked by one comparison.
-            _ if kept == $crate::switch::Kept::PLAIN => {
-                let $account = Unified;
-                $work
-            }
-            (AccountScheme::PerPage, _) => {
-                let $account = PerPage;
-                $work
-            }
-            (AccountScheme::Total, false) => {
-                let $account = Total;
-                $work
-            }
-            (AccountScheme::TwoSlot, false) => {
-                let $account = TwoSlot;
-                $work
-            }
-            (AccountScheme::FirstOwner, false) => {
-                let $account = FirstOwner;
-                $work
-            }
-            (AccountScheme::Digits, counted) if !counted || kept.in_section() => {
-                let $account = chosen.digits();
-                $work
-            }
-            (AccountScheme::Digits, _) => {
-                let $account = Paged(chosen.digits());
-                $work
-            }
-            (AccountScheme::Unified, _) => {
-                let $account = Paged(Unified);
-                $work
-            }
-            (AccountScheme::Total, true) => {
-                let $account = Paged(Total);
-                $work
-            }
-            (AccountScheme::TwoSlot, true) => {
-                let $account = Paged(TwoSlot);
-                $work
-            }
-            (AccountScheme::FirstOwner, true) => {
-                let $account = Paged(FirstOwner);
-                $work
-            }
+            _ if kept == $crate::switch::Kept::PLAIN => $crate::own::with!($account = Unified; $work),
+            (Scheme::PerPage, _) => $crate::own::with!($account = PerPage; $work),
+            (Scheme::Total, false) => $crate::own::with!($account = Total; $work),
+            (Scheme::TwoSlot, false) => $crate::own::with!($account = TwoSlot; $work),
+            (Scheme::FirstOwner, false) => $crate::own::with!($account = FirstOwner; $work),
+            (Scheme::Digits, false) => $crate::own::with!($account = chosen.digits(); $work),
+            (Scheme::Digits, true) if kept.in_section() => $crate::own::with!($account = chosen.digits(); $work),
+            (Scheme::Digits, true) => $crate::own::with!($account = Paged(chosen.digits()); $work),
+            (Scheme::Unified, _) => $crate::own::with!($account = Paged(Unified); $work),
+            (Scheme::Total, true) => $crate::own::with!($account = Paged(Total); $work),
+            (Scheme::TwoSlot, true) => $crate::own::with!($account = Paged(TwoSlot); $work),
+            (Scheme::FirstOwner, true) => $crate::own::with!($account = Paged(FirstOwner); $work),
         }
     }};
 }
@@ -97,12 +73,9 @@ pub(crate) use with_scheme;
 macro_rules! with_single {
     ($chosen:expr, $account:ident => $work:expr) => {{
         use $crate::own::{Single, Unified};
-        if $chosen.kept().scheme() == $crate::switch::AccountScheme::Unified {
-            let $account = Unified;
-            $work
-        } else {
-            let $account = Single;
-            $work
+        match $chosen.kept().scheme() {
+            $crate::switch::AccountScheme::Unified => $crate::own::with!($account = Unified; $work),
+            _ => $crate::own::with!($account = Single; $work),
         }
     }};
 }
@@ -117,75 +90,39 @@ impl<'a> Called<'a> {
     }
 }
 
-/// `Account` for both: each method by `$ask`, with `$attribute`.
+/// Implements [`Account`] for `$name`: each method by `$ask`, with `$attribute`.
 macro_rules! account {
     ($name:ty, $ask:ident, #[$attribute:meta]) => {
+        account! { $name, $ask, #[$attribute]
+            begin(who: &Owner, part: Part, meter: &mut Meter);
+            refer(who: &Owner, n: u32, meter: &mut Meter);
+            enter(who: &Owner, part: Part, meter: &mut Meter);
+            enter_again(who: &Owner, part: Part, meter: &mut Meter);
+            leave(who: &Owner, part: Part, meter: &mut Meter);
+            unrefer(who: &Owner, n: u32, meter: &mut Meter) -> bool;
+            map(who: &Owner, part: Part, meter: &mut Meter);
+            unmap(who: &Owner, part: Part, meter: &mut Meter) -> bool;
+            pass(from: &Owner, to: &Owner, n: u32, meter: &mut Meter);
+            references() -> u64;
+            all_are(who: &Owner, plain: u64) -> bool;
+            same_id() -> Option<MmId>;
+            agrees(held: &[(Owner, u64)]) -> bool;
+            split_leaf(meter: &mut Meter);
+            page_count(i: usize) -> Option<u32>;
+            forget_pages();
+        }
+    };
+    ($name:ty, $ask:ident, #[$attribute:meta]
+        $($method:ident($($arg:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
         impl Account for $name {
             #[$attribute]
             fn counts_pages(&self) -> bool {
                 self.chosen().kept().counts_pages()
             }
-            #[$attribute]
-            fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.begin(book, who, part, meter))
-            }
-            #[$attribute]
-            fn refer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.refer(book, who, n, meter))
-            }
-            #[$attribute]
-            fn enter(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.enter(book, who, part, meter))
-            }
-            #[$attribute]
-            fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.enter_again(book, who, part, meter))
-            }
-            #[$attribute]
-            fn leave(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.leave(book, who, part, meter))
-            }
-            #[$attribute]
-            fn unrefer(&self, book: &impl Book, who: &Owner, n: u32, meter: &mut Meter) -> bool {
-                $ask!(self, book, scheme => scheme.unrefer(book, who, n, meter))
-            }
-            #[$attribute]
-            fn map(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.map(book, who, part, meter))
-            }
-            #[$attribute]
-            fn unmap(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) -> bool {
-                $ask!(self, book, scheme => scheme.unmap(book, who, part, meter))
-            }
-            #[$attribute]
-            fn pass(&self, book: &impl Book, from: &Owner, to: &Owner, n: u32, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.pass(book, from, to, n, meter))
-            }
-            #[$attribute]
-            fn references(&self, book: &impl Book) -> u64 {
-                $ask!(self, book, scheme => scheme.references(book))
-            }
-            #[$attribute]
-            fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
-                $ask!(self, book, scheme => scheme.all_are(book, who, plain))
-            }
-            #[$attribute]
-            fn same_id(&self, book: &impl Book) -> Option<MmId> {
-                $ask!(self, book, scheme => scheme.same_id(book))
-            }
-            #[$attribute]
-            fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool {
-                $ask!(self, book, scheme => scheme.agrees(book, held))
-            }
-            fn split_leaf(&self, book: &impl Book, meter: &mut Meter) {
-                $ask!(self, book, scheme => scheme.split_leaf(book, meter))
-            }
-            fn page_count(&self, book: &impl Book, i: usize) -> Option<u32> {
-                $ask!(self, book, scheme => scheme.page_count(book, i))
-            }
-            fn forget_pages(&self, book: &impl Book) {
-                $ask!(self, book, scheme => scheme.forget_pages(book))
-            }
+            $(#[$attribute]
+            fn $method(&self, book: &impl Book $(, $arg: $type)*) $(-> $answer)? {
+                $ask!(self, book, scheme => scheme.$method(book $(, $arg)*))
+            })*
         }
     };
 }
@@ -193,14 +130,11 @@ macro_rules! account {
 macro_rules! in_place {
     ($chosen:expr, $book:expr, $scheme:ident => $question:expr) => {
         if $chosen.kept() == Kept::PLAIN {
-            let $scheme = Unified;
-            $question
+            with!($scheme = Unified; $question)
         } else if $book.order() == Order(0) && $chosen.kept().scheme() != AccountScheme::Unified {
-            let $scheme = Single;
-            $question
+            with!($scheme = Single; $question)
         } else {
-            let $scheme = Called(*$chosen);
-            $question
+            with!($scheme = Called(*$chosen); $question)
         }
     };
 }

@@ -135,11 +135,6 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
-
-    /// The value.
-    pub fn into_inner(self) -> T {
-        self.value.into_inner()
-    }
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {

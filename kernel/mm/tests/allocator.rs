@@ -164,13 +164,13 @@ proptest! {
 #[test]
 fn high_memory_goes_first_and_the_kernel_gets_every_frame() {
     let w = World::new();
-    let names: Vec<_> = w.frames.zones().iter().map(|z| z.name()).collect();
+    let names: Vec<_> = w.frames.zones().iter().map(|z| z.name).collect();
     assert_eq!(names, ["DMA32", "Normal"]);
     let managed: u64 = FREE.iter().map(PfnRange::len).sum();
-    assert_eq!(w.frames.total(), managed);
+    assert_eq!(w.frames.counts().total, managed);
     let all: Vec<Pfn> = std::iter::from_fn(|| w.take(0, Kind::Kernel)).collect();
     assert_eq!(all.len() as u64, managed, "to the last frame");
-    let normal = w.frames.zones()[1].managed() as usize;
+    let normal = w.frames.zones()[1].managed as usize;
     assert!(all[..normal].iter().all(|pfn| pfn.0 >= 1 << 20));
     all.iter().for_each(|pfn| w.give(*pfn, 0));
     w.check();
@@ -179,7 +179,7 @@ fn high_memory_goes_first_and_the_kernel_gets_every_frame() {
 #[test]
 fn users_leave_the_reserve_and_cannot_take_what_is_given_back_to_it() {
     let w = World::plain(16384);
-    let marks = w.frames.zones()[0].marks();
+    let marks = w.frames.zones()[0].marks;
     assert!(marks.min == 256 && marks.min < marks.low && marks.low < marks.high);
     let mut held: Vec<Pfn> = std::iter::from_fn(|| w.user(0)).collect();
     assert_eq!(w.frames.counts().free, marks.min, "users stop at the mark");

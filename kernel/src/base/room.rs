@@ -12,7 +12,7 @@ const MOST: u64 = 512;
 /// most.
 fn reserve() -> u64 {
     let zones = mm().allocator().zones();
-    let left: u64 = zones.iter().map(|zone| zone.marks().min).sum();
+    let left: u64 = zones.iter().map(|zone| zone.marks.min).sum();
     (left / 2).clamp(32, MOST)
 }
 
@@ -27,7 +27,7 @@ pub fn leaves_enough(pages: u64) -> bool {
 /// next must still find some.
 pub fn left_for_files() -> u64 {
     let zones = mm().allocator().zones();
-    let kept: u64 = zones.iter().map(|zone| zone.marks().high).sum();
+    let kept: u64 = zones.iter().map(|zone| zone.marks.high).sum();
     mm().counts().free.saturating_sub(kept)
 }
 

@@ -7,6 +7,7 @@ use arch_sim::{Options, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
+use mm::switch::Switch;
 use mm::thp::{CollapseLimits, ORDERS, Stat};
 use mm::vma::Prot;
 use mm::{Advice, Collapse, Error, FolioUse};
@@ -22,7 +23,7 @@ fn on<F: PteFormat>(test: fn(&World<F>)) {
             prefetch: 8,
             ..Options::default()
         });
-        world.mm.switches().set_contpte(contpte);
+        world.mm.switches().set(Switch::Contpte, contpte.into());
         sizes(&world, &[]);
         let before = world.mm.counts();
         test(&world);

@@ -35,7 +35,8 @@ pub struct Allocator {
     /// From low addresses to high ones.
     pub(super) zones: Box<[Zone]>,
     pub(super) cpus: Box<[Local]>,
-    pub(super) total: u64,
+    /// Frames it was given.
+    pub(crate) total: u64,
     /// No zone has more than it needs: frees bypass the lists.
     tight: AtomicBool,
     /// Allocations that still succeed before one fails on purpose; `u64::MAX` for "never".
@@ -45,10 +46,10 @@ pub struct Allocator {
 impl Allocator {
     /// An allocator for `cpus` CPUs, of the frames in `free`.
     pub fn new(table: &FrameTable, free: &[PfnRange], cpus: usize) -> Self {
-        let end = table.first() + table.len() as u64;
-        let border = DMA32_END.clamp(table.first(), end);
+        let PfnRange { start, end } = table.span();
+        let border = DMA32_END.clamp(start, end);
         let spans = [
-            ("DMA32", PfnRange::new(table.first(), border)),
+            ("DMA32", PfnRange::new(start, border)),
             ("Normal", PfnRange::new(border, end)),
         ];
         let zones: Box<[Zone]> = spans
@@ -56,7 +57,7 @@ impl Allocator {
             .filter(|(_, span)| !span.is_empty())
             .map(|(name, span)| Zone::new(name, span, table, free))
             .collect();
-        let total = zones.iter().map(Zone::managed).sum();
+        let total = zones.iter().map(|zone| zone.managed).sum();
         Allocator {
             cpus: (0..cpus).map(|_| Local::new(total, cpus)).collect(),
             zones,
@@ -265,7 +266,7 @@ impl Allocator {
             return self.note();
         }
         for zone in &self.zones {
-            let here = |index: &u32| zone.span().contains(table.pfn(*index));
+            let here = |index: &u32| zone.span.contains(table.pfn(*index));
             let mut blocks = blocks.clone().filter(here).peekable();
             if blocks.peek().is_some() {
                 zone.free(table, order, blocks);
@@ -295,11 +296,6 @@ impl Allocator {
         self.fail_in.store(n.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Frames it was given.
-    #[inline]
-    pub fn total(&self) -> u64 {
-        self.total
-    }
     /// Whether free memory is short: it fell below the low mark of every zone.
     #[inline]
     pub fn is_tight(&self) -> bool {

@@ -40,10 +40,16 @@ fn in_free_block(table: &FrameTable, pfn: Pfn) -> bool {
     })
 }
 
-/// The order of the largest block that may begin at `at` and ends before `end`.
-fn largest_at(at: Pfn, end: Pfn) -> Order {
-    let fits = (end - at).ilog2();
-    Order(at.0.trailing_zeros().min(fits).min(u32::from(MAX_ORDER.0)) as u8)
+/// The blocks of a range, each as large as alignment allows.
+fn largest_blocks(range: PfnRange) -> impl Iterator<Item = (Pfn, Order)> {
+    let mut next = range.start;
+    core::iter::from_fn(move || {
+        let at = next;
+        let fits = (range.end - at).checked_ilog2()?;
+        let order = Order(at.0.trailing_zeros().min(fits).min(u32::from(MAX_ORDER.0)) as u8);
+        next += order.pages();
+        Some((at, order))
+    })
 }
 
 impl Buddy {
@@ -78,12 +84,9 @@ impl Buddy {
     /// Adds reserved frames, in blocks as large as alignment allows: a handful of steps for each
     /// GiB.
     pub fn add_range(&mut self, table: &FrameTable, range: PfnRange) {
-        let mut at = range.start;
-        while at < range.end {
-            let order = largest_at(at, range.end);
+        for (at, order) in largest_blocks(range) {
             assert!(!in_free_block(table, at), "frame {at:?} is handed in twice");
             self.free(table, at, order);
-            at += order.pages();
         }
     }
 
@@ -109,12 +112,6 @@ impl Buddy {
         let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
         while done < enough {
-            if let Some(pfn) = self.pop(table, order, mobility) {
-                table.get(pfn).set(Kind::Cached, order);
-                into[done] = table.index(pfn);
-                done += 1;
-                continue;
-            }
             let Some((pfn, got)) = self.take(table, order, most, mobility) else {
                 break;
             };
@@ -208,19 +205,9 @@ impl Buddy {
                 table.get(run.end).set(Kind::Reserved, Order(0));
                 run.end += order.pages();
             }
-            self.free_range(table, run);
+            largest_blocks(run).for_each(|(at, order)| self.free(table, at, order));
         }
     }
-    /// Gives back frames in a row, in blocks as large as alignment allows.
-    fn free_range(&mut self, table: &FrameTable, range: PfnRange) {
-        let mut at = range.start;
-        while at < range.end {
-            let order = largest_at(at, range.end);
-            self.free(table, at, order);
-            at += order.pages();
-        }
-    }
-
     /// The list that a free block belongs to.
     #[inline]
     pub(super) fn home(&self, pfn: Pfn, order: Order) -> Mobility {
@@ -259,33 +246,15 @@ impl Buddy {
         lists.nonempty |= 1 << order.0;
     }
 
-    /// Takes the first block of a list; the caller marks it.
-    #[inline]
-    fn pop(&mut self, table: &FrameTable, order: Order, home: Mobility) -> Option<Pfn> {
-        let lists = &mut self.lists[home as usize];
-        let pfn = lists.free[order.0 as usize].pop(table)?;
-        lists.removed(order);
-        self.free -= order.pages();
-        Some(pfn)
-    }
-
     /// Takes a block out of its list.
     #[inline]
     pub(super) fn unlink(&mut self, table: &FrameTable, pfn: Pfn, order: Order, home: Mobility) {
         let lists = &mut self.lists[home as usize];
         lists.free[order.0 as usize].remove(table, pfn);
-        lists.removed(order);
-        table.get(pfn).set(Kind::Reserved, Order(0));
-    }
-}
-
-impl Lists {
-    /// Counts a block that was taken out of the list of its order.
-    #[inline]
-    fn removed(&mut self, order: Order) {
-        self.blocks[order.0 as usize] -= 1;
-        if self.free[order.0 as usize].is_empty() {
-            self.nonempty &= !(1 << order.0);
+        lists.blocks[order.0 as usize] -= 1;
+        if lists.free[order.0 as usize].is_empty() {
+            lists.nonempty &= !(1 << order.0);
         }
+        table.get(pfn).set(Kind::Reserved, Order(0));
     }
 }

@@ -37,13 +37,6 @@ impl FrameList {
         }
         self.0 = index;
     }
-    /// Takes the first frame.
-    #[inline]
-    pub fn pop(&mut self, table: &FrameTable) -> Option<Pfn> {
-        let first = self.first(table)?;
-        self.remove(table, first);
-        Some(first)
-    }
     /// Takes out a frame of the list.
     #[inline]
     pub fn remove(&mut self, table: &FrameTable, pfn: Pfn) {

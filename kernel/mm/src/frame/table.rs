@@ -120,7 +120,9 @@ impl FrameTable {
             }
         }
     }
-    /// Turns a block in use into blocks of order `to` and the same kind: see `Mm::split_block`.
+    /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same
+    /// kind. The caller owns all references of the block; the first part keeps their number and the
+    /// others have none until the caller sets them.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) {
         let head = self.get(pfn);
         let kind = head.kind();
@@ -163,17 +165,9 @@ impl FrameTable {
     pub fn counts_pages(&self) -> bool {
         !self.counts.is_empty()
     }
-    /// The first frame that the table describes.
-    pub fn first(&self) -> Pfn {
-        self.first
-    }
-    /// How many frames it is from the first to the last, holes included.
-    pub fn len(&self) -> usize {
-        self.metas.len()
-    }
-    /// Whether the table describes no frame.
-    pub fn is_empty(&self) -> bool {
-        self.metas.is_empty()
+    /// The frames from the first that is described to the last, holes included.
+    pub fn span(&self) -> PfnRange {
+        PfnRange::new(self.first, self.first + self.metas.len() as u64)
     }
 }
 

@@ -65,7 +65,7 @@ impl Allocator {
     /// allocating meanwhile.
     pub fn validate(&self, table: &FrameTable) {
         for zone in self.zones() {
-            zone.look(|buddy| buddy.validate(table, zone.span()));
+            zone.look(|buddy| buddy.validate(table, zone.span));
         }
         self.validate_lists(table);
         let mut used = [0; Kind::COUNT];

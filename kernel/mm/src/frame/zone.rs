@@ -54,10 +54,14 @@ impl Marks {
 
 /// A range of physical memory.
 pub struct Zone {
-    name: &'static str,
-    span: PfnRange,
-    managed: u64,
-    marks: Marks,
+    /// Linux's name for it.
+    pub name: &'static str,
+    /// The frames between its first and its last, holes included.
+    pub span: PfnRange,
+    /// The frames it was given.
+    pub managed: u64,
+    /// The watermarks.
+    pub marks: Marks,
     /// Free frames fell below the low mark and did not yet rise above the high one.
     tight: AtomicBool,
     buddy: Lock<Buddy, { rank::ZONE }>,
@@ -81,22 +85,6 @@ impl Zone {
         }
     }
 
-    /// Linux's name for it.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-    /// The frames between its first and its last, holes included.
-    pub fn span(&self) -> PfnRange {
-        self.span
-    }
-    /// The frames it was given.
-    pub fn managed(&self) -> u64 {
-        self.managed
-    }
-    /// The watermarks.
-    pub fn marks(&self) -> Marks {
-        self.marks
-    }
     /// Whether free memory fell below the low mark and is not yet above the high one.
     #[inline]
     pub fn is_tight(&self) -> bool {
@@ -104,7 +92,7 @@ impl Zone {
     }
     /// Whether there is nothing for user memory.
     pub fn is_short(&self) -> bool {
-        self.for_whom(&self.buddy.lock(), Reserve::User) == 0
+        self.available(&self.buddy.lock(), Reserve::User) == 0
     }
     /// Looks at the free lists under the lock.
     pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
@@ -120,7 +108,7 @@ impl Zone {
         reserve: Reserve,
     ) -> Option<Pfn> {
         let mut buddy = self.buddy.lock();
-        if self.for_whom(&buddy, reserve) < order.pages() {
+        if self.available(&buddy, reserve) < order.pages() {
             return None;
         }
         let pfn = buddy.alloc(table, order, kind);
@@ -138,9 +126,9 @@ impl Zone {
         into: &mut [u32],
     ) -> usize {
         let mut buddy = self.buddy.lock();
-        let users = self.for_whom(&buddy, Reserve::User) >> order.0;
+        let users = self.available(&buddy, Reserve::User) >> order.0;
         let least =
-            u64::from(reserve != Reserve::User && self.for_whom(&buddy, reserve) >> order.0 > 0);
+            u64::from(reserve != Reserve::User && self.available(&buddy, reserve) >> order.0 > 0);
         let wanted = users.max(least).min(into.len() as u64) as usize;
         let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
         self.note(&buddy);
@@ -155,16 +143,15 @@ impl Zone {
 
     /// Free frames that `reserve` may take.
     #[inline]
-    fn for_whom(&self, buddy: &Buddy, reserve: Reserve) -> u64 {
-        match reserve {
-            Reserve::User => buddy.free_frames().saturating_sub(self.marks.min),
-            Reserve::GivingBack => {
-                let quarter = self.marks.min / 4;
-                buddy.free_frames().saturating_sub(self.marks.min - quarter)
-            }
-            Reserve::Urgent => buddy.free_frames().saturating_sub(self.marks.min / 2),
-            Reserve::Kernel => buddy.free_frames(),
-        }
+    fn available(&self, buddy: &Buddy, reserve: Reserve) -> u64 {
+        let min = self.marks.min;
+        let kept = match reserve {
+            Reserve::User => min,
+            Reserve::GivingBack => min - min / 4,
+            Reserve::Urgent => min / 2,
+            Reserve::Kernel => 0,
+        };
+        buddy.free_frames().saturating_sub(kept)
     }
     /// Notes whether memory is tight. Relaxed: a hint, changed under the lock.
     #[inline]

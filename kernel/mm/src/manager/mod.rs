@@ -173,9 +173,7 @@ impl<M: Machine> Mm<M> {
     }
     /// Gives back what [`Self::alloc_kernel`] handed out, with the same order.
     pub fn free_kernel(&self, pfn: Pfn, order: Order) {
-        if cfg!(debug_assertions) {
-            self.poison(&[pfn]);
-        }
+        self.poison(&[pfn]);
         let cpu = self.machine.cpu().id();
         self.allocator
             .free_owned(&self.frames, cpu, pfn, order, Kind::Kernel);
@@ -191,7 +189,7 @@ impl<M: Machine> Mm<M> {
     ) -> Result<Pfn, OutOfMemory> {
         let request = self.request(order, kind, reserve);
         match self.allocator.alloc_from_list(&self.frames, request) {
-            Some(pfn) => Ok(self.checked(pfn, order)),
+            Some(pfn) => Ok(self.check_poison(pfn, order)),
             // The request anew: built before the branch, it costs the fast path registers.
             None => self.alloc_slowly(order, kind, reserve),
         }
@@ -212,16 +210,8 @@ impl<M: Machine> Mm<M> {
         alloc()
             .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
             .or_else(|| self.stalled(request))
-            .map(|pfn| self.checked(pfn, order))
+            .map(|pfn| self.check_poison(pfn, order))
             .ok_or(OutOfMemory)
-    }
-    /// The block, which nobody wrote to while it was free (debug builds).
-    #[inline]
-    fn checked(&self, pfn: Pfn, order: Order) -> Pfn {
-        if cfg!(debug_assertions) {
-            self.check_poison(pfn, order);
-        }
-        pfn
     }
     /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its
     /// place), and tries the reserve when it is urgent.
@@ -268,9 +258,7 @@ impl<M: Machine> Mm<M> {
                 self.large_folio_ends(pfn, order);
             }
         }
-        if cfg!(debug_assertions) {
-            self.poison(blocks);
-        }
+        self.poison(blocks);
         self.allocator
             .free(&self.frames, self.machine.cpu().id(), blocks);
     }
@@ -302,12 +290,6 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn zero(&self, first: Pfn, order: Order) {
         self.count(Event::Zeroed, order.pages());
         self.machine.mem().zero(first, order);
-    }
-    /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same
-    /// kind. The caller owns all references of the block; the first part keeps their number and the
-    /// others have none until the caller sets them.
-    pub(crate) fn split_block(&self, pfn: Pfn, from: Order, to: Order) {
-        self.frames.split(pfn, from, to);
     }
 
     /// The account of who holds a private folio.
@@ -379,7 +361,7 @@ impl<M: Machine> Mm<M> {
     /// Frames the allocator was given at boot.
     #[inline]
     pub fn total_frames(&self) -> u64 {
-        self.allocator.total()
+        self.allocator.total
     }
     /// Event counters, named as in /proc/vmstat where Linux has a name: calls `f(name, value)` for
     /// each.

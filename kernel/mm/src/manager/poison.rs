@@ -10,7 +10,9 @@ static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
 
 impl<M: Machine> Mm<M> {
     /// Fills blocks that are about to be free.
+    #[inline(always)]
     pub(super) fn poison(&self, blocks: &[Pfn]) {
+        let blocks = if cfg!(debug_assertions) { blocks } else { &[] };
         for block in blocks {
             let meta = self.frames.get(*block);
             // What is freed twice or in part is left as it is: the allocator says so.
@@ -25,9 +27,15 @@ impl<M: Machine> Mm<M> {
             }
         }
     }
-    /// Panics when somebody has written to a block while it was free.
-    pub(super) fn check_poison(&self, pfn: Pfn, order: Order) {
-        for pfn in (0..order.pages()).map(|i| pfn + i) {
+    /// Returns the block; panics when it was written to while it was free.
+    #[inline(always)]
+    pub(super) fn check_poison(&self, block: Pfn, order: Order) -> Pfn {
+        let frames = if cfg!(debug_assertions) {
+            order.pages()
+        } else {
+            0
+        };
+        for pfn in (0..frames).map(|i| block + i) {
             let meta = self.frames.get(pfn);
             if meta.poisoned() {
                 let clean = (0..TABLE_ENTRIES)
@@ -36,5 +44,6 @@ impl<M: Machine> Mm<M> {
                 meta.set_poisoned(false);
             }
         }
+        block
     }
 }

@@ -233,7 +233,7 @@ impl<M: Machine> Parts<'_, M> {
                 // Orders that private memory does not have are passed over.
                 let lower = Order(order.0 - 1);
                 let lower = if usable(lower) { lower } else { Order(0) };
-                self.mm.split_block(pfn, order, lower);
+                frames.split(pfn, order, lower);
                 (first..first + pages)
                     .step_by(lower.pages() as usize)
                     .map(|first| self.make(first, lower))

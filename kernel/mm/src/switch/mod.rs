@@ -68,15 +68,6 @@ impl Switches {
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
     }
-    /// [`Switch::Contpte`].
-    #[inline]
-    pub fn contpte(&self) -> bool {
-        self.get(Switch::Contpte) != 0
-    }
-    /// Sets [`Switch::Contpte`].
-    pub fn set_contpte(&self, on: bool) {
-        self.set(Switch::Contpte, on.into());
-    }
     /// [`Switch::Move`]: the level of the largest entries that mremap moves whole.
     #[inline]
     pub fn move_level(&self) -> Level {
@@ -108,21 +99,6 @@ impl Switches {
     pub fn kept(&self) -> Kept {
         Kept::from_number(self.kept.load(Ordering::Relaxed))
     }
-    /// [`Switch::Subids`]: worked out once for each address space.
-    #[inline]
-    pub fn subids_stored(&self) -> bool {
-        self.get(Switch::Subids) != 0
-    }
-    /// [`Switch::Writer`]: one that is alone goes without read-modify-writes.
-    #[inline]
-    pub fn writer_exclusive(&self) -> bool {
-        self.get(Switch::Writer) != 0
-    }
-    /// [`Switch::Seq`]: by an add.
-    #[inline]
-    pub fn seq_add(&self) -> bool {
-        self.get(Switch::Seq) != 0
-    }
     /// [`Switch::Fork`].
     #[inline]
     pub fn fork(&self) -> ForkBy {
@@ -137,21 +113,6 @@ impl Switches {
     pub fn fork_slowly(&self) -> bool {
         self.slowly.load(Ordering::Relaxed) != 0
     }
-    /// [`Switch::Zap`]: in runs of one folio.
-    #[inline]
-    pub fn zap_batch(&self) -> bool {
-        self.get(Switch::Zap) != 0
-    }
-    /// [`Switch::Cow`]: what surrounds the page, too.
-    #[inline]
-    pub fn cow_around(&self) -> bool {
-        self.get(Switch::Cow) != 0
-    }
-    /// [`Switch::Reuse`]: all of the folio.
-    #[inline]
-    pub fn reuse_around(&self) -> bool {
-        self.get(Switch::Reuse) != 0
-    }
     /// [`Switch::Ids`].
     #[inline]
     pub fn unique_ids(&self) -> u16 {
@@ -160,6 +121,35 @@ impl Switches {
             _ => MmId::LAST,
         }
     }
+}
+
+/// Whether a switch that is off at number 0 is on.
+macro_rules! questions {
+    ($($(#[$doc:meta])* $question:ident = $switch:ident;)*) => {
+        impl Switches {
+            $($(#[$doc])*
+            #[inline]
+            pub fn $question(&self) -> bool {
+                self.get(Switch::$switch) != 0
+            })*
+        }
+    };
+}
+questions! {
+    /// [`Switch::Contpte`].
+    contpte = Contpte;
+    /// [`Switch::Subids`]: worked out once for each address space.
+    subids_stored = Subids;
+    /// [`Switch::Writer`]: an exclusive writer needs no read-modify-writes.
+    writer_exclusive = Writer;
+    /// [`Switch::Seq`]: by an add.
+    seq_add = Seq;
+    /// [`Switch::Zap`]: in runs of one folio.
+    zap_batch = Zap;
+    /// [`Switch::Cow`]: what surrounds the page, too.
+    cow_around = Cow;
+    /// [`Switch::Reuse`]: all of the folio.
+    reuse_around = Reuse;
 }
 
 #[cfg(test)]

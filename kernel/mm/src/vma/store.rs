@@ -26,6 +26,13 @@ pub struct Slot {
     pub(super) at: u32,
 }
 
+impl Slot {
+    /// Another VMA of the same leaf.
+    fn with(self, at: u32) -> Slot {
+        Slot { at, ..self }
+    }
+}
+
 /// A subtree as its parent sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Branch {
@@ -171,10 +178,7 @@ impl<M: Machine> Store<M> {
     pub fn next(&self, slot: Slot) -> Option<Slot> {
         let leaf = self.leaves.get(slot.leaf);
         if (slot.at as usize) + 1 < leaf.len() {
-            return Some(Slot {
-                at: slot.at + 1,
-                ..slot
-            });
+            return Some(slot.with(slot.at + 1));
         }
         self.from(leaf[slot.at as usize].range.end)
     }
@@ -182,10 +186,7 @@ impl<M: Machine> Store<M> {
     #[inline]
     pub fn before(&self, slot: Slot) -> Option<Slot> {
         if slot.at > 0 {
-            return Some(Slot {
-                at: slot.at - 1,
-                ..slot
-            });
+            return Some(slot.with(slot.at - 1));
         }
         if self.height == 0 {
             return None;
@@ -203,11 +204,8 @@ impl<M: Machine> Store<M> {
         for _ in 0..levels {
             node = self.inners.get(node).last()?.node;
         }
-        let at = self.leaves.get(node).len().checked_sub(1)?;
-        Some(Slot {
-            leaf: node,
-            at: at as u32,
-        })
+        let at = self.leaves.get(node).len().checked_sub(1)? as u32;
+        Some(Slot { leaf: node, at })
     }
 
     /// Brings branch `at` of an inner node up to date.
@@ -235,12 +233,8 @@ impl<M: Machine> Store<M> {
                 let inner = self.inners.get(node);
                 let between = inner.windows(2).map(|p| gap(p[0].end, p[1].low));
                 let inside = inner.iter().map(|b| b.gap);
-                let last = inner.len() - 1;
-                (
-                    inner[0].low,
-                    inner[last].end,
-                    between.chain(inside).max().unwrap_or(0),
-                )
+                let most = between.chain(inside).max().unwrap_or(0);
+                (inner[0].low, inner[inner.len() - 1].end, most)
             }
         };
         Branch {

@@ -18,7 +18,7 @@ fn row(out: &mut Text, blocks: impl Iterator<Item = u64>) {
 pub fn buddyinfo(out: &mut Text) -> Result {
     for zone in mm().allocator().zones() {
         let [movable, unmovable] = zone.look(|buddy| buddy.blocks());
-        out.put(format_args!("Node 0, zone {:>8} ", zone.name()));
+        out.put(format_args!("Node 0, zone {:>8} ", zone.name));
         row(out, movable.iter().zip(unmovable).map(|(a, b)| a + b));
     }
     Ok(())
@@ -42,7 +42,7 @@ pub fn pagetypeinfo(out: &mut Text) -> Result {
     for zone in mm().allocator().zones() {
         let blocks: [[u64; ORDERS]; Mobility::COUNT] = zone.look(|buddy| buddy.blocks());
         for of in TYPES {
-            let (zone, name) = (zone.name(), of.name());
+            let (zone, name) = (zone.name, of.name());
             out.put(format_args!(
                 "Node {:>4}, zone {zone:>8}, type {name:>12} ",
                 0
@@ -57,7 +57,7 @@ pub fn pagetypeinfo(out: &mut Text) -> Result {
     out.line("");
     for zone in mm().allocator().zones() {
         let counts = zone.look(|buddy| buddy.pageblocks().counts());
-        out.put(format_args!("Node 0, zone {:>8} ", zone.name()));
+        out.put(format_args!("Node 0, zone {:>8} ", zone.name));
         TYPES
             .iter()
             .for_each(|of| out.put(format_args!("{:>12} ", counts[*of as usize])));
@@ -90,15 +90,15 @@ pub fn zoneinfo(out: &mut Text) -> Result {
 }
 
 fn zone_text(out: &mut Text, zone: &Zone) {
-    let (free, marks, span) = (zone.look(|b| b.free_frames()), zone.marks(), zone.span());
-    out.put(format_args!("Node 0, zone {:>8}\n", zone.name()));
+    let (free, marks, span) = (zone.look(|b| b.free_frames()), zone.marks, zone.span);
+    out.put(format_args!("Node 0, zone {:>8}\n", zone.name));
     out.put(format_args!("  pages free     {free}\n"));
     for (name, value) in [
         ("min", marks.min),
         ("low", marks.low),
         ("high", marks.high),
         ("spanned", span.len()),
-        ("managed", zone.managed()),
+        ("managed", zone.managed),
     ] {
         out.put(format_args!("        {name:<9}{value}\n"));
     }

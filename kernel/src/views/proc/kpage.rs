@@ -55,7 +55,7 @@ impl Inode for File {
 impl FileOps for PerFrame {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
         let frames = mm().frames();
-        let end = (frames.first() + frames.len() as u64).0;
+        let end = frames.span().end.0;
         let what = (self.0)()?;
         words::read(at, sink, end, |first, words| {
             for (number, word) in (first..).zip(words) {

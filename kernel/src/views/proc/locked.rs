@@ -77,8 +77,8 @@ impl Frames {
     fn none() -> Result<Frames> {
         let frames = mm().frames();
         Ok(Frames {
-            first: frames.first(),
-            bits: fallible::filled(0, frames.len().div_ceil(64))?,
+            first: frames.span().start,
+            bits: fallible::filled(0, frames.span().len().div_ceil(64) as usize)?,
         })
     }
 

@@ -1,67 +1,39 @@
 //! Views of a frame's metadata, one type for each use of the words that mean different things for
 //! different kinds of frames. A view is a reference and costs nothing; debug builds check the kind
 //! when it is made.
-//!
-//! | view | made by | of |
-//! |---|---|---|
-//! | [`Links`] | [`FrameMeta::links`] | a frame in a [list](crate::frame::list) |
-//! | [`TableFrame`] | [`FrameMeta::page_table`] | a page table |
-//! | [`AnonFolio`] | [`FrameMeta::anon`] | the head of a private folio |
-//! | [`AnonPage`] | [`FrameMeta::anon_page`] | any page of a private folio |
 
 use super::{COPIED_AROUND, DEFERRED, FrameMeta, Kind};
 use crate::addr::Vpn;
 use crate::sync::{Ordering, Words};
 use core::ops::Deref;
 
-/// The links of a frame in a list, by indices in the frame table: of a free block in its free list,
-/// of a folio's first tail on the queue of deferred splits. Under the lock of the list.
-#[derive(Clone, Copy)]
-pub(crate) struct Links<'a>(&'a FrameMeta);
+macro_rules! views {
+    ($($(#[$doc:meta])* $view:ident by $method:ident of $kinds:pat,)*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $view<'a>(&'a FrameMeta);)*
 
-/// A page table.
-#[derive(Clone, Copy)]
-pub(crate) struct TableFrame<'a>(&'a FrameMeta);
-
-/// The head of a private folio.
-#[derive(Clone, Copy)]
-pub(crate) struct AnonFolio<'a>(&'a FrameMeta);
-
-/// One page of a private folio, the head or a tail.
-#[derive(Clone, Copy)]
-pub(crate) struct AnonPage<'a>(&'a FrameMeta);
-
-impl FrameMeta {
-    /// The links of a free block or of a folio's first tail.
-    #[inline(always)]
-    pub(crate) fn links(&self) -> Links<'_> {
-        debug_assert!(
-            matches!(self.kind(), Kind::Free | Kind::Reserved),
-            "{self:?}"
-        );
-        Links(self)
-    }
-    /// What is recorded of a page table.
-    #[inline(always)]
-    pub(crate) fn page_table(&self) -> TableFrame<'_> {
-        debug_assert!(self.kind() == Kind::Table, "{self:?}");
-        TableFrame(self)
-    }
-    /// What is recorded of a private folio, in its head.
-    #[inline(always)]
-    pub(crate) fn anon(&self) -> AnonFolio<'_> {
-        debug_assert!(self.kind() == Kind::Anon, "{self:?}");
-        AnonFolio(self)
-    }
-    /// What is recorded of each page of a private folio.
-    #[inline(always)]
-    pub(crate) fn anon_page(&self) -> AnonPage<'_> {
-        debug_assert!(
-            matches!(self.kind(), Kind::Anon | Kind::Reserved),
-            "{self:?}"
-        );
-        AnonPage(self)
-    }
+        impl FrameMeta {
+            $($(#[$doc])*
+            #[inline(always)]
+            pub(crate) fn $method(&self) -> $view<'_> {
+                debug_assert!(matches!(self.kind(), $kinds), "{self:?}");
+                $view(self)
+            })*
+        }
+    };
+}
+views! {
+    /// The links of a frame in a [list](crate::frame::list), by indices in the frame table: of a
+    /// free block in its free list, of a folio's first tail on the queue of deferred splits. Under
+    /// the lock of the list.
+    Links by links of Kind::Free | Kind::Reserved,
+    /// A page table.
+    TableFrame by page_table of Kind::Table,
+    /// The head of a private folio.
+    AnonFolio by anon of Kind::Anon,
+    /// One page of a private folio, the head or a tail.
+    AnonPage by anon_page of Kind::Anon | Kind::Reserved,
 }
 
 impl Links<'_> {

@@ -1,5 +1,4 @@
-//! Addresses, frame and page numbers, orders and ranges. Nobody else does arithmetic on bare
-//! integers.
+//! Addresses, frame and page numbers, orders and ranges: types in place of bare integers.
 
 use core::fmt;
 
@@ -154,7 +153,7 @@ macro_rules! range {
         }
 
         impl $name {
-            /// `start..end`; an `end` below `start` is our own mistake and panics.
+            /// `start..end`; panics when `end` is below `start`.
             #[inline]
             pub const fn new(start: $point, end: $point) -> Self {
                 assert!(start.0 <= end.0, "a range ends before it starts");

@@ -1,13 +1,14 @@
-//! Address-space tags: who has which, so that a switch need not empty the TLB.
+//! The pool of address-space tags (ASID, PCID): with a tag, a switch of spaces need not empty the
+//! TLB.
 
 use crate::arch::Asid;
 
-/// Tags kept track of at most: more address spaces than that share tag 0 and are flushed at each
+/// The most tags in the pool: address spaces beyond that share tag 0, which is flushed at each
 /// switch.
 const LIMIT: usize = 1024;
 
-/// The pool of tags. A tag goes back only after `Tlb::flush_asid`, so a new owner never meets old
-/// translations.
+/// A pool of tags. A tag goes back only after `Tlb::flush_asid`, so its next space never uses
+/// translations of the last one.
 pub struct AsidPool {
     used: [u64; LIMIT / 64],
     count: usize,
@@ -24,7 +25,7 @@ impl AsidPool {
         }
     }
 
-    /// A tag that nobody has; 0 ("no tag") when all are taken.
+    /// Takes a free tag; 0 ("no tag") when there is none.
     pub fn take(&mut self) -> Asid {
         for step in 0..self.count.saturating_sub(1) {
             // Round robin over 1..count: a tag rests as long as possible before it is used again.

@@ -1,4 +1,4 @@
-//! The handle of a folio: one counted reference, as a value that cannot be forgotten.
+//! The handle of a folio: one counted reference, as a value that must be given back.
 //!
 //! ```text
 //!  Folio (not mapped) --into_pfn, Cursor::install--> mapped (n references, one a page) --zap--> Removed (still in TLBs)
@@ -16,7 +16,7 @@ use crate::stat::Event;
 use crate::sync;
 use crate::thp::Stat;
 
-/// One reference to a folio that no page table holds yet. Dropping it without [`Folio::free`] or
+/// One reference to a folio that is not in a page table. Dropping it without [`Folio::free`] or
 /// [`Folio::into_pfn`] is a leak: debug builds panic.
 #[must_use]
 #[derive(Debug)]

@@ -13,11 +13,11 @@
 //! | [`switch`] | which mechanisms are on |
 //! | [`mutant`] | rules broken on purpose, for tests of the tests |
 //! | [`asid`] | address-space tags |
-//! | [`own`] | the account: who holds a folio, and which of its six schemes the switches choose |
+//! | [`own`] | the account of the references to a folio, and which of its six schemes the switches choose |
 //! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
 //! | [`frame`] | the page allocator: the frame table, zones, buddy lists, per-CPU lists |
 //! | [`manager`] | [`Mm`]: machine, frames, account, zero pages, tags and counters as one value |
-//! | [`folio`] | a counted reference to a frame, as a value that cannot be forgotten |
+//! | [`folio`] | a counted reference to a frame, as a value that must be given back |
 //! | [`object`] | pages by index: files, shared anonymous memory |
 //! | [`vma`] | areas: address ranges with one set of rights and one backing |
 //! | [`tlb`] | the gather: a freed frame travels with its flush |
@@ -44,7 +44,7 @@
 //! | 235 [`sync::rank::KERNEL_SPACE`] | one | the kernel's half of the page tables |
 //! | 236 [`sync::rank::HUGE_ZERO`] | one | the huge zero page and how many leaves map it |
 //! | 237 [`sync::rank::DEFERRED`] | one | the queue of folios to be split |
-//! | 238 [`sync::rank::LASTING`] | one | long-term pins |
+//! | 238 [`sync::rank::LONG_TERM`] | one | long-term pins |
 //! | 240 [`sync::rank::ZONE`] | one per zone | the free lists |
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |

@@ -52,9 +52,9 @@ mutants! {
     WriteBeyond,
     /// A fault maps the folio that it made without the lock, whatever happened meanwhile.
     InstallWithoutLooking,
-    /// A verb asks for no flush of what it changed.
+    /// A verb requests no flush of what it changed.
     NoFlush,
-    /// A verb asks only for the flush of the first page of each run that it changed.
+    /// A verb requests only the flush of the first page of each run that it changed.
     FlushFirstPage,
     /// A flush goes in steps of 2 MiB, whatever changed.
     FlushWideStride,
@@ -66,17 +66,17 @@ mutants! {
     CollapseWithoutFlush,
     /// A copied page comes in the place of the old one without the flush between.
     CopyWithoutFlush,
-    /// Fork shares pages whose pins last.
+    /// Fork shares pages with long-term pins.
     SharePinned,
     /// A folio that is taken over becomes writable outside of the area, too.
     ReuseOutside,
     /// What is moved is written at its new place while the old one may still be used.
     MoveWithoutFlush,
-    /// A fork shares a table and the parent may go on writing through it.
+    /// A fork shares a table and the parent may still write through it.
     ShareWritable,
     /// A copy of a shared table comes in its place without a flush.
     UnshareWithoutFlush,
-    /// Who leaves a shared table stays in the account with it.
+    /// A space that leaves a shared table stays in the account with it.
     KeepAccountant,
     /// Blocks that are moved stay folded, however the places are aligned.
     MoveFolded,

@@ -1,5 +1,5 @@
-//! A memory object: pages by index that files, shared anonymous memory and memfds are made of
-//! (Linux: address_space).
+//! Memory objects: pages by index, behind files, shared anonymous memory and memfds (Linux:
+//! address_space).
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
@@ -17,7 +17,7 @@ struct Inner {
     pages: BTreeMap<u64, Pfn>,
 }
 
-/// How many pages objects may have together: the size of a file system in memory.
+/// A limit of the pages that several objects have together: the size of a file system in memory.
 pub struct Pool {
     limit: u64,
     used: AtomicU64,
@@ -29,15 +29,15 @@ impl Pool {
         let used = AtomicU64::new(0);
         Arc::new(Pool { limit, used })
     }
-    /// The most pages.
+    /// The limit, in pages.
     pub fn limit(&self) -> u64 {
         self.limit
     }
-    /// Pages that there are.
+    /// Pages in use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
-    /// One page more, if it may be. Relaxed: the count stands for itself.
+    /// Counts one more page, unless the limit is reached. Relaxed: the count orders nothing.
     fn take(&self) -> bool {
         let more = |used| (used < self.limit).then_some(used + 1);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl From<NoPage> for OutOfMemory {
     }
 }
 
-/// Pages that one step drops: some 100,000 instructions.
+/// The most pages that one step drops: some 100,000 instructions.
 const STEP: usize = 256;
 
 /// Sparse pages by index; a hole reads as zeroes.
@@ -89,7 +89,7 @@ impl<M: Machine> Object<M> {
     pub fn new(mm: &Arc<Mm<M>>) -> Arc<Self> {
         Object::in_pool(mm, None)
     }
-    /// The same, whose pages count in a pool.
+    /// An empty object whose pages are limited by a pool.
     pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<Pool>>) -> Arc<Self> {
         Arc::new(Object {
             mm: mm.clone(),
@@ -199,8 +199,8 @@ impl<M: Machine> Object<M> {
         true
     }
 
-    /// Drops pages of a range of indices from its end on, some hundred at the most; returns
-    /// whether none is left.
+    /// Drops at most [`STEP`] pages of a range of indices, from its end on; returns whether none is
+    /// left.
     fn drop_some(&self, inner: &mut Inner, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
@@ -251,8 +251,8 @@ impl<M: Machine> Object<M> {
     }
 
     /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
-    /// order; `f` says whether to go on. References that `f` wants it takes itself, while the
-    /// object holds the page.
+    /// order, until `f` returns `false`. `f` may take references: the object holds the page
+    /// meanwhile.
     pub(crate) fn for_each_page(&self, first: u64, end: u64, f: &mut dyn FnMut(u64, Pfn) -> bool) {
         let inner = self.inner.lock();
         let end = end.min(inner.len.div_ceil(PAGE_SIZE));
@@ -297,7 +297,7 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    /// Lets go of pages that are in the object no more.
+    /// Drops the references to pages that were removed from the object.
     fn drop_pages(&self, pages: impl IntoIterator<Item = Pfn>) {
         let mut n = 0;
         for pfn in pages {

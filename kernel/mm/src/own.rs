@@ -1,4 +1,5 @@
-//! The account, a crate of its own ([`::own`]), and the scheme that `account=` names.
+//! The account of the references to a folio (the crate [`::own`]), with the scheme that `account=`
+//! chooses.
 
 pub use ::own::*;
 
@@ -6,9 +7,8 @@ use crate::switch::{AccountScheme, Kept, Switches};
 
 /// The scheme that the switches choose at boot; they must not change while a folio is in use.
 ///
-/// Loops choose once, by [`with_scheme`], so that every scheme is compiled into them as the default
-/// one is. One operation at a time finds the default and single pages in place; the others are
-/// called.
+/// A loop chooses once, by [`with_scheme`], so that every scheme is compiled into it. A single
+/// operation has the default scheme and single pages in line, and calls the others.
 #[derive(Clone, Copy)]
 pub struct Chosen<'a>(pub &'a Switches);
 

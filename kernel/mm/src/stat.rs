@@ -1,4 +1,4 @@
-//! Event counters: what the memory manager did, counted per CPU.
+//! Event counters of the memory manager, one set per CPU.
 
 use crate::arch::{Cpu, Machine};
 use crate::sync::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
-        /// What is counted.
+        /// A counted event.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Event { $($(#[doc = $doc])* $name,)* }
@@ -24,7 +24,7 @@ events! {
     AllocStall = "allocstall_normal";
     /// Page faults: of user mode, and of the kernel in user memory.
     Fault = "pgfault";
-    /// Faults that waited for a device: 0, all files are in memory.
+    /// Faults that waited for a device: always 0, since all files are in memory.
     MajorFault = "pgmajfault";
     /// Pages filled with zeros: new anonymous pages, pages of files, page tables.
     Zeroed = "pages_zeroed";
@@ -32,7 +32,7 @@ events! {
     Copied = "pages_copied";
     /// Updates of folios' accounts of references: one for each run of entries.
     AccountUpdates = "account_updates";
-    /// Atomic read-modify-writes that these took.
+    /// Atomic read-modify-writes in these updates.
     AccountAtomics = "account_atomics";
     /// Page-table entries written.
     EntryWrites = "entry_writes";
@@ -42,7 +42,7 @@ events! {
     TableFree = "page_tables_freed";
     /// Page tables that fork shared whole (`fork=share`).
     TableShared = "page_tables_shared";
-    /// Of them, those copied later because something in them changed.
+    /// Shared page tables that were copied later because an entry changed.
     TableUnshared = "page_tables_unshared";
     /// Flushes of a range of user addresses.
     FlushRange = "tlb_flush_range";
@@ -58,7 +58,7 @@ events! {
     CowCopied = "cow_copied";
     /// Neighbours of such a page that were copied with it (`cow=around`).
     CowAround = "cow_around_pages";
-    /// Of them, those that were not written until they were freed.
+    /// Such neighbours that were freed without having been written.
     CowWasted = "cow_around_wasted";
     /// Write faults that reused a page without another owner.
     CowReused = "cow_reused";
@@ -76,7 +76,7 @@ events! {
     Moved = "remap_entries_moved";
     /// aarch64: blocks of 16 PTEs that got the contiguous bit after they were in use.
     ContpteFold = "contpte_folded";
-    /// aarch64: blocks that lost it because a part changed.
+    /// aarch64: blocks that lost the contiguous bit because a part changed.
     ContpteUnfold = "contpte_unfolded";
     /// PMD entries of folios that became 512 PTEs.
     SplitPmd = "thp_split_pmd";

@@ -33,8 +33,8 @@ pub mod rank {
     pub const HUGE_ZERO: u8 = 236;
     /// The queue of deferred splits.
     pub const DEFERRED: u8 = 237;
-    /// Pins that last.
-    pub const LASTING: u8 = 238;
+    /// Long-term pins.
+    pub const LONG_TERM: u8 = 238;
     /// The free frames of a zone.
     pub const ZONE: u8 = 240;
     /// The settings of multi-size THP.
@@ -85,7 +85,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         }
     }
 
-    /// Waits until the lock is open and takes it.
+    /// Takes the lock, spinning until it is open.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> Guard<'_, T, RANK> {
@@ -96,7 +96,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         Guard(self)
     }
 
-    /// Takes the lock if it is open. Who does not wait may do so in any order.
+    /// Takes the lock if it is open. The rank does not matter: a caller that does not wait cannot
+    /// deadlock.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
         if !self.try_take() {
@@ -131,7 +132,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         was.is_ok()
     }
 
-    /// The value, without locking: nobody else can hold the lock while it is borrowed mutably.
+    /// The value, without locking: a mutable borrow of the lock excludes guards.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -211,21 +212,20 @@ impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     }
 }
 
-/// How many ranked locks this CPU (on the host: this thread) holds, in debug builds; 0 otherwise.
-/// The scheduler asserts 0.
+/// The number of ranked locks that this CPU (on the host: this thread) holds, in debug builds; 0
+/// otherwise. The scheduler asserts 0.
 pub fn held() -> usize {
     order::held()
 }
 
-/// Tells the rank checks which CPU runs; before that, and on a machine with one CPU, it is 0. Bare
-/// metal only.
+/// Sets the function that returns the id of the CPU that runs, for the checks of ranks; without it
+/// the id is 0. Bare metal only.
 #[cfg(target_os = "none")]
 pub fn set_cpu_id(id: fn() -> usize) {
     order::set_cpu_id(id);
 }
 
-/// Whether a panic is under way; then obligations may be dropped, the first message is the one that
-/// counts.
+/// Whether a panic is under way: then destructors do not panic again, so that its message is kept.
 pub fn panicking() -> bool {
     #[cfg(not(target_os = "none"))]
     return std::thread::panicking();
@@ -336,7 +336,7 @@ mod order {
     }
 }
 
-// Under loom all threads are one thread of the host, so what it holds says nothing.
+// Under loom all threads are one thread of the host: the ranks that it holds mean nothing.
 #[cfg(any(not(debug_assertions), loom))]
 mod order {
     #[inline]

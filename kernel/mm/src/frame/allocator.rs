@@ -1,5 +1,5 @@
 //! The page allocator: zones with their buddy lists, and the per-CPU lists in front of them. A
-//! value without a machine: callers say which CPU they run on.
+//! value without a machine: callers pass the id of their CPU.
 //!
 //! ```text
 //!  alloc --- the CPU's list --- refill --- zone (buddy, reserve) --- drain the lists, once more --- None
@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
 const DMA32_END: Pfn = Pfn(1 << 20);
 
-/// What an allocation asks for.
+/// The parameters of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocRequest {
     /// The CPU that runs.
@@ -37,7 +37,7 @@ pub struct Allocator {
     pub(super) cpus: Box<[Local]>,
     /// Frames it was given.
     pub(crate) total: u64,
-    /// No zone has more than it needs: frees bypass the lists.
+    /// Free memory is below the watermark of every zone: frees bypass the lists.
     tight: AtomicBool,
     /// Allocations that still succeed before one fails on purpose; `u64::MAX` for "never".
     fail_in: AtomicU64,
@@ -145,8 +145,8 @@ impl Allocator {
         }
     }
 
-    /// Gives back a block of known order and kind that nobody shares. Panics when it is another or
-    /// there are more references.
+    /// Gives back a block of known order and kind by its only reference. Panics when its order or
+    /// kind is another or there are more references.
     #[inline]
     pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order, kind: Kind) {
         let meta = table.get(pfn);
@@ -157,7 +157,7 @@ impl Allocator {
         self.keep(table, &self.cpus[cpu], pfn, kind, order);
     }
 
-    /// Puts a block that is free from now on into the list for it, or gives it to its zone.
+    /// Frees a block to its list or to its zone.
     #[inline(always)]
     fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
         add(&local.freed[kind as usize], order.pages());
@@ -169,9 +169,8 @@ impl Allocator {
         }
     }
 
-    /// Gives all free blocks in the lists of this CPU back to the zones, where they merge; answers
-    /// how many frames. The other CPUs are asked to do the same with theirs, which they do when
-    /// they next come to a zone.
+    /// Drains the lists of this CPU into the zones, where blocks merge; returns the number of
+    /// frames. Other CPUs are requested to do the same, and do when they next enter a zone.
     pub fn drain(&self, table: &FrameTable, cpu: usize) -> u64 {
         self.ask_others();
         self.drain_own(table, &self.cpus[cpu])
@@ -190,9 +189,8 @@ impl Allocator {
         drained
     }
 
-    /// A block from the zones, with a batch for the list if the order has one. What is free may be
-    /// in other lists, which are drained then; users do without large blocks instead: a smaller
-    /// folio does too.
+    /// A block from the zones, with a batch for the list if the order has one. On failure the lists
+    /// are drained for a second try, but not for a large block of a user: a smaller folio will do.
     fn take_from_zones(
         &self,
         table: &FrameTable,
@@ -236,7 +234,7 @@ impl Allocator {
         found
     }
 
-    /// A block that finds no room in its list makes some; what has no list goes to its zone.
+    /// Slow path of a free: makes room in a full list; a block without a list goes to its zone.
     #[inline(never)]
     fn to_zones(
         &self,
@@ -281,7 +279,7 @@ impl Allocator {
         self.tight.store(tight, Ordering::Relaxed);
     }
 
-    /// Whether this allocation is to fail; counts it if one after it is.
+    /// Whether this allocation is to fail on purpose; counts down to it.
     fn fails(&self) -> bool {
         let left = self.fail_in.load(Ordering::Relaxed);
         if left != u64::MAX {
@@ -290,8 +288,8 @@ impl Allocator {
         }
         left == 0
     }
-    /// Lets `n` more allocations succeed and makes all after them fail, until it is called again;
-    /// `None`: none fails.
+    /// Fault injection: lets `n` more allocations succeed and makes all after them fail, until it
+    /// is called again; `None`: none fails.
     pub fn fail_after(&self, n: Option<u64>) {
         self.fail_in.store(n.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -320,7 +318,7 @@ fn hand_out(table: &FrameTable, local: &Local, index: u32, request: AllocRequest
     table.pfn(index)
 }
 
-/// Our own mistake: says which, with the frame's state.
+/// Panics with what is wrong with a free, and with the frame's state.
 #[cold]
 #[inline(never)]
 fn bad_free(pfn: Pfn, meta: &FrameMeta, kind: Kind, order: Order) -> ! {

@@ -98,7 +98,7 @@ impl Buddy {
     }
 
     /// Takes blocks of 2^order frames until at least half of `into` is filled or there are no more,
-    /// marks them [`Kind::Cached`] and answers how many. They come in pieces as large as possible:
+    /// marks them [`Kind::Cached`] and returns how many. They come in pieces as large as possible:
     /// a list is touched once for each piece. The other half is room for the last of these: cut to
     /// size, all pieces after it would be small ones.
     pub(super) fn alloc_many(

@@ -1,4 +1,4 @@
-//! What the page allocator tells about itself.
+//! Counts of the page allocator, for /proc.
 
 use super::Allocator;
 use super::meta::Kind;
@@ -25,11 +25,11 @@ pub struct Counts {
 /// One per-CPU list, for /proc/zoneinfo.
 #[derive(Clone, Copy, Debug)]
 pub struct ListInfo {
-    /// Whose.
+    /// The CPU.
     pub cpu: usize,
-    /// Of which blocks.
+    /// The order of its blocks.
     pub order: Order,
-    /// For which memory.
+    /// The mobility of its blocks.
     pub mobility: Mobility,
     /// Blocks in it.
     pub count: usize,

@@ -24,12 +24,12 @@ pub enum Mobility {
 }
 
 impl Mobility {
-    /// How many there are.
+    /// The number of values.
     pub const COUNT: usize = 2;
-    /// All of them.
+    /// All values.
     pub const ALL: [Mobility; Self::COUNT] = [Mobility::Movable, Mobility::Unmovable];
 
-    /// Of memory that is used so.
+    /// The mobility of memory of a kind.
     #[inline]
     pub const fn of(kind: Kind) -> Mobility {
         match kind {
@@ -46,7 +46,7 @@ impl Mobility {
     }
 }
 
-/// What each pageblock of a range of frames is for: one bit each, set for unmovable.
+/// The mobility of each pageblock of a range of frames: one bit each, set for unmovable.
 pub struct Pageblocks {
     first: u64,
     count: u64,
@@ -73,7 +73,7 @@ impl Pageblocks {
         let at = number(pfn) - self.first;
         ((at / 64) as usize, 1 << (at % 64))
     }
-    /// What the pageblock of a frame is for.
+    /// The mobility of the pageblock of a frame.
     #[inline]
     pub fn of(&self, pfn: Pfn) -> Mobility {
         let (word, bit) = self.place(pfn);
@@ -83,7 +83,7 @@ impl Pageblocks {
             Mobility::Unmovable
         }
     }
-    /// Makes the pageblocks that a block of `order` touches be for `mobility`.
+    /// Sets the mobility of the pageblocks that a block of `order` touches.
     pub fn set(&mut self, pfn: Pfn, order: Order, mobility: Mobility) {
         for n in 0..order.pages().div_ceil(PAGEBLOCK.pages()) {
             let (word, bit) = self.place(pfn + n * PAGEBLOCK.pages());
@@ -93,7 +93,7 @@ impl Pageblocks {
             }
         }
     }
-    /// How many pageblocks are for each.
+    /// The number of pageblocks by mobility.
     pub fn counts(&self) -> [u64; Mobility::COUNT] {
         let unmovable = self.unmovable.iter().map(|w| u64::from(w.count_ones()));
         let unmovable = unmovable.sum::<u64>();

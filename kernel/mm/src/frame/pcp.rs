@@ -1,12 +1,12 @@
 //! Per-CPU lists of free blocks: most allocations and frees touch nothing that other CPUs touch.
 //!
-//! A list is a stack of places in the frame table. It is refilled from a zone when it is empty and
+//! A list is a stack of indices in the frame table. It is refilled from a zone when it is empty and
 //! gives its oldest quarter or a little more back when it is full. Orders with a list: 0, 4 (the
 //! contpte block) and 9 (a PMD).
 //!
 //! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a
-//! lock nor a read-modify-write; the words are atomics because others may read how much is in the
-//! lists, and ask for it.
+//! lock nor a read-modify-write; the words are atomics because other CPUs may read how much is in
+//! the lists, and request it.
 
 use super::meta::Kind;
 use super::pageblock::Mobility;
@@ -41,7 +41,7 @@ const LIST_OF: [u8; 64] = {
 pub(super) struct List {
     pub order: Order,
     pub mobility: Mobility,
-    /// Places in the frame table; the first `len` count.
+    /// Indices in the frame table; the first `len` are valid.
     slots: Box<[AtomicU32]>,
     len: AtomicUsize,
 }
@@ -134,14 +134,14 @@ impl Iterator for Oldest<'_> {
 /// The largest batch of any list.
 const BATCH_MAX: usize = 64;
 
-/// What a CPU has for itself, on cache lines of its own.
+/// The lists and counts of one CPU, on cache lines of their own.
 #[repr(align(128))]
 pub(super) struct Local {
     pub lists: [List; LISTS.len()],
     /// Frames that this CPU has handed out and taken back since boot, by [`Kind`].
     pub allocated: [AtomicU64; Kind::COUNT],
     pub freed: [AtomicU64; Kind::COUNT],
-    /// Another CPU wants the lists to be drained.
+    /// Another CPU has requested that the lists be drained.
     pub asked: AtomicBool,
 }
 
@@ -165,7 +165,7 @@ impl Local {
             asked: AtomicBool::new(false),
         }
     }
-    /// The list for blocks that are used so, if there is one.
+    /// The list for blocks of this order and use, if there is one.
     #[inline]
     pub fn list_for(&self, order: Order, kind: Kind) -> Option<&List> {
         let place = 2 * order.0 as usize + Mobility::of(kind) as usize;

@@ -1,5 +1,5 @@
-//! What an allocation takes when its own lists are empty: fallback to the other mobility, and
-//! stealing of pageblocks.
+//! Fallback to the lists of the other mobility, and stealing of pageblocks, when an allocation's
+//! own lists are empty.
 
 use super::buddy::Buddy;
 use super::meta::{FrameMeta, Kind};
@@ -29,8 +29,8 @@ impl Buddy {
     }
 
     /// Finds movable memory for an unmovable block: a whole pageblock if there is one, else the
-    /// pageblock with the largest free block, if it is mostly ours then; else the smallest block
-    /// that will do.
+    /// pageblock with the largest free block, if [`Self::claim`] makes it unmovable; else the
+    /// smallest block that will do.
     fn steal(&mut self, table: &FrameTable, least: Order) -> Option<(Mobility, (Pfn, Order))> {
         let whole = self.smallest(table, least.max(PAGEBLOCK), Mobility::Movable);
         if let Some(found) = whole {

@@ -33,9 +33,9 @@ pub struct Block {
     pub order: Order,
 }
 
-/// What of the frames `span` must be described when the allocator only ever gets those in `free`:
-/// the largest blocks, naturally aligned, with any of them inside, because blocks merge within
-/// those. Sorted and joined.
+/// The part of `span` that must be described for an allocator of the frames in `free`: the blocks
+/// of the largest order that contain any of them, because blocks merge within those. Sorted and
+/// joined.
 pub fn parts(span: PfnRange, free: &[PfnRange]) -> Vec<PfnRange> {
     let mut free = free.to_vec();
     free.sort_by_key(|range| range.start);
@@ -58,9 +58,9 @@ impl FrameTable {
         let all = PfnRange::new(first, first + metas.len() as u64);
         Self::around(first, metas, &[], &[all])
     }
-    /// As `new`, for an allocator that gets only the frames in `free`: what [`parts`] leaves out
-    /// may hold anything, nobody looks. `counts` has as many places as `metas`, or none where
-    /// mappings of single pages are not counted.
+    /// As `new`, for an allocator of the frames in `free` only: metadata that [`parts`] leaves out
+    /// is never read and may hold anything. `counts` is as long as `metas`, or empty where mappings
+    /// of single pages are not counted.
     pub fn around(
         first: Pfn,
         metas: &'static mut [FrameMeta],
@@ -77,7 +77,7 @@ impl FrameTable {
             parts: parts(span, free).into(),
         }
     }
-    /// The arrays, for another table; what they say stays as it is.
+    /// The arrays with their contents, for another table.
     pub(crate) fn into_parts(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
         (self.metas, self.counts)
     }
@@ -171,7 +171,7 @@ impl FrameTable {
     }
 }
 
-/// Where the account of a private folio stands: in the metadata of its frames.
+/// The storage of a private folio's account: words in the metadata of its frames.
 #[derive(Clone, Copy)]
 pub struct FolioBook<'a> {
     frames: &'a FrameTable,

@@ -34,7 +34,7 @@ impl Buddy {
         );
     }
 
-    /// One list; answers its length.
+    /// Checks one list; returns its length.
     fn validate_list(&self, table: &FrameTable, order: Order, home: Mobility) -> u64 {
         let lists = &self.lists[home as usize];
         let mut length = 0;
@@ -61,8 +61,8 @@ impl Buddy {
 }
 
 impl Allocator {
-    /// Every frame is in one zone's free list, in one CPU's list, or counted as used. Nobody may be
-    /// allocating meanwhile.
+    /// Checks that every frame is in one zone's free list, in one CPU's list, or counted as used.
+    /// Must not run concurrently with allocations.
     pub fn validate(&self, table: &FrameTable) {
         for zone in self.zones() {
             zone.look(|buddy| buddy.validate(table, zone.span));

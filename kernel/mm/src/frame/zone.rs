@@ -1,5 +1,5 @@
-//! A zone: a range of physical memory with its buddy allocator under a lock, and the marks that
-//! keep a reserve.
+//! A zone: a range of physical memory with its buddy allocator under a lock, and the watermarks
+//! that keep a reserve.
 
 use super::buddy::Buddy;
 use super::meta::Kind;
@@ -13,11 +13,11 @@ use crate::sync::{AtomicBool, Lock, Ordering, rank};
 pub enum Reserve {
     /// User memory and its page tables: leaves the reserve alone.
     User,
-    /// Page tables and copies without which memory cannot be given back, because a part of a larger
-    /// whole goes: of the reserve a quarter is for these. The verb is refused when it is gone, and
-    /// may be repeated once there is memory.
+    /// Page tables and copies needed to give memory back, when a part of a folio or table goes: may
+    /// take a quarter of the reserve. The verb fails when that is used up, and may be repeated once
+    /// there is memory.
     GivingBack,
-    /// As [`Reserve::User`], where nobody can wait for memory: leaves half of the reserve alone.
+    /// User memory for a fault that cannot wait for free memory: leaves half of the reserve alone.
     Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,
@@ -26,7 +26,7 @@ pub enum Reserve {
 /// Watermarks, in free frames of the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
-    /// What user allocations leave for the kernel.
+    /// User allocations leave that much for the kernel.
     pub min: u64,
     /// Memory is tight below.
     pub low: u64,
@@ -90,11 +90,11 @@ impl Zone {
     pub fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
-    /// Whether there is nothing for user memory.
+    /// Whether no frame is left for user memory.
     pub fn is_short(&self) -> bool {
         self.available(&self.buddy.lock(), Reserve::User) == 0
     }
-    /// Looks at the free lists under the lock.
+    /// Calls `f` with the free lists, under the lock.
     pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
         f(&self.buddy.lock())
     }
@@ -115,8 +115,8 @@ impl Zone {
         self.note(&buddy);
         pfn
     }
-    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does, and answers
-    /// how many. Out of the reserve comes one, not a stock that users could take afterwards.
+    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does; returns how
+    /// many. The reserve gives one block, not a batch that users could take afterwards.
     pub(super) fn alloc_many(
         &self,
         table: &FrameTable,
@@ -134,7 +134,7 @@ impl Zone {
         self.note(&buddy);
         got
     }
-    /// Gives back blocks of 2^order frames, by their places in the table.
+    /// Gives back blocks of 2^order frames, by their indices in the table.
     pub(super) fn free(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32>) {
         let mut buddy = self.buddy.lock();
         buddy.free_many(table, order, blocks.map(|index| table.pfn(index)));

@@ -1,4 +1,5 @@
-//! What the CPUs have loaded: tags, roots, and the root for a CPU that is in no address space.
+//! The tags and roots that CPUs have loaded, and the idle root for a CPU that is in no address
+//! space.
 
 use super::Mm;
 use crate::addr::Pfn;
@@ -7,12 +8,12 @@ use crate::own::Owner;
 use crate::stat::Event;
 use crate::sync::Ordering;
 
-/// What tells address spaces apart.
+/// The identity of an address space.
 #[derive(Debug)]
 pub struct SpaceId {
     /// The tag of its entries in TLBs.
     pub asid: Asid,
-    /// Whose its mappings are in the account of folios.
+    /// The owner of its mappings in the account of folios.
     pub owner: Owner,
 }
 
@@ -30,7 +31,7 @@ impl<M: Machine> Mm<M> {
     pub(super) fn common_ids(&self) -> u64 {
         self.ids.lock().common() as u64
     }
-    /// Empties the TLBs of a space that no CPU will use again.
+    /// Flushes the TLBs of a space that no CPU will use again.
     pub(crate) fn flush_space(&self, id: &SpaceId) {
         if id.asid.0 != 0 {
             self.count(Event::FlushSpace, 1);
@@ -70,7 +71,7 @@ impl<M: Machine> Mm<M> {
             self.activate(self.idle_root, Asid(0));
         }
     }
-    /// Makes sure that no CPU has `root` loaded; another CPU that still has it is our own mistake.
+    /// Makes sure that no CPU has `root` loaded; panics when another CPU does.
     pub(crate) fn deactivate(&self, root: Pfn) {
         self.leave(root);
         let elsewhere = self

@@ -1,5 +1,5 @@
 //! The queue of deferred splits: private folios of which a part is not mapped any more. Memory
-//! pressure splits them, and what nobody maps becomes free.
+//! pressure splits them and frees the pages that are not mapped.
 
 use super::Mm;
 use crate::addr::{Order, Pfn};
@@ -11,10 +11,10 @@ use crate::sync::{Lock, rank};
 use crate::thp::Stat;
 use arrayvec::ArrayVec;
 
-/// Folios are on the list by their first tails, and have a flag while they are.
+/// The list links the folios' first tails; a folio has a flag while it is on it.
 pub(super) struct Deferred(Lock<FrameList, { rank::DEFERRED }>);
 
-/// What [`Mm::deferred`] shows at a time.
+/// The most folios that [`Mm::deferred`] returns at a time.
 pub(crate) const BATCH: usize = 64;
 
 impl Deferred {
@@ -40,11 +40,11 @@ impl Deferred {
 
 impl<M: Machine> Mm<M> {
     /// Notes that entries of a large private folio went and others are left: once there are fewer
-    /// references than pages, some page is surely not mapped, and the folio is queued. Whoever
-    /// holds a reference keeps the folio from going meanwhile.
+    /// references than pages, some page is surely not mapped, and the folio is queued. A reference
+    /// of the caller keeps the folio from being freed meanwhile.
     #[inline]
     pub(crate) fn defer_split(&self, head: Pfn) {
-        // Page by page, most of its unmaps find it there.
+        // Fast path: when a folio is unmapped page by page, all but the first find it there.
         if !self.frames.get(head).deferred() {
             self.defer_split_now(head);
         }
@@ -59,7 +59,7 @@ impl<M: Machine> Mm<M> {
             self.thp().stats.add(order, Stat::NrAnonPartiallyMapped, 1);
         }
     }
-    /// Takes a folio off the queue, because it goes or is split.
+    /// Takes a folio that is about to be freed or split off the queue.
     #[cold]
     #[inline(never)]
     pub(crate) fn forget_deferred(&self, head: Pfn, order: Order) {

@@ -1,4 +1,4 @@
-//! What is told of one frame: /proc/kpagecount and its relatives.
+//! Information about one frame, for /proc/kpagecount, kpageflags and the like.
 
 use super::Mm;
 use crate::addr::{Order, Pfn};
@@ -8,7 +8,7 @@ use crate::frame::{Block, FrameTable, Kind};
 /// The block that a frame lies in, as it was when it was looked at: nothing keeps it from changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameInfo {
-    /// What it is used for; [`Kind::Reserved`] for what is not the allocator's.
+    /// What it is used for; [`Kind::Reserved`] for frames that are not the allocator's.
     pub kind: Kind,
     /// Its first frame.
     pub head: Pfn,
@@ -22,7 +22,7 @@ pub struct FrameInfo {
 }
 
 impl<M: Machine> Mm<M> {
-    /// What a frame is; `None` where the frame table does not reach.
+    /// The block that a frame lies in; `None` where the frame table does not reach.
     pub fn frame_info(&self, pfn: Pfn) -> Option<FrameInfo> {
         self.frames().try_get(pfn)?;
         let Block { head, kind, order } = block(self.frames(), pfn).unwrap_or(Block {
@@ -45,8 +45,8 @@ impl<M: Machine> Mm<M> {
     }
 }
 
-/// The block around any frame of the table, also one that nobody has: `None` for those of the
-/// firmware or the image.
+/// The block around any frame of the table, in use or free; `None` for frames of the firmware or
+/// the image.
 fn block(frames: &FrameTable, pfn: Pfn) -> Option<Block> {
     let mut head = pfn;
     loop {

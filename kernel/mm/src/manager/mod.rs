@@ -4,13 +4,13 @@
 mod cpus;
 mod deferred;
 mod inspect;
-mod lasting;
+mod long_term;
 mod poison;
 mod zero;
 
 pub use cpus::SpaceId;
 pub use inspect::FrameInfo;
-pub(crate) use lasting::LongTerm;
+pub(crate) use long_term::LongTerm;
 
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::arch::{Cpu, Machine, PhysMem};
@@ -26,7 +26,7 @@ use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use deferred::Deferred;
-use lasting::Lasting;
+use long_term::LongTermPins;
 use zero::HugeZero;
 
 pub use fallible::OutOfMemory;
@@ -37,7 +37,7 @@ pub struct Mm<M: Machine> {
     frames: FrameTable,
     allocator: Allocator,
     deferred: Deferred,
-    lasting: Lasting,
+    long_term: LongTermPins,
     huge_zero: HugeZero,
     stats: Stats,
     /// How many calls of [`Mm::urgently`] run.
@@ -61,7 +61,7 @@ pub struct Mm<M: Machine> {
 pub struct FrameCounts {
     /// Frames the allocator was given at boot.
     pub total: u64,
-    /// Free frames, the huge zero page among them while nobody maps it.
+    /// Free frames, the huge zero page among them while no leaf maps it.
     pub free: u64,
     /// Private memory.
     pub anon: u64,
@@ -106,7 +106,7 @@ impl<M: Machine> Mm<M> {
         Arc::new(Mm {
             stats: Stats::new(cpus),
             deferred: Deferred::new(),
-            lasting: Lasting::new(),
+            long_term: LongTermPins::new(),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
             thp: Thp::default(),
@@ -129,7 +129,7 @@ impl<M: Machine> Mm<M> {
     pub fn machine(&self) -> &M {
         &self.machine
     }
-    /// The end of it: returns the metadata, as it is, for a simulated machine that boots later.
+    /// Returns the metadata as it is, for a simulated machine that boots later.
     pub fn into_metas(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
         self.frames.into_parts()
     }
@@ -147,8 +147,9 @@ impl<M: Machine> Mm<M> {
     pub fn thp(&self) -> &Thp {
         &self.thp
     }
-    /// How many references pins hold ([`crate::fault::Pin`]). Relaxed, as its changes: for checks
-    /// at rest, and for who asks about pages of a locked space, which get pins under its lock.
+    /// The number of references that pins hold ([`crate::fault::Pin`]). Relaxed, as its changes:
+    /// for checks at rest, and for questions about pages of a locked space, which are pinned under
+    /// its lock.
     pub fn pins(&self) -> u64 {
         self.pins.load(Ordering::Relaxed)
     }
@@ -213,8 +214,8 @@ impl<M: Machine> Mm<M> {
             .map(|pfn| self.check_poison(pfn, order))
             .ok_or(OutOfMemory)
     }
-    /// Counts a failure that will be felt (a larger folio or piece of heap has a smaller one in its
-    /// place), and tries the reserve when it is urgent.
+    /// Counts a failure (not that of a large folio or piece of heap, which a smaller one replaces),
+    /// and tries the reserve while [`Self::urgently`] runs.
     #[cold]
     fn stalled(&self, request: AllocRequest) -> Option<Pfn> {
         let AllocRequest { order, reserve, .. } = request;
@@ -227,8 +228,8 @@ impl<M: Machine> Mm<M> {
         let reserve = Reserve::Urgent;
         allocator.alloc(&self.frames, AllocRequest { reserve, ..request })
     }
-    /// Lets user memory have half of the reserve while `f` runs: for faults where nobody can wait.
-    /// The caller makes up for it as soon as it can.
+    /// Lets user memory have half of the reserve while `f` runs: for faults that cannot wait for
+    /// free memory. The caller reclaims memory as soon as it can.
     pub fn urgently<R>(&self, f: impl FnOnce() -> R) -> R {
         // Relaxed: an allocation on another CPU at the same time may have a part of it, too.
         self.urgent.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +237,8 @@ impl<M: Machine> Mm<M> {
         self.urgent.fetch_sub(1, Ordering::Relaxed);
         result
     }
-    /// How often that happened: who compares before and after learns why a call failed.
+    /// The number of failed allocations ([`Event::AllocStall`]): when it grew during a call that
+    /// failed, memory was the reason.
     #[inline]
     pub fn stalls(&self) -> u64 {
         self.stats.get(Event::AllocStall as usize)
@@ -271,13 +273,13 @@ impl<M: Machine> Mm<M> {
         self.allocator
             .free_page(&self.frames, self.machine.cpu().id(), pfn);
     }
-    /// Gives what this CPU's lists hold, and the huge zero page if nobody maps it, back to the
-    /// zones, where it merges, and asks the other CPUs to do so; answers how many frames that were.
+    /// Drains this CPU's lists, and the huge zero page if no leaf maps it, into the zones, and
+    /// requests the same of the other CPUs; returns the number of frames.
     pub fn drain_pcp(&self) -> u64 {
         let zeros = self.free_idle_zeros();
         zeros + self.allocator.drain(&self.frames, self.machine.cpu().id())
     }
-    /// A large private folio is no more: freed, or about to be split.
+    /// Bookkeeping for a large private folio that is about to be freed or split.
     #[inline]
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
         if self.frames.get(pfn).deferred() {
@@ -292,18 +294,18 @@ impl<M: Machine> Mm<M> {
         self.machine.mem().zero(first, order);
     }
 
-    /// The account of who holds a private folio.
+    /// The account of the references to private folios.
     #[inline]
     pub(crate) fn account(&self) -> Chosen<'_> {
         Chosen(&self.switches)
     }
-    /// Counts what the account cost.
+    /// Counts the updates of the account and their read-modify-writes.
     #[inline]
     pub(crate) fn metered(&self, meter: Meter) {
         self.count(Event::AccountUpdates, meter.updates.into());
         self.count(Event::AccountAtomics, meter.rmws.into());
     }
-    /// One operation on the account of a private folio, which is counted.
+    /// Does and counts one operation on the account of a private folio.
     #[inline(always)]
     pub(crate) fn with_account<R>(
         &self,
@@ -318,8 +320,8 @@ impl<M: Machine> Mm<M> {
     }
     /// How many references a block in use has, by its head: of a private folio one for each page
     /// that an entry maps (a PMD leaf counts as 512), and pins; of an object's page one for each
-    /// entry and one for the object. A private folio that nobody maps yet has one, too, which only
-    /// its maker may ask for.
+    /// entry and one for the object. A private folio that is not mapped yet has a plain count, for
+    /// its allocator only.
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames.get(head);
         match meta.kind() {
@@ -329,8 +331,8 @@ impl<M: Machine> Mm<M> {
             _ => meta.refs(),
         }
     }
-    /// The one address space that has a private folio for itself, as far as the account can tell;
-    /// never one that shares its id.
+    /// The only address space that maps a private folio, if the account's scheme can name it; never
+    /// one that shares its id.
     pub fn owner(&self, head: Pfn) -> Option<MmId> {
         let meta = self.frames.get(head);
         if meta.kind() != Kind::Anon {

@@ -15,7 +15,7 @@ impl<M: Machine> Mm<M> {
         let blocks = if cfg!(debug_assertions) { blocks } else { &[] };
         for block in blocks {
             let meta = self.frames.get(*block);
-            // What is freed twice or in part is left as it is: the allocator says so.
+            // A block that is not in use is left as it is: the allocator panics on it.
             let frames = if meta.kind().in_use() {
                 meta.order().pages()
             } else {

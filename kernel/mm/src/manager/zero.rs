@@ -1,7 +1,7 @@
 //! The huge zero page: 2 MiB of zeros that read faults share by PMD leaves. It is there while a
 //! leaf maps it, and longer while memory is not short: it need not be zeroed anew for the next one.
-//! What no leaf maps counts as free, as what is in a CPU's list does: whoever finds no other frame
-//! gets these.
+//! While no leaf maps it, its frames count as free, as those in a CPU's list do: an allocation that
+//! finds no other frame frees it.
 
 use super::{Mm, OutOfMemory};
 use crate::addr::Pfn;
@@ -34,8 +34,7 @@ impl HugeZero {
 }
 
 impl<M: Machine> Mm<M> {
-    /// The huge zero page, or a frame number that no frame has. Who sees it mapped may rely on the
-    /// answer.
+    /// The huge zero page, or a frame number that no frame has. Stable while a leaf maps it.
     #[inline]
     pub fn huge_zero_page(&self) -> Pfn {
         // Relaxed: it changes only while no leaf maps it.
@@ -54,7 +53,7 @@ impl<M: Machine> Mm<M> {
         *leaves += 1;
         Ok(self.huge_zero_page())
     }
-    /// A reference for one more leaf, by who holds one.
+    /// A reference for one more leaf; the caller holds one.
     pub(crate) fn share_huge_zero_page(&self) {
         *self.huge_zero.leaves.lock() += 1;
     }
@@ -70,10 +69,10 @@ impl<M: Machine> Mm<M> {
             }
         }
     }
-    /// Frees the huge zero page if no leaf maps it; returns how many frames that were.
+    /// Frees the huge zero page if no leaf maps it; returns the number of frames.
     pub fn free_idle_zeros(&self) -> u64 {
-        // Most of the time there is none, and who asks may be the one that allocates it, with the
-        // lock held. Relaxed: a page that comes to be idle just now is for the next one who asks.
+        // Fast path: usually there is none, and the caller may be its allocation, with the lock
+        // held. Relaxed: a page that becomes idle just now is for the next call.
         if self.idle_zeros() == 0 {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! How the account is kept: the switches that choose it, read as one word.
+//! The switches that choose how the account is kept, as one word.
 
 use super::{Switch, Switches};
 
@@ -19,8 +19,8 @@ pub enum AccountScheme {
     Unified,
 }
 
-/// The account as it is kept: the scheme and what is counted beside it, in one word, so that one
-/// load tells.
+/// The account as it is kept: the scheme and what is counted beside it, in one word, so that it is
+/// read by one load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept(u32);
 
@@ -43,12 +43,12 @@ impl Kept {
             _ => AccountScheme::Unified,
         }
     }
-    /// Mappings of single pages are counted, too.
+    /// Whether mappings of single pages are counted, too.
     #[inline]
     pub fn counts_pages(self) -> bool {
         self.0 & Kept::COUNTED != 0
     }
-    /// They change in the sections of a seqcount, if the scheme has one.
+    /// Whether the counts of single pages change within the sections of the scheme's seqcount.
     #[inline]
     pub fn in_section(self) -> bool {
         self.0 & Kept::IN_SECTION != 0
@@ -64,7 +64,7 @@ impl Kept {
         Kept(number)
     }
 
-    /// From what the switches say.
+    /// From the numbers of the switches.
     pub(super) fn of(get: impl Fn(Switch) -> u32) -> Kept {
         let (scheme, counts) = (get(Switch::Account), get(Switch::PageCounts));
         let bits = [
@@ -76,7 +76,7 @@ impl Kept {
     }
 }
 
-/// Whether a kernel's command line asks for counts of single pages, which need room of their own
+/// Whether a kernel's command line turns on counts of single pages, which need room of their own
 /// ([`crate::manager::PageCount`]).
 pub fn page_counts(line: &str) -> bool {
     let switches = Switches::default();

@@ -1,5 +1,5 @@
-//! Which mechanisms are on: the switches' values in one memory manager, and what each means. The
-//! switches themselves are a table of one row each ([`switches`], `kernel/switches/src/table.rs`).
+//! The values of the switches in one memory manager, and typed questions about them. The switches
+//! themselves are a table of one row each ([`switches`], `kernel/switches/src/table.rs`).
 
 mod kept;
 
@@ -26,9 +26,9 @@ pub struct Switches {
     numbers: [AtomicU32; switches::COUNT],
     /// [`Kept`], as the numbers have it.
     kept: AtomicU32,
-    /// Whether anything goes one by one in fork, as they have it.
+    /// [`Switches::fork_slowly`], as the numbers have it.
     slowly: AtomicU32,
-    /// What goes to the account one by one: 1 references, 2 mappings.
+    /// [`Switches::by_page`], as the numbers have it: bit 0 references, bit 1 mappings.
     singly: AtomicU32,
 }
 
@@ -46,17 +46,17 @@ impl Default for Switches {
 }
 
 impl Switches {
-    /// What it is set to.
+    /// The number of a switch's word.
     #[inline]
     pub fn get(&self, switch: Switch) -> u32 {
         self.numbers[switch as usize].load(Ordering::Relaxed)
     }
-    /// What it is set to, as a word.
+    /// The word that a switch is set to.
     pub fn word(&self, switch: Switch) -> &'static str {
         switch.words()[self.get(switch) as usize]
     }
-    /// Sets it to a word, by number; a number without a word is our own mistake and panics. One
-    /// that is [`Switch::boot`] must not change once there are address spaces.
+    /// Sets a switch to a word, by number; panics when there is no such word. A [`Switch::boot`]
+    /// switch must not change once there are address spaces.
     pub fn set(&self, switch: Switch, number: u32) {
         assert!((number as usize) < switch.words().len());
         self.numbers[switch as usize].store(number, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Switches {
             _ => Level::Pgd,
         }
     }
-    /// What goes to the account at once of a run of entries; `None`: everything.
+    /// Which updates of the account are batched for a run of entries; `None`: all are.
     #[inline]
     pub fn by_page(&self) -> Option<Batching> {
         match self.singly.load(Ordering::Relaxed) {

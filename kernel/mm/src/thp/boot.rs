@@ -1,4 +1,4 @@
-//! The words of the kernel's command line: `transparent_hugepage=always` and
+//! Options of the kernel's command line: `transparent_hugepage=always` and
 //! `thp_anon=16K-64K:always;128K,512K:inherit;256K:madvise`, as in Linux's transhuge.rst.
 
 use super::controls::{Controls, Enabled, SizeEnabled};
@@ -31,7 +31,7 @@ pub fn thp_anon(controls: &Controls, value: &str, first: bool) -> Result<(), Bad
     Ok(())
 }
 
-/// What a value of `thp_anon=` says of each order.
+/// The words that a value of `thp_anon=` gives to orders.
 fn named(value: &str) -> Result<Sizes, BadValue> {
     let mut named = Sizes::default();
     for part in value.split(';') {

@@ -1,7 +1,7 @@
 //! The model behind `/sys/kernel/mm/transparent_hugepage`: words and numbers that programs write,
 //! and the two sets of sizes that follow from them, which a fault reads with one load. Names,
 //! meanings and defaults are Linux's (transhuge.rst); of the two top-level defaults in use it is
-//! `madvise`, so that 2 MiB does not take the place of a smaller size that somebody enables.
+//! `madvise`, so that 2 MiB does not take the place of a smaller size that a user enables.
 
 use super::ORDERS;
 use super::PMD_ORDER;
@@ -35,8 +35,8 @@ words! {
     }
 }
 words! {
-    /// `defrag`: how hard a fault tries to get a folio. A fault here takes what is free, so it only
-    /// remembers the word.
+    /// `defrag`: when a fault reclaims memory for a folio. A fault here takes what is free: the
+    /// word is stored, and has no effect.
     Defrag {
         /// At once, in every area.
         Always = "always",
@@ -51,7 +51,7 @@ words! {
     }
 }
 words! {
-    /// `shmem_enabled`: shared memory has single pages here, so it is only remembered.
+    /// `shmem_enabled`: shared memory has single pages here: the word is stored, and has no effect.
     ShmemEnabled {
         /// Every page.
         Always = "always",
@@ -70,7 +70,7 @@ words! {
 
 const SIZES: usize = *ORDERS.end() as usize + 1;
 
-/// What was written to the files.
+/// The settings as they were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The top-level `enabled`.
@@ -83,7 +83,7 @@ pub struct Settings {
     pub shmem: ShmemEnabled,
     /// `use_zero_page`: a read fault may map 2 MiB of zeros at once.
     pub use_zero_page: bool,
-    /// `shrink_underused`: folios that are mostly zeros may be split. Nothing looks for them yet.
+    /// `shrink_underused`: folios that are mostly zeros may be split. Stored, without effect yet.
     pub shrink_underused: bool,
 }
 
@@ -117,7 +117,7 @@ impl Settings {
     }
 }
 
-/// The settings, and what a fault needs of them as two sets that it reads with one load each.
+/// The settings, with copies for faults, each read by one load.
 pub struct Controls {
     settings: Lock<Settings, { rank::THP }>,
     /// Sizes for every area.
@@ -155,12 +155,12 @@ impl Controls {
         self.zero_page.load(Ordering::Relaxed) != 0
     }
 
-    /// What was written last.
+    /// The current settings.
     pub fn settings(&self) -> Settings {
         *self.settings.lock()
     }
 
-    /// Changes the settings; faults from now on go by them.
+    /// Changes the settings, for faults from now on.
     pub fn change(&self, change: impl FnOnce(&mut Settings)) {
         let mut settings = self.settings.lock();
         change(&mut settings);

@@ -14,7 +14,7 @@ pub struct CollapseLimits {
 }
 
 impl CollapseLimits {
-    /// What MADV_COLLAPSE goes by: anything.
+    /// The limits of MADV_COLLAPSE: none.
     pub const ANY: CollapseLimits = CollapseLimits {
         max_ptes_none: PMD_ORDER.pages() as u32,
         max_ptes_shared: PMD_ORDER.pages() as u32,
@@ -23,7 +23,7 @@ impl CollapseLimits {
 
 macro_rules! knobs {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $initial:expr, $range:expr;)*) => {
-        /// A number that can be written.
+        /// A setting of khugepaged that is a number.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Knob { $($(#[$doc])* $name,)* }
@@ -39,13 +39,13 @@ macro_rules! knobs {
 const PTES: u32 = PMD_ORDER.pages() as u32;
 
 knobs! {
-    /// 1: it may wait for a folio (it takes what is free all the same).
+    /// 1: it may reclaim memory for a folio. No effect: it takes what is free.
     Defrag = "defrag", 1, 0..=1;
-    /// Pages that one round looks at.
+    /// Pages scanned in one round.
     PagesToScan = "pages_to_scan", 8 * PTES, 1..=u32::MAX;
-    /// Between two rounds.
+    /// The pause between two rounds.
     ScanSleep = "scan_sleep_millisecs", 10_000, 0..=u32::MAX;
-    /// After a folio could not be had.
+    /// The pause after a folio could not be allocated.
     AllocSleep = "alloc_sleep_millisecs", 60_000, 0..=u32::MAX;
     /// Pages of a range that may be missing.
     MaxPtesNone = "max_ptes_none", PTES - 1, 0..=PTES - 1;
@@ -73,11 +73,11 @@ impl Default for Khugepaged {
 }
 
 impl Khugepaged {
-    /// A number.
+    /// The value of a knob.
     pub fn get(&self, knob: Knob) -> u32 {
         self.knobs[knob as usize].load(Ordering::Relaxed)
     }
-    /// Sets a number; `false`, and nothing changes, when it may not have this value.
+    /// Sets a knob; `false`, and nothing changes, when the value is out of range.
     pub fn set(&self, knob: Knob, value: u32) -> bool {
         let allowed = Knob::RANGES[knob as usize].contains(&value);
         if allowed {
@@ -85,18 +85,18 @@ impl Khugepaged {
         }
         allowed
     }
-    /// What a range must satisfy.
+    /// The limits for a range to be collapsed.
     pub fn limits(&self) -> CollapseLimits {
         CollapseLimits {
             max_ptes_none: self.get(Knob::MaxPtesNone),
             max_ptes_shared: self.get(Knob::MaxPtesShared),
         }
     }
-    /// Every area of every process has been looked at once more.
+    /// Counts a scan of every area of every process.
     pub fn count_full_scan(&self) {
         self.full_scans.fetch_add(1, Ordering::Relaxed);
     }
-    /// A range has become one folio.
+    /// Counts a range that became one folio.
     pub fn count_collapsed(&self) {
         self.pages_collapsed.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Multi-size THP: which sizes of folio anonymous memory may have ([`controls`]) and a process
-//! permits itself ([`permit`]), which one a fault takes ([`policy`]), and what became of it
-//! ([`stats`]). [`words`] and [`sizes`] read and print what programs see of it, [`boot`] what the
-//! command line says. Names and meanings are those of Linux's transhuge.rst and of seed 002.
+//! Multi-size THP: the folio sizes that anonymous memory may have ([`controls`]) and that a process
+//! permits itself ([`permit`]), the size that a fault takes ([`policy`]), statistics ([`stats`]).
+//! [`words`] and [`sizes`] parse and print the files of sysfs, [`boot`] parses the command line.
+//! Names and meanings are those of Linux's transhuge.rst and of seed 002.
 
 pub mod boot;
 pub mod controls;
@@ -25,14 +25,14 @@ pub const ORDERS: core::ops::RangeInclusive<u8> = 2..=9;
 /// The order that a PMD entry maps.
 pub const PMD_ORDER: crate::addr::Order = crate::addr::Order(9);
 
-/// What `/sys/kernel/mm/transparent_hugepage` shows and sets.
+/// The state behind `/sys/kernel/mm/transparent_hugepage`.
 #[derive(Default)]
 pub struct Thp {
-    /// What is allowed.
+    /// The settings.
     pub controls: Controls,
-    /// What happened, by size.
+    /// Statistics by size.
     pub stats: ThpStats,
-    /// What khugepaged goes by, and what it did.
+    /// khugepaged's settings and counts.
     pub khugepaged: Khugepaged,
     /// Folios that a PMD leaf maps, once for each leaf.
     pmd_mapped: AtomicU64,
@@ -43,11 +43,11 @@ impl Thp {
     pub fn pmd_mappings(&self) -> u64 {
         self.pmd_mapped.load(Ordering::Relaxed)
     }
-    /// One more leaf.
+    /// Counts a leaf that was installed.
     pub(crate) fn pmd_mapped(&self) {
         self.pmd_mapped.fetch_add(1, Ordering::Relaxed);
     }
-    /// One leaf less.
+    /// Counts a leaf that is gone.
     pub(crate) fn pmd_unmapped(&self) {
         self.pmd_mapped.fetch_sub(1, Ordering::Relaxed);
     }

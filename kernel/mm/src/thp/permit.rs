@@ -1,9 +1,9 @@
-//! What a process permits itself: prctl(PR_SET_THP_DISABLE), and the set of orders in
+//! The limits that a process sets itself: prctl(PR_SET_THP_DISABLE), and the set of orders in
 //! `/proc/PID/thp_orders`.
 
 use super::policy::Orders;
 
-/// prctl(PR_SET_THP_DISABLE): what a process has forbidden itself.
+/// The attribute that prctl(PR_SET_THP_DISABLE) sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u32)]
 pub enum Disable {
@@ -38,7 +38,7 @@ impl Disable {
     }
 }
 
-/// Both in one word, which a fault reads with one load.
+/// The attribute and the set of orders in one word, which a fault reads with one load.
 ///
 /// ```text
 ///  25        18 17        10 9          2 1       0
@@ -48,7 +48,7 @@ impl Disable {
 /// +------------+------------+------------+---------+
 /// ```
 ///
-/// What follows from both is kept beside them, so that a fault only takes its part.
+/// The orders that follow from both are kept beside them, so that a fault only extracts bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Permit(u32);
 
@@ -60,7 +60,7 @@ const ADVISED: u32 = 16;
 const _: () = assert!(Orders::ALL.0 & DISABLE == 0 && Orders::ALL.0 >> (2 + SET) == 0);
 
 impl Permit {
-    /// What a process begins with: nothing is forbidden.
+    /// The initial value of a process: nothing is forbidden.
     pub const ALL: Permit = Permit::new(Disable::No, Orders::ALL);
 
     /// This attribute, and these of the large orders.
@@ -84,7 +84,7 @@ impl Permit {
     pub fn disable(self) -> Disable {
         Disable::from_number(self.0 & DISABLE).unwrap_or_default()
     }
-    /// The set, whatever the attribute says.
+    /// The set, regardless of the attribute.
     pub const fn orders(self) -> Orders {
         Orders(self.0 >> SET).and(Orders::ALL)
     }

@@ -1,4 +1,4 @@
-//! Which order a fault takes: a pure function from facts.
+//! The choice of the order of a fault: a pure function from facts.
 
 use super::{Controls, ORDERS, PMD_ORDER, Permit};
 use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
@@ -28,17 +28,17 @@ impl Orders {
     pub fn largest(self) -> Option<Order> {
         self.0.checked_ilog2().map(|o| Order(o as u8))
     }
-    /// What is in both.
+    /// The intersection of two sets.
     #[inline]
     pub const fn and(self, other: Orders) -> Orders {
         Orders(self.0 & other.0)
     }
-    /// What is in one of them.
+    /// The union of two sets.
     #[inline]
     pub const fn with(self, other: Orders) -> Orders {
         Orders(self.0 | other.0)
     }
-    /// What is in this set only.
+    /// The orders that are in this set and not in the other.
     #[inline]
     pub const fn without(self, other: Orders) -> Orders {
         Orders(self.0 & !other.0)
@@ -47,12 +47,12 @@ impl Orders {
     pub fn iter(self) -> impl Iterator<Item = Order> {
         ORDERS.map(Order).filter(move |order| self.contains(*order))
     }
-    /// The set without what is above `order`.
+    /// The orders of the set up to `order`.
     #[inline]
     pub const fn up_to(self, order: Order) -> Orders {
         Orders(self.0 & ((2 << order.0) - 1))
     }
-    /// The set without `order` and what is above it.
+    /// The orders of the set below `order`.
     #[inline]
     pub const fn below(self, order: Order) -> Orders {
         Orders(self.0 & ((1 << order.0) - 1))
@@ -70,7 +70,7 @@ pub fn allowed(controls: &Controls, advised: bool, no_huge: bool, permit: Permit
     }
 }
 
-/// What the choice depends on.
+/// The facts that the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The page that is written.

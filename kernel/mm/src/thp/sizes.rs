@@ -6,7 +6,7 @@ use super::words::{BadValue, stripped};
 use crate::addr::{Order, PAGE_SHIFT};
 use core::fmt;
 
-/// What a file shows: the sizes, named as in sysfs, or `all`, or `none`.
+/// The text of a file: the sizes, named as in sysfs, or `all`, or `none`.
 pub fn shown(orders: Orders) -> impl fmt::Display {
     fmt::from_fn(move |out| match orders {
         Orders::ALL => out.write_str("all"),
@@ -21,7 +21,7 @@ pub fn shown(orders: Orders) -> impl fmt::Display {
     })
 }
 
-/// What is written to a file: `all`, `none`, or lists of sizes with blanks between.
+/// Parses what a program writes to a file: `all`, `none`, or lists of sizes with blanks between.
 pub fn parse(text: &str) -> Result<Orders, BadValue> {
     match stripped(text) {
         "all" => Ok(Orders::ALL),
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Orders, BadValue> {
     }
 }
 
-/// Sizes and ranges of sizes with commas between: `16K-64K,256K`.
+/// Parses sizes and ranges of sizes with commas between: `16K-64K,256K`.
 pub fn list(text: &str) -> Result<Orders, BadValue> {
     text.split(',').try_fold(Orders::NONE, |set, one| {
         let (from, to) = one.split_once('-').unwrap_or((one, one));

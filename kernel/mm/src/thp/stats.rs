@@ -1,11 +1,11 @@
-//! What happened, by size: `hugepages-<size>kB/stats`.
+//! Statistics by size: `hugepages-<size>kB/stats`.
 
 use crate::addr::Order;
 use crate::sync::{AtomicU64, Ordering};
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// What is counted for each size; the file has the name in quotes.
+        /// A statistic of each size; its file has the name in quotes.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Stat { $($(#[$doc])* $name,)* }
@@ -17,9 +17,9 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Folios that faults got.
+    /// Folios allocated by faults.
     AnonFaultAlloc = "anon_fault_alloc",
-    /// Times that a fault could not have one and took the next lower size.
+    /// Faults that found none free and took the next lower size.
     AnonFaultFallback = "anon_fault_fallback",
     /// Folios split into smaller ones.
     Split = "split",
@@ -27,13 +27,13 @@ stats! {
     SplitFailed = "split_failed",
     /// Folios that were put on the queue of deferred splits.
     SplitDeferred = "split_deferred",
-    /// Folios that there are.
+    /// Folios in use.
     NrAnon = "nr_anon",
     /// Folios of which a part is not mapped any more.
     NrAnonPartiallyMapped = "nr_anon_partially_mapped",
     /// Folios allocated to collapse smaller ones into.
     CollapseAlloc = "collapse_alloc",
-    /// Times that there was none to collapse into.
+    /// Failed allocations of a folio to collapse into.
     CollapseAllocFailed = "collapse_alloc_failed",
     /// Ranges not collapsed: too much of them is not mapped.
     CollapseExceedNonePte = "collapse_exceed_none_pte",

@@ -1,9 +1,9 @@
-//! Settings that are words: a file shows all of them and puts the chosen one in brackets, a program
-//! writes one of them.
+//! Settings that are one of a list of words: a file shows all of them with the chosen one in
+//! brackets, a program writes one of them.
 
 use core::fmt;
 
-/// What is wrong with a value; nothing was changed.
+/// Why a value is refused; nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadValue {
     /// Not one of the words.
@@ -27,7 +27,7 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// A setting with a fixed list of words.
+/// A setting that is one of a fixed list of words.
 pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word, in the order in which the file shows them.
     const ALL: &'static [(Self, &'static str)];
@@ -67,7 +67,7 @@ pub fn number(text: &str, max: u32) -> Option<u32> {
     text.parse().ok().filter(|n| digits && *n <= max)
 }
 
-/// An enum whose values have words.
+/// Makes an enum with a word for each value.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal,)* }) => {
         $(#[$doc])*

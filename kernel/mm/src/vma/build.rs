@@ -1,4 +1,4 @@
-//! A tree from VMAs that come in order, in one pass.
+//! Construction of a tree from sorted VMAs in one pass.
 
 use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, Store};
 use super::types::Vma;

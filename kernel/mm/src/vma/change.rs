@@ -1,5 +1,5 @@
-//! VMAs come and go: a node that is full is cut in two, neighbours that fit into one with some room
-//! become one.
+//! Insertion and removal of VMAs: a full node is split in two, neighbours that fit into one node
+//! with some room are merged.
 
 use super::pool::Pool;
 use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, Store};

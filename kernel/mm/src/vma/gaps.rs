@@ -1,4 +1,4 @@
-//! Free ranges between VMAs: the largest gaps in the branches lead to them.
+//! The search for free ranges between VMAs, by the largest gaps that branches record.
 
 use super::store::{Path, Slot, Store, gap, guarded_start};
 use crate::addr::VirtAddr;

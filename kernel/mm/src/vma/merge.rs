@@ -1,5 +1,5 @@
-//! Which neighbours become one VMA, as /proc/PID/maps shows it: same protection, same flags, and
-//! pages that go on where the lower one stops.
+//! Merging of neighbours into one VMA, as /proc/PID/maps shows it: equal protection and flags, and
+//! pages of the upper one that follow those of the lower one.
 
 use super::types::{AnonVma, Backing, Vma, VmaFlags};
 use crate::arch::Machine;
@@ -15,14 +15,14 @@ pub fn joinable<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
 }
 
 /// The history that one of two neighbours may take from the other, when they could be one but for
-/// their protection. Histories that a fork brought are not handed on.
+/// their protection. Inherited histories are not shared.
 pub fn kin<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> Option<AnonVma> {
     let alike = low.range.end == high.range.start && same_flags(low, high) && continues(low, high);
     let history = high.anon_vma.or(low.anon_vma);
     history.filter(|h| alike && !h.inherited)
 }
 
-/// Private pages of two histories stay apart; what has none yet joins any that no fork brought.
+/// Two histories stay apart; a VMA without one merges with any that is not inherited.
 fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
     match (low, high) {
         (Some(low), Some(high)) => low.id == high.id,
@@ -31,7 +31,7 @@ fn one_history(low: Option<AnonVma>, high: Option<AnonVma>) -> bool {
     }
 }
 
-/// Whether soft-dirty was cleared keeps nobody apart.
+/// Equal but for TRACKED: VMAs merge whether or not soft-dirty was cleared.
 fn same_flags<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
     (low.flags ^ high.flags) - VmaFlags::TRACKED == VmaFlags::empty()
 }

@@ -1,5 +1,5 @@
-//! What the user asked for: one [`Vma`] per range, in a [`tree::VmaTree`], joined where Linux
-//! joins.
+//! The areas of an address space (VMAs): one [`Vma`] per range with one protection and backing, in
+//! a [`tree::VmaTree`], merged where Linux merges.
 
 mod build;
 mod change;

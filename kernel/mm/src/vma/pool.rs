@@ -1,10 +1,10 @@
-//! Nodes of one fixed capacity, by number. Their memory comes one node at a time, before it is
-//! needed: taking a node never fails.
+//! A pool of tree nodes of one fixed capacity, by number. Memory is reserved one node at a time,
+//! before it is needed: taking a node never fails.
 
 use crate::manager::OutOfMemory;
 use alloc::vec::Vec;
 
-/// Empty nodes that keep their memory for the next time.
+/// The number of unused nodes that keep their memory.
 const KEPT: usize = 4;
 
 /// Nodes of `N` items at most.
@@ -47,7 +47,7 @@ impl<T, const N: usize> Pool<T, N> {
         give_memory::<T, N>(&mut node)?;
         self.nodes.push(node);
         self.unused.push(number);
-        // All others are ready too, so their order does not matter.
+        // All other unused nodes have memory, too, so their order does not matter.
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl<T, const N: usize> Pool<T, N> {
         self.nodes.len() - self.unused.len()
     }
 
-    /// Moves the items from `at` on into a node of their own.
+    /// Moves the items from `at` on into a new node; returns its number.
     pub fn split(&mut self, number: u32, at: usize) -> u32 {
         let right = self.take();
         let (low, high) = self.two(number, right);

@@ -1,5 +1,4 @@
-//! VMAs that go to another address (mremap): the one that is there goes, and no list of what was
-//! taken is needed.
+//! Moving a VMA to another address (mremap), without a list of removed VMAs.
 
 use super::store::Slot;
 use super::tree::VmaTree;
@@ -38,7 +37,7 @@ impl<M: Machine> VmaTree<M> {
         (low && high && self.get(slot).range == old).then_some(slot)
     }
 
-    /// Adds at `new`, where nothing is, what the VMA at `at` is from there on. Room for one more
+    /// Adds a copy of the VMA at `at`, from there on, at `new`, where nothing is. Room for one more
     /// was reserved.
     pub fn duplicate(&mut self, at: VirtAddr, new: VirtRange) {
         let slot = self.find(at).expect("what is mapped again is mapped");
@@ -63,7 +62,7 @@ impl<M: Machine> VmaTree<M> {
         matches!(self.get(slot).backing, Backing::Anon).then_some(part)
     }
 
-    /// Takes out `part` of one VMA, whose rest stays. Room for one more was reserved.
+    /// Takes out `part` of one VMA; the rest of it stays. Room for one more was reserved.
     pub fn cut_out(&mut self, part: VirtRange) -> Option<Vma<M>> {
         let slot = self.find(part.start)?;
         let whole = self.get(slot).range;

@@ -1,7 +1,7 @@
-//! A B+-tree of VMAs by address: where a VMA is, not when two become one.
+//! A B+-tree of VMAs by address, which knows nothing of merging.
 //!
-//! VMAs are in leaves, all at one depth; an inner node's branch says where its subtree begins and
-//! ends and how large the largest free gap inside is, so that a lookup and the search for a free
+//! VMAs are in leaves, all at one depth; an inner node's branch has the start and the end of its
+//! subtree and the size of the largest free gap inside, so that a lookup and the search for a free
 //! range visit one node per level. Nodes are pieces of at most 4 KiB.
 
 use super::pool::Pool;
@@ -19,7 +19,7 @@ pub(super) const MAX_HEIGHT: usize = 8;
 /// Kept free below a stack that may grow (Linux: stack_guard_gap, 256 pages).
 pub const STACK_GUARD_GAP: u64 = 256 * crate::addr::PAGE_SIZE;
 
-/// Where a VMA is in its tree. Good until VMAs are added, taken, cut or joined.
+/// The place of a VMA in its tree. Valid until VMAs are added, taken, cut or merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     pub(super) leaf: u32,
@@ -60,7 +60,7 @@ pub(super) struct Store<M: Machine> {
     /// Levels of inner nodes.
     pub height: usize,
     pub len: usize,
-    /// Where the last lookup ended: faults come in runs.
+    /// The result of the last lookup: successive faults often hit one VMA.
     last_found: Cell<Slot>,
 }
 
@@ -152,7 +152,7 @@ impl<M: Machine> Store<M> {
         self.last_found.set(slot);
         Some(slot)
     }
-    /// The same for an address that is not looked for again.
+    /// As [`Self::from`], for an address that is not looked up again.
     #[inline]
     pub fn look(&self, addr: VirtAddr) -> Option<Slot> {
         let last = self.last_found.get();

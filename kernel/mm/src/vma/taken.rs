@@ -1,4 +1,4 @@
-//! VMAs on their way out.
+//! A list of VMAs that were removed from a tree.
 
 use super::types::Vma;
 use crate::arch::Machine;
@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 /// VMAs in one piece of memory (4 KiB at most).
 const PIECE: usize = 48;
 
-/// VMAs that were taken out of a tree, in address order, to be dropped after the lock of their
+/// VMAs that were removed from a tree, in address order, to be dropped after the lock of their
 /// space.
 pub struct Taken<M: Machine> {
-    /// Mostly there is one, which needs no piece.
+    /// The first one: usually the only one, without an allocation.
     first: Option<Vma<M>>,
     pieces: Vec<Vec<Vma<M>>>,
-    /// The piece that is being filled.
+    /// The index of the piece that is being filled.
     filling: usize,
 }
 
@@ -65,7 +65,7 @@ impl<M: Machine> Taken<M> {
         }
         self.pieces[self.filling].push(vma);
     }
-    /// Each in address order.
+    /// The VMAs in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
         self.first.iter().chain(self.pieces.iter().flatten())
     }

@@ -1,6 +1,6 @@
-//! The VMAs of an address space: two become one where Linux joins them, and sums are kept.
+//! The VMAs of an address space: the B+-tree with merging, and running sums.
 //!
-//! What may need memory says so before anything is changed (`reserve*`); what follows cannot fail.
+//! Memory is reserved before anything is changed (`reserve*`); the changes then cannot fail.
 
 use super::figures::Figures;
 use super::merge::{joinable, kin};
@@ -20,7 +20,7 @@ pub const MAX_VMAS: usize = 65530;
 pub struct VmaTree<M: Machine> {
     pub(super) store: Store<M>,
     pub(super) figures: Figures,
-    /// Histories of private pages that were begun.
+    /// The number of histories of private pages so far: the id of the next.
     histories: u64,
 }
 
@@ -68,7 +68,7 @@ impl<M: Machine> VmaTree<M> {
         };
         usize::from(inside(range.start)) + usize::from(inside(range.end))
     }
-    /// Whether one VMA goes on at both ends of `range`.
+    /// Whether one VMA contains `range` and reaches beyond both of its ends.
     fn is_inside_one(&self, range: VirtRange) -> bool {
         self.find(range.start).is_some_and(|slot| {
             let around = self.get(slot).range;
@@ -232,7 +232,7 @@ impl<M: Machine> VmaTree<M> {
     }
 
     /// Copies of those of `vmas`, which come in order, that `keep` wants, changed by `change`.
-    /// Private pages begin a history of their own there, in which the original's pages are too.
+    /// Private pages begin an inherited history there.
     #[inline]
     pub fn copy_of<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,

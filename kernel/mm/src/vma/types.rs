@@ -62,8 +62,8 @@ bitflags::bitflags! {
 }
 
 impl Prot {
-    /// What every user entry with this protection says, but for WRITE, ACCESSED and DIRTY, which
-    /// depend on the page.
+    /// The attributes of every user entry with this protection, but for WRITE, ACCESSED and DIRTY,
+    /// which depend on the page.
     #[inline]
     pub fn attrs(self) -> Attrs {
         let mut attrs = Attrs::USER;
@@ -73,7 +73,7 @@ impl Prot {
     }
 }
 
-/// What /proc/PID/maps says about a mapped file.
+/// A mapped file, as /proc/PID/maps shows it.
 pub trait MappedFile: Send + Sync {
     /// Path as it is now, with " (deleted)" when it has no name any more.
     fn path(&self) -> String;
@@ -117,19 +117,18 @@ impl<M: Machine> Clone for Backing<M> {
 
 /// A virtual memory area.
 pub struct Vma<M: Machine> {
-    /// Where: page-aligned, not empty.
+    /// Its addresses: page-aligned, not empty.
     pub range: VirtRange,
-    /// What the user may do there.
+    /// Its protection.
     pub prot: Prot,
-    /// How it behaves.
+    /// Its properties.
     pub flags: VmaFlags,
     /// Where its pages come from.
     pub backing: Backing<M>,
     /// Whether it has, or had, pages of its own (not the object's, nor zero pages): fork must copy
     /// entries.
     pub has_anon: bool,
-    /// Since its first private write: whose pages it has, and whether they are a parent's too
-    /// (Linux: anon_vma).
+    /// The history of its private pages, from the first private write on (Linux: anon_vma).
     pub anon_vma: Option<AnonVma>,
     /// Pages that an anonymous area was moved by since its first write, modulo 2^64 (Linux:
     /// vm_pgoff less its page).
@@ -141,7 +140,7 @@ pub struct Vma<M: Machine> {
 pub struct AnonVma {
     /// Equal for areas that were one, or neighbours, when they were first written.
     pub id: u64,
-    /// A fork brought it here, so it never takes in what has no history (Linux: the chain of
+    /// It came by a fork, so the VMA never merges with one without a history (Linux: the chain of
     /// anon_vmas is not singular).
     pub inherited: bool,
 }
@@ -173,7 +172,7 @@ impl<M: Machine> Vma<M> {
             moved: 0,
         }
     }
-    /// The same VMA at another address (mremap). Pages that were written keep their place in its
+    /// Moves the VMA to another address (mremap). Pages that were written keep their offset in its
     /// history.
     pub fn move_to(&mut self, range: VirtRange) {
         let by = self.range.start.page().0.wrapping_sub(range.start.page().0);
@@ -220,8 +219,8 @@ impl<M: Machine> Vma<M> {
                 .flags
                 .intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
     }
-    /// What every entry of the VMA says, but for WRITE, ACCESSED and DIRTY, which depend on the
-    /// page.
+    /// The attributes of every entry of the VMA, but for WRITE, ACCESSED and DIRTY, which depend on
+    /// the page.
     #[inline]
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs()
@@ -258,7 +257,7 @@ impl<M: Machine> Vma<M> {
         self.cut_below(part.start);
         self.range.end = part.end;
     }
-    /// Takes in the VMA that goes on where this one ends.
+    /// Merges the VMA that begins where this one ends into this one.
     pub(super) fn absorb(&mut self, high: &Vma<M>) {
         self.range.end = high.range.end;
         self.has_anon |= high.has_anon;

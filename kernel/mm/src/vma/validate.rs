@@ -1,11 +1,11 @@
-//! The shape of the tree of VMAs.
+//! Checks of the shape of the tree of VMAs.
 
 use super::store::{INNER, LEAF, Store};
 use crate::arch::Machine;
 
 impl<M: Machine> Store<M> {
-    /// Every branch says what is below it, no node is empty or too full, none is lost. Panics with
-    /// what is wrong.
+    /// Checks that every branch agrees with its subtree, that no node is empty, too full or lost.
+    /// Panics with what is wrong.
     pub fn validate(&self) {
         let (mut leaves, mut inners) = (0, 0);
         if let Some(root) = self.root {

@@ -1,4 +1,4 @@
-//! Looking at the VMAs of a tree.
+//! Lookups and iteration of the VMAs of a tree.
 
 use super::figures::Figures;
 use super::store::Slot;
@@ -17,11 +17,11 @@ impl<M: Machine> VmaTree<M> {
     pub fn figures(&self) -> Figures {
         self.figures
     }
-    /// How many VMAs there are.
+    /// The number of VMAs.
     pub fn len(&self) -> usize {
         self.store.len
     }
-    /// Whether there is none.
+    /// Whether there is no VMA.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -31,8 +31,8 @@ impl<M: Machine> VmaTree<M> {
     pub fn get(&self, slot: Slot) -> &Vma<M> {
         self.store.get(slot)
     }
-    /// The same for its `has_anon` note and the like; ranges and everything that merges or is
-    /// counted stay as they are.
+    /// The VMA in a slot, to change its `has_anon` and the like; not its range, nor what merges or
+    /// sums depend on.
     #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut Vma<M> {
         self.store.get_mut(slot)
@@ -44,7 +44,7 @@ impl<M: Machine> VmaTree<M> {
             .found_last(addr)
             .or_else(|| self.store.from(addr))
     }
-    /// As [`Self::from`], for one who looks at all of them in order.
+    /// As [`Self::from`], for a walk over all VMAs in order.
     pub fn walk_from(&self, addr: VirtAddr) -> Option<Slot> {
         self.store.behind_last(addr).or_else(|| self.from(addr))
     }
@@ -131,8 +131,8 @@ impl<M: Machine> VmaTree<M> {
         self.store.highest_gap(len, floor, top)
     }
 
-    /// Sorted, not empty, page-aligned, not overlapping, counted, and every inner node right about
-    /// what is below it. Panics with what is wrong.
+    /// Checks that VMAs are sorted, not empty, page-aligned, not overlapping and counted, and every
+    /// inner node's summary of its subtree. Panics with what is wrong.
     pub fn validate(&self) {
         let (mut end, mut len, mut figures) = (VirtAddr(0), 0, Figures::NONE);
         for vma in self.iter() {

@@ -1,8 +1,8 @@
 //! Metadata of a frame: 32 bytes for each 4 KiB, in an array that the caller hands in
 //! ([`super::FrameTable`]).
 //!
-//! Only the head of a block says anything: its kind, its order, its references. The other frames of
-//! the block, its tails, are `Reserved`, and since blocks are naturally aligned,
+//! The head of a block has its kind, its order and its references. The other frames of the block,
+//! its tails, are `Reserved`, and since blocks are naturally aligned,
 //! [`super::FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
@@ -27,7 +27,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Not the allocator's (firmware, image), or inside a block whose head says more.
+    /// Not the allocator's (firmware, image), or a tail of a block.
     Reserved = 0,
     /// Head of a free block.
     Free = 1,
@@ -47,7 +47,7 @@ impl Kind {
     /// How many kinds there are.
     pub const COUNT: usize = 7;
 
-    /// Whether somebody has the frame.
+    /// Whether the frame is allocated.
     #[inline]
     pub const fn in_use(self) -> bool {
         matches!(self, Kind::Kernel | Kind::Table | Kind::Anon | Kind::Object)
@@ -83,9 +83,9 @@ const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND;
 #[repr(C)]
 #[cfg_attr(not(loom), repr(align(32)))]
 pub struct FrameMeta {
-    /// Who refers to the block. A private folio that is mapped: its account ([`crate::own`]), which
-    /// may use the words of the tails, too. Anything else: a plain count in the first word, 0 when
-    /// free.
+    /// The references to the block. A private folio that is mapped: its account ([`crate::own`]),
+    /// which may use the words of the tails, too. Anything else: a plain count in the first word, 0
+    /// when free.
     words: Words,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
@@ -108,7 +108,7 @@ impl FrameMeta {
     pub fn order(&self) -> Order {
         Order((self.state.load(Ordering::Relaxed) >> 8) as u8)
     }
-    /// Both by one load.
+    /// Kind and order by one load.
     #[inline]
     pub(crate) fn kind_and_order(&self) -> (Kind, Order) {
         let state = self.state.load(Ordering::Relaxed);
@@ -119,8 +119,8 @@ impl FrameMeta {
     pub(crate) fn is(&self, kind: Kind, order: Order) -> bool {
         self.state.load(Ordering::Relaxed) & !FLAGS == kind as u32 | u32::from(order.0) << 8
     }
-    /// Writes kind and order and clears the flags. Only the owner of the frame (for free frames:
-    /// the holder of the lock of its list) does.
+    /// Writes kind and order and clears the flags. For the owner of the frame only, for free frames
+    /// the holder of the lock of its list.
     #[inline]
     pub(crate) fn set(&self, kind: Kind, order: Order) {
         // Without the poison of debug builds there is nothing to keep.
@@ -144,8 +144,8 @@ impl FrameMeta {
     }
 
     /// How many references there are, where they are counted plainly: not of private folios that
-    /// are mapped. Acquire pairs with the release in `put_ref`: who sees 1 also sees what the other
-    /// owners did to the page before they let go.
+    /// are mapped. Acquire pairs with the release in `put_refs`: a reader of 1 also sees what the
+    /// other owners wrote to the page before they dropped theirs.
     #[inline]
     pub fn refs(&self) -> u64 {
         self.words.lo().load(Ordering::Acquire)
@@ -157,7 +157,7 @@ impl FrameMeta {
         debug_assert!(old != 0, "a reference to a frame that had none: {self:?}");
     }
     /// `n` references less; returns whether they were the last. Release pairs with the acquire in
-    /// `refs` and with the acquire here of whoever drops the last one and frees the page.
+    /// `refs` and with the acquire here of the last drop, which frees the page.
     #[inline]
     pub(crate) fn put_refs(&self, n: u64) -> bool {
         let old = self.words.lo().fetch_sub(n, Ordering::AcqRel);

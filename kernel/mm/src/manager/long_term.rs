@@ -1,11 +1,11 @@
-//! Long-term pins: a device reads and writes the page for as long as it likes, so the process that
-//! pinned it must go on seeing the same page, whatever it forks and protects meanwhile (`FOLL_PIN |
-//! FOLL_LONGTERM`, core-api/pin_user_pages.rst).
+//! Long-term pins: a device may read and write the page without a limit in time, so the process
+//! that pinned it must keep mapping the same page, across forks and changes of protection
+//! (`FOLL_PIN | FOLL_LONGTERM`, core-api/pin_user_pages.rst).
 //!
-//! # What is recorded
-//! A pin is one plain reference in the account, of the folio. The promise is about a *page*, and to
-//! the space that pinned it, so the metadata of the page's own frame says how many long-term pins
-//! the page has, and whose:
+//! # The record
+//! A pin is one plain reference in the folio's account. The promise is about a *page*, to the space
+//! that pinned it, so the metadata of the page's own frame records the number of its long-term pins
+//! and the id of the space:
 //!
 //! ```text
 //!   31          17 16                  0
@@ -15,15 +15,15 @@
 //! ```
 //! # Invariant
 //! No space but the pinner maps the page, and it does so once at most, in a table of its own:
-//! 1. A page is pinned when the pinner may write it, so nobody else has it (`fault::pin`).
-//! 2. Fork copies what a pinner has of the folio at once, and hands on none of its tables
-//!    (`table::copy`).
+//! 1. A page is pinned when the pinner may write it, so no other space maps it (`fault::pin`).
+//! 2. Fork copies the pinner's pages of the folio at once, and shares none of its tables
+//!    (`table::fork`).
 //! 3. Nothing else maps a private page a second time.
 //!
-//! So the pinner may write in place, and any space that maps the page is the pinner, also one that
-//! shares its id with others ([`MmId::COMMON`]); whoever maps other pages of the folio or has pins
-//! of another kind, and whatever the account says of them. When it unmaps the page, or ends, nobody
-//! can map it again: the record speaks to nobody then.
+//! So a space that maps the page is the pinner, also where it shares its id with others
+//! ([`MmId::COMMON`]), and may write in place, regardless of the account, which has mappings of the
+//! folio's other pages and pins of another kind, too. When the pinner unmaps the page, or ends, the
+//! page cannot be mapped again, and the record is of no use any more.
 
 use super::{Mm, OutOfMemory};
 use crate::addr::{Order, Pfn};
@@ -60,17 +60,17 @@ impl LongTerm {
 }
 
 /// All long-term pins.
-pub(super) struct Lasting {
-    /// Held while they come and go, and while somebody counts on them: the account and the records
-    /// change together, or an answer might take off a reference that is gone already.
-    change: Lock<(), { rank::LASTING }>,
-    /// How many there are.
+pub(super) struct LongTermPins {
+    /// Held while pins are added and dropped, and while [`Mm::exclusive_but_long_term`] counts
+    /// them: account and records change together, or it might subtract a reference that is gone.
+    change: Lock<(), { rank::LONG_TERM }>,
+    /// The number of long-term pins.
     count: AtomicU64,
 }
 
-impl Lasting {
+impl LongTermPins {
     pub(super) fn new() -> Self {
-        Lasting {
+        LongTermPins {
             change: Lock::new(()),
             count: AtomicU64::new(0),
         }
@@ -78,11 +78,11 @@ impl Lasting {
 }
 
 impl<M: Machine> Mm<M> {
-    /// How many long-term pins there are. Relaxed: those of pages that a space maps come under the
+    /// The number of long-term pins. Relaxed: those of pages that a space maps are added under the
     /// lock of the space.
     #[inline]
     pub(crate) fn long_term_pins(&self) -> u64 {
-        self.lasting.count.load(Ordering::Relaxed)
+        self.long_term.count.load(Ordering::Relaxed)
     }
 
     /// One more long-term pin of a private page, which `owner` maps and may write, under the lock
@@ -90,7 +90,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
         let Block { head, order, .. } = self.frames.folio(page);
         let pinner = owner.id().map_or(0, MmId::get);
-        let _held = self.lasting.change.lock();
+        let _held = self.long_term.change.lock();
         let meta = self.frames.get(page);
         let before = LongTerm::of(meta).map_or(0, |had| had.pins);
         if before == MOST {
@@ -101,14 +101,14 @@ impl<M: Machine> Mm<M> {
         });
         let pins = before + 1;
         meta.anon_page().set_pins(LongTerm { pinner, pins }.word());
-        self.lasting.count.fetch_add(1, Ordering::Relaxed);
+        self.long_term.count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// One less; returns whether it was the folio's last reference, so that the caller frees it.
     pub(crate) fn sub_long_term(&self, page: Pfn) -> bool {
         let Block { head, order, .. } = self.frames.folio(page);
-        let _held = self.lasting.change.lock();
+        let _held = self.long_term.change.lock();
         let meta = self.frames.get(page);
         let had = LongTerm::of(meta).expect("a long-term pin is recorded with its page");
         let left = LongTerm {
@@ -117,7 +117,7 @@ impl<M: Machine> Mm<M> {
         };
         meta.anon_page()
             .set_pins(if left.pins == 0 { 0 } else { left.word() });
-        self.lasting.count.fetch_sub(1, Ordering::Relaxed);
+        self.long_term.count.fetch_sub(1, Ordering::Relaxed);
         self.with_account(head, order, |account, book, meter| {
             account.sub(book, &Owner::PLAIN, 1, meter)
         })
@@ -152,10 +152,10 @@ impl<M: Machine> Mm<M> {
     }
 
     /// Whether all references of a private folio but its long-term pins are mappings by `owner`,
-    /// who maps it and asks under the lock of its space.
+    /// which maps it. Under the lock of its space.
     #[cold]
     pub(crate) fn exclusive_but_long_term(&self, head: Pfn, order: Order, owner: &Owner) -> bool {
-        let _held = self.lasting.change.lock();
+        let _held = self.long_term.change.lock();
         let pins = self.count_long_term(head, order.pages());
         let book = self.frames.book(head, order);
         pins != 0 && self.account().exclusive_but(&book, owner, pins)

@@ -10,7 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::ops::Range;
 
-struct Inner {
+struct ObjectPages {
     /// Bytes.
     len: u64,
     /// Each frame here carries one reference.
@@ -18,16 +18,16 @@ struct Inner {
 }
 
 /// A limit of the pages that several objects have together: the size of a file system in memory.
-pub struct Pool {
+pub struct PagePool {
     limit: u64,
     used: AtomicU64,
 }
 
-impl Pool {
+impl PagePool {
     /// At most `limit` pages.
-    pub fn new(limit: u64) -> Arc<Pool> {
+    pub fn new(limit: u64) -> Arc<PagePool> {
         let used = AtomicU64::new(0);
-        Arc::new(Pool { limit, used })
+        Arc::new(PagePool { limit, used })
     }
     /// The limit, in pages.
     pub fn limit(&self) -> u64 {
@@ -67,8 +67,8 @@ const STEP: usize = 256;
 /// Sparse pages by index; a hole reads as zeroes.
 pub struct Object<M: Machine> {
     mm: Arc<Mm<M>>,
-    pool: Option<Arc<Pool>>,
-    inner: Lock<Inner, { rank::OBJECT }>,
+    pool: Option<Arc<PagePool>>,
+    inner: Lock<ObjectPages, { rank::OBJECT }>,
 }
 
 /// `offset..offset + len` cut into (page index, offset in page, bytes).
@@ -90,11 +90,11 @@ impl<M: Machine> Object<M> {
         Object::in_pool(mm, None)
     }
     /// An empty object whose pages are limited by a pool.
-    pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<Pool>>) -> Arc<Self> {
+    pub fn in_pool(mm: &Arc<Mm<M>>, pool: Option<Arc<PagePool>>) -> Arc<Self> {
         Arc::new(Object {
             mm: mm.clone(),
             pool,
-            inner: Lock::new(Inner {
+            inner: Lock::new(ObjectPages {
                 len: 0,
                 pages: BTreeMap::new(),
             }),
@@ -201,7 +201,7 @@ impl<M: Machine> Object<M> {
 
     /// Drops at most [`STEP`] pages of a range of indices, from its end on; returns whether none is
     /// left.
-    fn drop_some(&self, inner: &mut Inner, range: Range<u64>) -> bool {
+    fn drop_some(&self, inner: &mut ObjectPages, range: Range<u64>) -> bool {
         for _ in 0..STEP {
             let Some((&index, _)) = inner.pages.range(range.clone()).next_back() else {
                 return true;
@@ -272,7 +272,7 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    fn page_in(&self, inner: &mut Inner, index: u64, unfilled: bool) -> Result<Pfn, NoPage> {
+    fn page_in(&self, inner: &mut ObjectPages, index: u64, unfilled: bool) -> Result<Pfn, NoPage> {
         if let Some(pfn) = inner.pages.get(&index) {
             return Ok(*pfn);
         }
@@ -308,7 +308,7 @@ impl<M: Machine> Object<M> {
     }
 
     /// Zeroes bytes that lie in one page; a hole is zero already.
-    fn clear(&self, inner: &Inner, offset: u64, len: u64) {
+    fn clear(&self, inner: &ObjectPages, offset: u64, len: u64) {
         static ZEROS: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
         if let (true, Some(pfn)) = (len != 0, inner.pages.get(&(offset >> PAGE_SHIFT))) {
             self.mm.machine().mem().write(

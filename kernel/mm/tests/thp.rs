@@ -6,7 +6,7 @@ use mm::thp::boot::{self, BadValue};
 use mm::thp::controls::{Defrag, Enabled, SizeEnabled};
 use mm::thp::khugepaged::Knob;
 use mm::thp::policy::{self, block};
-use mm::thp::words::{Words, number};
+use mm::thp::words::{Choice, number};
 use mm::thp::{
     CollapseLimits, Controls, Disable, Facts, Khugepaged, ORDERS, Orders, Permit, sizes,
 };

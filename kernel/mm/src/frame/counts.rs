@@ -9,7 +9,7 @@ use crate::sync::Ordering;
 
 /// Frames by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct AllocatorCounts {
     /// Frames it was given.
     pub total: u64,
     /// Free frames, those in per-CPU lists included.
@@ -60,11 +60,11 @@ impl Allocator {
         free.chain(self.cpus.iter().map(|cpu| cpu.cached())).sum()
     }
     /// Frames by use.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts {
+    pub fn counts(&self) -> AllocatorCounts {
+        let mut counts = AllocatorCounts {
             total: self.total,
             free: self.free_frames(),
-            ..Counts::default()
+            ..AllocatorCounts::default()
         };
         for cpu in &self.cpus {
             for (kind, used) in counts.used.iter_mut().enumerate() {

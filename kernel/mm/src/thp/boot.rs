@@ -3,7 +3,7 @@
 
 use super::controls::{Controls, Enabled, SizeEnabled};
 pub use super::words::BadValue;
-use super::words::Words;
+use super::words::Choice;
 use super::{ORDERS, sizes};
 
 type Sizes = [Option<SizeEnabled>; *ORDERS.end() as usize + 1];

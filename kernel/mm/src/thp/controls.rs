@@ -6,7 +6,7 @@
 use super::ORDERS;
 use super::PMD_ORDER;
 use super::policy::Orders;
-use super::words::{Words, words};
+use super::words::{Choice, words};
 use crate::addr::Order;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 

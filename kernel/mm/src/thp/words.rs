@@ -28,7 +28,7 @@ impl fmt::Display for BadValue {
 }
 
 /// A setting that is one of a fixed list of words.
-pub trait Words: Copy + PartialEq + 'static {
+pub trait Choice: Copy + PartialEq + 'static {
     /// Every value with its word, in the order in which the file shows them.
     const ALL: &'static [(Self, &'static str)];
 
@@ -73,7 +73,7 @@ macro_rules! words {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $name { $($(#[$value_doc])* $value,)* }
-        impl Words for $name {
+        impl Choice for $name {
             const ALL: &'static [($name, &'static str)] = &[$(($name::$value, $word)),*];
         }
     };

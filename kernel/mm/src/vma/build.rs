@@ -1,6 +1,6 @@
 //! Construction of a tree from sorted VMAs in one pass.
 
-use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, Store};
+use super::store::{Branch, INNER, LEAF, MAX_HEIGHT, VmaStore};
 use super::types::Vma;
 use crate::arch::Machine;
 use crate::manager::OutOfMemory;
@@ -9,14 +9,14 @@ use core::borrow::Borrow;
 /// The nodes that are being filled, one per level of inner nodes.
 type Spine = [Option<u32>; MAX_HEIGHT];
 
-impl<M: Machine> Store<M> {
+impl<M: Machine> VmaStore<M> {
     /// A store of copies of these VMAs, which are sorted and do not overlap, each changed by
     /// `change`; its nodes are full.
     pub fn build<V: Borrow<Vma<M>>>(
         vmas: impl Iterator<Item = V>,
         mut change: impl FnMut(&mut Vma<M>),
     ) -> Result<Self, OutOfMemory> {
-        let mut store = Store::new();
+        let mut store = VmaStore::new();
         let mut spine: Spine = [None; MAX_HEIGHT];
         // Copied to where it stays: a VMA is too large to be handed on.
         for vma in vmas {

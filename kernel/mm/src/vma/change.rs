@@ -1,14 +1,14 @@
 //! Insertion and removal of VMAs: a full node is split in two, neighbours that fit into one node
 //! with some room are merged.
 
-use super::pool::Pool;
-use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, Store};
+use super::pool::NodePool;
+use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, VmaStore};
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::manager::OutOfMemory;
 
-impl<M: Machine> Store<M> {
+impl<M: Machine> VmaStore<M> {
     /// Makes room for `n` VMAs more, wherever they go: each may cut a leaf and every node above it.
     pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
         let room = self.height == 0 && self.root.is_some() && self.len + n <= LEAF;
@@ -182,7 +182,7 @@ impl<M: Machine> Store<M> {
 /// Puts an item into a node; returns the new right neighbour if the node was full. It is cut where
 /// the item goes, so that items that come in order leave full nodes behind, but no part gets less
 /// than a quarter.
-fn put<T, const N: usize>(pool: &mut Pool<T, N>, node: u32, at: usize, item: T) -> Option<u32> {
+fn put<T, const N: usize>(pool: &mut NodePool<T, N>, node: u32, at: usize, item: T) -> Option<u32> {
     if !pool.is_full(node) {
         pool.get_mut(node).insert(at, item);
         return None;

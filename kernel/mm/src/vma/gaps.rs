@@ -1,10 +1,10 @@
 //! The search for free ranges between VMAs, by the largest gaps that branches record.
 
-use super::store::{Path, Slot, Store, gap, guarded_start};
+use super::store::{Path, Slot, VmaStore, gap, guarded_start};
 use crate::addr::VirtAddr;
 use crate::arch::Machine;
 
-impl<M: Machine> Store<M> {
+impl<M: Machine> VmaStore<M> {
     /// The end of the highest free range of `len` bytes in `floor..top`, guard gaps left out.
     pub fn highest_gap(&self, len: u64, floor: VirtAddr, top: VirtAddr) -> Option<VirtAddr> {
         let next = self.from(top);

@@ -8,16 +8,16 @@ use alloc::vec::Vec;
 const KEPT: usize = 4;
 
 /// Nodes of `N` items at most.
-pub(super) struct Pool<T, const N: usize> {
+pub(super) struct NodePool<T, const N: usize> {
     nodes: Vec<Vec<T>>,
     /// Numbers of unused nodes; the last `ready` of them have memory.
     unused: Vec<u32>,
     ready: usize,
 }
 
-impl<T, const N: usize> Pool<T, N> {
+impl<T, const N: usize> NodePool<T, N> {
     pub const fn new() -> Self {
-        Pool {
+        NodePool {
             nodes: Vec::new(),
             unused: Vec::new(),
             ready: 0,

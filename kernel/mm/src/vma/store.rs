@@ -4,7 +4,7 @@
 //! subtree and the size of the largest free gap inside, so that a lookup and the search for a free
 //! range visit one node per level. Nodes are pieces of at most 4 KiB.
 
-use super::pool::Pool;
+use super::pool::NodePool;
 use super::types::{Vma, VmaFlags};
 use crate::addr::VirtAddr;
 use crate::arch::Machine;
@@ -52,9 +52,9 @@ pub(super) struct Path {
     pub slot: Slot,
 }
 
-pub(super) struct Store<M: Machine> {
-    pub leaves: Pool<Vma<M>, LEAF>,
-    pub inners: Pool<Branch, INNER>,
+pub(super) struct VmaStore<M: Machine> {
+    pub leaves: NodePool<Vma<M>, LEAF>,
+    pub inners: NodePool<Branch, INNER>,
     /// A leaf while `height` is 0. `None`: there was never a VMA.
     pub root: Option<u32>,
     /// Levels of inner nodes.
@@ -74,11 +74,11 @@ pub fn guarded_start<M: Machine>(vma: &Vma<M>) -> VirtAddr {
     VirtAddr(vma.range.start.0.saturating_sub(gap))
 }
 
-impl<M: Machine> Store<M> {
+impl<M: Machine> VmaStore<M> {
     pub const fn new() -> Self {
-        Store {
-            leaves: Pool::new(),
-            inners: Pool::new(),
+        VmaStore {
+            leaves: NodePool::new(),
+            inners: NodePool::new(),
             root: None,
             height: 0,
             len: 0,

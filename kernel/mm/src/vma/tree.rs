@@ -4,7 +4,7 @@
 
 use super::figures::Figures;
 use super::merge::{joinable, kin};
-use super::store::{Slot, Store};
+use super::store::{Slot, VmaStore};
 use super::taken::Taken;
 use super::types::{AnonVma, Vma};
 use crate::addr::{VirtAddr, VirtRange};
@@ -18,7 +18,7 @@ pub const MAX_VMAS: usize = 65530;
 
 /// VMAs that do not overlap, sorted.
 pub struct VmaTree<M: Machine> {
-    pub(super) store: Store<M>,
+    pub(super) store: VmaStore<M>,
     pub(super) figures: Figures,
     /// The number of histories of private pages so far: the id of the next.
     histories: u64,
@@ -34,7 +34,7 @@ impl<M: Machine> VmaTree<M> {
     /// No VMAs.
     pub const fn new() -> Self {
         VmaTree {
-            store: Store::new(),
+            store: VmaStore::new(),
             figures: Figures::NONE,
             histories: 0,
         }
@@ -240,7 +240,7 @@ impl<M: Machine> VmaTree<M> {
         change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
         let (mut figures, mut histories) = (Figures::NONE, 0);
-        let store = Store::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
+        let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
             change(vma);
             if let Some(history) = &mut vma.anon_vma {
                 *history = AnonVma {

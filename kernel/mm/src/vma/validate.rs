@@ -1,9 +1,9 @@
 //! Checks of the shape of the tree of VMAs.
 
-use super::store::{INNER, LEAF, Store};
+use super::store::{INNER, LEAF, VmaStore};
 use crate::arch::Machine;
 
-impl<M: Machine> Store<M> {
+impl<M: Machine> VmaStore<M> {
     /// Checks that every branch agrees with its subtree, that no node is empty, too full or lost.
     /// Panics with what is wrong.
     pub fn validate(&self) {

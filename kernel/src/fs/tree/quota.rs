@@ -5,11 +5,11 @@ use crate::base::machine::mm;
 use crate::base::room;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::object::Pool;
+use mm::object::PagePool;
 
 /// Limits that all files of a file system share.
 pub struct Quota {
-    pages: Arc<Pool>,
+    pages: Arc<PagePool>,
     most_inodes: u64,
     /// Relaxed: the count stands for itself.
     inodes: AtomicU64,
@@ -39,7 +39,7 @@ impl Quota {
     /// At most `limit` pages and `most_inodes` inodes.
     pub fn with_inodes(limit: u64, most_inodes: u64) -> Arc<Quota> {
         Arc::new(Quota {
-            pages: Pool::new(limit),
+            pages: PagePool::new(limit),
             most_inodes,
             inodes: AtomicU64::new(0),
         })
@@ -61,7 +61,7 @@ impl Quota {
     }
 
     /// Where the pages of a file count.
-    pub fn pool(&self) -> Arc<Pool> {
+    pub fn pool(&self) -> Arc<PagePool> {
         self.pages.clone()
     }
 

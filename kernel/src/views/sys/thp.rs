@@ -9,7 +9,7 @@ use mm::addr::Order;
 use mm::thp::controls::Settings;
 use mm::thp::khugepaged::Knob;
 use mm::thp::stats::Stat;
-use mm::thp::words::{Words, number};
+use mm::thp::words::{Choice, number};
 use mm::thp::{ORDERS, PMD_ORDER};
 
 const ROOT: &str = "kernel/mm/transparent_hugepage";
@@ -69,7 +69,7 @@ fn size(tree: &Tree, order: Order) {
 }
 
 /// A file of words.
-fn word<W: Words>(
+fn word<W: Choice>(
     tree: &Tree,
     path: &str,
     get: impl Fn(&Settings) -> W + Send + Sync + 'static,

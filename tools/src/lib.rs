@@ -18,7 +18,6 @@ pub mod image;
 pub mod initramfs;
 pub mod install;
 pub mod iso;
-pub mod ktap;
 pub mod limine;
 pub mod media;
 pub mod packages;

@@ -4,8 +4,12 @@
 use crate::counters::{free_frames, on_quire};
 use crate::stretch::Record;
 use crate::sys::{Errno, file, proc, sig, time};
+use ktap::{Line, Note, TestResult};
+use std::fmt::Display;
 use std::panic::Location;
 use std::path::PathBuf;
+
+pub use ktap::Totals;
 
 /// Why a test did not pass.
 #[derive(Debug)]
@@ -125,55 +129,51 @@ pub struct Options {
     pub heap_fail: u32,
 }
 
-/// Passed, failed, skipped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals(pub u32, pub u32, pub u32);
-
 /// Runs the tests in order and prints KTAP.
 pub fn run(tests: &[&Test], options: &Options) -> Totals {
     let mut totals = Totals::default();
     let mut record = Record::open();
-    say(&format!("KTAP version 1\n1..{}\n", tests.len()));
-    for (n, test) in tests.iter().enumerate() {
+    say(&Line::<&str>::Version);
+    say(&Line::<&str>::Plan(tests.len()));
+    for (before, test) in tests.iter().enumerate() {
         let start = time::now();
-        let outcome = match options
+        let skipped = options
             .skip
             .iter()
-            .any(|p| crate::sh::expand::glob(p, test.name))
-        {
+            .any(|p| crate::sh::expand::glob(p, test.name));
+        let outcome = match skipped {
             true => skip("user-mode emulation"),
             false => without_leaks(test, options, &mut record),
         };
-        let us = (time::now() - start) / 1000;
-        let (n, name) = (n + 1, test.name);
-        match outcome {
-            Ok(()) => {
-                totals.0 += 1;
-                say(&format!("ok {n} {name} # {us} us\n"));
-            }
-            Err(Stop::Fail(why)) => {
-                totals.1 += 1;
-                let why: String = why.lines().map(|l| format!("# {l}\n")).collect();
-                say(&format!("{why}not ok {n} {name} # {us} us\n"));
-            }
-            Err(Stop::Skip(why)) => {
-                totals.2 += 1;
-                say(&format!("ok {n} {name} # SKIP {why}\n"));
-            }
+        let micros = (time::now() - start) / 1000;
+        if let Err(Stop::Fail(why)) = &outcome {
+            why.lines().for_each(|line| say(&Line::Diagnostic(line)));
         }
+        say(&TestResult {
+            ok: !matches!(outcome, Err(Stop::Fail(_))),
+            number: before + 1,
+            name: test.name,
+            note: Some(match &outcome {
+                Err(Stop::Skip(why)) => Note::Skip(why.as_str()),
+                _ => Note::Micros(micros),
+            }),
+        });
+        *match outcome {
+            Ok(()) => &mut totals.passed,
+            Err(Stop::Fail(_)) => &mut totals.failed,
+            Err(Stop::Skip(_)) => &mut totals.skipped,
+        } += 1;
     }
-    say(&format!(
-        "# Totals: pass:{} fail:{} skip:{} error:0\n",
-        totals.0, totals.1, totals.2
-    ));
+    say(&Line::Diagnostic(totals));
     if let Some(record) = record {
-        say(&format!("# {}\n", record.summary()));
+        say(&Line::Diagnostic(record.summary()));
     }
     totals
 }
 
-fn say(text: &str) {
-    let _ = file::write_all(1, text.as_bytes());
+/// Prints a line, in one call.
+pub(crate) fn say(line: &impl Display) {
+    let _ = file::write_all(1, format!("{line}\n").as_bytes());
 }
 
 /// Frames a test may keep: per-process pages the kernel frees late.

@@ -2,8 +2,9 @@
 //! the kernel must live, give back all memory, and need no more for what cannot fail than it holds
 //! back.
 use crate::counters::{Missing, Table, free_frames};
-use crate::ktap::{Options, Outcome, Stop, Test, one};
-use crate::sys::{file, time};
+use crate::ktap::{Options, Outcome, Stop, Test, one, say};
+use crate::sys::time;
+use ktap::{Line, Note, TestResult};
 use std::fs;
 
 /// What makes the heap fail for the process that writes to it, and its children.
@@ -47,13 +48,14 @@ pub fn run(
 ) -> u32 {
     let end = time::now() + seconds * 1_000_000_000;
     let mut faults = 0;
-    for from in std::iter::once(MEASURE).chain(rounds) {
+    say(&Line::<&str>::Version);
+    for (number, from) in (1..).zip(std::iter::once(MEASURE).chain(rounds)) {
         let _ = fs::write(FIGURES, "0");
         let mut round = Round::default();
         for test in tests {
             round.add(test, options, from);
         }
-        let (over, refusals) = report(from, &round);
+        let (over, refusals) = report(number, from, &round);
         faults += round.leaked + u32::from(over);
         if from == MEASURE {
             faults += round.refused;
@@ -92,10 +94,10 @@ impl Round {
             lost.push(before - after);
         }
         self.leaked += 1;
-        say(&format!(
-            "# {} with heap_fail {from}: frames lost in each run: {lost:?}; {outcome:?}\n",
+        say(&Line::Diagnostic(format!(
+            "{} with heap_fail {from}: frames lost in each run: {lost:?}; {outcome:?}",
             test.name
-        ));
+        )));
     }
 
     fn count(&mut self, test: &Test, from: u32, outcome: Outcome) {
@@ -104,20 +106,21 @@ impl Round {
             Err(Stop::Fail(why)) => {
                 self.refused += 1;
                 if from == MEASURE {
-                    say(&format!("# {} while it was measured: {why}\n", test.name));
+                    let why = format!("{} while it was measured: {why}", test.name);
+                    why.lines().for_each(|line| say(&Line::Diagnostic(line)));
                 }
             }
         }
     }
 }
 
-/// Prints what a round has shown. Whether a call needed more than is held back, and how many
-/// allocations were refused.
-fn report(from: u32, round: &Round) -> (bool, u64) {
+/// Prints the result of a round. Returns whether a call needed more than the reserve holds, and
+/// the number of refused allocations.
+fn report(number: usize, from: u32, round: &Round) -> (bool, u64) {
     let text = fs::read_to_string(FIGURES).unwrap_or_default();
     let figures = Table::parse(FIGURES, &text);
     let over = exceeds(&figures).unwrap_or_else(|missing| {
-        say(&format!("# {missing}\n"));
+        say(&Line::Diagnostic(missing));
         true
     });
     let line = |name: &str| {
@@ -129,17 +132,21 @@ fn report(from: u32, round: &Round) -> (bool, u64) {
         refused,
         leaked,
     } = round;
-    let from = match from {
-        MEASURE => "measure".to_owned(),
-        from => from.to_string(),
+    let name = match from {
+        MEASURE => "heap_fail.measure".to_owned(),
+        from => format!("heap_fail.{from}"),
     };
-    say(&format!(
-        "{} heap_fail {from} # {passed} passed, {refused} failed, {leaked} leaked; {}, {}, {}\n",
-        if over || *leaked > 0 { "not ok" } else { "ok" },
-        line("most"),
-        line("largest"),
-        line("refused"),
-    ));
+    say(&TestResult {
+        ok: !over && *leaked == 0,
+        number,
+        name,
+        note: Some(Note::Text(format!(
+            "{passed} passed, {refused} failed, {leaked} leaked; {}, {}, {}",
+            line("most"),
+            line("largest"),
+            line("refused"),
+        ))),
+    });
     (over, figures.get("refused").unwrap_or(u64::MAX))
 }
 
@@ -147,8 +154,4 @@ fn report(from: u32, round: &Round) -> (bool, u64) {
 fn exceeds(figures: &Table) -> Result<bool, Missing> {
     let over = |need: &str, limit: &str| Ok(figures.get(need)? > figures.get(limit)?);
     Ok(over("most", "limit")? || over("largest", "block")?)
-}
-
-fn say(text: &str) {
-    let _ = file::write_all(1, text.as_bytes());
 }

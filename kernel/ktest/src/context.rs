@@ -24,13 +24,8 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Prints a diagnostic: each line with `# ` before it.
     pub fn diag(&mut self, text: fmt::Arguments<'_>) {
-        // A console that fails has nobody to tell.
-        let _ = Lines {
-            out: self.out,
-            fresh: true,
-        }
-        .write_fmt(text);
-        let _ = self.out.write_char('\n');
+        // An error of the console can be shown nowhere.
+        let _ = ktap::diagnostics(self.out, text);
     }
 
     /// Free frames now.
@@ -48,25 +43,6 @@ impl<'a> Context<'a> {
     pub fn fail(&mut self, file: &str, line: u32, text: fmt::Arguments<'_>) -> Failure {
         self.diag(format_args!("{file}:{line}: {text}"));
         Failure::Failed
-    }
-}
-
-/// Puts `# ` before every line that passes through.
-struct Lines<'a> {
-    out: &'a mut dyn Write,
-    fresh: bool,
-}
-
-impl Write for Lines<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for piece in text.split_inclusive('\n') {
-            if self.fresh {
-                self.out.write_str("# ")?;
-            }
-            self.out.write_str(piece)?;
-            self.fresh = piece.ends_with('\n');
-        }
-        Ok(())
     }
 }
 

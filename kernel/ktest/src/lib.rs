@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The kernel runs them when its command line says `quire.test[=GLOB]` (see [`Plan`]) and prints
-//! KTAP 1 (<https://docs.kernel.org/dev-tools/ktap.html>) on the console; on the host `run_on_host`
+//! KTAP 1 (the crate `ktap`) on the console; on the host `run_on_host`
 //! does the same under `cargo test`. A panic in the kernel ends the machine: the tool behind
 //! `run.sh` then marks the test that had started as failed and boots again for the rest
 //! (`quire.test.after=NAME`).
@@ -39,7 +39,8 @@ pub use plan::Plan;
 pub use registry::{TESTS, Test};
 #[cfg(feature = "std")]
 pub use run::run_on_host;
-pub use run::{Hooks, Summary, run};
+pub use run::{Hooks, run};
 
+pub use ktap::Totals;
 #[doc(hidden)]
 pub use linkme;

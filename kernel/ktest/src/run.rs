@@ -3,7 +3,8 @@ use crate::plan::Name;
 use crate::registry::{TESTS, Test, in_order};
 use crate::{Context, Failure, Outcome, Plan};
 use core::any::Any;
-use core::fmt::{self, Write};
+use core::fmt::{self, Display, Write};
+use ktap::{Line, Note, TestResult, Totals};
 
 /// What the harness lends to the tests.
 pub struct Hooks<'a> {
@@ -16,33 +17,15 @@ pub struct Hooks<'a> {
     pub machine: Option<&'a dyn Any>,
 }
 
-/// How many tests ended in which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Tests that returned `Ok` and leaked nothing.
-    pub passed: usize,
-    /// Tests that did not.
-    pub failed: usize,
-    /// Tests that said they do not apply.
-    pub skipped: usize,
-}
-
-impl Summary {
-    /// The exit status of the machine: 0 when nothing failed, else 1.
-    pub fn status(&self) -> u8 {
-        u8::from(self.failed != 0)
-    }
-}
-
 /// Runs the registered tests that `plan` wants, in order of their names.
-pub fn run(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Summary {
-    // The console is all there is: when writing to it fails, the summary still counts.
+pub fn run(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Totals {
+    // The console is all there is: an error in writing to it can be shown nowhere.
     run_these(&TESTS, plan, hooks, out, |body, ctx| body(ctx)).unwrap_or_default()
 }
 
 /// As [`run`], on the host: a test that panics fails, and the others go on.
 #[cfg(feature = "std")]
-pub fn run_on_host(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Summary {
+pub fn run_on_host(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Totals {
     run_these(&TESTS, plan, hooks, out, catching).unwrap_or_default()
 }
 
@@ -72,7 +55,7 @@ fn run_these(
     hooks: &Hooks<'_>,
     out: &mut dyn Write,
     call: impl Fn(Body, &mut Context<'_>) -> Outcome,
-) -> Result<Summary, fmt::Error> {
+) -> Result<Totals, fmt::Error> {
     let wanted = || {
         let mut behind = plan.after.is_none();
         in_order(tests).filter(move |test| {
@@ -82,51 +65,38 @@ fn run_these(
             chosen
         })
     };
-    let mut summary = Summary::default();
+    let mut totals = Totals::default();
     if plan.list {
         for test in wanted() {
-            writeln!(out, "# test {test}")?;
+            writeln!(out, "{}", Line::Listed(test))?;
         }
-        return Ok(summary);
+        return Ok(totals);
     }
-    writeln!(out, "KTAP version 1\n1..{}", wanted().count())?;
-    for (number, test) in wanted().enumerate() {
-        // The tool reads this line: when nothing follows it, this is the test that took the machine
-        // with it.
-        writeln!(out, "# start {test}")?;
+    writeln!(out, "{}", Line::<&str>::Version)?;
+    writeln!(out, "{}", Line::<&str>::Plan(wanted().count()))?;
+    for (before, test) in wanted().enumerate() {
+        writeln!(out, "{}", Line::Start(test))?;
         let started = (hooks.clock)();
         let outcome = run_one(test, hooks, out, &call);
         let micros = (hooks.clock)().saturating_sub(started) / 1000;
-        let (word, number) = (
-            if matches!(outcome, Err(Failure::Failed)) {
-                "not ok"
-            } else {
-                "ok"
-            },
-            number + 1,
-        );
-        match outcome {
-            Err(Failure::Skipped(reason)) => {
-                writeln!(out, "{word} {number} {test} # SKIP {reason}")?
-            }
-            _ => writeln!(out, "{word} {number} {test} # {micros} us")?,
-        }
+        let result: TestResult<&dyn Display> = TestResult {
+            ok: !matches!(outcome, Err(Failure::Failed)),
+            number: before + 1,
+            name: test,
+            note: Some(match &outcome {
+                Err(Failure::Skipped(reason)) => Note::Skip(reason),
+                _ => Note::Micros(micros),
+            }),
+        };
+        writeln!(out, "{result}")?;
         *match outcome {
-            Ok(()) => &mut summary.passed,
-            Err(Failure::Failed) => &mut summary.failed,
-            Err(Failure::Skipped(_)) => &mut summary.skipped,
+            Ok(()) => &mut totals.passed,
+            Err(Failure::Failed) => &mut totals.failed,
+            Err(Failure::Skipped(_)) => &mut totals.skipped,
         } += 1;
     }
-    let Summary {
-        passed,
-        failed,
-        skipped,
-    } = summary;
-    writeln!(
-        out,
-        "# totals: {passed} passed, {failed} failed, {skipped} skipped"
-    )?;
-    Ok(summary)
+    writeln!(out, "{}", Line::Diagnostic(totals))?;
+    Ok(totals)
 }
 
 /// One test, with free frames compared before and after.

@@ -1,5 +1,5 @@
 //! The harness run on tests that pass, fail, leak, panic and skip.
-use ktest::{Hooks, Plan, Summary, check, check_eq, diag, ktest, skip};
+use ktest::{Hooks, Plan, Totals, check, check_eq, diag, ktest, skip};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 static FREE: AtomicU64 = AtomicU64::new(100);
@@ -18,7 +18,7 @@ ktest! { #[slack(2)] fn d_keeps_two(_ctx) { FREE.fetch_sub(2, Relaxed); } }
 ktest! { fn e_panics(_ctx) { panic!("on purpose"); } }
 ktest! { fn f_skips(_ctx) { skip!("not here"); } }
 
-fn report(plan: &Plan<'_>) -> (Summary, String) {
+fn report(plan: &Plan<'_>) -> (Totals, String) {
     FREE.store(100, Relaxed);
     let mut out = String::new();
     let ticks = AtomicU64::new(0);
@@ -27,24 +27,24 @@ fn report(plan: &Plan<'_>) -> (Summary, String) {
         free_frames: &|| FREE.load(Relaxed),
         machine: Some(&7u32),
     };
-    let summary = ktest::run_on_host(plan, &hooks, &mut out);
-    (summary, out)
+    let totals = ktest::run_on_host(plan, &hooks, &mut out);
+    (totals, out)
 }
 
 /// One test for all, because the free count above is shared.
 #[test]
 fn all_ways_to_end() {
-    let (summary, out) = report(&Plan::ALL);
+    let (totals, out) = report(&Plan::ALL);
     assert_eq!(
-        summary,
-        Summary {
+        totals,
+        Totals {
             passed: 2,
             failed: 3,
             skipped: 1
         },
         "{out}"
     );
-    assert_eq!(summary.status(), 1);
+    assert_eq!(totals.status(), 1);
     for line in [
         "KTAP version 1\n1..6\n# start harness.a_passes\n# two\n# lines\nok 1 harness.a_passes # 1 us\n",
         "1 + 1 is 2, but 3 is 3\nnot ok 2 harness.b_fails # 1 us\n",
@@ -52,18 +52,18 @@ fn all_ways_to_end() {
         "ok 4 harness.d_keeps_two",
         "# panicked: on purpose\nnot ok 5 harness.e_panics",
         "ok 6 harness.f_skips # SKIP not here",
-        "# totals: 2 passed, 3 failed, 1 skipped",
+        "# Totals: pass:2 fail:3 skip:1 error:0",
     ] {
         assert!(out.contains(line), "{line:?} is not in:\n{out}");
     }
-    let (summary, out) = report(&Plan {
+    let (totals, out) = report(&Plan {
         after: Some("harness.b_fails"),
         skip: "*leaks,*panics",
         ..Plan::ALL
     });
     assert_eq!(
-        summary,
-        Summary {
+        totals,
+        Totals {
             passed: 1,
             failed: 0,
             skipped: 1

@@ -20,8 +20,8 @@ pub fn run(plan: &ktest::Plan<'_>) -> ! {
         free_frames: &|| mm().counts().free,
         machine: None,
     };
-    let summary = ktest::run(plan, &hooks, &mut Console);
-    arch::cpu::exit(summary.status())
+    let totals = ktest::run(plan, &hooks, &mut Console);
+    arch::cpu::exit(totals.status())
 }
 
 /// Fails on purpose, to see the report: `panic`, `null` (a kernel access to nothing) or `stack` (an

@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     small("signals", "abuse signals"),
     small("signals_memory", "abuse signals memory"),
     Case {
-        says: "ok heap_fail 11 ",
+        says: "\nok 4 heap_fail.11 ",
         ..abuse("heap_fail", "selftests --timeout 60 --heap-fail 2,5,11")
     },
     Case {

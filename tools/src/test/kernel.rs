@@ -2,10 +2,10 @@
 //! with it.
 use super::Job;
 use super::console::{self, Boot};
+use super::transcript::Transcript;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
-use crate::ktap::Parser;
 use crate::qemu::Machine;
 use crate::report::{Outcome, Report};
 use anyhow::Result;
@@ -53,23 +53,23 @@ fn suite(
 ) -> Result<()> {
     let mut after = String::new();
     loop {
-        let mut parser = Parser::default();
+        let mut transcript = Transcript::default();
         let mut reported = 0;
         let boot = boot(&after, &mut |piece| {
-            parser.feed(piece);
-            for line in &parser.done[reported..] {
+            transcript.feed(piece);
+            for line in &transcript.done[reported..] {
                 report.add(full(&line.name), line.outcome(), line.duration);
             }
-            reported = parser.done.len();
+            reported = transcript.done.len();
         })?;
-        let Some(culprit) = parser.running.clone() else {
-            if !parser.complete() || !matches!(boot.end, End::Status(0 | 1)) {
+        let Some(culprit) = transcript.running.clone() else {
+            if !transcript.complete() || !matches!(boot.end, End::Status(0 | 1)) {
                 let why = format!("the suite ended early: {:?}\n{}", boot.end, boot.text);
                 report.add(full("boot"), Outcome::Failed(why), None);
             }
             return Ok(());
         };
-        let why = format!("{}\n{}", describe(boot.end), parser.pending());
+        let why = format!("{}\n{}", describe(boot.end), transcript.pending());
         report.add(full(&culprit), Outcome::Failed(why), None);
         after = format!(" quire.test.after={culprit}");
     }
@@ -88,9 +88,9 @@ fn describe(end: End) -> String {
 /// The names of all tests in the kernel.
 fn list(machine: &mut Machine) -> Result<Vec<String>> {
     machine.command_line = "quire.test.list".to_owned();
-    let mut parser = Parser::default();
-    console::watch(machine, LIMIT, |piece| parser.feed(piece))?;
-    Ok(parser.listed)
+    let mut transcript = Transcript::default();
+    console::watch(machine, LIMIT, |piece| transcript.feed(piece))?;
+    Ok(transcript.listed)
 }
 
 #[cfg(test)]

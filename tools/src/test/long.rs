@@ -82,7 +82,7 @@ const INSTRUMENTS: &[Instrument] = &[
         name: "heap_fail",
         rounds: &[
             Round {
-                says: "ok heap_fail {round} ",
+                says: "\nok 2 heap_fail.{round} ",
                 ..fuzz("selftests --timeout 20 --heap-fail {round}")
             },
             fuzz("fuzz --seed {seed} --seconds 60 --heap-fail {round}"),

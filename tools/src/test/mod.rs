@@ -34,6 +34,7 @@ mod shell;
 mod stretch;
 mod suite;
 mod tinyelf;
+mod transcript;
 mod ways;
 
 /// What every level needs to know.

@@ -1,10 +1,10 @@
 //! The user-mode suite again under other settings of the memory manager: the size of folios and the
 //! switches may change what it costs, never what programs see.
+use super::transcript::Transcript;
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
-use crate::ktap::Parser;
 use crate::qemu::Machine;
 use crate::report::Outcome;
 use anyhow::Result;
@@ -63,22 +63,22 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
 fn suite(arch: Arch, built: &Built, words: &str, tests: &str) -> Result<Outcome> {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.command_line = format!("quiet {words} -- selftests {tests}");
-    let mut parser = Parser::default();
-    let boot = console::watch(&machine, LIMIT, |piece| parser.feed(piece))?;
-    let failed: Vec<String> = parser
+    let mut transcript = Transcript::default();
+    let boot = console::watch(&machine, LIMIT, |piece| transcript.feed(piece))?;
+    let failed: Vec<String> = transcript
         .done
         .iter()
         .filter(|line| !line.ok)
         .map(|line| format!("{}: {:?}", line.name, line.outcome()))
         .collect();
     // Without tests nothing was tried.
-    if failed.is_empty() && parser.complete() && boot.end == End::Status(0) {
+    if failed.is_empty() && transcript.complete() && boot.end == End::Status(0) {
         return Ok(Outcome::Passed);
     }
     Ok(Outcome::Failed(format!(
         "with {words} it ended with {:?}, {} tests done; these failed:\n{}\n{}",
         boot.end,
-        parser.done.len(),
+        transcript.done.len(),
         failed.join("\n"),
         if failed.is_empty() { &boot.text } else { "" }
     )))

@@ -1,10 +1,10 @@
 //! `selftests`, on the machine from the default initramfs and on the host's own Linux, which checks
 //! the tests.
+use super::transcript::{Ended, Transcript};
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::{self, Built};
 use crate::guest::End;
-use crate::ktap::{Line, Parser};
 use crate::qemu::Machine;
 use crate::report::Outcome;
 use anyhow::{Context, Result};
@@ -133,7 +133,7 @@ fn outcome_here(outcome: Outcome) -> Outcome {
 struct Results<'a> {
     job: &'a Job<'a>,
     prefix: String,
-    parser: Parser,
+    transcript: Transcript,
     reported: usize,
 }
 
@@ -142,14 +142,14 @@ impl<'a> Results<'a> {
         Results {
             job,
             prefix,
-            parser: Parser::default(),
+            transcript: Transcript::default(),
             reported: 0,
         }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.parser.feed(bytes);
-        for line in &self.parser.done[self.reported..] {
+        self.transcript.feed(bytes);
+        for line in &self.transcript.done[self.reported..] {
             let mut outcome = line.outcome();
             if self.prefix.starts_with("user.") {
                 outcome = outcome_here(outcome);
@@ -157,18 +157,22 @@ impl<'a> Results<'a> {
             let name = format!("{}.{}", self.prefix, line.name);
             self.job.report.add(name, outcome, line.duration);
         }
-        self.reported = self.parser.done.len();
+        self.reported = self.transcript.done.len();
     }
 
     /// 1 when a test failed, else 0.
     fn expected_status(&self) -> u8 {
-        self.parser.done.iter().any(|line: &Line| !line.ok).into()
+        self.transcript
+            .done
+            .iter()
+            .any(|test: &Ended| !test.ok)
+            .into()
     }
 
     /// A suite that does not get to its end, or ends with a status that its results do not explain,
     /// has failed as such.
     fn end(&self, how: &str, sound: bool, text: &str) {
-        if !sound || !self.parser.complete() {
+        if !sound || !self.transcript.complete() {
             let why = format!("the suite ended with {how}\n{text}");
             self.job
                 .report

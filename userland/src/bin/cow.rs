@@ -4,7 +4,7 @@
 //! Sets one size at a time in sysfs and puts all back. Where it may not, or with `--keep`, only the
 //! size that is set is tried, and the others are skipped.
 use userland::controls::Controls;
-use userland::ktap::{Options, Test, Totals, run};
+use userland::ktap::{Options, Test, run};
 use userland::replay;
 use userland::sh::expand::glob;
 
@@ -38,7 +38,7 @@ fn main() {
         skip: &[],
         heap_fail: 0,
     };
-    let Totals(_, failed, _) = run(&tests, &options);
+    let failed = run(&tests, &options).failed;
     drop(controls);
     std::process::exit((failed > 0 || tests.is_empty()) as i32);
 }

@@ -3,7 +3,7 @@
 //!
 //! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without
 //! rights or in an emulator some are skipped.
-use userland::ktap::{Options, Test, Totals, run};
+use userland::ktap::{Options, Test, run};
 use userland::replay;
 use userland::sh::expand::glob;
 use userland::starve;
@@ -207,6 +207,6 @@ fn main() {
         let faults = starve::run(&tests, &options, rounds.into_iter(), seconds);
         std::process::exit((faults > 0 || tests.is_empty()) as i32);
     }
-    let Totals(_, failed, _) = run(&tests, &options);
+    let failed = run(&tests, &options).failed;
     std::process::exit((failed > 0 || tests.is_empty()) as i32);
 }

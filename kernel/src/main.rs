@@ -9,9 +9,9 @@
 extern crate alloc;
 
 #[cfg(target_arch = "aarch64")]
-use arch_aarch64 as arch;
+use arch_aarch64::machine as arch;
 #[cfg(target_arch = "x86_64")]
-use arch_x86_64 as arch;
+use arch_x86_64::machine as arch;
 
 mod base;
 mod entry;

@@ -15,6 +15,7 @@ mod inside;
 mod machine;
 mod ram;
 mod rng;
+mod rules;
 mod shadow;
 mod tlb;
 mod user;

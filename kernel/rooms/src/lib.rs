@@ -3,6 +3,7 @@
 //! A path counts wherever it stands, in a `use` or in code; comments and everything behind
 //! `#[cfg(test)]` do not. What a macro makes up is not seen.
 
+pub mod circles;
 pub mod floors;
 
 use std::fs;
@@ -70,10 +71,15 @@ fn module_of(file: &Path) -> Vec<String> {
     module
 }
 
+/// A file's text without comments and without its tests: everything behind `#[cfg(test)]`.
+pub fn code(text: &str) -> String {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().map(without_comment).collect()
+}
+
 /// What a file of `module` names of its own crate.
 pub fn imports(module: &[String], text: &str) -> Vec<Import> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let code: String = code.lines().map(without_comment).collect();
+    let code = code(text);
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         if begins_a_path(&code[..at]) {

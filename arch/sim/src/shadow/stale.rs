@@ -18,10 +18,10 @@ pub struct Stale(BTreeMap<Slot, Vec<Held>>);
 
 /// What was at a place and what comes to be there are two things when the frame got new contents
 /// between.
-pub(super) type Renewed = HashSet<Pfn>;
+pub(crate) type Renewed = HashSet<Pfn>;
 
 impl Stale {
-    pub(super) fn push(&mut self, slot: Slot, what: What, cpus: u64) {
+    pub(crate) fn push(&mut self, slot: Slot, what: What, cpus: u64) {
         if cpus == 0 {
             return;
         }
@@ -34,7 +34,7 @@ impl Stale {
 
     /// The first thing that CPUs may hold and that differs from `new` in frame, size or contiguity
     /// (DDI 0487, D8.16.1).
-    pub(super) fn conflict(&self, slot: Slot, new: What, span: u64) -> Option<(Slot, What)> {
+    pub(crate) fn conflict(&self, slot: Slot, new: What, span: u64) -> Option<(Slot, What)> {
         if new == What::Nothing || self.0.is_empty() {
             return None;
         }
@@ -54,7 +54,7 @@ impl Stale {
     }
     /// Another place of the root by which a CPU may still reach frames that come to be writable at
     /// `slot`.
-    pub(super) fn elsewhere(&self, slot: Slot, new: What, renewed: &Renewed) -> Option<Slot> {
+    pub(crate) fn elsewhere(&self, slot: Slot, new: What, renewed: &Renewed) -> Option<Slot> {
         let What::Leaf(pfn, attrs) = new else {
             return None;
         };
@@ -119,7 +119,7 @@ impl Stale {
             })
     }
 
-    pub(super) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush) {
+    pub(crate) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush) {
         self.0.retain(|slot, held| {
             if of(slot.root) && flush.hits(slot.va(), slot.level.bytes()) {
                 held.retain(|h| matches!(h.what, What::Table(..)) && !flush.tables);
@@ -128,11 +128,11 @@ impl Stale {
         });
     }
     /// All of a root is flushed, or gone.
-    pub(super) fn forget(&mut self, root: Pfn) {
+    pub(crate) fn forget(&mut self, root: Pfn) {
         self.0.retain(|slot, _| slot.root != root);
     }
     /// One CPU holds nothing of a root any more.
-    pub(super) fn lose(&mut self, root: Pfn, cpu: usize) {
+    pub(crate) fn lose(&mut self, root: Pfn, cpu: usize) {
         self.0.retain(|slot, held| {
             if slot.root == root {
                 held.iter_mut().for_each(|h| h.cpus &= !(1 << cpu));
@@ -142,7 +142,7 @@ impl Stale {
         });
     }
     /// What may be held of a root.
-    pub(super) fn of(&self, root: Pfn) -> impl Iterator<Item = (Slot, What)> {
+    pub(crate) fn of(&self, root: Pfn) -> impl Iterator<Item = (Slot, What)> {
         self.0
             .iter()
             .filter(move |(slot, _)| slot.root == root)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// What a page's entry must say.
 #[derive(Clone, Copy)]
-pub(super) struct Record {
+pub(crate) struct Record {
     pub pfn: Pfn,
     pub bits: Attrs,
     /// The frame's contents then: what is said of the frame ends when it gets new ones.
@@ -22,14 +22,14 @@ pub struct Used {
 
 impl Used {
     /// A frame got new contents.
-    pub(super) fn renew(&mut self, pfn: Pfn) {
+    pub(crate) fn renew(&mut self, pfn: Pfn) {
         *self.contents.entry(pfn).or_default() += 1;
     }
     /// A root ended: the next one in its frame has used nothing.
-    pub(super) fn forget(&mut self, root: Pfn) {
+    pub(crate) fn forget(&mut self, root: Pfn) {
         self.records.retain(|(of, _), _| *of != root);
     }
-    pub(super) fn note(&mut self, root: Pfn, page: u64, pfn: Pfn, bits: Attrs) {
+    pub(crate) fn note(&mut self, root: Pfn, page: u64, pfn: Pfn, bits: Attrs) {
         let contents = self.contents.get(&pfn).copied().unwrap_or(0);
         let fresh = Record {
             pfn,
@@ -43,7 +43,7 @@ impl Used {
         record.bits |= bits;
     }
     /// Bits that were cleared on purpose where `cleared` says so of a page and its frame.
-    pub(super) fn forgive(&mut self, root: Pfn, cleared: impl Fn(u64, Pfn) -> bool, bits: Attrs) {
+    pub(crate) fn forgive(&mut self, root: Pfn, cleared: impl Fn(u64, Pfn) -> bool, bits: Attrs) {
         for ((of, page), record) in &mut self.records {
             if *of == root && cleared(*page, record.pfn) {
                 record.bits -= bits;
@@ -51,7 +51,7 @@ impl Used {
         }
     }
     /// Takes out what is known of a root; frames that got new contents are left out.
-    pub(super) fn take(&mut self, root: Pfn) -> Vec<(u64, Record)> {
+    pub(crate) fn take(&mut self, root: Pfn) -> Vec<(u64, Record)> {
         let mine: Vec<_> = self.records.extract_if(|(of, _), _| *of == root).collect();
         mine.into_iter()
             .filter(|(_, r)| self.contents.get(&r.pfn).copied().unwrap_or(0) == r.contents)

@@ -1,0 +1,92 @@
+//! Interrupts, whichever controller there is. End of interrupt comes right after its device was
+//! made quiet, because the kernel runs with interrupts off until it has served the device.
+
+use super::{bcm2836, gic, serial, timer};
+use crate::board::Controller;
+use arch_boot::trap::Irq;
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The virtual timer's private interrupt on every GIC so far (PPI 11).
+const GIC_VIRTUAL_TIMER: u32 = 27;
+
+/// Set by [`init`]; which of the two.
+static BCM2836: AtomicBool = AtomicBool::new(false);
+static READY: AtomicBool = AtomicBool::new(false);
+static TIMER: AtomicU32 = AtomicU32::new(u32::MAX);
+static SERIAL: AtomicU32 = AtomicU32::new(u32::MAX);
+
+fn is_bcm2836() -> bool {
+    BCM2836.load(Ordering::Relaxed)
+}
+
+/// Turns the controller on, and of its interrupts the virtual timer's and the console's.
+pub(crate) fn init(controller: Controller, timer: Option<u32>, serial: Option<u32>) {
+    let usual = match controller {
+        Controller::GicV2(distributor, cpu) => {
+            gic::init_v2(distributor, cpu);
+            GIC_VIRTUAL_TIMER
+        }
+        Controller::GicV3(distributor, redistributors) => {
+            gic::init_v3(distributor, redistributors);
+            GIC_VIRTUAL_TIMER
+        }
+        Controller::Bcm2836(cores, peripherals) => {
+            bcm2836::init(cores, peripherals);
+            BCM2836.store(true, Ordering::Relaxed);
+            bcm2836::VIRTUAL_TIMER
+        }
+    };
+    READY.store(true, Ordering::Relaxed);
+    enable(timer.unwrap_or(usual), &TIMER);
+    if let Some(serial) = serial {
+        enable(serial, &SERIAL);
+    }
+}
+
+fn enable(interrupt: u32, role: &AtomicU32) {
+    role.store(interrupt, Ordering::Relaxed);
+    if is_bcm2836() {
+        bcm2836::enable(interrupt);
+    } else {
+        gic::enable(interrupt);
+    }
+}
+
+/// Takes the interrupt that is pending, if any, quietens its device and ends it at the controller.
+pub(crate) fn acknowledge() -> Irq {
+    if !READY.load(Ordering::Relaxed) {
+        return Irq::Spurious;
+    }
+    if is_bcm2836() {
+        return bcm2836::take().map_or(Irq::Spurious, serve);
+    }
+    let Some(raw) = gic::take() else {
+        return Irq::Spurious;
+    };
+    let irq = serve(gic::number(raw));
+    gic::end(raw);
+    irq
+}
+
+/// Makes the device quiet.
+fn serve(number: u32) -> Irq {
+    if number == TIMER.load(Ordering::Relaxed) {
+        timer::stop();
+        Irq::Timer
+    } else if number == SERIAL.load(Ordering::Relaxed) {
+        serial::acknowledge();
+        Irq::Serial
+    } else {
+        Irq::Other(number)
+    }
+}
+
+/// The controller's name for the boot line.
+pub(crate) fn describe(out: &mut dyn Write) -> fmt::Result {
+    if is_bcm2836() {
+        write!(out, "bcm2836")
+    } else {
+        write!(out, "gicv{}", gic::version())
+    }
+}

@@ -1,0 +1,300 @@
+//! Physical memory through the direct map: page-table entries, one or a run of them, and the
+//! contents of frames.
+
+use super::tlb::Hardware;
+use super::{features, icache, pairs, regs};
+use crate::pte::bits;
+use arch_boot::DIRECT_MAP;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use mm::addr::*;
+use mm::arch::*;
+
+/// Where the direct map has a frame.
+#[inline]
+fn mapped(frame: Pfn) -> *mut u8 {
+    (DIRECT_MAP + frame.start().0) as *mut u8
+}
+
+#[inline]
+fn slots(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
+    // SAFETY: the memory manager owns the frame as a table; all its entries are only used through
+    // atomics.
+    unsafe { &*mapped(table).cast() }
+}
+
+#[inline]
+fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
+    &slots(table)[index]
+}
+
+/// After an entry was written: the walker sees it. Kernel entries and tables may be used by the
+/// very next instruction; for user entries the return to user mode synchronises.
+#[inline]
+fn written(raw: u64) {
+    // SAFETY: barriers.
+    unsafe {
+        asm!("dsb ishst", options(nostack, preserves_flags));
+        if raw & bits::NOT_GLOBAL == 0 {
+            asm!("isb", options(nostack, preserves_flags));
+        }
+    }
+}
+
+impl PhysMem for Hardware {
+    #[inline]
+    fn load(&self, table: Pfn, index: usize) -> u64 {
+        // Pairs with the release in `store`, `swap` and `compare_exchange`.
+        slot(table, index).load(Ordering::Acquire)
+    }
+    #[inline]
+    fn store(&self, table: Pfn, index: usize, raw: u64) {
+        icache::before_mapping(raw);
+        // Pairs with `load`: who sees the entry sees the contents of what it points to.
+        slot(table, index).store(raw, Ordering::Release);
+        written(raw);
+    }
+    #[inline]
+    fn store_again(&self, table: Pfn, index: usize, raw: u64) {
+        // As in `store`. The table's flush, or its first use by a CPU, has the barrier.
+        slot(table, index).store(raw, Ordering::Release);
+    }
+    #[inline]
+    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
+        if step == 0 || n == 1 {
+            icache::before_mapping(raw);
+        } else {
+            (0..n as u64).for_each(|i| icache::before_mapping(raw.wrapping_add(i * step)));
+        }
+        fence(Ordering::Release);
+        // After the fence: as in `store`.
+        pairs::fill(&slots(table)[index..index + n], raw, step);
+        written(raw);
+    }
+    #[inline]
+    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
+        // Relaxed: nothing is done with what the entries point to.
+        let load = |entry: &AtomicU64| entry.load(Ordering::Relaxed);
+        agreeing(&slots(table)[index..index + n], load, (raw, step, mask))
+    }
+    #[inline]
+    fn copy_run(
+        &self,
+        (from, to): (Pfn, Pfn),
+        index: usize,
+        n: usize,
+        raw: u64,
+        new: u64,
+        step: u64,
+    ) -> usize {
+        let (from, to) = (&slots(from)[index..index + n], &slots(to)[index..index + n]);
+        // As in `store_run`. What is mapped already was prepared for execution then.
+        fence(Ordering::Release);
+        let mut done = pairs::copying((from, to), (raw, new, step));
+        if done < n {
+            let past = done as u64 * step;
+            done += copying(
+                (&from[done..], &to[done..]),
+                (
+                    |entry: &AtomicU64| entry.load(Ordering::Relaxed),
+                    |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
+                ),
+                (raw.wrapping_add(past), new.wrapping_add(past), step),
+            );
+        }
+        written(bits::NOT_GLOBAL);
+        done
+    }
+    #[inline]
+    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
+        all_zero(&slots(table)[index..index + n], |slot| {
+            slot.load(Ordering::Relaxed)
+        })
+    }
+    #[inline]
+    fn freeze_run(&self, table: Pfn, index: usize, n: usize, level: Level, valid: u64) -> u32 {
+        let mut found = 0;
+        for slot in &slots(table)[index..index + n] {
+            let raw = slot.load(Ordering::Relaxed);
+            // What is absent stays so while the space is locked: no write is needed.
+            if raw == 0 {
+                continue;
+            }
+            found += 1;
+            if level != Level::Pte && raw & bits::TABLE_OR_PAGE != 0 {
+                // Hardware writes to leaves only: FEAT_HAFT is off.
+                slot.store(raw & !valid, Ordering::Relaxed);
+            } else {
+                slot.fetch_and(!valid, Ordering::Relaxed);
+            }
+        }
+        written(bits::NOT_GLOBAL);
+        found
+    }
+    #[inline]
+    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
+        fence(Ordering::Release);
+        let mut found = 0;
+        let (from, to) = (&slots(from.0)[from.1..][..n], &slots(to.0)[to.1..][..n]);
+        let mut one = |from: &AtomicU64, to: &AtomicU64| {
+            let raw = from.load(Ordering::Relaxed);
+            if raw != 0 {
+                // After the fence: as in `store`.
+                to.store(f(raw), Ordering::Relaxed);
+                from.store(0, Ordering::Relaxed);
+                found += 1;
+            }
+        };
+        // By eight: counting the rounds costs as much as an entry.
+        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
+        for (from, to) in from.iter().zip(to) {
+            (0..8).for_each(|i| one(&from[i], &to[i]));
+        }
+        for (from, to) in from_rest.iter().zip(to_rest) {
+            one(from, to);
+        }
+        written(bits::NOT_GLOBAL);
+        found
+    }
+    #[inline]
+    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
+        let from = &slots(table)[index..][..into.len()];
+        let one = |slot: &AtomicU64, raw: &mut u64| {
+            *raw = slot.load(Ordering::Relaxed);
+            slot.store(0, Ordering::Relaxed);
+        };
+        // By eight: counting the rounds costs as much as an entry.
+        let ((from, from_rest), (into, into_rest)) =
+            (from.as_chunks::<8>(), into.as_chunks_mut::<8>());
+        for (from, into) in from.iter().zip(into) {
+            (0..8).for_each(|i| one(&from[i], &mut into[i]));
+        }
+        from_rest
+            .iter()
+            .zip(into_rest)
+            .for_each(|(slot, raw)| one(slot, raw));
+    }
+    #[inline]
+    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
+        fence(Ordering::Release);
+        let to = &slots(table)[index..][..from.len()];
+        // After the fence: as in `store`.
+        let one = |slot: &AtomicU64, raw: &u64| slot.store(*raw, Ordering::Relaxed);
+        let ((to, to_rest), (from, from_rest)) = (to.as_chunks::<8>(), from.as_chunks::<8>());
+        for (to, from) in to.iter().zip(from) {
+            (0..8).for_each(|i| one(&to[i], &from[i]));
+        }
+        to_rest
+            .iter()
+            .zip(from_rest)
+            .for_each(|(slot, raw)| one(slot, raw));
+        written(bits::NOT_GLOBAL);
+    }
+    #[inline]
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        icache::before_mapping(raw);
+        // Both sides of the pair with `load`.
+        let old = slot(table, index).swap(raw, Ordering::AcqRel);
+        written(raw);
+        old
+    }
+    #[inline]
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        icache::before_mapping(new);
+        // As in `swap`.
+        slot(table, index).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)?;
+        written(new);
+        Ok(())
+    }
+    fn zero(&self, first: Pfn, order: Order) {
+        let (start, end) = (mapped(first) as u64, mapped(first) as u64 + order.bytes());
+        // DC ZVA zeroes 4 << BS bytes unless DZP forbids it.
+        let id = regs::read!("dczid_el0");
+        if features::has_mops() {
+            // SAFETY: the frames are the caller's; the three instructions belong together and
+            // change what is named.
+            unsafe {
+                asm!(
+                    ".arch_extension mops", "setp [{at}]!, {n}!, xzr", "setm [{at}]!, {n}!, xzr", "sete [{at}]!, {n}!, xzr",
+                    at = inout(reg) start => _, n = inout(reg) order.bytes() => _, options(nostack),
+                );
+            }
+        } else if id & 1 << 4 == 0 {
+            // SAFETY: the frames are the caller's, and blocks are at most 2 KiB, so whole frames
+            // are whole blocks.
+            unsafe {
+                asm!(
+                    "2: dc zva, {at}", "add {at}, {at}, {block}", "dc zva, {at}", "add {at}, {at}, {block}",
+                    "cmp {at}, {end}", "b.lo 2b",
+                    at = inout(reg) start => _, block = in(reg) 4u64 << (id & 0xf), end = in(reg) end, options(nostack),
+                );
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    "2: stp xzr, xzr, [{at}], #16", "stp xzr, xzr, [{at}], #16", "stp xzr, xzr, [{at}], #16",
+                    "stp xzr, xzr, [{at}], #16", "cmp {at}, {end}", "b.lo 2b",
+                    at = inout(reg) start => _, end = in(reg) end, options(nostack),
+                );
+            }
+        }
+    }
+    #[inline]
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        // SAFETY: both ranges of frames are the caller's and lie apart.
+        unsafe { copy(mapped(to), mapped(from), order.bytes() as usize) };
+    }
+    #[inline]
+    fn read(&self, from: PhysAddr, into: &mut [u8]) {
+        // SAFETY: the range is the caller's memory, in the direct map.
+        unsafe {
+            copy(
+                into.as_mut_ptr(),
+                (DIRECT_MAP + from.0) as *const u8,
+                into.len(),
+            )
+        };
+    }
+    #[inline]
+    fn write(&self, to: PhysAddr, from: &[u8]) {
+        // SAFETY: as in `read`.
+        unsafe { copy((DIRECT_MAP + to.0) as *mut u8, from.as_ptr(), from.len()) };
+    }
+}
+
+/// Copies `n` bytes that lie apart. RAM takes accesses at any address; what the compiler has for
+/// that aligns them, byte by byte where the two addresses differ.
+///
+/// # Safety
+/// Both ranges are mapped and the caller's.
+unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
+    if features::has_mops() {
+        // SAFETY: the ranges are the caller's; the three instructions belong together and change
+        // what is named.
+        unsafe {
+            asm!(
+                ".arch_extension mops", "cpyfp [{to}]!, [{from}]!, {n}!", "cpyfm [{to}]!, [{from}]!, {n}!",
+                "cpyfe [{to}]!, [{from}]!, {n}!",
+                to = inout(reg) to => _, from = inout(reg) from => _, n = inout(reg) n => _, options(nostack),
+            );
+        }
+        return;
+    }
+    let by_64 = n & !63;
+    if by_64 != 0 {
+        // SAFETY: the ranges are the caller's.
+        unsafe {
+            asm!(
+                "2: ldp {a}, {b}, [{from}]", "ldp {c}, {d}, [{from}, #16]", "ldp {e}, {f}, [{from}, #32]", "ldp {g}, {h}, [{from}, #48]",
+                "stp {a}, {b}, [{to}]", "stp {c}, {d}, [{to}, #16]", "stp {e}, {f}, [{to}, #32]", "stp {g}, {h}, [{to}, #48]",
+                "add {from}, {from}, #64", "add {to}, {to}, #64", "cmp {from}, {end}", "b.lo 2b",
+                from = inout(reg) from => _, to = inout(reg) to => _, end = in(reg) from.wrapping_add(by_64),
+                a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
+                e = out(reg) _, f = out(reg) _, g = out(reg) _, h = out(reg) _, options(nostack),
+            );
+        }
+    }
+    // SAFETY: as above, the rest.
+    unsafe { core::ptr::copy_nonoverlapping(from.add(by_64), to.add(by_64), n - by_64) };
+}

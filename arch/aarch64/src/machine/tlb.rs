@@ -1,0 +1,142 @@
+//! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in
+//! `physmem`.
+
+use super::{features, regs};
+use crate::tlbi::{self, Invalidate, RANGE_PAGES};
+use core::arch::asm;
+use mm::addr::*;
+use mm::arch::*;
+
+/// This machine. A unit value: the state is in hardware.
+pub struct Hardware;
+
+impl Machine for Hardware {
+    type Pte = crate::pte::Format;
+    type Mem = Self;
+    type Tlb = Self;
+    type Cpu = Self;
+    #[inline]
+    fn mem(&self) -> &Self {
+        self
+    }
+    #[inline]
+    fn tlb(&self) -> &Self {
+        self
+    }
+    #[inline]
+    fn cpu(&self) -> &Self {
+        self
+    }
+    /// Nothing: the kernel half has a root of its own, TTBR1.
+    #[inline]
+    fn prepare_root(&self, _root: Pfn) {}
+}
+
+/// Above this many entries one flush of the whole address space costs less than one instruction for
+/// each.
+const SINGLE_FLUSHES: u64 = 512;
+
+/// Runs `tlbi <op>` for an operand; the barriers around a series are the caller's.
+macro_rules! tlbi {
+    ($op:literal, $operand:expr) => {{
+        let operand: u64 = $operand;
+        // SAFETY: dropping cached translations is always allowed.
+        unsafe { asm!(concat!($op, ", {}"), in(reg) operand, options(nostack, preserves_flags)) };
+    }};
+}
+
+/// Entries written before are seen by walks after it.
+fn before_flush() {
+    // SAFETY: a barrier.
+    unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+}
+
+impl Tlb for Hardware {
+    fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
+        let (first, step) = (range.start.align_down(stride.bytes()).0, stride.bytes());
+        let leaves = (range.end.0 - first).div_ceil(step);
+        let ranges = leaves > 1 && features::has_tlbi_range();
+        if ranges && range.pages() >= RANGE_PAGES || !ranges && leaves > SINGLE_FLUSHES {
+            return self.flush_asid(asid);
+        }
+        before_flush();
+        let run = |one: Invalidate| match (one, tables) {
+            (Invalidate::Leaf(operand), false) => tlbi!("tlbi vale1is", operand),
+            (Invalidate::Leaf(operand), true) => tlbi!("tlbi vae1is", operand),
+            // RVALE1IS, RVAE1IS.
+            (Invalidate::Range(operand), false) => tlbi!("sys #0, c8, c2, #5", operand),
+            (Invalidate::Range(operand), true) => tlbi!("sys #0, c8, c2, #1", operand),
+        };
+        if ranges {
+            tlbi::ranges(asid, range).for_each(run);
+        } else {
+            let pages = (first..range.end.0).step_by(step as usize);
+            pages.for_each(|va| run(tlbi::leaf(asid, va >> PAGE_SHIFT)));
+        }
+        regs::dsb_ish();
+    }
+    #[inline]
+    fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
+        // More rights need no break-before-make (D8.16.1). But an entry that gave a permission
+        // fault may be in the TLB, and stay there until it is invalidated: only those that give
+        // translation, address size or access flag faults never are. In this CPU's TLB alone, so
+        // the barriers reach no further; the return to user mode synchronises.
+        let operand = tlbi::operand(asid, va.page().0);
+        // SAFETY: dropping cached translations is always allowed.
+        unsafe {
+            asm!("dsb nshst", "tlbi vale1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags))
+        };
+        true
+    }
+    #[inline(always)]
+    fn flush_page(&self, asid: Asid, va: VirtAddr) {
+        before_flush();
+        tlbi!("tlbi vale1is", tlbi::operand(asid, va.page().0));
+        regs::dsb_ish();
+    }
+    fn flush_asid(&self, asid: Asid) {
+        before_flush();
+        tlbi!("tlbi aside1is", u64::from(asid.0) << 48);
+        regs::dsb_ish();
+    }
+    fn flush_kernel(&self, range: VirtRange) {
+        before_flush();
+        if range.pages() > SINGLE_FLUSHES {
+            // SAFETY: as in `tlbi!`.
+            unsafe { asm!("tlbi vmalle1is", options(nostack, preserves_flags)) };
+        } else {
+            for va in (range.start.0..range.end.0).step_by(PAGE_SIZE as usize) {
+                tlbi!("tlbi vaae1is", va >> PAGE_SHIFT & 0xfff_ffff_ffff);
+            }
+        }
+        regs::dsb_ish();
+        regs::isb();
+    }
+}
+
+impl Cpu for Hardware {
+    #[inline]
+    fn id(&self) -> usize {
+        0
+    }
+    #[inline]
+    fn count(&self) -> usize {
+        1
+    }
+    fn asids(&self) -> usize {
+        if features::has_asid16() {
+            1 << 16
+        } else {
+            1 << 8
+        }
+    }
+    fn activate(&self, root: Pfn, asid: Asid) {
+        // TCR_EL1.A1 = 0: the ASID comes with TTBR0, in one write.
+        regs::write!("ttbr0_el1", u64::from(asid.0) << 48 | root.start().0);
+        regs::isb();
+        if asid.0 == 0 {
+            self.flush_asid(asid);
+            regs::isb();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came
+//! back.
+
+use super::{entry, percpu, regs};
+
+pub use super::context::UserContext;
+pub use super::sigframe::{SIGRETURN_CODE, SIGRETURN_PAGE, min_signal_stack};
+pub use arch_boot::trap::{Irq, SignalFrame, Trap};
+
+/// Loads the per-CPU pointer and the vectors, before anything can go wrong.
+pub(crate) fn init_early() {
+    percpu::init();
+    regs::write!("vbar_el1", &raw const entry::__vectors as u64);
+    regs::isb();
+}

@@ -1,0 +1,184 @@
+//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files
+//! of their own.
+
+use super::{features as cpu_features, interrupts, percpu, uaccess};
+use arch_boot::trap::Irq;
+use core::arch::{asm, global_asm};
+
+pub use super::power::{exit, reboot, stop};
+pub use super::rtc::wall_clock;
+
+pub use super::identify::{describe, features, hwcap};
+
+/// uname -m and AT_PLATFORM.
+pub const NAME: &str = "x86_64";
+
+/// A kernel thread that is not running: its stack pointer; the rest is on its stack.
+pub struct KernelContext {
+    sp: u64,
+}
+
+global_asm!(
+    r#"
+    .pushsection .text.switch, "ax"
+    .globl cpu_switch
+    // rdi: where the running thread's stack pointer goes, rsi: where the next one's is. The rest is
+    // caller-saved.
+cpu_switch:
+    push rbp
+    push rbx
+    push r12
+    push r13
+    push r14
+    push r15
+    mov [rdi], rsp
+    mov rsp, [rsi]
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbx
+    pop rbp
+    ret
+    // A new thread's first instruction: r12 the function, r13 its argument.
+    .globl cpu_first
+cpu_first:
+    mov rdi, r13
+    call r12
+    ud2
+    .popsection
+    "#
+);
+
+unsafe extern "C" {
+    fn cpu_switch(from: *mut u64, to: *const u64);
+    fn cpu_first();
+}
+
+impl KernelContext {
+    /// A context that calls `entry(argument)` on a new stack whose top is `stack_top`. `entry`
+    /// never returns.
+    pub fn new(stack_top: u64, entry: extern "C" fn(usize) -> !, argument: usize) -> Self {
+        let first = cpu_first as *const () as u64;
+        // r15 r14 r13 r12 rbx rbp, the return address, and two words of 0 that end a backtrace.
+        let words = [
+            0,
+            0,
+            argument as u64,
+            entry as *const () as u64,
+            0,
+            0,
+            first,
+            0,
+            0,
+        ];
+        // `cpu_first` starts with both words of 0 on the stack: aligned to 16, as a call wants it
+        // (System V ABI, 3.2.2).
+        let sp = (stack_top & !15) - size_of_val(&words) as u64;
+        let at = core::ptr::with_exposed_provenance_mut::<[u64; 9]>(sp as usize);
+        // SAFETY: the caller hands over a mapped stack that nobody uses.
+        unsafe { at.write(words) };
+        KernelContext { sp }
+    }
+
+    /// The context of the thread that runs now, to be filled by the first switch.
+    pub const fn running() -> Self {
+        Self { sp: 0 }
+    }
+}
+
+/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is
+/// `to_stack_top` (for traps from user mode; this machine's go into the `UserContext` instead, see
+/// `entry`).
+///
+/// # Safety
+/// `to` was made by `new` or saved by `switch`, and both outlive the switch.
+pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stack_top: u64) {
+    let _ = to_stack_top;
+    // SAFETY: the caller's promise.
+    unsafe { cpu_switch(&raw mut (*from).sp, &raw const (*to).sp) }
+}
+
+/// Sleeps until an interrupt comes and returns what it was; interrupts are off before and after.
+pub fn wait_for_interrupt() -> Irq {
+    loop {
+        // SAFETY: STI takes effect after the next instruction, so an interrupt cannot slip in
+        // before HLT; the handler (`kernel_traps::from_kernel`) returns with interrupts off.
+        unsafe { asm!("sti", "hlt", "cli") };
+        if let Some(irq) = take() {
+            return irq;
+        }
+    }
+}
+
+/// Takes an interrupt that is already pending, without waiting.
+pub fn poll_interrupt() -> Option<Irq> {
+    // SAFETY: as in `wait_for_interrupt`.
+    unsafe { asm!("sti", "nop", "nop", "cli") };
+    take()
+}
+
+fn take() -> Option<Irq> {
+    // SAFETY: this CPU's own field; interrupts are off.
+    let vector = unsafe { core::mem::take(&mut (*percpu::this()).irq) };
+    (vector != 0).then(|| interrupts::acknowledge(vector as u8))
+}
+
+/// 64 bits from the CPU's generator, if it has one.
+pub fn random() -> Option<u64> {
+    let have = cpu_features::get();
+    // SDM Vol 1, 7.3.17: carry says whether there was a number; ten tries are enough for RDRAND on
+    // a healthy CPU.
+    for _ in 0..10 {
+        let (value, ok): (u64, u8);
+        // SAFETY: only executed when CPUID reports the instruction.
+        unsafe {
+            if have.rdseed {
+                asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) ok, options(nomem, nostack));
+            } else if have.rdrand {
+                asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) ok, options(nomem, nostack));
+            } else {
+                return None;
+            }
+        }
+        if ok != 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
+/// never faults). `from`: pc and frame pointer to start at, else the caller's.
+pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
+    const DEEPEST: usize = 64;
+    let mut fp = match from {
+        Some((pc, fp)) => {
+            f(pc);
+            fp
+        }
+        None => {
+            let fp: u64;
+            // SAFETY: reads a register.
+            unsafe { asm!("mov {}, rbp", out(reg) fp, options(nomem, nostack, preserves_flags)) };
+            fp
+        }
+    };
+    for _ in 0..DEEPEST {
+        // Kernel stacks only, and always outwards.
+        if fp < arch_boot::DIRECT_MAP || !fp.is_multiple_of(8) {
+            return;
+        }
+        let (Some(next), Some(pc)) = (uaccess::probe(fp), uaccess::probe(fp + 8)) else {
+            return;
+        };
+        if pc == 0 {
+            return;
+        }
+        f(pc);
+        if next <= fp {
+            return;
+        }
+        fp = next;
+    }
+}

@@ -1,0 +1,234 @@
+//! The CPU described for people and programs: /proc/cpuinfo, the boot line, AT_HWCAP.
+
+use super::{features as cpu_features, fp, timer};
+use core::arch::x86_64::__cpuid_count;
+use core::fmt::{self, Write};
+use raw_cpuid::CpuId;
+
+/// A register of a CPUID leaf.
+#[derive(Clone, Copy)]
+enum Register {
+    Ebx,
+    Ecx,
+    Edx,
+}
+
+/// Names as in Linux's /proc/cpuinfo, in the order of (leaf, register).
+#[allow(clippy::type_complexity)]
+const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
+    (
+        1,
+        Register::Edx,
+        &[
+            (0, "fpu"),
+            (1, "vme"),
+            (2, "de"),
+            (3, "pse"),
+            (4, "tsc"),
+            (5, "msr"),
+            (6, "pae"),
+            (7, "mce"),
+            (8, "cx8"),
+            (9, "apic"),
+            (11, "sep"),
+            (12, "mtrr"),
+            (13, "pge"),
+            (14, "mca"),
+            (15, "cmov"),
+            (16, "pat"),
+            (17, "pse36"),
+            (19, "clflush"),
+            (23, "mmx"),
+            (24, "fxsr"),
+            (25, "sse"),
+            (26, "sse2"),
+            (27, "ss"),
+            (28, "ht"),
+        ],
+    ),
+    (
+        0x8000_0001,
+        Register::Edx,
+        &[
+            (11, "syscall"),
+            (20, "nx"),
+            (22, "mmxext"),
+            (25, "fxsr_opt"),
+            (26, "pdpe1gb"),
+            (27, "rdtscp"),
+            (29, "lm"),
+            (30, "3dnowext"),
+            (31, "3dnow"),
+        ],
+    ),
+    (
+        1,
+        Register::Ecx,
+        &[
+            (0, "pni"),
+            (1, "pclmulqdq"),
+            (3, "monitor"),
+            (9, "ssse3"),
+            (12, "fma"),
+            (13, "cx16"),
+            (17, "pcid"),
+            (19, "sse4_1"),
+            (20, "sse4_2"),
+            (21, "x2apic"),
+            (22, "movbe"),
+            (23, "popcnt"),
+            (24, "tsc_deadline_timer"),
+            (25, "aes"),
+            (26, "xsave"),
+            (28, "avx"),
+            (29, "f16c"),
+            (30, "rdrand"),
+            (31, "hypervisor"),
+        ],
+    ),
+    (
+        0x8000_0001,
+        Register::Ecx,
+        &[
+            (0, "lahf_lm"),
+            (2, "svm"),
+            (4, "cr8_legacy"),
+            (5, "abm"),
+            (6, "sse4a"),
+            (8, "3dnowprefetch"),
+        ],
+    ),
+    (
+        7,
+        Register::Ebx,
+        &[
+            (0, "fsgsbase"),
+            (3, "bmi1"),
+            (5, "avx2"),
+            (7, "smep"),
+            (8, "bmi2"),
+            (9, "erms"),
+            (10, "invpcid"),
+            (14, "mpx"),
+            (16, "avx512f"),
+            (18, "rdseed"),
+            (19, "adx"),
+            (20, "smap"),
+            (23, "clflushopt"),
+            (24, "clwb"),
+            (29, "sha_ni"),
+        ],
+    ),
+    (
+        7,
+        Register::Ecx,
+        &[
+            (2, "umip"),
+            (3, "pku"),
+            (9, "vaes"),
+            (10, "vpclmulqdq"),
+            (16, "la57"),
+            (22, "rdpid"),
+        ],
+    ),
+    (7, Register::Edx, &[(4, "fsrm")]),
+];
+
+/// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
+pub fn describe(out: &mut dyn Write) -> fmt::Result {
+    let id = CpuId::new();
+    let vendor = id.get_vendor_info();
+    let brand = id.get_processor_brand_string();
+    let (family, model, stepping) = id.get_feature_info().map_or((0, 0, 0), |f| {
+        (f.family_id(), f.model_id(), f.stepping_id())
+    });
+    writeln!(out, "processor\t: 0")?;
+    writeln!(
+        out,
+        "vendor_id\t: {}",
+        vendor.as_ref().map_or("unknown", |v| v.as_str())
+    )?;
+    writeln!(out, "cpu family\t: {family}")?;
+    writeln!(out, "model\t\t: {model}")?;
+    writeln!(
+        out,
+        "model name\t: {}",
+        brand.as_ref().map_or("unknown", |b| b.as_str().trim())
+    )?;
+    writeln!(out, "stepping\t: {stepping}")?;
+    let khz = timer::tsc_hz() / 1000;
+    writeln!(out, "cpu MHz\t\t: {}.{:03}", khz / 1000, khz % 1000)?;
+    writeln!(
+        out,
+        "physical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1"
+    )?;
+    writeln!(out, "fpu\t\t: yes\nfpu_exception\t: yes")?;
+    writeln!(out, "cpuid level\t: {}", __cpuid_count(0, 0).eax)?;
+    writeln!(out, "wp\t\t: yes")?;
+    write!(out, "flags\t\t:")?;
+    each_flag(&mut |name| write!(out, " {name}"))?;
+    writeln!(out, "\nbogomips\t: {}.{:02}", khz / 500, khz / 5 % 100)?;
+    writeln!(out, "clflush size\t: 64\ncache_alignment\t: 64")?;
+    let sizes = __cpuid_count(0x8000_0008, 0).eax;
+    writeln!(
+        out,
+        "address sizes\t: {} bits physical, {} bits virtual",
+        sizes & 0xff,
+        sizes >> 8 & 0xff
+    )?;
+    writeln!(out, "power management:\n")
+}
+
+fn each_flag(f: &mut dyn FnMut(&'static str) -> fmt::Result) -> fmt::Result {
+    let (basic, extended) = (__cpuid_count(0, 0).eax, __cpuid_count(0x8000_0000, 0).eax);
+    for &(leaf, register, names) in FLAGS {
+        let highest = if leaf < 0x8000_0000 { basic } else { extended };
+        if leaf > highest {
+            continue;
+        }
+        let values = __cpuid_count(leaf, 0);
+        let value = match register {
+            Register::Ebx => values.ebx,
+            Register::Ecx => values.ecx,
+            Register::Edx => values.edx,
+        };
+        for &(bit, name) in names {
+            if value >> bit & 1 != 0 {
+                f(name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the boot line says: a short list of features in use ("nx smep smap umip xsave x2apic").
+pub fn features(out: &mut dyn Write) -> fmt::Result {
+    let have = cpu_features::get();
+    write!(out, "nx")?;
+    let used = [
+        (have.smep, "smep"),
+        (have.smap, "smap"),
+        (have.umip, "umip"),
+        (have.fsgsbase, "fsgsbase"),
+        (have.pages_1g, "pdpe1gb"),
+        (have.x2apic, "x2apic"),
+        (have.tsc_deadline, "tsc_deadline_timer"),
+    ];
+    for (_, name) in used.into_iter().filter(|u| u.0) {
+        write!(out, " {name}")?;
+    }
+    match fp::mask() {
+        0 => write!(out, " fxsr"),
+        mask => write!(
+            out,
+            " {}({mask:#x})",
+            if have.xsaveopt { "xsaveopt" } else { "xsave" }
+        ),
+    }
+}
+
+/// AT_HWCAP (CPUID.1:EDX), AT_HWCAP2 (bit 1: user mode may use RDFSBASE and its kin).
+pub fn hwcap() -> (u64, u64) {
+    let have = cpu_features::get();
+    (u64::from(have.hwcap), u64::from(have.fsgsbase) << 1)
+}

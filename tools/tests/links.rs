@@ -105,6 +105,31 @@ fn one_evening_of_reading() {
     );
 }
 
+/// Paths from the root in backticks, with `*` for both machines.
+#[test]
+fn paths_lead_to_files() {
+    let folders = ["arch/", "kernel/", "userland/", "tools/", "tests/", "docs/"];
+    let mut seen = 0;
+    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+        // Blocks of code are no sentences.
+        let sentences: String = text.split("```").step_by(2).collect();
+        for name in quoted(&sentences) {
+            let known = folders.iter().any(|folder| name.starts_with(folder));
+            for machine in ["x86_64", "aarch64"] {
+                let name = name.replace("arch/*", &format!("arch/{machine}"));
+                if known && !name.contains([' ', '*']) {
+                    seen += 1;
+                    let path = Path::new(ROOT).join(&name);
+                    let there = path.exists() || path.with_extension("rs").exists();
+                    assert!(there, "{page}: {name}");
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} paths were found");
+}
+
 /// Each path is there, each room has tests, and no test program is left out.
 #[test]
 fn where_the_tests_are() {

@@ -4,7 +4,7 @@ use super::{Strings, first};
 use crate::base::cmdline::CommandLine;
 use crate::base::errno::Errno;
 use crate::fs::{self, FsContext};
-use crate::process::task::FirstProcess;
+use crate::process::task::{FirstProcess, set_heap_fail};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -16,6 +16,7 @@ pub fn spawn_init(cmdline: &CommandLine) -> Result<(), String> {
     let context = Arc::new(FsContext::new());
     let files = fs::open_console().map_err(|e| format!("no console: {e:?}"))?;
     let process = FirstProcess::new().map_err(out_of_memory)?;
+    set_heap_fail(process.process(), cmdline.heap_fail);
     let name = cmdline.init.rsplit('/').next().unwrap_or_default();
     let bytes = |word: &String| word.clone().into_bytes();
     let arguments = core::iter::once(&cmdline.init).chain(&cmdline.init_args);

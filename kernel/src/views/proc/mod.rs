@@ -26,32 +26,14 @@ mod words;
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo_tree::{Dynamic, Tree};
 use crate::fs::tree::inode::{Entry, Inode, Target};
-use crate::fs::tree::mount::FileSystem;
 use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use dir::{Subject, SubjectDir};
-use spin::Once;
 
-/// f_type of proc.
-const PROC_MAGIC: u32 = 0x9fa0;
-
-/// The tree, for those who add to it.
-pub fn tree() -> &'static Tree {
-    static TREE: Once<Tree> = Once::new();
-    TREE.call_once(build)
-}
-
-/// /proc: one, however often it is mounted.
-pub fn file_system() -> Arc<FileSystem> {
-    static INSTANCE: Once<Arc<FileSystem>> = Once::new();
-    INSTANCE
-        .call_once(|| tree().file_system("proc", PROC_MAGIC))
-        .clone()
-}
-
-fn build() -> Tree {
+/// All of /proc.
+pub fn tree() -> Tree {
     let tree = Tree::new(Some(Box::new(Processes)));
     for (path, show) in system::FILES {
         tree.show(path, show);

@@ -6,30 +6,11 @@ mod thp;
 use crate::arch;
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::kinds::pseudo_tree::Tree;
-use crate::fs::tree::mount::FileSystem;
 use crate::thp::survey;
-use alloc::sync::Arc;
 use mm::arch::{Cpu, Machine};
-use spin::Once;
 
-/// f_type of sysfs.
-const SYSFS_MAGIC: u32 = 0x6265_6572;
-
-/// The tree, for those who add to it.
-pub fn tree() -> &'static Tree {
-    static TREE: Once<Tree> = Once::new();
-    TREE.call_once(build)
-}
-
-/// /sys: one, however often it is mounted.
-pub fn file_system() -> Arc<FileSystem> {
-    static INSTANCE: Once<Arc<FileSystem>> = Once::new();
-    INSTANCE
-        .call_once(|| tree().file_system("sysfs", SYSFS_MAGIC))
-        .clone()
-}
-
-fn build() -> Tree {
+/// All of /sys.
+pub fn tree() -> Tree {
     let tree = Tree::new(None);
     for path in [
         "block",

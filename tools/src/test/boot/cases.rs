@@ -150,7 +150,7 @@ fn crashes() -> [Case; 3] {
 }
 
 /// The built-in programs, where they have little memory too.
-fn own_programs() -> [Case; 8] {
+fn own_programs() -> [Case; 9] {
     let run = |name, mem, words, says: &[&'static str]| Case {
         words,
         mem,
@@ -202,6 +202,12 @@ fn own_programs() -> [Case; 8] {
             "256M",
             "quiet quire.noinput -- latency --size 4,2048 --samples 24",
             &["{\"done\":true,\"cells\":27}"],
+        ),
+        run(
+            "heap_fail_of_pid_1",
+            "256M",
+            "quiet quire.noinput quire.heap_fail=100000 -- sh -c \"sh -c 'cat /sys/kernel/mm/quire/heap_fail'\"",
+            &["100000\n"],
         ),
         run(
             "orders",

@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a file goes that is named without a PATH.
+/// The folder for files that are given without a PATH.
 const FOLDER: &str = "bin";
 
-/// A file to be added, checked as far as that goes before anything is built.
+/// A file to be added, checked before anything is built.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Added {
     file: PathBuf,
@@ -75,8 +75,7 @@ fn place(name: &OsStr, path: Option<&OsStr>) -> Result<String, String> {
     Ok(place.to_owned())
 }
 
-/// The default archive with these files in it: one at a built-in program's place is there instead
-/// of it.
+/// The default archive with these files in it: one at a built-in program's path replaces it.
 pub fn archive(mut archive: Archive, added: &[Added]) -> Result<Vec<u8>> {
     for one in added {
         let content =

@@ -1,4 +1,4 @@
-//! The two machines and what each is called by whom.
+//! The two architectures and their names in each tool.
 use clap::ValueEnum;
 use std::fmt;
 
@@ -17,7 +17,7 @@ impl Arch {
     /// Both, in the order in which they are reported.
     pub const ALL: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
 
-    /// As `uname -m` says, and as used in paths.
+    /// The name of `uname -m`, also used in paths.
     pub const fn name(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64",
@@ -49,7 +49,7 @@ impl Arch {
         }
     }
 
-    /// The QEMU machines that Quire knows; the first is the default.
+    /// The QEMU machines that Quire supports; the first is the default.
     pub const fn machines(self) -> &'static [&'static str] {
         match self {
             Arch::X86_64 => &["q35", "microvm"],
@@ -57,7 +57,7 @@ impl Arch {
         }
     }
 
-    /// Who has the QEMU machine of this name.
+    /// The architecture of the QEMU machine of this name.
     pub fn of_machine(name: &str) -> Option<Arch> {
         Arch::ALL
             .into_iter()

@@ -10,7 +10,7 @@ use std::process::Command;
 /// The files that a run needs.
 #[derive(Clone, Debug)]
 pub struct Built {
-    /// What QEMU's `-kernel` gets: kernel, symbols and default initramfs in one.
+    /// The file for QEMU's `-kernel`: kernel, symbols and default initramfs in one.
     pub image: PathBuf,
     /// The same as one ELF file, which Limine loads.
     pub limine: PathBuf,
@@ -66,7 +66,7 @@ pub fn programs(arch: Arch) -> Result<Vec<PathBuf>> {
     cargo(arch.user_target(), "userland", "user", arch)
 }
 
-/// One package for one target; returns the programs that cargo says it made.
+/// One package for one target; returns the programs that cargo reports.
 fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());

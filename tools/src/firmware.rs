@@ -92,7 +92,7 @@ pub fn get(arch: Arch) -> Result<Uefi> {
     })
 }
 
-/// What has them.
+/// The package with them.
 pub fn package(arch: Arch) -> &'static Package {
     match arch {
         Arch::X86_64 => &packages::OVMF,

@@ -29,9 +29,9 @@ pub fn attach_command(arch: Arch, elf: &Path, port: u16) -> String {
     format!("{} -q {}", debugger(arch), quoted.join(" "))
 }
 
-/// What a gdb is started with: the kernel's symbols, our commands, and what it does first. A
-/// breakpoint in memory would be overwritten when the loader copies the kernel there; one in the
-/// hardware is not.
+/// The arguments of gdb: the kernel's symbols, our commands, and the first commands. A breakpoint
+/// in memory would be overwritten when the loader copies the kernel there; one in the hardware is
+/// not.
 pub fn arguments(elf: &Path, port: u16) -> Vec<String> {
     let commands = workspace::root().join("tools/gdb/quire.py");
     let first = [
@@ -47,12 +47,12 @@ pub fn arguments(elf: &Path, port: u16) -> Vec<String> {
         .collect()
 }
 
-/// What to call the debugger in a command for people, even where there is none.
+/// The debugger's name for messages, also where there is none.
 fn debugger(arch: Arch) -> &'static str {
     find(arch).unwrap_or("gdb-multiarch")
 }
 
-/// A gdb that knows the machine: some systems' plain one knows all, Debian's only the host's.
+/// A gdb for the machine: some systems' plain one supports all, Debian's only the host's.
 pub fn find(arch: Arch) -> Option<&'static str> {
     let set = format!(
         "set architecture {}",

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How a machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The guest said so, with this status.
+    /// The guest ended it with this status.
     Status(u8),
     /// It stopped without a status: a reset, or a triple fault.
     Reset,
@@ -127,7 +127,7 @@ impl Guest {
         })
     }
 
-    /// The way to the guest's keyboard; the first caller owns it.
+    /// The guest's input; the first caller owns it.
     pub fn take_keys(&mut self) -> Option<ChildStdin> {
         self.keys.take()
     }
@@ -176,7 +176,7 @@ impl Guest {
         }
     }
 
-    /// Ends QEMU, politely first: it has a terminal to put back in order.
+    /// Ends QEMU, by SIGTERM first: it restores the terminal.
     pub fn stop(&mut self) {
         if self.ended {
             return;
@@ -195,7 +195,7 @@ impl Guest {
         }
     }
 
-    /// What QEMU itself said, when started quietly. Only after the end.
+    /// QEMU's own messages, when started quietly. Valid after the end.
     pub fn errors(&mut self) -> String {
         self.errors
             .take()

@@ -44,7 +44,7 @@ pub fn payload(symbols: &[u8], archive: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What QEMU's `-kernel` takes, from the linked kernel and its payload.
+/// Builds the file for QEMU's `-kernel` from the linked kernel and its payload.
 pub fn direct(arch: Arch, elf: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
     match arch {
         Arch::X86_64 => one_elf(elf, payload),

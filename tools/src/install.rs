@@ -1,19 +1,19 @@
-//! What the host lacks, and the commands that get it from the system's package manager.
+//! Installation of missing programs by the system's package manager.
 use crate::arch::Arch;
 use crate::{backports, packages};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-/// QEMU before this knows neither the microvm nor the CPU features that the kernel wants.
+/// Older QEMUs have neither the microvm nor the CPU features that the kernel uses.
 pub const OLDEST_QEMU: u32 = 7;
-/// raspi4b begins here; also what Debian's backports are asked for.
+/// The first QEMU with raspi4b, also the version installed from Debian's backports.
 pub const GOOD_QEMU: u32 = 9;
 
-/// The package managers that this program can speak to, by their command.
+/// The supported package managers, by their command.
 pub const MANAGERS: [&str; 5] = ["apt-get", "dnf", "pacman", "apk", "brew"];
 
-/// Makes sure that the emulators are there; installs them, or only says how.
+/// Makes sure that the emulators are there; installs them, or prints how.
 pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
     let missing: Vec<Arch> = arches
         .iter()
@@ -28,7 +28,7 @@ pub fn ensure_qemu(arches: &[Arch], no_install: bool) -> Result<()> {
     run("QEMU", &commands(manager, &missing), no_install)
 }
 
-/// Makes sure that the proof assistant is there; installs it, or only says how.
+/// Makes sure that the proof assistant is there; installs it, or prints how.
 pub fn ensure_coq(no_install: bool) -> Result<()> {
     if coq_version().is_some() {
         return Ok(());
@@ -51,8 +51,7 @@ fn coq_number(text: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// The commands that install `packages`, with sudo when that is needed; a name that stands there
-/// twice is said once.
+/// The commands that install `packages`, with sudo when that is needed; duplicates are left out.
 pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
     commands_as(manager, packages, is_root())
 }
@@ -128,7 +127,7 @@ pub fn manager() -> Option<&'static str> {
     MANAGERS.iter().copied().find(|name| starts(name))
 }
 
-/// Whether a program is here; asks it for its version.
+/// Whether a program is installed: runs it with `--version`.
 pub fn starts(program: &str) -> bool {
     Command::new(program)
         .arg("--version")

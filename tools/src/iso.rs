@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is on a disk.
+/// The contents of a disk.
 pub struct Content<'a> {
     /// Kernels as ELF files.
     pub kernels: &'a [(Arch, PathBuf)],
@@ -16,7 +16,7 @@ pub struct Content<'a> {
     pub initramfs: Option<&'a Path>,
     /// The kernel's: one line, without `${`.
     pub command_line: &'a str,
-    /// Seconds in which a person may choose and edit the entry.
+    /// Timeout of the boot menu in seconds.
     pub timeout: u32,
 }
 

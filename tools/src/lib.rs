@@ -1,8 +1,8 @@
-//! What `run.sh` does: builds the kernel and the user programs, makes one bootable file, runs it in
-//! QEMU, tests it.
+//! The program behind `run.sh`: builds the kernel and the user programs, makes one bootable file,
+//! runs it in QEMU, tests it.
 //!
 //! Standard output belongs to the guest's console (`run`) or to the results (`test`); the tool's
-//! own words go to standard error.
+//! own messages go to standard error.
 pub mod added;
 pub mod arch;
 pub mod args;
@@ -37,7 +37,7 @@ pub mod workspace;
 
 use args::{Cli, Command};
 
-/// Something about the command line that only shows when it is looked at closely: exit status 2.
+/// An error in the command line that clap does not find: exit status 2.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 
@@ -49,7 +49,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Does what the command line says and returns the exit status.
+/// Runs the command line's command and returns the exit status.
 pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         None => run::run(&cli.run),

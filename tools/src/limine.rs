@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Once;
 
-/// The version that is downloaded and that everything is tried with.
+/// The version that is downloaded and tested with.
 pub const VERSION: &str = "8.2.0";
 /// Limine's own releases, file by file.
 const SOURCE: &str = "https://raw.githubusercontent.com/limine-bootloader/limine";
 
-/// What goes on a disk, with its SHA-256.
+/// The files for a disk, with their SHA-256.
 const FILES: [(&str, &str); 5] = [
     (
         "limine-bios.sys",
@@ -49,7 +49,7 @@ const INSTALLER: [(&str, &str); 2] = [
     ),
 ];
 
-/// Where distributions and `make install` put them.
+/// The folders used by distributions and `make install`.
 const FOLDERS: [&str; 4] = [
     "/usr/share/limine",
     "/usr/local/share/limine",
@@ -107,7 +107,7 @@ pub fn is_pinned(folder: &Path) -> bool {
         .all(|(name, sum)| check(&folder.join(name), sum).is_ok())
 }
 
-/// What is to be known of a folder with other files.
+/// The message about a folder with other files.
 pub fn not_pinned(folder: &Path) -> String {
     format!(
         "Limine in {}, not the {VERSION} that everything is tried with",
@@ -212,7 +212,7 @@ fn download_one(folder: &Path, name: &str, sum: &str) -> Result<()> {
     })
 }
 
-/// What to do without a network.
+/// The advice without a network.
 fn help(folder: &Path, files: &[(&str, &str)]) -> String {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     format!(
@@ -248,7 +248,7 @@ fn fetch(url: &str, to: &Path) -> Result<()> {
     bail!("neither curl nor wget is here to get {url}")
 }
 
-/// Whether a file is what was committed.
+/// Whether a file has the committed SHA-256.
 fn check(path: &Path, sum: &str) -> Result<()> {
     let content = fs::read(path)?;
     let mut found = String::new();

@@ -1,4 +1,4 @@
-//! `./run.sh image`: what people put on a stick, a disc or a card.
+//! `./run.sh image`: images for USB sticks, CDs and SD cards.
 use crate::arch::Arch;
 use crate::args::{Arches, ImageArgs, Medium};
 use crate::{UsageError, build, iso, limine, packages, run, sdcard, workspace};
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Seconds in which a person may choose and edit the boot entry.
+/// Timeout of the boot menu in seconds.
 const TIMEOUT: u32 = 3;
 
-/// Writes the image that the arguments ask for and says where it is.
+/// Writes the image that the arguments describe and prints its path.
 pub fn image(args: &ImageArgs) -> Result<u8> {
     match args.medium {
         Medium::Iso if args.firmware.is_some() => {
@@ -24,7 +24,7 @@ pub fn image(args: &ImageArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Where the image goes: a file, never a disk itself.
+/// The path of the image: a file, never a disk itself.
 fn output(args: &ImageArgs, name: &str) -> Result<PathBuf, UsageError> {
     let Some(path) = &args.output else {
         return Ok(workspace::target().join("images").join(name));

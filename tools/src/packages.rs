@@ -3,10 +3,10 @@ use crate::arch::Arch;
 use crate::install;
 use anyhow::{Result, bail};
 
-/// Something that a package manager can install.
+/// A package, by its names in each distribution.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Package {
-    /// What it is for people.
+    /// Its description.
     pub what: &'static str,
     /// Its names for apt-get, dnf, pacman, apk and brew, spaces between several; empty where there
     /// is none.
@@ -162,7 +162,7 @@ impl Package {
     }
 }
 
-/// Installs `package` unless it is `there`, or only says how.
+/// Installs `package` unless it is `there`, or prints how.
 pub fn ensure(package: &Package, there: bool, no_install: bool) -> Result<()> {
     if there {
         return Ok(());

@@ -1,5 +1,4 @@
-//! Commands that take a while: quiet when they are quick, a sign of life when not, everything when
-//! they fail.
+//! Long commands: no output when they are quick, progress when not, all output when they fail.
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Nothing is printed for steps that end sooner.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Without a terminal, a step that still runs says so again this often.
+/// Without a terminal, progress of a running step is printed at this interval.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Runs a command to its end and returns its standard output. Its standard error is shown only when
@@ -18,7 +17,7 @@ pub fn step(label: &str, command: &mut Command) -> Result<Vec<u8>> {
     step_or(label, command, |_| Ok(false))
 }
 
-/// As [`step`]; when the command fails, `heal` sees its standard error and may mend the cause:
+/// As [`step`]; when the command fails, `heal` gets its standard error and may remove the cause:
 /// `true` runs it once more.
 pub fn step_or(
     label: &str,
@@ -88,7 +87,7 @@ fn watch(
 struct Said {
     label: String,
     spinner: Option<ProgressBar>,
-    /// What the command said last.
+    /// The last line of the command.
     last: String,
     started: Instant,
     /// When a line is due without a terminal.
@@ -141,7 +140,7 @@ impl Drop for Said {
     }
 }
 
-/// Does `work`, which prints nothing meanwhile, with the signs of life of a [`step`].
+/// Does `work`, which prints nothing, with the progress of a [`step`].
 pub fn during<T>(label: &str, work: impl FnOnce() -> T) -> T {
     let (end, ended) = mpsc::channel::<()>();
     let mut said = Said::new(label);

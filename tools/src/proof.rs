@@ -1,5 +1,5 @@
-//! `./run.sh proof`: checks the proofs in `docs/proofs` with Coq, prints what they say, and that
-//! they rest on nothing else.
+//! `./run.sh proof`: checks the proofs in `docs/proofs` with Coq, and prints the theorems and their
+//! assumptions.
 use crate::args::ProofArgs;
 use crate::{install, progress, workspace};
 use anyhow::{Context, Result, ensure};
@@ -45,8 +45,8 @@ struct Statement {
     theorem: bool,
 }
 
-/// Compiles all files below `target/proofs`, so that nothing lies beside the sources, and asks Coq
-/// what the statements rest on.
+/// Compiles all files below `target/proofs`, so that nothing lies beside the sources, and makes Coq
+/// print the assumptions of the statements.
 pub fn check() -> Result<Checked> {
     let sources = workspace::root().join("docs/proofs");
     let build = workspace::target().join("proofs");
@@ -83,9 +83,9 @@ pub fn check() -> Result<Checked> {
     })
 }
 
-/// Coq's words for "no axiom, no unfinished proof".
+/// Coq's output for "no axiom, no unfinished proof".
 const CLOSED: &str = "Closed under the global context";
-/// What stands between the theorems and their assumptions in Coq's answer.
+/// The separator between the theorems and their assumptions in Coq's output.
 const MARK: &str = "assumptions\n";
 
 /// The module in a line of `_CoqProject`.
@@ -93,7 +93,7 @@ fn module(line: &str) -> Option<&str> {
     line.trim().strip_suffix(".v")
 }
 
-/// All that a file states, in order.
+/// All statements of a file, in order.
 fn statements_of(file: &str, text: &str) -> Vec<Statement> {
     let parse = |line: &str| {
         let (kind, rest) = line.trim_start().split_once(' ')?;
@@ -111,8 +111,8 @@ fn statements_of(file: &str, text: &str) -> Vec<Statement> {
     text.lines().filter_map(parse).collect()
 }
 
-/// A last file that prints the theorems and asks what all statements together rest on: one
-/// question, since each takes as long.
+/// A last file that prints the theorems and the assumptions of all statements together: one
+/// command, since each takes as long.
 fn summary(files: &[&str], statements: &[Statement]) -> Result<String> {
     let mut text = format!(
         "From Coq Require Import ZArith List.\nFrom Quire Require Import {}.\nSet Printing Width 110.\n",

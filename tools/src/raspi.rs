@@ -1,5 +1,5 @@
-//! Raspberry Pis in QEMU: what their firmware would do, which is to hand over a device tree. QEMU
-//! brings none; it adds the memory, the command line and the initramfs to the one it is given.
+//! Raspberry Pis in QEMU: the device tree, which their firmware would pass. QEMU brings none; it
+//! adds the memory, the command line and the initramfs to the one it is given.
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 
 /// The mini UART's node.
@@ -14,7 +14,7 @@ pub enum Board {
     Pi4,
 }
 
-/// What the firmware chose.
+/// The firmware's settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chosen {
     /// As without the overlay disable-bt: the PL011 is Bluetooth's, the mini UART `serial0`.
@@ -25,7 +25,7 @@ pub struct Chosen {
 }
 
 impl Board {
-    /// The board that QEMU's machine of this name is.
+    /// The board of QEMU's machine of this name.
     pub fn of(machine: &str) -> Option<Board> {
         match machine {
             "raspi3b" => Some(Board::Pi3),

@@ -1,4 +1,4 @@
-//! What tests said: progress while they run, failures in full, one line at the end, and JUnit for
+//! Results of tests: progress while they run, failures in full, one line at the end, and JUnit for
 //! other programs.
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// It passed.
     Passed,
-    /// Not; with everything that helps to see why.
+    /// It failed, with all output that may explain it.
     Failed(String),
     /// It does not apply here, for this reason.
     Skipped(String),

@@ -1,4 +1,4 @@
-//! `./run.sh run`: the guest's console on standard output, the tool's words on standard error.
+//! `./run.sh run`: the guest's console on standard output, the tool's messages on standard error.
 use crate::added::Added;
 use crate::arch::Arch;
 use crate::args::{self, BootWay, RunArgs};
@@ -16,7 +16,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// How often a guest that still reads is told again that there is no more input.
+/// Interval at which the end of the input is sent again to a guest that still reads.
 const END_OF_INPUT_EVERY: Duration = Duration::from_millis(200);
 /// ^D, what a terminal takes as end of input.
 const END_OF_INPUT: u8 = 4;
@@ -77,7 +77,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     Ok(end.status())
 }
 
-/// Whether a person is at the guest's console.
+/// Whether the guest's console is interactive.
 fn on_a_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -126,8 +126,8 @@ fn machine(args: &RunArgs) -> Result<Machine> {
     Ok(machine)
 }
 
-/// Refuses files that are larger than the machine's memory: Limine would say so on a screen only,
-/// and wait there.
+/// Refuses files that are larger than the machine's memory: Limine would print that on a screen
+/// only, and wait there.
 fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), UsageError> {
     let room = machine
         .board()
@@ -142,7 +142,7 @@ fn fits(what: &str, size: u64, args: &RunArgs, machine: &Machine) -> Result<(), 
     )))
 }
 
-/// What `--add` puts beside the built-in programs.
+/// The files of `--add`.
 fn added(args: &RunArgs, machine: &Machine) -> Result<Vec<Added>, UsageError> {
     let added = args.add.iter().map(|text| Added::parse(text));
     let added = added.collect::<Result<Vec<_>, _>>()?;
@@ -171,7 +171,7 @@ pub fn initramfs(named: &Path) -> Result<(PathBuf, u64), UsageError> {
     Ok((path, about.len()))
 }
 
-/// What loads the kernel: BIOS on a PC and UEFI elsewhere when Limine is asked for without more.
+/// The loader: for Limine without more options, BIOS on a PC and UEFI elsewhere.
 fn loader(args: &RunArgs) -> Result<Loader, UsageError> {
     let usual = match args.arch() {
         Arch::X86_64 => Firmware::Bios,

@@ -8,8 +8,8 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-/// What the firmware reads first. The kernel wants to be at a 2 MiB boundary; without Bluetooth,
-/// the good serial port is at pins 8 and 10 of the header.
+/// The firmware's settings. The kernel must be at a 2 MiB boundary; without Bluetooth, the good
+/// serial port is at pins 8 and 10 of the header.
 const CONFIG: &str = "arm_64bit=1\nkernel=kernel8.img\nkernel_address=0x200000\nenable_uart=1\ndtoverlay=disable-bt\n\
                       disable_splash=1\n";
 /// More for the firmware when there is an initramfs: above everything the kernel's file needs,
@@ -18,7 +18,7 @@ const INITRAMFS: &str = "initramfs initramfs 0x08000000\n";
 /// Of the firmware, by the ends of their names: Pi 3 and Zero 2 W need the first, Pi 4 has it in
 /// its flash.
 const NEEDED: [&str; 2] = ["start.elf", "start4.elf"];
-/// What is copied when it is there.
+/// Files that are copied if they exist.
 const WANTED: [&str; 8] = [
     "bootcode.bin",
     "start.elf",
@@ -32,7 +32,7 @@ const WANTED: [&str; 8] = [
 /// Device trees are copied by the beginning of their names: 3, Zero 2 W, 4, 5.
 const TREES: [&str; 3] = ["bcm2710-", "bcm2711-", "bcm2712-"];
 
-/// Where distributions put the firmware.
+/// The folders of the firmware in distributions.
 const FOLDERS: [&str; 4] = [
     "/usr/lib/raspi-firmware",
     "/boot/firmware",
@@ -64,7 +64,7 @@ pub fn firmware(named: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// What to be told of a folder without device trees, like that of Debian's package.
+/// The message about a folder without device trees, like that of Debian's package.
 pub fn no_trees(folder: &Path) -> Result<Option<String>> {
     for entry in fs::read_dir(folder)? {
         if is_tree(&entry?.file_name().to_string_lossy()) {

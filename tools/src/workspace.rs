@@ -1,4 +1,4 @@
-//! Where things are.
+//! Paths of the workspace.
 use crate::UsageError;
 use crate::arch::Arch;
 use anyhow::{Context, Result};
@@ -24,8 +24,8 @@ pub fn images(arch: Arch) -> PathBuf {
     target().join("images").join(arch.name())
 }
 
-/// Has `write` make a file, and puts it at `path` only when that succeeds: what was there before is
-/// lost to a whole one only.
+/// Has `write` make a file, and puts it at `path` only when that succeeds: an older file is
+/// replaced by a complete one only.
 pub fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(format!(".new-{}", std::process::id()));
@@ -40,13 +40,13 @@ pub fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<(
     written
 }
 
-/// A path as the user wrote it: relative to where the user stood when starting `run.sh`.
+/// A path as the user wrote it: relative to the working directory of `run.sh`.
 pub fn user_path(path: &Path) -> PathBuf {
     env::var_os("QUIRE_CWD").map_or_else(|| path.to_owned(), |cwd| Path::new(&cwd).join(path))
 }
 
 /// The file behind `option` that a command will write, as the user named it; an error now when that
-/// will not be possible, not after hours of work. Nothing that is in it is lost yet.
+/// will not be possible, not after hours of work. Its contents are kept until then.
 pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
     let path = user_path(path);
     let mut options = fs::OpenOptions::new();
@@ -61,7 +61,7 @@ pub fn writable(option: &str, path: &Path) -> Result<PathBuf, UsageError> {
 pub struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A name that nobody else uses; nothing is there yet.
+    /// An unused name; nothing is created.
     pub fn name(kind: &str) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

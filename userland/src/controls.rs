@@ -1,15 +1,16 @@
-//! The folio sizes that the kernel may use, through Linux's sysfs files; put back at the end.
+//! Settings of the folio sizes that the kernel may use, through Linux's sysfs files; restored on
+//! drop.
 use crate::sys::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// What the files said before.
+/// The settings before.
 pub struct Controls(Vec<(PathBuf, String)>);
 
 impl Controls {
-    /// Remembers all of them; none where the kernel has none.
+    /// Saves all settings; none where the kernel has no such files.
     pub fn take() -> Controls {
         let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
         let files = entries
@@ -57,7 +58,7 @@ impl Drop for Controls {
 
 impl Controls {
     /// Whether there is a control for each size, or no large folio at all: one setting for all
-    /// sizes says nothing of 4 kB.
+    /// sizes does not show 4 kB.
     pub fn each_size(&self) -> bool {
         !self.0.is_empty() || !Path::new(ROOT).join("enabled").exists()
     }
@@ -67,8 +68,8 @@ impl Controls {
         self.0.iter().all(|(path, word)| write(path, word).is_ok())
     }
 
-    /// What memory that asks for large folios gets at most, in kB: 4 when every size is `never`.
-    /// Nothing is put back.
+    /// The largest folio size that memory with MADV_HUGEPAGE can get, in kB: 4 when every size is
+    /// `never`. Drops the saved settings, so that nothing is restored.
     pub fn largest(mut self) -> usize {
         let inherited =
             chosen(&Path::new(ROOT).join("enabled")).is_some_and(|word| word != "never");

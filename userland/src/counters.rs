@@ -1,4 +1,4 @@
-//! The kernel's figures as programs read them: `/proc` and `/sys` files of `name value` lines.
+//! The kernel's figures in `/proc` and `/sys` files of `name value` lines.
 use crate::ktap::Stop;
 use crate::sys::Errno;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::fs;
 /// Quire's own counters; no other kernel has the file.
 pub const OWN: &str = "/sys/kernel/mm/quire/counters";
 
-/// A figure that is not where it was looked for. It is never 0 instead: a test that compares two
-/// readings of it would pass.
+/// The error of a figure that is missing. It never reads as 0: a test that compares two readings of
+/// it would pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The file.
@@ -51,7 +51,7 @@ impl Missing {
     }
 }
 
-/// Name to value, and the file that they stand in.
+/// Values by name, and the file they are from.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     path: String,

@@ -1,6 +1,5 @@
-//! Tests that cannot hurt each other: each runs in a child process of its own with a deadline, and
-//! its outcome is a line of KTAP 1. A crash, a hang or frames that do not come back fail that test
-//! only.
+//! A harness of isolated tests: each runs in a child process of its own with a deadline, and its
+//! outcome is a line of KTAP 1. A crash, a hang or leaked frames fail that test only.
 use crate::counters::{free_frames, on_quire};
 use crate::stretch::Record;
 use crate::sys::{Errno, file, proc, sig, time};
@@ -11,16 +10,16 @@ use std::path::PathBuf;
 
 pub use ktap::Totals;
 
-/// Why a test did not pass.
+/// The reason why a test did not pass.
 #[derive(Debug)]
 pub enum Stop {
-    /// This system cannot show what the test wants to see.
+    /// The system lacks what the test needs.
     Skip(String),
-    /// Something is wrong.
+    /// A check failed.
     Fail(String),
 }
 
-/// What a test gives back.
+/// The result of a test.
 pub type Outcome = Result<(), Stop>;
 
 /// A test and its name.
@@ -110,7 +109,7 @@ pub fn skip(why: &str) -> Outcome {
     Err(Stop::Skip(why.into()))
 }
 
-/// Skips where a call is not there at all.
+/// Skips the test where a call does not exist.
 pub fn need<T>(result: crate::sys::Result<T>, what: &str) -> Result<T, Stop> {
     match result {
         Err(Errno(libc::ENOSYS)) => Err(Stop::Skip(format!("no {what} here"))),
@@ -118,13 +117,13 @@ pub fn need<T>(result: crate::sys::Result<T>, what: &str) -> Result<T, Stop> {
     }
 }
 
-/// How a run is set up.
+/// Options of a run.
 pub struct Options {
     /// Seconds a test may take.
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
     pub skip: &'static [&'static str],
-    /// From which heap allocation on the calls of a test find no memory, see [`crate::starve`]; 0
+    /// The calls of a test find no memory from this heap allocation on, see [`crate::starve`]; 0
     /// for none.
     pub heap_fail: u32,
 }
@@ -179,8 +178,8 @@ pub(crate) fn say(line: &impl Display) {
 /// Frames a test may keep: per-process pages the kernel frees late.
 const SLACK: u64 = 8;
 
-/// Runs a test; on Quire only, where nothing else moves them, also compares the free frames around
-/// it, and looks for how long the kernel let nothing else run.
+/// Runs a test; on Quire only, where nothing else changes them, also compares the free frames
+/// around it, and checks the longest time in which the kernel let nothing else run.
 fn without_leaks(test: &Test, options: &Options, record: &mut Option<Record>) -> Outcome {
     match on_quire() {
         true => keeps_frames(
@@ -271,7 +270,7 @@ pub(crate) fn one(test: &Test, options: &Options) -> Outcome {
     }
 }
 
-/// What the child says until it closes its end; `None` when the time is over first.
+/// The child's output until it closes its end; `None` after the time limit.
 fn listen(fd: i32, seconds: u64) -> Option<String> {
     let deadline = time::now() + seconds * 1_000_000_000;
     let mut said = Vec::new();
@@ -319,8 +318,7 @@ fn child(test: &Test, room: &Room, tell: i32, heap_fail: u32) -> ! {
     proc::exit_now(0)
 }
 
-/// Runs `act` in a child of the test and gives back how it ended; an error in `act` is exit status
-/// 99.
+/// Runs `act` in a child of the test and returns its end; an error in `act` is exit status 99.
 pub fn in_child(act: impl FnOnce() -> Result<i32, Stop>) -> Result<proc::Status, Stop> {
     match proc::fork()? {
         proc::Fork::Child => {
@@ -340,7 +338,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// What keeps_frames says of a test that takes `costs[n]` frames in its run n.
+    /// The result of keeps_frames for a test that takes `costs[n]` frames in its run n.
     fn outcome(costs: [u64; 3]) -> Outcome {
         let (free, n) = (Cell::new(1000), Cell::new(0));
         keeps_frames(

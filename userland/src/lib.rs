@@ -1,4 +1,4 @@
-//! What the user programs share: checked system calls ([`sys`]), the kernel's counters
+//! Library of the user programs: checked system calls ([`sys`]), the kernel's counters
 //! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the
 //! KTAP harness ([`ktap`]), the shell's language ([`sh`]) and the classic cases of copy-on-write
 //! ([`replay`]), random numbers ([`random`]). Everything here runs on Linux as well as on Quire.

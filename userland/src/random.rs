@@ -6,7 +6,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Any seed will do; neighbours give unrelated sequences.
+    /// Any seed will do; adjacent seeds give unrelated sequences.
     pub fn new(seed: u64) -> Self {
         // One step of splitmix64: the state must not be 0.
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -28,7 +28,7 @@ impl Random {
         (self.bits() >> 16) % n.max(1)
     }
 
-    /// Once in `n` times.
+    /// True once in `n` calls.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,19 +1,19 @@
-//! Tests on a kernel whose heap finds no memory for them: most fail, since calls are refused, and
-//! the kernel must live, give back all memory, and need no more for what cannot fail than it holds
-//! back.
+//! Tests on a kernel whose heap refuses their allocations: most fail, since calls are refused, and
+//! the kernel must not panic, not leak, and need no more for allocations that cannot fail than its
+//! reserve holds.
 use crate::counters::{Missing, Table, free_frames};
 use crate::ktap::{Options, Outcome, Stop, Test, one, say};
 use crate::sys::time;
 use ktap::{Line, Note, TestResult};
 use std::fs;
 
-/// What makes the heap fail for the process that writes to it, and its children.
+/// The file that makes the heap fail for the process that writes to it, and its children.
 const KNOB: &str = "/sys/kernel/mm/quire/heap_fail";
-/// What calls needed that could not fail.
+/// The file with what calls needed from the reserve.
 const FIGURES: &str = "/sys/kernel/mm/quire/heap_reserve";
-/// Frames that may be gone after a test.
+/// Frames that a test may keep.
 const SLACK: u64 = 8;
-/// Seconds for a test whose calls are refused: it may wait for what never comes.
+/// Seconds for a test whose calls are refused: it may wait for ever.
 const PATIENCE: u64 = 2;
 /// A test is repeated as often when frames are missing: the heap may grow once.
 const RUNS: usize = 4;
@@ -21,7 +21,7 @@ const RUNS: usize = 4;
 /// Instead of a number: nothing fails, but what calls need that could not have failed is measured.
 pub const MEASURE: u32 = u32::MAX;
 
-/// From now on the calls of this process find no memory from their `from`-th heap allocation on.
+/// Makes the calls of this process find no memory from their `from`-th heap allocation on.
 pub fn begin(from: u32) {
     let word = match from {
         MEASURE => "measure".to_owned(),
@@ -30,7 +30,7 @@ pub fn begin(from: u32) {
     let _ = fs::write(KNOB, word);
 }
 
-/// How a round has ended.
+/// The results of a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     passed: u32,
@@ -39,7 +39,7 @@ struct Round {
 }
 
 /// A round in which calls are measured, then one for each of `rounds`, until one in which no
-/// allocation was refused or `seconds` are over. How many faults of the kernel's were seen.
+/// allocation was refused or `seconds` are over. Returns the number of faults of the kernel.
 pub fn run(
     tests: &[&Test],
     options: &Options,
@@ -150,7 +150,7 @@ fn report(number: usize, from: u32, round: &Round) -> (bool, u64) {
     (over, figures.get("refused").unwrap_or(u64::MAX))
 }
 
-/// Whether calls needed more than is held back.
+/// Whether calls needed more than the reserve holds.
 fn exceeds(figures: &Table) -> Result<bool, Missing> {
     let over = |need: &str, limit: &str| Ok(figures.get(need)? > figures.get(limit)?);
     Ok(over("most", "limit")? || over("largest", "block")?)

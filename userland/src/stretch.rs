@@ -1,6 +1,6 @@
 //! The longest stretches of the kernel without interrupts and without other threads, as Quire
-//! records them, and what they may be at most. They are asserted where the clock counts
-//! instructions (`./run.sh --icount`): elsewhere the host's pauses count.
+//! records them, and their limits. They are asserted where the clock counts instructions (`./run.sh
+//! --icount`): elsewhere the host's pauses count.
 use crate::sys::{file, time::counts_instructions};
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ const THREADS: u64 = 2_000_000;
 /// The record's descriptor is no smaller, out of the way of programs that count theirs.
 const HIGH: i64 = 300;
 
-/// A stretch, and what the thread was in the kernel for: the name of a system call, mostly.
+/// A stretch, and why the thread was in the kernel: mostly the name of a system call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Stretch {
     instructions: u64,
@@ -51,7 +51,7 @@ impl Longest {
         })
     }
 
-    /// An error when one is above its limit.
+    /// Fails when one is above its limit.
     pub fn judge(&self) -> Result<(), String> {
         let over = self.interrupts.instructions > INTERRUPTS || self.threads.instructions > THREADS;
         match over {
@@ -90,7 +90,7 @@ impl fmt::Display for Longest {
     }
 }
 
-/// The kernel's record, open: programs that unmount what they can reach do not take it away.
+/// The kernel's record, open: programs that unmount /sys do not close it.
 pub struct Record {
     fd: i32,
     all: Longest,
@@ -112,13 +112,13 @@ impl Record {
         })
     }
 
-    /// Forgets what was longest.
+    /// Clears the record.
     pub fn begin(&self) -> Result<(), String> {
         let done = file::pwrite(self.fd, b"0", 0);
         done.map(drop).map_err(|e| format!("{FILE}: {e}"))
     }
 
-    /// What was longest since the last [`Self::begin`].
+    /// The longest stretches since the last [`Self::begin`].
     pub fn end(&mut self) -> Result<Longest, String> {
         let mut text = [0; 256];
         let read = file::pread(self.fd, &mut text, 0).map_err(|e| format!("{FILE}: {e}"))?;

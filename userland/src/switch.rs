@@ -1,4 +1,4 @@
-//! A switch of Quire's memory manager, under `/sys/kernel/mm/quire`; put back at the end.
+//! A switch of Quire's memory manager, under `/sys/kernel/mm/quire`; restored on drop.
 use crate::sys::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ pub fn share_an_id() -> bool {
     fs::read_to_string("/sys/kernel/mm/quire/ids").is_ok_and(|ids| ids.trim() == "1")
 }
 
-/// A switch that can be turned, and what it said before.
+/// A switch that can be set, and its word before.
 pub struct Switch {
     path: PathBuf,
     before: String,
 }
 
 impl Switch {
-    /// Remembers what it says; `None` where the kernel has no such switch.
+    /// Saves its word; `None` where the kernel has no such switch.
     pub fn take(name: &str) -> Option<Switch> {
         let path = Path::new("/sys/kernel/mm/quire").join(name);
         let before = fs::read_to_string(&path).ok()?;
         Some(Switch { path, before })
     }
 
-    /// Turns it to one of its words.
+    /// Sets it to one of its words.
     pub fn set(&self, word: &str) -> Result<()> {
         Ok(fs::write(&self.path, word)?)
     }

@@ -1,33 +1,33 @@
-//! What a board has, from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose
+//! The devices of a board: from its device tree ([`fdt`](super::fdt)) or, on a Raspberry Pi whose
 //! firmware passed none, built in.
 
 use arrayvec::ArrayVec;
 use mm::addr::PhysRange;
 
-/// Which interrupt controller there is, and its register windows.
+/// The kind of interrupt controller, and its register windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
     /// GICv2: distributor, CPU interface.
     GicV2(PhysRange, PhysRange),
     /// GICv3: distributor, the first region of redistributors.
     GicV3(PhysRange, PhysRange),
-    /// Raspberry Pi 3: at the cores, for peripherals.
+    /// Raspberry Pi 3: the cores' controller, the peripherals'.
     Bcm2836(PhysRange, PhysRange),
 }
 
-/// What drives a serial port.
+/// The kind of a serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Arm's PL011.
     Pl011,
-    /// The Raspberry Pi's small one.
+    /// The Raspberry Pi's mini UART.
     Mini,
 }
 
 /// A serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uart {
-    /// What drives it.
+    /// Its kind.
     pub kind: Kind,
     /// Its registers, in physical memory.
     pub window: PhysRange,
@@ -51,7 +51,7 @@ pub struct Devices {
     pub psci_smc: Option<bool>,
     /// The Raspberry Pi's watchdog.
     pub watchdog: Option<PhysRange>,
-    /// The way to the Raspberry Pi's firmware; only used before [`windows`](Self::windows) are
+    /// The mailbox of the Raspberry Pi's firmware; only used before [`windows`](Self::windows) are
     /// mapped for good.
     pub mailbox: Option<PhysRange>,
 }
@@ -71,12 +71,12 @@ impl Devices {
     }
 }
 
-/// Where a Raspberry Pi's GPIO says what its pins 10 to 19 are for, three bits each (BCM2835 ARM
-/// Peripherals, 6.1).
+/// The GPIO register with the functions of pins 10 to 19, three bits each (BCM2835 ARM Peripherals,
+/// 6.1).
 pub const GPFSEL1: u64 = 0x04;
 
 /// The serial port at the header's pin 8, which is GPIO 14, by that register: function 5 is the
-/// mini UART's TXD, 0 the PL011's.
+/// mini UART's TXD, function 0 the PL011's.
 pub fn at_the_pins(gpfsel1: u32) -> Kind {
     match gpfsel1 >> 12 & 7 {
         0b010 => Kind::Mini,
@@ -90,8 +90,7 @@ mod tests {
 
     #[test]
     fn who_has_the_pins() {
-        // GPIO 14 and 15 by function 5; by function 0; nobody has set them; neighbours by function
-        // 5.
+        // GPIO 14 and 15 by function 5; by function 0; as after reset; neighbours by function 5.
         let kinds = [0x1_2000, 0x2_4000, 0, 0x1_0400].map(at_the_pins);
         let [mini, pl011] = [Kind::Mini, Kind::Pl011];
         assert_eq!(kinds, [mini, pl011, pl011, pl011]);

@@ -1,5 +1,5 @@
-//! What the device tree tells: RAM, what of it is taken, the command line, and where the few
-//! devices are.
+//! The device tree: RAM, reserved memory, the command line, CPUs and the devices that the kernel
+//! drives.
 
 use super::board::{Controller, Devices, Kind, Uart};
 use arch_boot::memory::{self, Ram, Ranges};
@@ -10,14 +10,15 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use mm::addr::{PhysAddr, PhysRange};
 
-/// What a device tree may be at most, by the boot protocol.
+/// Maximum size of a device tree in bytes, by the boot protocol.
 pub const LARGEST: u64 = 2 << 20;
-/// What the direct map reaches: addresses from here on are not believed.
+/// End of the early direct map: higher addresses are taken for errors.
 pub const REACH: u64 = 1 << 46;
-/// The largest interrupt of a GIC, and one more.
+/// Number of interrupts of a GIC.
 const INTERRUPTS: u32 = 1020;
 
-/// How long the device tree is that begins with these bytes, if it may be so long: the second word.
+/// The size of the device tree that begins with these bytes, from the header's second word; `None`
+/// when it exceeds the limit.
 pub fn length(bytes: &[u8]) -> Option<u64> {
     let length = u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?);
     (1..=LARGEST)
@@ -25,12 +26,12 @@ pub fn length(bytes: &[u8]) -> Option<u64> {
         .then_some(length.into())
 }
 
-/// The device tree at the beginning of `bytes`, when all of it is there and well-formed.
+/// The device tree at the beginning of `bytes`, when it is complete and well-formed.
 pub fn parse(bytes: &[u8]) -> Option<Fdt<'_>> {
     Fdt::new(bytes.get(..length(bytes)? as usize)?).ok()
 }
 
-/// `length` bytes from `start`, when there are any and they can be reached.
+/// The range of `length` bytes from `start`, when it is not empty and in reach.
 pub fn range(start: u64, length: u64) -> Option<PhysRange> {
     let end = start
         .checked_add(length)
@@ -70,7 +71,7 @@ fn interrupt(node: &FdtNode<'_>, index: usize, cells: usize) -> Option<u32> {
     number.filter(|number| *number < INTERRUPTS)
 }
 
-/// RAM, and what of it is in use. Reserved memory that nobody may map is not RAM at all.
+/// RAM, and the ranges of it in use. Reserved memory with `no-map` is left out of RAM.
 pub fn memory(fdt: Fdt<'_>) -> (Ram, Ranges) {
     let (mut ram, mut reserved) = (Ram::new(REACH), Ranges::new());
     let named = |node: &FdtNode<'_>| node.name_without_address() == "memory";
@@ -97,8 +98,8 @@ pub fn memory(fdt: Fdt<'_>) -> (Ram, Ranges) {
     (ram, reserved)
 }
 
-/// Reserves; what the list has no room for is no RAM at all. The rest of the list is for what the
-/// kernel itself reserves.
+/// Adds a range to those in use; with a full list it is removed from RAM. The rest of the list is
+/// for the ranges that the kernel itself reserves.
 pub fn keep_out(ram: &mut Ram, reserved: &mut Ranges, range: PhysRange) {
     if reserved.remaining_capacity() > 8 {
         memory::reserve(reserved, range);
@@ -119,7 +120,7 @@ pub fn command_line<'a>(fdt: Fdt<'a>) -> &'a str {
     text.unwrap_or("")
 }
 
-/// The loader's initramfs, wherever it says that it is.
+/// The loader's initramfs, by the properties in /chosen.
 pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     let chosen = fdt.find_node("/chosen")?;
     let address = |name: &str| {
@@ -130,8 +131,8 @@ pub fn initramfs(fdt: Fdt<'_>) -> Option<PhysRange> {
     range(start, end.checked_sub(start)?)
 }
 
-/// The CPUs, and how each is started (Devicetree Specification 3.8). Disabled ones wait for what
-/// `enable-method` says; those that have failed are left out.
+/// The CPUs, and how each is started (Devicetree Specification 3.8). Disabled ones wait to be
+/// started by their `enable-method`; failed ones are left out.
 pub fn cpus(fdt: Fdt<'_>) -> Cpus {
     let Some(parent) = fdt.find_node("/cpus") else {
         return Cpus::new();
@@ -167,9 +168,9 @@ pub fn cpus(fdt: Fdt<'_>) -> Cpus {
     cpus
 }
 
-/// Where the console's registers are on its own bus: `stdout-path` in /chosen, a path or an alias,
-/// up to its settings; without it the alias `serial0`, which is at the header's pins of a Raspberry
-/// Pi, be it the PL011 or the mini UART.
+/// The address of the console's registers on its own bus: `stdout-path` in /chosen, a path or an
+/// alias, up to its settings; without it the alias `serial0`, which is at the header's pins of a
+/// Raspberry Pi, be it the PL011 or the mini UART.
 fn console(fdt: Fdt<'_>) -> Option<PhysAddr> {
     let chosen = fdt.find_node("/chosen");
     let path = chosen.and_then(|chosen| chosen.property("stdout-path"));
@@ -184,7 +185,7 @@ fn console(fdt: Fdt<'_>) -> Option<PhysAddr> {
     Some(windows(node).first()?.start)
 }
 
-/// The devices, by their `compatible` words, wherever they stand in the tree.
+/// The devices, by their `compatible` strings, anywhere in the tree.
 pub fn devices(fdt: Fdt<'_>) -> Devices {
     let mut found = Found {
         console: console(fdt),
@@ -198,7 +199,7 @@ pub fn devices(fdt: Fdt<'_>) -> Devices {
     out
 }
 
-/// What was seen so far.
+/// The devices found so far.
 #[derive(Default)]
 struct Found {
     devices: Devices,
@@ -207,7 +208,7 @@ struct Found {
     bcm2836: [Option<PhysRange>; 2],
 }
 
-/// From an address on a bus to the CPU's.
+/// Converts an address on a bus to a physical address.
 type ToCpu<'a> = &'a dyn Fn(u64) -> u64;
 
 impl Found {
@@ -279,8 +280,8 @@ fn uart(node: FdtNode<'_>, window: PhysRange) -> Uart {
     }
 }
 
-/// From an address behind `bus` to one before it, by its `ranges`; where none of them fits, the two
-/// are the same.
+/// Converts an address behind `bus` to one in front of it, by its `ranges`; an address outside all
+/// of them stays the same.
 fn to_parent(bus: FdtNode<'_>, address: u64) -> u64 {
     for range in bus.ranges().ok().flatten().into_iter().flatten() {
         if let (Ok(child), Ok(parent), Ok(len)) = (

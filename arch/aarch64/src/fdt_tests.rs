@@ -1,4 +1,4 @@
-//! Device trees right, cut and damaged.
+//! Device trees: well-formed, truncated and damaged.
 extern crate std;
 use super::*;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
@@ -164,7 +164,7 @@ fn every_cut_tree_is_refused() {
             "{length} of {}",
             bytes.len()
         );
-        // Told that it is so short; and what was lost is zeros.
+        // With the truncated size in the header; and with zeros in place of the lost bytes.
         let mut cut = bytes[..length].to_vec();
         if length >= 8 {
             cut[4..8].copy_from_slice(&(length as u32).to_be_bytes());

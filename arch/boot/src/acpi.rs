@@ -1,7 +1,7 @@
-//! ACPI's static tables (ACPI 6.5 chapter 5.2): the way from the root pointer to each of them, and
-//! what both architectures ask.
+//! ACPI's static tables (ACPI 6.5 chapter 5.2): from the root pointer to each table, and the tables
+//! that both architectures read.
 //!
-//! Nothing here trusts a length or an address further than to read what [`Memory`] gives.
+//! Lengths and addresses in the tables are not trusted: all reads go through [`Memory`].
 
 /// Physical memory with the firmware's tables in it.
 pub trait Memory {
@@ -28,7 +28,7 @@ pub trait Memory {
 
 /// The bytes of every table's header.
 const HEADER: u64 = 36;
-/// No table that is read here has more bytes.
+/// Upper limit on the size of a table, in bytes.
 const LONGEST: u32 = 1 << 20;
 
 /// A table.
@@ -100,7 +100,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// As nobody says otherwise: the input of the same number, edge-triggered, active high.
+    /// The default without an override: the input of the same number, edge-triggered, active high.
     pub const fn isa(irq: u8) -> Line {
         Line {
             input: irq as u32,

@@ -1,7 +1,7 @@
 //! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of
 //! physical memory ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is
-//! the same on both architectures. [`trap`] has why user mode came back, which is the same on both,
-//! too.
+//! the same on both architectures. [`trap`] holds the reasons why user mode is left, also the same
+//! on both.
 #![no_std]
 #![allow(unsafe_code)]
 
@@ -32,7 +32,8 @@ unsafe extern "Rust" {
     pub safe fn kernel_main(info: BootInfo) -> !;
 }
 
-/// What the boot protocol told, in one form for all protocols. Physical addresses.
+/// The facts that the boot protocol handed over, in one form for all protocols. Addresses are
+/// physical.
 #[derive(Debug)]
 pub struct BootInfo {
     /// Usable RAM, sorted, page-aligned, not overlapping; the image, the initramfs and tables are
@@ -47,7 +48,7 @@ pub struct BootInfo {
     pub cmdline: &'static str,
     /// The initramfs handed over by the loader (QEMU's -initrd, Limine's first module), if any.
     pub initramfs: Option<PhysRange>,
-    /// The CPUs that firmware or loader named, the running one among them; empty when nobody did.
+    /// The CPUs that firmware or loader listed, the running one included; empty without a list.
     pub cpus: Cpus,
     /// Where the image's first byte (`__image_start`) lies.
     pub image: PhysAddr,
@@ -55,8 +56,8 @@ pub struct BootInfo {
     pub device_tree: Option<PhysAddr>,
     /// ACPI's root pointer, when there is one.
     pub rsdp: Option<PhysAddr>,
-    /// What the machine has not got and the kernel cannot do without: it says so on every console
-    /// there is, and ends.
+    /// A feature that the kernel requires and the machine lacks, as a sentence: boot prints it on
+    /// every console and ends.
     pub missing: Option<&'static str>,
     /// A screen of pixels, when the loader set one up.
     pub framebuffer: Option<Framebuffer>,
@@ -65,7 +66,7 @@ pub struct BootInfo {
 }
 
 impl BootInfo {
-    /// Nothing told but RAM and where the image is, with what the image tool put behind it.
+    /// A `BootInfo` with RAM and the image (with its payload) only.
     pub fn new(ram: Ram, image: PhysRange, protocol: &'static str) -> Self {
         let mut info = BootInfo {
             ram,
@@ -93,7 +94,7 @@ impl BootInfo {
         memory::reserve(&mut self.reserved, range);
     }
 
-    /// Makes the screen's pages, if there is one, a device's and not RAM.
+    /// Moves the framebuffer's pages, if there is one, from RAM to the device windows.
     pub fn keep_screen(&mut self) {
         if let Some(screen) = self.framebuffer {
             let window = memory::whole_pages_around(screen.window);
@@ -108,7 +109,7 @@ impl BootInfo {
     }
 }
 
-/// As many CPUs as a list has room for; more are left out.
+/// Capacity of the list of CPUs; further ones are left out.
 pub type Cpus = ArrayVec<Cpu, 128>;
 
 /// A CPU that the kernel could use.
@@ -116,7 +117,7 @@ pub type Cpus = ArrayVec<Cpu, 128>;
 pub struct Cpu {
     /// Local APIC ID (x86_64), affinity fields of MPIDR_EL1 (aarch64).
     pub id: u64,
-    /// What it waits for.
+    /// How it is started.
     pub start: Start,
 }
 
@@ -127,8 +128,8 @@ pub enum Start {
     Sipi,
     /// By PSCI's CPU_ON.
     Psci,
-    /// It looks for an entry point at this address (spin table).
+    /// By an entry point written to this address (spin table).
     Spin(PhysAddr),
-    /// In a way that the kernel does not know.
+    /// By a method that the kernel does not support.
     Unknown,
 }

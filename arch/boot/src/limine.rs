@@ -127,7 +127,7 @@ fn tree() -> Option<u64> {
     at.filter(|at| *at != 0)
 }
 
-/// The first screen whose pixels we can write.
+/// The first framebuffer whose pixel format is supported.
 fn screen(physical: &dyn Fn(u64) -> PhysAddr) -> Option<Framebuffer> {
     let screens = SCREEN.get_response()?.framebuffers();
     screens.into_iter().find_map(|screen| {

@@ -9,8 +9,8 @@ use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
 /// dozens.
 pub type Ranges = ArrayVec<PhysRange, 128>;
 
-/// RAM as the kernel will use it. What there is no room for, or what no table reaches, is left out
-/// and counted.
+/// RAM as the kernel will use it. Ranges beyond the capacity, or out of the tables' reach, are left
+/// out and counted.
 #[derive(Debug)]
 pub struct Ram {
     ranges: Ranges,
@@ -19,7 +19,7 @@ pub struct Ram {
 }
 
 impl Ram {
-    /// None yet; what is at or above `limit` will be left out.
+    /// An empty list; memory at or above `limit` will be left out.
     pub const fn new(limit: u64) -> Self {
         Ram {
             ranges: Ranges::new_const(),

@@ -1,4 +1,4 @@
-//! How long to wait for a transmitter that may be dead: one without a clock, or none at all.
+//! The limit of waiting for a transmitter: a port may have no clock, or not exist.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ const MOST: u32 = 1 << 20;
 pub struct Patience(AtomicU32);
 
 impl Patience {
-    /// For a port that nobody has waited for.
+    /// A port that has not been waited for yet.
     pub const fn new() -> Self {
         Patience(AtomicU32::new(MOST))
     }

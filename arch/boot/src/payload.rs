@@ -1,7 +1,7 @@
-//! The header of what the image tool puts behind the kernel (`tools/src/image.rs` has the layout),
-//! as far as boot must know it: loaders may not say where it ends.
+//! The header of the payload that the image tool puts behind the kernel (`tools/src/image.rs` has
+//! the layout), as far as boot reads it: not every loader reports the end of the payload.
 
-/// What the header begins with.
+/// The magic number at the start of the header.
 pub const MAGIC: [u8; 8] = *b"QUIREPAY";
 /// Its words, little-endian: magic, version, four offsets and lengths, the length of all in bytes.
 pub const WORDS: usize = 7;

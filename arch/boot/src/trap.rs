@@ -1,5 +1,5 @@
-//! What a machine tells the kernel about traps, and what the kernel wants of it for a signal: the
-//! same on both.
+//! Traps from user mode, and the signal frames that the kernel builds: the types are the same on
+//! both machines.
 
 use mm::addr::VirtAddr;
 use mm::fault::Access;
@@ -13,11 +13,12 @@ pub enum Irq {
     Serial,
     /// None was pending.
     Spurious,
-    /// One that nobody asked for: its vector (x86_64), its number at the controller (aarch64).
+    /// An interrupt without a handler: its vector (x86_64) or its number at the controller
+    /// (aarch64).
     Other(u32),
 }
 
-/// Why user mode came back.
+/// The reason why user mode was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trap {
     /// A system call.
@@ -48,7 +49,7 @@ pub enum Trap {
     /// SIGBUS BUS_ADRALN (alignment, stack or pc misaligned).
     Alignment {
         /// The address that was used: of the data, the stack pointer or the pc; 0 when the CPU does
-        /// not tell.
+        /// not report it.
         addr: VirtAddr,
     },
     /// x86 #OF/#BR/#NM..., bounds: SIGSEGV.
@@ -78,11 +79,11 @@ pub struct SignalFrame<'a> {
 
 // Defined in the kernel (`kernel/src/entry/boot.rs`).
 unsafe extern "Rust" {
-    /// A page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try again;
-    /// `false`: the routine returns an error.
+    /// Resolves a page fault taken in kernel mode inside a uaccess routine. `true`: resolved, try
+    /// again; `false`: the routine returns an error.
     pub safe fn kernel_fault(addr: VirtAddr, access: Access) -> bool;
-    /// Any other trap in kernel mode: our own mistake. `what` names it; pc and frame pointer for
-    /// the backtrace; registers by the callback, each with its name.
+    /// Reports any other trap in kernel mode, which is a bug, and ends the machine. `what` names
+    /// it; pc and frame pointer for the backtrace; registers by the callback, each with its name.
     pub safe fn kernel_trap(
         what: &str,
         addr: u64,

@@ -1,4 +1,4 @@
-//! Whether the machine is at work: what it remembers takes memory of the host, which is not the
+//! Whether the running code is the simulated machine's: its allocations on the host are not the
 //! memory manager's.
 
 use std::cell::Cell;
@@ -7,7 +7,7 @@ std::thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The machine works on behalf of this thread while this lives.
+/// Guard: this thread runs code of the machine until it is dropped.
 pub(crate) struct Inside;
 
 impl Inside {

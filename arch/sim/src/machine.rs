@@ -14,18 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Frames that are no RAM, with RAM on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
-    /// The first of them, counted from the beginning of RAM.
+    /// The first frame, counted from the beginning of RAM.
     pub first: usize,
-    /// How many.
+    /// Number of frames.
     pub frames: usize,
 }
 
-/// What machine it is.
+/// The configuration of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Frames from the first one of RAM to the last.
     pub frames: usize,
-    /// What of them is no RAM.
+    /// Frames among them that are no RAM.
     pub hole: Option<Hole>,
     /// CPUs.
     pub cpus: usize,
@@ -33,11 +33,11 @@ pub struct Options {
     pub asids: usize,
     /// The walker sets accessed and dirty bits (always on x86; FEAT_HAFDBS on arm64).
     pub hardware_ad: bool,
-    /// A prefetch happens around one in so many table writes; 0 for never.
+    /// A prefetch happens around one in `prefetch` table writes; 0 for never.
     pub prefetch: u64,
-    /// Of the prefetches.
+    /// Seed of the prefetches.
     pub seed: u64,
-    /// How much a long verb does before it pauses ([`Machine::step`]).
+    /// Work that a long verb does before it pauses ([`Machine::step`]).
     pub step: u32,
 }
 
@@ -80,10 +80,10 @@ pub(crate) struct State {
     pub cpus: Vec<Mutex<CpuCaches>>,
     pub rng: Rng,
     pub options: Options,
-    /// What the rules are checked against.
+    /// The state that the rules are checked against.
     pub shadow: Mutex<Shadow>,
     current: AtomicUsize,
-    /// Addresses that were used lately: what a CPU would prefetch.
+    /// Addresses used lately, which CPUs prefetch.
     recent: Vec<AtomicU64>,
     used: AtomicUsize,
     drop_flushes: AtomicBool,
@@ -91,7 +91,7 @@ pub(crate) struct State {
     zeroing: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-/// What other threads do while a long verb pauses; returns whether the thread that pauses is to
+/// The work of other threads while a long verb pauses; returns whether the thread that pauses is to
 /// end.
 type Others = Box<dyn FnMut() -> bool + Send>;
 
@@ -105,7 +105,7 @@ impl<F: PteFormat> Clone for Sim<F> {
 }
 
 impl<F: PteFormat> Sim<F> {
-    /// A machine that nothing runs on.
+    /// A machine without an address space.
     pub fn new(options: Options) -> Self {
         let state = State {
             ram: Ram::new(options.ram()),
@@ -125,11 +125,11 @@ impl<F: PteFormat> Sim<F> {
         Sim(Arc::new(state), PhantomData)
     }
 
-    /// What machine it is.
+    /// The configuration of a machine.
     pub fn options(&self) -> Options {
         self.0.options
     }
-    /// Makes `cpu` the one that runs the code from here on.
+    /// Makes `cpu` the CPU that runs the code from here on.
     pub fn run_on(&self, cpu: usize) {
         assert!(cpu < self.0.options.cpus);
         self.0.current.store(cpu, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl<F: PteFormat> Sim<F> {
         self.0.drop_flushes.store(on, Ordering::Relaxed);
     }
     /// From now on `others` run in each pause of a long verb, but not in pauses of their own verbs.
-    /// They say whether the thread that pauses is to end. `None`: nothing happens there.
+    /// They return whether the thread that pauses is to end. `None`: nothing happens in pauses.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
     }
@@ -160,7 +160,7 @@ impl<F: PteFormat> Sim<F> {
     fn others(&self) -> MutexGuard<'_, Option<Others>> {
         self.0.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Everything that all TLBs hold, with the CPU.
+    /// All entries of all TLBs, with the CPU.
     pub fn cached(&self) -> Vec<(usize, Cached)> {
         let of = |(cpu, c): (usize, &Mutex<CpuCaches>)| {
             let leaves = c
@@ -188,7 +188,7 @@ impl<F: PteFormat> Sim<F> {
             .collect()
     }
     pub(crate) fn shadow(&self) -> MutexGuard<'_, Shadow> {
-        // What a failed check left is for nobody but the end of the test.
+        // A failed check has poisoned it: only the end of the test uses it then.
         self.0.shadow.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Notes an address for the prefetcher.
@@ -196,7 +196,7 @@ impl<F: PteFormat> Sim<F> {
         let at = self.0.used.fetch_add(1, Ordering::Relaxed) % self.0.recent.len();
         self.0.recent[at].store(va.0, Ordering::Relaxed);
     }
-    /// A CPU may cache any valid entry at any time: around table writes it hurts most.
+    /// A CPU may cache any valid entry at any time: around table writes it finds most mistakes.
     fn maybe_prefetch(&self) {
         if !self.0.rng.one_in(self.0.options.prefetch) {
             return;
@@ -240,7 +240,7 @@ impl<F: PteFormat> Machine for Sim<F> {
     }
     fn breathe(&self) -> bool {
         assert_eq!(mm::sync::held(), 0, "a verb pauses with a lock held");
-        // Taken out for the time being: what it calls may pause, too.
+        // Taken out during the call, which may pause, too.
         let Some(mut others) = self.others().take() else {
             return false;
         };
@@ -248,7 +248,7 @@ impl<F: PteFormat> Machine for Sim<F> {
         self.others().get_or_insert(others);
         ends
     }
-    /// Who would wait here, waits for the thread that pauses: on this machine it ends instead.
+    /// A thread that waits here waits for the thread that pauses: on this machine it ends instead.
     fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
         assert_eq!(mm::sync::held(), 0, "a verb waits with a lock held");
         ready()

@@ -7,13 +7,13 @@ const WORDS: usize = PAGE_SIZE as usize / 8;
 
 pub struct Ram {
     first: Pfn,
-    /// In order; there is nothing between them.
+    /// Parts in order of their addresses.
     parts: Vec<PfnRange>,
     words: Vec<AtomicU64>,
 }
 
 impl Ram {
-    /// Of these parts, of which there is one at least.
+    /// RAM of these parts, of which there is at least one.
     pub fn new(parts: Vec<PfnRange>) -> Self {
         let (first, end) = (parts[0].start, parts[parts.len() - 1].end);
         let words = (end - first) as usize * WORDS;

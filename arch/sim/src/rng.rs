@@ -1,4 +1,4 @@
-//! A small seeded generator (xorshift64*, Vigna 2014): the same seed, the same unkindness.
+//! A small seeded generator (xorshift64*, Vigna 2014): the same seed gives the same numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

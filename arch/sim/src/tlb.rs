@@ -6,24 +6,23 @@ use mm::arch::{Asid, Attrs, Level};
 /// A translation that a TLB holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Whose.
+    /// The tag.
     pub asid: Asid,
-    /// Start of what it translates.
+    /// The first address that it translates.
     pub va: VirtAddr,
     /// The level of the leaf it was made from.
     pub level: Level,
-    /// Bytes that it translates: the level's, or those of a contiguous block.
+    /// Bytes that it translates: those of the level, or of a contiguous block.
     pub bytes: u64,
-    /// What it translates to.
+    /// The frame of the first address.
     pub pfn: Pfn,
-    /// What it allows.
+    /// The rights.
     pub attrs: Attrs,
     /// The table and index of the entry it was made from.
     pub source: (Pfn, usize),
 }
 
-/// A pointer to a PTE table that the walker remembers (paging-structure cache; intermediate TLB
-/// entry).
+/// A cached pointer to a PTE table (paging-structure cache; intermediate TLB entry).
 #[derive(Clone, Copy)]
 struct Pointer {
     asid: Asid,
@@ -32,17 +31,17 @@ struct Pointer {
     read_only: bool,
 }
 
-/// A flush of a range: one invalidation for each `stride`, so what lies between two of them stays.
+/// A flush of a range: one invalidation for each `stride`; translations between two of them stay.
 #[derive(Clone, Copy)]
 pub struct Flush {
     pub range: VirtRange,
     pub stride: Level,
-    /// Pointers to tables go too.
+    /// Pointers to tables are flushed, too.
     pub tables: bool,
 }
 
 impl Flush {
-    /// Whether an invalidation meets what translates `bytes` from `va` on.
+    /// Whether an invalidation covers a translation of `bytes` from `va` on.
     pub fn hits(&self, va: VirtAddr, bytes: u64) -> bool {
         let (first, step) = (
             self.range.start.align_down(self.stride.bytes()).0,
@@ -53,7 +52,7 @@ impl Flush {
     }
 }
 
-/// What one CPU remembers and runs.
+/// One CPU's caches and its root.
 #[derive(Default)]
 pub struct CpuCaches {
     pub root: Option<(Pfn, Asid)>,
@@ -78,14 +77,14 @@ impl CpuCaches {
         };
         self.leaves.iter().find(hit).copied()
     }
-    /// Remembers a translation in place of an older one of the same size. One of another size
-    /// stays: a contiguous block may be held whole and page by page, and the older one answers.
+    /// Caches a translation in place of an older one of the same size. One of another size stays: a
+    /// contiguous block may be held whole and page by page, and the older one is used.
     pub fn insert(&mut self, cached: Cached) {
         let same = |c: &Cached| (c.asid, c.va, c.bytes) == (cached.asid, cached.va, cached.bytes);
         self.leaves.retain(|c| !same(c));
         self.leaves.push(cached);
     }
-    /// Drops what translates an address.
+    /// Drops the translations of an address.
     pub fn remove(&mut self, asid: Asid, va: VirtAddr) {
         self.leaves
             .retain(|c| c.asid != asid || va.align_down(c.bytes) != c.va);
@@ -103,7 +102,7 @@ impl CpuCaches {
             .find(|p| p.asid == asid && p.va == va)
             .map(|p| (p.table, p.read_only))
     }
-    /// Remembers a table, and whether nothing in it may be written.
+    /// Caches a pointer to a table, and whether it is read-only.
     pub fn insert_pointer(&mut self, asid: Asid, va: VirtAddr, (table, read_only): (Pfn, bool)) {
         let va = va.align_down(Level::Pmd.bytes());
         self.pointers.retain(|p| p.asid != asid || p.va != va);

@@ -12,7 +12,7 @@ use mm::{FrameMeta, Mm, PageCount};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A machine, a memory manager on it, and what a user's instructions do there.
+/// A machine, a memory manager on it, and user-mode accesses.
 pub struct World<F: PteFormat> {
     /// The machine.
     pub sim: Sim<F>,
@@ -21,7 +21,7 @@ pub struct World<F: PteFormat> {
 }
 
 impl<F: PteFormat> Clone for World<F> {
-    /// The same machine once more, for what runs in pauses.
+    /// A second handle of the machine, for code that runs in pauses.
     fn clone(&self) -> Self {
         World {
             sim: self.sim.clone(),
@@ -30,16 +30,16 @@ impl<F: PteFormat> Clone for World<F> {
     }
 }
 
-/// A memory manager whose metadata is used again once nobody has it any more.
+/// A memory manager whose metadata is used again after its last user is gone.
 pub struct Shared<F: PteFormat>(Option<Arc<Mm<Sim<F>>>>);
 
-/// Metadata of machines that are no more. The memory manager wants it for ever.
+/// Metadata of dropped machines, to be used again: the memory manager takes it as `'static`.
 static SPARE: Mutex<Vec<Metas>> = Mutex::new(Vec::new());
 
-/// What there is for each frame.
+/// The metadata of a frame.
 type Metas = (&'static mut [FrameMeta], &'static [PageCount]);
 
-/// Metadata of so many frames, as at boot.
+/// Metadata of `frames` frames, as at boot.
 fn metas(frames: usize) -> Metas {
     let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(at) = spare.iter().position(|(metas, _)| metas.len() == frames) {
@@ -72,7 +72,7 @@ impl<F: PteFormat> Drop for Shared<F> {
     }
 }
 
-/// An address space that every CPU leaves before it ends, as a kernel makes sure of.
+/// An address space that is unloaded from every CPU before it is dropped, as in a kernel.
 pub struct Process<F: PteFormat> {
     sim: Sim<F>,
     space: AddressSpace<Sim<F>>,
@@ -95,7 +95,7 @@ impl<F: PteFormat> Drop for Process<F> {
 }
 
 impl<F: PteFormat> World<F> {
-    /// Boots: all of RAM belongs to the allocator, which knows nothing else.
+    /// Boots a memory manager: all of RAM belongs to the allocator.
     pub fn new(options: Options) -> Self {
         let sim = Sim::new(options);
         let (metas, counts) = metas(options.frames);
@@ -173,16 +173,16 @@ impl<F: PteFormat> World<F> {
         panic!("{access:?} of {va:?} faults for ever");
     }
 
-    /// [`check::all`], and every TLB against the tables. `spaces` are all there are, `objects`
+    /// [`check::all`], and every TLB against the tables. `spaces` are all address spaces, `objects`
     /// those that no VMA maps.
     pub fn check(&self, spaces: &[&AddressSpace<Sim<F>>], objects: &[&Arc<Object<Sim<F>>>]) {
         check::all(&self.mm, spaces, objects, 0);
         self.check_tlbs(spaces);
     }
 
-    /// What holds at rest ([`Sim::settle`]), and each page of what every TLB holds against the
-    /// tables of the space it is for. What a tag without an owner left behind is harmless until the
-    /// tag is used again; `retire_asid` has flushed it, so there must be nothing.
+    /// Checks what holds at rest ([`Sim::settle`]), and each page of every TLB entry against the
+    /// tables of its space. Entries of a tag without an owner would be harmless until the tag is
+    /// used again; `retire_asid` has flushed it, so there must be none.
     pub fn check_tlbs(&self, spaces: &[&AddressSpace<Sim<F>>]) {
         let frames = self.mm.frames();
         self.sim

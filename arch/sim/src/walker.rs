@@ -8,7 +8,7 @@ use mm::arch::{Asid, Attrs, Entry, Level, PteFormat};
 use mm::fault::Access;
 use std::sync::atomic::Ordering;
 
-/// The hardware refuses: a page fault.
+/// A page fault.
 #[derive(Debug)]
 pub struct PageFault;
 
@@ -46,15 +46,15 @@ impl<F: PteFormat> Sim<F> {
         Ok(self.done(root, cached, va, access, false))
     }
 
-    /// The physical address; the use is noted, for the bits that it must leave behind.
+    /// The physical address; the access is recorded, with the bits that the entry must have from
+    /// then on.
     fn done(&self, root: Pfn, cached: Cached, va: VirtAddr, access: Access, hit: bool) -> PhysAddr {
         let at = cached.pfn.start() + (va - cached.va);
         self.note_used(root, va, at.frame(), access, hit);
         at
     }
 
-    /// Caches what the tables say of `va` in `cpu`, if they say anything, as a speculative access
-    /// would.
+    /// Caches the translation of `va` in `cpu`, if there is one, as a speculative access would.
     pub(crate) fn prefetch(&self, cpu: usize, va: VirtAddr) {
         let Some((root, asid)) = self.root(cpu) else {
             return;
@@ -72,7 +72,7 @@ impl<F: PteFormat> Sim<F> {
         self.0.options.hardware_ad || !F::BREAK_BEFORE_MAKE
     }
 
-    /// Walks; `None` where the hardware finds nothing that it may cache.
+    /// Walks the tables; `None` without a translation that may be cached.
     fn walk(
         &self,
         cpu: usize,
@@ -147,8 +147,7 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    /// The entry that answers for a page: its own, or, in a contiguous block, any that could be
-    /// used.
+    /// The entry used for a page: its own, or, in a contiguous block, any of the block's.
     fn any_of_block(
         &self,
         table: Pfn,
@@ -171,7 +170,7 @@ impl<F: PteFormat> Sim<F> {
         (index, own.0, own.1)
     }
 
-    /// Sets bits in an entry, and in nothing else of it; `false` when it is not what it was.
+    /// Sets bits in an entry; `false` when the entry has changed.
     fn set_bits(&self, table: Pfn, index: usize, level: Level, pfn: Pfn, wanted: Attrs) -> bool {
         let word = self.0.ram.word(table, index);
         let raw = word.load(Ordering::Acquire);
@@ -193,7 +192,7 @@ impl<F: PteFormat> Sim<F> {
     }
 }
 
-/// Whether a translation serves the access without going back to the tables.
+/// Whether a translation allows the access without another walk.
 fn permits(attrs: Attrs, access: Access) -> bool {
     attrs.contains(Attrs::USER)
         && match access {

@@ -1,13 +1,15 @@
-//! Where in the tables something far up goes: pure arithmetic, compiled and tested on every host.
+//! Slots of the top-level table for a framebuffer beyond the early direct map: pure arithmetic,
+//! compiled and tested on every host.
 
 use core::ops::Range;
 use mm::addr::PhysRange;
 
-/// Of the top table's entries so many, from the first of the direct map on, are the direct map's.
+/// Number of entries of the top-level table that belong to the direct map.
 const SLOTS: u64 = 128;
 
-/// Which entry of the direct map's in the top table (512 GiB each) has `range`, and which gigabytes
-/// of memory it touches. None: it takes more than one, or lies behind the direct map.
+/// The entry of the top-level table (512 GiB each), counted from the direct map's first, that
+/// covers `range`, and the gigabytes of memory that `range` touches. `None` when it needs more than
+/// one entry, or lies beyond the direct map.
 pub fn place(range: PhysRange) -> Option<(usize, Range<u64>)> {
     let (first, end) = (range.start.0 >> 30, range.end.0.div_ceil(1 << 30));
     let slot = first / 512;

@@ -116,7 +116,7 @@ impl PteFormat for Format {
     #[inline]
     fn decode(raw: u64, level: Level) -> Entry {
         let pfn = Pfn((raw & FRAME) >> 12);
-        // Two tests for one, as walks want to know nothing else.
+        // Two tests for one: walks need nothing else.
         if level != Level::Pte && raw & (PRESENT | WRITABLE | LARGE) == PRESENT | WRITABLE {
             return Entry::Table(pfn);
         }

@@ -1,4 +1,4 @@
-//! Collections that grow, or say that there is no memory.
+//! Collections whose growth can fail.
 
 use crate::OutOfMemory;
 use crate::state::refusable;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 /// A collection in one piece of memory.
 pub trait Growable {
-    /// Elements that there is room for without an allocation.
+    /// The capacity in elements.
     fn room(&self) -> usize;
     /// Makes room for `more` elements.
     fn try_grow(&mut self, more: usize) -> Result<(), TryReserveError>;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::{check, checks, count_checks, is_refusable, set_short};
 
-    /// The allocator hears of a growth that may be refused, and of no other.
+    /// The allocator sees each growth that may be refused as such, and no other.
     #[test]
     fn growth_is_announced() {
         struct Probe(usize);

@@ -1,11 +1,11 @@
 //! Heap memory that may be refused.
 //!
 //! The kernel's heap holds back a reserve for allocations that cannot fail: those of a fixed size
-//! and number in each system call, which need no error path. What grows with a user's input is
-//! asked for here: while memory is short it is refused, and the reserve stays whole. The rule in
-//! full: `docs/decisions/0008-memory-the-kernel-needs.md`.
+//! and number in each system call, which need no error path. Allocations whose size depends on a
+//! user's input are made here: while memory is short they are refused, and the reserve stays whole.
+//! The rule in full: `docs/decisions/0008-memory-the-kernel-needs.md`.
 //!
-//! | asked for | by |
+//! | allocation | by |
 //! |---|---|
 //! | room in a collection | [`reserve`], [`reserve_exact`], [`push`] |
 //! | a new vector | [`collect`], [`copied`], [`filled`] |

@@ -1,12 +1,11 @@
-//! What this crate and the allocator say to each other. Hosts' allocators do not listen.
+//! State shared by this crate and the kernel's allocator. Hosts' allocators do not read it.
 
 use crate::OutOfMemory;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How many fallible allocations are under way. Relaxed, as all here: a CPU reads what it has
-/// written itself.
+/// Number of fallible allocations in progress. Relaxed, as all here: a CPU reads its own writes.
 static REFUSABLE: AtomicU32 = AtomicU32::new(0);
-/// How the reserve is.
+/// The state of the reserve.
 static STATE: AtomicU8 = AtomicU8::new(WHOLE);
 const WHOLE: u8 = 0;
 const SHORT: u8 = 1;
@@ -14,7 +13,7 @@ const SHORT: u8 = 1;
 const COUNTING: u8 = 2;
 static CHECKS: AtomicU64 = AtomicU64::new(0);
 
-/// Calls `f`, whose allocations may be refused.
+/// Calls `f`; its allocations may be refused.
 pub(crate) fn refusable<R>(f: impl FnOnce() -> R) -> R {
     REFUSABLE.fetch_add(1, Relaxed);
     let result = f();
@@ -22,8 +21,7 @@ pub(crate) fn refusable<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// For the allocator: whether the one who asks can do without, so that the reserve is to be left
-/// alone.
+/// For the allocator: whether the allocation may be refused, so that it must not use the reserve.
 pub fn is_refusable() -> bool {
     REFUSABLE.load(Relaxed) != 0
 }
@@ -50,8 +48,8 @@ pub fn is_short() -> bool {
     STATE.load(Relaxed) == SHORT
 }
 
-/// Refuses while the reserve is not whole: asked before each of any number of small allocations
-/// that cannot fail.
+/// Fails while the reserve is not whole. Called before each of an unbounded number of small
+/// allocations that cannot fail.
 #[inline]
 pub fn check() -> Result<(), OutOfMemory> {
     match STATE.load(Relaxed) {

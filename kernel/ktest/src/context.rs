@@ -1,11 +1,11 @@
-//! What a test sees: diagnostics, the machine under test, and ways to fail.
+//! The context of a running test: diagnostics, the machine under test, and ways to fail.
 use core::any::Any;
 use core::fmt::{self, Write};
 
-/// How a test ends.
+/// The result of a test.
 pub type Outcome = Result<(), Failure>;
 
-/// Why a test did not pass.
+/// The reason why a test did not pass.
 #[derive(Debug)]
 pub enum Failure {
     /// A check did not hold; the values are already printed as diagnostics.
@@ -14,7 +14,7 @@ pub enum Failure {
     Skipped(&'static str),
 }
 
-/// Handed to every test.
+/// The context that every test gets.
 pub struct Context<'a> {
     pub(crate) out: &'a mut dyn Write,
     pub(crate) machine: Option<&'a dyn Any>,

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Combinations for switches with `sizes[i]` settings each, as rows of one setting a switch. Each
-/// two settings of different switches stand in one row at least. Greedy, the same on every call;
+/// two settings of different switches occur in at least one row. Greedy, the same on every call;
 /// about as many rows as the two largest sizes multiplied.
 pub fn rows(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut left = pairs(sizes);
@@ -44,7 +44,7 @@ fn pairs(sizes: &[usize]) -> Vec<(Setting, Setting)> {
     pairs
 }
 
-/// The setting of `switch` that meets most of what is left together with the settings that the row
+/// The setting of `switch` that covers most of the remaining pairs with the settings that the row
 /// has.
 fn best(
     left: &[(Setting, Setting)],

@@ -1,23 +1,23 @@
-//! Which tests to run: the words on the kernel's command line.
+//! The choice of tests, from the kernel's command line.
 use crate::{Test, glob};
 use core::fmt::{self, Write};
 
-/// What the command line asks for. Names and patterns are dotted, as tests print.
+/// A choice of tests. Names and patterns are dotted, as in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan<'a> {
     /// `quire.test=GLOB`: tests to run; `*` for all.
     pub filter: &'a str,
     /// `quire.test.skip=GLOB,GLOB`: tests to leave out.
     pub skip: &'a str,
-    /// `quire.test.after=NAME`: leave out everything up to and including NAME: how a run goes on
-    /// after a test that took the machine with it.
+    /// `quire.test.after=NAME`: leave out everything up to and including NAME, to continue a run
+    /// after a test that ended the machine.
     pub after: Option<&'a str>,
     /// `quire.test.list`: print the names instead of running.
     pub list: bool,
 }
 
 impl Plan<'static> {
-    /// Everything.
+    /// All tests.
     pub const ALL: Self = Plan {
         filter: "*",
         skip: "",
@@ -27,8 +27,8 @@ impl Plan<'static> {
 }
 
 impl<'a> Plan<'a> {
-    /// The plan in a kernel command line, or `None` when it does not ask for tests. What follows
-    /// ` -- ` is init's.
+    /// The plan in a kernel command line, or `None` without words for tests. What follows ` -- ` is
+    /// init's.
     pub fn from_command_line(line: &'a str) -> Option<Self> {
         let mut plan = Plan::ALL;
         let mut asked = false;
@@ -53,7 +53,8 @@ impl<'a> Plan<'a> {
         asked.then_some(plan)
     }
 
-    /// Whether a test that prints as `name` is wanted (`after` aside, which depends on the order).
+    /// Whether a test that prints as `name` is chosen (by all but `after`, which depends on the
+    /// order).
     pub(crate) fn wants(&self, name: &str) -> bool {
         glob::matches(self.filter, name) && !glob::matches(self.skip, name)
     }

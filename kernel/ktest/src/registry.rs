@@ -5,22 +5,22 @@ use core::fmt;
 
 /// A registered test.
 pub struct Test {
-    /// Where it is written, as `module_path!()` says.
+    /// The module, from `module_path!()`.
     pub module: &'static str,
     /// The function's name.
     pub name: &'static str,
-    /// Frames that the test may keep in use after it ends (caches it warms up, for example).
+    /// Frames that the test may keep in use after it ends (for caches that it fills).
     pub slack: u64,
     /// The test itself.
     pub body: fn(&mut Context<'_>) -> Outcome,
 }
 
-/// All tests of the program, in the order in which the linker met them.
+/// All tests of the program, in the linker's order.
 #[linkme::distributed_slice]
 #[linkme(crate = linkme)]
 pub static TESTS: [Test];
 
-/// Dotted, without the rooms called `tests`: `mm::frame::buddy::tests::splits` prints as
+/// The dotted name, without modules called `tests`: `mm::frame::buddy::tests::splits` prints as
 /// `mm.frame.buddy.splits`.
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,13 +32,14 @@ impl fmt::Display for Test {
 }
 
 impl Test {
-    /// The order in which tests run: by name, whatever the linker did.
+    /// The order in which tests run: by name.
     pub(crate) fn order(&self, other: &Test) -> Ordering {
         (self.module, self.name).cmp(&(other.module, other.name))
     }
 }
 
-/// The tests by name. Without a heap: each step looks for the least one above the last.
+/// The tests in order of their names. Each step searches for the next one, since there may be no
+/// heap to sort them.
 pub(crate) fn in_order(tests: &[Test]) -> impl Iterator<Item = &Test> {
     let mut last: Option<&Test> = None;
     core::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Runs what a [`Plan`] says and prints KTAP 1.
+//! Runs the tests of a [`Plan`] and prints KTAP 1.
 use crate::plan::Name;
 use crate::registry::{TESTS, Test, in_order};
 use crate::{Context, Failure, Outcome, Plan};
@@ -6,7 +6,7 @@ use core::any::Any;
 use core::fmt::{self, Display, Write};
 use ktap::{Line, Note, TestResult, Totals};
 
-/// What the harness lends to the tests.
+/// The functions and the machine that the harness provides to the tests.
 pub struct Hooks<'a> {
     /// Nanoseconds of a clock that never goes back.
     pub clock: &'a dyn Fn() -> u64,
@@ -17,13 +17,13 @@ pub struct Hooks<'a> {
     pub machine: Option<&'a dyn Any>,
 }
 
-/// Runs the registered tests that `plan` wants, in order of their names.
+/// Runs the registered tests that `plan` chooses, in order of their names.
 pub fn run(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Totals {
     // The console is all there is: an error in writing to it can be shown nowhere.
     run_these(&TESTS, plan, hooks, out, |body, ctx| body(ctx)).unwrap_or_default()
 }
 
-/// As [`run`], on the host: a test that panics fails, and the others go on.
+/// As [`run`], on the host: a test that panics fails, and the others still run.
 #[cfg(feature = "std")]
 pub fn run_on_host(plan: &Plan<'_>, hooks: &Hooks<'_>, out: &mut dyn Write) -> Totals {
     run_these(&TESTS, plan, hooks, out, catching).unwrap_or_default()

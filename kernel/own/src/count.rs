@@ -3,8 +3,8 @@
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Account, Book, Meter, MmId, Order, Owner, Part, kept, sums};
 
-/// What a count that ran over is set to: as in [`crate::unified`], 3/4 of what fits, and above half
-/// it stays there.
+/// The value of a count that ran over: as in [`crate::unified`], 3/4 of what fits; above half it is
+/// never changed again.
 const FULL: u64 = 3 << 62;
 
 /// The references of a folio, in the schemes that keep them in a word of their own.
@@ -25,7 +25,7 @@ impl Count<'_> {
     }
 
     /// `n` less; whether none are left. Release: what their owner did to the pages comes before.
-    /// Acquire: whoever drops the last one sees all of it.
+    /// Acquire: the one that drops the last reference sees all of it.
     #[inline]
     pub fn sub(&self, n: u32) -> bool {
         let old = self.0.fetch_sub(n.into(), Ordering::AcqRel);
@@ -46,7 +46,7 @@ impl Count<'_> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether it is this number, or ran over.
+    /// Whether the count is this number, or ran over.
     pub fn agrees(&self, n: u64) -> bool {
         let count = self.get();
         count == n || count.leading_zeros() == 0
@@ -54,7 +54,7 @@ impl Count<'_> {
 }
 
 /// The account of folios of order 0 in all schemes but [`crate::Unified`]: one reference can only
-/// be the asker's own, so nobody is told apart.
+/// be the caller's own, so owners are not distinguished.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Single;
 

@@ -8,11 +8,11 @@
 //! ```
 //! Order 0 has only a plain count.
 //!
-//! What it knows: whether the owner has the folio for itself, always, and so after any number of
-//! children have come and gone. What it does not: who the others are. When the owner has let go the
-//! one that is left never gets the folio, and there is nobody who could be made its owner: a count
-//! of others does not say whether they are one. What took the id of an owner that ended is the
-//! owner, rightly: all mappings that were the other's are gone by then.
+//! It answers exactly whether the owner has the folio for itself, also after any number of children
+//! have come and gone. It does not record the other MMs: after the owner has unmapped the folio, a
+//! sole remaining MM never gets it, since a count of others does not show whether they are one.
+//! What took the id of an owner that ended is the owner, rightly: all mappings that were the
+//! other's are gone by then.
 //!
 //! # Many CPUs
 //! References are counted before a mapping comes and dropped after it is gone. A mapping of
@@ -35,7 +35,7 @@ pub struct FirstOwner;
 const ID_AT: u32 = 32;
 /// One mapping of another's came.
 const CHANGE: u64 = 1 << 48;
-/// One mapping of anybody's came.
+/// One mapping of any MM came.
 const CHANGE_OF_ALL: u64 = 1 << 32;
 const COUNT: u64 = (1 << 32) - 1;
 
@@ -56,8 +56,8 @@ fn owner_in(others: u64) -> u16 {
     (others >> ID_AT) as u16
 }
 
-/// Whether these are mappings of another than the owner. The owner stays who it is while anybody
-/// has a reference.
+/// Whether these are mappings of another than the owner. The owner stays the same while there is
+/// any reference.
 #[inline]
 fn is_other(book: &impl Book, who: &Owner) -> bool {
     who.id != 0 && owner_in(others(book).load(Ordering::Relaxed)) != who.id
@@ -70,7 +70,8 @@ fn map(book: &impl Book, who: &Owner, n: u64) -> u32 {
     if other {
         others(book).fetch_add(CHANGE + n, Ordering::Relaxed);
     }
-    // Release pairs with the acquire of a reader: who sees this also sees the count of others.
+    // Release pairs with the acquire of a reader: a reader that sees this also sees the count of
+    // others.
     all(book).fetch_add(CHANGE_OF_ALL + n, Ordering::Release);
     1 + u32::from(other)
 }

@@ -1,4 +1,4 @@
-//! The small numbers that address spaces are known by in the account.
+//! The ids of address spaces in the account.
 
 use crate::MmId;
 
@@ -73,8 +73,8 @@ impl Ids {
         Some(MmId((word * 64 + bit) as u16))
     }
 
-    /// Gives an id back, for one of the spaces that have it. One that no space has is our own
-    /// mistake and panics.
+    /// Gives an id back, for one of the spaces that have it. Panics for an id that no space has,
+    /// which is a bug.
     pub fn give(&mut self, id: MmId) {
         assert!(self.has(id), "{id:?} is given back and nobody has it");
         if id == MmId::COMMON {

@@ -1,6 +1,6 @@
-//! The account: who holds a folio, for any kernel. One question stands behind it: *is this folio
-//! mapped by one address space (MM) only, and are all of its references those mappings?* Then a
-//! write fault makes the page writable in place; else it copies.
+//! The account of a folio's owners, for any kernel. It answers one question: *is this folio mapped
+//! by one address space (MM) only, and are all of its references those mappings?* Then a write
+//! fault makes the page writable in place; else it copies.
 //!
 //! A reference is either a mapping of one page by an MM, or plain ([`Owner::PLAIN`]: the
 //! allocator's handle, a pin, a walk). A PMD leaf counts as 512 mappings, so splitting it into PTEs
@@ -32,7 +32,7 @@
 //! # The words
 //! The account owns 16 bytes in the metadata of each frame of a folio ([`Words`]). Which of them a
 //! scheme uses for which order is fixed while the folio lives, and said on each scheme's page. A
-//! private folio that nobody maps yet is not in any format: it has a plain count in the first word,
+//! private folio that is not mapped yet is in no format: it has a plain count in the first word,
 //! and [`Account::begin`] replaces it.
 
 #![no_std]
@@ -113,7 +113,7 @@ impl MmId {
     }
 }
 
-/// Whose a reference is, with all that the schemes need to know of the id, worked out once.
+/// The owner of a reference, with the values that the schemes derive from its id, computed once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The id; 0 for plain references.
@@ -160,7 +160,7 @@ impl Owner {
     }
 }
 
-/// What operations cost; whoever asked for them adds it to the counters, once for each batch.
+/// The cost of operations; the caller adds it to the counters, once for each batch.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Meter {
     /// Updates of a folio's account.
@@ -220,7 +220,7 @@ pub struct Batching {
 /// [`Account::unrefer`]); callers use the verbs made of them.
 ///
 /// Plain stores and relaxed adds are enough where the caller already has a reference; a subtraction
-/// releases what its owner did to the pages, and whoever drops the last reference, or is told that
+/// releases what its owner did to the pages, and the drop of the last reference, or the answer that
 /// a folio is exclusive, acquires it.
 pub trait Account {
     /// Whether it counts the mappings of single pages.
@@ -230,8 +230,8 @@ pub trait Account {
     }
 
     /// The first mappings of a folio that only the caller can reach, by plain stores. All words of
-    /// the format are written: what was there does not matter, and the plain count of a folio that
-    /// nobody maps is gone.
+    /// the format are written: what was there does not matter, and the plain count of an unmapped
+    /// folio is gone.
     fn begin(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter);
 
     /// The references of [`Account::map`]: first.
@@ -240,8 +240,8 @@ pub trait Account {
     /// update.
     #[inline]
     fn enter(&self, _: &impl Book, _: &Owner, _: Part, _: &mut Meter) {}
-    /// The mappings of one who maps the pages already, by a leaf that is about to go: nobody is new
-    /// to the folio.
+    /// Mappings by an owner that maps the pages already, by a leaf that is about to go: the folio
+    /// gets no new owner.
     #[inline]
     fn enter_again(&self, book: &impl Book, who: &Owner, part: Part, meter: &mut Meter) {
         self.enter(book, who, part, meter);
@@ -321,7 +321,7 @@ pub trait Account {
     fn references(&self, book: &impl Book) -> u64;
 
     /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of
-    /// its page tables. A scheme that does not know answers no.
+    /// its page tables. A scheme that cannot decide answers no.
     #[inline]
     fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
         self.exclusive_but(book, who, 0)
@@ -330,8 +330,8 @@ pub trait Account {
     /// Whether all references but `plain` plain ones, which the caller knows to be there for as
     /// long as it asks, are mappings by `who`: as [`Account::exclusive`].
     ///
-    /// This is the one place that knows what [`MmId::COMMON`] means, for all schemes: mappings by
-    /// that id may be several spaces', so their sum says nothing. But `who` maps the folio: one
+    /// This is the only place that treats [`MmId::COMMON`], for all schemes: mappings by that id
+    /// may be several spaces', so their sum decides nothing. But `who` maps the folio: one
     /// reference beside the plain ones is its own.
     #[inline]
     fn exclusive_but(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
@@ -361,7 +361,7 @@ pub trait Account {
     fn same_id(&self, book: &impl Book) -> Option<MmId>;
 
     /// Whether the words say just this: every holder, once each, with its references. For checks
-    /// while nobody updates; a folio that is kept for ever agrees with everything.
+    /// while nothing updates; a folio that is kept for ever agrees with everything.
     fn agrees(&self, book: &impl Book, held: &[(Owner, u64)]) -> bool;
 
     /// A PMD leaf of the folio becomes PTEs.
@@ -376,8 +376,8 @@ pub trait Account {
     fn forget_pages(&self, _: &impl Book) {}
 }
 
-/// Whether there is one reference beside the plain ones. Out of line: few ask, and the way of all
-/// others stays short.
+/// Whether there is one reference beside the plain ones. Out of line: rare, and the common path
+/// stays short.
 #[cold]
 #[inline(never)]
 fn one_reference(account: &(impl Account + ?Sized), book: &impl Book, plain: u64) -> bool {

@@ -1,12 +1,12 @@
 //! Counts of the mappings of single pages, as Linux kept them beside every folio up to the series
-//! of November 2023 (seed "rmap ids"), and whoever compares with it needs them: one count for each
-//! page, one for PMD leaves, and how many pages are mapped at all.
+//! of November 2023 (seed "rmap ids"), and comparisons with it need them: one count for each page,
+//! one for PMD leaves, and how many pages are mapped at all.
 //!
 //! ```text
 //!     page i: its count       page 0, too: how many pages have a count       page 1, too: PMD leaves on the whole folio
 //! ```
 //! A mapping of a page takes one read-modify-write, and another one when it is the page's first or
-//! was its last. Folios of order 0 have none of this: their references tell all.
+//! was its last. Folios of order 0 have none of this: their references are enough.
 
 use crate::seqcount::Section;
 use crate::sync::{AtomicU32, Ordering};

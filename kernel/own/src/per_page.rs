@@ -1,6 +1,6 @@
-//! References, and a count for each page ([`crate::pages`]): what Linux had before there was a
-//! total mapcount. Who maps a folio cannot be told, so one of more pages that anybody mapped after
-//! its first mappings is never again taken for one MM's own.
+//! References, and a count for each page ([`crate::pages`]): as in Linux before the total mapcount.
+//! The MMs that map a folio are not recorded, so a folio of several pages that was mapped again
+//! after its first mappings is never taken for one MM's own.
 //!
 //! ```text
 //!     head, first word: references     second word: ADDED, once a mapping came after those of `begin`

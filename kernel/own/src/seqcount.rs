@@ -5,8 +5,8 @@
 //!     bits 0..16  writers that share       16..32  writers that are alone, or hope to be       32..64  sections that ended
 //! ```
 //! A writer that finds the word without writers is alone: it may update with plain loads and
-//! stores, and who comes later waits for it. Otherwise it shares: it updates with atomic adds
-//! beside the others. Either way it takes two read-modify-writes.
+//! stores, and later writers wait for it. Otherwise it shares: it updates with atomic adds beside
+//! the others. Either way it takes two read-modify-writes.
 //!
 //! A reader takes what it read for good if there was no writer before, and the word is the same
 //! after. The same word after 2^32 sections would deceive it.
@@ -60,8 +60,8 @@ impl<'a> Seqcount<'a> {
                 _ => (false, 1 + self.share(SHARING.wrapping_sub(ALONE))),
             },
         };
-        // Pairs with the acquire fence in `read`: who saw one of this section's values also sees
-        // that it had begun.
+        // Pairs with the acquire fence in `read`: a reader that saw one of this section's values
+        // also sees that it had begun.
         fence(Ordering::Release);
         Section {
             word: self.0,

@@ -5,7 +5,7 @@ pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// What a loop does that waits for another CPU.
+/// The body of a loop that waits for another CPU.
 pub fn pause() {
     #[cfg(loom)]
     loom::thread::yield_now();

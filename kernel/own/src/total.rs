@@ -1,12 +1,12 @@
-//! A reference count and a total mapcount, the baseline: who maps a folio cannot be told, so a
-//! large one that was mapped a second time (by fork, or by anybody) is never again taken for one
+//! A reference count and a total mapcount, the baseline: the MMs that map a folio are not recorded,
+//! so a large one that was mapped a second time (by fork or otherwise) is never again taken for one
 //! MM's own.
 //!
 //! ```text
 //!     head, first word: references     second word: the total mapcount, and the bit ADDED
 //! ```
 //! Order 0 has only a plain count. While ADDED is not set, all mappings are those of
-//! [`Account::begin`]: they only become fewer, and whoever asks and maps the folio is that MM.
+//! [`Account::begin`]: their number only falls, and a caller that maps the folio is that MM.
 
 use crate::Order;
 use crate::count::Count;

@@ -1,6 +1,6 @@
 //! Two slots for the address spaces that map a folio, in the manner of Linux 6.15, from its
-//! published description: exact while at most two of them do. Of a third one only the total
-//! mapcount tells, so whatever it does the folio may be shared.
+//! published description: exact while at most two of them do. A third one is only part of the total
+//! mapcount, so while it maps the folio, the folio may be shared.
 //!
 //! ```text
 //!     head, first word: references          second word: slot A, and the bits LOCK and SHARED
@@ -26,7 +26,7 @@ use crate::{Account, Book, Meter, MmId, Owner, Part, Single, sums};
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TwoSlot;
 
-/// Somebody updates the slots.
+/// The bit lock: the slots are being updated.
 const LOCK: u64 = 1 << 63;
 /// The folio may be mapped by more than one.
 const SHARED: u64 = 1 << 62;

@@ -239,8 +239,8 @@ impl Account for Unified {
         meter.update(1);
         in_its_width!(book, |word, weight, FORMAT| {
             let change = weight(who).wrapping_mul(n.into());
-            // Release: what `who` did to the pages comes before. Acquire: whoever drops the last
-            // one sees all of it.
+            // Release: what `who` did to the pages comes before. Acquire: the one that drops the
+            // last reference sees all of it.
             let old = word.fetch_sub(change, Ordering::AcqRel);
             if old.leading_zeros() == 0 {
                 word.store(const { FORMAT.full() } as _, Ordering::Relaxed);
@@ -293,8 +293,8 @@ impl Account for Unified {
     #[inline]
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool {
         let (words, pages) = (book.words(0), book.order().pages());
-        // Acquire pairs with the release in `unrefer` and `pass`: whoever may write in place sees
-        // what the others did before.
+        // Acquire pairs with the release in `unrefer` and `pass`: an MM that may write in place
+        // sees what the others did before.
         if book.order() <= NARROW_ORDERS {
             let plain = plain << const { NARROW.count_at() };
             let word = words.lo().load(Ordering::Acquire).wrapping_sub(plain);

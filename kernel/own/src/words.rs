@@ -12,9 +12,9 @@ mod real {
     use super::AtomicU128;
     use crate::sync::{AtomicU64, Ordering};
 
-    /// 16 bytes of storage in a frame's metadata, for whoever keeps the account of the folio: two
-    /// words, or one of 128 bits over both. Which, is fixed while a folio lives; it may change only
-    /// while nobody else can reach the folio. All bytes zero is a valid value.
+    /// 16 bytes of storage in a frame's metadata, for the account of a folio: two words, or one of
+    /// 128 bits over both. Which, is fixed while a folio lives; it may change only while nothing
+    /// else can reach the folio. All bytes zero is a valid value.
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub struct Words(AtomicU128);
@@ -43,13 +43,13 @@ mod real {
         pub fn wide(&self) -> &AtomicU128 {
             &self.0
         }
-        /// Writes all sixteen bytes by two plain stores, while nobody else can reach the folio.
+        /// Writes all sixteen bytes by two plain stores, while nothing else can reach the folio.
         #[inline]
         pub fn set_wide(&self, value: u128) {
             self.lo().store(value as u64, Ordering::Relaxed);
             self.hi().store((value >> 64) as u64, Ordering::Relaxed);
         }
-        /// What a careless reader would see: the two halves, each at its own moment. For a mutant.
+        /// The value for a careless reader: the two halves, each at its own moment. For a mutant.
         pub(crate) fn torn(&self) -> u128 {
             let lo = self.lo().load(Ordering::Acquire);
             let hi = self.hi().load(Ordering::Acquire);

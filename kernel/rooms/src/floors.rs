@@ -17,7 +17,7 @@ fn floor_in(row: &str) -> Option<&str> {
     Some(row.strip_prefix("| `")?.split_once("/` |")?.0)
 }
 
-/// Where a module stands. The crate's root and the in-kernel tests stand with the highest floor.
+/// The floor of a module. The crate's root and the in-kernel tests belong to the highest one.
 fn floor_of(floors: &[&str], module: &[String]) -> usize {
     let Some(floor) = module.first().filter(|name| *name != "tests") else {
         return floors.len() - 1;
@@ -26,7 +26,7 @@ fn floor_of(floors: &[&str], module: &[String]) -> usize {
     place.unwrap_or_else(|| panic!("{floor} is not in the table of ARCHITECTURE.md"))
 }
 
-/// Each upward arrow, from module to module, with a line where it is.
+/// Each upward arrow, from module to module, with a file and line of it.
 pub fn upward(floors: &[&str], sources: &[Source]) -> BTreeMap<String, String> {
     let modules: BTreeSet<&[String]> = sources.iter().map(|s| &s.module[..]).collect();
     let mut found = BTreeMap::new();

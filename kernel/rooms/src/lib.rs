@@ -1,7 +1,7 @@
 //! Reads which modules of its own crate each source file names, for tests of the import order.
 //!
-//! A path counts wherever it stands, in a `use` or in code; comments and everything behind
-//! `#[cfg(test)]` do not. What a macro makes up is not seen.
+//! A path counts in a `use` and in code, but not in comments nor behind `#[cfg(test)]`. Paths that
+//! a macro builds are not found.
 
 pub mod circles;
 pub mod floors;
@@ -23,11 +23,11 @@ pub struct Import {
 /// A source file of a crate.
 #[derive(Debug)]
 pub struct Source {
-    /// Where it is.
+    /// Its path.
     pub file: PathBuf,
     /// Its module's names from the crate's root on; none for the root itself.
     pub module: Vec<String>,
-    /// What it names, in order.
+    /// The paths that it names, in order.
     pub imports: Vec<Import>,
 }
 
@@ -77,7 +77,7 @@ pub fn code(text: &str) -> String {
     code.lines().map(without_comment).collect()
 }
 
-/// What a file of `module` names of its own crate.
+/// The paths of its own crate that a file of `module` names.
 pub fn imports(module: &[String], text: &str) -> Vec<Import> {
     let code = code(text);
     let mut found = Vec::new();
@@ -106,7 +106,7 @@ fn without_comment(line: &str) -> String {
     format!("{code}\n")
 }
 
-/// Whether what follows is the first name of a path: nothing of one stands before it.
+/// Whether a path begins here: the text before is no part of one.
 fn begins_a_path(before: &str) -> bool {
     let last = before.chars().next_back();
     !last.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':' || c == '$')

@@ -1,4 +1,4 @@
-//! The characters of a screen and the cursor, and what of it has to be drawn again.
+//! The characters of a screen, its cursor, and the cells that must be redrawn.
 
 use alloc::{vec, vec::Vec};
 
@@ -7,12 +7,12 @@ use alloc::{vec, vec::Vec};
 const COLUMNS: usize = 240;
 const ROWS: usize = 68;
 
-/// A place on the screen.
+/// A cell of the screen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
     /// ASCII.
     pub byte: u8,
-    /// Where the cursor is.
+    /// The cursor's position.
     pub inverse: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// All blank, and drawn so.
+    /// A blank grid, already drawn.
     pub fn new(columns: usize, rows: usize) -> Self {
         let (columns, rows) = (columns.clamp(1, COLUMNS), rows.clamp(1, ROWS));
         let blank = vec![BLANK; columns * rows];
@@ -58,7 +58,7 @@ impl Grid {
         self.cursor
     }
 
-    /// What is to be seen at a place.
+    /// The character of a cell.
     #[cfg(test)]
     pub fn at(&self, column: usize, row: usize) -> Cell {
         Cell {
@@ -77,7 +77,7 @@ impl Grid {
         self.cursor.1 = row.unwrap_or(self.cursor.1).min(self.rows - 1);
     }
 
-    /// A character at the cursor.
+    /// Writes a character at the cursor.
     pub fn put(&mut self, byte: u8) {
         if self.cursor.0 == self.columns {
             self.cursor.0 = 0;
@@ -89,8 +89,8 @@ impl Grid {
         self.cursor.0 += 1;
     }
 
-    /// One row down; at the last one the screen moves up by a quarter, because moving it means to
-    /// draw most of it.
+    /// Moves one row down; at the last one the screen scrolls by a quarter, because scrolling
+    /// redraws most of it.
     pub fn line_feed(&mut self) {
         if self.cursor.1 + 1 < self.rows {
             self.cursor.1 += 1;
@@ -103,12 +103,12 @@ impl Grid {
         self.cursor.1 = self.rows - by;
     }
 
-    /// One to the left.
+    /// Moves one column to the left.
     pub fn back(&mut self) {
         self.go(Some(self.cursor.0.saturating_sub(1)), None);
     }
 
-    /// To the next column that is a multiple of 8.
+    /// Moves to the next column that is a multiple of 8.
     pub fn tab(&mut self) {
         self.go(Some((self.cursor.0 / 8 + 1) * 8), None);
     }
@@ -139,7 +139,7 @@ impl Grid {
         self.dirty[row] = true;
     }
 
-    /// Calls `draw` (column, row, what) for every place that looks different from what was drawn.
+    /// Calls `draw` (column, row, character) for every cell that differs from what was drawn.
     pub fn changes(&mut self, draw: &mut dyn FnMut(usize, usize, Cell)) {
         let now = self.shown_cursor();
         let moved = self.drawn_cursor.filter(|old| *old != now);

@@ -1,5 +1,5 @@
-//! A text console on a screen of pixels: a grid of ASCII characters, the control sequences that our
-//! programs use, and which pixels that means. Pixels are only written, never read: a screen's
+//! A text console on a screen of pixels: a grid of ASCII characters, the control sequences that
+//! user programs use, and the pixels of the font. Pixels are only written, never read: a screen's
 //! memory is slow to read.
 #![no_std]
 
@@ -11,11 +11,11 @@ use grid::{Cell, Grid};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use vte::{Params, Parser, Perform};
 
-/// Where pixels go.
+/// A screen of pixels.
 pub trait Pixels {
     /// Pixels in a row, and rows.
     fn size(&self) -> (usize, usize);
-    /// Sets the one in column `x` of row `y`, both from 0 and below [`size`](Self::size);
+    /// Sets the pixel in column `x` of row `y`, both from 0 and below [`size`](Self::size);
     /// `intensity` from 0, the background, to 255.
     fn put(&mut self, x: usize, y: usize, intensity: u8);
 }
@@ -29,7 +29,7 @@ pub struct Console<P> {
     text: Text<P>,
 }
 
-/// What the parser acts on.
+/// The receiver of the parser's actions.
 struct Text<P> {
     grid: Grid,
     pixels: P,

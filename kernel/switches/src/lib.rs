@@ -1,10 +1,10 @@
 //! The switches of the memory manager: every mechanism can be turned off or down, on the kernel's
 //! command line and at run time, and the tests pass either way.
 //!
-//! One row of [`table`] makes a switch: its words, its default, its file in
-//! `/sys/kernel/mm/quire`, its row in docs/switches.md, its place in the settings that are tested
-//! in pairs, and `./run.sh bench --set`. What the memory manager does with it is in `mm::switch`.
-//! The table is a crate of its own, so that the host's tools have it without the memory manager.
+//! One row of [`table`] makes a switch: its words, its default, its file in `/sys/kernel/mm/quire`,
+//! its row in docs/switches.md, its place in the settings that are tested in pairs, and `./run.sh
+//! bench --set`. `mm::switch` gives them to the memory manager. The table is a crate of its own, so
+//! that the host's tools have it without the memory manager.
 #![no_std]
 
 mod table;
@@ -30,7 +30,7 @@ pub enum Pairs {
     With(Switch),
 }
 
-/// What a row of the table says.
+/// A row of the table.
 #[derive(Debug)]
 struct Row {
     switch: Switch,
@@ -66,11 +66,11 @@ impl Switch {
     pub const fn boot(self) -> bool {
         matches!(self.row().when, When::Boot)
     }
-    /// What it can be set to, by number: from the least mechanism to the most.
+    /// Its words by number, from the least mechanism to the most.
     pub const fn words(self) -> &'static [&'static str] {
         self.row().words
     }
-    /// The number of the word that it begins with.
+    /// The number of the default word.
     pub const fn initial(self) -> u32 {
         let row = self.row();
         let mut number = 0;
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(Switch::Account.number("two-slot"), Some(2));
     }
 
-    /// Of each switch every word: by its name, or as the default.
+    /// Every word of each switch can be chosen, by name or as the default.
     #[test]
     fn every_word_is_in_the_pairwise_test() {
         let settings = |switch: Switch| match switch.pairs() {

@@ -79,7 +79,7 @@ switches! {
     /// `account=digits`: whether a writer that is alone goes without atomic read-modify-writes.
     Writer("writer") = "shared" | "exclusive", default "exclusive", set at Boot, pairs With Account;
 
-    /// `account=digits`: how such a writer finds out that it is alone.
+    /// `account=digits`: how such a writer finds that it is alone.
     Seq("seq") = "cmpxchg" | "add", default "add", set at Boot, pairs With Account;
 
     /// How fork copies the parent's entries: one by one, in runs of one folio, or by sharing whole

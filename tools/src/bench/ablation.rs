@@ -1,4 +1,4 @@
-//! What each mechanism is worth: the stages of the series that brought rmap ids to Linux's list,
+//! The benefit of each mechanism: the stages of the series that brought rmap ids to Linux's list,
 //! and each switch of the kernel off against all on, for the eight operations of that series.
 //!
 //! Source of stages and operations: "mm: precise 'mapped shared' vs. 'mapped exclusively' detection

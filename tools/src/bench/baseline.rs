@@ -1,4 +1,4 @@
-//! What Linux costs, from docs/linux-baseline.md.
+//! Linux's figures, from docs/linux-baseline.md.
 use crate::arch::Arch;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;

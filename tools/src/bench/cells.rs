@@ -1,4 +1,4 @@
-//! What the bench program prints, read back.
+//! The parser of the bench program's output.
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ pub fn parse(console: &str) -> Result<Cells> {
 }
 
 /// Whether the kernel of this console has controls for each folio size; a Quire, or a program that
-/// does not tell, counts as having them.
+/// does not print it, counts as having them.
 pub fn has_size_controls(console: &str) -> bool {
     let lines = console.lines().filter(|line| line.starts_with('{'));
     let begin = lines

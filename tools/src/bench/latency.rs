@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The operation that the program is.
 const OP: &str = "latency";
-/// What its lines begin with.
+/// The prefix of its lines.
 const PREFIX: &str = "latency=";
 /// Lines of sets of sizes.
 const PERMITTED: &str = "permitted/";

@@ -27,7 +27,7 @@ use table::Column;
 pub(crate) use ablation::stage;
 pub use table::differences;
 
-/// For one boot; what hangs is noticed by its silence before.
+/// Limit for one boot; a hang is noticed by its silence before.
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Linux boots quietly, and on a busy host that takes minutes.
 const SILENCE: Duration = Duration::from_secs(600);

@@ -1,5 +1,5 @@
-//! What mremap costs by size and by the entries that move: the table of seed 003, and the pauses of
-//! `gcflip`.
+//! The cost of mremap by size and by the entries that move: the table of seed 003, and the pauses
+//! of `gcflip`.
 use super::cells::{Cells, Key};
 use super::table::Column;
 use std::fmt::Write;

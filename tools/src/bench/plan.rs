@@ -1,4 +1,4 @@
-//! What the bench can measure, known before anything is built: operations, folio sizes, switches.
+//! The bench's operations, checked before anything is built: operations, folio sizes, switches.
 use crate::UsageError;
 use crate::words;
 use switches::Switch;

@@ -1,4 +1,4 @@
-//! What it costs to save a store by fork while it is written to: the program `snapshot`, for each
+//! The cost of a snapshot by fork while the memory is written to: the program `snapshot`, for each
 //! setting of `fork=`.
 use super::cells::{Cell, Key};
 use super::table::Column;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The operation that the program is.
 const OP: &str = "snapshot";
-/// What its lines begin with.
+/// The prefix of its lines.
 const PREFIX: &str = "snapshot=";
 /// The headings, and where the figures stand in a line.
 const FIGURES: [(&str, &str); 7] = [

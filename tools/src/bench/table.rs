@@ -1,4 +1,4 @@
-//! The figures for people: a row for each cell, a column for each run.
+//! The figures as a table: a row for each cell, a column for each run.
 use super::baseline;
 use super::cells::{Cells, Key};
 use super::latency;
@@ -10,13 +10,13 @@ use crate::arch::Arch;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// One run and what it is called.
+/// One run and its name.
 pub struct Column {
     /// Its heading.
     pub label: String,
     /// Whether Linux ran.
     pub linux: bool,
-    /// What it measured.
+    /// Its cells.
     pub cells: Cells,
 }
 

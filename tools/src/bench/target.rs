@@ -1,28 +1,28 @@
-//! Which figures are good enough: what was promised for folios, for the account of their owners,
-//! and for switches against each other.
+//! Targets: the figures promised for folios, for the account of their owners, and for switches
+//! against each other.
 use super::cells::{Cell, Key};
 use crate::arch::Arch;
 
 /// Pages of 1 GiB.
 const GIB: u64 = 1 << 18;
 
-/// What an area costs who reads /proc/PID/maps, and smaps: a line of 50 bytes, and 35 lines of
-/// 1,150 in all, that are written once and copied to the user once.
+/// The cost of an area in a read of /proc/PID/maps, and of smaps: a line of 50 bytes, and 35 lines
+/// of 1,150 in all, that are written once and copied to the user once.
 const MAPS_AREA: f64 = 500.0;
 const SMAPS_AREA: f64 = 2800.0;
 
-/// What a cell is measured against.
+/// The verdict on a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// Nothing was promised.
+    /// There is no target.
     None,
-    /// As promised.
+    /// The target is met.
     Met,
-    /// Not; the figure that would do.
+    /// The target is missed; the figure that would meet it.
     Missed(f64),
 }
 
-/// Instructions that clearing one page costs with the primitive that both kernels use.
+/// Instructions for clearing one page with the primitive that both kernels use.
 pub const fn clearing(arch: Arch) -> f64 {
     match arch {
         // rep stosq: one for each word.

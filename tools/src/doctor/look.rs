@@ -1,4 +1,4 @@
-//! What is here, and in which version.
+//! The installed programs and their versions.
 use super::{Finding, Get};
 use crate::arch::Arch;
 use crate::install::{self, GOOD_QEMU, OLDEST_QEMU};
@@ -59,7 +59,7 @@ fn targets() -> Finding {
     }
 }
 
-/// Whoever runs this has built this program, but perhaps elsewhere.
+/// This program was built with a toolchain, but perhaps on another machine.
 fn linker() -> Finding {
     let get = match std::env::consts::OS {
         "macos" => Get::Command("xcode-select --install".to_owned()),

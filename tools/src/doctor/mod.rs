@@ -1,5 +1,5 @@
-//! `./run.sh doctor`: what is here, what is not, and the commands that get it; `--for`: those for a
-//! fresh machine.
+//! `./run.sh doctor`: installed and missing programs, and the commands that install them; `--for`:
+//! those for a fresh machine.
 pub mod look;
 pub mod system;
 
@@ -21,10 +21,10 @@ pub enum Get {
     Command(String),
 }
 
-/// One thing that was looked at, and what was found.
+/// A check and its result.
 #[derive(Debug)]
 pub enum Finding {
-    /// It is as it should be.
+    /// It is fine.
     Good(String),
     /// Something cannot be done without it: what, and how to get it.
     Nice(String, Get),
@@ -46,8 +46,8 @@ impl Finding {
     }
 }
 
-/// Looks at everything; exit status 1 when something that must be there is not. Or prints the
-/// commands for a system.
+/// Checks everything; exit status 1 when something required is missing. Or prints the commands for
+/// a system.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let root = install::is_root();
     let bold = io::stdout().is_terminal();

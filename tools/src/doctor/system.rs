@@ -1,10 +1,10 @@
-//! Systems that people have, and what installs everything there.
+//! Operating systems, and the commands that install everything there.
 use crate::install;
 use crate::packages::{self as all, Package};
 use clap::ValueEnum;
 use std::fs;
 
-/// A system whose package manager this program can speak to.
+/// A system with a supported package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum System {
     /// Debian.
@@ -52,7 +52,7 @@ impl ValueEnum for Systems {
     }
 }
 
-/// What belongs together: a heading and packages.
+/// A group of packages and its heading.
 pub const GROUPS: [(&str, &[&Package]); 3] = [
     (
         "to build and to boot",
@@ -83,7 +83,7 @@ pub const GROUPS: [(&str, &[&Package]); 3] = [
 
 /// Rust's own way, the same everywhere.
 const RUSTUP: &str = "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh";
-/// The Pi's firmware from where it comes from: Debian's package does not mean to be on a PC.
+/// The Pi's firmware from where it comes from: Debian's package is not made for PCs.
 pub const PI_FIRMWARE: &str = "git clone --depth 1 --filter=blob:none --sparse https://github.com/raspberrypi/firmware && \
                                git -C firmware sparse-checkout set boot && export RPI_FIRMWARE=$PWD/firmware/boot";
 
@@ -144,7 +144,7 @@ impl System {
         }
     }
 
-    /// For people.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             System::Debian => "Debian",
@@ -167,7 +167,7 @@ impl System {
         (!names.is_empty()).then(|| install::line(&commands))
     }
 
-    /// What the system's QEMU cannot do, or needs.
+    /// Limits and needs of the system's QEMU.
     fn remark(self) -> Option<&'static str> {
         match self {
             System::Debian => Some("raspi4b needs QEMU 9: Debian 12 has it in bookworm-backports"),

@@ -1,4 +1,4 @@
-//! What is counted in source code. What a macro makes is not seen.
+//! Counts of source code. Code that a macro generates is not counted.
 use super::source::{Source, attributes, is_test};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -9,10 +9,10 @@ use syn::{
 /// A file of more lines than this, tests left out, is a large one.
 pub const LARGE: usize = 300;
 
-/// Where something is: `path:line name`.
+/// The place of something: `path:line name`.
 pub type At = String;
 
-/// What was found in a folder.
+/// The counts of a folder.
 #[derive(Default)]
 pub struct Found {
     /// Parameters of type `&Mm` or `&mut Mm`, with any arguments.

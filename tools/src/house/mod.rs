@@ -1,7 +1,8 @@
-//! `./run.sh house`: how the kernel's source is built, in numbers, and whether its comments wrap.
+//! `./run.sh house`: the structure of the kernel's source in numbers, and the width of its
+//! comments.
 //!
-//! The numbers are for a look before and after a change of structure: what each of them counts is
-//! said where it is counted.
+//! The numbers are to be compared before and after a change of structure: `count` documents what
+//! each of them counts.
 mod comments;
 mod count;
 mod public;

@@ -1,11 +1,11 @@
-//! What a library crate shows: items that its users can name.
+//! The public items of a library crate.
 use super::source::{Source, attributes, is_test, module};
 use std::collections::BTreeSet;
 use syn::{ImplItem, Item, Type, UseTree, Visibility};
 
 /// How many `pub` functions, types, constants, traits and methods of a library can be named from
-/// outside: all modules around them are `pub`, or a `pub use` in such a module names them.
-/// Fields, variants and what traits and macros bring are not counted.
+/// outside: all modules around them are `pub`, or a `pub use` in such a module names them. Fields,
+/// variants and items of traits and macros are not counted.
 pub fn count(sources: &[Source]) -> usize {
     let mut found = Declared::default();
     for source in sources {
@@ -15,7 +15,7 @@ pub fn count(sources: &[Source]) -> usize {
     found.count()
 }
 
-/// What the modules of a crate declare.
+/// The declarations of a crate's modules.
 #[derive(Default)]
 struct Declared {
     /// Modules that are `pub`.

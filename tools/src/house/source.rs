@@ -9,7 +9,7 @@ use syn::{Attribute, File, Item, Meta};
 pub struct Source {
     /// Relative to the folder that was read, with slashes.
     pub path: String,
-    /// What is in it. Tests are still there: see [`is_test`].
+    /// Its syntax tree. Tests are included: see [`is_test`].
     pub file: File,
     /// Lines, those of tests left out.
     pub lines: usize,

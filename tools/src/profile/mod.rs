@@ -21,7 +21,7 @@ use std::slice;
 use std::time::{Duration, Instant};
 use trace::Counts;
 
-/// A machine that says nothing for this long hangs.
+/// A machine that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Measures one operation and prints its functions.
@@ -66,7 +66,7 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs the machine; what it executed between the two stops.
+/// Runs the machine; returns what it executed between the two stops.
 fn watch(machine: &crate::qemu::Machine, log: &Path, socket: &Path) -> Result<Counts> {
     let mut guest = Guest::start(machine, Console::Pipes, true)?;
     wait_for(&mut guest, "\"begin\"}")?;

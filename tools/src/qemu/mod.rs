@@ -12,7 +12,7 @@ mod line;
 /// Where the guest's console goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
-    /// A person's terminal: keys go to the guest, ctrl-a is QEMU's.
+    /// An interactive terminal: keys go to the guest, ctrl-a is QEMU's.
     Terminal,
     /// Pipes: what comes in is the guest's, byte for byte.
     Pipes,
@@ -37,7 +37,7 @@ pub enum Firmware {
     Uefi,
 }
 
-/// What is only made when a machine starts.
+/// Files made when a machine starts.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Where an x86_64 guest leaves its exit status.
@@ -73,7 +73,7 @@ pub struct Machine {
     pub serial: bool,
     /// Takes an exit status from the guest, as no real machine does.
     pub exit: bool,
-    /// A board gets its device tree, as its firmware would see to.
+    /// A board gets its device tree, as from its firmware.
     pub device_tree: bool,
     /// The console is the board's second serial port, its mini UART.
     pub mini_uart: bool,

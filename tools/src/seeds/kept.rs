@@ -1,4 +1,4 @@
-//! Figures in a file, so that a run that was interrupted goes on, and a table can be set again
+//! Figures in a file, so that an interrupted run can be continued, and a table be formatted again
 //! without measuring.
 use super::table::Runs;
 use crate::arch::Arch;

@@ -50,7 +50,7 @@ const THREADS: [Thread; 5] = [
 /// The most pages: 4 GiB, of which a child gets its own copy.
 const MOST_PAGES: u64 = 1 << 20;
 
-/// What was asked for: tables by thread.
+/// The chosen tables, by thread.
 type Chosen = Vec<(&'static Thread, Vec<Table>)>;
 
 /// Measures and prints. An error when a figure differs and no reason for it is known.
@@ -130,7 +130,7 @@ pub fn unexplained(arch: Arch, built: &Built) -> Result<Vec<String>> {
     Ok(rendered.flat_map(|out| out.unexplained).collect())
 }
 
-/// Refuses what there is not.
+/// Refuses unknown threads.
 fn check(args: &SeedsArgs) -> Result<(), UsageError> {
     let known = THREADS.each_ref().map(|thread| thread.number);
     words::check("--only", args.only.iter().map(String::as_str), &known)?;
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// The bench has the operations, the kernel the switches.
+    /// The bench has all operations, the kernel all switches.
     #[test]
     fn what_is_measured_exists() {
         let points = THREADS.iter().flat_map(|thread| (thread.tables)());

@@ -61,7 +61,7 @@ fn head(machines: &[Machine], args: &SeedsArgs) -> String {
     )
 }
 
-/// A path as a page may say it: below the repository, or else the name of the file alone, for
+/// A path in the form for a page: below the repository, or else the name of the file alone, for
 /// where else it is differs from machine to machine.
 fn shown(path: &Path) -> &Path {
     let below = path.strip_prefix(workspace::root()).unwrap_or(path);

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The figures of one machine.
 pub type Machine = (Arch, Runs);
 
-/// How many figures are what.
+/// The number of figures by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// By the rule.
@@ -30,7 +30,7 @@ impl Tally {
     }
 }
 
-/// A table as text, and what is to be said about it.
+/// A table as text, and the notes below it.
 #[derive(Debug, Default)]
 pub struct Rendered {
     /// The lines, reasons below.

@@ -1,4 +1,4 @@
-//! 004: what it costs to know whether a folio is mapped by one process, stage by stage.
+//! 004: the cost of tracking whether a folio is mapped by one process, stage by stage.
 use super::Thread;
 use super::table::{Cell, Here, Line, Point, Reason, Row, Table, Value};
 use crate::bench;

@@ -44,7 +44,7 @@ pub fn boots(points: &BTreeSet<Point>, pages: u64) -> Vec<Boot> {
     boots
 }
 
-/// Operations that want the same sizes share a boot.
+/// Operations with the same sizes share a boot.
 fn of_one_kernel(
     words: &'static str,
     sizes: &BTreeMap<&str, BTreeSet<u32>>,
@@ -94,8 +94,8 @@ fn memory(pages: u64) -> u64 {
     2 * pages / 256 + 1024
 }
 
-/// Boots and reads, but for what was kept, and says so before each boot; all of the figures must be
-/// there afterwards.
+/// Boots and reads, but for what was kept, and prints a message before each boot; all of the
+/// figures must be there afterwards.
 pub fn measure(
     arch: Arch,
     built: &Built,

@@ -147,7 +147,7 @@ pub struct Line {
     pub texts: Vec<String>,
 }
 
-/// What Quire has to say to a row.
+/// Quire's cells of a row.
 #[derive(Clone, Debug)]
 pub enum Here {
     /// A cell for each column.

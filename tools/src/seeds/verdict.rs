@@ -14,7 +14,7 @@ count when it is the same in hundredths.";
 pub enum Verdict {
     /// The same, by the rule.
     Agrees,
-    /// Cheaper than the thread says.
+    /// Cheaper than in the thread.
     Better,
     /// Dearer.
     Differs,

@@ -1,5 +1,5 @@
-//! `abuse`: programs that ask for too much, each on a machine of its own with little memory. The
-//! kernel lives, and says so by the program's last line.
+//! `abuse`: programs that exhaust resources, each on a machine of its own with little memory. The
+//! program's last line shows that the kernel still works.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
@@ -20,9 +20,9 @@ struct Case {
     mem: &'static str,
     /// More words on the kernel's command line.
     words: &'static str,
-    /// What is on the console at the end.
+    /// Text that must be on the console.
     says: &'static str,
-    /// The machine it is about, if it is about one.
+    /// The only architecture it runs on, if there is one.
     only: Option<Arch>,
     /// The clock counts instructions, so that the longest stretches can be asserted.
     counted: bool,

@@ -1,4 +1,4 @@
-//! Boots a machine for a test and keeps everything that its console says.
+//! Boots a machine for a test and keeps its console's output.
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{Console, Machine};
 use anyhow::Result;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 /// sound boot takes a tenth of it.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a boot left behind.
+/// The result of a boot.
 #[derive(Debug)]
 pub struct Boot {
     /// How it ended.
     pub end: End,
-    /// The console without carriage returns, QEMU's own words (if any) at the end.
+    /// The console without carriage returns, QEMU's own messages (if any) at the end.
     pub text: String,
 }
 
@@ -23,7 +23,7 @@ pub fn watch(machine: &Machine, limit: Duration, each: impl FnMut(&[u8])) -> Res
     watch_patiently(machine, limit, SILENCE, each)
 }
 
-/// [`watch`] with another limit to silence: a foreign kernel may boot without a word.
+/// [`watch`] with another limit to silence: a foreign kernel may boot silently.
 pub fn watch_patiently(
     machine: &Machine,
     limit: Duration,

@@ -50,7 +50,7 @@ fn walk(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What a command says, on both streams; an error when it does not end.
+/// A command's output on both streams; an error when it does not end.
 fn output(mut command: Command) -> Result<String> {
     let (reader, writer) = std::io::pipe()?;
     let mut child = command

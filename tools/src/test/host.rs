@@ -19,7 +19,7 @@ struct Program {
 }
 
 impl Program {
-    /// What its tests' full names begin with.
+    /// The prefix of its tests' full names.
     fn prefix(&self) -> String {
         if self.target == self.package.replace('-', "_") {
             format!("host.{}", self.package)
@@ -80,7 +80,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a `cargo test` would run.
+/// The test programs of a `cargo test`.
 fn programs(what: &str, build: &mut Command) -> Result<Vec<Program>> {
     build.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let messages = progress::step(what, build)?;

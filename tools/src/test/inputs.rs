@@ -31,7 +31,7 @@ pub fn script(arch: Arch) -> Result<Vec<u8>> {
     archive.finish()
 }
 
-/// A program that wants an interpreter that is not there.
+/// A program with an interpreter that does not exist.
 pub fn dynamic(arch: Arch) -> Vec<u8> {
     let path = b"/lib/ld-nowhere.so.1\0";
     let mut program = Tiny::new(arch, path.to_vec());
@@ -63,7 +63,7 @@ pub fn with_segment(arch: Arch, address: u64) -> Vec<u8> {
         .bytes()
 }
 
-/// A program whose segment says more than the file has: what is left of a copy that broke off.
+/// A program with a segment beyond the end of the file, as after an incomplete copy.
 pub fn cut(arch: Arch) -> Vec<u8> {
     let mut program = Tiny::new(arch, vec![0; 4]);
     program.segments[0].file_size = 1 << 20;

@@ -1,5 +1,4 @@
-//! The kernel level: boots the suite, and boots it again behind every test that takes the machine
-//! with it.
+//! The kernel level: boots the suite, and boots it again behind every test that ended the machine.
 use super::Job;
 use super::console::{self, Boot};
 use super::transcript::Transcript;
@@ -11,7 +10,7 @@ use crate::report::{Outcome, Report};
 use anyhow::Result;
 use std::time::Duration;
 
-/// For a whole suite; what hangs is noticed by its silence long before.
+/// Limit for a whole suite; a hang is noticed by its silence long before.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the in-kernel tests of one architecture.
@@ -75,7 +74,7 @@ fn suite(
     }
 }
 
-/// How a test took the machine with it.
+/// Describes how a test ended the machine.
 fn describe(end: End) -> String {
     match end {
         End::Timeout => "hangs: nothing was printed for a minute".to_owned(),
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(failure("d"), "# no\n");
     }
 
-    /// A kernel that says nothing of a suite is a failure of its own.
+    /// A kernel that prints no suite is a failure of its own.
     #[test]
     fn no_suite_at_all() {
         let report = Report::default();

@@ -1,7 +1,7 @@
-//! `test --long`: instruments that look for defects by chance, each for as many minutes as were
-//! asked for and with new seeds all the time. `long.host.seeds`: the memory manager on the
-//! simulated machine; `long.ARCH.NAME`: programs on the kernel, booted again and again. A failure
-//! prints the seed that repeats it.
+//! `test --long`: instruments that look for defects by chance, each for the given number of minutes
+//! and with new seeds each time. `long.host.seeds`: the memory manager on the simulated machine;
+//! `long.ARCH.NAME`: programs on the kernel, booted again and again. A failure prints the seed that
+//! repeats it.
 use super::stretch::Longest;
 use super::{Job, console};
 use crate::arch::Arch;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// One boot: sound if it ends with status 0 and says [`Round::says`].
+/// One boot: it passes if it ends with status 0 and prints [`Round::says`].
 struct Round {
     mem: &'static str,
     /// More words on the kernel's command line.
@@ -22,11 +22,11 @@ struct Round {
     /// 1.
     run: &'static str,
     says: &'static str,
-    /// Time counts instructions, and the program says which stretches were longest.
+    /// Time counts instructions, and the program prints the longest stretches.
     icount: bool,
 }
 
-/// What is done for a while: its rounds in turn.
+/// An instrument: its rounds in turn.
 struct Instrument {
     name: &'static str,
     rounds: &'static [Round],
@@ -45,7 +45,7 @@ const fn threads(mem: &'static str) -> Round {
     }
 }
 
-/// A program with 128 MiB that tells its end by `fuzz: done`.
+/// A program with 128 MiB that ends with `fuzz: done`.
 const fn fuzz(run: &'static str) -> Round {
     Round {
         mem: "128M",

@@ -7,8 +7,8 @@
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
 //!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings,
-//!   bad input, a debugger, keys typed at the shell, programs that ask for too much, how long calls
-//!   keep the machine, and foreign programs;
+//!   bad input, a debugger, keys typed at the shell, programs that exhaust resources, how long
+//!   calls keep the machine, and foreign programs;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -37,7 +37,7 @@ mod tinyelf;
 mod transcript;
 mod ways;
 
-/// What every level needs to know.
+/// The arguments of every level.
 pub struct Job<'a> {
     /// Which tests; a name that does not match is not run.
     pub filter: &'a str,
@@ -45,12 +45,12 @@ pub struct Job<'a> {
     pub list: bool,
     /// Where results go.
     pub report: &'a Report,
-    /// Whether the name of any test was asked for so far.
+    /// Whether the filter has matched any test so far.
     matched: AtomicBool,
 }
 
 impl Job<'_> {
-    /// Whether a test of this full name is asked for.
+    /// Whether the filter matches a test of this full name.
     pub fn wants(&self, name: &str) -> bool {
         let wanted = ktest::glob::matches(self.filter, name);
         self.matched.fetch_or(wanted, Relaxed);
@@ -79,7 +79,7 @@ impl Job<'_> {
     }
 }
 
-/// Runs what the arguments ask for and returns the exit status.
+/// Runs the tests that the arguments choose and returns the exit status.
 pub fn test(args: &TestArgs) -> Result<u8> {
     let junit = args
         .junit
@@ -112,7 +112,7 @@ pub fn test(args: &TestArgs) -> Result<u8> {
     Ok(if args.list { 0 } else { report.finish() })
 }
 
-/// What is to be run.
+/// The tests to run.
 enum Plan<'a> {
     /// The three levels.
     Levels,
@@ -223,7 +223,7 @@ fn long(job: &Job<'_>, args: &TestArgs, time: Duration) -> Result<()> {
     })
 }
 
-/// The proofs hold, where there is somebody to check them.
+/// The proofs, where Coq is installed.
 fn proofs() -> Result<Outcome> {
     if crate::install::coq_version().is_none() {
         return Ok(Outcome::Skipped(

@@ -1,5 +1,4 @@
-//! Programs that nobody here wrote, or that other compilers built: C with glibc and with musl, and
-//! busybox.
+//! Programs of others, or built by other compilers: C with glibc and with musl, and busybox.
 use super::session::Session;
 use super::{Job, console, inputs};
 use crate::arch::Arch;
@@ -184,7 +183,7 @@ fn busybox(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What the shell in [`INIT`] asks with.
+/// The prompt of the shell in [`INIT`].
 pub const PROMPT: &str = "quire# ";
 
 /// PID 1 begins without a session, as on Linux: the shell gets one, and the console as its
@@ -197,7 +196,7 @@ mount -t sysfs sysfs /sys
 exec setsid -c sh +m -i
 ";
 
-/// What a person would try first.
+/// Commands that a user would try first.
 fn talk(session: &mut Session) -> Result<()> {
     let contains = |output: String, words: &str| -> Result<()> {
         ensure!(output.contains(words), "{words:?} is not in:\n{output}");

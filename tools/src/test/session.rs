@@ -1,10 +1,10 @@
-//! A person at the console, played from a script: types, waits for what must appear.
+//! A scripted user at the console: types, and waits for expected output.
 use crate::guest::{End, Event, Guest};
 use crate::qemu::{Console, Machine};
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take on a busy host.
+/// Limit for an answer on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A conversation with a guest.

@@ -38,7 +38,7 @@ const SETTINGS: &[Setting] = &[
 /// For machines whose page tables have contiguous blocks.
 const CONTPTE_OFF: Setting = ("contpte_off", "contpte=off thp_anon=16K-2M:always", "");
 
-/// What depends on the switches that are tried in pairs.
+/// Tests that depend on the switches that are tried in pairs.
 const SHARING: &str =
     "cow_* folio_* thp_* areas_* replay_* remap_* pagemap_* kpage_* soft_dirty_* owner_*";
 

@@ -1,5 +1,4 @@
-//! The shell as a person at the console has it: keys that stop and edit, jobs, commands that read
-//! text.
+//! The interactive shell: keys that stop and edit, jobs, commands that read text.
 use super::Job;
 use super::programs::PROMPT;
 use super::session::Session;
@@ -26,7 +25,7 @@ const TESTS: [Test; 7] = [
 const STOP: &str = "\x1a";
 /// ^C.
 const INTERRUPT: &str = "\x03";
-/// What a terminal sends for the arrow up and the arrow to the left.
+/// A terminal's sequences for the arrow up and the arrow to the left.
 const UP: &str = "\x1b[A";
 const LEFT: &str = "\x1b[D";
 
@@ -65,7 +64,7 @@ impl Session {
     }
 }
 
-/// ^Z stops what runs, all of a pipeline; bg, fg, jobs and kill know it; ^C ends it; the rest of
+/// ^Z stops what runs, all of a pipeline; bg, fg, jobs and kill work on it; ^C ends it; the rest of
 /// the line is not run.
 fn jobs(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = shell(arch, built)?;
@@ -123,7 +122,7 @@ fn readers(arch: Arch, built: &Built) -> Result<Outcome> {
     session.leave()
 }
 
-/// The shell does not leave stopped jobs behind without a word.
+/// The shell does not leave stopped jobs behind without a message.
 fn leaving(arch: Arch, built: &Built) -> Result<Outcome> {
     let mut session = shell(arch, built)?;
     session.answer("sh -c 'echo run''ning; sleep 1000'\n", "running\n")?;

@@ -1,6 +1,6 @@
 //! `stretch`: how long the kernel keeps the machine for one call. Under -icount the selftests, the
 //! random calls and calls about very many of something assert it after each test, batch and case,
-//! and say at the end what was longest.
+//! and print the longest at the end.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
@@ -64,7 +64,7 @@ fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
     )))
 }
 
-/// A stretch in instructions, and the call that had it.
+/// A stretch in instructions, and its call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stretch {
     instructions: u64,

@@ -118,8 +118,8 @@ fn choose(job: &Job<'_>, prefix: &str, listed: &str) -> Option<String> {
     (!names.is_empty()).then_some(words)
 }
 
-/// How a test has ended on Quire's usual machine, where all that Linux has is there, too: a test
-/// that is skipped for anything but the machine is one that never runs.
+/// The outcome of a test on Quire's usual machine, which has all that Linux has: a test that is
+/// skipped for another reason than the machine would never run.
 fn outcome_here(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Skipped(why) if !why.ends_with("on this machine") => {
@@ -129,7 +129,7 @@ fn outcome_here(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Passes results on as they come.
+/// Reports results as they arrive.
 struct Results<'a> {
     job: &'a Job<'a>,
     prefix: String,

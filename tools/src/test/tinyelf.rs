@@ -106,7 +106,7 @@ pub fn exit_code(arch: Arch, status: u8) -> Vec<u8> {
     }
 }
 
-/// A program that asks for reboot(2) with `command`, and ends with 9 should that come back.
+/// A program that calls reboot(2) with `command`, and ends with 9 should the call return.
 pub fn reboot(arch: Arch, command: u32) -> Vec<u8> {
     let [magic, magic2] = [0xfee1_deadu32, 672_274_793];
     let mut code = match arch {
@@ -132,7 +132,7 @@ pub fn reboot(arch: Arch, command: u32) -> Vec<u8> {
     Tiny::new(arch, code).bytes()
 }
 
-/// What a program can do that its kernel must answer with a signal.
+/// Acts of a program that the kernel must answer with a signal.
 #[derive(Clone, Copy, Debug)]
 pub enum Sin {
     /// Execute what is no instruction.

@@ -8,9 +8,9 @@ const PMD: usize = 2 << 20;
 /// The folios that a case is run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Of so many kB.
+    /// Folios of this size in kB.
     Folio(usize),
-    /// Of 2048 kB, mapped by their pages.
+    /// Folios of 2048 kB, mapped by PTEs.
     ByPages,
 }
 
@@ -35,7 +35,7 @@ pub struct Area {
 pub const LEN: usize = 2 * PMD;
 pub const PAGES: usize = LEN / PAGE;
 
-/// What word `word` of page `page` holds in version `version`.
+/// The contents of word `word` of page `page` in version `version`.
 fn value(page: usize, word: usize, version: u64) -> u64 {
     ((page * 512 + word) as u64 ^ (version << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -86,7 +86,7 @@ impl Area {
         Ok(area)
     }
 
-    /// Makes the kernel map what it may have mapped by PMD entries by pages.
+    /// Makes the kernel split its PMD mappings into PTEs.
     pub fn by_pages(&self) -> Outcome {
         for pmd in (self.at..self.at + LEN).step_by(PMD) {
             mprotect(pmd + PAGE, PAGE, libc::PROT_READ)?;
@@ -133,7 +133,7 @@ impl Area {
             .all(|word| load(at + word * 8) == wanted(*word))
     }
 
-    /// Every page for which `version` says one must hold it.
+    /// Checks every page for which `version` returns a version.
     pub fn check(&self, version: impl Fn(usize) -> Option<u64>) -> Outcome {
         let wrong = |page: &usize| {
             version(*page).is_some_and(|v| !Area::page_at_holds(self.page(*page), *page, v))

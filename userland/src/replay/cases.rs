@@ -1,4 +1,4 @@
-//! Who writes first, who is left last.
+//! Cases by the order of writers and of exits.
 use super::area::{Area, PAGES, PARTS, Size, inside};
 use super::family::{Turn, child};
 use crate::check_eq;
@@ -40,7 +40,7 @@ pub fn child_first(size: Size) -> Outcome {
     area.holds(3)
 }
 
-/// The child looks and ends; then the parent writes.
+/// The child reads and ends; then the parent writes.
 pub fn child_exits(size: Size) -> Outcome {
     let area = Area::new(size)?;
     child(|_| area.holds(1))?.end()?;
@@ -72,18 +72,17 @@ pub fn child_exits_half(size: Size) -> Outcome {
     Ok(())
 }
 
-/// Of a parent, its child and its grandchild, which all have the same memory, the parent is left
-/// last.
+/// Of a parent, its child and its grandchild, which all share memory, the parent is the last one.
 pub fn last_parent(size: Size) -> Outcome {
     generations(size, 0)
 }
 
-/// The child is left last.
+/// The child is the last one.
 pub fn last_child(size: Size) -> Outcome {
     generations(size, 1)
 }
 
-/// The grandchild is left last.
+/// The grandchild is the last one.
 pub fn last_grandchild(size: Size) -> Outcome {
     generations(size, 2)
 }
@@ -107,7 +106,7 @@ impl Alive {
 }
 
 /// Three generations; all but number `last` write some and end, in order, then that one writes all
-/// of it. The test itself stands outside of the family and tells whose turn it is.
+/// of it. The test itself is outside of the family and gives the turns.
 fn generations(size: Size, last: usize) -> Outcome {
     let (go, alive) = (turns()?, [Alive::new()?, Alive::new()?, Alive::new()?]);
     let (hear, tell) = file::pipe(0)?;
@@ -142,7 +141,7 @@ fn turns() -> Result<[Pipe; 3], crate::ktap::Stop> {
     Ok([file::pipe(0)?, file::pipe(0)?, file::pipe(0)?])
 }
 
-/// `n` characters that the generations said.
+/// Reads `n` characters from the generations.
 fn words(hear: i32, n: usize) -> Result<String, crate::ktap::Stop> {
     let mut said = String::new();
     while said.len() < n {

@@ -1,23 +1,23 @@
-//! Processes that act in turn: a child does its steps when it is told, and says when each is done.
+//! Processes that act in turn: a child does each step on a message, and answers when it is done.
 use crate::ktap::{Outcome, Stop};
 use crate::sys::{file, proc, proc::Status};
 use crate::{check, check_eq};
 
-/// A child, as its parent sees it.
+/// The parent's end of a child.
 pub struct Child {
     pid: i32,
     tell: i32,
     hear: i32,
 }
 
-/// A child's own end.
+/// The child's end.
 pub struct Turn {
     hear: i32,
     tell: i32,
 }
 
 impl Turn {
-    /// Says that the step before is done, and waits for the next turn.
+    /// Reports the step before as done, and waits for the next turn.
     pub fn next(&self) -> Outcome {
         file::write(self.tell, b".")?;
         self.wait()
@@ -29,8 +29,8 @@ impl Turn {
     }
 }
 
-/// Forks a child that does `act` from its first turn on; what goes wrong there is told on the
-/// console and by its status.
+/// Forks a child that does `act` from its first turn on; errors there are printed on the console
+/// and end it with a status.
 pub fn child(act: impl FnOnce(&Turn) -> Outcome) -> Result<Child, Stop> {
     let (go_read, go_write) = file::pipe(0)?;
     let (done_read, done_write) = file::pipe(0)?;

@@ -3,8 +3,8 @@
 //! was forked.
 //!
 //! The program `cow` and the selftests run them. Every page is filled with a pattern of its own and
-//! looked at in every process; nothing here knows how a kernel shares memory, so all of it runs on
-//! Linux as well.
+//! looked at in every process; nothing here depends on how a kernel shares memory, so all of it
+//! runs on Linux as well.
 mod area;
 mod cases;
 pub mod family;
@@ -17,10 +17,10 @@ use crate::ktap::{Outcome, Stop, Test};
 use area::Size;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the sizes may be set on a Linux, too, where they are the owner's.
+/// Whether the sizes may be set on a Linux, too, where they are the administrator's.
 static MAY_SET: AtomicBool = AtomicBool::new(false);
 
-/// From here on the cases set the sizes also on a Linux that lets them.
+/// Lets the cases set the sizes on a Linux, too.
 pub fn may_set() {
     MAY_SET.store(true, Relaxed);
 }

@@ -110,8 +110,8 @@ pub fn pin_child_gone(size: Size) -> Outcome {
     area.holds(2)
 }
 
-/// The child gives its pages to a pipe and unmaps them: what the parent writes then is not for the
-/// child to read.
+/// The child gives its pages to a pipe and unmaps them: the child must not read what the parent
+/// writes then.
 pub fn pin_by_child(size: Size) -> Outcome {
     let (area, pipe) = (Area::new(size)?, Pipe::new()?);
     let kid = child(|turn| {

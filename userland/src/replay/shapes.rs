@@ -1,5 +1,5 @@
-//! Memory that is not as it was when it was touched: parts unmapped, moved, protected, dropped, or
-//! not for the child.
+//! Memory that was changed after it was touched: parts unmapped, moved, protected, dropped, or not
+//! for the child.
 use super::area::{Area, LEN, PAGES, PARTS, Size, inside};
 use super::family::child;
 use crate::ktap::Outcome;
@@ -158,7 +158,7 @@ pub fn dontfork(size: Size) -> Outcome {
     area.holds(3)
 }
 
-/// The child drops parts, which are zeros for it then and for nobody else.
+/// The child drops parts, which are zeros for it then, and for no other process.
 pub fn dontneed_in_child(size: Size) -> Outcome {
     let area = Area::new(size)?;
     let kid = child(|turn| {

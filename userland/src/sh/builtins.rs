@@ -12,14 +12,14 @@ pub type Run = fn(&mut Shell, &[String]) -> i32;
 /// A command that needs no program.
 pub struct Builtin {
     name: &'static str,
-    /// Does it.
+    /// Runs it.
     pub run: Run,
     /// Under job control it gets a process of its own: ^C and ^Z are for it.
     pub apart: bool,
     help: &'static str,
 }
 
-/// One that is done at once, or changes the shell itself.
+/// A command that ends at once, or changes the shell itself.
 const fn quick(name: &'static str, run: Run, help: &'static str) -> Builtin {
     Builtin {
         name,
@@ -29,7 +29,7 @@ const fn quick(name: &'static str, run: Run, help: &'static str) -> Builtin {
     }
 }
 
-/// One that may take long and leaves the shell as it is.
+/// A command that may take long and does not change the shell.
 const fn long(name: &'static str, run: Run, help: &'static str) -> Builtin {
     Builtin {
         apart: true,
@@ -132,7 +132,7 @@ const ALL: &[Builtin] = &[
 /// packs `/bin` reads the list, too.
 pub const FILES: &str = include_str!("files.txt");
 
-/// What the shell does when it was started as one of [`FILES`], by the path of a link.
+/// The command to run when the shell was started as one of [`FILES`], by the path of a link.
 pub fn of_link(path: &str) -> Option<&'static Builtin> {
     let name = path.rsplit('/').next()?;
     find(name).filter(|_| FILES.lines().any(|file| file == name))
@@ -143,12 +143,12 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }
 
-/// Writes to standard output: 0, or 1 with the reason said.
+/// Writes to standard output: 0, or 1 with a message.
 pub fn print(text: &str) -> i32 {
     done("write", file::write_all(1, text.as_bytes()))
 }
 
-/// 0, or 1 with the reason said.
+/// The status: 0, or 1 with a message.
 pub fn done(what: &str, result: Result<(), Errno>) -> i32 {
     match result {
         Ok(()) => 0,

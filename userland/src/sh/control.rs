@@ -13,7 +13,7 @@ use crate::sys::{Errno, file, proc, sig, tty};
 pub struct Control {
     /// The shell's process group.
     group: i32,
-    /// The terminal's modes that the shell wants.
+    /// The terminal's modes while the shell reads.
     pub modes: libc::termios,
 }
 

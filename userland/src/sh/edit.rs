@@ -1,14 +1,14 @@
-//! Where the shell's lines come from: an editor on a terminal, plain reading elsewhere.
+//! The shell's input lines: an editor on a terminal, plain reading elsewhere.
 use crate::sys::{self, file, tty};
 use rustyline::config::{Config, Configurer};
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Editor, Result};
 
-/// How much is read of a terminal at once; its kernel gives one line.
+/// Bytes read from a terminal at once; the kernel gives one line.
 const ROOM: usize = 1024;
 
-/// What a reader found.
+/// The result of reading a line.
 pub enum Line {
     /// A line, with its end.
     Text(String),
@@ -22,7 +22,7 @@ pub enum Line {
 pub enum Reader {
     /// Keys are edited here, with a history.
     Editor(Box<Editor<(), MemHistory>>),
-    /// A terminal that knows no control sequences (`TERM=dumb`), edited by its kernel.
+    /// A terminal without control sequences (`TERM=dumb`), edited by its kernel.
     Terminal,
     /// A file or a pipe.
     Plain,
@@ -41,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// Whether a person may be at the other end.
+    /// Whether the input is interactive.
     pub fn is_terminal(&self) -> bool {
         !matches!(self, Reader::Plain)
     }
@@ -68,7 +68,7 @@ impl Reader {
         end
     }
 
-    /// Keeps a command for the arrow keys.
+    /// Adds a command to the history.
     pub fn remember(&mut self, command: &str) {
         if let Reader::Editor(editor) = self {
             // A command that is not kept is no reason to stop.

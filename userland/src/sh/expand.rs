@@ -1,8 +1,8 @@
-//! From words to arguments: variables, splitting at spaces, `*` and `?` in the last component of a
-//! path.
+//! Expansion of words to arguments: variables, splitting at spaces, `*` and `?` in the last
+//! component of a path.
 use super::lex::{Piece, Word};
 
-/// Where variables come from.
+/// A source of variables.
 pub trait Variables {
     /// The value of `$NAME`; unset is empty.
     fn value(&self, name: &str) -> String;
@@ -11,7 +11,7 @@ pub trait Variables {
 /// A character and whether it was quoted.
 type Field = Vec<(char, bool)>;
 
-/// The arguments `words` stand for.
+/// Expands `words` to arguments.
 pub fn arguments(words: &[Word], vars: &impl Variables) -> Vec<String> {
     words
         .iter()

@@ -3,7 +3,7 @@ use super::look;
 use crate::sys::proc::Status;
 use crate::sys::{Errno, proc};
 
-/// What a job's processes are doing.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// At least one runs.
@@ -18,7 +18,7 @@ pub enum State {
 pub struct Process {
     /// Its number.
     pub pid: i32,
-    /// What wait said of it last.
+    /// Its last status from wait.
     pub status: Option<Status>,
 }
 
@@ -32,11 +32,11 @@ pub struct Job {
     pub foreground: bool,
     /// In the order of the pipeline.
     pub processes: Vec<Process>,
-    /// As it was typed.
+    /// The command as it was typed.
     pub text: String,
     /// The terminal's modes that it had when it was stopped.
     pub modes: Option<libc::termios>,
-    /// What was printed of it last.
+    /// The state that was printed last.
     pub said: State,
 }
 
@@ -58,7 +58,7 @@ impl Job {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// The number that the shell's user knows it by: that of its last process.
+    /// The number shown to the user: that of its last process.
     pub fn pid(&self) -> i32 {
         self.pids().last().unwrap_or(0)
     }
@@ -69,7 +69,7 @@ impl Job {
         self.processes.iter().find(runs).map(|p| p.pid)
     }
 
-    /// What it is doing as a whole.
+    /// The state of the job as a whole.
     pub fn state(&self) -> State {
         if self.running().is_some() {
             return State::Running;
@@ -82,14 +82,14 @@ impl Job {
         stop.unwrap_or(State::Ended(last.unwrap_or(Status::Exited(0))))
     }
 
-    /// Takes what wait said of a process.
+    /// Records a status from wait.
     pub fn note(&mut self, pid: i32, status: Status) {
         for process in self.processes.iter_mut().filter(|p| p.pid == pid) {
             process.status = Some(status);
         }
     }
 
-    /// Lets it run on. Its processes are known to run before they say so.
+    /// Continues it. Its processes count as running before wait reports it.
     pub fn resume(&mut self) -> Result<(), Errno> {
         let stopped = |p: &&mut Process| matches!(p.status, Some(Status::Stopped(_)));
         self.processes

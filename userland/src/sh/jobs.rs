@@ -1,4 +1,4 @@
-//! The shell's jobs: their numbers, what is said of them, and the commands jobs, fg, bg, wait.
+//! The shell's jobs: their numbers, messages about them, and the commands jobs, fg, bg, wait.
 use super::builtins::print;
 use super::job::{Job, State};
 use super::run::{Shell, complain};
@@ -16,7 +16,7 @@ impl Shell {
         number
     }
 
-    /// Says that a job has started in the background.
+    /// Prints that a job has started in the background.
     pub(super) fn say_started(&self, number: usize) {
         if let Some(job) = self.jobs.iter().find(|job| job.number == number)
             && self.interactive
@@ -25,7 +25,7 @@ impl Shell {
         }
     }
 
-    /// Says what a job is doing.
+    /// Prints the state of a job.
     pub(super) fn say(&mut self, number: usize) {
         if let Some(job) = self.jobs.iter_mut().find(|job| job.number == number) {
             job.said = job.state();
@@ -33,7 +33,7 @@ impl Shell {
         }
     }
 
-    /// Before a prompt: what has happened to the jobs in the background.
+    /// Prints changes of the jobs in the background. Called before each prompt.
     pub(super) fn report_jobs(&mut self) {
         self.notice();
         let changed = |job: &&Job| job.state() != job.said;
@@ -45,7 +45,7 @@ impl Shell {
             .retain(|job| !matches!(job.state(), State::Ended(_)));
     }
 
-    /// Takes what wait has to say without waiting.
+    /// Collects statuses from wait without blocking.
     fn notice(&mut self) {
         let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
         while let Ok(Some((pid, status))) = proc::wait(-1, flags) {
@@ -73,7 +73,7 @@ impl Shell {
         }
     }
 
-    /// `kill %N`. What is stopped gets a signal that ends it only when it runs on.
+    /// `kill %N`. A stopped job is continued, so that a signal can end it.
     pub(super) fn kill_job(&mut self, name: &String, sig: i32) -> Result<(), Errno> {
         let place = self.find_job(Some(name)).ok_or(Errno(libc::ESRCH))?;
         let job = &mut self.jobs[place];

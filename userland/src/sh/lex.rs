@@ -1,10 +1,10 @@
-//! From text to tokens.
+//! The lexer: text to tokens.
 use std::fmt;
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Characters as they stand; quoted ones are no patterns and are never split.
+    /// Literal characters; quoted ones are no patterns and are never split.
     Text {
         /// The characters.
         text: String,
@@ -50,7 +50,7 @@ pub enum Token {
     Dup(i32, i32),
 }
 
-/// What is wrong with a line.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyntaxError {
     /// A quote that is not closed.

@@ -38,7 +38,7 @@ pub fn signal_number(name: &str) -> Option<i32> {
     known.or_else(|| name.parse().ok().filter(|n| (0..=64).contains(n)))
 }
 
-/// What a signal is called, `Signal N` when it has no name here.
+/// The name of a signal, `Signal N` without one.
 pub fn signal_text(sig: i32) -> String {
     match SIGNALS.iter().find(|s| s.0 == sig) {
         Some((_, name, "")) => format!("SIG{name}"),
@@ -47,7 +47,7 @@ pub fn signal_text(sig: i32) -> String {
     }
 }
 
-/// Says how a program in the foreground was killed.
+/// Prints the signal that killed a program in the foreground.
 pub fn say_signal(sig: i32) {
     let text = match SIGNALS.iter().find(|s| s.0 == sig) {
         Some((libc::SIGINT, ..)) => "\n".into(),
@@ -69,7 +69,7 @@ pub fn clocks() -> Clocks {
     )
 }
 
-/// Prints what passed since `before`.
+/// Prints the times since `before`.
 pub fn report(before: &Clocks) {
     let now = clocks();
     let seconds = |us: u64| format!("{}.{:06}s", us / 1_000_000, us % 1_000_000);
@@ -83,7 +83,7 @@ pub fn report(before: &Clocks) {
     let _ = file::write_all(2, text.as_bytes());
 }
 
-/// `free`: kB, as the kernel says.
+/// `free`: kB, from /proc/meminfo.
 pub fn free() -> i32 {
     match memory(&counters::table("/proc/meminfo")) {
         Ok(text) => print(&text),

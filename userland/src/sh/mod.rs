@@ -2,8 +2,7 @@
 //! runs them; [`builtins`] are the commands that need no program.
 //!
 //! It is a small part of the POSIX shell: pipelines, `;` `&&` `||` `&` `!`, redirections, quotes,
-//! `$NAME` and `*` `?` patterns. There is no `if` and no `for`: a machine that wants them boots
-//! with busybox.
+//! `$NAME` and `*` `?` patterns. There is no `if` and no `for`: for these, boot with busybox.
 
 pub mod builtins;
 pub mod control;

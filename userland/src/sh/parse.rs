@@ -1,7 +1,7 @@
-//! From tokens to commands.
+//! The parser: tokens to commands.
 use super::lex::{Piece, SyntaxError, Token, Word, lex};
 
-/// Where a redirection goes.
+/// The target of a redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `<`.

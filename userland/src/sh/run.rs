@@ -1,4 +1,4 @@
-//! Running what was parsed: forks, pipes, redirections, the loop that reads lines.
+//! Execution of commands: forks, pipes, redirections, the loop that reads lines.
 use super::control::Control;
 use super::expand::{Variables, arguments, single};
 use super::job::Job;
@@ -27,7 +27,7 @@ pub struct Shell {
     pub leaving: bool,
     /// A command of this line was stopped, or ended by ^C: the rest is not run.
     pub interrupted: bool,
-    /// It was said that jobs are stopped.
+    /// The message that jobs are stopped was printed.
     pub warned: bool,
 }
 
@@ -74,7 +74,7 @@ impl Shell {
         }
     }
 
-    /// Runs a line or a script, or says what is wrong with it.
+    /// Runs a line or a script, or prints its syntax error.
     pub(super) fn run_parsed(&mut self, parsed: Result<Vec<Chain>, SyntaxError>) {
         let warned = self.warned;
         self.interrupted = false;
@@ -238,7 +238,7 @@ impl Shell {
         }
     }
 
-    /// Replaces this process by the program `words[0]`; the status says why not.
+    /// Replaces this process by the program `words[0]`; returns the status of the error.
     pub fn exec(&self, words: &[String]) -> i32 {
         let env: Vec<_> = self
             .vars
@@ -258,7 +258,7 @@ impl Shell {
     }
 }
 
-/// Tries `words[0]` as a path, or in each directory of `path`: the error that says most.
+/// Tries `words[0]` as a path, or in each directory of `path`: the most specific error.
 pub fn exec_in(path: &str, words: &[String], env: &[String]) -> Errno {
     if words[0].contains('/') {
         return proc::exec(&words[0], words, env);
@@ -273,7 +273,7 @@ pub fn exec_in(path: &str, words: &[String], env: &[String]) -> Errno {
     error
 }
 
-/// What a program expects to start with.
+/// Resets the process to what a program expects at its start.
 pub fn default_signals() {
     for s in [
         libc::SIGINT,

@@ -1,4 +1,4 @@
-//! Commands as text again: what `jobs` shows of them.
+//! Commands as text, for `jobs`.
 use super::lex::{Piece, Word};
 use super::parse::{Chain, Command, Pipeline, Target, When};
 use std::fmt::{Display, Formatter, Result};

@@ -15,9 +15,9 @@ impl Read for Input {
     }
 }
 
-/// What each of the files holds, line by line with their ends, to `each` with the number of the
-/// line from 1 until it returns `false`. Without files, standard input. The status is 1 after a
-/// file that cannot be read.
+/// Passes each line of the files, with its end, to `each` with the number of the line from 1 until
+/// it returns `false`. Without files, standard input. The status is 1 after a file that cannot be
+/// read.
 fn lines(paths: &[&str], mut each: impl FnMut(&str, usize, &[u8]) -> Result<bool, Errno>) -> i32 {
     let mut status = 0;
     for path in if paths.is_empty() { &["-"] } else { paths } {
@@ -265,7 +265,7 @@ impl Screen {
         })
     }
 
-    /// Waits for a key when `line` does not fit any more; `false` when that says it is enough.
+    /// Waits for a key when `line` does not fit any more; `false` when the key ends the output.
     fn make_room(&mut self, line: &[u8]) -> Result<bool, Errno> {
         let wide = String::from_utf8_lossy(line).trim_end().chars().count();
         let needs = wide.div_ceil(self.columns).max(1);

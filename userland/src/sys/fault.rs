@@ -1,4 +1,4 @@
-//! Touching any address and running any bad instruction, with the answer as a value, in any thread:
+//! Touching any address and running any bad instruction, with the trap as a value, in any thread:
 //! the handler of the fault signals continues behind the instruction that trapped, as a kernel's
 //! own user access does.
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -29,7 +29,7 @@ fn recover() -> *mut usize {
     STATE.with(|state| state.recover.as_ptr())
 }
 
-/// What a trap said.
+/// A trap, from its signal's information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
     /// SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGTRAP.
@@ -40,7 +40,7 @@ pub struct Trap {
     pub addr: usize,
 }
 
-/// The answer of a probe.
+/// The result of a probe.
 pub type Probe<T> = Result<T, Trap>;
 
 #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Files, pipes, descriptors by number: the shell and the tests move them about as processes do.
+//! Files, pipes, with descriptors by number.
 use super::{Result, check, cstr};
 
 /// open(2); close-on-exec only when asked.
@@ -103,7 +103,7 @@ pub fn socketpair(family: i32, kind: i32, protocol: i32) -> Result<(i32, i32)> {
     Ok((ends[0], ends[1]))
 }
 
-/// vmsplice(2) of `len` bytes at `at`: how many the pipe took.
+/// vmsplice(2) of `len` bytes at `at`: returns the bytes that the pipe took.
 pub fn vmsplice(fd: i32, at: usize, len: usize, flags: usize) -> Result<usize> {
     let vector = [at, len];
     super::call(

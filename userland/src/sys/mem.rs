@@ -1,4 +1,4 @@
-//! Memory: the calls on mappings, with addresses as numbers, as tests speak of them.
+//! Memory: the calls on mappings, with addresses as numbers.
 use super::{Result, call};
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -11,7 +11,7 @@ pub const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
 /// Private anonymous memory.
 pub const ANON: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-/// mmap(2): the address. Arguments are not judged here: the kernel is to do that.
+/// mmap(2): the address. Arguments are not checked here: that is the kernel's task.
 pub fn mmap(
     addr: usize,
     len: usize,
@@ -90,7 +90,7 @@ pub fn munlock(addr: usize, len: usize) -> Result<()> {
     call(libc::SYS_munlock, [addr, len, 0, 0, 0, 0]).map(|_| ())
 }
 
-/// brk(2) as the kernel answers: the break after the call, which is the old one when it refused.
+/// The bare brk(2): the break after the call, which is the old one when it refused.
 pub fn brk(to: usize) -> usize {
     super::call_bare(libc::SYS_brk as usize, [to, 0, 0, 0, 0, 0]) as usize
 }

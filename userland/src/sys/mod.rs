@@ -1,10 +1,9 @@
-//! The one room of the user programs where `unsafe` is written: system calls as values and
-//! `Result`s.
+//! The only module of the user programs with `unsafe` code: system calls as values and `Result`s.
 //!
 //! The wrappers are safe to call in the sense the programs need: they check lengths and formats,
 //! own what they map, and never hand out references into memory that another call could take away.
-//! [`call`] is the exception on purpose: tests and the fuzzer must be able to ask the kernel for
-//! anything.
+//! [`call`] is the exception on purpose: tests and the fuzzer must be able to pass anything to the
+//! kernel.
 #![allow(unsafe_code)]
 
 pub mod fault;
@@ -23,7 +22,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// What a system call gives back.
+/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
@@ -32,7 +31,7 @@ impl Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
-    /// The symbolic name, when it is one programs here look for.
+    /// The symbolic name, for the errors that programs here test for.
     pub fn name(self) -> Option<&'static str> {
         const NAMES: &[(i32, &str)] = &[
             (libc::EPERM, "EPERM"),
@@ -124,8 +123,8 @@ fn cstr(text: &str) -> Result<std::ffi::CString> {
 /// The bare system call `nr`, without the C library: the kernel's answer as it stands (-4095..0 are
 /// errors).
 ///
-/// The caller answers for what the kernel does to this process; tests that pass wild arguments do
-/// so in a child.
+/// The caller is responsible for the effects on this process; tests that pass wild arguments do so
+/// in a child.
 #[inline(always)]
 pub fn call_bare(nr: usize, a: [usize; 6]) -> isize {
     let ret: isize;

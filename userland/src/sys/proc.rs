@@ -111,7 +111,7 @@ pub fn waitid(kind: libc::idtype_t, id: u32, options: i32) -> Result<WaitInfo> {
     })
 }
 
-/// Replaces this program; returns only to say why not. `path` is looked up as it stands.
+/// Replaces this program; returns only an error. `path` is looked up as it stands.
 pub fn exec(path: &str, args: &[String], env: &[String]) -> Errno {
     let strings = |list: &[String]| {
         list.iter()
@@ -221,7 +221,7 @@ pub fn setrlimit(which: Resource, soft: u64, hard: u64) -> Result<()> {
     check(unsafe { libc::setrlimit(which, &r) }).map(|_| ())
 }
 
-/// What getrusage tells that the programs here use.
+/// The fields of getrusage that programs here use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode, microseconds.

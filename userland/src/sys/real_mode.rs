@@ -1,4 +1,4 @@
-//! The way into virtual-8086 mode by IRETD, which QEMU's processor takes from long mode, too.
+//! Entry to virtual-8086 mode by IRETD, which QEMU allows from long mode, too.
 
 /// Whether the machine has the instruction at all.
 pub const AVAILABLE: bool = cfg!(target_arch = "x86_64");
@@ -6,8 +6,8 @@ pub const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 /// Where the stack for IRETD is: the instruction uses 32 bits of the stack pointer.
 const STACK: usize = 0x2000_0000;
 
-/// Goes to `segment:offset` in virtual-8086 mode, with all segments the same. Does not return where
-/// that works.
+/// Goes to `segment:offset` in virtual-8086 mode, with all segments the same. Does not return on
+/// success.
 #[cfg(target_arch = "x86_64")]
 pub fn enter(segment: u16, offset: u16) -> super::Result<()> {
     use super::mem::{ANON, PAGE, RW, mmap};

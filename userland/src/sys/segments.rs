@@ -1,4 +1,4 @@
-//! x86_64's segment registers, as any program may load them. Other machines have none.
+//! x86_64's segment registers. Other machines have none.
 
 /// DS, ES and GS: registers that this program does not use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,7 +24,7 @@ extern "C" fn on_signal(sig: i32, info: *mut libc::siginfo_t, _context: *mut lib
     }
 }
 
-/// What the last handled signal was.
+/// The last handled signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Last {
     /// Its number.
@@ -135,7 +135,7 @@ pub fn blocked(sig: i32) -> bool {
     }
 }
 
-/// Whether `sig` waits for being unblocked.
+/// Whether `sig` is pending.
 pub fn pending(sig: i32) -> bool {
     let mut s = set(&[]);
     // SAFETY: `s` is a whole set.
@@ -145,7 +145,7 @@ pub fn pending(sig: i32) -> bool {
     }
 }
 
-/// Waits with only `signals` blocked until a signal was handled; the answer is always EINTR.
+/// Waits with only `signals` blocked until a signal was handled; the result is always EINTR.
 pub fn suspend(signals: &[i32]) -> super::Errno {
     let s = set(signals);
     // SAFETY: `s` is a whole set.

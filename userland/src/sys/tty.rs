@@ -1,4 +1,4 @@
-//! The terminal: is it one, its modes, its size, whose it is.
+//! The terminal: its modes, its size, its foreground process group.
 use super::{Result, check};
 
 /// Whether `fd` is a terminal.

@@ -1,4 +1,4 @@
-//! What ACPI's tables tell where UEFI passes no device tree (ACPI 6.5; SPCR and its interface
+//! Facts from ACPI's tables where UEFI passes no device tree (ACPI 6.5; SPCR and its interface
 //! types: Microsoft's "Serial Port Console Redirection Table" and "Debug Port Table 2").
 
 use super::early;
@@ -24,8 +24,8 @@ impl Memory for Tables {
     }
 }
 
-/// The devices and CPUs that the tables under `rsdp` name; `None` when there is no interrupt
-/// controller among them, without which nothing goes.
+/// The devices and CPUs that the tables under `rsdp` name; `None` without an interrupt controller
+/// among them, which the kernel requires.
 pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
     let (mut devices, mut cpus) = (Devices::default(), Cpus::new());
     for table in acpi::tables(&Tables, rsdp.0) {
@@ -50,7 +50,7 @@ const GICC: u8 = 11;
 const GICD: u8 = 12;
 const GICR: u8 = 14;
 
-/// The GIC: version 3 where there are redistributors, be it in a range or each with its CPU.
+/// The GIC: version 3 where there are redistributors, listed as ranges or per CPU.
 fn controller(madt: Table) -> Option<Controller> {
     let (mut distributor, mut interface, mut redistributors) = (None, None, None);
     for (kind, at) in acpi::madt(&Tables, madt) {
@@ -96,7 +96,7 @@ fn psci_smc(fadt: Table) -> Option<bool> {
     (fadt.len >= 131 && flags & 1 != 0).then_some(flags & 2 == 0)
 }
 
-/// The console, when it is a PL011 or what SBSA makes of it, in memory.
+/// The console, when it is a memory-mapped PL011 or an SBSA UART.
 fn uart(spcr: Table) -> Option<Uart> {
     let (interface, space) = (Tables.u8(spcr.at + 36), Tables.u8(spcr.at + 40));
     let start = Tables.u64(spcr.at + 44);

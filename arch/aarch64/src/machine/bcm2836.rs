@@ -39,7 +39,7 @@ fn peripherals() -> Mmio {
     Mmio::new(PERIPHERALS.load(Ordering::Relaxed))
 }
 
-/// Takes both controllers, with every interrupt disabled.
+/// Initialises both controllers with every interrupt disabled.
 pub(crate) fn init(at_cores: PhysRange, for_peripherals: PhysRange) {
     CORES.store(at_cores.start.0, Ordering::Relaxed);
     PERIPHERALS.store(for_peripherals.start.0, Ordering::Relaxed);
@@ -50,7 +50,7 @@ pub(crate) fn init(at_cores: PhysRange, for_peripherals: PhysRange) {
     }
 }
 
-/// Lets an interrupt come to core 0.
+/// Enables an interrupt on core 0.
 pub(crate) fn enable(interrupt: u32) {
     if interrupt >= LOCAL {
         let on = cores().read(TIMER_CONTROL);

@@ -1,4 +1,5 @@
-//! From the first instruction (`head`) to `kernel_main`.
+//! From the first Rust function to `kernel_main`; `head` and `from_limine` hold the instructions
+//! before it.
 
 use super::mailbox::Mailbox;
 use super::tlb::Hardware;
@@ -23,22 +24,22 @@ unsafe extern "C" {
 }
 
 const NOTHING_TOLD: &str = "no device tree and no ACPI tables that can be read";
-/// What the board has, for [`init_cpu`]. Taken under no other lock.
+/// The board's devices, for [`init_cpu`]. Taken under no other lock.
 static DEVICES: Lock<Option<Devices>, 254> = Lock::new(None);
-/// What Limine told, until the head has come from its tables to ours; not in .bss, which the head
-/// empties.
+/// Limine's answers, until the head has switched from its tables to the kernel's; not in .bss,
+/// which the head zeroes.
 #[unsafe(link_section = ".data.handed")]
 static HANDED: Lock<Option<BootInfo>, 253> = Lock::new(None);
 
-/// Where a loader left the device tree (0: nowhere) and the image.
+/// Physical addresses of the device tree (0 for none) and of the image.
 #[repr(C)]
 pub(crate) struct Places {
     tree: u64,
     image: u64,
 }
 
-/// The head comes here on Limine's tables and the boot stack; it goes on as if a loader without an
-/// MMU had started it.
+/// Called by `from_limine` on Limine's tables and the boot stack; the head continues as if a loader
+/// without an MMU had started it.
 pub(crate) extern "C" fn enter_from_limine() -> Places {
     let image = limine::image();
     let info = image.and_then(|image| {
@@ -56,7 +57,8 @@ pub(crate) extern "C" fn enter_from_limine() -> Places {
     places
 }
 
-/// The head comes here with the image mapped high, `dtb` from x0 and where the image was loaded.
+/// Called by `head` with the image mapped at its link address: `dtb` from x0, `image` is the load
+/// address.
 pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     trap::init_early();
     timer::init();
@@ -87,7 +89,7 @@ pub(crate) extern "C" fn early_main(dtb: PhysAddr, image: PhysAddr) -> ! {
     start(devices, info)
 }
 
-/// The facts without a device tree: by ACPI, or from what is known of a Raspberry Pi.
+/// The facts without a device tree: by ACPI, or the built-in ones of a Raspberry Pi.
 fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo) {
     let rsdp = handed.as_ref().and_then(|info| info.rsdp);
     let from_acpi = rsdp.and_then(acpi::read);
@@ -101,7 +103,7 @@ fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo
                 BootInfo { cpus, ..info },
             )
         }
-        // The screen is all there is to say it on.
+        // The screen is the only console.
         (_, None, Some(mut info)) if info.framebuffer.is_some() => {
             info.missing = Some(NOTHING_TOLD);
             (Devices::default(), info)
@@ -110,7 +112,7 @@ fn without_tree(handed: Option<BootInfo>, image: PhysAddr) -> (Devices, BootInfo
     }
 }
 
-/// RAM as the board's firmware tells it, else `least`.
+/// RAM as the board's firmware reports it, else `least`.
 fn board_ram(devices: Devices, least: PhysRange) -> Ram {
     let told = devices.mailbox.map(Mailbox::new).and_then(|m| m.ram());
     told.unwrap_or_else(|| {
@@ -120,7 +122,7 @@ fn board_ram(devices: Devices, least: PhysRange) -> Ram {
     })
 }
 
-/// Maps what the kernel begins with, and starts it.
+/// Maps RAM and devices, and starts the kernel.
 fn start(devices: Devices, mut info: BootInfo) -> ! {
     *DEVICES.lock() = Some(devices);
     info.devices = devices.windows();
@@ -159,7 +161,7 @@ fn from_tree(tree: Fdt<'static>, devices: &Devices, image: PhysAddr) -> BootInfo
     info
 }
 
-/// The facts where nobody told any.
+/// The facts without a device tree and ACPI tables.
 fn built_in(ram: Ram, image: PhysAddr) -> BootInfo {
     let image = image::with_payload(image);
     BootInfo::new(ram, image, "arm64 Image (no device tree)")
@@ -174,22 +176,22 @@ fn device_tree(dtb: PhysAddr) -> Option<Fdt<'static>> {
         // No more than there is: what is beside it may be the firmware's own.
         early::map(PhysRange::new(dtb, dtb + length), false);
         // SAFETY: the boot protocol hands over a device tree, which the direct map now covers so
-        // far, and nobody writes.
+        // far, and which is not written.
         unsafe { core::slice::from_raw_parts((DIRECT_MAP + dtb.0) as *const u8, length as usize) }
     };
     let length = fdt::length(mapped(8))?;
     fdt::parse(mapped(length))
 }
 
-/// Nothing can be started: says why, on a debugger's console when there is no other yet, and ends
-/// the machine.
+/// Prints why the kernel cannot start, by semihosting when there is no console yet, and ends the
+/// machine.
 fn give_up(why: &str) -> ! {
     cpu::last_words(why);
     cpu::stop(101)
 }
 
-/// Zeroes whole pages of a range in the direct map, as fast as the CPU can: the frame table is
-/// large.
+/// Zeroes whole pages of a range in the direct map, with DC ZVA or SETP where the CPU has it: the
+/// frame table is large.
 pub fn zero(range: PhysRange) {
     let frames = range.whole_frames();
     for frame in frames.start.0..frames.end.0 {
@@ -202,9 +204,9 @@ struct EmptyTable([u64; 512]);
 /// What TTBR0 holds while there is no user address space.
 static EMPTY: EmptyTable = EmptyTable([0; 512]);
 
-/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3,
-/// aarch64: TTBR1), turns on every protection (WP, NX, SMEP, SMAP, UMIP / PAN) and forgets the
-/// early mapping.
+/// Makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on every protection
+/// (WP, NX, SMEP, SMAP, UMIP / PAN) and drops the early mapping. Called once the kernel has built
+/// its tables.
 pub fn adopt_kernel_root(root: Pfn) {
     let empty = image::physical(&raw const EMPTY).0;
     // The switch runs at its physical address, which TTBR0 maps until the next lines.
@@ -232,9 +234,8 @@ pub fn adopt_kernel_root(root: Pfn) {
     }
 }
 
-/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller,
-/// timer, serial interrupts, FPU. `emergency_stacks`: top addresses of stacks for double fault and
-/// NMI.
+/// Initialises the CPU's vectors, interrupt controller, timer, serial interrupts and FPU. Called
+/// after `adopt_kernel_root`. `emergency_stacks`: top addresses of stacks for double fault and NMI.
 pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     percpu::set_emergency_stack(emergency_stacks[0]);
     let devices = DEVICES.lock().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The user half of a thread and the way there and back.
+//! The user-mode state of a thread; entering user mode and returning.
 
 use super::esr::{self, Class};
 use super::frame::UserFrame;
@@ -6,16 +6,17 @@ use super::{entry, features, fp, interrupts, regs, uaccess};
 use arch_boot::trap::{Trap, kernel_trap};
 use mm::addr::VirtAddr;
 
-/// The user half of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the heap.
+/// The user-mode state of a thread: all registers, FP/SIMD state, TLS base. 16-byte aligned, on the
+/// heap.
 ///
-/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` says who
-/// owns them.
+/// FP/SIMD and TPIDR_EL0 stay in the CPU while the thread's own kernel code runs; `fp` records
+/// their owner.
 #[repr(C, align(16))]
 pub struct UserContext {
     pub(crate) frame: UserFrame,
-    /// x0 at the last system call, for its restart.
+    /// x0 on entry to the last system call, for its restart.
     first_argument: u64,
-    /// What belongs in the CPU's FP/SIMD registers and TPIDR_EL0.
+    /// The thread's FP/SIMD registers and TPIDR_EL0.
     pub(crate) fp: fp::State,
 }
 
@@ -33,7 +34,8 @@ impl UserContext {
             fp: fp::State::new(),
         }
     }
-    /// Enters user mode and comes back with the reason. Interrupts are off before and after.
+    /// Enters user mode and returns the reason why it was left. Interrupts are off before and
+    /// after.
     #[inline]
     pub fn run(&mut self) -> Trap {
         loop {
@@ -53,7 +55,7 @@ impl UserContext {
             }
         }
     }
-    /// What the trap means; `None` when it was dealt with here.
+    /// Decodes a trap; `None` when it was handled here.
     #[inline(never)]
     fn decode(&mut self, reason: u64) -> Option<Trap> {
         if reason >= entry::FROM_SERROR {
@@ -88,7 +90,7 @@ impl UserContext {
             _ => Trap::IllegalInstruction,
         })
     }
-    /// User mode was stopped by something that is the machine's fault.
+    /// Ends the machine after an error that is not the program's.
     fn fatal(&self, reason: u64) -> ! {
         let what = if reason == entry::FROM_SERROR {
             "system error in user mode"
@@ -99,12 +101,12 @@ impl UserContext {
             self.for_each_register(f)
         })
     }
-    /// Where user mode goes on.
+    /// The program counter.
     #[inline]
     pub fn pc(&self) -> u64 {
         self.frame.pc
     }
-    /// Sets where user mode goes on.
+    /// Sets the program counter.
     #[inline]
     pub fn set_pc(&mut self, pc: u64) {
         self.frame.pc = pc;
@@ -149,7 +151,7 @@ impl UserContext {
     pub fn set_return(&mut self, value: u64) {
         self.frame.x[0] = value;
     }
-    /// What [`Self::set_return`] set.
+    /// The value set by [`Self::set_return`].
     #[inline]
     pub fn return_value(&self) -> u64 {
         self.frame.x[0]

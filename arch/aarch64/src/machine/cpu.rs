@@ -1,5 +1,4 @@
-//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files
-//! of their own.
+//! The CPU: context switch, idle, random numbers, backtraces; `power` and `rtc` are separate.
 
 use super::{features as cpu_features, fp, interrupts};
 use arch_boot::trap::Irq;
@@ -79,7 +78,7 @@ unsafe extern "C" {
     fn __thread_start();
 }
 
-/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is
+/// Saves the running thread into `from` and switches to `to`, whose kernel stack ends at
 /// `to_stack_top` (for traps from user mode).
 ///
 /// # Safety
@@ -91,7 +90,7 @@ pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, _to_sta
     unsafe { __switch(from, to) }
 }
 
-/// Sleeps until an interrupt comes and returns what it was; interrupts are off before and after.
+/// Halts until an interrupt arrives and returns its source; interrupts are off before and after.
 pub fn wait_for_interrupt() -> Irq {
     loop {
         if let Some(irq) = poll_interrupt() {
@@ -126,7 +125,7 @@ pub fn random() -> Option<u64> {
 /// Most frames that [`backtrace`] follows.
 const BACKTRACE_MAX: usize = 64;
 
-/// Whether the kernel can read the frame record at `at`, asked of the MMU.
+/// Whether the kernel can read the frame record at `at`, by an address translation instruction.
 fn readable(at: u64) -> bool {
     let par: u64;
     // SAFETY: AT only translates; PAR_EL1 has no other user outside the vectors.

@@ -11,13 +11,13 @@ use mm::arch::{Attrs, Entry, Level, PteFormat};
 #[repr(C, align(4096))]
 struct Table([AtomicU64; 512]);
 
-/// Tables for the direct map: gigabytes that are not whole RAM take one each, and so do 2 MiB with
+/// Tables for the direct map: each gigabyte that is not all RAM takes one, and each 2 MiB with
 /// devices.
 const TABLES: usize = 40;
 static POOL: [Table; TABLES] = [const { Table([const { AtomicU64::new(0) }; 512]) }; TABLES];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The table at a physical address that [`new_table`] or the head gave out.
+/// The table at a physical address, made by [`new_table`] or the head.
 fn table(at: PhysAddr) -> &'static Table {
     // SAFETY: early tables lie in the image, which is mapped at its link address, and are only used
     // through atomics.
@@ -55,7 +55,7 @@ fn entry(va: VirtAddr, level: Level) -> Option<&'static AtomicU64> {
     }
 }
 
-/// Maps the leaf of `level` at physical address `at`, if nothing is there.
+/// Maps a leaf of `level` at physical address `at`, if nothing is mapped there.
 fn map_block(at: u64, attrs: Attrs, level: Level) {
     let Some(slot) = entry(VirtAddr(DIRECT_MAP + at), level) else {
         return;
@@ -79,8 +79,8 @@ fn has_table(at: u64, level: Level) -> bool {
     })
 }
 
-/// Maps `range` in the direct map, if it is in reach: RAM by blocks of 2 MiB at least, devices by
-/// pages, so that RAM beside them stays RAM. What is mapped already stays as it is.
+/// Maps `range` in the direct map, as far as it is in reach: RAM by blocks of 2 MiB at least,
+/// devices by pages, so that RAM beside them stays RAM. Existing mappings stay.
 pub(crate) fn map(range: PhysRange, device: bool) {
     let mut attrs = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::GLOBAL;
     attrs.set(Attrs::DEVICE, device);

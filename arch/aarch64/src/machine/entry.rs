@@ -1,7 +1,7 @@
-//! The exception vectors and the way to user mode and back.
+//! The exception vectors; entering user mode and returning, in assembly.
 //!
 //! In user mode SP_EL1 points at the running thread's [`UserFrame`], so that a trap can save the
-//! registers where they belong without a free register; the kernel stack pointer waits in the
+//! registers where they belong without a free register; the kernel stack pointer is kept in the
 //! frame. In kernel mode SP_EL1 is the kernel stack.
 
 use super::frame::{KernelFrame, UserFrame};
@@ -9,18 +9,18 @@ use super::kernel_traps;
 use super::percpu::PerCpu;
 use core::mem::{offset_of, size_of};
 
-/// What [`enter_user`] returns when the trap was no synchronous exception: above every ESR_EL1
-/// value with an ISS2 of 0.
+/// The result of [`enter_user`] for an interrupt. The three results for traps other than
+/// synchronous exceptions are above every ESR_EL1 value with an ISS2 of 0.
 pub(crate) const FROM_IRQ: u64 = 1 << 62;
-/// A fast interrupt: nobody routes one here.
+/// The result for a fast interrupt, which is routed nowhere.
 pub(crate) const FROM_FIQ: u64 = 1 << 61;
-/// A system error while in user mode.
+/// The result for a system error in user mode.
 pub(crate) const FROM_SERROR: u64 = 1 << 60;
 
 core::arch::global_asm!(
     r#"
-    // Saves x2 to x29 and the rest of the user's state in the context at sp, and goes on as the
-    // return of enter_user.
+    // Saves x2 to x29 and the rest of the user's state in the context at sp, and returns from
+    // enter_user.
     .macro leave_user
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]

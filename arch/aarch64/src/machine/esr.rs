@@ -1,4 +1,4 @@
-//! What ESR_EL1 says (Arm ARM, D24.2.40).
+//! Decoding of ESR_EL1 (Arm ARM, D24.2.40).
 
 use crate::pte::Format;
 use arch_boot::trap::Trap;
@@ -42,7 +42,7 @@ enum Kind {
 #[inline]
 fn kind(esr: u64) -> Kind {
     let code = esr & 0x3f;
-    // Nearly all are among these, told apart by one bit.
+    // Nearly all are among these, distinguished by one bit.
     if code < 0x10 {
         return match code & 8 {
             0 => Kind::Translation,
@@ -56,7 +56,7 @@ fn kind(esr: u64) -> Kind {
     }
 }
 
-/// What the instruction did.
+/// The kind of access.
 #[inline]
 pub(crate) fn access(esr: u64) -> Access {
     if matches!(
@@ -71,7 +71,7 @@ pub(crate) fn access(esr: u64) -> Access {
     }
 }
 
-/// An abort from user mode. Of kernel addresses it does not learn which are mapped.
+/// An abort from user mode. For kernel addresses it does not show which are mapped.
 #[inline]
 pub(crate) fn abort(esr: u64, addr: VirtAddr) -> Trap {
     match kind(esr) {
@@ -115,7 +115,7 @@ pub(crate) fn fpe_code(esr: u64) -> i32 {
     }
 }
 
-/// A name for what happened in kernel mode.
+/// The name of an exception in kernel mode.
 pub(crate) fn name(esr: u64) -> &'static str {
     match (esr >> 26, kind(esr)) {
         (Class::UNKNOWN, _) => "undefined instruction",

@@ -27,8 +27,8 @@ impl Id {
             Id::Mmfr2 => regs::read!("S3_0_C0_C7_2"),
         }
     }
-    /// The fields that user mode may see: what it can use without the kernel's help, or with help
-    /// that it has.
+    /// The fields that user mode may see: what works without support of the kernel, or with support
+    /// that exists.
     fn visible(self) -> u64 {
         match self {
             // FP, AdvSIMD, DIT.
@@ -106,7 +106,7 @@ pub(crate) fn hwcap() -> (u64, u64) {
     (words[0], words[1])
 }
 
-/// The names of what [`hwcap`] says.
+/// The names of the features in [`hwcap`].
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FEATURES.iter().filter(|f| present(f)).map(|f| f.5)
 }
@@ -144,8 +144,8 @@ pub(crate) fn has_asid16() -> bool {
     regs::field(Id::Mmfr0.read(), 4) == 2
 }
 
-/// `mrs xN, <ID register>` in user mode: puts what it may see into its register. `false`: another
-/// instruction, or a register that is not shown.
+/// `mrs xN, <ID register>` in user mode: emulates the read. `false` for another instruction, or a
+/// register that is not shown.
 pub(crate) fn emulate(instruction: u32, x: &mut [u64; 31]) -> bool {
     // mrs of op0 = 3, op1 = 0, CRn = 0.
     if instruction & 0xffff_f000 != 0xd538_0000 {

@@ -5,8 +5,8 @@
 //!   in memory, owner null --own()--> in the CPU, owner = this state --release()--> in memory, owner null
 //! ```
 //! `own` runs before user mode is entered, `release` before every switch of threads, so the owner
-//! is always the running thread's state, or nobody's; a state that is dropped or replaced takes its
-//! name off.
+//! is the running thread's state or none; a state that is dropped or replaced gives up its
+//! ownership.
 
 use super::percpu;
 use super::regs;
@@ -22,7 +22,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// As execve leaves them: all zero.
+    /// The state after execve: all zero.
     pub(crate) const fn new() -> Self {
         Self {
             v: [0; 32],
@@ -36,7 +36,7 @@ impl State {
         // SAFETY: this CPU's own data.
         core::ptr::eq(unsafe { (*percpu::this()).fp_owner }.cast(), self)
     }
-    /// Puts the state into the CPU, if it is not there.
+    /// Loads the state into the CPU, if it is not there.
     #[inline]
     pub(crate) fn own(&mut self) {
         if !self.owned() {
@@ -62,7 +62,7 @@ impl State {
             );
         }
     }
-    /// Brings the copy in memory up to date.
+    /// Saves the registers to memory, if they hold this state.
     pub(crate) fn save(&mut self) {
         if !self.owned() {
             return;
@@ -96,7 +96,7 @@ impl State {
             regs::write!("tpidr_el0", tls);
         }
     }
-    /// The registers as a signal frame carries them: fpsr, fpcr, v0 to v31.
+    /// The registers in the form of a signal frame: fpsr, fpcr, v0 to v31.
     pub(crate) fn registers(&mut self) -> (u32, u32, &[u128; 32]) {
         self.save();
         (self.fpsr as u32, self.fpcr as u32, &self.v)
@@ -107,7 +107,7 @@ impl State {
         self.disown();
         (self.fpsr, self.fpcr, self.v) = (fpsr.into(), fpcr.into(), v);
     }
-    /// The CPU's registers are nobody's, if they were this state's.
+    /// Gives up ownership of the CPU's registers.
     fn disown(&self) {
         if self.owned() {
             // SAFETY: this CPU's own data.
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// Before a switch of threads: saves what is in the CPU where it belongs.
+/// Saves the CPU's registers to their owner. Called before every switch of threads.
 pub(crate) fn release() {
     // SAFETY: this CPU's own data; the owner is the running thread's state, which is alive and not
     // in use while the kernel runs (see the module's first lines).

@@ -2,7 +2,7 @@
 
 use arch_boot::trap::kernel_trap;
 
-/// The general registers of a thread while it is not in user mode. The stubs in `entry` know these
+/// The general registers of a thread while it is not in user mode. The stubs in `entry` use these
 /// offsets.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -1,6 +1,6 @@
-//! Limine's way in, before the head: EL1, MMU on, the image high and nothing at its physical
-//! address. Parses there, then maps the image's first 2 MiB by TTBR0, which nobody uses, and goes
-//! on in the head as if the MMU had never been on.
+//! The entry point for Limine, before the head: EL1, MMU on, the image high and nothing at its
+//! physical address. Reads Limine's answers there, then maps the image's first 2 MiB by TTBR0,
+//! which is unused, and continues in the head as if the MMU had never been on.
 
 use super::head::{BLOCK, BOOT_STACK, BOOT_STACK_MEMORY, HALF, SCTLR_OFF};
 use arch_boot::limine::EntryPointRequest;
@@ -13,7 +13,7 @@ unsafe extern "C" {
 #[unsafe(link_section = ".limine_requests")]
 static ENTRY: EntryPointRequest = EntryPointRequest::new().with_entry_point(from_limine);
 
-/// As the protocol's bindings want it.
+/// The entry point with the signature that the protocol's bindings require.
 extern "C" fn from_limine() -> ! {
     limine_start()
 }

@@ -12,7 +12,7 @@ const GICD_TYPER: u64 = 0x004;
 const GICD_IGROUPR: u64 = 0x080;
 const GICD_ISENABLER: u64 = 0x100;
 const GICD_ICENABLER: u64 = 0x180;
-/// What a firmware has begun to serve and not ended would never come again.
+/// An interrupt that firmware left active would never be signalled again.
 const GICD_ICACTIVER: u64 = 0x380;
 const GICD_IPRIORITYR: u64 = 0x400;
 const GICD_ITARGETSR: u64 = 0x800;
@@ -36,10 +36,10 @@ const TYPER_LAST: u32 = 1 << 4;
 const WAKER_SLEEP: u32 = 1 << 1;
 const WAKER_ASLEEP: u32 = 1 << 2;
 
-/// Lets every priority through; ours is in the middle.
+/// Priority mask that lets every priority through; the kernel's interrupts have the middle one.
 const PRIORITY_MASK: u32 = 0xf0;
 const PRIORITY: u32 = 0xa0a0_a0a0;
-/// Interrupt numbers from here on are special: none pending.
+/// First of the special interrupt numbers: none pending.
 const SPURIOUS: u32 = 1020;
 
 /// 0 (not yet, or none), 2 or 3.
@@ -143,7 +143,7 @@ fn affinity() -> u64 {
     regs::read!("mpidr_el1") & 0xff_00ff_ffff
 }
 
-/// The redistributor whose affinity is ours.
+/// The redistributor with this CPU's affinity.
 fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
     let packed = (affinity & 0xff_ffff | (affinity >> 32 & 0xff) << 24) as u32;
     let mut at = window.start.0;
@@ -166,7 +166,7 @@ fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
     panic!("no GIC redistributor for CPU affinity {packed:#x}");
 }
 
-/// Lets an interrupt come to this CPU.
+/// Enables an interrupt on this CPU.
 pub(crate) fn enable(interrupt: u32) {
     let (word, bit) = (u64::from(interrupt / 32) * 4, 1 << (interrupt % 32));
     if VERSION.load(Ordering::Relaxed) == 2 {
@@ -179,7 +179,7 @@ pub(crate) fn enable(interrupt: u32) {
     }
 }
 
-/// Takes the interrupt that is pending, if any: what [`end`] wants back, whose low bits are its
+/// Acknowledges the pending interrupt, if any: the value that [`end`] takes, whose low bits are the
 /// number.
 pub(crate) fn take() -> Option<u32> {
     let raw = match VERSION.load(Ordering::Relaxed) {
@@ -198,7 +198,7 @@ pub(crate) fn number(raw: u32) -> u32 {
     }
 }
 
-/// Ends an interrupt whose device is quiet again.
+/// Ends an interrupt whose device no longer asserts it.
 pub(crate) fn end(raw: u32) {
     if VERSION.load(Ordering::Relaxed) == 2 {
         local().write(GICC_EOIR, raw);

@@ -6,9 +6,9 @@
 
 use crate::pte::MAIR;
 
-/// What TCR_EL1 says on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both
-/// halves: 48 bits (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable
-/// write-back. TBI0: EL0's top byte is ignored.
+/// TCR_EL1 on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both halves: 48
+/// bits (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable write-back. TBI0:
+/// EL0's top byte is ignored.
 const TCR: u64 = HALF | HALF << 16 | 2 << 30 | 1 << 37;
 /// TxSZ = 16, IRGN = ORGN = 0b01 (write-back, write-allocate), SH = 0b11.
 pub(super) const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
@@ -17,9 +17,9 @@ pub(super) const HALF: u64 = 16 | 1 << 8 | 1 << 10 | 3 << 12;
 pub(super) const SCTLR_OFF: u64 = 1 << 11 | 1 << 20 | 1 << 22 | 1 << 23 | 1 << 28 | 1 << 29;
 /// The same for SCTLR_EL2.
 const SCTLR_EL2_OFF: u64 = 0x30c5_0830;
-/// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as Linux gives EL0; SPAN = 0, so that
-/// an exception sets PAN. WXN stays off: it would take user mode's writable and executable mappings
-/// away as well.
+/// SCTLR_EL1 on: M, C, SA, SA0, I, DZE, UCT, nTWI, nTWE, UCI as under Linux; SPAN = 0, so that an
+/// exception sets PAN. WXN stays off: it would apply to user mode's writable and executable
+/// mappings as well.
 const SCTLR_ON: u64 = (SCTLR_OFF & !(1 << 23))
     | 1
     | 1 << 2

@@ -1,4 +1,4 @@
-//! What the CPU is: /proc/cpuinfo, the boot line, AT_HWCAP.
+//! Descriptions of the CPU: /proc/cpuinfo, the boot line, AT_HWCAP.
 
 use super::{features as cpu_features, interrupts, regs};
 use core::fmt::{self, Write};
@@ -26,8 +26,7 @@ pub fn describe(out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "CPU revision\t: {}\n", midr & 0xf)
 }
 
-/// Turns on what the boot line says: a short list of features in use ("nx smep smap umip xsave
-/// pcid").
+/// Writes the features in use for the boot line ("uxn pxn asid16 pan haf dbm").
 pub fn features(out: &mut dyn Write) -> fmt::Result {
     write!(
         out,

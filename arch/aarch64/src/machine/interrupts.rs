@@ -1,5 +1,5 @@
-//! Interrupts, whichever controller there is. End of interrupt comes right after its device was
-//! made quiet, because the kernel runs with interrupts off until it has served the device.
+//! Interrupts through the board's controller. The end of interrupt follows right after the device
+//! was silenced, because the kernel runs with interrupts off until it has served the device.
 
 use super::{bcm2836, gic, serial, timer};
 use crate::board::Controller;
@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The virtual timer's private interrupt on every GIC so far (PPI 11).
 const GIC_VIRTUAL_TIMER: u32 = 27;
 
-/// Set by [`init`]; which of the two.
+/// Whether the controller is a BCM2836 and not a GIC; set by [`init`].
 static BCM2836: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 static TIMER: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -20,7 +20,7 @@ fn is_bcm2836() -> bool {
     BCM2836.load(Ordering::Relaxed)
 }
 
-/// Turns the controller on, and of its interrupts the virtual timer's and the console's.
+/// Turns the controller on and enables the interrupts of the virtual timer and the console.
 pub(crate) fn init(controller: Controller, timer: Option<u32>, serial: Option<u32>) {
     let usual = match controller {
         Controller::GicV2(distributor, cpu) => {
@@ -53,7 +53,7 @@ fn enable(interrupt: u32, role: &AtomicU32) {
     }
 }
 
-/// Takes the interrupt that is pending, if any, quietens its device and ends it at the controller.
+/// Acknowledges the pending interrupt, silences its device and ends it at the controller.
 pub(crate) fn acknowledge() -> Irq {
     if !READY.load(Ordering::Relaxed) {
         return Irq::Spurious;
@@ -69,7 +69,7 @@ pub(crate) fn acknowledge() -> Irq {
     irq
 }
 
-/// Makes the device quiet.
+/// Silences the device and names the interrupt's source.
 fn serve(number: u32) -> Irq {
     if number == TIMER.load(Ordering::Relaxed) {
         timer::stop();

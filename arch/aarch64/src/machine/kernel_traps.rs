@@ -14,8 +14,8 @@ const KINDS: [&str; 4] = [
     "system error",
 ];
 
-/// A synchronous exception in kernel mode: a fault in uaccess, which has a way out, or our own
-/// mistake.
+/// Handles a synchronous exception in kernel mode: a fault in a uaccess routine, which has a fixup,
+/// or a bug.
 pub(crate) extern "C" fn el1_sync(frame: &mut KernelFrame) {
     let class = frame.esr >> 26;
     if let Some(fixup) = uaccess::fixup(frame.pc) {
@@ -34,12 +34,12 @@ pub(crate) extern "C" fn el1_sync(frame: &mut KernelFrame) {
     frame.report(esr::name(frame.esr), frame.far)
 }
 
-/// The kernel stack ran into its guard page.
+/// Reports a kernel stack that ran into its guard page.
 pub(crate) extern "C" fn el1_overflow(frame: &mut KernelFrame) -> ! {
     frame.report("kernel stack overflow", frame.far)
 }
 
-/// An exception that kernel mode never takes.
+/// Reports an exception that kernel mode never takes.
 pub(crate) extern "C" fn el1_stray(frame: &mut KernelFrame, kind: usize) -> ! {
     frame.report(KINDS[kind & 3], frame.esr)
 }

@@ -1,5 +1,5 @@
-//! The Raspberry Pi's mailbox: property tags ask the VideoCore's firmware for facts and for a
-//! screen (raspberrypi/firmware's wiki, "Mailboxes" and "Mailbox property interface").
+//! The Raspberry Pi's mailbox: property tags request facts and a framebuffer from the VideoCore's
+//! firmware (raspberrypi/firmware's wiki, "Mailboxes" and "Mailbox property interface").
 
 use super::mmio::Mmio;
 use super::{early, image, regs};
@@ -20,14 +20,14 @@ const FULL: u32 = 1 << 31;
 /// The channel of property tags, in the low four bits of what is sent; above them is where the
 /// message lies.
 const PROPERTIES: u32 = 8;
-/// Addresses as the firmware sees them: its first GiB is ours, past its caches with the two highest
-/// bits set.
+/// Offset of the ARM's first GiB in the firmware's address space, uncached: the two highest bits
+/// set.
 const BUS: u32 = 0xc000_0000;
 const GIB: u64 = 1 << 30;
-/// Reads of a state before a firmware that never answers is given up.
+/// Limit of reads of a status register, for firmware that does not answer.
 const PATIENCE: u32 = 1 << 22;
 
-/// Whole message and tag: answered.
+/// Response flag of a message and of a tag.
 const ANSWERED: u32 = 1 << 31;
 const BOARD_REVISION: u32 = 0x0001_0002;
 const ARM_MEMORY: u32 = 0x0001_0005;
@@ -42,7 +42,7 @@ const SET_ALPHA: u32 = 0x0004_8007;
 const ALPHA_IGNORED: u32 = 2;
 const SET_OFFSET: u32 = 0x0004_8009;
 
-/// What a BCM2711's peripherals begin at: RAM that would be there is out of reach.
+/// Start of a BCM2711's peripherals, which hide the RAM behind them.
 const PERIPHERALS: u64 = 0xfc00_0000;
 
 /// A message: its bytes, [`ANSWERED`], then five words for each tag (which, bytes, [`ANSWERED`],
@@ -51,10 +51,10 @@ const PERIPHERALS: u64 = 0xfc00_0000;
 struct Message([AtomicU32; 48]);
 static MESSAGE: Message = Message([const { AtomicU32::new(0) }; 48]);
 
-/// A tag and its two values, of which some tags have but one.
+/// A tag and its two values, of which some tags use only the first.
 type Tag = (u32, [u32; 2]);
 
-/// The mailbox, used before there is anything else that runs.
+/// The mailbox, used at boot only.
 pub(crate) struct Mailbox(Mmio);
 
 impl Mailbox {
@@ -64,8 +64,8 @@ impl Mailbox {
         Mailbox(Mmio::new(window.start.0))
     }
 
-    /// RAM that the firmware leaves to us: below 1 GiB, and on larger boards what their revision
-    /// says is above it. `None` without an answer.
+    /// RAM that the firmware leaves to the ARM: below 1 GiB, and on larger boards the rest by their
+    /// revision. `None` without an answer.
     pub(crate) fn ram(&self) -> Option<Ram> {
         let [arm, gpu, revision] = self.ask([
             (ARM_MEMORY, [0; 2]),
@@ -90,7 +90,7 @@ impl Mailbox {
         (!ram.is_empty()).then_some(ram)
     }
 
-    /// A screen of the size that the firmware has chosen for what is connected, 32 bits a pixel.
+    /// A framebuffer of the size that the firmware has chosen for the monitor, 32 bits a pixel.
     pub(crate) fn screen(&self) -> Option<Framebuffer> {
         let [[width, height]] = self.ask([(SIZE, [0; 2])])?;
         let [.., [depth, _], _, _, [start, bytes], [pitch, _]] = self.ask([
@@ -117,7 +117,7 @@ impl Mailbox {
         })
     }
 
-    /// Sends tags; their values as the firmware answers them. `None`: it did not answer every one.
+    /// Sends tags and returns the firmware's values; `None` when it did not answer each of them.
     fn ask<const N: usize>(&self, tags: [Tag; N]) -> Option<[[u32; 2]; N]> {
         let at = image::physical(&raw const MESSAGE).0;
         if at + size_of::<Message>() as u64 > GIB {
@@ -142,7 +142,7 @@ impl Mailbox {
         all.then(|| core::array::from_fn(|n| [get(2 + 5 * n + 3), get(2 + 5 * n + 4)]))
     }
 
-    /// Sends a word and waits until it comes back.
+    /// Sends a word and waits until the firmware returns it.
     fn exchange(&self, word: u32) -> Option<()> {
         self.wait(WRITE_STATUS, FULL)?;
         self.0.write(WRITE, word);
@@ -171,8 +171,7 @@ fn board_memory(revision: u32) -> u64 {
     (256 << 20) << (revision >> 20 & 7)
 }
 
-/// What the caches hold of the message goes to memory, and is read from there the next time: the
-/// firmware looks past them.
+/// Cleans and invalidates the message's cache lines: the firmware reads and writes memory.
 fn clean_and_invalidate() {
     let start = &raw const MESSAGE as u64;
     // DminLine: log2 of the words in the smallest line.

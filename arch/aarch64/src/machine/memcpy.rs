@@ -1,7 +1,6 @@
-//! memcpy by words, wherever they stand. The one that comes with Rust is made for machines that
-//! cannot load across words: where source and destination do not agree it loads single bytes, 2.5
-//! instructions for each. Here the MMU is on before Rust begins (`head`), and all that is copied is
-//! normal memory.
+//! memcpy by words at any alignment. Rust's own is made for machines without unaligned loads: where
+//! source and destination are aligned differently it loads single bytes, 2.5 instructions for each.
+//! Here the MMU is on before Rust begins (`head`), and all that is copied is normal memory.
 
 use core::arch::global_asm;
 

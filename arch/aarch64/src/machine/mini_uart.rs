@@ -27,7 +27,7 @@ pub fn init(port: Mmio) {
     port.write(CNTL, 3);
 }
 
-/// Lets received bytes interrupt, until they are read.
+/// Enables the interrupt of received bytes, until they are read.
 pub fn enable_interrupt(port: Mmio) {
     port.write(IER, IER_RECEIVE);
 }

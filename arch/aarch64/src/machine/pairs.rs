@@ -1,11 +1,11 @@
 //! Rows of page-table entries by LDP and STP: two entries by one instruction, each of them an
-//! access of its own for whoever else reads or writes it (Arm ARM DDI 0487, B2.2.1 "Requirements
-//! for single-copy atomicity").
+//! access of its own to other observers (Arm ARM DDI 0487, B2.2.1 "Requirements for single-copy
+//! atomicity").
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// [`mm::arch::copying`], as far as eight are alike at a time.
+/// [`mm::arch::copying`] in steps of eight entries.
 #[inline(always)]
 pub(crate) fn copying(
     (from, to): (&[AtomicU64], &[AtomicU64]),
@@ -30,7 +30,7 @@ pub(crate) fn copying(
     done
 }
 
-/// Makes `entries` say `first`, `first + step`, and so on.
+/// Writes `first`, `first + step` and so on to `entries`.
 #[inline(always)]
 pub(crate) fn fill(entries: &[AtomicU64], first: u64, step: u64) {
     let (eights, rest) = entries.as_chunks::<8>();
@@ -66,7 +66,7 @@ fn load(entries: &[AtomicU64; 8]) -> [u64; 8] {
 /// Eight entries, by relaxed stores.
 #[inline(always)]
 fn store(entries: &[AtomicU64; 8], [a, b, c, d, e, f, g, h]: [u64; 8]) {
-    // SAFETY: what is written is borrowed, and may be written by whoever borrows it.
+    // SAFETY: what is written is borrowed, and the borrow is exclusive.
     unsafe {
         asm!(
             "stp {a}, {b}, [{at}]", "stp {c}, {d}, [{at}, #16]", "stp {e}, {f}, [{at}, #32]", "stp {g}, {h}, [{at}, #48]",

@@ -6,9 +6,9 @@ use super::regs;
 /// One CPU's data; `entry` uses the offsets of the first fields.
 #[repr(C, align(64))]
 pub(crate) struct PerCpu {
-    /// Top of the stack for traps that cannot use the running one.
+    /// Top of the emergency stack.
     pub(crate) emergency: u64,
-    /// A register's value while a vector looks around.
+    /// A register's value while a vector needs the register.
     pub(crate) scratch: u64,
     /// The address of the `fp::State` that is in the FP/SIMD registers; null when none is.
     pub(crate) fp_owner: *mut (),

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;
 use mm::arch::*;
 
-/// Where the direct map has a frame.
+/// The address of a frame in the direct map.
 #[inline]
 fn mapped(frame: Pfn) -> *mut u8 {
     (DIRECT_MAP + frame.start().0) as *mut u8
@@ -28,8 +28,8 @@ fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
     &slots(table)[index]
 }
 
-/// After an entry was written: the walker sees it. Kernel entries and tables may be used by the
-/// very next instruction; for user entries the return to user mode synchronises.
+/// Makes a written entry visible to the walker. Kernel entries and tables may be used by the very
+/// next instruction; for user entries the return to user mode synchronises.
 #[inline]
 fn written(raw: u64) {
     // SAFETY: barriers.
@@ -50,7 +50,8 @@ impl PhysMem for Hardware {
     #[inline]
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         icache::before_mapping(raw);
-        // Pairs with `load`: who sees the entry sees the contents of what it points to.
+        // Pairs with `load`: an observer of the entry also observes the contents of what it points
+        // to.
         slot(table, index).store(raw, Ordering::Release);
         written(raw);
     }
@@ -263,11 +264,11 @@ impl PhysMem for Hardware {
     }
 }
 
-/// Copies `n` bytes that lie apart. RAM takes accesses at any address; what the compiler has for
-/// that aligns them, byte by byte where the two addresses differ.
+/// Copies `n` bytes that lie apart. RAM takes accesses at any address; the compiler's memcpy aligns
+/// them, and copies single bytes where the two alignments differ.
 ///
 /// # Safety
-/// Both ranges are mapped and the caller's.
+/// Both ranges are mapped and owned by the caller.
 unsafe fn copy(to: *mut u8, from: *const u8, n: usize) {
     if features::has_mops() {
         // SAFETY: the ranges are the caller's; the three instructions belong together and change

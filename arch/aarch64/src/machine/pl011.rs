@@ -18,7 +18,7 @@ const CR_ON: u32 = 1 << 9 | 1 << 8 | 1;
 const IFLS: u64 = 0x34;
 const IMSC: u64 = 0x38;
 const ICR: u64 = 0x44;
-/// Receive, and receive timeout: bytes that do not fill the FIFO to its level.
+/// Receive, and receive timeout (fewer bytes than the FIFO's level).
 const INT_RX: u32 = 1 << 4 | 1 << 6;
 
 /// 8N1, FIFOs on (which empties them), interrupts off.
@@ -30,7 +30,7 @@ pub fn init(port: Mmio) {
     port.write(CR, CR_ON);
 }
 
-/// Lets received bytes interrupt.
+/// Enables the interrupt of received bytes.
 pub fn enable_interrupt(port: Mmio) {
     port.write(IFLS, 0);
     port.write(IMSC, INT_RX);

@@ -1,4 +1,4 @@
-//! The machine's end: power off, restart, and the status that a machine of `run.sh` leaves.
+//! Power off, restart, and the exit status of a machine started by `run.sh`.
 
 use super::{serial, watchdog};
 use core::arch::asm;
@@ -21,7 +21,7 @@ const SYS_WRITE0: u64 = 0x04;
 const SYS_EXIT_EXTENDED: u64 = 0x20;
 const APPLICATION_EXIT: u64 = 0x20026;
 
-/// Calls who debugs the machine, if anybody does: QEMU with semihosting.
+/// Makes a semihosting call, to QEMU or a debugger; without either it has no effect.
 fn semihosting(call: u64, argument: u64) {
     // SAFETY: without semihosting the instruction is undefined, which its entry in `__ex_table`
     // turns into going on. The callers' arguments are what the calls take.
@@ -34,7 +34,7 @@ fn semihosting(call: u64, argument: u64) {
     }
 }
 
-/// Says something before there is a console: to the serial port, else to who debugs the machine.
+/// Prints a message on the serial port, or by semihosting before there is one.
 pub(crate) fn last_words(why: &str) {
     for text in ["quire: ", why, "\r\n"] {
         if serial::is_there() {
@@ -61,13 +61,13 @@ pub fn exit(status: u8) -> ! {
     halt()
 }
 
-/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
+/// [`exit`] after a failure: never powers off, so that the message stays on the screen.
 pub fn stop(status: u8) -> ! {
     tell(status);
     halt()
 }
 
-/// Ends a machine of `run.sh`.
+/// Ends a machine started by `run.sh`.
 fn tell(status: u8) {
     let block = [APPLICATION_EXIT, u64::from(status)];
     semihosting(SYS_EXIT_EXTENDED, (&raw const block) as u64);

@@ -1,4 +1,4 @@
-//! The Raspberry Pis as far as the kernel drives them, for a firmware that passes no device tree.
+//! The devices of the Raspberry Pi boards, for firmware that passes no device tree.
 
 use super::mmio::Mmio;
 use super::{early, regs};
@@ -14,8 +14,8 @@ fn window(start: u64, bytes: u64) -> PhysRange {
 const CORTEX_A53: u64 = 0x41_d03;
 const CORTEX_A72: u64 = 0x41_d08;
 
-/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to us
-/// (for a firmware that does not answer).
+/// The Raspberry Pi with this CPU: its devices, and the RAM that its smallest model leaves to the
+/// ARM (for firmware that does not answer).
 pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
     let midr = regs::read!("midr_el1");
     let uart = |window, interrupt| Uart {

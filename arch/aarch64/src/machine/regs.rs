@@ -12,7 +12,7 @@ macro_rules! read {
 }
 pub(crate) use read;
 
-/// Writes a system register. The caller says in its comment why the new value is right.
+/// Writes a system register. The caller's SAFETY line argues the new value.
 macro_rules! write {
     ($name:literal, $value:expr) => {{
         let value: u64 = $value;

@@ -13,8 +13,8 @@ static PATIENCE: Patience = Patience::new();
 static BASE: AtomicU64 = AtomicU64::new(0);
 static MINI: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that had arrived before [`init`] turned the FIFO on, which empties it; how many, and how
-/// many were read since.
+/// Bytes that had arrived before [`init`] turned the FIFO on, which empties it; the bytes, their
+/// number, and how many were read since.
 static EARLY: [AtomicU8; 32] = [const { AtomicU8::new(0) }; 32];
 static EARLY_LEN: AtomicUsize = AtomicUsize::new(0);
 static EARLY_READ: AtomicUsize = AtomicUsize::new(0);
@@ -36,7 +36,7 @@ fn get((port, kind): (Mmio, Kind)) -> Option<u8> {
     }
 }
 
-/// Takes the port; its window is in the direct map.
+/// Initialises the port; its window is in the direct map.
 pub(crate) fn init(window: PhysRange, kind: Kind) {
     let port = Mmio::new(window.start.0);
     for (n, slot) in EARLY.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(crate) fn is_there() -> bool {
     port().is_some()
 }
 
-/// Lets received bytes interrupt.
+/// Enables the interrupt of received bytes.
 pub(crate) fn enable_interrupt() {
     match port() {
         Some((port, Kind::Pl011)) => pl011::enable_interrupt(port),

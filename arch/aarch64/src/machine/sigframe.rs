@@ -14,11 +14,11 @@ use super::context::{PSTATE_PRIVILEGED, PSTATE_USER, UserContext};
 use super::uaccess::{copy_from_user, copy_to_user};
 use arch_boot::trap::SignalFrame;
 
-/// What handlers return to when they bring no restorer (neither glibc nor musl does here):
-/// `mov x8, #139; svc #0`.
+/// The code that handlers without a restorer return to (neither glibc nor musl sets one here): `mov
+/// x8, #139; svc #0`.
 pub const SIGRETURN_CODE: [u32; 2] = [0xd280_1168, 0xd400_0001];
-/// Where exec maps [`SIGRETURN_CODE`], readable and executable: half way up, far from every other
-/// mapping exec makes.
+/// Where exec maps [`SIGRETURN_CODE`], readable and executable: at half of the address space, far
+/// from every other mapping of exec.
 pub const SIGRETURN_PAGE: u64 = 0x0000_7fff_ffff_0000;
 
 /// 8-byte words of the frame up to and including the records that are written.
@@ -37,7 +37,7 @@ const ESR_MAGIC: u32 = 0x4553_5201;
 const FPSIMD_BYTES: u32 = 8 + 8 + 512;
 const FPSIMD_WORDS: usize = FPSIMD_BYTES as usize / 8;
 
-/// The least room that a signal frame and a small handler need (AT_MINSIGSTKSZ).
+/// The minimum size of a signal stack (AT_MINSIGSTKSZ): a signal frame and a small handler's use.
 pub fn min_signal_stack() -> u64 {
     // The frame, the frame record and its alignment.
     SIZE + 16 + 15
@@ -134,7 +134,7 @@ impl UserContext {
     }
 }
 
-/// Finds the FP record in `__reserved` at `base`: the handler may have moved records about.
+/// Finds the FP record in `__reserved` at `base`: the handler may have moved records.
 fn fpsimd(base: u64) -> Result<(u32, u32, [u128; 32]), ()> {
     let mut at = base;
     loop {

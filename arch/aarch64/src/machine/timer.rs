@@ -1,4 +1,4 @@
-//! Time: the generic timer's virtual counter and timer (Arm ARM, D12).
+//! Clock and timer: the generic timer's virtual counter and timer (Arm ARM, D12).
 
 use super::regs;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -50,20 +50,19 @@ pub fn now() -> u64 {
     )
 }
 
-/// The clock that [`now`] goes by, as the CPU counts; for differences. It may be read ahead of
-/// earlier instructions.
+/// The raw counter behind [`now`], for differences. It may be read ahead of earlier instructions.
 #[inline]
 pub fn ticks() -> u64 {
     regs::read!("cntvct_el0")
 }
 
-/// How long that many [`ticks`] are, in ns.
+/// Converts a difference of [`ticks`] to nanoseconds.
 pub fn ticks_to_ns(ticks: u64) -> u64 {
     scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last
-/// call counts.
+/// Sets the deadline: `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never.
+/// Each call replaces the deadline before.
 pub fn set_deadline(at: Option<u64>) {
     let Some(at) = at else {
         stop();
@@ -82,7 +81,7 @@ pub fn set_deadline(at: Option<u64>) {
     regs::isb();
 }
 
-/// Turns the timer off, which also takes its interrupt back.
+/// Turns the timer off, which also deasserts its interrupt.
 pub(crate) fn stop() {
     regs::write!("cntv_ctl_el0", 0);
     regs::isb();

@@ -27,7 +27,7 @@ impl Machine for Hardware {
     fn cpu(&self) -> &Self {
         self
     }
-    /// Nothing: the kernel half has a root of its own, TTBR1.
+    /// Does nothing: the kernel half has its own root, TTBR1.
     #[inline]
     fn prepare_root(&self, _root: Pfn) {}
 }
@@ -45,7 +45,7 @@ macro_rules! tlbi {
     }};
 }
 
-/// Entries written before are seen by walks after it.
+/// Makes entries written before visible to walks after it.
 fn before_flush() {
     // SAFETY: a barrier.
     unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };

@@ -1,5 +1,5 @@
-//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came
-//! back.
+//! The trap interface of the kernel: `UserContext::run` enters user mode and returns the reason why
+//! it was left.
 
 use super::{entry, percpu, regs};
 

@@ -1,9 +1,9 @@
-//! The only code that touches user memory: copies with a fixup when the memory is not there.
-//! Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
+//! The only code that accesses user memory: copies with a fixup for addresses that cannot be
+//! accessed. Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
 //!
 //! Copies use the unprivileged loads and stores (LDTR, STTR), which the MMU checks as user mode's:
-//! PAN stays set. Each instruction that may fault has an entry in `__ex_table`: its address, and
-//! where to go on.
+//! PAN stays set. Each instruction that may fault has an entry in `__ex_table`: its address and the
+//! continuation.
 
 use super::features;
 use core::arch::{asm, global_asm};
@@ -136,7 +136,8 @@ unsafe extern "C" {
     static __ex_table_end: [u64; 2];
 }
 
-/// Where to go on after a fault of the instruction at `pc`; `None` when it must not fault.
+/// The continuation after a fault of the instruction at `pc`; `None` when it is not expected to
+/// fault.
 pub(crate) fn fixup(pc: u64) -> Option<u64> {
     // SAFETY: linker.ld puts pairs of addresses between the two symbols.
     let table = unsafe {
@@ -189,7 +190,7 @@ pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32, ()> {
     u32::try_from(previous).map_err(|_| ())
 }
 
-/// Runs `f` with user memory open to ordinary accesses.
+/// Runs `f` with PSTATE.PAN clear: ordinary accesses reach user memory.
 fn without_pan<R>(f: impl FnOnce() -> R) -> R {
     if !features::has_pan() {
         return f();

@@ -1,5 +1,5 @@
-//! The Raspberry Pi's watchdog, which is also how it restarts and powers off (the firmware reads
-//! why after the reset).
+//! The Raspberry Pi's watchdog, by which it also restarts and powers off (the firmware reads the
+//! reason after the reset).
 
 use super::mmio::Mmio;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,25 +8,24 @@ use mm::addr::PhysRange;
 const RSTC: u64 = 0x1c;
 const RSTS: u64 = 0x20;
 const WDOG: u64 = 0x24;
-/// Every write carries it.
+/// The password that every write carries.
 const PASSWORD: u32 = 0x5a00_0000;
 const RSTC_MODE: u32 = 0x30;
 const RSTC_FULL_RESET: u32 = 0x20;
-/// The partition to start from, in every second bit; 63 means: halt instead.
+/// The partition to start from, in every second bit; 63 is a halt.
 const RSTS_PARTITION: u32 = 0x555;
-/// Until it bites, in 1/65536 s.
+/// The time to the reset, in 1/65536 s.
 const TICKS: u32 = 10;
 
 /// Physical address of the power manager's registers, 0 for none.
 static BASE: AtomicU64 = AtomicU64::new(0);
 
-/// What the board's description says.
+/// Sets the registers' address from the board's description.
 pub(crate) fn init(window: Option<PhysRange>) {
     BASE.store(window.map_or(0, |w| w.start.0), Ordering::Relaxed);
 }
 
-/// Resets the machine in a moment; with `off` the firmware then stays where it is. Nothing without
-/// a watchdog.
+/// Resets the machine shortly; with `off` the firmware then halts. Does nothing without a watchdog.
 pub(crate) fn reset(off: bool) {
     let base = BASE.load(Ordering::Relaxed);
     if base == 0 {

@@ -19,7 +19,7 @@ impl<F: PteFormat> Sim<F> {
         F::CONTIG_ORDER.map_or(1, |order| order.pages() as usize)
     }
 
-    /// An entry was written.
+    /// Checks a written entry.
     pub(crate) fn written(&self, table: Pfn, index: usize, old: u64, new: u64) {
         let mut shadow = self.shadow();
         let positions = shadow.positions.get(&table).cloned().unwrap_or_default();
@@ -35,7 +35,7 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// A CPU has loaded a root.
+    /// Records that a CPU has loaded a root.
     pub(crate) fn activated(&self, cpu: usize, root: Pfn, asid: Asid) {
         let mut shadow = self.shadow();
         shadow.load(cpu, root, asid);
@@ -55,7 +55,7 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// What an entry says now.
+    /// The meaning of an entry now.
     fn what(&self, table: Pfn, index: usize, position: TablePosition) -> What {
         what::<F>(
             self.0.ram.word(table, index).load(Ordering::Acquire),
@@ -63,7 +63,7 @@ impl<F: PteFormat> Sim<F> {
         )
     }
 
-    /// CPUs may go on holding what an entry said.
+    /// Records the old meaning of an entry as stale: CPUs may still hold it.
     fn goes(&self, shadow: &mut Shadow, position: TablePosition, index: usize, old: What) {
         if old == What::Nothing {
             return;
@@ -86,7 +86,7 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    /// An entry comes to say something: the rules that hold at the moment of the write.
+    /// Checks the new meaning of an entry by the rules that hold at the moment of the write.
     fn comes(
         &self,
         shadow: &mut Shadow,
@@ -130,7 +130,7 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    /// A table comes to be reached, with all that is in it.
+    /// Checks all entries of a table that becomes reachable.
     fn table_comes(
         &self,
         shadow: &mut Shadow,
@@ -143,9 +143,9 @@ impl<F: PteFormat> Sim<F> {
         })
     }
 
-    /// A leaf against the others of its block. While a verb runs they may differ in rights and in
-    /// what the walker sets, and some may be absent; frames, memory type and the contiguous bit
-    /// agree at any moment.
+    /// Checks a leaf against the others of its block. While a verb runs they may differ in rights
+    /// and in what the walker sets, and some may be absent; frames, memory type and the contiguous
+    /// bit agree at any moment.
     fn agrees(
         &self,
         (table, index): (Pfn, usize),
@@ -192,7 +192,7 @@ fn what<F: PteFormat>(raw: u64, position: TablePosition) -> What {
     }
 }
 
-/// Fails the test, unless it fails already.
+/// Fails the test, unless it is failing already.
 fn complain(result: Result<(), String>) {
     if let Err(message) = result
         && !std::thread::panicking()

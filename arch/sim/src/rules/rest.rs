@@ -1,4 +1,4 @@
-//! What holds at rest, when no verb is running.
+//! Checks at rest, when no verb is running.
 
 use super::complain;
 use crate::machine::Sim;
@@ -9,15 +9,15 @@ use mm::fault::Access;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// What the hardware may make of each page: its frame, and attributes with ACCESSED and DIRTY
-/// gathered over its block.
+/// The translation of each page: its frame, and attributes with ACCESSED and DIRTY gathered over
+/// its block.
 type Pages = BTreeMap<u64, (Pfn, Attrs)>;
 
 impl<F: PteFormat> Sim<F> {
     /// Checks what holds at rest, when no verb is running: every change that took a right or a
     /// frame away has been flushed, contiguous blocks are uniform, and what the walker set is still
-    /// there. Panics with what is wrong. `private` says which frames are private memory: an
-    /// object's may be unmapped and mapped again with nothing to remember.
+    /// there. Panics with a description of the fault. `private` tests for frames of private memory:
+    /// an object's may be unmapped and mapped again without its bits.
     pub fn settle(&self, private: impl Fn(Pfn) -> bool) {
         let mut shadow = self.shadow();
         let result = self.rest(&mut shadow, &private);
@@ -25,8 +25,9 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// Bits that were cleared on purpose in `range` and are no loss: ACCESSED by MADV_COLD, both by
-    /// MADV_FREE. That goes for what is mapped there, wherever it was when it was used.
+    /// Records bits that were cleared on purpose in `range`: ACCESSED by MADV_COLD, both by
+    /// MADV_FREE. Applies to the frames mapped there, wherever they were mapped when they were
+    /// used.
     pub fn forgive(&self, root: Pfn, range: VirtRange, bits: Attrs) {
         let mut pages = Pages::new();
         let top = (Level::Pgd, VirtAddr(0), Attrs::empty());
@@ -40,7 +41,7 @@ impl<F: PteFormat> Sim<F> {
         self.shadow().used.forgive(root, cleared, bits);
     }
 
-    /// An access went through the walker or a TLB. A hit in a TLB sets no accessed bit.
+    /// Records an access through the walker or a TLB. A hit in a TLB sets no accessed bit.
     pub(crate) fn note_used(&self, root: Pfn, va: VirtAddr, pfn: Pfn, access: Access, hit: bool) {
         let mut bits = Attrs::empty();
         bits.set(Attrs::ACCESSED, !hit);
@@ -66,7 +67,7 @@ impl<F: PteFormat> Sim<F> {
         Ok(())
     }
 
-    /// `denied` is what the entries above do not allow.
+    /// Gathers the pages below a table. `denied`: rights that the entries above do not give.
     fn pages(
         &self,
         table: Pfn,
@@ -100,7 +101,7 @@ impl<F: PteFormat> Sim<F> {
         Ok(())
     }
 
-    /// The entries of one aligned block of a PTE table; alike, if any of them has the contiguous
+    /// Gathers one aligned block of a PTE table; its entries must agree if any has the contiguous
     /// bit.
     fn block(
         &self,
@@ -164,7 +165,7 @@ impl<F: PteFormat> Sim<F> {
         F::decode(word.load(Ordering::Acquire), level)
     }
 
-    /// What a CPU may hold allows no more than the tables do.
+    /// Checks that a translation a CPU may hold allows no more than the tables do.
     fn flushed(&self, root: Pfn, slot: Slot, held: What, pages: &Pages) -> Result<(), String> {
         let missed = |now: &dyn std::fmt::Debug| {
             Err(format!(
@@ -198,7 +199,7 @@ impl<F: PteFormat> Sim<F> {
         Ok(())
     }
 
-    /// The entry of a slot, or where the walk ends before it.
+    /// The entry of a slot, or the one above it at which the walk ends.
     fn lookup(&self, root: Pfn, slot: Slot) -> Entry {
         let (mut table, mut level) = (root, Level::Pgd);
         loop {
@@ -212,7 +213,7 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    /// What the walker set is still there, wherever the page is mapped now.
+    /// Checks that the bits set by the walker are still there, wherever the page is mapped now.
     fn kept(
         &self,
         shadow: &mut Shadow,

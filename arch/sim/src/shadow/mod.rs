@@ -1,8 +1,8 @@
 //! The shadow: the position of each table, what CPUs may still hold of entries that changed, and
 //! which bits the walker set.
 //!
-//! What a TLB holds is chance; the shadow records what each *may* hold, so that `rules` finds a
-//! broken rule the first time that the code breaks it.
+//! The contents of TLBs depend on the seed; the shadow records what each *may* hold, so that
+//! `rules` finds a broken rule the first time that the code breaks it.
 
 mod stale;
 mod used;
@@ -14,13 +14,13 @@ use stale::{Renewed, Stale};
 use std::collections::HashMap;
 use used::Used;
 
-/// What the walker sets in an entry.
+/// The bits that the walker sets in an entry.
 pub(crate) const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
-/// What a translation allows.
+/// The rights of a translation.
 pub(crate) const RIGHTS: Attrs = Attrs::WRITE.union(Attrs::EXEC).union(Attrs::USER);
 
-/// What an entry means to the hardware. Of a leaf's attributes those that the walker does not set,
-/// without the software's.
+/// The meaning of an entry to the hardware. A leaf's attributes are without those that the walker
+/// sets and the software's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Nothing,
@@ -51,13 +51,13 @@ impl Slot {
     }
 }
 
-/// Where a table stands: its level and the first address that it translates.
+/// The position of a table: its root, its level and the first address that it translates.
 #[derive(Clone, Copy)]
 pub(crate) struct TablePosition {
     pub(crate) root: Pfn,
     pub(crate) level: Level,
     pub(crate) va: VirtAddr,
-    /// Nothing in it may be written, whatever the entries say.
+    /// The table is read-only, whatever rights its entries have.
     pub(crate) read_only: bool,
 }
 
@@ -66,7 +66,7 @@ impl TablePosition {
         let va = VirtAddr(self.va.0 + ((index as u64) << self.level.shift()));
         Slot::new(self.root, self.level, va)
     }
-    /// Where a table that entry `index` points to stands.
+    /// The position of a table that entry `index` points to.
     pub(crate) fn below(&self, index: usize, read_only: bool) -> TablePosition {
         TablePosition {
             root: self.root,
@@ -90,14 +90,14 @@ pub struct Shadow {
     /// Spaces may share a table.
     pub(crate) positions: HashMap<Pfn, Vec<TablePosition>>,
     pub(crate) stale: Stale,
-    /// Frames that got new contents and were not unmapped since: what CPUs hold of them is of the
-    /// old ones.
+    /// Frames that got new contents and were not unmapped since: translations that CPUs hold belong
+    /// to the old contents.
     pub(crate) renewed: Renewed,
     pub(crate) used: Used,
 }
 
 impl Shadow {
-    /// Frames that got new contents: no tables any more, and nothing that was used.
+    /// Records new contents of frames: they are no tables any more, and were not used.
     pub fn renew(&mut self, first: Pfn, order: Order) {
         for pfn in (0..order.pages()).map(|i| first + i) {
             self.positions.remove(&pfn);
@@ -114,8 +114,8 @@ impl Shadow {
         self.stale
             .flush_range(|root| roots[&root].asid == asid, flush);
     }
-    /// A whole tag is flushed; only the CPUs that have the space loaded can come by new
-    /// translations of it.
+    /// Records a flush of a tag: only the CPUs that have the space loaded can get new translations
+    /// of it.
     pub fn flush_asid(&mut self, asid: Asid, active: &[Option<Pfn>]) {
         for (root, info) in self.roots.iter_mut().filter(|(_, info)| info.asid == asid) {
             self.stale.forget(*root);
@@ -126,7 +126,7 @@ impl Shadow {
                 .sum();
         }
     }
-    /// A CPU loads a root: what it holds without a tag does not survive.
+    /// Records that a CPU loads a root: its translations without a tag are dropped.
     pub(crate) fn load(&mut self, cpu: usize, root: Pfn, asid: Asid) {
         for (other, info) in self.roots.iter_mut().filter(|(_, info)| info.asid.0 == 0) {
             info.cpus &= !(1 << cpu);

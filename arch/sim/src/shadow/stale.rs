@@ -1,4 +1,4 @@
-//! What CPUs may still hold of entries that say something else now, until a flush covers it.
+//! Translations of changed entries that CPUs may still hold, until a flush covers them.
 
 use super::{Slot, What};
 use crate::tlb::Flush;
@@ -6,7 +6,7 @@ use mm::addr::Pfn;
 use mm::arch::{Attrs, Level};
 use std::collections::{BTreeMap, HashSet};
 
-/// Something that CPUs may hold.
+/// A translation that CPUs may hold.
 struct Held {
     what: What,
     /// One bit for each CPU.
@@ -16,8 +16,8 @@ struct Held {
 #[derive(Default)]
 pub struct Stale(BTreeMap<Slot, Vec<Held>>);
 
-/// What was at a place and what comes to be there are two things when the frame got new contents
-/// between.
+/// The old and the new contents of a frame are different things: a frame that got new contents
+/// between two mappings.
 pub(crate) type Renewed = HashSet<Pfn>;
 
 impl Stale {
@@ -32,8 +32,8 @@ impl Stale {
         }
     }
 
-    /// The first thing that CPUs may hold and that differs from `new` in frame, size or contiguity
-    /// (DDI 0487, D8.16.1).
+    /// The first translation that CPUs may hold and that differs from `new` in frame, size or
+    /// contiguity (DDI 0487, D8.16.1).
     pub(crate) fn conflict(&self, slot: Slot, new: What, span: u64) -> Option<(Slot, What)> {
         if new == What::Nothing || self.0.is_empty() {
             return None;
@@ -52,7 +52,7 @@ impl Stale {
             _ => None,
         })
     }
-    /// Another place of the root by which a CPU may still reach frames that come to be writable at
+    /// Another slot of the root by which a CPU may still reach frames that become writable at
     /// `slot`.
     pub(crate) fn elsewhere(&self, slot: Slot, new: What, renewed: &Renewed) -> Option<Slot> {
         let What::Leaf(pfn, attrs) = new else {
@@ -127,11 +127,11 @@ impl Stale {
             !held.is_empty()
         });
     }
-    /// All of a root is flushed, or gone.
+    /// Drops all of a root, which was flushed or ended.
     pub(crate) fn forget(&mut self, root: Pfn) {
         self.0.retain(|slot, _| slot.root != root);
     }
-    /// One CPU holds nothing of a root any more.
+    /// Drops one CPU's translations of a root.
     pub(crate) fn lose(&mut self, root: Pfn, cpu: usize) {
         self.0.retain(|slot, held| {
             if slot.root == root {
@@ -141,7 +141,7 @@ impl Stale {
             !held.is_empty()
         });
     }
-    /// What may be held of a root.
+    /// The translations of a root that CPUs may hold.
     pub(crate) fn of(&self, root: Pfn) -> impl Iterator<Item = (Slot, What)> {
         self.0
             .iter()

@@ -1,19 +1,19 @@
-//! Which pages were used and written through the walker: their entries must go on saying so.
+//! Pages that were accessed and written through the walker: their entries must keep the bits.
 
 use mm::addr::Pfn;
 use mm::arch::Attrs;
 use std::collections::HashMap;
 
-/// What a page's entry must say.
+/// The bits that a page's entry must have.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub pfn: Pfn,
     pub bits: Attrs,
-    /// The frame's contents then: what is said of the frame ends when it gets new ones.
+    /// The frame's contents at that time: the record ends when it gets new ones.
     contents: u64,
 }
 
-/// By root and page.
+/// The records, by root and page.
 #[derive(Default)]
 pub struct Used {
     records: HashMap<(Pfn, u64), Record>,
@@ -21,11 +21,11 @@ pub struct Used {
 }
 
 impl Used {
-    /// A frame got new contents.
+    /// Records new contents of a frame.
     pub(crate) fn renew(&mut self, pfn: Pfn) {
         *self.contents.entry(pfn).or_default() += 1;
     }
-    /// A root ended: the next one in its frame has used nothing.
+    /// Drops the records of a root that ended.
     pub(crate) fn forget(&mut self, root: Pfn) {
         self.records.retain(|(of, _), _| *of != root);
     }
@@ -42,7 +42,8 @@ impl Used {
         }
         record.bits |= bits;
     }
-    /// Bits that were cleared on purpose where `cleared` says so of a page and its frame.
+    /// Records bits that were cleared on purpose, for each page and frame that `cleared` returns
+    /// true for.
     pub(crate) fn forgive(&mut self, root: Pfn, cleared: impl Fn(u64, Pfn) -> bool, bits: Attrs) {
         for ((of, page), record) in &mut self.records {
             if *of == root && cleared(*page, record.pfn) {
@@ -50,7 +51,7 @@ impl Used {
             }
         }
     }
-    /// Takes out what is known of a root; frames that got new contents are left out.
+    /// Takes out the records of a root; frames that got new contents are left out.
     pub(crate) fn take(&mut self, root: Pfn) -> Vec<(u64, Record)> {
         let mine: Vec<_> = self.records.extract_if(|(of, _), _| *of == root).collect();
         mine.into_iter()

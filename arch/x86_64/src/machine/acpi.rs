@@ -1,6 +1,5 @@
-//! The few facts needed from ACPI tables (ACPI 6.5 ch. 5.2): CPUs, interrupt controllers, power
-//! off, reset. Without tables: the PC's defaults. Read once at boot through the early direct map,
-//! then kept.
+//! Facts from the ACPI tables (ACPI 6.5 ch. 5.2): CPUs, interrupt controllers, power off, reset.
+//! Without tables: the PC's defaults. Read once at boot through the early direct map, then kept.
 
 use super::{direct_map, early};
 use arch_boot::acpi::{self, Line, Memory, Table};
@@ -45,18 +44,18 @@ const PC_LINES: [Line; ISA_LINES] = {
     lines
 };
 
-/// ACPI's fixed hardware, as far as it takes the power away (4.8.3.2).
+/// ACPI's fixed hardware, the part that turns the power off (4.8.3.2).
 #[derive(Clone, Copy)]
 pub struct Power {
-    /// PM1 control registers (16 bits) a and b, each with what it takes for "off"; 0 is no
+    /// PM1 control registers (16 bits) a and b, each with the value for "off"; a port of 0 means no
     /// register.
     pub controls: [(u16, u8); 2],
-    /// Where the firmware is asked to leave them to us, and by which word; (0, 0) when they are
-    /// already.
+    /// The port and the value that make the firmware hand the registers over (SMI_CMD,
+    /// ACPI_ENABLE); (0, 0) when it has done so.
     pub enable: (u16, u8),
 }
 
-/// What the tables said.
+/// The platform as the tables describe it.
 pub struct Platform {
     /// Physical address of the local APIC's page.
     pub local_apic: u64,
@@ -88,8 +87,8 @@ impl Platform {
         }
     }
 
-    /// Adds a CPU whose flags say that it is there, unless it is listed already, as the other kind
-    /// of APIC.
+    /// Adds a CPU whose flags mark it as enabled, unless it is listed already by the other kind of
+    /// APIC entry.
     fn add_cpu(&mut self, id: u32, flags: u32) {
         let cpu = Cpu {
             id: id.into(),
@@ -128,7 +127,7 @@ struct Holder(UnsafeCell<Platform>);
 unsafe impl Sync for Holder {}
 static PLATFORM: Holder = Holder(UnsafeCell::new(Platform::pc()));
 
-/// What the tables said.
+/// The platform as the tables describe it.
 pub fn platform() -> &'static Platform {
     // SAFETY: see `Holder`.
     unsafe { &*PLATFORM.0.get() }
@@ -185,7 +184,7 @@ fn read_fadt(table: Table, platform: &mut Platform) {
     }
 }
 
-/// The fixed hardware's registers; where the DSDT does not say what "off" is, 0 as in QEMU.
+/// The fixed hardware's registers; without an "off" value in the DSDT it is 0, as in QEMU.
 fn power(fadt: Table) -> Option<Power> {
     let [pm1a, pm1b] = [64, 68].map(|at| Tables.u32(fadt.at + at) as u16);
     let x_dsdt = if fadt.len >= 148 {

@@ -12,7 +12,7 @@ pub const SERIAL_VECTOR: u8 = 0x30;
 pub const KEYBOARD_VECTOR: u8 = 0x31;
 /// Vector of the local timer.
 pub const TIMER_VECTOR: u8 = 0xf0;
-/// Vector of interrupts that went away before they were taken; needs no end-of-interrupt.
+/// Spurious-interrupt vector; needs no end-of-interrupt.
 const SPURIOUS_VECTOR: u8 = 0xff;
 
 // Register numbers: the offset in the page divided by 16, the MSR less 0x800.
@@ -111,7 +111,7 @@ pub fn set_timer_count(count: u32) {
     write(INITIAL_COUNT, count);
 }
 
-/// What is left of the one-shot timer.
+/// Remaining count of the one-shot timer.
 pub fn timer_count() -> u32 {
     read(CURRENT_COUNT)
 }
@@ -149,8 +149,8 @@ fn io_write(register: u32, value: u32) {
     }
 }
 
-/// Ends the interrupt of `vector` at the controller. False when it went away before it was taken,
-/// so that nothing is to be served.
+/// Ends the interrupt of `vector` at the controller. False for a spurious interrupt, which has no
+/// source.
 pub fn end(vector: u8) -> bool {
     let real = vector != SPURIOUS_VECTOR;
     if real {

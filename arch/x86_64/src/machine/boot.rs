@@ -11,7 +11,7 @@ use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
 pub use arch_boot::{BootInfo, DIRECT_MAP, STACK_AREA};
 
-/// Below it, memory is not only ours, whatever its map says.
+/// Memory below this address may be used by firmware, whatever the memory map says.
 const FIRMWARES: u64 = 64 << 10;
 
 /// Called by `head` with the address of PVH's start info.
@@ -37,7 +37,7 @@ pub(crate) extern "C" fn enter_from_limine() -> ! {
     // SAFETY: Limine's tables are on; this is the only call.
     let info = unsafe { limine::parse(image::with_payload(), early::limit()) };
     let mut info = info.unwrap_or_else(|why| give_up(why));
-    // Said on the screen, too: until then nothing needs what may be missing.
+    // Reported on the screen, too: nothing before that needs the missing feature.
     info.missing = features::missing();
     // SAFETY: the loader gave 2 MiB of alignment, as the program header asks; nothing of its tables
     // is used from here on.
@@ -46,8 +46,8 @@ pub(crate) extern "C" fn enter_from_limine() -> ! {
     go_on(info)
 }
 
-/// What the kernel's first Rust lines rely on: serial port, features, per-CPU data, descriptors,
-/// clock.
+/// Initialises what the first Rust code relies on: serial port, features, per-CPU data,
+/// descriptors, clock.
 fn prepare_cpu() {
     serial::init();
     features::detect();
@@ -68,7 +68,7 @@ fn go_on(mut info: BootInfo) -> ! {
     }
     acpi::platform().windows(&mut info.devices);
     info.cpus = acpi::platform().cpus.clone();
-    // Firmware writes there when nobody looks: some BIOSes' SMM, on suspend or when a cable is
+    // Some firmware writes there at any time: SMM of some BIOSes, on suspend or when a cable is
     // plugged.
     info.ram
         .remove(PhysRange::new(PhysAddr(0), PhysAddr(FIRMWARES)));
@@ -80,7 +80,7 @@ fn go_on(mut info: BootInfo) -> ! {
     kernel_main(info)
 }
 
-/// Nothing can be started: says why and ends the machine.
+/// Prints why the kernel cannot start, and ends the machine.
 fn give_up(why: &str) -> ! {
     for text in ["quire: ", why, "\r\n"] {
         serial::write(text.as_bytes());
@@ -88,7 +88,7 @@ fn give_up(why: &str) -> ! {
     cpu::stop(101)
 }
 
-/// Zeroes whole pages of a range in the direct map, as fast as the CPU can before anybody uses its
+/// Zeroes whole pages of a range in the direct map, with SSE stores, before user mode uses the
 /// vector registers: the frame table is large.
 pub fn zero(range: PhysRange) {
     let (start, end) = (
@@ -110,9 +110,9 @@ pub fn zero(range: PhysRange) {
     }
 }
 
-/// After the kernel has built its tables: makes `root` the kernel half for good (x86_64: CR3,
-/// aarch64: TTBR1), turns on every protection (WP, NX, SMEP, SMAP, UMIP / PAN, WXN) and forgets the
-/// early mapping.
+/// Makes `root` the kernel half for good (x86_64: CR3, aarch64: TTBR1), turns on every protection
+/// (WP, NX, SMEP, SMAP, UMIP / PAN) and drops the early mapping. Called once the kernel has built
+/// its tables.
 ///
 /// New user roots copy the kernel half's 256 root entries as they are when they are made
 /// (`prepare_root`), so the kernel maps the direct map, the image and its first stack before the
@@ -135,9 +135,8 @@ pub fn adopt_kernel_root(root: Pfn) {
     }
 }
 
-/// After `adopt_kernel_root`: descriptor tables, per-CPU data, vectors, interrupt controller,
-/// timer, serial interrupts, FPU. `emergency_stacks`: top addresses of stacks for double fault and
-/// NMI.
+/// Initialises the CPU's vectors, interrupt controller, timer, serial interrupts and FPU. Called
+/// after `adopt_kernel_root`. `emergency_stacks`: top addresses of stacks for double fault and NMI.
 pub fn init_cpu(_info: &BootInfo, emergency_stacks: [u64; 2]) {
     descriptors::set_emergency_stacks(emergency_stacks);
     trap::init_machine_check();

@@ -1,4 +1,4 @@
-//! The user half of a thread and the way there and back.
+//! The user-mode state of a thread; entering user mode and returning.
 
 use super::entry;
 use super::fp::{self, FpArea};
@@ -14,8 +14,8 @@ use mm::arch::PteFormat;
 use x86_64::registers::control::Cr2;
 use x86_64::registers::rflags::RFlags;
 
-/// The user half of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte aligned, on
-/// the heap.
+/// The user-mode state of a thread: all registers, FP/SIMD state, segments, TLS base. 16-byte
+/// aligned, on the heap.
 ///
 /// FP and segment registers stay in the CPU while other kernel code runs; [`FpArea`] holds them
 /// otherwise.
@@ -44,7 +44,8 @@ impl UserContext {
         }
     }
 
-    /// Enters user mode and comes back with the reason. Interrupts are off before and after.
+    /// Enters user mode and returns the reason why it was left. Interrupts are off before and
+    /// after.
     #[inline]
     pub fn run(&mut self) -> Trap {
         self.fp.make_live();
@@ -83,7 +84,7 @@ impl UserContext {
         self.reason()
     }
 
-    /// Why user mode was left.
+    /// The reason why user mode was left.
     #[inline]
     fn reason(&mut self) -> Trap {
         match self.frame.vector {
@@ -96,8 +97,8 @@ impl UserContext {
     #[inline]
     fn page_fault(&mut self) -> Trap {
         let addr = Cr2::read_raw();
-        // User mode shall not learn what of the kernel half is mapped: there, every fault looks
-        // like a protection fault.
+        // User mode must not learn which kernel addresses are mapped: there, every fault is
+        // reported as a protection fault.
         self.frame.error |= u64::from(addr >= Format::USER_END.0);
         let error = self.frame.error;
         Trap::PageFault {
@@ -107,7 +108,7 @@ impl UserContext {
         }
     }
 
-    /// Names what came back other than a system call or a page fault.
+    /// Decodes a reason other than a system call or a page fault.
     #[inline(never)]
     fn exception(&mut self) -> Trap {
         match self.frame.vector {
@@ -131,7 +132,8 @@ impl UserContext {
         }
     }
 
-    /// After this the registers are plain values: rcx and r11 filled in, the way back is IRET.
+    /// Makes the registers plain values, to be changed: fills in rcx and r11; the return to user
+    /// mode is by IRET.
     pub(crate) fn changed(&mut self) {
         if self.frame.vector == SYSCALL {
             self.frame.rcx = self.frame.rip;
@@ -190,7 +192,7 @@ impl UserContext {
     pub fn set_return(&mut self, value: u64) {
         self.frame.rax = value;
     }
-    /// What `set_return` set.
+    /// The value set by `set_return`.
     pub fn return_value(&self) -> u64 {
         self.frame.rax
     }
@@ -213,11 +215,11 @@ impl UserContext {
     }
 }
 
-/// To user mode and back.
+/// Enters user mode and returns at the next trap.
 ///
 /// # Safety
-/// `frame` is valid and used by nobody else; it holds user segments, flags with IF set and IOPL 0,
-/// and a canonical rip (SYSRET: one in the lower half).
+/// `frame` is valid and not shared; it holds user segments, flags with IF set and IOPL 0, and a
+/// canonical rip (SYSRET: one in the lower half).
 #[inline(always)]
 unsafe fn enter<const SYSRET: bool>(frame: *mut Frame) {
     // SAFETY: the caller's promise; every register that the call changes is named, rbx and rbp are

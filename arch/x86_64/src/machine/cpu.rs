@@ -1,5 +1,4 @@
-//! The CPU: context switch, idle, random numbers, backtraces; its power and the clock are in files
-//! of their own.
+//! The CPU: context switch, idle, random numbers, backtraces; `power` and `rtc` are separate.
 
 use super::{features as cpu_features, interrupts, percpu, uaccess};
 use arch_boot::trap::Irq;
@@ -76,7 +75,7 @@ impl KernelContext {
         // (System V ABI, 3.2.2).
         let sp = (stack_top & !15) - size_of_val(&words) as u64;
         let at = core::ptr::with_exposed_provenance_mut::<[u64; 9]>(sp as usize);
-        // SAFETY: the caller hands over a mapped stack that nobody uses.
+        // SAFETY: the caller hands over a mapped stack that is not in use.
         unsafe { at.write(words) };
         KernelContext { sp }
     }
@@ -87,9 +86,9 @@ impl KernelContext {
     }
 }
 
-/// Saves the running thread into `from`, goes on with `to`, whose kernel stack's top is
-/// `to_stack_top` (for traps from user mode; this machine's go into the `UserContext` instead, see
-/// `entry`).
+/// Saves the running thread into `from` and switches to `to`, whose kernel stack ends at
+/// `to_stack_top` (for traps from user mode; on this machine they push into the `UserContext`
+/// instead, see `entry`).
 ///
 /// # Safety
 /// `to` was made by `new` or saved by `switch`, and both outlive the switch.
@@ -99,7 +98,7 @@ pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stac
     unsafe { cpu_switch(&raw mut (*from).sp, &raw const (*to).sp) }
 }
 
-/// Sleeps until an interrupt comes and returns what it was; interrupts are off before and after.
+/// Halts until an interrupt arrives and returns its source; interrupts are off before and after.
 pub fn wait_for_interrupt() -> Irq {
     loop {
         // SAFETY: STI takes effect after the next instruction, so an interrupt cannot slip in

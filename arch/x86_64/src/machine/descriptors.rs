@@ -37,8 +37,8 @@ static mut IDT: Idt = Idt([[0; 2]; 256]);
 /// Once per CPU, after `percpu::init`, with interrupts off.
 pub unsafe fn load() {
     let cpu = percpu::this();
-    // SAFETY: boot CPU, nobody else looks at these tables yet; they are static, so they live as
-    // long as the CPU uses them.
+    // SAFETY: boot CPU, the tables are not in use yet; they are static, so they live as long as the
+    // CPU uses them.
     unsafe {
         fill_gdt(cpu);
         let first = (&raw const STACKS).cast::<Stack>();
@@ -57,7 +57,8 @@ pub unsafe fn load() {
     }
 }
 
-/// `tops`: stack tops for double fault and NMI, with guard pages below them.
+/// Sets the stacks for double fault and NMI: `tops` are their upper ends, with guard pages below
+/// the stacks.
 pub fn set_emergency_stacks(tops: [u64; 2]) {
     let cpu = percpu::this();
     // SAFETY: this CPU's own task state; the CPU reads it when it takes such a trap, and both old
@@ -69,7 +70,8 @@ pub fn set_emergency_stacks(tops: [u64; 2]) {
     }
 }
 
-/// Without a local descriptor table a selector that names one raises #GP, in user mode and here.
+/// Loads a null local descriptor table: a selector that refers to it raises #GP, in user mode and
+/// in the kernel.
 fn no_local_table() {
     // SAFETY: nothing uses a local table.
     unsafe { asm!("lldt {0:x}", in(reg) 0, options(nostack, preserves_flags)) };

@@ -3,8 +3,8 @@
 //! [`SMALL_LIMIT`]; all tables are static and lie in the image.
 //!
 //! `head` fills them after PVH. Limine comes in 64-bit mode on tables of its own, with the image
-//! anywhere: [`map_again`] makes the same mapping from there, so that the rest of boot knows one
-//! kind of tables.
+//! anywhere: [`map_again`] makes the same mapping from there, so that the rest of boot deals with
+//! one kind of tables.
 
 use super::{features, image};
 use crate::far;
@@ -20,7 +20,7 @@ pub(crate) const PD_TABLES: usize = 16;
 
 /// A 2 MiB or 1 GiB entry: present, writable, large.
 const LARGE: u64 = 0x83;
-/// PCD and PWT: so far up, firmware's MTRRs need not know of devices.
+/// PCD and PWT: the MTRRs that firmware sets may not cover devices at high addresses.
 const UNCACHED: u64 = 0x18;
 /// A table's entry: present, writable.
 const TABLE: u64 = 3;
@@ -53,7 +53,7 @@ pub fn limit() -> u64 {
 /// else that the running tables map is used afterwards.
 pub unsafe fn map_again(image: u64) {
     let link = |table: u64| table | TABLE;
-    // SAFETY: the boot CPU, once: nobody else touches the early tables, which lie in the image and
+    // SAFETY: the boot CPU, once: nothing else uses the early tables, which lie in the image and
     // are all zeros.
     unsafe {
         for i in 0..512u64 {
@@ -79,8 +79,8 @@ pub unsafe fn map_again(image: u64) {
     }
 }
 
-/// Maps a screen that is out of the early direct map's reach, as graphics cards of PCs with much
-/// address space are. False: it cannot be mapped, now or later.
+/// Maps a framebuffer beyond the early direct map, as graphics cards of PCs with large address
+/// spaces have. False when it cannot be mapped at all.
 ///
 /// # Safety
 /// Called once, on the early tables.
@@ -91,8 +91,7 @@ pub unsafe fn reach(screen: PhysRange) -> bool {
     let Some((slot, gigabytes)) = far::place(screen).filter(|_| features::get().pages_1g) else {
         return false;
     };
-    // SAFETY: the boot CPU, once: nobody else touches the early tables. What was absent is in no
-    // TLB.
+    // SAFETY: the boot CPU, once: nothing else uses the early tables. Absent entries are in no TLB.
     unsafe {
         for gigabyte in gigabytes {
             early_far_pdpt[gigabyte as usize % 512] = gigabyte << 30 | LARGE | UNCACHED;

@@ -1,10 +1,10 @@
-//! The ways into and out of the kernel, in assembly.
+//! Kernel entry and exit, in assembly.
 //!
 //! While user mode runs, TSS.RSP0 is the end of its context's [`Frame`], so the CPU pushes what it
 //! saves right into the frame and the stubs push the rest. `enter_*` keep the kernel's stack
 //! pointer in the per-CPU block; coming back is a plain `ret` on it. GS is the kernel's in kernel
-//! mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may hit
-//! anywhere, so from kernel mode they load GS themselves and put back what was there.
+//! mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may run
+//! at any instruction, so from kernel mode they load GS themselves and restore it.
 
 use super::frame::{ALWAYS_RFLAGS, Frame, NEVER_USER, SYSCALL};
 use super::percpu::{self, PerCpu};

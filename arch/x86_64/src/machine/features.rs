@@ -1,4 +1,4 @@
-//! What this CPU can do, asked once at boot (CPUID; SDM Vol 2 "CPUID", APM Vol 3 appendix E).
+//! Features of the CPU, read once at boot (CPUID; SDM Vol 2 "CPUID", APM Vol 3 appendix E).
 
 use core::cell::UnsafeCell;
 use raw_cpuid::CpuId;
@@ -14,7 +14,7 @@ pub struct Features {
     pub smap: bool,
     /// User mode instruction prevention.
     pub umip: bool,
-    /// RDFSBASE and its kin.
+    /// RDFSBASE, WRFSBASE, RDGSBASE and WRGSBASE.
     pub fsgsbase: bool,
     /// XSAVE and XRSTOR.
     pub xsave: bool,
@@ -54,21 +54,21 @@ static FEATURES: Holder = Holder(UnsafeCell::new(Features {
     hwcap: 0,
 }));
 
-/// What was found.
+/// The detected features.
 #[inline]
 pub fn get() -> &'static Features {
     // SAFETY: see `Holder`.
     unsafe { &*FEATURES.0.get() }
 }
 
-/// The hypervisor's signature is that of QEMU's own emulation.
+/// Whether the hypervisor's signature is that of QEMU's TCG.
 fn emulated_by_tcg() -> bool {
     let leaf = core::arch::x86_64::__cpuid(0x4000_0000);
     core::arch::x86_64::__cpuid(1).ecx >> 31 != 0
         && [leaf.ebx, leaf.ecx, leaf.edx] == [*b"TCGT", *b"CGTC", *b"GTCG"].map(u32::from_le_bytes)
 }
 
-/// Asks the CPU. Called once, first thing.
+/// Detects the features. Called once, before all other code.
 pub fn detect() {
     let id = CpuId::new();
     let mut f = Features::default();
@@ -97,8 +97,8 @@ pub fn detect() {
     unsafe { *FEATURES.0.get() = f };
 }
 
-/// What the kernel cannot do without and this CPU lacks, as a sentence. PVH's entry asks before
-/// there is any Rust.
+/// A feature that the kernel requires and this CPU lacks, as a sentence. PVH's entry checks the
+/// same in assembly.
 pub fn missing() -> Option<&'static str> {
     let id = CpuId::new();
     let has_nx = id

@@ -1,5 +1,5 @@
-//! FP and SIMD state, and the segment registers: all that stays in the CPU between `run`s of the
-//! same thread. XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
+//! FP and SIMD state, and the segment registers: the state that stays in the CPU between two `run`s
+//! of the same thread. XSAVE's standard format (SDM Vol 1 ch. 13); FXSAVE on CPUs without.
 
 use super::segments::{Segments, UserBase};
 use super::{features, percpu};
@@ -84,12 +84,12 @@ pub fn init() {
     }
 }
 
-/// XSAVE wants 64-byte alignment.
+/// XSAVE requires 64-byte alignment.
 #[repr(C, align(64))]
 struct Block(UnsafeCell<[u8; 64]>);
 
-/// Where a thread's state is while it is not in the CPU, and the identity of its owner while it is.
-/// The last block holds the segment registers.
+/// A thread's state while it is not in the CPU; its address identifies the owner while it is. The
+/// last block holds the segment registers.
 pub struct FpArea(Box<[Block]>);
 
 impl FpArea {
@@ -135,7 +135,7 @@ impl FpArea {
         unsafe { (*percpu::this()).live == self.id() }
     }
 
-    /// Puts the state into the CPU, after saving the thread's whose state is there.
+    /// Loads the state into the CPU, after saving the state that is there into its own area.
     #[inline(always)]
     pub fn make_live(&self) {
         if !self.is_live() {
@@ -161,7 +161,7 @@ impl FpArea {
         }
     }
 
-    /// Makes the area's memory current; the CPU keeps the state too.
+    /// Saves the CPU's copy to the area; the CPU keeps it, too.
     pub fn sync(&self) {
         if self.is_live() {
             // SAFETY: the area is ours and the state in the CPU belongs to it.
@@ -172,7 +172,7 @@ impl FpArea {
         }
     }
 
-    /// Makes the area's memory the only copy: what the CPU holds is forgotten.
+    /// Makes the area's memory the only copy; the CPU's is dropped.
     pub fn detach(&self) {
         self.sync();
         self.forget();

@@ -5,7 +5,7 @@ use x86_64::registers::rflags::RFlags;
 
 /// `Frame::vector` after a system call whose frame may go back by `SYSRET`.
 pub const SYSCALL: u64 = 256;
-/// `Frame::vector` when the registers were changed from outside: back by `IRET` only.
+/// `Frame::vector` when the kernel has changed the registers: the return is by `IRET` only.
 pub const CHANGED: u64 = 257;
 
 /// Registers in the order in which the CPU and the stubs push them (from the end).
@@ -39,8 +39,8 @@ pub struct Frame {
     pub ss: u64,
 }
 
-/// Flags that no frame of 64-bit user mode has: the mode of virtual 8086, its two interrupt flags,
-/// and the right to use ports.
+/// Flags that are clear in every frame of 64-bit user mode: virtual-8086 mode, its two interrupt
+/// flags, and the I/O privilege level.
 pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
     | RFlags::VIRTUAL_INTERRUPT.bits()
     | RFlags::VIRTUAL_INTERRUPT_PENDING.bits()
@@ -48,8 +48,8 @@ pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
     | RFlags::IOPL_HIGH.bits();
 
 impl Frame {
-    /// Whether IRET goes to 64-bit user mode with it. A frame that a trap has filled says where the
-    /// CPU was; `entry` checks that.
+    /// Whether IRET with this frame enters 64-bit user mode. `entry` checks the frames that traps
+    /// fill.
     pub(crate) fn is_users(&self) -> bool {
         self.cs as u16 == USER_CODE && self.ss as u16 == USER_DATA && self.rflags & NEVER_USER == 0
     }
@@ -59,8 +59,8 @@ impl Frame {
         self.cs as u16 == KERNEL_CODE && self.rflags & NEVER_USER == 0
     }
 
-    /// Makes one that came neither from the kernel nor from 64-bit user mode go to the latter, as
-    /// `entry` does for traps that the thread's loop sees.
+    /// Makes a frame that came neither from the kernel nor from 64-bit user mode return to 64-bit
+    /// user mode, as `entry` does for traps that end `UserContext::run`.
     pub(crate) fn mend(&mut self) {
         if !self.is_kernels() && !self.is_users() {
             self.cs = u64::from(USER_CODE);

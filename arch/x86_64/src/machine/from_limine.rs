@@ -1,5 +1,5 @@
-//! Limine's way in: 64-bit mode, on tables and a stack of Limine's. To the boot stack, then
-//! [`boot::enter_from_limine`].
+//! The entry point for Limine: 64-bit mode, on Limine's tables and stack. Switches to the boot
+//! stack and calls [`boot::enter_from_limine`].
 
 use super::boot;
 use arch_boot::limine::EntryPointRequest;
@@ -13,7 +13,7 @@ unsafe extern "C" {
 #[unsafe(link_section = ".limine_requests")]
 static ENTRY: EntryPointRequest = EntryPointRequest::new().with_entry_point(from_limine);
 
-/// As the protocol's bindings want it.
+/// The entry point with the signature that the protocol's bindings require.
 extern "C" fn from_limine() -> ! {
     limine_start()
 }

@@ -1,4 +1,4 @@
-//! The CPU described for people and programs: /proc/cpuinfo, the boot line, AT_HWCAP.
+//! Descriptions of the CPU: /proc/cpuinfo, the boot line, AT_HWCAP.
 
 use super::{features as cpu_features, fp, timer};
 use core::arch::x86_64::__cpuid_count;
@@ -201,7 +201,7 @@ fn each_flag(f: &mut dyn FnMut(&'static str) -> fmt::Result) -> fmt::Result {
     Ok(())
 }
 
-/// What the boot line says: a short list of features in use ("nx smep smap umip xsave x2apic").
+/// Writes the features in use for the boot line ("nx smep smap umip xsave x2apic").
 pub fn features(out: &mut dyn Write) -> fmt::Result {
     let have = cpu_features::get();
     write!(out, "nx")?;
@@ -227,7 +227,7 @@ pub fn features(out: &mut dyn Write) -> fmt::Result {
     }
 }
 
-/// AT_HWCAP (CPUID.1:EDX), AT_HWCAP2 (bit 1: user mode may use RDFSBASE and its kin).
+/// AT_HWCAP (CPUID.1:EDX), AT_HWCAP2 (bit 1: RDFSBASE and WRFSBASE work in user mode).
 pub fn hwcap() -> (u64, u64) {
     let have = cpu_features::get();
     (u64::from(have.hwcap), u64::from(have.fsgsbase) << 1)

@@ -12,8 +12,8 @@ unsafe extern "C" {
     static __image_end: u8;
 }
 
-/// Where the image was loaded, less where it is linked. PVH loads at the address the program header
-/// says.
+/// Load address less link address of the image. PVH loads at the physical address of the program
+/// header.
 static OFFSET: AtomicU64 = AtomicU64::new(KERNEL_BASE.wrapping_neg());
 
 /// Records the physical address at which the image was loaded.

@@ -1,4 +1,4 @@
-//! Traps from kernel mode, and those that may hit anywhere.
+//! Handlers of traps from kernel mode, and of those that may occur at any instruction.
 
 use super::frame::Frame;
 use super::page_fault::{PAGE_FAULT, access_of};
@@ -13,8 +13,8 @@ use x86_64::registers::control::Cr2;
 use x86_64::registers::debug::{Dr7, Dr7Flags, Dr7Value};
 use x86_64::registers::rflags::RFlags;
 
-/// A trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a routine that may
-/// fault, or our mistake.
+/// Handles a trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a uaccess
+/// routine, or a bug.
 pub(crate) extern "C" fn from_kernel(frame: &mut Frame) {
     if frame.vector >= 32 {
         // Interrupts are on only inside the wait, which takes one: the next stays pending.
@@ -63,8 +63,8 @@ fn page_fault_name(addr: u64, error: u64) -> &'static str {
     }
 }
 
-/// Traps that may hit between any two instructions; on their own stacks, with GS already the
-/// kernel's.
+/// Handles traps that may occur between any two instructions; runs on their own stacks, with the
+/// kernel's GS loaded.
 pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
     match frame.vector {
         // A debug trap in the kernel is not ours: no breakpoints are ever set. Drop them and the

@@ -13,16 +13,16 @@ pub(crate) const ISA_IRQ: u8 = 1;
 const DATA: u16 = 0x60;
 const STATUS: u16 = 0x64;
 const OUTPUT_FULL: u8 = 1;
-/// What came belongs to the mouse.
+/// Status: the byte is from the mouse.
 const FROM_MOUSE: u8 = 1 << 5;
 /// No controller: the bus reads as ones.
 const NOTHING_THERE: u8 = 0xff;
-/// Bytes that are thrown away at most when the keyboard is taken.
+/// Limit of stale bytes that are discarded at initialisation.
 const STALE: usize = 64;
 
 struct Keyboard {
     decoder: PS2Keyboard<Us104Key, ScancodeSet1>,
-    /// What is left of the last key's bytes.
+    /// Bytes of the last key that are not read yet.
     rest: &'static [u8],
 }
 
@@ -30,11 +30,11 @@ struct Keyboard {
 static KEYBOARD: Lock<Option<Keyboard>, 254> = Lock::new(None);
 
 fn get(port: u16) -> u8 {
-    // SAFETY: the 8042's ports; nobody else reads them, and the kernel runs with interrupts off.
+    // SAFETY: the 8042's ports; nothing else reads them, and the kernel runs with interrupts off.
     unsafe { Port::new(port).read() }
 }
 
-/// Takes the keyboard, when there is one, and lets keys interrupt. The firmware has set it to
+/// Initialises the keyboard, if there is one, and enables its interrupt. The firmware has set it to
 /// scancode set 1.
 pub(crate) fn init() {
     if get(STATUS) == NOTHING_THERE {
@@ -72,7 +72,7 @@ pub(crate) fn read() -> Option<u8> {
         if status & FROM_MOUSE != 0 {
             continue;
         }
-        // A code that nobody knows is no key.
+        // An unknown code is no key.
         let event = keyboard.decoder.add_byte(code).ok().flatten();
         match event.and_then(|event| keyboard.decoder.process_keyevent(event)) {
             Some(DecodedKey::Unicode('\n')) => return Some(b'\r'),
@@ -85,7 +85,7 @@ pub(crate) fn read() -> Option<u8> {
     }
 }
 
-/// A VT100's words for keys without a character.
+/// VT100 escape sequences for keys without a character.
 fn sequence(key: KeyCode) -> &'static [u8] {
     match key {
         KeyCode::ArrowUp => b"\x1b[A",

@@ -14,11 +14,11 @@ pub struct PerCpu {
     pub kernel_sp: u64,
     /// The user's stack pointer while `syscall_entry` has no register free.
     pub user_sp: u64,
-    /// The FP area (its address) whose state is in the registers; 0: nobody's.
+    /// Address of the FP area whose state is in the registers; 0 for none.
     pub live: u64,
     /// Vector of the interrupt that ended the last wait; 0: none.
     pub irq: u64,
-    /// TSC value at which the timer shall fire; `u64::MAX`: never.
+    /// TSC value of the timer's deadline; `u64::MAX`: never.
     pub deadline: u64,
     /// Non-maskable interrupts so far.
     pub nmis: u64,

@@ -1,4 +1,4 @@
-//! The machine's end: power off, restart, and the status that a machine of `run.sh` leaves.
+//! Power off, restart, and the exit status of a machine started by `run.sh`.
 
 use super::acpi;
 use core::arch::asm;
@@ -12,17 +12,17 @@ pub fn exit(status: u8) -> ! {
     halt()
 }
 
-/// [`exit`] after a failure: never powers off, so that the screen keeps what was said.
+/// [`exit`] after a failure: never powers off, so that the message stays on the screen.
 pub fn stop(status: u8) -> ! {
     tell(status);
     halt()
 }
 
-/// Ends a machine of `run.sh`.
+/// Ends a machine started by `run.sh`.
 fn tell(status: u8) {
-    // The exit device carries 7 bits, so the debug console carries the status first; nobody listens
-    // on machines without them.
-    // SAFETY: QEMU's ports for this purpose (isa-debugcon, isa-debug-exit).
+    // The exit device carries 7 bits, so the debug console carries the status first; without these
+    // devices the writes have no effect. SAFETY: QEMU's ports for this purpose (isa-debugcon,
+    // isa-debug-exit).
     unsafe {
         Port::<u8>::new(0xe9).write(status);
         Port::<u8>::new(0xf4).write(status & 0x7f);
@@ -49,7 +49,7 @@ fn halt() -> ! {
 }
 
 fn by_fixed_hardware(power: acpi::Power) {
-    /// The registers are ours.
+    /// Whether the firmware has handed the registers over.
     const SCI_EN: u16 = 1;
     const SLP_TYP: u16 = 7 << 10;
     const SLP_EN: u16 = 1 << 13;
@@ -76,8 +76,8 @@ fn by_fixed_hardware(power: acpi::Power) {
 
 /// Restarts the machine: ACPI's reset register, the keyboard controller, then a triple fault.
 pub fn reboot() -> ! {
-    // SAFETY: QEMU's debug console, or a port that nobody has. `run.sh` takes a reset without a
-    // status for a triple fault.
+    // SAFETY: QEMU's debug console, or an unused port. `run.sh` takes a reset without a status for
+    // a triple fault.
     unsafe { Port::<u8>::new(0xe9).write(0) };
     if let Some((register, value)) = acpi::platform().reset {
         register.write(u16::from(value), false);

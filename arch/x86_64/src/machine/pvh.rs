@@ -42,8 +42,8 @@ struct MemoryEntry {
     reserved: u32,
 }
 
-/// The loader's words as a [`BootInfo`] without device windows; memory at or above `limit` is left
-/// out, because the early tables do not reach it. `None` when the start info is not PVH's.
+/// Converts PVH's start info into a [`BootInfo`] without device windows; memory at or above `limit`
+/// is left out, because the early tables do not reach it. `None` when the start info is not PVH's.
 ///
 /// # Safety
 /// `start_info` is what the loader passed in `ebx`; the early tables are on; called once.
@@ -99,7 +99,7 @@ impl MemoryEntry {
     }
 }
 
-/// The bytes of a NUL-terminated string below 4 GiB, and what is behind it; nothing at address 0.
+/// The bytes from `at` up to 4 GiB, which begin with a NUL-terminated string; none for address 0.
 fn string(at: u64) -> impl Iterator<Item = u8> {
     // SAFETY: the early direct map covers the first 4 GiB.
     (at..if at == 0 { 0 } else { 1 << 32 }).map(|at| unsafe { *direct_map::pointer::<u8>(at) })

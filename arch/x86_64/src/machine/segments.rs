@@ -50,8 +50,8 @@ impl Selectors {
     }
 }
 
-/// The selector if user mode can load it. A register may hold others: in virtual-8086 mode (see
-/// `entry`), all numbers are.
+/// The selector if user mode can load it, else null. In virtual-8086 mode (see `entry`) a register
+/// may hold any number.
 fn loadable(selector: u16) -> SegmentSelector {
     const RPL: u16 = 3;
     match selector | RPL {
@@ -81,7 +81,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Those in the CPU.
+    /// The segment registers in the CPU.
     #[inline(always)]
     pub fn live() -> Self {
         Segments {
@@ -91,7 +91,7 @@ impl Segments {
         }
     }
 
-    /// Puts them into the CPU; selectors only where they differ from what is there.
+    /// Loads them into the CPU; selectors only where they differ from the CPU's.
     #[inline(always)]
     pub fn load(&self) {
         if self.selectors != Selectors::read() {
@@ -105,13 +105,13 @@ impl Segments {
         (self.fs_base, self.gs_base)
     }
 
-    /// These with another base of FS and a null selector, as arch_prctl(2) sets them.
+    /// The same with another FS base and a null selector, as arch_prctl(2) sets them.
     pub fn with_fs(mut self, base: UserBase) -> Self {
         (self.selectors.fs, self.fs_base) = (0, base.0);
         self
     }
 
-    /// These with another base of GS; as `with_fs`.
+    /// The same with another GS base and a null selector.
     pub fn with_gs(mut self, base: UserBase) -> Self {
         (self.selectors.gs, self.gs_base) = (0, base.0);
         self
@@ -123,7 +123,7 @@ impl Segments {
 pub struct UserBase(u64);
 
 impl UserBase {
-    /// `None` for what is not a user address.
+    /// `None` when it is not a user address.
     pub fn new(base: u64) -> Option<Self> {
         (base < Format::USER_END.0).then_some(Self(base))
     }
@@ -137,7 +137,7 @@ fn write_bases(fs: u64, gs: u64) {
     }
 }
 
-/// Makes all of them null: a loader may leave anything there.
+/// Loads null selectors: a loader may leave any values.
 ///
 /// # Safety
 /// Once per CPU, before the kernel's base of GS is set.

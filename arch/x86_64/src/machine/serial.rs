@@ -45,8 +45,8 @@ pub(crate) fn init() {
     put(MODEM_CONTROL, 0x0b); // DTR, RTS, OUT2: without OUT2 the interrupt line is cut off
 }
 
-/// Lets a received byte interrupt: `Irq::Serial`. The line is edge-triggered: read until `None`
-/// after each one.
+/// Enables the interrupt of a received byte: `Irq::Serial`. The line is edge-triggered: read until
+/// `None` after each one.
 pub(crate) fn enable_interrupt() {
     apic::route_isa(ISA_IRQ, apic::SERIAL_VECTOR);
     put(INTERRUPT_ENABLE, 1);
@@ -62,7 +62,7 @@ pub fn write(bytes: &[u8]) {
     }
 }
 
-/// A byte that has arrived, if any; what was typed at the PC's own keyboard counts, too.
+/// A byte that has arrived, if any; bytes from the PC's keyboard are included.
 pub fn read() -> Option<u8> {
     let status = get(LINE_STATUS);
     let here = status & DATA_READY != 0 && status != NOTHING_THERE;

@@ -92,7 +92,7 @@ fn check(at: u64, len: usize) -> Result<(), ()> {
         .ok_or(())
 }
 
-/// The least room that a signal frame and a small handler need (AT_MINSIGSTKSZ).
+/// The minimum size of a signal stack (AT_MINSIGSTKSZ): a signal frame and a small handler's use.
 pub fn min_signal_stack() -> u64 {
     // The frame, its alignments and the red zone.
     (size_of::<RtFrame>() + fp_room()) as u64 + 63 + 15 + RED_ZONE
@@ -187,7 +187,7 @@ impl UserContext {
         Ok((saved.sigmask, saved.stack))
     }
 
-    /// Writes the FP state to `at`, with the words by which programs find its size.
+    /// Writes the FP state to `at`, with the magic words that mark its size.
     fn put_fp_state(&self, at: u64) -> Result<(), ()> {
         self.fp.sync();
         let size = fp::size();
@@ -208,8 +208,8 @@ impl UserContext {
         sw[8..16].copy_from_slice(&fp::mask().to_le_bytes());
         sw[16..20].copy_from_slice(&(size as u32).to_le_bytes());
         put_bytes(at, &legacy)?;
-        // SAFETY: the rest of the area, which nobody changes meanwhile: a fault on the user's side
-        // does not touch it.
+        // SAFETY: the rest of the area, which is not shared: a fault on the user's side does not
+        // touch it.
         let rest = unsafe {
             core::slice::from_raw_parts(self.fp.bytes().add(LEGACY_SIZE), size - LEGACY_SIZE)
         };

@@ -1,4 +1,4 @@
-//! Time: the TSC as clock, the local APIC's timer for deadlines.
+//! Clock and timer: the TSC as clock, the local APIC's timer for deadlines.
 //!
 //! QEMU with `-icount shift=0` counts the TSC in guest nanoseconds, one per instruction, so the
 //! frequency is exactly 1 GHz there.
@@ -13,7 +13,7 @@ const GHZ: u64 = 1_000_000_000;
 const PIT_HZ: u64 = 1_193_182;
 
 static TSC_HZ: AtomicU64 = AtomicU64::new(GHZ);
-/// Nobody tells how fast the TSC counts.
+/// Whether the TSC's frequency is a guess: neither CPUID nor an 8254 gives it.
 static GUESSED: AtomicBool = AtomicBool::new(false);
 /// Nanoseconds per TSC tick, times 2^32.
 static TSC_TO_NS: AtomicU64 = AtomicU64::new(1 << 32);
@@ -66,7 +66,7 @@ fn frequency_by_cpuid() -> Option<u64> {
     crystal.or_else(hypervisor).or_else(nominal)
 }
 
-/// Measures against the 8254's channel 2. A quarter of a millisecond tells whether time is counted
+/// Measures against the 8254's channel 2. A quarter of a millisecond shows whether time is counted
 /// in instructions (1 GHz); if not, the median of three windows of 5 ms, because a busy host may
 /// stop us between two reads.
 fn frequency_by_pit() -> u64 {
@@ -121,13 +121,13 @@ pub fn now() -> u64 {
     to_ns(tsc() - TSC_START.load(Relaxed))
 }
 
-/// The clock that [`now`] goes by, as the CPU counts; for differences.
+/// The raw counter behind [`now`], for differences.
 #[inline]
 pub fn ticks() -> u64 {
     tsc()
 }
 
-/// How long that many [`ticks`] are, in ns.
+/// Converts a difference of [`ticks`] to nanoseconds.
 #[inline]
 pub fn ticks_to_ns(ticks: u64) -> u64 {
     to_ns(ticks)
@@ -161,8 +161,8 @@ pub(crate) fn init_deadlines() {
     APIC_PER_TSC.store(if exact { 1 << 32 } else { ratio.max(1) as u64 }, Relaxed);
 }
 
-/// Asks for `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never. The last
-/// call counts.
+/// Sets the deadline: `Irq::Timer` at or soon after `at` (same clock as `now`); `None` for never.
+/// Each call replaces the deadline before.
 pub fn set_deadline(at: Option<u64>) {
     let deadline = at.map_or(u64::MAX, |ns| {
         let ticks = (u128::from(ns) << 32).div_ceil(u128::from(TSC_TO_NS.load(Relaxed)));
@@ -175,7 +175,8 @@ pub fn set_deadline(at: Option<u64>) {
     arm(deadline);
 }
 
-/// Programs the hardware for a TSC value; the one-shot counter may end early, then `fired` goes on.
+/// Programs the hardware for a TSC value; the one-shot counter may end early, then `fired` programs
+/// the rest.
 fn arm(deadline: u64) {
     if features::get().tsc_deadline {
         apic::set_tsc_deadline(if deadline == u64::MAX { 0 } else { deadline });
@@ -188,7 +189,8 @@ fn arm(deadline: u64) {
     }
 }
 
-/// The timer's interrupt came: whether the deadline is reached; if not, it is set again.
+/// Handles the timer's interrupt: returns whether the deadline is reached; if not, the timer is
+/// programmed again.
 pub(crate) fn fired() -> bool {
     // SAFETY: this CPU's own field; interrupts are off.
     let deadline = unsafe { (*percpu::this()).deadline };

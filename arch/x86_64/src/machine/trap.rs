@@ -1,5 +1,5 @@
-//! Traps. User mode is a call: `UserContext::run` enters it and returns with the reason it came
-//! back.
+//! The trap interface of the kernel: `UserContext::run` enters user mode and returns the reason why
+//! it was left.
 
 pub use super::context::UserContext;
 pub use super::sigframe::min_signal_stack;
@@ -43,8 +43,8 @@ pub(crate) fn init_syscalls() {
     }
 }
 
-/// Machine checks come as a trap; without CR4.MCE the CPU shuts down, which is a reset without a
-/// word (SDM Vol 3, 16.6).
+/// Machine checks come as a trap; without CR4.MCE the CPU shuts down, which is a silent reset (SDM
+/// Vol 3, 16.6).
 pub(crate) fn init_machine_check() {
     // CPUID.1:EDX.MCE.
     if features::get().hwcap & 1 << 7 != 0 {

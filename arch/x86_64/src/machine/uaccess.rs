@@ -1,8 +1,8 @@
-//! The only code that touches user memory: copies with a fixup when the memory is not there.
-//! Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
+//! The only code that accesses user memory: copies with a fixup for addresses that cannot be
+//! accessed. Ranges were checked to lie in user space by the caller (kernel/src/base/uaccess.rs).
 //!
-//! `__ex_table` holds pairs {instruction, continuation}: a fault at the first that the kernel
-//! cannot resolve goes on at the second.
+//! `__ex_table` holds pairs {instruction, continuation}: after a fault at the first that cannot be
+//! resolved, execution continues at the second.
 
 use super::features;
 use core::arch::{asm, global_asm};
@@ -95,7 +95,7 @@ uaccess_probe:
     "#
 );
 
-/// Opens the window to user memory while it lives.
+/// Guard that allows access to user memory (STAC) until it is dropped (CLAC).
 struct Window;
 impl Window {
     #[inline(always)]
@@ -162,7 +162,7 @@ pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32, ()> {
     u32::try_from(unsafe { uaccess_compare_exchange_u32(user(at), old, new) }).map_err(|_| ())
 }
 
-/// A word of kernel memory that may not be mapped.
+/// Reads a word of kernel memory; `None` when it is not mapped.
 pub(crate) fn probe(from: u64) -> Option<u64> {
     let mut word = 0;
     // SAFETY: reading has no effect; a fault is an error value.
@@ -170,7 +170,8 @@ pub(crate) fn probe(from: u64) -> Option<u64> {
         .then_some(word)
 }
 
-/// Where to go on when the instruction at `pc` faults; `None`: it must not.
+/// The continuation after a fault of the instruction at `pc`; `None` when it is not expected to
+/// fault.
 pub(crate) fn fixup(pc: u64) -> Option<u64> {
     let start = &raw const __ex_table_start;
     let count = ((&raw const __ex_table_end).addr() - start.addr()) / size_of::<[u64; 2]>();

@@ -1,11 +1,11 @@
-//! What is booted, and what must come of it, by theme.
+//! The boot cases, by theme.
 use super::super::inputs;
 use super::super::tinyelf::{self, Sin, sinner};
 use super::Case;
 use crate::arch::Arch;
 use anyhow::Result;
 
-/// What the kernel ends with when there is nothing to run.
+/// The kernel's exit status when there is nothing to run.
 const NOTHING_TO_RUN: u8 = 101;
 
 /// All cases of one architecture; their names are different.
@@ -22,7 +22,7 @@ pub fn all(arch: Arch) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The kernel has nothing to run, and says why.
+/// A case in which the kernel has nothing to run, and prints why.
 fn refused(name: &'static str, archive: Vec<u8>, says: &[&'static str]) -> Case {
     Case::new(name, Some(archive), says, NOTHING_TO_RUN)
 }
@@ -46,7 +46,7 @@ fn ends(arch: Arch, sound: &[u8]) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Words of the kernel's command line that nobody knows, or whose values are wrong.
+/// Unknown words of the kernel's command line, and words with wrong values.
 fn words(sound: &[u8]) -> [Case; 2] {
     let with = |name, words, says: &[&'static str]| Case {
         words,
@@ -293,7 +293,7 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
     cases
 }
 
-/// User mode does what it may not: the signal that it dies of.
+/// Forbidden acts of user mode, and the signals that they end with.
 fn sins(arch: Arch) -> Result<Vec<Case>> {
     let all = [
         ("illegal_instruction", Sin::Illegal),

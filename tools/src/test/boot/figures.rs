@@ -1,4 +1,4 @@
-//! What a boot costs, counted: the same twice, and within its budgets.
+//! The cost of a boot, counted: the same twice, and within its budgets.
 use super::super::{Job, console};
 use super::LIMIT;
 use crate::arch::Arch;
@@ -11,7 +11,7 @@ use crate::seeds;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 
-/// At most so many guest instructions from reset to /init (the brief of this kernel).
+/// Limit of guest instructions from reset to /init (the brief of this kernel).
 const BOOT_BUDGET: u64 = 40_000_000;
 /// And how many more for each further GiB.
 const GIB_BUDGET: u64 = 1_000_000;
@@ -146,9 +146,9 @@ fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What a program that saves itself by fork pays for it: with `fork=share` the call is the
-/// cheapest, and a write that takes a table apart the dearest; a copy is made of each page that is
-/// written, and of none that is not.
+/// The cost of a snapshot by fork: with `fork=share` the call is the cheapest, and a write that
+/// takes a table apart the dearest; a copy is made of each page that is written, and of none that
+/// is not.
 fn snapshot(arch: Arch, built: &Built) -> Result<Outcome> {
     let cells = bench::measure(arch, built, "", "snapshot --table 16 --size 4")?;
     let line = |fork: &str| {

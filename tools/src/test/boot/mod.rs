@@ -1,5 +1,5 @@
-//! Boots with input that is wrong, or just on the edge; each says on the console what is the matter
-//! and ends with the right status. User mode never panics the kernel, and neither does an archive.
+//! Boots with wrong input, or input at a limit; each prints the error on the console and ends with
+//! the right status. User mode never panics the kernel, and neither does an archive.
 use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;

@@ -68,18 +68,18 @@ fn run_these(
     let mut totals = Totals::default();
     if plan.list {
         for test in wanted() {
-            writeln!(out, "{}", Line::Listed(test))?;
+            print(out, Line::Listed(test))?;
         }
         return Ok(totals);
     }
-    writeln!(out, "{}", Line::<&str>::Version)?;
-    writeln!(out, "{}", Line::<&str>::Plan(wanted().count()))?;
+    print(out, Line::Version)?;
+    print(out, Line::Plan(wanted().count()))?;
     for (before, test) in wanted().enumerate() {
-        writeln!(out, "{}", Line::Start(test))?;
+        print(out, Line::Start(test))?;
         let started = (hooks.clock)();
         let outcome = run_one(test, hooks, out, &call);
         let micros = (hooks.clock)().saturating_sub(started) / 1000;
-        let result: TestResult<&dyn Display> = TestResult {
+        let result = TestResult::<&dyn Display> {
             ok: !matches!(outcome, Err(Failure::Failed)),
             number: before + 1,
             name: test,
@@ -88,15 +88,19 @@ fn run_these(
                 _ => Note::Micros(micros),
             }),
         };
-        writeln!(out, "{result}")?;
+        print(out, Line::Result(result))?;
         *match outcome {
             Ok(()) => &mut totals.passed,
             Err(Failure::Failed) => &mut totals.failed,
             Err(Failure::Skipped(_)) => &mut totals.skipped,
         } += 1;
     }
-    writeln!(out, "{}", Line::Diagnostic(totals))?;
+    print(out, Line::Diagnostic(&totals))?;
     Ok(totals)
+}
+
+fn print(out: &mut dyn Write, line: Line<&dyn Display>) -> fmt::Result {
+    writeln!(out, "{line}")
 }
 
 /// One test, with free frames compared before and after.

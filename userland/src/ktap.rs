@@ -118,7 +118,7 @@ pub fn need<T>(result: crate::sys::Result<T>, what: &str) -> Result<T, Stop> {
 }
 
 /// Options of a run.
-pub struct Options {
+pub struct RunOptions {
     /// Seconds a test may take.
     pub timeout: u64,
     /// Names, or patterns of names, that are not run because this is an emulator and no kernel.
@@ -129,7 +129,7 @@ pub struct Options {
 }
 
 /// Runs the tests in order and prints KTAP.
-pub fn run(tests: &[&Test], options: &Options) -> Totals {
+pub fn run(tests: &[&Test], options: &RunOptions) -> Totals {
     let mut totals = Totals::default();
     let mut record = Record::open();
     say(&Line::<&str>::Version);
@@ -180,7 +180,7 @@ const SLACK: u64 = 8;
 
 /// Runs a test; on Quire only, where nothing else changes them, also compares the free frames
 /// around it, and checks the longest time in which the kernel let nothing else run.
-fn without_leaks(test: &Test, options: &Options, record: &mut Option<Record>) -> Outcome {
+fn without_leaks(test: &Test, options: &RunOptions, record: &mut Option<Record>) -> Outcome {
     match on_quire() {
         true => keeps_frames(
             || Ok(free_frames()?),
@@ -234,7 +234,7 @@ impl Drop for Room {
 }
 
 /// Runs a test in a child.
-pub(crate) fn one(test: &Test, options: &Options) -> Outcome {
+pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
     let room = Room::new(test.name)?;
     let (hear, tell) = file::pipe(libc::O_CLOEXEC)?;
     let pid = match proc::fork()? {

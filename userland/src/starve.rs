@@ -2,7 +2,7 @@
 //! the kernel must not panic, not leak, and need no more for allocations that cannot fail than its
 //! reserve holds.
 use crate::counters::{Missing, Table, free_frames};
-use crate::ktap::{Options, Outcome, Stop, Test, one, say};
+use crate::ktap::{Outcome, RunOptions, Stop, Test, one, say};
 use crate::sys::time;
 use ktap::{Line, Note, TestResult};
 use std::fs;
@@ -42,7 +42,7 @@ struct Round {
 /// allocation was refused or `seconds` are over. Returns the number of faults of the kernel.
 pub fn run(
     tests: &[&Test],
-    options: &Options,
+    options: &RunOptions,
     rounds: impl Iterator<Item = u32>,
     seconds: u64,
 ) -> u32 {
@@ -67,10 +67,10 @@ pub fn run(
 }
 
 impl Round {
-    fn add(&mut self, test: &Test, options: &Options, from: u32) {
+    fn add(&mut self, test: &Test, options: &RunOptions, from: u32) {
         let mut lost = Vec::new();
         let run = || {
-            let options = Options {
+            let options = RunOptions {
                 heap_fail: from,
                 timeout: match from {
                     MEASURE => options.timeout,

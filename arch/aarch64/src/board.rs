@@ -17,7 +17,7 @@ pub enum Controller {
 
 /// The kind of a serial port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum UartKind {
     /// Arm's PL011.
     Pl011,
     /// The Raspberry Pi's mini UART.
@@ -28,7 +28,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uart {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: UartKind,
     /// Its registers, in physical memory.
     pub window: PhysRange,
     /// Its interrupt by the controller's number (GIC: INTID; Raspberry Pi 3: 32 a bank), when it is
@@ -77,10 +77,10 @@ pub const GPFSEL1: u64 = 0x04;
 
 /// The serial port at the header's pin 8, which is GPIO 14, by that register: function 5 is the
 /// mini UART's TXD, function 0 the PL011's.
-pub fn at_the_pins(gpfsel1: u32) -> Kind {
+pub fn at_the_pins(gpfsel1: u32) -> UartKind {
     match gpfsel1 >> 12 & 7 {
-        0b010 => Kind::Mini,
-        _ => Kind::Pl011,
+        0b010 => UartKind::Mini,
+        _ => UartKind::Pl011,
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn who_has_the_pins() {
         // GPIO 14 and 15 by function 5; by function 0; as after reset; neighbours by function 5.
         let kinds = [0x1_2000, 0x2_4000, 0, 0x1_0400].map(at_the_pins);
-        let [mini, pl011] = [Kind::Mini, Kind::Pl011];
+        let [mini, pl011] = [UartKind::Mini, UartKind::Pl011];
         assert_eq!(kinds, [mini, pl011, pl011, pl011]);
     }
 }

@@ -1,7 +1,7 @@
 //! The device tree: RAM, reserved memory, the command line, CPUs and the devices that the kernel
 //! drives.
 
-use super::board::{Controller, Devices, Kind, Uart};
+use super::board::{Controller, Devices, Uart, UartKind};
 use arch_boot::memory::{self, Ram, Ranges};
 use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
@@ -271,9 +271,9 @@ fn uart(node: FdtNode<'_>, window: PhysRange) -> Uart {
     let bytes = node.property("interrupts").map_or(0, |p| p.value().len());
     Uart {
         kind: if node.is_compatible("arm,pl011") {
-            Kind::Pl011
+            UartKind::Pl011
         } else {
-            Kind::Mini
+            UartKind::Mini
         },
         window,
         interrupt: interrupt(&node, 0, bytes / 4),

@@ -128,8 +128,8 @@ fn which_port_is_the_console() {
         let uart = devices(parse(&bytes).unwrap()).uart.unwrap();
         (uart.kind, uart.window.start.0, uart.interrupt)
     };
-    let pl011 = (Kind::Pl011, 0x3f20_1000, Some(2 * 32 + 25));
-    let mini = (Kind::Mini, 0x3f21_5040, Some(32 + 29));
+    let pl011 = (UartKind::Pl011, 0x3f20_1000, Some(2 * 32 + 25));
+    let mini = (UartKind::Mini, 0x3f21_5040, Some(32 + 29));
     let (big, small) = ("/soc/serial@7e201000", "/soc/serial@7e215040");
     assert_eq!(port(&[], &[], false), pl011);
     assert_eq!(port(&[], &[], true), mini);

@@ -33,7 +33,7 @@ const LONGEST: u32 = 1 << 20;
 
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct AcpiTable {
     /// Its name.
     pub signature: [u8; 4],
     /// Where it begins, with its header.
@@ -42,11 +42,11 @@ pub struct Table {
     pub len: u64,
 }
 
-impl Table {
-    fn read(memory: &impl Memory, at: u64) -> Option<Table> {
+impl AcpiTable {
+    fn read(memory: &impl Memory, at: u64) -> Option<AcpiTable> {
         let len = memory.u32(at + 4);
         let sound = at != 0 && (HEADER as u32..=LONGEST).contains(&len);
-        sound.then(|| Table {
+        sound.then(|| AcpiTable {
             signature: memory.bytes(at),
             at,
             len: len.into(),
@@ -56,7 +56,7 @@ impl Table {
 
 /// The tables under a root pointer (RSDP, 5.2.5): by the XSDT, else by the RSDT. None when it is
 /// not one.
-pub fn tables<M: Memory>(memory: &M, rsdp: u64) -> impl Iterator<Item = Table> + '_ {
+pub fn tables<M: Memory>(memory: &M, rsdp: u64) -> impl Iterator<Item = AcpiTable> + '_ {
     let is_root = &memory.bytes::<8>(rsdp) == b"RSD PTR ";
     let xsdt = match memory.u8(rsdp + 15) {
         2.. if is_root => memory.u64(rsdp + 24),
@@ -66,20 +66,20 @@ pub fn tables<M: Memory>(memory: &M, rsdp: u64) -> impl Iterator<Item = Table> +
         0 => (u64::from(memory.u32(rsdp + 16)), 4),
         xsdt => (xsdt, 8),
     };
-    let root = Table::read(memory, root).filter(|_| is_root);
+    let root = AcpiTable::read(memory, root).filter(|_| is_root);
     let places = root.map_or(0..0, |root| root.at + HEADER..root.at + root.len);
     places.step_by(width).filter_map(move |place| {
         let at = match width {
             4 => memory.u32(place).into(),
             _ => memory.u64(place),
         };
-        Table::read(memory, at)
+        AcpiTable::read(memory, at)
     })
 }
 
 /// The entries of a MADT (5.2.12), each by its kind and where it begins: {kind, length, ...} from
 /// byte 44 on.
-pub fn madt<M: Memory>(memory: &M, table: Table) -> impl Iterator<Item = (u8, u64)> + '_ {
+pub fn madt<M: Memory>(memory: &M, table: AcpiTable) -> impl Iterator<Item = (u8, u64)> + '_ {
     let mut at = table.at + 44;
     core::iter::from_fn(move || {
         let (entry, len) = (at, u64::from(memory.u8(at + 1)));
@@ -90,7 +90,7 @@ pub fn madt<M: Memory>(memory: &M, table: Table) -> impl Iterator<Item = (u8, u6
 
 /// How an ISA interrupt reaches the I/O APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct IsaLine {
     /// Global number of the input.
     pub input: u32,
     /// Active low rather than high.
@@ -99,10 +99,10 @@ pub struct Line {
     pub level: bool,
 }
 
-impl Line {
+impl IsaLine {
     /// The default without an override: the input of the same number, edge-triggered, active high.
-    pub const fn isa(irq: u8) -> Line {
-        Line {
+    pub const fn isa(irq: u8) -> IsaLine {
+        IsaLine {
             input: irq as u32,
             active_low: false,
             level: false,
@@ -111,9 +111,9 @@ impl Line {
 }
 
 /// An entry of kind 2 of a MADT (5.2.12.5): which ISA interrupt is wired otherwise, and how.
-pub fn override_of_isa<M: Memory>(memory: &M, at: u64) -> (u8, Line) {
+pub fn override_of_isa<M: Memory>(memory: &M, at: u64) -> (u8, IsaLine) {
     let flags = memory.u8(at + 8);
-    let line = Line {
+    let line = IsaLine {
         input: memory.u32(at + 4),
         active_low: flags & 3 == 3,
         level: flags >> 2 & 3 == 3,
@@ -125,7 +125,7 @@ pub fn override_of_isa<M: Memory>(memory: &M, at: u64) -> (u8, Line) {
 /// the package `_S5_` in a DSDT (7.4.2). Firmware writes them as constants, so its byte code need
 /// not be run (20.2: NameOp, the name, PackageOp, PkgLength, how many, then ZeroOp, OneOp or
 /// BytePrefix and a byte each).
-pub fn sleep_types_of_off<M: Memory>(memory: &M, dsdt: Table) -> Option<(u8, u8)> {
+pub fn sleep_types_of_off<M: Memory>(memory: &M, dsdt: AcpiTable) -> Option<(u8, u8)> {
     let mut names = dsdt.at + HEADER..dsdt.at + dsdt.len;
     let at = names.find(|at| &memory.bytes::<4>(*at) == b"_S5_" && memory.u8(at + 4) == 0x12)?;
     // The two highest bits: how many more bytes PkgLength has.
@@ -142,10 +142,10 @@ pub fn sleep_types_of_off<M: Memory>(memory: &M, dsdt: Table) -> Option<(u8, u8)
     Some((number()?, number()?))
 }
 
-impl Table {
+impl AcpiTable {
     /// The table at an address, when there is one with this name.
-    pub fn named<M: Memory>(memory: &M, at: u64, signature: &[u8; 4]) -> Option<Table> {
-        Table::read(memory, at).filter(|table| &table.signature == signature)
+    pub fn named<M: Memory>(memory: &M, at: u64, signature: &[u8; 4]) -> Option<AcpiTable> {
+        AcpiTable::read(memory, at).filter(|table| &table.signature == signature)
     }
 }
 
@@ -168,10 +168,10 @@ mod tests {
         fn put(&mut self, at: usize, bytes: &[u8]) {
             self.0[at..at + bytes.len()].copy_from_slice(bytes);
         }
-        fn table(&mut self, at: usize, signature: &[u8; 4], len: u32) -> Table {
+        fn table(&mut self, at: usize, signature: &[u8; 4], len: u32) -> AcpiTable {
             self.put(at, signature);
             self.put(at + 4, &len.to_le_bytes());
-            Table {
+            AcpiTable {
                 signature: *signature,
                 at: at as u64,
                 len: len.into(),
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    fn machine(revision: u8) -> (Bytes, [Table; 2]) {
+    fn machine(revision: u8) -> (Bytes, [AcpiTable; 2]) {
         let mut memory = Bytes([0; 1024].into());
         memory.put(16, b"RSD PTR ");
         memory.put(16 + 15, &[revision]);
@@ -231,7 +231,7 @@ mod tests {
         memory.put(0, &[2, 10, 0, 0, 2, 0, 0, 0, 0, 0]);
         memory.put(10, &[2, 10, 0, 9, 9, 0, 0, 0, 0xf, 0]);
         memory.put(20, &[2, 10, 0, 1, 1, 0, 0, 0, 0x7, 0]);
-        let line = |input, active_low, level| Line {
+        let line = |input, active_low, level| IsaLine {
             input,
             active_low,
             level,

@@ -61,14 +61,14 @@ impl<'a> Plan<'a> {
 }
 
 /// A test's printed name in a buffer of its own: matching needs text, and there may be no heap.
-pub(crate) struct Name {
+pub(crate) struct PrintedName {
     bytes: [u8; 160],
     len: usize,
 }
 
-impl Name {
+impl PrintedName {
     pub(crate) fn of(test: &Test) -> Self {
-        let mut name = Name {
+        let mut name = PrintedName {
             bytes: [0; 160],
             len: 0,
         };
@@ -82,7 +82,7 @@ impl Name {
     }
 }
 
-impl Write for Name {
+impl Write for PrintedName {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = self
             .bytes

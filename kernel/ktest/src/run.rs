@@ -1,5 +1,5 @@
 //! Runs the tests of a [`Plan`] and prints KTAP 1.
-use crate::plan::Name;
+use crate::plan::PrintedName;
 use crate::registry::{TESTS, Test, in_order};
 use crate::{Context, Failure, Outcome, Plan};
 use core::any::Any;
@@ -59,7 +59,7 @@ fn run_these(
     let wanted = || {
         let mut behind = plan.after.is_none();
         in_order(tests).filter(move |test| {
-            let name = Name::of(test);
+            let name = PrintedName::of(test);
             let chosen = behind && plan.wants(name.as_str());
             behind |= plan.after == Some(name.as_str());
             chosen

@@ -4,7 +4,7 @@
 //! Sets one size at a time in sysfs and puts all back. Where it may not, or with `--keep`, only the
 //! size that is set is tried, and the others are skipped.
 use userland::controls::Controls;
-use userland::ktap::{Options, Test, run};
+use userland::ktap::{RunOptions, Test, run};
 use userland::replay;
 use userland::sh::expand::glob;
 
@@ -33,7 +33,7 @@ fn main() {
     if !keep && controls.may_set() {
         replay::may_set();
     }
-    let options = Options {
+    let options = RunOptions {
         timeout: 60,
         skip: &[],
         heap_fail: 0,

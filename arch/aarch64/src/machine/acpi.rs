@@ -2,10 +2,10 @@
 //! types: Microsoft's "Serial Port Console Redirection Table" and "Debug Port Table 2").
 
 use super::early;
-use crate::board::{Controller, Devices, Kind, Uart};
+use crate::board::{Controller, Devices, Uart, UartKind};
 use crate::fdt::{REACH, range};
 use arch_boot::DIRECT_MAP;
-use arch_boot::acpi::{self, Memory, Table};
+use arch_boot::acpi::{self, AcpiTable, Memory};
 use arch_boot::{Cpu, Cpus, Start};
 use mm::addr::{PhysAddr, PhysRange};
 
@@ -51,7 +51,7 @@ const GICD: u8 = 12;
 const GICR: u8 = 14;
 
 /// The GIC: version 3 where there are redistributors, listed as ranges or per CPU.
-fn controller(madt: Table) -> Option<Controller> {
+fn controller(madt: AcpiTable) -> Option<Controller> {
     let (mut distributor, mut interface, mut redistributors) = (None, None, None);
     for (kind, at) in acpi::madt(&Tables, madt) {
         match kind {
@@ -79,7 +79,7 @@ fn controller(madt: Table) -> Option<Controller> {
 }
 
 /// The CPUs that are enabled; PSCI starts them.
-fn cpus(madt: Table) -> Cpus {
+fn cpus(madt: AcpiTable) -> Cpus {
     let enabled = |at: &u64| Tables.u32(at + 12) & 1 != 0;
     let interfaces = acpi::madt(&Tables, madt).filter(|(kind, _)| *kind == GICC);
     let cpu = |at| Cpu {
@@ -91,20 +91,20 @@ fn cpus(madt: Table) -> Cpus {
 }
 
 /// How PSCI is called (FADT, ARM_BOOT_ARCH, 5.2.9.4): bit 0 it is there, bit 1 by `hvc`.
-fn psci_smc(fadt: Table) -> Option<bool> {
+fn psci_smc(fadt: AcpiTable) -> Option<bool> {
     let flags = Tables.u16(fadt.at + 129);
     (fadt.len >= 131 && flags & 1 != 0).then_some(flags & 2 == 0)
 }
 
 /// The console, when it is a memory-mapped PL011 or an SBSA UART.
-fn uart(spcr: Table) -> Option<Uart> {
+fn uart(spcr: AcpiTable) -> Option<Uart> {
     let (interface, space) = (Tables.u8(spcr.at + 36), Tables.u8(spcr.at + 40));
     let start = Tables.u64(spcr.at + 44);
     let (wired, interrupt) = (Tables.u8(spcr.at + 52), Tables.u32(spcr.at + 54));
     let pl011 = matches!(interface, 3 | 0xd | 0xe) && space == 0 && start != 0;
     let window = range(start, 0x1000).filter(|_| pl011)?;
     Some(Uart {
-        kind: Kind::Pl011,
+        kind: UartKind::Pl011,
         window,
         // Bit 3: by the GIC.
         interrupt: (wired & 8 != 0).then_some(interrupt),

@@ -30,7 +30,7 @@ const CM: u64 = 1 << 8;
 
 /// Kinds of abort, the fault status code without its level.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AbortKind {
     /// No valid entry, or an address that no table covers.
     Translation,
     /// The access flag is clear, or the permissions forbid it.
@@ -40,19 +40,19 @@ enum Kind {
 }
 
 #[inline]
-fn kind(esr: u64) -> Kind {
+fn kind(esr: u64) -> AbortKind {
     let code = esr & 0x3f;
     // Nearly all are among these, distinguished by one bit.
     if code < 0x10 {
         return match code & 8 {
-            0 => Kind::Translation,
-            _ => Kind::Present,
+            0 => AbortKind::Translation,
+            _ => AbortKind::Present,
         };
     }
     match code {
-        0x29..=0x2b => Kind::Translation,
-        0x21 => Kind::Alignment,
-        code => Kind::Other(code as u32),
+        0x29..=0x2b => AbortKind::Translation,
+        0x21 => AbortKind::Alignment,
+        code => AbortKind::Other(code as u32),
     }
 }
 
@@ -75,19 +75,19 @@ pub(crate) fn access(esr: u64) -> Access {
 #[inline]
 pub(crate) fn abort(esr: u64, addr: VirtAddr) -> Trap {
     match kind(esr) {
-        kind @ (Kind::Translation | Kind::Present) => Trap::PageFault {
+        kind @ (AbortKind::Translation | AbortKind::Present) => Trap::PageFault {
             addr,
             access: access(esr),
-            present: kind == Kind::Present && addr < Format::USER_END,
+            present: kind == AbortKind::Present && addr < Format::USER_END,
         },
-        Kind::Alignment => Trap::Alignment { addr },
-        Kind::Other(code) => Trap::Other(code),
+        AbortKind::Alignment => Trap::Alignment { addr },
+        AbortKind::Other(code) => Trap::Other(code),
     }
 }
 
 /// Whether the memory manager may be able to make the access possible.
 pub(crate) fn may_resolve(esr: u64) -> bool {
-    matches!(kind(esr), Kind::Translation | Kind::Present)
+    matches!(kind(esr), AbortKind::Translation | AbortKind::Present)
 }
 
 /// A user address without its tag byte (TBI0); others as they are.
@@ -119,18 +119,18 @@ pub(crate) fn fpe_code(esr: u64) -> i32 {
 pub(crate) fn name(esr: u64) -> &'static str {
     match (esr >> 26, kind(esr)) {
         (Class::UNKNOWN, _) => "undefined instruction",
-        (Class::DATA_ABORT_KERNEL, Kind::Translation) if esr & WNR != 0 => {
+        (Class::DATA_ABORT_KERNEL, AbortKind::Translation) if esr & WNR != 0 => {
             "kernel write to an address that is not mapped"
         }
-        (Class::DATA_ABORT_KERNEL, Kind::Translation) => {
+        (Class::DATA_ABORT_KERNEL, AbortKind::Translation) => {
             "kernel read of an address that is not mapped"
         }
-        (Class::DATA_ABORT_KERNEL, Kind::Present) if esr & WNR != 0 => {
+        (Class::DATA_ABORT_KERNEL, AbortKind::Present) if esr & WNR != 0 => {
             "kernel write that the mapping forbids"
         }
-        (Class::DATA_ABORT_KERNEL, Kind::Present) => "kernel read that the mapping forbids",
-        (Class::DATA_ABORT_KERNEL, Kind::Alignment) => "unaligned kernel access",
-        (Class::DATA_ABORT_KERNEL, Kind::Other(_)) => "external abort in kernel mode",
+        (Class::DATA_ABORT_KERNEL, AbortKind::Present) => "kernel read that the mapping forbids",
+        (Class::DATA_ABORT_KERNEL, AbortKind::Alignment) => "unaligned kernel access",
+        (Class::DATA_ABORT_KERNEL, AbortKind::Other(_)) => "external abort in kernel mode",
         (Class::FETCH_ABORT_KERNEL, _) => "kernel jump to an address that it may not execute",
         (Class::PC_ALIGNMENT, _) => "unaligned kernel pc",
         (Class::SP_ALIGNMENT, _) => "unaligned kernel stack",

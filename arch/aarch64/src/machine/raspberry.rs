@@ -2,7 +2,7 @@
 
 use super::mmio::Mmio;
 use super::{early, regs};
-use crate::board::{self, Controller, Devices, Kind, Uart};
+use crate::board::{self, Controller, Devices, Uart, UartKind};
 use arch_boot::{Cpu, Cpus, Start, memory};
 use mm::addr::{PhysAddr, PhysRange};
 
@@ -19,7 +19,7 @@ const CORTEX_A72: u64 = 0x41_d08;
 pub fn raspberry_pi() -> Option<(Devices, PhysRange)> {
     let midr = regs::read!("midr_el1");
     let uart = |window, interrupt| Uart {
-        kind: Kind::Pl011,
+        kind: UartKind::Pl011,
         window,
         interrupt: Some(interrupt),
     };
@@ -64,9 +64,9 @@ pub fn console_at_the_pins(mut devices: Devices) -> Devices {
     };
     let gpio = window(uart.window.start.0 - 0x1000, 0x100);
     early::map(memory::whole_pages_around(gpio), true);
-    if board::at_the_pins(Mmio::new(gpio.start.0).read(board::GPFSEL1)) == Kind::Mini {
+    if board::at_the_pins(Mmio::new(gpio.start.0).read(board::GPFSEL1)) == UartKind::Mini {
         *uart = Uart {
-            kind: Kind::Mini,
+            kind: UartKind::Mini,
             window: window(gpio.start.0 + 0x1_5040, 0x40),
             interrupt: Some(match controller {
                 Controller::Bcm2836(..) => 32 + 29,

@@ -2,7 +2,7 @@
 
 use super::mmio::Mmio;
 use super::{mini_uart, pl011};
-use crate::board::Kind;
+use crate::board::UartKind;
 use arch_boot::patience::Patience;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use mm::addr::PhysRange;
@@ -19,25 +19,25 @@ static EARLY: [AtomicU8; 32] = [const { AtomicU8::new(0) }; 32];
 static EARLY_LEN: AtomicUsize = AtomicUsize::new(0);
 static EARLY_READ: AtomicUsize = AtomicUsize::new(0);
 
-fn port() -> Option<(Mmio, Kind)> {
+fn port() -> Option<(Mmio, UartKind)> {
     let base = BASE.load(Ordering::Relaxed);
     let kind = if MINI.load(Ordering::Relaxed) {
-        Kind::Mini
+        UartKind::Mini
     } else {
-        Kind::Pl011
+        UartKind::Pl011
     };
     (base != 0).then(|| (Mmio::new(base), kind))
 }
 
-fn get((port, kind): (Mmio, Kind)) -> Option<u8> {
+fn get((port, kind): (Mmio, UartKind)) -> Option<u8> {
     match kind {
-        Kind::Pl011 => pl011::get(port),
-        Kind::Mini => mini_uart::get(port),
+        UartKind::Pl011 => pl011::get(port),
+        UartKind::Mini => mini_uart::get(port),
     }
 }
 
 /// Initialises the port; its window is in the direct map.
-pub(crate) fn init(window: PhysRange, kind: Kind) {
+pub(crate) fn init(window: PhysRange, kind: UartKind) {
     let port = Mmio::new(window.start.0);
     for (n, slot) in EARLY.iter().enumerate() {
         let Some(byte) = get((port, kind)) else { break };
@@ -45,10 +45,10 @@ pub(crate) fn init(window: PhysRange, kind: Kind) {
         EARLY_LEN.store(n + 1, Ordering::Relaxed);
     }
     match kind {
-        Kind::Pl011 => pl011::init(port),
-        Kind::Mini => mini_uart::init(port),
+        UartKind::Pl011 => pl011::init(port),
+        UartKind::Mini => mini_uart::init(port),
     }
-    MINI.store(kind == Kind::Mini, Ordering::Relaxed);
+    MINI.store(kind == UartKind::Mini, Ordering::Relaxed);
     BASE.store(window.start.0, Ordering::Relaxed);
 }
 
@@ -60,15 +60,15 @@ pub(crate) fn is_there() -> bool {
 /// Enables the interrupt of received bytes.
 pub(crate) fn enable_interrupt() {
     match port() {
-        Some((port, Kind::Pl011)) => pl011::enable_interrupt(port),
-        Some((port, Kind::Mini)) => mini_uart::enable_interrupt(port),
+        Some((port, UartKind::Pl011)) => pl011::enable_interrupt(port),
+        Some((port, UartKind::Mini)) => mini_uart::enable_interrupt(port),
         None => {}
     }
 }
 
 /// Clears the interrupt; [`read`] then takes the bytes.
 pub(crate) fn acknowledge() {
-    if let Some((port, Kind::Pl011)) = port() {
+    if let Some((port, UartKind::Pl011)) = port() {
         pl011::acknowledge(port);
     }
 }
@@ -77,14 +77,14 @@ pub(crate) fn acknowledge() {
 pub fn write(bytes: &[u8]) {
     let Some((port, kind)) = port() else { return };
     let has_room = || match kind {
-        Kind::Pl011 => pl011::has_room(port),
-        Kind::Mini => mini_uart::has_room(port),
+        UartKind::Pl011 => pl011::has_room(port),
+        UartKind::Mini => mini_uart::has_room(port),
     };
     for byte in bytes {
         PATIENCE.wait(has_room);
         match kind {
-            Kind::Pl011 => pl011::put(port, *byte),
-            Kind::Mini => mini_uart::put(port, *byte),
+            UartKind::Pl011 => pl011::put(port, *byte),
+            UartKind::Mini => mini_uart::put(port, *byte),
         }
     }
 }

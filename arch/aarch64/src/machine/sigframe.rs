@@ -43,16 +43,16 @@ pub fn min_signal_stack() -> u64 {
     SIZE + 16 + 15
 }
 
-type Words = [u64; WORDS];
+type FrameWords = [u64; WORDS];
 
-fn bytes(words: &Words) -> &[u8] {
+fn bytes(words: &FrameWords) -> &[u8] {
     // SAFETY: any words are valid bytes, of the same length and lifetime.
-    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of::<Words>()) }
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of::<FrameWords>()) }
 }
 
-fn bytes_mut(words: &mut Words) -> &mut [u8] {
+fn bytes_mut(words: &mut FrameWords) -> &mut [u8] {
     // SAFETY: as in `bytes`, and any bytes are valid words.
-    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of::<Words>()) }
+    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of::<FrameWords>()) }
 }
 
 fn pair(low: u32, high: u32) -> u64 {
@@ -91,7 +91,7 @@ impl UserContext {
         Ok(())
     }
 
-    fn frame_words(&mut self, frame: &SignalFrame<'_>) -> Words {
+    fn frame_words(&mut self, frame: &SignalFrame<'_>) -> FrameWords {
         let mut words = [0; WORDS];
         bytes_mut(&mut words)[..128].copy_from_slice(frame.siginfo);
         words[UC_STACK..UC_STACK + 3].copy_from_slice(&frame.altstack);

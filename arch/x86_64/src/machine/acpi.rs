@@ -2,7 +2,7 @@
 //! Without tables: the PC's defaults. Read once at boot through the early direct map, then kept.
 
 use super::{direct_map, early};
-use arch_boot::acpi::{self, Line, Memory, Table};
+use arch_boot::acpi::{self, AcpiTable, IsaLine, Memory};
 use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use core::cell::UnsafeCell;
@@ -34,11 +34,11 @@ impl Register {
 
 /// Lines of the ISA bus.
 const ISA_LINES: usize = 16;
-const PC_LINES: [Line; ISA_LINES] = {
-    let mut lines = [Line::isa(0); ISA_LINES];
+const PC_LINES: [IsaLine; ISA_LINES] = {
+    let mut lines = [IsaLine::isa(0); ISA_LINES];
     let mut irq = 0;
     while irq < ISA_LINES {
-        lines[irq] = Line::isa(irq as u8);
+        lines[irq] = IsaLine::isa(irq as u8);
         irq += 1;
     }
     lines
@@ -61,7 +61,7 @@ pub struct Platform {
     pub local_apic: u64,
     /// Physical address of the first I/O APIC.
     pub io_apic: u64,
-    isa: [Line; ISA_LINES],
+    isa: [IsaLine; ISA_LINES],
     /// The CPUs that can be used.
     pub cpus: Cpus,
     /// The power manager of machines with ACPI's fixed hardware.
@@ -100,7 +100,7 @@ impl Platform {
     }
 
     /// How ISA line `irq` is wired.
-    pub fn isa_line(&self, irq: u8) -> Line {
+    pub fn isa_line(&self, irq: u8) -> IsaLine {
         self.isa[usize::from(irq) % ISA_LINES]
     }
 
@@ -149,7 +149,7 @@ pub fn read_tables(rsdp: u64) {
 }
 
 /// Multiple APIC description table, 5.2.12.
-fn read_madt(table: Table, platform: &mut Platform) {
+fn read_madt(table: AcpiTable, platform: &mut Platform) {
     platform.local_apic = u64::from(Tables.u32(table.at + 36));
     for (kind, at) in acpi::madt(&Tables, table) {
         match kind {
@@ -173,7 +173,7 @@ fn read_madt(table: Table, platform: &mut Platform) {
 }
 
 /// Fixed ACPI description table, 5.2.9.
-fn read_fadt(table: Table, platform: &mut Platform) {
+fn read_fadt(table: AcpiTable, platform: &mut Platform) {
     let flags = Tables.u32(table.at + 112);
     platform.power = power(table);
     if flags & 1 << 10 != 0 && table.len >= 129 {
@@ -185,7 +185,7 @@ fn read_fadt(table: Table, platform: &mut Platform) {
 }
 
 /// The fixed hardware's registers; without an "off" value in the DSDT it is 0, as in QEMU.
-fn power(fadt: Table) -> Option<Power> {
+fn power(fadt: AcpiTable) -> Option<Power> {
     let [pm1a, pm1b] = [64, 68].map(|at| Tables.u32(fadt.at + at) as u16);
     let x_dsdt = if fadt.len >= 148 {
         Tables.u64(fadt.at + 140)
@@ -195,7 +195,7 @@ fn power(fadt: Table) -> Option<Power> {
     let places = [x_dsdt, Tables.u32(fadt.at + 40).into()];
     let dsdt = places
         .into_iter()
-        .find_map(|at| Table::named(&Tables, at, b"DSDT"));
+        .find_map(|at| AcpiTable::named(&Tables, at, b"DSDT"));
     let off = dsdt.and_then(|dsdt| acpi::sleep_types_of_off(&Tables, dsdt));
     let (a, b) = off.unwrap_or_default();
     let enable = (Tables.u32(fadt.at + 48) as u16, Tables.u8(fadt.at + 52));

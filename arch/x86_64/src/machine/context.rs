@@ -2,7 +2,7 @@
 
 use super::entry;
 use super::fp::{self, FpArea};
-use super::frame::{ALWAYS_RFLAGS, CHANGED, Frame, SYSCALL};
+use super::frame::{ALWAYS_RFLAGS, CHANGED, SYSCALL, TrapFrame};
 use super::interrupts;
 use super::page_fault::{PAGE_FAULT, access_of};
 use super::selectors::{USER_CODE, USER_DATA};
@@ -22,21 +22,21 @@ use x86_64::registers::rflags::RFlags;
 #[derive(Clone)]
 #[repr(C)]
 pub struct UserContext {
-    pub(crate) frame: Frame,
+    pub(crate) frame: TrapFrame,
     pub(crate) fp: FpArea,
 }
 
 impl UserContext {
     /// Fresh registers for execve: everything zero but pc and sp; FP state reset.
     pub fn new(pc: u64, sp: u64) -> Self {
-        let frame = Frame {
+        let frame = TrapFrame {
             vector: CHANGED,
             rip: pc,
             rsp: sp,
             rflags: ALWAYS_RFLAGS,
             cs: u64::from(USER_CODE),
             ss: u64::from(USER_DATA),
-            ..Frame::default()
+            ..TrapFrame::default()
         };
         UserContext {
             frame,
@@ -221,7 +221,7 @@ impl UserContext {
 /// `frame` is valid and not shared; it holds user segments, flags with IF set and IOPL 0, and a
 /// canonical rip (SYSRET: one in the lower half).
 #[inline(always)]
-unsafe fn enter<const SYSRET: bool>(frame: *mut Frame) {
+unsafe fn enter<const SYSRET: bool>(frame: *mut TrapFrame) {
     // SAFETY: the caller's promise; every register that the call changes is named, rbx and rbp are
     // kept on the stack.
     unsafe {

@@ -1,12 +1,12 @@
 //! Kernel entry and exit, in assembly.
 //!
-//! While user mode runs, TSS.RSP0 is the end of its context's [`Frame`], so the CPU pushes what it
-//! saves right into the frame and the stubs push the rest. `enter_*` keep the kernel's stack
+//! While user mode runs, TSS.RSP0 is the end of its context's [`TrapFrame`], so the CPU pushes what
+//! it saves right into the frame and the stubs push the rest. `enter_*` keep the kernel's stack
 //! pointer in the per-CPU block; coming back is a plain `ret` on it. GS is the kernel's in kernel
 //! mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may run
 //! at any instruction, so from kernel mode they load GS themselves and restore it.
 
-use super::frame::{ALWAYS_RFLAGS, Frame, NEVER_USER, SYSCALL};
+use super::frame::{ALWAYS_RFLAGS, NEVER_USER, SYSCALL, TrapFrame};
 use super::percpu::{self, PerCpu};
 use super::{kernel_traps, selectors};
 use core::arch::global_asm;
@@ -24,9 +24,9 @@ unsafe extern "C" {
     static syscall_elsewhere: u8;
     /// Goes to user mode by `SYSRET`; returns when a trap or a system call has filled the frame.
     /// Overwrites every register but rsp.
-    pub fn enter_by_sysret(frame: *mut Frame);
+    pub fn enter_by_sysret(frame: *mut TrapFrame);
     /// The same by `IRET`, which restores every register.
-    pub fn enter_by_iret(frame: *mut Frame);
+    pub fn enter_by_iret(frame: *mut TrapFrame);
 }
 
 /// The handler of a vector that needs no stack of its own.
@@ -279,25 +279,25 @@ paranoid:
     user_sp = const offset_of!(PerCpu, user_sp),
     rsp0 = const percpu::RSP0,
     cpu0 = sym percpu::CPU0,
-    frame_size = const size_of::<Frame>(),
-    r15 = const offset_of!(Frame, r15),
-    r14 = const offset_of!(Frame, r14),
-    r13 = const offset_of!(Frame, r13),
-    r12 = const offset_of!(Frame, r12),
-    rbp = const offset_of!(Frame, rbp),
-    rbx = const offset_of!(Frame, rbx),
-    r10 = const offset_of!(Frame, r10),
-    r9 = const offset_of!(Frame, r9),
-    r8 = const offset_of!(Frame, r8),
-    rax = const offset_of!(Frame, rax),
-    rdx = const offset_of!(Frame, rdx),
-    rsi = const offset_of!(Frame, rsi),
-    rdi = const offset_of!(Frame, rdi),
-    vector = const offset_of!(Frame, vector),
-    error = const offset_of!(Frame, error),
-    rip = const offset_of!(Frame, rip),
-    rflags = const offset_of!(Frame, rflags),
-    rsp = const offset_of!(Frame, rsp),
+    frame_size = const size_of::<TrapFrame>(),
+    r15 = const offset_of!(TrapFrame, r15),
+    r14 = const offset_of!(TrapFrame, r14),
+    r13 = const offset_of!(TrapFrame, r13),
+    r12 = const offset_of!(TrapFrame, r12),
+    rbp = const offset_of!(TrapFrame, rbp),
+    rbx = const offset_of!(TrapFrame, rbx),
+    r10 = const offset_of!(TrapFrame, r10),
+    r9 = const offset_of!(TrapFrame, r9),
+    r8 = const offset_of!(TrapFrame, r8),
+    rax = const offset_of!(TrapFrame, rax),
+    rdx = const offset_of!(TrapFrame, rdx),
+    rsi = const offset_of!(TrapFrame, rsi),
+    rdi = const offset_of!(TrapFrame, rdi),
+    vector = const offset_of!(TrapFrame, vector),
+    error = const offset_of!(TrapFrame, error),
+    rip = const offset_of!(TrapFrame, rip),
+    rflags = const offset_of!(TrapFrame, rflags),
+    rsp = const offset_of!(TrapFrame, rsp),
     syscall = const SYSCALL,
     kernel_code = const selectors::KERNEL_CODE,
     user_code = const selectors::USER_CODE,

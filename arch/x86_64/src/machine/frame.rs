@@ -3,16 +3,16 @@
 use super::selectors::{KERNEL_CODE, USER_CODE, USER_DATA};
 use x86_64::registers::rflags::RFlags;
 
-/// `Frame::vector` after a system call whose frame may go back by `SYSRET`.
+/// `TrapFrame::vector` after a system call whose frame may go back by `SYSRET`.
 pub const SYSCALL: u64 = 256;
-/// `Frame::vector` when the kernel has changed the registers: the return is by `IRET` only.
+/// `TrapFrame::vector` when the kernel has changed the registers: the return is by `IRET` only.
 pub const CHANGED: u64 = 257;
 
 /// Registers in the order in which the CPU and the stubs push them (from the end).
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(16))]
 #[allow(missing_docs)]
-pub struct Frame {
+pub struct TrapFrame {
     pub r15: u64,
     pub r14: u64,
     pub r13: u64,
@@ -47,7 +47,7 @@ pub(crate) const NEVER_USER: u64 = RFlags::VIRTUAL_8086_MODE.bits()
     | RFlags::IOPL_LOW.bits()
     | RFlags::IOPL_HIGH.bits();
 
-impl Frame {
+impl TrapFrame {
     /// Whether IRET with this frame enters 64-bit user mode. `entry` checks the frames that traps
     /// fill.
     pub(crate) fn is_users(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Handlers of traps from kernel mode, and of those that may occur at any instruction.
 
-use super::frame::Frame;
+use super::frame::TrapFrame;
 use super::page_fault::{PAGE_FAULT, access_of};
 use super::{early, percpu, uaccess};
 use crate::pte::Format;
@@ -15,7 +15,7 @@ use x86_64::registers::rflags::RFlags;
 
 /// Handles a trap from kernel mode: an interrupt during `wait_for_interrupt`, a fault in a uaccess
 /// routine, or a bug.
-pub(crate) extern "C" fn from_kernel(frame: &mut Frame) {
+pub(crate) extern "C" fn from_kernel(frame: &mut TrapFrame) {
     if frame.vector >= 32 {
         // Interrupts are on only inside the wait, which takes one: the next stays pending.
         // SAFETY: this CPU's own field.
@@ -65,7 +65,7 @@ fn page_fault_name(addr: u64, error: u64) -> &'static str {
 
 /// Handles traps that may occur between any two instructions; runs on their own stacks, with the
 /// kernel's GS loaded.
-pub(crate) extern "C" fn paranoid(frame: &mut Frame) {
+pub(crate) extern "C" fn paranoid(frame: &mut TrapFrame) {
     match frame.vector {
         // A debug trap in the kernel is not ours: no breakpoints are ever set. Drop them and the
         // trap flag, and go on.

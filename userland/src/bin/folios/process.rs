@@ -51,11 +51,11 @@ impl Area {
 }
 
 /// The words of a binary file.
-struct Words(File);
+struct WordFile(File);
 
-impl Words {
-    fn open(path: &str) -> Result<Words> {
-        Ok(Words(File::open(path)?))
+impl WordFile {
+    fn open(path: &str) -> Result<WordFile> {
+        Ok(WordFile(File::open(path)?))
     }
 
     /// `n` of them from number `first` on; fewer at the end of the file.
@@ -78,7 +78,7 @@ impl Words {
 
 /// What kpageflags says, a block of frames at a time.
 struct Frames {
-    file: Words,
+    file: WordFile,
     first: usize,
     flags: Vec<u64>,
 }
@@ -86,7 +86,7 @@ struct Frames {
 impl Frames {
     fn open() -> Result<Frames> {
         Ok(Frames {
-            file: Words::open("/proc/kpageflags")?,
+            file: WordFile::open("/proc/kpageflags")?,
             first: usize::MAX,
             flags: Vec::new(),
         })
@@ -125,7 +125,7 @@ impl Frames {
 /// Prints each area of the process in which there are large folios, and all areas together.
 pub fn show(pid: u32) -> Result<()> {
     let path = format!("/proc/{pid}/smaps");
-    let pagemap = Words::open(&format!("/proc/{pid}/pagemap"))?;
+    let pagemap = WordFile::open(&format!("/proc/{pid}/pagemap"))?;
     let (mut frames, mut total) = (Frames::open()?, Tally::default());
     for area in Area::all(&path, &fs::read_to_string(&path)?) {
         let of = |name| area.fields.get(name).map_err(|missing| missing.say());
@@ -147,7 +147,7 @@ pub fn show(pid: u32) -> Result<()> {
 }
 
 /// What is mapped in a range of addresses. EPERM when pagemap does not tell frames.
-fn count(pagemap: &Words, frames: &mut Frames, range: std::ops::Range<usize>) -> Result<Tally> {
+fn count(pagemap: &WordFile, frames: &mut Frames, range: std::ops::Range<usize>) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut at = range.start / PAGE;
     while at < range.end / PAGE {

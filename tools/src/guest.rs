@@ -254,15 +254,15 @@ fn pump(mut child: Child, events: &Sender<Raw>) {
     if let Some(mut stdout) = child.stdout.take() {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = stdout.read(&mut buffer) {
-            // Nobody listens any more when the guest is being dropped; QEMU must be read and reaped
-            // all the same.
+            // There is no receiver any more when the guest is being dropped; QEMU must be read and
+            // reaped all the same.
             let _ = events.send(Raw::Output(buffer[..length].to_vec()));
         }
     }
     let _ = events.send(Raw::Ended(child.wait().ok()));
 }
 
-/// The QEMUs to end, and their files to remove, when this program is told to end.
+/// The QEMUs to end, and their files to remove, when this program is ended by a signal.
 fn running() -> std::sync::MutexGuard<'static, Vec<(Pid, PathBuf)>> {
     static RUNNING: Mutex<Vec<(Pid, PathBuf)>> = Mutex::new(Vec::new());
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)

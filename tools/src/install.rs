@@ -56,7 +56,7 @@ pub fn commands_for(manager: &str, packages: &[&str]) -> Vec<Vec<String>> {
     commands_as(manager, packages, is_root())
 }
 
-/// [`commands_for`] a user who is root, or needs sudo.
+/// [`commands_for`] with or without sudo.
 pub fn commands_as(manager: &str, packages: &[&str], root: bool) -> Vec<Vec<String>> {
     let lines: &[&str] = match manager {
         "apt-get" => &[

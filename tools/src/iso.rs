@@ -66,7 +66,7 @@ fn configuration(content: &Content<'_>) -> Result<String> {
         !words.contains("${"),
         "Limine cannot pass \"${{\" on in a command line"
     );
-    // Where nobody looks at the screen: not a word, but of what goes wrong.
+    // Without a screen: quiet, but for errors.
     let quiet = if content.timeout == 0 {
         "quiet: yes\nserial: yes\n"
     } else {

@@ -64,7 +64,7 @@ pub fn check() -> Result<Checked> {
         fs::write(build.join(format!("{file}.v")), text)?;
         compile(&build, file)?;
     }
-    // Every statement is asked about, so that an unfinished one is found even where nobody uses it.
+    // All statements are printed, so that an unfinished one is found even if it is unused.
     fs::write(build.join("Summary.v"), summary(&files, &statements)?)?;
     let output = compile(&build, "Summary")?;
     let (theorems, rest) = output

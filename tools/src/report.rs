@@ -43,7 +43,7 @@ impl Report {
         };
         let mut cases = self.lock();
         let mut out = std::io::stdout().lock();
-        // Whoever reads this may have gone; the exit status still tells.
+        // The reader of standard output may be gone; the exit status is still right.
         let _ = writeln!(out, "{}", describe(&case)).and_then(|()| out.flush());
         cases.push(case);
     }

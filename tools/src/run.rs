@@ -156,7 +156,7 @@ fn added(args: &RunArgs, machine: &Machine) -> Result<Vec<Added>, UsageError> {
 pub fn initramfs(named: &Path) -> Result<(PathBuf, u64), UsageError> {
     let path = workspace::user_path(named);
     let wrong = |why: String| UsageError(format!("--initramfs {}{why}", path.display()));
-    // Opening tells what QEMU would otherwise say less clearly.
+    // Opening the file gives a clearer error than QEMU's.
     let file = File::open(&path).map_err(|error| wrong(format!(": {error}")))?;
     let about = file
         .metadata()

@@ -138,7 +138,7 @@ fn volume(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let options = FormatVolumeOptions::new()
         .fat_type(FatType::Fat32)
         .volume_label(*b"QUIRE      ");
-    // One sector a cluster: FAT32 wants many of them.
+    // One sector a cluster: FAT32 requires many of them.
     fatfs::format_volume(
         Cursor::new(&mut bytes[..]),
         options.bytes_per_cluster(SECTOR as u32),

@@ -91,7 +91,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A leftover in the folder for temporary files harms nobody.
+        // A leftover in the folder for temporary files does no harm.
         let _ = if self.0.is_dir() {
             fs::remove_dir_all(&self.0)
         } else {

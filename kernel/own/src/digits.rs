@@ -310,7 +310,7 @@ impl Account for Digits {
         meter.update(1);
         let last = references(book).sub(n);
         if last {
-            // Nobody is left to look: the sequence begins anew.
+            // No reader is left: the sequence begins anew.
             seqcount(book).0.store(0, Ordering::Relaxed);
         }
         last

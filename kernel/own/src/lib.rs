@@ -91,8 +91,9 @@ pub struct MmId(u16);
 impl MmId {
     /// Bits of an id.
     pub const BITS: u32 = 15;
-    /// The highest id, that any number of address spaces share: the account cannot tell them apart,
-    /// so a folio is theirs alone only by its number of references ([`Account::exclusive_but`]).
+    /// The highest id, that any number of address spaces share: the account does not distinguish
+    /// them, so a folio is theirs alone only by its number of references
+    /// ([`Account::exclusive_but`]).
     pub const COMMON: MmId = MmId((1 << Self::BITS) - 1);
     /// The highest id that is one address space's.
     pub const LAST: u16 = Self::COMMON.0 - 1;
@@ -320,8 +321,8 @@ pub trait Account {
     /// may say too many.
     fn references(&self, book: &impl Book) -> u64;
 
-    /// Whether all references are mappings by `who`, who maps the folio and asks under the lock of
-    /// its page tables. A scheme that cannot decide answers no.
+    /// Whether all references are mappings by `who`, which maps the folio; the caller holds the
+    /// lock of its page tables. A scheme that cannot decide answers no.
     #[inline]
     fn exclusive(&self, book: &impl Book, who: &Owner) -> bool {
         self.exclusive_but(book, who, 0)
@@ -345,19 +346,19 @@ pub trait Account {
     }
 
     /// The one address space that all references are mappings of, found without a candidate; `None`
-    /// when there are several, or the scheme cannot tell. Never [`MmId::COMMON`].
+    /// when there are several, or the scheme cannot decide. Never [`MmId::COMMON`].
     #[inline]
     fn owner(&self, book: &impl Book) -> Option<MmId> {
         self.same_id(book).filter(|id| *id != MmId::COMMON)
     }
 
     /// Whether all references but `plain` plain ones are mappings by the id of `who`, as far as the
-    /// scheme can tell: what [`Account::exclusive_but`] asks for an id that is one address space's.
-    /// Of a single page: whether there is one.
+    /// scheme can decide: what [`Account::exclusive_but`] asks for an id that is one address
+    /// space's. Of a single page: whether there is one.
     fn all_are(&self, book: &impl Book, who: &Owner, plain: u64) -> bool;
 
-    /// The id that all references are mappings by, if the scheme can tell: what [`Account::owner`]
-    /// asks.
+    /// The id that all references are mappings by, if the scheme can decide: what
+    /// [`Account::owner`] asks.
     fn same_id(&self, book: &impl Book) -> Option<MmId>;
 
     /// Whether the words say just this: every holder, once each, with its references. For checks

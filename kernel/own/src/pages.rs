@@ -12,8 +12,8 @@ use crate::seqcount::Section;
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Book, Order};
 
-/// What is counted for one page of a folio. All bytes zero is a valid value, that of a page that
-/// nobody maps.
+/// What is counted for one page of a folio. All bytes zero is a valid value, that of an unmapped
+/// page.
 #[derive(Debug, Default)]
 pub struct PageCount {
     /// PTEs that map the page.

@@ -22,7 +22,7 @@ mod real {
     // The low half comes first in memory.
     const _: () = assert!(cfg!(target_endian = "little"));
     const _: () = assert!(size_of::<Words>() == 16 && align_of::<Words>() == 16);
-    // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anybody
+    // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anything
     // else.
     #[cfg(target_os = "none")]
     const _: () = assert!(AtomicU128::is_always_lock_free());

@@ -245,7 +245,7 @@ Commands for a fresh machine: ./run.sh doctor --for debian|ubuntu|fedora|arch|al
             .filter(|line| line.starts_with("## "))
             .collect();
         assert_eq!(titles.len(), 6, "{text}");
-        // Who is root here need not be root there.
+        // The user may be root here and not there.
         assert!(
             text.contains("\npacman ") && text.contains("sudo dnf "),
             "{text}"

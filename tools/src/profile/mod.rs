@@ -119,7 +119,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind in a folder for temporary files hurts nobody.
+        // A leftover in the folder for temporary files does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -144,7 +144,7 @@ impl Machine {
                 format!("{flash},unit=1,snapshot=on,file={variables}"),
             );
         }
-        // By UEFI, Limine tells volumes apart by writing to them, and hangs where an xHCI's stick
+        // By UEFI, Limine distinguishes volumes by writing to them, and hangs where an xHCI's stick
         // is write-protected.
         let writes = if self.stick {
             "snapshot=on"

@@ -31,7 +31,7 @@ use table::{Point, Table};
 struct Thread {
     number: &'static str,
     subject: &'static str,
-    /// Who wrote it, where and when.
+    /// Author, list and date.
     source: &'static str,
     tables: fn() -> Vec<Table>,
     /// What the tables leave out, and why; paragraphs.

@@ -150,7 +150,7 @@ fn tests_of(job: &Job<'_>, program: &Program, prefix: &str) -> Result<()> {
             // The program ended before this test did.
             None => Outcome::Failed(output.clone()),
         };
-        // Without a time: libtest tells only the whole program's.
+        // Without a time: libtest prints only the whole program's.
         job.report.add(full(test), outcome, None);
     }
     Ok(())

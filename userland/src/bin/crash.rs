@@ -90,7 +90,7 @@ fn sigbus() -> Result<()> {
 /// Every process forks as often as it can, until one of them is refused; then all end.
 fn forkbomb() -> Result<()> {
     if !on_quire() {
-        // Elsewhere only as nobody and under a small limit: this is somebody's machine.
+        // Elsewhere only as nobody and under a small limit: this is a user's machine.
         if proc::geteuid() == 0 {
             proc::setuid(65534)?;
         }
@@ -120,7 +120,7 @@ fn forkbomb() -> Result<()> {
 }
 
 fn main() {
-    // std's own handlers would tell a story about stacks instead of dying of the signal.
+    // std's own handlers would print a message about stacks instead of dying of the signal.
     for s in [libc::SIGSEGV, libc::SIGBUS] {
         let _ = sig::default(s);
     }

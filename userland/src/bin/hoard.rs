@@ -8,7 +8,7 @@ use userland::sys::mem::{ANON, PAGE, RW, mmap, mprotect, store};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, call, file};
 
-/// A way to make the kernel keep things: does so until it is refused and tells how often it
+/// A way to make the kernel keep objects: repeats it until it is refused and returns how often it
 /// succeeded.
 type Way = (&'static str, fn() -> (usize, Errno));
 
@@ -232,7 +232,7 @@ fn signals() -> (usize, Errno) {
 fn arguments() -> (usize, Errno) {
     let words: Vec<String> = (0..15).map(|_| "a".repeat(100_000)).collect();
     let me = "/bin/sh".to_string();
-    // Nobody writes, so whoever reads stays; a read of the terminal would stop the whole group.
+    // Nothing writes, so a reader blocks; a read of the terminal would stop the whole group.
     let Ok((silence, _)) = file::pipe(0) else {
         return (0, Errno::last());
     };

@@ -78,7 +78,7 @@ fn why(result: Result<()>) -> i32 {
     1
 }
 
-/// How many processes the kernel has ended for want of memory.
+/// Number of processes that the kernel has killed for memory.
 fn kills() -> Result<u64> {
     figure("/proc/vmstat", "oom_kill").map_err(Missing::say)
 }

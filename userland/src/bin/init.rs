@@ -68,7 +68,7 @@ fn mount_all() {
     }
 }
 
-/// Runs one program with the console as its session's terminal and reaps whoever ends until it
+/// Runs one program with the console as its session's terminal and reaps all children until it
 /// does.
 fn run(words: &[String]) -> i32 {
     let main = match proc::fork() {

@@ -120,7 +120,7 @@ fn write(at: usize, pages: usize) {
     (0..pages).for_each(|n| store(at + n * PAGE, n as u64 + 1));
 }
 
-/// A child that writes when told and ends when told: (its number, tell it here, hear it there).
+/// A child that writes and ends on messages: (its number, tell it here, hear it there).
 fn child(at: usize) -> Result<(i32, i32, i32)> {
     let (go_read, go_write) = file::pipe(0)?;
     let (done_read, done_write) = file::pipe(0)?;

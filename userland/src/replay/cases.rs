@@ -231,7 +231,7 @@ pub fn read_after_fork(size: Size) -> Outcome {
     kid.end()
 }
 
-/// Children again and again, some alive together, while the parent goes on writing: each has the
+/// Children again and again, some alive together, while the parent keeps writing: each has the
 /// memory as it was then.
 pub fn fork_loop(size: Size) -> Outcome {
     const ROUNDS: usize = 12;

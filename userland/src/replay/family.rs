@@ -36,7 +36,7 @@ pub fn child(act: impl FnOnce(&Turn) -> Outcome) -> Result<Child, Stop> {
     let (done_read, done_write) = file::pipe(0)?;
     match proc::fork()? {
         proc::Fork::Child => {
-            // Else nobody would see the end of these pipes.
+            // Else these pipes would never end.
             let _ = (file::close(go_write), file::close(done_read));
             let turn = Turn {
                 hear: go_read,

@@ -23,8 +23,8 @@ impl Shell {
     pub(super) fn take_terminal(&mut self) {
         let Ok(own) = proc::getpgid(0) else { return };
         if tty::foreground(0) != Ok(own) {
-            // In the background: until somebody fetches it. In a group that nobody can fetch this
-            // does nothing.
+            // In the background: until it is brought to the foreground. In a group that nobody can
+            // fetch this does nothing.
             let _ = proc::kill(0, libc::SIGTTIN);
         }
         if tty::foreground(0) != Ok(own) {

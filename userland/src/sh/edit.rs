@@ -54,7 +54,7 @@ impl Reader {
                 let _ = file::write_all(1, prompt.as_bytes());
                 plain(ROOM)
             }
-            // Programs of ours may want the bytes behind the line.
+            // Programs may read the bytes behind the line.
             Reader::Plain => plain(1),
         };
         let end = match line {

@@ -35,7 +35,7 @@ impl Shell {
                 }
             }
             let parsed = parse(&text);
-            // A quote that is open goes on in the next line.
+            // An open quote continues on the next line.
             if matches!(parsed, Err(SyntaxError::Unclosed(_)))
                 && text.ends_with('\n')
                 && !text.ends_with("\n\n")

@@ -6,7 +6,7 @@ use regex_lite::RegexBuilder;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 
-/// A descriptor as std's readers want it.
+/// A descriptor as a `std::fs::File`.
 struct Input(i32);
 
 impl Read for Input {
@@ -218,7 +218,7 @@ pub fn more(_: &mut Shell, args: &[String]) -> i32 {
     let paths: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut screen = match tty::is_tty(1).then(Screen::open).flatten() {
         Some(screen) => screen,
-        // Nobody would press a key.
+        // Without a terminal there are no keys.
         None => return lines(&paths, |_, _, line| write(line).map(|()| true)),
     };
     let mut ended = false;

@@ -211,7 +211,8 @@ pub fn fill_page(at: usize, byte: u8) {
 /// Whether the page at `at`, which the caller has mapped readable, has `first` in its first 64-bit
 /// word and `rest` in all others.
 pub fn page_is(at: usize, first: u64, rest: u64) -> bool {
-    // SAFETY: the caller mapped the page, outside any Rust object, and nobody changes it meanwhile.
+    // SAFETY: the caller mapped the page, outside any Rust object, and nothing changes it
+    // meanwhile.
     let words = unsafe { std::slice::from_raw_parts(at as *const u64, PAGE / 8) };
     words[0] == first && words[1..].iter().fold(0, |odd, word| odd | (word ^ rest)) == 0
 }

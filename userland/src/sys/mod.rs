@@ -184,7 +184,7 @@ pub fn fill_vectors(value: u64) {
     }
 }
 
-/// Puts `value` into two vector registers, makes the system call `nr`, and tells what they hold
+/// Puts `value` into two vector registers, makes the system call `nr`, and returns what they hold
 /// then.
 pub fn vectors_across(value: u64, nr: usize, a: [usize; 3]) -> [u64; 2] {
     let (first, second): (u64, u64);

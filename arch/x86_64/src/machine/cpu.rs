@@ -71,7 +71,7 @@ impl KernelContext {
             0,
             0,
         ];
-        // `cpu_first` starts with both words of 0 on the stack: aligned to 16, as a call wants it
+        // `cpu_first` starts with both words of 0 on the stack: aligned to 16, as a call requires
         // (System V ABI, 3.2.2).
         let sp = (stack_top & !15) - size_of_val(&words) as u64;
         let at = core::ptr::with_exposed_provenance_mut::<[u64; 9]>(sp as usize);

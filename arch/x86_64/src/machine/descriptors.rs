@@ -114,7 +114,7 @@ unsafe fn fill_idt() {
         let (handler, ist, user) = match vector {
             1 => (entry::debug_stub(), IST_DEBUG, false),
             2 => (entry::nmi_stub(), IST_NMI, false),
-            3 => (entry::stub(vector), 0, true), // int3 is for everybody
+            3 => (entry::stub(vector), 0, true), // int3 is allowed in user mode
             8 => (entry::double_fault_stub(), IST_DOUBLE_FAULT, false),
             18 => (entry::machine_check_stub(), IST_MACHINE_CHECK, false),
             _ => (entry::stub(vector), 0, false),

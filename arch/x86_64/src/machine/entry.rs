@@ -254,7 +254,7 @@ stub_machine_check:
 paranoid:
     PUSH_REGISTERS
     CLEAN_FLAGS
-    mov ecx, 0xc0000101             // GS base, whoever's it is
+    mov ecx, 0xc0000101             // GS base, the user's or the kernel's
     rdmsr
     shl rdx, 32
     or rax, rdx

@@ -61,7 +61,7 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
 }
 
 /// A Raspberry Pi whose firmware passes no device tree: no command line, no initramfs, but the
-/// built-in ones. How much memory there is, it tells when it is asked; part of it is the GPU's.
+/// built-in ones. It reports the size of memory on request; part of it is the GPU's.
 fn built_in(machine: &Machine, board: Board) -> Result<Outcome> {
     let mut machine = machine.clone();
     machine.device_tree = false;
@@ -112,7 +112,7 @@ fn from_el3(machine: &Machine, options: &str) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// RAM that nobody uses.
+/// Unused RAM.
 const DAMAGED_AT_PI: u32 = 0x0900_0000;
 const DAMAGED_AT_VIRT: u32 = 0x4900_0000;
 

@@ -175,7 +175,7 @@ impl Crowd {
     }
 }
 
-/// What is in a page that child `who` wrote, 0 for the parent.
+/// The contents of a page that child `who` wrote, 0 for the parent.
 fn mark(who: u64, page: usize) -> u64 {
     who << 8 | (page as u64 + 1)
 }

@@ -121,7 +121,7 @@ fn run(plan: &Plan) -> Result<usize> {
         meter.watched = false;
         meter.pages = warm;
         for op in chosen.clone() {
-            // A sign of life: who waits for a silent machine gives up after a while.
+            // A sign of progress: a silent machine is taken for a hang.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
             (op.run)(&mut meter, size)?;
         }
@@ -149,8 +149,7 @@ fn main() {
         userland::controls::Controls::take().each_size()
     );
     if counted {
-        // What a kernel does in the background after boot comes to its end meanwhile; idle time
-        // passes at once.
+        // The kernel's background work after boot ends meanwhile; idle time passes at once.
         let _ = sys::time::sleep(SETTLE);
     }
     match run(&plan) {

@@ -51,7 +51,7 @@ impl Sample {
 pub struct Meter {
     /// How large the region of an operation is that says nothing else.
     pub pages: usize,
-    /// Around the work, tell whoever watches from outside and wait for a key.
+    /// Print a line before and after the work and wait for a key, for measurements from outside.
     pub watched: bool,
     /// What of [`SHOWN`] this kernel counts.
     pub names: Vec<&'static str>,
@@ -103,7 +103,7 @@ impl Meter {
     fn watch(&self, what: &str) {
         if self.watched {
             println!("{{\"watch\":\"{what}\"}}");
-            // Without a keyboard nobody watches.
+            // Without a keyboard there is no measurement from outside.
             let _ = file::read(0, &mut [0; 16]);
         }
     }

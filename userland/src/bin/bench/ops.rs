@@ -273,7 +273,7 @@ pub fn clone() -> Result<i32> {
     call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]).map(|pid| pid as i32)
 }
 
-/// How a child says that it is there and is told that it may end.
+/// The pipes by which a child reports that it runs, and is ended.
 struct Pipes {
     ready: (i32, i32),
     end: (i32, i32),
@@ -287,7 +287,7 @@ impl Pipes {
         })
     }
 
-    /// What the child does: waits to be told, then looks whether its memory is as it was at the
+    /// What the child does: waits for a message, then checks whether its memory is as it was at the
     /// fork.
     fn child(&self, region: &Region) -> Result<()> {
         let mut byte = [0];

@@ -1,5 +1,5 @@
 //! Four processes map one region, and all but one of them let go of it: what the one that is left
-//! pays for a write to each page. Nobody else has the pages any more, so nothing needs to be
+//! pays for a write to each page. No other process has the pages any more, so nothing needs to be
 //! copied.
 use crate::meter::{Meter, Sample};
 use crate::ops::clone;
@@ -52,7 +52,7 @@ fn write(meter: &mut Meter, region: &Region) -> Result<Sample> {
 struct Child {
     pid: i32,
     survives: bool,
-    /// Where it is told to go on, and where it tells.
+    /// The pipes of its turns and its answers.
     go: (i32, i32),
     tell: (i32, i32),
 }

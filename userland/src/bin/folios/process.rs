@@ -146,7 +146,7 @@ pub fn show(pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// What is mapped in a range of addresses. EPERM when pagemap does not tell frames.
+/// The pages mapped in a range of addresses. EPERM when pagemap hides frame numbers.
 fn count(pagemap: &WordFile, frames: &mut Frames, range: std::ops::Range<usize>) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut at = range.start / PAGE;

@@ -19,7 +19,7 @@ pub struct Page {
     pub pages: usize,
     /// Private memory; else a file's, or shared.
     pub anon: bool,
-    /// Zeros that everybody shares: memory of nobody.
+    /// The shared zero page, which belongs to no process.
     pub zero: bool,
 }
 

@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// An address or number that is nobody's.
+    /// An unused address or number.
     fn wild(&mut self) -> usize {
         const LIST: [usize; 12] = [
             0,

@@ -214,7 +214,7 @@ fn run(plan: &Plan) -> Result<bool> {
         libc::SIGTRAP,
     ];
     for signal in (1..=64).filter(|s| !kept.contains(s)) {
-        // Some are the C library's or nobody's to ignore.
+        // Some belong to the C library or cannot be ignored.
         let _ = sig::ignore(signal);
     }
     sig::count(libc::SIGALRM, 0, &[])?;

@@ -18,7 +18,7 @@ pub struct Worker {
     trace: bool,
     /// Forks in forks are limited.
     depth: u32,
-    /// The program is a guest on somebody's Linux.
+    /// The program runs on a user's Linux.
     guest: bool,
 }
 
@@ -30,9 +30,9 @@ pub struct Order<'a> {
     pub calls: u64,
     /// A shared word that counts them.
     pub done: usize,
-    /// The program is a guest on somebody's Linux.
+    /// The program runs on a user's Linux.
     pub guest: bool,
-    /// /dev/null, opened before anybody could take it away.
+    /// /dev/null, opened before a call could remove it.
     pub null: i32,
     /// Print each call.
     pub trace: bool,
@@ -72,7 +72,7 @@ pub fn run(order: &Order<'_>) -> ! {
     ] {
         let _ = proc::setrlimit(which, limit, limit);
     }
-    // With room around it, so that what is done to pages behind its end hits nobody else.
+    // With room around it, so that calls on pages behind its end affect nothing else.
     let room = mmap(0, (ARENA + 128) * PAGE, libc::PROT_NONE, ANON, -1, 0).unwrap_or(0);
     let arena = mmap(
         room + 64 * PAGE,

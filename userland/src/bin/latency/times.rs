@@ -3,8 +3,8 @@ use crate::wrong;
 use userland::sys::proc::rusage;
 use userland::sys::{Result, time};
 
-/// What the samples of one kind of event come to, in nanoseconds of the monotonic clock, reading it
-/// included.
+/// Statistics of the samples of one kind of event, in nanoseconds of the monotonic clock, reading
+/// it included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub smallest: u64,
@@ -82,7 +82,7 @@ impl Times {
         Ok(())
     }
 
-    /// What they come to; there must be at least one.
+    /// The statistics; there must be at least one sample.
     pub fn summary(mut self) -> Result<Summary> {
         self.times.truncate(self.taken);
         self.times.sort_unstable();

@@ -1,4 +1,4 @@
-//! madvise, mincore, mlock, pagemap, mremap, brk: what moves, drops and tells of pages.
+//! madvise, mincore, mlock, pagemap, mremap, brk: calls that move, drop and report pages.
 use userland::ktap::{Outcome, in_child, need};
 use userland::sys::fault;
 use userland::sys::mem::{

@@ -15,8 +15,7 @@ fn value_of(path: &str) -> Result<u64, Stop> {
     number.ok_or_else(|| Stop::Fail(format!("{path}: {text:?}")))
 }
 
-/// Every place that tells how many folios of a size there are tells the same of those that this
-/// process takes.
+/// Every file with the number of folios of a size shows the same for those that this process takes.
 fn folio_figures_by_size() -> Outcome {
     for kb in [4, 16, 128, 2048] {
         let exist = || -> Result<[u64; 3], Stop> {
@@ -65,8 +64,7 @@ fn folio_figures_by_size() -> Outcome {
     Ok(())
 }
 
-/// The program `folios` tells of this process what it maps: whole folios, one of which a part is
-/// gone.
+/// The program `folios` shows what this process maps: whole folios, one of which a part is gone.
 fn folio_figures_of_a_process() -> Outcome {
     with_sizes(&[64], || {
         let at = area(PMD)?;

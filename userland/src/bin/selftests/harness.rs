@@ -153,7 +153,7 @@ fn socketpair_ends() -> Outcome {
     check_eq!(file::read(b, &mut buf)?, 3);
     check_eq!(file::read(b, &mut buf)?, 0);
     check_err!(file::write(b, b"x"), EPIPE);
-    // Who goes without reading is noticed, once.
+    // A reader that ends without reading is reported, once.
     let (a, b) = file::socketpair(UNIX, libc::SOCK_STREAM, 0)?;
     file::write_all(b, b"unread")?;
     file::close(a)?;

@@ -1,4 +1,4 @@
-//! What the tests of exec run: this very program, told by `--as` to be something else.
+//! What the tests of exec run: this program under other names, by `--as`.
 use userland::sys::{file, segments, sig};
 
 /// Acts as `words[0]` says; the exit status.

@@ -310,7 +310,7 @@ fn map_bad_descriptor_first() -> Outcome {
     let (hear, _) = file::pipe(0)?;
     check_err!(mmap(0, PAGE, RW, libc::MAP_SHARED, hear, 0), EACCES);
     check_err!(mmap(0, PAGE, RW, private, hear, 0), ENODEV);
-    // Nobody asks what the descriptor is.
+    // The descriptor is not looked at.
     munmap(mmap(0, PAGE, RW, ANON, 99, 0)?, PAGE)?;
     Ok(())
 }

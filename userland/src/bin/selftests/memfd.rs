@@ -68,7 +68,7 @@ fn memfd_flags() -> Outcome {
 fn memfd_seal_write() -> Outcome {
     let fd = sealable(2)?;
     check_err!(seal(fd, 0x100), EINVAL);
-    // Not while somebody may write through a mapping, though it does not today.
+    // Not while there is a shared mapping that may be made writable.
     for prot in [RW, READ] {
         let at = mmap(0, 2 * PAGE, prot, SHARED, fd, 0)?;
         check_err!(seal(fd, libc::F_SEAL_WRITE), EBUSY);

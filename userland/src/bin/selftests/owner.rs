@@ -1,4 +1,4 @@
-//! Who has a folio for itself, and what that saves: Quire's account from outside.
+//! Exclusive folios and what they save: Quire's account seen by programs.
 use std::fs;
 use userland::counters::{Missing, OWN};
 use userland::ktap::{Outcome, Stop, in_child};
@@ -78,7 +78,7 @@ fn owner_of_a_page() -> Outcome {
     let at = anon(3)?;
     (0..2).for_each(|page| store(at + page * PAGE, 1));
     owners_over_a_fork(at, at + PAGE)?;
-    // Nobody has the page of zeros, or what is shared.
+    // The zero page and shared pages have no owner.
     load(at + 2 * PAGE);
     let shared = mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)?;
     store(shared, 1);
@@ -123,7 +123,7 @@ fn owner_of_a_folio() -> Outcome {
     Ok(())
 }
 
-/// Every page is found by its frame, also where it was moved, and by nobody while others have it.
+/// Every page is found by its frame, also where it was moved, and not while others have it.
 fn owner_address() -> Outcome {
     need_account(&["unified"])?;
     let address = |at| of_frame("/proc/kpageaddress", at);
@@ -197,8 +197,8 @@ fn faults() -> Result<u64, Stop> {
     Ok(proc::rusage(libc::RUSAGE_SELF)?.minor_faults)
 }
 
-/// Writes all of the area, which nobody else has any more: how many pages were copied, and how many
-/// faults it took.
+/// Writes all of the area, which no other process has any more: how many pages were copied, and how
+/// many faults it took.
 fn write_alone(at: usize, value: u64) -> Result<(u64, u64), Stop> {
     // What the measuring itself touches is touched before.
     for _ in 0..2 {
@@ -214,7 +214,7 @@ fn write_alone(at: usize, value: u64) -> Result<(u64, u64), Stop> {
     Ok((after.1 - before.0, after.0 - before.1))
 }
 
-/// Whoever is left writes its memory in place, folio by folio.
+/// The process that is left writes its memory in place, folio by folio.
 fn check_last(at: usize) -> Outcome {
     check!(holds(at, 1));
     let (copied, faults) = write_alone(at, 7)?;

@@ -36,7 +36,7 @@ fn bits(at: usize) -> Result<Vec<u64>, Stop> {
     Ok((56..64).filter(|bit| entry >> bit & 1 == 1).collect())
 }
 
-/// A page's frame; the test is skipped for those who may not know.
+/// A page's frame; the test is skipped without the right to see it.
 fn frame(at: usize) -> Result<u64, Stop> {
     match pagemap(at, 1)?[0] & ((1 << 55) - 1) {
         0 => Err(Stop::Skip("only root sees frames".into())),
@@ -81,7 +81,7 @@ fn pagemap_exclusive() -> Outcome {
     check_eq!(bits(at + 2 * PAGE)?, [EXCLUSIVE, PRESENT]);
     file::close(tell)?;
     check_eq!(proc::wait_for(kid)?, Status::Exited(1));
-    // Nobody wrote since.
+    // There was no write since.
     for page in 0..4 {
         check_eq!(bits(at + page * PAGE)?, [EXCLUSIVE, PRESENT]);
     }
@@ -96,7 +96,7 @@ fn pagemap_exclusive_among_three() -> Outcome {
         let (hear, tell) = file::pipe(0)?;
         match proc::fork()? {
             proc::Fork::Child => {
-                // The others' ends too: each child stays until its own is told.
+                // The others' ends too: each child stays until its own end is closed.
                 kids.iter().for_each(|(_, tell)| {
                     let _ = file::close(*tell);
                 });
@@ -146,7 +146,7 @@ fn pagemap_of_a_folio() -> Outcome {
         }
         Ok(())
     };
-    // Quire's simplest accounts never again call a large folio that was shared somebody's own, and
+    // Quire's simplest accounts never again take a large folio that was shared for exclusive, and
     // none is that of a process without an id.
     let account = std::fs::read_to_string("/sys/kernel/mm/quire/account").unwrap_or_default();
     let (large, nameless) = (frame_is_large(at)?, share_an_id());
@@ -173,7 +173,7 @@ fn pagemap_of_a_folio() -> Outcome {
 fn pagemap_other_bits() -> Outcome {
     let at = anon(3)?;
     check_eq!(bits(at)?, []);
-    // The page of zeros is nobody's.
+    // The zero page has no owner.
     check_eq!(load(at), 0);
     check_eq!(bits(at)?, [PRESENT]);
     store(at + PAGE, 1);

@@ -69,7 +69,7 @@ fn fork_a_hundred() -> Outcome {
 }
 
 fn fork_bomb_ends_in_eagain() -> Outcome {
-    // Root is above the limit on Linux; nobody is not.
+    // Root is above the limit on Linux; user nobody is not.
     if proc::geteuid() == 0 {
         need(proc::setuid(65534), "setuid")?;
     }
@@ -315,7 +315,7 @@ fn limits_are_kept() -> Outcome {
         Status::Exited(1)
     );
     check_err!(proc::setrlimit(files, 10, 9), EINVAL);
-    // No table of any length: more than fs.nr_open is nobody's right.
+    // No table of any length: more than fs.nr_open is never allowed.
     check_err!(proc::setrlimit(files, 1 << 40, 1 << 40), EPERM);
     check_err!(proc::setrlimit(99, 1, 1), EINVAL);
     Ok(())

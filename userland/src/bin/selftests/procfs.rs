@@ -153,7 +153,7 @@ fn proc_smaps_counts() -> Outcome {
     // lies.
     let _ = userland::sys::mem::madvise(at, 16 * PAGE, libc::MADV_NOHUGEPAGE);
     (0..4).for_each(|n| store(at + n * PAGE, 1));
-    // Reads map the page of zeros, which is nobody's memory.
+    // Reads map the page of zeros, which is no process's memory.
     userland::sys::mem::load(at + 5 * PAGE);
     let figure = |name: &str| counters::smaps_of(at).and_then(|s| s.get(name).ok());
     let figures = [
@@ -188,7 +188,7 @@ fn proc_oom_score_follows_adjustment() -> Outcome {
     };
     let (score, before) = (number("oom_score")?, number("oom_score_adj")?);
     let adjustment = (before + 300).min(1000);
-    // To be ended earlier may be asked for by anybody.
+    // Every user may raise its own score.
     fs::write("/proc/self/oom_score_adj", format!("{adjustment}\n"))?;
     check_eq!(number("oom_score_adj")?, adjustment);
     check!(number("oom_score")? > score || adjustment == before);

@@ -330,7 +330,7 @@ fn records_of_mounts_in_mounts() -> Outcome {
     Ok(())
 }
 
-/// A directory whose path is longer than a path may be has none that getcwd(2) could tell.
+/// A directory whose path is longer than a path may be has none that getcwd(2) could return.
 fn records_of_a_long_path() -> Outcome {
     let base = std::env::current_dir()?;
     let name = "d".repeat(250);

@@ -32,7 +32,7 @@ fn shared_anon_is_seen_by_all() -> Outcome {
     let status = in_child(|| {
         let saw = load(at) == 1;
         store(at, 2);
-        // A page nobody touched before the fork is shared all the same.
+        // A page that was not touched before the fork is shared, too.
         store(at + PAGE, 3);
         Ok(saw as i32)
     })?;

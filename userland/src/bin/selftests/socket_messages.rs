@@ -41,7 +41,7 @@ fn socket_messages_in_pieces() -> Outcome {
         (got[0], got[1]) = (name.as_mut_ptr() as usize, name.len());
         check_eq!(message(libc::SYS_recvmsg, b, &mut got, DONTWAIT)?, 5);
         check_eq!(std::hint::black_box(&room), b"ab\0\0\0cde");
-        // Nobody's name, and whether something was lost.
+        // No sender's name, and whether something was lost.
         check_eq!(got[1] as u32, 0);
         let lost = if kind == libc::SOCK_STREAM {
             0
@@ -178,7 +178,7 @@ fn socket_addresses() -> Outcome {
             }
             _ => check_eq!(send_to(20)?, 1),
         }
-        // Nobody's name comes with what is received.
+        // A received message has no sender's name.
         send(a, b"x", 0)?;
         let (mut name, mut len, mut byte) = ([7u8; 16], 16i32, [0u8; 1]);
         let (at, len_at) = (name.as_mut_ptr() as usize, &raw mut len as usize);

@@ -80,7 +80,7 @@ fn socket_timeout() -> Outcome {
     check!(time::now() - start >= 50_000_000);
     check_err!(set_option(a, libc::SO_RCVTIMEO, &seconds(2_000_000)), EDOM);
     check_err!(set_option(a, libc::SO_RCVTIMEO, &[1, 0]), EINVAL);
-    // Sending stops when there is no room, and nobody makes some.
+    // Sending stops when there is no room and no reader.
     set_option(a, libc::SO_SNDTIMEO, &seconds(20_000))?;
     let mut sent = 0;
     let stopped = loop {

@@ -180,7 +180,7 @@ fn socket_shut_down_stream() -> Outcome {
     check_eq!([ready(a)?, ready(b)?], [all, all]);
     check_eq!(next(a)?, b"xyz");
     check_eq!(next(a)?, b"");
-    // Who does not receive any more keeps what is there, and the other side notices.
+    // After SHUT_RD the data that arrived stays readable, and the other side gets an error.
     let Pair { a, b } = pair(libc::SOCK_STREAM)?;
     send(b, b"xyz", 0)?;
     shut_down(a, libc::SHUT_RD)?;
@@ -248,7 +248,7 @@ fn socket_shut_down_wakes() -> Outcome {
 }
 
 fn socket_broken() -> Outcome {
-    // A child that sends where nobody receives, with the default action of SIGPIPE.
+    // A child that sends without a receiver, with the default action of SIGPIPE.
     let broken = |kind, flags| {
         in_child(|| {
             sig::default(libc::SIGPIPE)?;

@@ -1,6 +1,6 @@
 //! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]`:
 //! a store in memory that saves itself by fork, as Redis does: the child writes out the table as it
-//! was at the fork, while the parent goes on writing to it.
+//! was at the fork, while the parent keeps writing to it.
 //!
 //! A hash table of so many MiB in folios of so many kB, for each setting of `fork=` where the
 //! kernel has that switch. After the fork the parent writes N pseudo-random keys, which the seed

@@ -111,7 +111,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Forks. The child ends when it is told to, not before.
+    /// Forks. The child ends on a message, not before.
     pub fn start(store: &Store, sink: &Sink, clock: &Clock) -> Result<Saver> {
         let (told, go) = file::pipe(libc::O_CLOEXEC)?;
         let (pid, forked) = child(clock, || {

@@ -23,7 +23,7 @@ const MOST: usize = 64;
 /// it. Wild accesses need none.
 pub struct Arena {
     slots: Vec<Mutex<Slot>>,
-    /// Shared by all who work; held alone by the thread that uses up memory.
+    /// Shared by all working threads; exclusive to the thread that uses up memory.
     pub world: RwLock<()>,
 }
 

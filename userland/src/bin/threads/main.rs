@@ -1,7 +1,7 @@
 //! `threads [SECONDS] [--seed N]`: threads of one process that map, touch, fork, move, collapse and
 //! unmap memory that asks for large folios, at random, in ranges that all of them share. Every page
-//! says who may have written it ([`arena`]); a word that nobody can have left there ends the
-//! program with status 1 and says where it was.
+//! names its possible writers ([`arena`]); a word that no thread can have written ends the program
+//! with status 1 and says where it was.
 //!
 //! The seed makes the same choices in each thread; how the threads meet is up to the kernel.
 mod arena;

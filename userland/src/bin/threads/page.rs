@@ -1,4 +1,4 @@
-//! What is in a page, and who may have written it.
+//! Contents of a page, and the threads that may have written them.
 //!
 //! The first and the last word are *exact*: only the thread that has the page's slot writes them,
 //! and knows what they say. Between them each thread has a *wild* word that it writes at any time,

@@ -69,7 +69,7 @@ impl<'a> Player<'a> {
         drop(world);
     }
 
-    /// One step with one or two slots, with everybody else at work.
+    /// One step with one or two slots, while all others work.
     fn work(&mut self) {
         let arena = self.arena;
         let world = arena.world.read();

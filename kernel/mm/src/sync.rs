@@ -8,7 +8,7 @@ pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Orde
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-pub use own::Words;
+pub use own::AccountWords;
 pub(crate) use own::sync::pause;
 
 use core::cell::UnsafeCell;

@@ -30,10 +30,10 @@
 //!    single pages.
 //!
 //! # The words
-//! The account owns 16 bytes in the metadata of each frame of a folio ([`Words`]). Which of them a
-//! scheme uses for which order is fixed while the folio lives, and said on each scheme's page. A
-//! private folio that is not mapped yet is in no format: it has a plain count in the first word,
-//! and [`Account::begin`] replaces it.
+//! The account owns 16 bytes in the metadata of each frame of a folio ([`AccountWords`]). Which of
+//! them a scheme uses for which order is fixed while the folio lives, and said on each scheme's
+//! page. A private folio that is not mapped yet is in no format: it has a plain count in the first
+//! word, and [`Account::begin`] replaces it.
 
 #![no_std]
 
@@ -66,7 +66,7 @@ pub use per_page::PerPage;
 pub use total::Total;
 pub use two_slot::TwoSlot;
 pub use unified::{Unified, WIDE_ORDERS};
-pub use words::{AtomicU128, Words};
+pub use words::{AccountWords, AtomicU128};
 
 use core::ops::AddAssign;
 use mutant::Mutant;
@@ -199,7 +199,7 @@ pub trait Book {
     fn order(&self) -> Order;
     /// The words in the metadata of one of its frames: part 0 is the head, 1..2^order are the
     /// tails.
-    fn words(&self, part: usize) -> &Words;
+    fn words(&self, part: usize) -> &AccountWords;
     /// What is counted for page `i`, where there is room for that.
     fn page(&self, i: usize) -> &PageCount {
         unreachable!("nobody counts the mappings of page {i}")

@@ -13,8 +13,8 @@
 //!
 //! | word | orders | digits | D_j | Q | R |
 //! |---|---|---|---|---|---|
-//! | u64, [`Words::lo`] | 0..=4 | 3 of 5 bits | 9 bits each | 16 | 21 |
-//! | u128, [`Words::wide`] | 5..=15 | 2 of 8 bits | 24 bits each | 40 | 40 |
+//! | u64, [`AccountWords::lo`] | 0..=4 | 3 of 5 bits | 9 bits each | 16 | 21 |
+//! | u128, [`AccountWords::wide`] | 5..=15 | 2 of 8 bits | 24 bits each | 40 | 40 |
 //!
 //! The fields hold at least what P = 2^order references can bring: D_j up to P times the largest
 //! digit, Q up to P times the largest |a|^2. The wide word has room to spare, and Q has it, so that
@@ -48,8 +48,8 @@
 //! "exclusive" that never was. (On x86_64 the one load of 128 bits is a cmpxchg16b itself; it is
 //! not counted as a read-modify-write, since it changes nothing.)
 
+use crate::AccountWords;
 use crate::Order;
-use crate::Words;
 use crate::mutant::{self, Mutant};
 use crate::sync::Ordering;
 use crate::{Account, Book, Ids, Meter, MmId, Owner, Part, kept};
@@ -185,7 +185,7 @@ macro_rules! in_its_width {
 
 /// The wide word by one acquire load.
 #[inline]
-fn load(words: &Words) -> u128 {
+fn load(words: &AccountWords) -> u128 {
     if mutant::on(Mutant::TornRead) {
         return words.torn();
     }

@@ -3,9 +3,9 @@
 #[cfg(not(loom))]
 pub use portable_atomic::AtomicU128;
 #[cfg(not(loom))]
-pub use real::Words;
+pub use real::AccountWords;
 #[cfg(loom)]
-pub use stand_in::{AtomicU128, Words};
+pub use stand_in::{AccountWords, AtomicU128};
 
 #[cfg(not(loom))]
 mod real {
@@ -17,23 +17,23 @@ mod real {
     /// else can reach the folio. All bytes zero is a valid value.
     #[derive(Debug, Default)]
     #[repr(transparent)]
-    pub struct Words(AtomicU128);
+    pub struct AccountWords(AtomicU128);
 
     // The low half comes first in memory.
     const _: () = assert!(cfg!(target_endian = "little"));
-    const _: () = assert!(size_of::<Words>() == 16 && align_of::<Words>() == 16);
+    const _: () = assert!(size_of::<AccountWords>() == 16 && align_of::<AccountWords>() == 16);
     // With a lock of its own behind it, it would not be the same word as `lo` and `hi` for anything
     // else.
     #[cfg(target_os = "none")]
     const _: () = assert!(AtomicU128::is_always_lock_free());
 
-    impl Words {
-        /// The first eight bytes, bits 0..64 of [`Words::wide`].
+    impl AccountWords {
+        /// The first eight bytes, bits 0..64 of [`AccountWords::wide`].
         #[inline]
         pub fn lo(&self) -> &AtomicU64 {
             self.half(0)
         }
-        /// The last eight bytes, bits 64..128 of [`Words::wide`].
+        /// The last eight bytes, bits 64..128 of [`AccountWords::wide`].
         #[inline]
         pub fn hi(&self) -> &AtomicU64 {
             self.half(1)
@@ -121,13 +121,13 @@ mod stand_in {
 
     /// The stand-in for the sixteen bytes.
     #[derive(Debug, Default)]
-    pub struct Words {
+    pub struct AccountWords {
         lo: AtomicU64,
         hi: AtomicU64,
         wide: AtomicU128,
     }
 
-    impl Words {
+    impl AccountWords {
         /// The first half.
         pub fn lo(&self) -> &AtomicU64 {
             &self.lo

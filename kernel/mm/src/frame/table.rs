@@ -4,7 +4,7 @@ use super::buddy::MAX_ORDER;
 use super::meta::{FrameMeta, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::own::{self, Book, PageCount, WIDE_ORDERS};
-use crate::sync::{Ordering, Words};
+use crate::sync::{AccountWords, Ordering};
 use crate::thp::PMD_ORDER;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -211,7 +211,7 @@ impl Book for FolioBook<'_> {
         own::Order(self.order.0)
     }
     #[inline]
-    fn words(&self, part: usize) -> &Words {
+    fn words(&self, part: usize) -> &AccountWords {
         let meta = match part {
             0 => self.meta,
             part => self.frames.get(self.head + part as u64),

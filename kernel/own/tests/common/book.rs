@@ -1,13 +1,13 @@
 //! A folio's words, in a vector.
 
 use own::sync::Ordering;
-use own::{Book, Order, PageCount, Words};
+use own::{AccountWords, Book, Order, PageCount};
 use std::sync::OnceLock;
 
 /// The words of one folio. Only the first five parts exist: no scheme has more.
 pub struct Sheet {
     order: Order,
-    parts: Vec<Words>,
+    parts: Vec<AccountWords>,
     /// Made when a scheme asks for them.
     pages: OnceLock<Vec<PageCount>>,
 }
@@ -17,7 +17,9 @@ impl Sheet {
     pub fn new(order: u8) -> Sheet {
         let sheet = Sheet {
             order: Order(order),
-            parts: (0..5.min(1 << order)).map(|_| Words::default()).collect(),
+            parts: (0..5.min(1 << order))
+                .map(|_| AccountWords::default())
+                .collect(),
             pages: OnceLock::new(),
         };
         sheet.parts[0].lo().store(1, Ordering::Relaxed);
@@ -39,7 +41,7 @@ impl Book for Sheet {
     fn order(&self) -> Order {
         self.order
     }
-    fn words(&self, part: usize) -> &Words {
+    fn words(&self, part: usize) -> &AccountWords {
         &self.parts[part]
     }
     fn page(&self, i: usize) -> &PageCount {

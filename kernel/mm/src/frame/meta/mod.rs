@@ -20,7 +20,7 @@ mod views;
 pub(crate) use views::{Links, TableFrame};
 
 use crate::addr::Order;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, Words};
+use crate::sync::{AccountWords, AtomicU32, AtomicU64, Ordering};
 use core::fmt;
 
 /// What a frame is used for.
@@ -86,7 +86,7 @@ pub struct FrameMeta {
     /// The references to the block. A private folio that is mapped: its account ([`crate::own`]),
     /// which may use the words of the tails, too. Anything else: a plain count in the first word, 0
     /// when free.
-    words: Words,
+    words: AccountWords,
     /// Bits 0..8 the kind, 8..16 the order, then the flags.
     state: AtomicU32,
     /// Page table: [`TableFrame::live`]. Page of private memory, head or tail:

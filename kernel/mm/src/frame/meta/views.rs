@@ -4,7 +4,7 @@
 
 use super::{COPIED_AROUND, DEFERRED, FrameMeta, Kind};
 use crate::addr::Vpn;
-use crate::sync::{Ordering, Words};
+use crate::sync::{AccountWords, Ordering};
 use core::ops::Deref;
 
 macro_rules! views {
@@ -113,7 +113,7 @@ impl AnonFolio<'_> {
 impl<'a> AnonPage<'a> {
     /// The words of the folio's account in this frame.
     #[inline(always)]
-    pub(crate) fn words(self) -> &'a Words {
+    pub(crate) fn words(self) -> &'a AccountWords {
         &self.0.words
     }
     /// The record of the page's long-term pins.

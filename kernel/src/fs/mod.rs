@@ -16,24 +16,29 @@ pub use open::exec::{ExecFile, exec_of, open_exec, open_exec_at};
 pub use open::fd::{DirFd, Fd};
 pub use open::fdtable::FdTable;
 pub use open::file::OpenFile;
+pub use open::flags::OpenFlags;
 pub use tree::context::FsContext;
 
 use crate::base::errno::Result;
 use crate::fs::kinds::ramfs;
 use crate::fs::tree::inode::New;
-use crate::fs::tree::mount::{self, Mount};
+use crate::fs::tree::mount::{self, Mount, MountFlags};
 use crate::fs::tree::path::{Last, resolve, walk};
 use crate::fs::tree::quota::Quota;
 use crate::fs::tree::{initramfs, names};
 use alloc::format;
 use alloc::string::String;
-use linux_raw_sys::general as c;
 
 /// Mounts the root and unpacks the archives into it; what is wrong with them is said in words.
 pub fn init(archives: &[&[u8]]) -> core::result::Result<(), String> {
     let fs = ramfs::new("rootfs", 0o755, Quota::unlimited());
     let root = fs.root.clone();
-    mount::set_root(Mount::new(fs, root, String::from("none"), 0));
+    mount::set_root(Mount::new(
+        fs,
+        root,
+        String::from("none"),
+        MountFlags::empty(),
+    ));
     for archive in archives {
         initramfs::unpack(archive)?;
     }
@@ -55,7 +60,7 @@ fn make_dev() -> Result {
 pub fn open_console() -> Result<FdTable> {
     let context = FsContext::new();
     let place = resolve(&context, context.root(), b"/dev/console", Last::Follow)?;
-    let file = OpenFile::new(place, tty::open(false), c::O_RDWR);
+    let file = OpenFile::new(place, tty::open(false), OpenFlags::RDWR);
     let files = FdTable::new();
     for fd in 0..3 {
         files.install_initial(fd, file.clone());

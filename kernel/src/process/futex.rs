@@ -3,6 +3,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::task::{self, Task};
 use crate::sched;
 use crate::sched::wait::WaitQueue;
@@ -13,8 +14,17 @@ use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::sync::Lock;
 use mm::vma::{Backing, Prot, VmaFlags};
 
-/// What a word is, whoever maps it where: the object or address space it belongs to, and its place
-/// there.
+/// A word as a program names it.
+#[derive(Clone, Copy)]
+pub struct Word {
+    /// Where it is in the caller's memory.
+    pub at: UserPtr<u32>,
+    /// FUTEX_PRIVATE_FLAG: only threads of one process use it.
+    pub private: bool,
+}
+
+/// Identity of a word, wherever it is mapped: the object or address space it belongs to, and its
+/// offset there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     home: usize,
@@ -30,10 +40,11 @@ struct Waiter {
 
 static WAITERS: Lock<Vec<Waiter>, { ranks::FUTEX }> = Lock::new(Vec::new());
 
-/// The key of the word at `address`: EINVAL unless it is aligned, EFAULT unless it is an address of
-/// user mode. Without `private` the word has to be there, and be writable or a file's; in shared
-/// memory it is the same for all who map it.
-fn key(address: u64, private: bool) -> Result<Key> {
+/// The key of a word: EINVAL unless it is aligned, EFAULT unless it is an address of user mode.
+/// Without `private` the word has to be mapped, and be writable or a file's; in shared memory every
+/// mapping gives the same key.
+fn key(word: Word) -> Result<Key> {
+    let (address, private) = (word.at.address(), word.private);
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
@@ -61,24 +72,22 @@ fn key(address: u64, private: bool) -> Result<Key> {
     })
 }
 
+fn load(word: Word) -> Result<u32> {
+    uaccess::load_u32(word.at.address())
+}
+
 /// FUTEX_WAIT_BITSET: sleeps while the word holds `expected`, until `deadline` (ns since boot).
 /// EAGAIN: it holds something else. ETIMEDOUT, ERESTARTSYS.
-pub fn wait(
-    address: u64,
-    expected: u32,
-    bitset: u32,
-    private: bool,
-    deadline: Option<u64>,
-) -> Result {
+pub fn wait(word: Word, expected: u32, bitset: u32, deadline: Option<u64>) -> Result {
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = key(address, private)?;
+    let key = key(word)?;
     let woken = Arc::new(AtomicBool::new(false));
     {
         // Under the lock, so that a wake-up after the word was read finds the waiter.
         let mut waiters = WAITERS.lock();
-        if uaccess::load_u32(address)? != expected {
+        if load(word)? != expected {
             return Err(Errno::EAGAIN);
         }
         let waiter = Waiter {
@@ -109,19 +118,19 @@ pub fn wait(
 }
 
 /// FUTEX_WAKE_BITSET: wakes at most `count` waiters whose bitsets meet; returns how many.
-pub fn wake(address: u64, count: u32, bitset: u32, private: bool) -> Result<u64> {
+pub fn wake(word: Word, count: u32, bitset: u32) -> Result<u64> {
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = key(address, private)?;
+    let key = key(word)?;
     Ok(wake_key(key, count, bitset))
 }
 
-/// The end of a thread: whoever joins it may wait as private or as shared.
-pub fn wake_address(address: u64, count: u32) {
+/// At the end of a thread: a thread that joins it may wait on the word as private or as shared.
+pub fn wake_address(at: UserPtr<u32>, count: u32) {
     for private in [true, false] {
         // An address that is not mapped has no waiters.
-        let _ = wake(address, count, u32::MAX, private);
+        let _ = wake(Word { at, private }, count, u32::MAX);
     }
 }
 
@@ -142,22 +151,21 @@ fn wake_key(key: Key, count: u32, bitset: u32) -> u64 {
 }
 
 /// FUTEX_CMP_REQUEUE (`expected`) and FUTEX_REQUEUE: wakes `wake` waiters and makes at most
-/// `move_on` others wait on the word at `target`. Returns how many were woken or moved. EINVAL for
+/// `move_on` others wait on the word `target`. Returns how many were woken or moved. EINVAL for
 /// counts below 0.
 pub fn requeue(
-    address: u64,
-    target: u64,
+    word: Word,
+    target: Word,
     wake: u32,
     move_on: u32,
     expected: Option<u32>,
-    private: bool,
 ) -> Result<u64> {
     if i32::try_from(wake | move_on).is_err() {
         return Err(Errno::EINVAL);
     }
-    let (from, to) = (key(address, private)?, key(target, private)?);
+    let (from, to) = (key(word)?, key(target)?);
     if let Some(expected) = expected
-        && uaccess::load_u32(address)? != expected
+        && load(word)? != expected
     {
         return Err(Errno::EAGAIN);
     }
@@ -171,17 +179,10 @@ pub fn requeue(
     Ok(woken + moved as u64)
 }
 
-/// FUTEX_WAKE_OP: changes the word at `target` as `operation` says, wakes `count` waiters of
-/// `address` and, when the old value passes the comparison, `count2` of `target`.
-pub fn wake_op(
-    address: u64,
-    target: u64,
-    count: u32,
-    count2: u32,
-    operation: u32,
-    private: bool,
-) -> Result<u64> {
-    let (first, second) = (key(address, private)?, key(target, private)?);
+/// FUTEX_WAKE_OP: changes the word `target` as `operation` says, wakes `count` waiters of
+/// `word` and, when the old value passes the comparison, `count2` of `target`.
+pub fn wake_op(word: Word, target: Word, count: u32, count2: u32, operation: u32) -> Result<u64> {
+    let (first, second) = (key(word)?, key(target)?);
     let old = change_word(target, operation)?;
     let too = compare(old, operation)?;
     let mut woken = wake_key(first, count, u32::MAX);
@@ -196,7 +197,7 @@ fn signed12(bits: u32) -> i32 {
     ((bits << 20) as i32) >> 20
 }
 
-fn change_word(target: u64, operation: u32) -> Result<u32> {
+fn change_word(target: Word, operation: u32) -> Result<u32> {
     let argument = signed12(operation >> 12) as u32;
     let argument = if operation & 1 << 31 != 0 {
         1 << (argument & 31)
@@ -204,7 +205,7 @@ fn change_word(target: u64, operation: u32) -> Result<u32> {
         argument
     };
     loop {
-        let old = uaccess::load_u32(target)?;
+        let old = load(target)?;
         let new = match operation >> 28 & 7 {
             0 => argument,
             1 => old.wrapping_add(argument),
@@ -213,7 +214,7 @@ fn change_word(target: u64, operation: u32) -> Result<u32> {
             4 => old ^ argument,
             _ => return Err(Errno::ENOSYS),
         };
-        if uaccess::compare_exchange_u32(target, old, new)? == old {
+        if uaccess::compare_exchange_u32(target.at.address(), old, new)? == old {
             return Ok(old);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::Fd;
+use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::open::file::{FileOps, OpenFile, Ready};
@@ -12,7 +13,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use linux_raw_sys::general as c;
 
 struct PidFd(Arc<Process>);
 
@@ -40,7 +40,7 @@ impl Inode for PidFdInode {
     fn node(&self) -> &Node {
         &self.0
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ENXIO)
     }
     fn label(&self) -> Option<String> {
@@ -48,18 +48,16 @@ impl Inode for PidFdInode {
     }
 }
 
-/// A new fd for a process, closed by execve; `flags` may be PIDFD_NONBLOCK.
-pub fn open(task: &Task, process: Arc<Process>, flags: u32) -> Result<Fd> {
+/// A new descriptor of a process, closed by execve.
+pub fn open(task: &Task, process: Arc<Process>, nonblocking: bool) -> Result<Fd> {
+    let mut flags = OpenFlags::RDWR;
+    flags.set(OpenFlags::NONBLOCK, nonblocking);
     let inode = Arc::new(PidFdInode(Node::new(
         anonymous::device(),
         Kind::Regular,
         0o600,
     )));
-    let file = OpenFile::new(
-        anonymous::place(inode),
-        Arc::new(PidFd(process)),
-        c::O_RDWR | flags,
-    );
+    let file = OpenFile::new(anonymous::place(inode), Arc::new(PidFd(process)), flags);
     task.files().install(file, true)
 }
 

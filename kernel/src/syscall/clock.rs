@@ -14,9 +14,9 @@ fn cpu_time(process: &Process) -> u64 {
 }
 
 /// clock_gettime(2).
-pub fn clock_gettime(task: &Task, clock: u64, into: UserPtr<Timespec>) -> Result<u64> {
+pub fn clock_gettime(task: &Task, clock: u32, into: UserPtr<Timespec>) -> Result<u64> {
     let now = timers::now();
-    let value = match clock as u32 {
+    let value = match clock {
         abi::CLOCK_MONOTONIC
         | abi::CLOCK_MONOTONIC_RAW
         | abi::CLOCK_MONOTONIC_COARSE
@@ -56,8 +56,8 @@ fn cpu_clock(clock: i32) -> Result<u64> {
 }
 
 /// clock_getres(2).
-pub fn clock_getres(clock: u64, into: UserPtr<Timespec>) -> Result<u64> {
-    if clock as u32 > abi::CLOCK_TAI && (clock as i32) >= 0 {
+pub fn clock_getres(clock: u32, into: UserPtr<Timespec>) -> Result<u64> {
+    if clock > abi::CLOCK_TAI && (clock as i32) >= 0 {
         return Err(Errno::EINVAL);
     }
     if let Some(into) = into.given() {
@@ -67,8 +67,8 @@ pub fn clock_getres(clock: u64, into: UserPtr<Timespec>) -> Result<u64> {
 }
 
 /// clock_settime(2): only REALTIME can be set.
-pub fn clock_settime(clock: u64, time: UserPtr<Timespec>) -> Result<u64> {
-    if clock as u32 != abi::CLOCK_REALTIME {
+pub fn clock_settime(clock: u32, time: UserPtr<Timespec>) -> Result<u64> {
+    if clock != abi::CLOCK_REALTIME {
         return Err(Errno::EINVAL);
     }
     set_realtime(timespec_ns(&time.read()?)?).map(|()| 0)

@@ -15,7 +15,7 @@ type Itimerval = abi::__kernel_old_itimerval;
 /// setitimer(2).
 pub fn setitimer(
     task: &Arc<Task>,
-    which: u64,
+    which: u32,
     new: UserPtr<Itimerval>,
     old: UserPtr<Itimerval>,
 ) -> Result<u64> {
@@ -35,15 +35,15 @@ pub fn setitimer(
 }
 
 /// getitimer(2).
-pub fn getitimer(task: &Task, which: u64, into: UserPtr<Itimerval>) -> Result<u64> {
+pub fn getitimer(task: &Task, which: u32, into: UserPtr<Itimerval>) -> Result<u64> {
     real_only(which)?;
     into.write(&itimerval(task.process().real_timer()))?;
     Ok(0)
 }
 
 /// Timers of CPU time are not there.
-fn real_only(which: u64) -> Result {
-    match which as u32 {
+fn real_only(which: u32) -> Result {
+    match which {
         abi::ITIMER_REAL => Ok(()),
         _ => Err(Errno::EINVAL),
     }
@@ -59,9 +59,9 @@ fn itimerval((left, interval): (u64, u64)) -> Itimerval {
 
 /// alarm(2): seconds, rounded up, that were left of the old one.
 #[cfg(target_arch = "x86_64")]
-pub fn alarm(task: &Task, seconds: u64) -> Result<u64> {
+pub fn alarm(task: &Task, seconds: u32) -> Result<u64> {
     let (left, _) = task
         .process()
-        .set_real_timer(u64::from(seconds as u32) * SECOND, 0);
+        .set_real_timer(u64::from(seconds) * SECOND, 0);
     Ok(left.div_ceil(SECOND))
 }

@@ -5,6 +5,7 @@
 //! do without come last, in `legacy`.
 
 mod clock;
+mod door;
 mod files;
 mod identity;
 mod itimer;
@@ -176,122 +177,118 @@ fn after_signal(number: u64) -> Errno {
     }
 }
 
-/// One family after the other: first those of processes and memory, then those of files.
-fn dispatch(sysno: Sysno, mut call: Call<'_>) -> Result<u64> {
-    let [a, b, c, d, e, f] = call.args;
+/// Answers a call: first the families of processes and memory, then those of files.
+fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     match sysno {
-        Sysno::mmap => memory::mmap(call.task, a, b, c, d, e.into(), f),
-        Sysno::munmap => memory::munmap(call.task, a, b),
-        Sysno::mprotect => memory::mprotect(call.task, a, b, c),
-        Sysno::mremap => memory::mremap(call.task, a, b, c, d, e),
-        Sysno::brk => memory::brk(call.task, a),
-        Sysno::madvise => memory::madvise(call.task, a, b, c),
-        Sysno::mincore => memory::mincore(call.task, a, b, c),
-        Sysno::msync => memory::msync(call.task, a, b, c),
-        Sysno::mlock => memory::mlock(call.task, a, b, 0),
-        Sysno::mlock2 => memory::mlock(call.task, a, b, c),
-        Sysno::munlock => memory::munlock(call.task, a, b),
-        Sysno::mlockall => memory::mlockall(call.task, a),
-        Sysno::munlockall => memory::munlockall(call.task),
+        Sysno::mmap => call.run(memory::mmap),
+        Sysno::munmap => call.run(memory::munmap),
+        Sysno::mprotect => call.run(memory::mprotect),
+        Sysno::mremap => call.run(memory::mremap),
+        Sysno::brk => call.run(memory::brk),
+        Sysno::madvise => call.run(memory::madvise),
+        Sysno::mincore => call.run(memory::mincore),
+        Sysno::msync => call.run(memory::msync),
+        Sysno::mlock => call.run(memory::mlock),
+        Sysno::mlock2 => call.run(memory::mlock2),
+        Sysno::munlock => call.run(memory::munlock),
+        Sysno::mlockall => call.run(memory::mlockall),
+        Sysno::munlockall => call.run(memory::munlockall),
 
-        Sysno::clone => process::clone(&mut call),
-        Sysno::clone3 => process::clone3(&mut call, a, b),
-        Sysno::execve => process::execve(&mut call, a, b, c),
-        Sysno::execveat => process::execveat(&mut call, a.into(), b, c, d, e),
-        Sysno::exit => process::exit(call.task, a),
-        Sysno::exit_group => process::exit_group(call.task, a),
-        Sysno::wait4 => process::wait4(call.task, a, b, c, d),
-        Sysno::waitid => process::waitid(call.task, a, b, c, d, e),
-        Sysno::pidfd_open => process::pidfd_open(call.task, a, b),
-        Sysno::pidfd_send_signal => signal::pidfd_send_signal(call.task, a.into(), b, c, d),
-        Sysno::set_tid_address => process::set_tid_address(call.task, a),
-        Sysno::futex => process::futex(call.task, a, b, c, d, e, f),
+        Sysno::clone => call.run(process::clone),
+        Sysno::clone3 => call.run(process::clone3),
+        Sysno::execve => call.run(process::execve),
+        Sysno::execveat => call.run(process::execveat),
+        Sysno::exit => call.run(process::exit),
+        Sysno::exit_group => call.run(process::exit_group),
+        Sysno::wait4 => call.run(process::wait4),
+        Sysno::waitid => call.run(process::waitid),
+        Sysno::pidfd_open => call.run(process::pidfd_open),
+        Sysno::pidfd_send_signal => call.run(signal::pidfd_send_signal),
+        Sysno::set_tid_address => call.run(process::set_tid_address),
+        Sysno::futex => call.run(process::futex),
 
-        Sysno::setpgid => identity::setpgid(call.task, a, b),
-        Sysno::getpgid => identity::getpgid(call.task, a),
-        Sysno::setsid => identity::setsid(call.task),
-        Sysno::getsid => identity::getsid(call.task, a),
+        Sysno::setpgid => call.run(identity::setpgid),
+        Sysno::getpgid => call.run(identity::getpgid),
+        Sysno::setsid => call.run(identity::setsid),
+        Sysno::getsid => call.run(identity::getsid),
         Sysno::getuid => identity::user(call.task, 0),
-        Sysno::geteuid => identity::user(call.task, 1),
+        Sysno::geteuid | Sysno::setfsuid => identity::user(call.task, 1),
         Sysno::getgid => identity::group(call.task, 0),
-        Sysno::getegid => identity::group(call.task, 1),
-        Sysno::setuid => identity::setuid(call.task, a),
-        Sysno::setgid => identity::setgid(call.task, a),
-        Sysno::setreuid => identity::setresuid(call.task, a, b, b),
-        Sysno::setregid => identity::setresgid(call.task, a, b, b),
-        Sysno::setresuid => identity::setresuid(call.task, a, b, c),
-        Sysno::setresgid => identity::setresgid(call.task, a, b, c),
-        Sysno::getresuid => identity::getres(call.task, true, a, b, c),
-        Sysno::getresgid => identity::getres(call.task, false, a, b, c),
-        Sysno::setfsuid => identity::user(call.task, 1),
-        Sysno::setfsgid => identity::group(call.task, 1),
-        Sysno::getgroups => identity::getgroups(call.task, a, b),
-        Sysno::setgroups => identity::setgroups(call.task, a, b),
+        Sysno::getegid | Sysno::setfsgid => identity::group(call.task, 1),
+        Sysno::setuid => call.run(identity::setuid),
+        Sysno::setgid => call.run(identity::setgid),
+        Sysno::setreuid => call.run(identity::setreuid),
+        Sysno::setregid => call.run(identity::setregid),
+        Sysno::setresuid => call.run(identity::setresuid),
+        Sysno::setresgid => call.run(identity::setresgid),
+        Sysno::getresuid => call.run(identity::getresuid),
+        Sysno::getresgid => call.run(identity::getresgid),
+        Sysno::getgroups => call.run(identity::getgroups),
+        Sysno::setgroups => call.run(identity::setgroups),
 
-        Sysno::kill => signal::kill(call.task, a, b),
-        Sysno::tkill => signal::tgkill(call.task, None, a, b),
-        Sysno::tgkill => signal::tgkill(call.task, Some(a), b, c),
-        Sysno::rt_sigqueueinfo => signal::sigqueueinfo(call.task, a, None, b, c),
-        Sysno::rt_tgsigqueueinfo => signal::sigqueueinfo(call.task, a, Some(b), c, d),
-        Sysno::rt_sigaction => signal::sigaction(call.task, a, b, c, d),
-        Sysno::rt_sigprocmask => signal::sigprocmask(call.task, a, b, c, d),
-        Sysno::rt_sigpending => signal::sigpending(call.task, a, b),
-        Sysno::rt_sigsuspend => signal::sigsuspend(a, b),
-        Sysno::rt_sigtimedwait => signal::sigtimedwait(call.task, a, b, c, d),
-        Sysno::rt_sigreturn => Ok(crate::process::signal::sigreturn(call.task, call.user)),
-        Sysno::sigaltstack => signal::sigaltstack(call.task, call.user, a, b),
+        Sysno::kill => call.run(signal::kill),
+        Sysno::tkill => call.run(signal::tkill),
+        Sysno::tgkill => call.run(signal::tgkill),
+        Sysno::rt_sigqueueinfo => call.run(signal::sigqueueinfo),
+        Sysno::rt_tgsigqueueinfo => call.run(signal::tgsigqueueinfo),
+        Sysno::rt_sigaction => call.run(signal::sigaction),
+        Sysno::rt_sigprocmask => call.run(signal::sigprocmask),
+        Sysno::rt_sigpending => call.run(signal::sigpending),
+        Sysno::rt_sigsuspend => call.run(signal::sigsuspend),
+        Sysno::rt_sigtimedwait => call.run(signal::sigtimedwait),
+        Sysno::rt_sigreturn => call.run(signal::sigreturn),
+        Sysno::sigaltstack => call.run(signal::sigaltstack),
 
-        Sysno::nanosleep => time::nanosleep(call.task, a.into(), b.into()),
-        Sysno::clock_nanosleep => time::clock_nanosleep(call.task, a, b, c.into(), d.into()),
-        Sysno::clock_gettime => clock::clock_gettime(call.task, a, b.into()),
-        Sysno::clock_getres => clock::clock_getres(a, b.into()),
-        Sysno::clock_settime => clock::clock_settime(a, b.into()),
-        Sysno::gettimeofday => clock::gettimeofday(a.into(), b.into()),
-        Sysno::settimeofday => clock::settimeofday(a.into()),
-        Sysno::setitimer => itimer::setitimer(call.task, a, b.into(), c.into()),
-        Sysno::getitimer => itimer::getitimer(call.task, a, b.into()),
-        Sysno::times => usage::times(call.task, a.into()),
-        Sysno::getrusage => usage::getrusage(call.task, a, b.into()),
+        Sysno::nanosleep => call.run(time::nanosleep),
+        Sysno::clock_nanosleep => call.run(time::clock_nanosleep),
+        Sysno::clock_gettime => call.run(clock::clock_gettime),
+        Sysno::clock_getres => call.run(clock::clock_getres),
+        Sysno::clock_settime => call.run(clock::clock_settime),
+        Sysno::gettimeofday => call.run(clock::gettimeofday),
+        Sysno::settimeofday => call.run(clock::settimeofday),
+        Sysno::setitimer => call.run(itimer::setitimer),
+        Sysno::getitimer => call.run(itimer::getitimer),
+        Sysno::times => call.run(usage::times),
+        Sysno::getrusage => call.run(usage::getrusage),
 
         Sysno::sched_yield => sched::sched_yield(),
-        Sysno::sched_getaffinity => sched::getaffinity(a, b, c),
-        Sysno::sched_setaffinity => sched::setaffinity(a, b, c),
-        Sysno::sched_getscheduler => sched::getscheduler(a),
-        Sysno::sched_setscheduler => sched::setscheduler(a, b, c),
-        Sysno::sched_getparam => sched::getparam(a, b),
-        Sysno::sched_setparam => sched::setparam(a, b),
-        Sysno::sched_get_priority_max | Sysno::sched_get_priority_min => {
-            sched::priority_range(sysno, a)
-        }
-        Sysno::sched_rr_get_interval => sched::rr_get_interval(a, b.into()),
-        Sysno::getpriority => sched::getpriority(call.task, a, b),
-        Sysno::setpriority => sched::setpriority(call.task, a, b, c),
-        Sysno::getcpu => sched::getcpu(a, b),
+        Sysno::sched_getaffinity => call.run(sched::getaffinity),
+        Sysno::sched_setaffinity => call.run(sched::setaffinity),
+        Sysno::sched_getscheduler => call.run(sched::getscheduler),
+        Sysno::sched_setscheduler => call.run(sched::setscheduler),
+        Sysno::sched_getparam => call.run(sched::getparam),
+        Sysno::sched_setparam => call.run(sched::setparam),
+        Sysno::sched_get_priority_max => call.run(sched::priority_max),
+        Sysno::sched_get_priority_min => call.run(sched::priority_min),
+        Sysno::sched_rr_get_interval => call.run(sched::rr_get_interval),
+        Sysno::getpriority => call.run(sched::getpriority),
+        Sysno::setpriority => call.run(sched::setpriority),
+        Sysno::getcpu => call.run(sched::getcpu),
 
-        Sysno::syslog => log::syslog(a, b, c),
-        Sysno::uname => system::uname(a),
-        Sysno::sysinfo => system::sysinfo(a),
-        Sysno::getrandom => system::getrandom(a, b, c),
-        Sysno::prctl => system::prctl(call.task, a, b, c, d, e),
-        Sysno::personality => system::personality(call.task, a),
-        Sysno::reboot => system::reboot(a, b, c),
-        Sysno::getrlimit => system::getrlimit(call.task, a, b),
-        Sysno::setrlimit => system::setrlimit(call.task, a, b),
-        Sysno::prlimit64 => system::prlimit(call.task, a, b, c, d),
-        Sysno::sethostname => system::sethostname(a, b),
+        Sysno::syslog => call.run(log::syslog),
+        Sysno::uname => call.run(system::uname),
+        Sysno::sysinfo => call.run(system::sysinfo),
+        Sysno::getrandom => call.run(system::getrandom),
+        Sysno::prctl => call.run(system::prctl),
+        Sysno::personality => call.run(system::personality),
+        Sysno::reboot => call.run(system::reboot),
+        Sysno::getrlimit => call.run(system::getrlimit),
+        Sysno::setrlimit => call.run(system::setrlimit),
+        Sysno::prlimit64 => call.run(system::prlimit),
+        Sysno::sethostname => call.run(system::sethostname),
         Sysno::setdomainname => Ok(0),
-        // Answered as a kernel without them does: programs ask, and do without.
+        // ENOSYS, as of a kernel without them: programs ask, and do without.
         Sysno::rseq | Sysno::set_robust_list | Sysno::get_robust_list | Sysno::membarrier => {
             Err(Errno::ENOSYS)
         }
-        _ => files::call(call.task, sysno, &call.args).unwrap_or_else(|| other(sysno, call)),
+        _ => files::call(sysno, call),
     }
 }
 
+/// Calls that no family has.
 #[cfg(target_arch = "x86_64")]
 fn other(sysno: Sysno, call: Call<'_>) -> Result<u64> {
-    let task = call.task;
-    legacy::call(sysno, call).unwrap_or_else(|| unknown::report(task, sysno as u64, Some(sysno)))
+    legacy::call(sysno, call)
 }
 
 #[cfg(not(target_arch = "x86_64"))]

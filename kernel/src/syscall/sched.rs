@@ -1,14 +1,13 @@
 //! Scheduling calls: one CPU, one class; what programs set they may set, as far as it makes sense.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
-use crate::base::user_ptr::UserPtr;
+use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::process::task::{self, Pid, Process, Task};
 use crate::sched;
 use crate::syscall::time;
 use alloc::sync::Arc;
+use core::ops::RangeInclusive;
 use linux_raw_sys::general as abi;
-use syscalls::Sysno;
 
 /// sched_yield(2).
 pub fn sched_yield() -> Result<u64> {
@@ -17,8 +16,8 @@ pub fn sched_yield() -> Result<u64> {
 }
 
 /// A thread by number, 0 for the caller. ESRCH, EINVAL.
-fn thread(tid: u64) -> Result<Arc<Task>> {
-    match tid as Pid {
+fn thread(tid: Pid) -> Result<Arc<Task>> {
+    match tid {
         0 => Ok(task::current()),
         tid @ 1.. => task::find_task(tid).ok_or(Errno::ESRCH),
         _ => Err(Errno::EINVAL),
@@ -26,20 +25,23 @@ fn thread(tid: u64) -> Result<Arc<Task>> {
 }
 
 /// sched_getaffinity(2): the one CPU. Returns how many bytes of the mask were written.
-pub fn getaffinity(tid: u64, size: u64, mask: u64) -> Result<u64> {
+pub fn getaffinity(tid: Pid, size: u32, mask: UserPtr<u64>) -> Result<u64> {
     thread(tid)?;
     if size < 8 || !size.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
-    uaccess::write(mask, &1u64)?;
+    mask.write(&1)?;
     Ok(8)
 }
 
 /// sched_setaffinity(2). EINVAL: the mask leaves no CPU that is there.
-pub fn setaffinity(tid: u64, size: u64, mask: u64) -> Result<u64> {
+pub fn setaffinity(tid: Pid, size: u32, mask: UserPtr<u8>) -> Result<u64> {
     let mut bytes = [0; 8];
-    let len = size.min(8) as usize;
-    uaccess::read_bytes(mask, &mut bytes[..len])?;
+    let mask = UserBytes {
+        first: mask,
+        len: u64::from(size),
+    };
+    mask.read(&mut bytes[..size.min(8) as usize])?;
     thread(tid)?;
     if bytes[0] & 1 == 0 {
         Err(Errno::EINVAL)
@@ -49,18 +51,17 @@ pub fn setaffinity(tid: u64, size: u64, mask: u64) -> Result<u64> {
 }
 
 /// sched_getscheduler(2).
-pub fn getscheduler(tid: u64) -> Result<u64> {
+pub fn getscheduler(tid: Pid) -> Result<u64> {
     thread(tid)?;
     Ok(u64::from(abi::SCHED_NORMAL))
 }
 
 /// sched_setscheduler(2): classes that share the CPU fairly. EPERM for the others: they would
 /// starve the rest.
-pub fn setscheduler(tid: u64, policy: u64, param: u64) -> Result<u64> {
-    const RESET_ON_FORK: u32 = 0x4000_0000;
-    let priority: i32 = uaccess::read(param)?;
+pub fn setscheduler(tid: Pid, policy: u32, param: UserPtr<i32>) -> Result<u64> {
+    let priority = param.read()?;
     thread(tid)?;
-    match policy as u32 & !RESET_ON_FORK {
+    match policy & !abi::SCHED_RESET_ON_FORK {
         abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => Ok(0),
         abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
@@ -68,43 +69,50 @@ pub fn setscheduler(tid: u64, policy: u64, param: u64) -> Result<u64> {
 }
 
 /// sched_getparam(2).
-pub fn getparam(tid: u64, param: u64) -> Result<u64> {
+pub fn getparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
     thread(tid)?;
-    uaccess::write(param, &0i32)?;
+    param.write(&0)?;
     Ok(0)
 }
 
 /// sched_setparam(2).
-pub fn setparam(tid: u64, param: u64) -> Result<u64> {
-    setscheduler(tid, u64::from(abi::SCHED_NORMAL), param)
+pub fn setparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
+    setscheduler(tid, abi::SCHED_NORMAL, param)
 }
 
-/// sched_get_priority_max(2) and sched_get_priority_min(2).
-pub fn priority_range(sysno: Sysno, policy: u64) -> Result<u64> {
-    match policy as u32 {
-        abi::SCHED_FIFO | abi::SCHED_RR if sysno == Sysno::sched_get_priority_max => Ok(99),
-        abi::SCHED_FIFO | abi::SCHED_RR => Ok(1),
-        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE => Ok(0),
+/// sched_get_priority_max(2).
+pub fn priority_max(policy: u32) -> Result<u64> {
+    Ok(*priorities(policy)?.end())
+}
+
+/// sched_get_priority_min(2).
+pub fn priority_min(policy: u32) -> Result<u64> {
+    Ok(*priorities(policy)?.start())
+}
+
+fn priorities(policy: u32) -> Result<RangeInclusive<u64>> {
+    match policy {
+        abi::SCHED_FIFO | abi::SCHED_RR => Ok(1..=99),
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE | abi::SCHED_DEADLINE => Ok(0..=0),
         _ => Err(Errno::EINVAL),
     }
 }
 
 /// sched_rr_get_interval(2).
-pub fn rr_get_interval(tid: u64, into: UserPtr<time::Timespec>) -> Result<u64> {
+pub fn rr_get_interval(tid: Pid, into: UserPtr<time::Timespec>) -> Result<u64> {
     thread(tid)?;
     into.write(&time::timespec(sched::SLICE))?;
     Ok(0)
 }
 
 /// Calls `f` with each process that getpriority(2) means: one, a group's, a user's. ESRCH.
-fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Result {
-    let who = who as Pid;
+fn each(task: &Task, which: u32, who: Pid, mut f: impl FnMut(&Process)) -> Result {
     let mut found = false;
     let mut call = |process: Arc<Process>| {
         found = true;
         f(&process);
     };
-    match which as u32 {
+    match which {
         abi::PRIO_PROCESS if who == 0 => call(task.process().clone()),
         abi::PRIO_PROCESS => {
             let by_thread = || task::find_task(who).map(|task| task.process().clone());
@@ -134,7 +142,7 @@ fn each(task: &Task, which: u64, who: u64, mut f: impl FnMut(&Process)) -> Resul
 }
 
 /// getpriority(2): 20 less the lowest nice value, so that it is never negative.
-pub fn getpriority(task: &Task, which: u64, who: u64) -> Result<u64> {
+pub fn getpriority(task: &Task, which: u32, who: Pid) -> Result<u64> {
     let mut lowest = i32::MAX;
     each(task, which, who, |process| {
         lowest = lowest.min(process.nice())
@@ -143,16 +151,13 @@ pub fn getpriority(task: &Task, which: u64, who: u64) -> Result<u64> {
 }
 
 /// setpriority(2).
-pub fn setpriority(task: &Task, which: u64, who: u64, nice: u64) -> Result<u64> {
-    each(task, which, who, |process| process.set_nice(nice as i32)).map(|()| 0)
+pub fn setpriority(task: &Task, which: u32, who: Pid, nice: i32) -> Result<u64> {
+    each(task, which, who, |process| process.set_nice(nice)).map(|()| 0)
 }
 
 /// getcpu(2): CPU 0, node 0.
-pub fn getcpu(cpu: u64, node: u64) -> Result<u64> {
-    for address in [cpu, node] {
-        if address != 0 {
-            uaccess::write(address, &0u32)?;
-        }
-    }
+pub fn getcpu(cpu: UserPtr<u32>, node: UserPtr<u32>) -> Result<u64> {
+    cpu.write_given(&0)?;
+    node.write_given(&0)?;
     Ok(0)
 }

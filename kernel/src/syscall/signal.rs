@@ -1,19 +1,19 @@
 //! Signals, as programs ask for them.
 
-use super::time;
+use super::time::{self, Timespec};
 use crate::arch::trap::UserContext;
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::fs::Fd;
 use crate::process::pidfd;
 use crate::process::signal::{
-    self, Action, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
+    self, Action, ActionFlags, LAST, SIGKILL, SIGSTOP, SigInfo, SigSet, UNBLOCKABLE, bit,
 };
 use crate::process::task::{self, AltStack, Pid, Process, Task};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// EINVAL unless `size` is that of a sigset_t here.
+/// EINVAL unless `size` is that of a sigset_t.
 fn check_size(size: u64) -> Result {
     if size == 8 {
         Ok(())
@@ -23,8 +23,8 @@ fn check_size(size: u64) -> Result {
 }
 
 /// `None` for 0: only ask whether the target is there. EINVAL past 64.
-fn check_signal(signo: u64) -> Result<Option<i32>> {
-    match signo as i32 {
+fn check_signal(signo: i32) -> Result<Option<i32>> {
+    match signo {
         0 => Ok(None),
         n @ 1..=LAST => Ok(Some(n)),
         _ => Err(Errno::EINVAL),
@@ -32,10 +32,10 @@ fn check_signal(signo: u64) -> Result<Option<i32>> {
 }
 
 /// kill(2).
-pub fn kill(task: &Task, pid: u64, signo: u64) -> Result<u64> {
+pub fn kill(task: &Task, pid: Pid, signo: i32) -> Result<u64> {
     let signo = check_signal(signo)?;
     let me = task.process();
-    match pid as Pid {
+    match pid {
         Pid::MIN => Err(Errno::ESRCH),
         pid @ 1.. => kill_all(task, task::find(pid).into_iter(), signo),
         0 => kill_all(task, task::in_steps(task::group_members(me.pgid())), signo),
@@ -69,20 +69,28 @@ fn kill_all(
 }
 
 /// A thread by number, in a process if one is given. EINVAL, ESRCH.
-fn thread(process: Option<u64>, tid: u64) -> Result<Arc<Task>> {
-    if tid as Pid <= 0 || process.is_some_and(|pid| pid as Pid <= 0) {
+fn thread(process: Option<Pid>, tid: Pid) -> Result<Arc<Task>> {
+    if tid <= 0 || process.is_some_and(|pid| pid <= 0) {
         return Err(Errno::EINVAL);
     }
-    let target = task::find_task(tid as Pid).ok_or(Errno::ESRCH)?;
+    let target = task::find_task(tid).ok_or(Errno::ESRCH)?;
     match process {
-        Some(pid) if target.process().pid() != pid as Pid => Err(Errno::ESRCH),
+        Some(pid) if target.process().pid() != pid => Err(Errno::ESRCH),
         _ => Ok(target),
     }
 }
 
-/// tgkill(2), and tkill(2) without a process.
-pub fn tgkill(task: &Task, process: Option<u64>, tid: u64, signo: u64) -> Result<u64> {
-    let target = thread(process, tid)?;
+/// tkill(2).
+pub fn tkill(task: &Task, tid: Pid, signo: i32) -> Result<u64> {
+    send_to(task, thread(None, tid)?, signo)
+}
+
+/// tgkill(2).
+pub fn tgkill(task: &Task, process: Pid, tid: Pid, signo: i32) -> Result<u64> {
+    send_to(task, thread(Some(process), tid)?, signo)
+}
+
+fn send_to(task: &Task, target: Arc<Task>, signo: i32) -> Result<u64> {
     if let Some(signo) = check_signal(signo)? {
         signal::queue_task(&target, signal::info_from(task, signo, abi::SI_TKILL))?;
     }
@@ -90,7 +98,13 @@ pub fn tgkill(task: &Task, process: Option<u64>, tid: u64, signo: u64) -> Result
 }
 
 /// pidfd_send_signal(2).
-pub fn pidfd_send_signal(task: &Task, fd: Fd, signo: u64, info: u64, flags: u64) -> Result<u64> {
+pub fn pidfd_send_signal(
+    task: &Task,
+    fd: Fd,
+    signo: i32,
+    info: UserPtr<InfoBytes>,
+    flags: u32,
+) -> Result<u64> {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
@@ -100,32 +114,50 @@ pub fn pidfd_send_signal(task: &Task, fd: Fd, signo: u64, info: u64, flags: u64)
         return Err(Errno::ESRCH);
     }
     if let Some(signo) = signo {
-        let sent = if info == 0 {
-            signal::info_from(task, signo, abi::SI_USER as i32)
-        } else {
-            read_info(info, signo)?
+        let sent = match info.given() {
+            Some(info) => SigInfo::from_user(signo, &info.read()?),
+            None => signal::info_from(task, signo, abi::SI_USER as i32),
         };
         signal::queue_process(&target, sent)?;
     }
     Ok(0)
 }
 
-fn read_info(address: u64, signo: i32) -> Result<SigInfo> {
-    let mut bytes = [0; 128];
-    uaccess::read_bytes(address, &mut bytes)?;
-    Ok(SigInfo::from_user(signo, &bytes))
+/// `siginfo_t`.
+pub type InfoBytes = [u8; 128];
+
+/// rt_sigqueueinfo(2).
+pub fn sigqueueinfo(task: &Task, pid: Pid, signo: i32, info: UserPtr<InfoBytes>) -> Result<u64> {
+    queue_info(task, pid, None, signo, info)
 }
 
-/// rt_sigqueueinfo(2), and rt_tgsigqueueinfo(2) with a thread. EPERM: only the kernel and kill say
-/// where they come from.
-pub fn sigqueueinfo(task: &Task, pid: u64, tid: Option<u64>, signo: u64, info: u64) -> Result<u64> {
+/// rt_tgsigqueueinfo(2).
+pub fn tgsigqueueinfo(
+    task: &Task,
+    pid: Pid,
+    tid: Pid,
+    signo: i32,
+    info: UserPtr<InfoBytes>,
+) -> Result<u64> {
+    queue_info(task, pid, Some(tid), signo, info)
+}
+
+/// Sends a signal with a siginfo of the caller's. EPERM: codes of the kernel's own and of kill(2),
+/// for another process.
+fn queue_info(
+    task: &Task,
+    pid: Pid,
+    tid: Option<Pid>,
+    signo: i32,
+    info: UserPtr<InfoBytes>,
+) -> Result<u64> {
     let checked = check_signal(signo)?;
-    let info = read_info(info, signo as i32)?;
-    if (info.code >= 0 || info.code == abi::SI_TKILL) && pid as Pid != task.process().pid() {
+    let info = SigInfo::from_user(signo, &info.read()?);
+    if (info.code >= 0 || info.code == abi::SI_TKILL) && pid != task.process().pid() {
         return Err(Errno::EPERM);
     }
     let thread = tid.map(|tid| thread(Some(pid), tid)).transpose()?;
-    let process = task::find(pid as Pid).ok_or(Errno::ESRCH)?;
+    let process = task::find(pid).ok_or(Errno::ESRCH)?;
     if checked.is_none() {
         return Ok(0);
     }
@@ -136,22 +168,32 @@ pub fn sigqueueinfo(task: &Task, pid: u64, tid: Option<u64>, signo: u64, info: u
     .map(|()| 0)
 }
 
-/// rt_sigaction(2). The structure: handler, flags, restorer, mask (8 bytes each).
-pub fn sigaction(task: &Task, signo: u64, new: u64, old: u64, size: u64) -> Result<u64> {
+/// `struct sigaction` as the kernel has it: handler, flags, restorer, mask.
+pub type SigAction = [u64; 4];
+
+/// rt_sigaction(2). Unknown flags are dropped, so that programs can find out which are known.
+pub fn sigaction(
+    task: &Task,
+    signo: i32,
+    new: UserPtr<SigAction>,
+    old: UserPtr<SigAction>,
+    size: u64,
+) -> Result<u64> {
     check_size(size)?;
     let signo = signal::check(signo)?;
     let handlers = task.process().handlers();
     let before = handlers.get(signo);
-    if new != 0 {
-        let [handler, flags, restorer, mask] = uaccess::read::<[u64; 4]>(new)?;
+    if let Some(new) = new.given() {
+        let [handler, flags, restorer, mask] = new.read()?;
         if bit(signo) & UNBLOCKABLE != 0 {
             return Err(Errno::EINVAL);
         }
-        let restorer = if flags & RESTORER != 0 { restorer } else { 0 };
+        let flags = ActionFlags::from_bits_truncate(flags);
+        let has_restorer = flags.contains(ActionFlags::RESTORER);
         let action = Action {
             handler,
             flags,
-            restorer,
+            restorer: if has_restorer { restorer } else { 0 },
             mask: mask & !UNBLOCKABLE,
         };
         handlers.set(signo, action);
@@ -159,17 +201,10 @@ pub fn sigaction(task: &Task, signo: u64, new: u64, old: u64, size: u64) -> Resu
             drop_ignored(task.process(), signo);
         }
     }
-    if old != 0 {
-        uaccess::write(
-            old,
-            &[before.handler, before.flags, before.restorer, before.mask],
-        )?;
-    }
+    let flags = before.flags.bits();
+    old.write_given(&[before.handler, flags, before.restorer, before.mask])?;
     Ok(0)
 }
-
-/// SA_RESTORER, which the headers of arm64 do not name.
-const RESTORER: u64 = 0x0400_0000;
 
 /// What is pending of a signal that is ignored from now on is dropped, sigaction(2).
 fn drop_ignored(process: &Process, signo: i32) {
@@ -182,12 +217,18 @@ fn drop_ignored(process: &Process, signo: i32) {
 }
 
 /// rt_sigprocmask(2).
-pub fn sigprocmask(task: &Task, how: u64, new: u64, old: u64, size: u64) -> Result<u64> {
+pub fn sigprocmask(
+    task: &Task,
+    how: u32,
+    new: UserPtr<SigSet>,
+    old: UserPtr<SigSet>,
+    size: u64,
+) -> Result<u64> {
     check_size(size)?;
     let before = task.blocked();
-    if new != 0 {
-        let set: SigSet = uaccess::read(new)?;
-        let after = match how as u32 {
+    if let Some(new) = new.given() {
+        let set = new.read()?;
+        let after = match how {
             abi::SIG_BLOCK => before | set,
             abi::SIG_UNBLOCK => before & !set,
             abi::SIG_SETMASK => set,
@@ -195,27 +236,25 @@ pub fn sigprocmask(task: &Task, how: u64, new: u64, old: u64, size: u64) -> Resu
         };
         signal::set_blocked(task, after);
     }
-    if old != 0 {
-        uaccess::write(old, &before)?;
-    }
+    old.write_given(&before)?;
     Ok(0)
 }
 
 /// rt_sigpending(2).
-pub fn sigpending(task: &Task, set: u64, size: u64) -> Result<u64> {
-    if size > 8 {
+pub fn sigpending(task: &Task, set: UserBytes) -> Result<u64> {
+    if set.len > size_of::<SigSet>() as u64 {
         return Err(Errno::EINVAL);
     }
     let pending = signal::pending_set(task);
     let bytes = (pending & task.blocked()).to_ne_bytes();
-    uaccess::write_bytes(set, &bytes[..size as usize])?;
+    set.write(0, &bytes[..set.len as usize])?;
     Ok(0)
 }
 
 /// rt_sigsuspend(2).
-pub fn sigsuspend(set: u64, size: u64) -> Result<u64> {
+pub fn sigsuspend(set: UserPtr<SigSet>, size: u64) -> Result<u64> {
     check_size(size)?;
-    signal::set_temporary_mask(uaccess::read(set)?);
+    signal::set_temporary_mask(set.read()?);
     pause()
 }
 
@@ -225,10 +264,16 @@ pub fn pause() -> Result<u64> {
 }
 
 /// rt_sigtimedwait(2).
-pub fn sigtimedwait(task: &Arc<Task>, set: u64, info: u64, timeout: u64, size: u64) -> Result<u64> {
+pub fn sigtimedwait(
+    task: &Task,
+    set: UserPtr<SigSet>,
+    info: UserPtr<InfoBytes>,
+    timeout: UserPtr<Timespec>,
+    size: u64,
+) -> Result<u64> {
     check_size(size)?;
-    let set: SigSet = uaccess::read::<SigSet>(set)? & !(bit(SIGKILL) | bit(SIGSTOP));
-    let deadline = time::relative_deadline(task, timeout.into())?;
+    let set = set.read()? & !(bit(SIGKILL) | bit(SIGSTOP));
+    let deadline = time::relative_deadline(task, timeout)?;
     let process = task.process();
     let take = || {
         let own = task.pending.lock().take(set);
@@ -238,29 +283,36 @@ pub fn sigtimedwait(task: &Arc<Task>, set: u64, info: u64, timeout: u64, size: u
         return Err(Errno::EAGAIN);
     };
     signal::recalculate(task);
-    if info != 0 {
-        uaccess::write_bytes(info, &got.to_bytes())?;
-    }
+    info.write_given(&got.to_bytes())?;
     Ok(got.signo as u64)
 }
 
-/// sigaltstack(2). `struct sigaltstack`: base, flags (4 bytes and padding), size.
-pub fn sigaltstack(task: &Task, user: &UserContext, new: u64, old: u64) -> Result<u64> {
+/// `struct sigaltstack`: base, flags (4 bytes and padding), size.
+pub type AltStackWords = [u64; 3];
+
+/// rt_sigreturn(2).
+pub fn sigreturn(task: &Arc<Task>, user: &mut UserContext) -> Result<u64> {
+    Ok(signal::sigreturn(task, user))
+}
+
+/// sigaltstack(2).
+pub fn sigaltstack(
+    task: &Task,
+    user: &mut UserContext,
+    new: UserPtr<AltStackWords>,
+    old: UserPtr<AltStackWords>,
+) -> Result<u64> {
     let before = *task.alt_stack.lock();
     let sp = user.sp();
-    if new != 0 {
-        let [base, flags, size] = uaccess::read::<[u64; 3]>(new)?;
+    if let Some(new) = new.given() {
+        let [base, flags, size] = new.read()?;
         if before.contains(sp) && before.flags & abi::SS_AUTODISARM == 0 {
             return Err(Errno::EPERM);
         }
         *task.alt_stack.lock() = alt_stack(base, flags as u32, size)?;
     }
-    if old != 0 {
-        uaccess::write(
-            old,
-            &[before.base, u64::from(before.told_flags(sp)), before.size],
-        )?;
-    }
+    let flags = u64::from(before.told_flags(sp));
+    old.write_given(&[before.base, flags, before.size])?;
     Ok(0)
 }
 

@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::base::random;
 use crate::base::ranks;
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::process::task::{self, Pid, Process, Task};
 use crate::sched::timers;
 use alloc::sync::Arc;
@@ -21,7 +21,7 @@ pub const VERSION: &str = concat!("#1 Quire ", env!("CARGO_PKG_VERSION"));
 
 static HOSTNAME: Lock<([u8; 64], usize), { ranks::PROCESS }> = Lock::new(([0; 64], 0));
 
-/// The host's name; "quire" until somebody sets another.
+/// The host's name; "quire" by default.
 pub fn hostname() -> alloc::vec::Vec<u8> {
     match *HOSTNAME.lock() {
         (_, 0) => b"quire".to_vec(),
@@ -29,8 +29,11 @@ pub fn hostname() -> alloc::vec::Vec<u8> {
     }
 }
 
-/// uname(2): six strings of 65 bytes.
-pub fn uname(address: u64) -> Result<u64> {
+/// `struct utsname`: six strings of 65 bytes.
+pub type Utsname = [u8; 6 * 65];
+
+/// uname(2).
+pub fn uname(into: UserPtr<Utsname>) -> Result<u64> {
     let host = hostname();
     let fields: [&[u8]; 6] = [
         b"Linux",
@@ -40,19 +43,19 @@ pub fn uname(address: u64) -> Result<u64> {
         cpu::NAME.as_bytes(),
         b"(none)",
     ];
-    let mut bytes = [0; 6 * 65];
+    let mut bytes: Utsname = [0; 6 * 65];
     for (field, slot) in fields.iter().zip(bytes.chunks_exact_mut(65)) {
         slot[..field.len()].copy_from_slice(field);
     }
-    uaccess::write_bytes(address, &bytes)?;
+    into.write(&bytes)?;
     Ok(0)
 }
 
 /// sethostname(2).
-pub fn sethostname(address: u64, len: u64) -> Result<u64> {
+pub fn sethostname(from: UserBytes) -> Result<u64> {
     let mut name = [0; 64];
-    let name = name.get_mut(..len as usize).ok_or(Errno::EINVAL)?;
-    uaccess::read_bytes(address, name)?;
+    let name = name.get_mut(..from.len as usize).ok_or(Errno::EINVAL)?;
+    from.read(name)?;
     set_hostname(name).map(|()| 0)
 }
 
@@ -67,12 +70,15 @@ pub fn set_hostname(name: &[u8]) -> Result {
     Ok(())
 }
 
-/// sysinfo(2): uptime, three loads, total, free, shared, buffers, total and free swap (8 bytes
-/// each), processes (2 bytes, padded), total and free high memory, the unit: 112 bytes.
-pub fn sysinfo(address: u64) -> Result<u64> {
+/// `struct sysinfo`: uptime, three loads, total, free, shared, buffers, total and free swap (8
+/// bytes each), processes (2 bytes, padded), total and free high memory, the unit.
+pub type SystemInfo = [u64; 14];
+
+/// sysinfo(2).
+pub fn sysinfo(into: UserPtr<SystemInfo>) -> Result<u64> {
     let frames = mm().counts();
     let unit = 4096u64;
-    let words: [u64; 14] = [
+    let words = [
         timers::now() / 1_000_000_000,
         0,
         0,
@@ -88,25 +94,37 @@ pub fn sysinfo(address: u64) -> Result<u64> {
         0,
         1,
     ];
-    uaccess::write(address, &words)?;
+    into.write(&words)?;
     Ok(0)
 }
 
+bitflags::bitflags! {
+    /// GRND_*. The generator is always ready: none has an effect.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct RandomFlags: u32 {
+        /// GRND_NONBLOCK.
+        const NONBLOCK = abi::GRND_NONBLOCK;
+        /// GRND_RANDOM.
+        const RANDOM = abi::GRND_RANDOM;
+        /// GRND_INSECURE.
+        const INSECURE = abi::GRND_INSECURE;
+    }
+}
+
+super::door::flag_arguments!(RandomFlags: invalid);
+
 /// getrandom(2).
-pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
-    let (random, insecure) = (u64::from(abi::GRND_RANDOM), u64::from(abi::GRND_INSECURE));
-    if flags & !u64::from(abi::GRND_NONBLOCK | abi::GRND_RANDOM | abi::GRND_INSECURE) != 0
-        || flags & (random | insecure) == random | insecure
-    {
+pub fn getrandom(into: UserBytes, flags: RandomFlags) -> Result<u64> {
+    if flags.contains(RandomFlags::RANDOM | RandomFlags::INSECURE) {
         return Err(Errno::EINVAL);
     }
-    let len = len.min(i32::MAX as u64 & !4095);
+    let len = into.len.min(i32::MAX as u64 & !4095);
     let mut done = 0;
     let mut bytes = [0; 256];
     while done < len {
         let chunk = &mut bytes[..(len - done).min(256) as usize];
         random::fill(chunk);
-        match uaccess::write_bytes(address.wrapping_add(done), chunk) {
+        match into.write(done, chunk) {
             Ok(()) => done += chunk.len() as u64,
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
@@ -120,22 +138,24 @@ pub fn getrandom(address: u64, len: u64, flags: u64) -> Result<u64> {
 
 /// prctl(2): what concerns names, death and dumps; EINVAL for the rest, as for an option that a
 /// kernel does not know.
-pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
+pub fn prctl(task: &Task, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result<u64> {
     let process = task.process();
-    match option as u32 {
+    match option {
         pr::PR_SET_NAME => {
             let mut name = [0; 16];
             for (i, byte) in name[..15].iter_mut().enumerate() {
-                *byte = uaccess::read(a.wrapping_add(i as u64))?;
+                *byte = UserPtr::from(a).element(i as u64).read()?;
                 if *byte == 0 {
                     break;
                 }
             }
             task.set_comm(&name);
         }
-        pr::PR_GET_NAME => uaccess::write(a, &task.comm_bytes())?,
+        pr::PR_GET_NAME => UserPtr::from(a).write(&task.comm_bytes())?,
         pr::PR_SET_PDEATHSIG if a <= 64 => process.parent_death_signal.store(a as i32, Relaxed),
-        pr::PR_GET_PDEATHSIG => uaccess::write(a, &process.parent_death_signal.load(Relaxed))?,
+        pr::PR_GET_PDEATHSIG => {
+            UserPtr::from(a).write(&process.parent_death_signal.load(Relaxed))?
+        }
         pr::PR_SET_DUMPABLE if a <= 1 => process.dumpable.store(a as u32, Relaxed),
         pr::PR_GET_DUMPABLE => return Ok(u64::from(process.dumpable.load(Relaxed))),
         pr::PR_SET_NO_NEW_PRIVS if a == 1 && b | c | d == 0 => {
@@ -146,7 +166,7 @@ pub fn prctl(task: &Task, option: u64, a: u64, b: u64, c: u64, d: u64) -> Result
         }
         pr::PR_SET_CHILD_SUBREAPER => process.subreaper.store(a != 0, Relaxed),
         pr::PR_GET_CHILD_SUBREAPER => {
-            uaccess::write(a, &i32::from(process.subreaper.load(Relaxed)))?
+            UserPtr::from(a).write(&i32::from(process.subreaper.load(Relaxed)))?
         }
         // All is root's, and stays so.
         pr::PR_CAPBSET_READ if a <= u64::from(abi::CAP_LAST_CAP) => return Ok(1),
@@ -181,28 +201,28 @@ fn thp_disable(disable: bool, flags: u64) -> Result<Disable> {
 }
 
 /// personality(2): only ADDR_NO_RANDOMIZE has an effect.
-pub fn personality(task: &Task, persona: u64) -> Result<u64> {
+pub fn personality(task: &Task, persona: u32) -> Result<u64> {
     const ASK: u32 = u32::MAX;
     let personality = &task.process().personality;
     let before = personality.load(Relaxed);
-    if persona as u32 != ASK {
-        personality.store(persona as u32, Relaxed);
+    if persona != ASK {
+        personality.store(persona, Relaxed);
     }
     Ok(u64::from(before))
 }
 
 /// reboot(2): off and halt end the machine with status 0.
-pub fn reboot(magic1: u64, magic2: u64, command: u64) -> Result<u64> {
+pub fn reboot(magic1: u32, magic2: u32, command: u32) -> Result<u64> {
     let second = [
         abi::LINUX_REBOOT_MAGIC2,
         abi::LINUX_REBOOT_MAGIC2A,
         abi::LINUX_REBOOT_MAGIC2B,
         abi::LINUX_REBOOT_MAGIC2C,
     ];
-    if magic1 as u32 != abi::LINUX_REBOOT_MAGIC1 || !second.contains(&(magic2 as u32)) {
+    if magic1 != abi::LINUX_REBOOT_MAGIC1 || !second.contains(&magic2) {
         return Err(Errno::EINVAL);
     }
-    match command as u32 {
+    match command {
         abi::LINUX_REBOOT_CMD_POWER_OFF | abi::LINUX_REBOOT_CMD_HALT => {
             log::info!("reboot: power off");
             cpu::exit(0)
@@ -216,32 +236,39 @@ pub fn reboot(magic1: u64, magic2: u64, command: u64) -> Result<u64> {
     }
 }
 
+/// `struct rlimit`: soft and hard limit.
+pub type RLimit = [u64; 2];
+
 /// getrlimit(2).
-pub fn getrlimit(task: &Task, resource: u64, address: u64) -> Result<u64> {
-    prlimit(task, 0, resource, 0, address)
+pub fn getrlimit(task: &Task, resource: u32, into: UserPtr<RLimit>) -> Result<u64> {
+    prlimit(task, 0, resource, 0.into(), into)
 }
 
 /// setrlimit(2).
-pub fn setrlimit(task: &Task, resource: u64, address: u64) -> Result<u64> {
-    let [soft, hard] = uaccess::read::<[u64; 2]>(address)?;
+pub fn setrlimit(task: &Task, resource: u32, from: UserPtr<RLimit>) -> Result<u64> {
+    let [soft, hard] = from.read()?;
     task.process()
         .change_limits(|limits| limits.set(resource as usize, soft, hard))?;
     Ok(0)
 }
 
 /// prlimit(2).
-pub fn prlimit(task: &Task, pid: u64, resource: u64, new: u64, old: u64) -> Result<u64> {
-    let process: Arc<Process> = match pid as Pid {
+pub fn prlimit(
+    task: &Task,
+    pid: Pid,
+    resource: u32,
+    new: UserPtr<RLimit>,
+    old: UserPtr<RLimit>,
+) -> Result<u64> {
+    let process: Arc<Process> = match pid {
         0 => task.process().clone(),
         pid => task::find(pid).ok_or(Errno::ESRCH)?,
     };
     let before = process.limits().get(resource as usize)?;
-    if new != 0 {
-        let [soft, hard] = uaccess::read::<[u64; 2]>(new)?;
+    if let Some(new) = new.given() {
+        let [soft, hard] = new.read()?;
         process.change_limits(|limits| limits.set(resource as usize, soft, hard))?;
     }
-    if old != 0 {
-        uaccess::write(old, &[before.0, before.1])?;
-    }
+    old.write_given(&[before.0, before.1])?;
     Ok(0)
 }

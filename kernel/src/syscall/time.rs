@@ -96,22 +96,33 @@ pub fn nanosleep(
     sleep(deadline, remaining.given())
 }
 
+bitflags::bitflags! {
+    /// TIMER_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct TimerFlags: u32 {
+        /// TIMER_ABSTIME.
+        const ABSTIME = abi::TIMER_ABSTIME;
+    }
+}
+
+super::door::flag_arguments!(TimerFlags: ignored);
+
 /// clock_nanosleep(2).
 pub fn clock_nanosleep(
     task: &Task,
-    clock: u64,
-    flags: u64,
+    clock: u32,
+    flags: TimerFlags,
     request: UserPtr<Timespec>,
     remaining: UserPtr<Timespec>,
 ) -> Result<u64> {
-    let realtime = match clock as u32 {
+    let realtime = match clock {
         abi::CLOCK_REALTIME | abi::CLOCK_TAI => true,
         abi::CLOCK_MONOTONIC | abi::CLOCK_BOOTTIME => false,
         abi::CLOCK_THREAD_CPUTIME_ID => return Err(Errno::EINVAL),
         abi::CLOCK_PROCESS_CPUTIME_ID => return Err(Errno::EOPNOTSUPP),
         _ => return Err(Errno::EINVAL),
     };
-    if flags as u32 & abi::TIMER_ABSTIME == 0 {
+    if !flags.contains(TimerFlags::ABSTIME) {
         return nanosleep(task, request, remaining);
     }
     let at = timespec_ns(&request.read()?)?;

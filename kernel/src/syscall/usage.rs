@@ -45,7 +45,7 @@ pub struct Usage {
 }
 
 /// getrusage(2).
-pub fn getrusage(task: &Task, who: u64, into: UserPtr<Rusage>) -> Result<u64> {
+pub fn getrusage(task: &Task, who: i32, into: UserPtr<Rusage>) -> Result<u64> {
     task.sched.times.leave_kernel();
     let process = task.process();
     let times = process.times();
@@ -59,7 +59,7 @@ pub fn getrusage(task: &Task, who: u64, into: UserPtr<Rusage>) -> Result<u64> {
         faults,
         switches: task.sched.switches(),
     };
-    let usage = match who as i32 {
+    let usage = match who {
         0 => own(),
         1 => Usage {
             user: task.sched.times.user(),

@@ -1,8 +1,10 @@
 //! The file layer without processes: a tree of its own for each test.
 
 use crate::base::errno::Errno;
+use crate::fs::OpenFlags;
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::inode::New;
+use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::names::{self, Rename};
 use crate::fs::tree::path::{self, Last, Walked};
 use crate::fs::tree::types;
@@ -12,7 +14,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use ktest::{check, check_eq, check_ok, ktest};
-use linux_raw_sys::general as c;
 
 type Result<T = ()> = crate::base::errno::Result<T>;
 
@@ -26,7 +27,8 @@ impl Tree {
     fn with(options: &[u8]) -> Result<Tree> {
         let fs = types::get(b"tmpfs", options)?;
         let root = fs.root.clone();
-        let mount = crate::fs::tree::mount::Mount::new(fs, root, "test".into(), 0);
+        let mount =
+            crate::fs::tree::mount::Mount::new(fs, root, "test".into(), MountFlags::empty());
         let context = FsContext::new();
         context.set_root(mount.top())?;
         context.set_cwd(mount.top())?;
@@ -44,15 +46,18 @@ impl Tree {
     fn symlink(&self, target: &str, path: &str) -> Result {
         self.make(path, New::Symlink(target.into()))
     }
-    fn open(&self, path: &str, flags: u32) -> Result<Arc<OpenFile>> {
+    fn open(&self, path: &str, flags: OpenFlags) -> Result<Arc<OpenFile>> {
         open::open(&self.0, self.0.cwd(), path.as_bytes(), flags, 0o644)
     }
     fn write(&self, path: &str, text: &str) -> Result {
-        let file = self.open(path, c::O_WRONLY | c::O_CREAT | c::O_TRUNC)?;
+        let file = self.open(
+            path,
+            OpenFlags::WRONLY | OpenFlags::CREAT | OpenFlags::TRUNC,
+        )?;
         file.write(&mut Source::kernel(text.as_bytes())).map(drop)
     }
     fn read(&self, path: &str) -> Result<String> {
-        let file = self.open(path, c::O_RDONLY)?;
+        let file = self.open(path, OpenFlags::empty())?;
         let mut bytes = vec![0; 100];
         let n = file.read(&mut Sink::kernel(&mut bytes))?;
         Ok(String::from_utf8_lossy(&bytes[..n]).into_owned())
@@ -111,7 +116,7 @@ ktest! {
         check_ok!(ctx, tree.symlink("b", "/a"));
         check_ok!(ctx, tree.symlink("a", "/b"));
         check_eq!(ctx, tree.read("/a").err(), Some(Errno::ELOOP));
-        check_eq!(ctx, tree.open("/a", c::O_RDONLY | c::O_NOFOLLOW).err(), Some(Errno::ELOOP));
+        check_eq!(ctx, tree.open("/a", OpenFlags::empty() | OpenFlags::NOFOLLOW).err(), Some(Errno::ELOOP));
     }
 }
 
@@ -148,7 +153,7 @@ ktest! {
     fn unlinked_files_live_on(ctx) {
         let tree = check_ok!(ctx, Tree::new());
         check_ok!(ctx, tree.mkdir("/d"));
-        let file = check_ok!(ctx, tree.open("/d/f", c::O_RDWR | c::O_CREAT));
+        let file = check_ok!(ctx, tree.open("/d/f", OpenFlags::RDWR | OpenFlags::CREAT));
         check_ok!(ctx, file.write(&mut Source::kernel(b"still here")));
         check_ok!(ctx, tree.unlink("/d/f"));
         let mut bytes = [0; 10];
@@ -207,7 +212,7 @@ ktest! {
         let tree = check_ok!(ctx, Tree::with(b"size=4k"));
         check_ok!(ctx, tree.write("/a", "one page"));
         check_eq!(ctx, tree.write("/b", "another").err(), Some(Errno::ENOSPC));
-        let file = check_ok!(ctx, tree.open("/a", c::O_WRONLY));
+        let file = check_ok!(ctx, tree.open("/a", OpenFlags::WRONLY));
         check_ok!(ctx, file.write(&mut Source::kernel(b"over")));
         check_eq!(ctx, check_ok!(ctx, tree.read("/a")), "overpage");
         drop(file);

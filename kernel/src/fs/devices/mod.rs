@@ -5,6 +5,7 @@ mod kmsg;
 mod memory;
 
 use crate::base::errno::{Errno, Result};
+use crate::fs::OpenFlags;
 use crate::fs::kinds::ramfs;
 use crate::fs::open::file::FileOps;
 use crate::fs::tree::inode::{Device, Directory, Inode, Kind, New};
@@ -12,7 +13,6 @@ use crate::fs::tree::mount::FileSystem;
 use crate::fs::tree::quota::Quota;
 use crate::fs::tty;
 use alloc::sync::Arc;
-use linux_raw_sys::general as c;
 use spin::Once;
 
 /// The serial port's name and number on this machine.
@@ -54,7 +54,7 @@ pub const MAJORS: [(u32, &str); 5] = [
 ];
 
 /// Opens a device by its number; ENXIO when there is none.
-pub fn open(number: Device, flags: u32) -> Result<Arc<dyn FileOps>> {
+pub fn open(number: Device, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
     match number {
         Device(1, 3) => Ok(Arc::new(memory::Null)),
         Device(1, 5) => Ok(Arc::new(memory::Zero)),
@@ -62,7 +62,7 @@ pub fn open(number: Device, flags: u32) -> Result<Arc<dyn FileOps>> {
         Device(1, 8 | 9) => Ok(Arc::new(memory::Random)),
         Device(1, 11) => Ok(Arc::new(kmsg::Kmsg::new()?)),
         OWN_TERMINAL => tty::open_own(),
-        CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(flags & c::O_NOCTTY == 0)),
+        CONSOLE | Device(4, 0) | TERMINAL => Ok(tty::open(!flags.contains(OpenFlags::NOCTTY))),
         _ => Err(Errno::ENXIO),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::fs::kinds::ramfs;
 use crate::fs::tree::inode::Inode;
+use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::mount::{Location, Mount};
 use crate::fs::tree::quota::Quota;
 use alloc::string::String;
@@ -14,7 +15,7 @@ fn mount() -> &'static Arc<Mount> {
     MOUNT.call_once(|| {
         let fs = ramfs::new("anon_inodefs", 0, Quota::unlimited());
         let root = fs.root.clone();
-        Mount::new(fs, root, String::from("none"), 0)
+        Mount::new(fs, root, String::from("none"), MountFlags::empty())
     })
 }
 

@@ -1,6 +1,7 @@
 //! Opening pipes: FIFOs by name, fifo(7), and pipes without one by /proc/PID/fd, pipe(7).
 
 use crate::base::errno::{Errno, Result};
+use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pipe::{End, Pipe};
 use crate::fs::open::file::FileOps;
@@ -8,7 +9,6 @@ use crate::fs::tree::inode::{Inode, Kind, Node};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use linux_raw_sys::general as c;
 
 /// What an open file does with a pipe.
 struct Sides {
@@ -17,18 +17,17 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(flags: u32) -> Sides {
-        let access = flags & c::O_ACCMODE;
+    fn of(flags: OpenFlags) -> Sides {
         Sides {
-            read: access != c::O_WRONLY,
-            write: access != c::O_RDONLY,
+            read: flags.reads(),
+            write: flags.writes(),
         }
     }
 }
 
 /// Opens a FIFO: waits for the other side, fifo(7).
-pub fn open(pipe: &Arc<Pipe>, flags: u32) -> Result<Arc<dyn FileOps>> {
-    let nonblocking = flags & c::O_NONBLOCK != 0;
+pub fn open(pipe: &Arc<Pipe>, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
+    let nonblocking = flags.contains(OpenFlags::NONBLOCK);
     let Sides { read, write } = Sides::of(flags);
     if write && !read && nonblocking && !pipe.has_readers() {
         return Err(Errno::ENXIO);
@@ -51,7 +50,7 @@ impl Inode for PipeInode {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         // Unlike a FIFO it is whole already: nothing is waited for, even when the other side has
         // gone.
         let Sides { read, write } = Sides::of(flags);

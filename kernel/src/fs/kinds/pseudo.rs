@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
+use crate::fs::OpenFlags;
 pub use crate::fs::kinds::text::Text;
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
@@ -44,7 +45,7 @@ impl Inode for PseudoFile {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Ok(Arc::new(OpenPseudo {
             file: self,
             text: Lock::new(None),
@@ -111,7 +112,7 @@ impl<F: Fn() -> Result<Target> + Send + Sync + 'static> Inode for PseudoLink<F> 
     fn node(&self) -> &Node {
         &self.0
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ELOOP)
     }
     fn target(&self) -> Result<Target> {

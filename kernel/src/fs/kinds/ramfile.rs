@@ -4,6 +4,7 @@
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
+use crate::fs::OpenFlags;
 use crate::fs::caller::{self, Caller};
 use crate::fs::open::file::{At, FileOps, OpenFile};
 use crate::fs::open::io::{Sink, Source};
@@ -76,7 +77,7 @@ impl Inode for RamFile {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Ok(self)
     }
     fn object(&self) -> Option<&Arc<Object>> {

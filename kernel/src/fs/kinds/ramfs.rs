@@ -4,6 +4,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
+use crate::fs::OpenFlags;
 use crate::fs::devices;
 use crate::fs::kinds::fifo;
 use crate::fs::kinds::pipe::Pipe;
@@ -178,7 +179,7 @@ impl Inode for RamLink {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ELOOP)
     }
     fn target(&self) -> Result<Target> {
@@ -200,7 +201,7 @@ impl Inode for RamSpecial {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         match (&self.pipe, self.node.kind) {
             (Some(pipe), _) => fifo::open(pipe, flags),
             (None, Kind::Char) => devices::open(self.number, flags),

@@ -6,11 +6,11 @@ use crate::fs::open::file::OpenFile;
 use crate::fs::tree::context::FsContext;
 use crate::fs::tree::inode::Kind;
 use crate::fs::tree::mount::Location;
+use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::path::{self, Last};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use linux_raw_sys::general as c;
 use mm::vma::MappedFile;
 
 /// A regular file that may be run.
@@ -41,7 +41,7 @@ impl Drop for Running {
 impl ExecFile {
     fn new(place: Location) -> Result<ExecFile> {
         let node = place.inode.node();
-        let noexec = place.mount.flags() & c::MS_NOEXEC != 0;
+        let noexec = place.mount.flags().contains(MountFlags::NOEXEC);
         if node.kind != Kind::Regular
             || !node.permits(0o111)
             || noexec

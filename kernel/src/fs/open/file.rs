@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
+use crate::fs::OpenFlags;
 use crate::fs::open::flock;
 use crate::fs::open::io::{Sink, Source};
 use crate::fs::tree::inode::Kind;
@@ -93,16 +94,12 @@ pub struct NoBytes;
 
 impl FileOps for NoBytes {}
 
-/// Flags that fcntl(F_SETFL) may change.
-pub const CHANGEABLE: u32 = c::O_APPEND | c::O_NONBLOCK | c::O_DIRECT | c::O_NOATIME | c::FASYNC;
-/// Flags of open(2) that say what to do once and are not kept.
-const ONCE: u32 = c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC;
-
 /// An open file description, open(2): shared by dup and fork.
 pub struct OpenFile {
     /// What was opened.
     pub place: Location,
     ops: Arc<dyn FileOps>,
+    /// [`OpenFlags`].
     flags: AtomicU32,
     /// Relaxed is enough for both: readers and writers of a shared position order themselves, or
     /// get what they ask for.
@@ -121,11 +118,11 @@ impl Drop for OpenFile {
 
 impl OpenFile {
     /// `flags` are open(2)'s.
-    pub fn new(place: Location, ops: Arc<dyn FileOps>, flags: u32) -> Arc<OpenFile> {
+    pub fn new(place: Location, ops: Arc<dyn FileOps>, flags: OpenFlags) -> Arc<OpenFile> {
         Arc::new(OpenFile {
             place,
             ops,
-            flags: AtomicU32::new(flags & !ONCE),
+            flags: AtomicU32::new((flags - OpenFlags::ONCE).bits()),
             position: AtomicU64::new(0),
             locked: AtomicBool::new(false),
         })
@@ -137,30 +134,31 @@ impl OpenFile {
     }
 
     /// O_RDONLY ... with the status flags, as F_GETFL tells.
-    pub fn flags(&self) -> u32 {
-        self.flags.load(Ordering::Relaxed)
+    #[inline]
+    pub fn flags(&self) -> OpenFlags {
+        OpenFlags::from_bits_retain(self.flags.load(Ordering::Relaxed))
     }
 
     /// F_SETFL.
-    pub fn set_flags(&self, flags: u32) {
-        let kept = self.flags() & !CHANGEABLE;
-        self.flags
-            .store(kept | flags & CHANGEABLE, Ordering::Relaxed);
+    pub fn set_flags(&self, flags: OpenFlags) {
+        let changeable = OpenFlags::CHANGEABLE;
+        let flags = (self.flags() - changeable) | (flags & changeable);
+        self.flags.store(flags.bits(), Ordering::Relaxed);
     }
 
     /// Whether reads are allowed.
     pub fn readable(&self) -> bool {
-        self.flags() & (c::O_ACCMODE | c::O_PATH) != c::O_WRONLY && self.flags() & c::O_PATH == 0
+        self.flags().reads() && !self.flags().contains(OpenFlags::PATH)
     }
 
     /// Whether writes are allowed.
     pub fn writable(&self) -> bool {
-        self.flags() & c::O_ACCMODE != c::O_RDONLY && self.flags() & c::O_PATH == 0
+        self.flags().writes() && !self.flags().contains(OpenFlags::PATH)
     }
 
     /// EBADF for a file opened with O_PATH only.
     pub fn usable(&self) -> Result<&Self> {
-        if self.flags() & c::O_PATH == 0 {
+        if !self.flags().contains(OpenFlags::PATH) {
             Ok(self)
         } else {
             Err(Errno::EBADF)
@@ -170,7 +168,7 @@ impl OpenFile {
     fn at(&self, position: u64) -> At {
         At {
             position,
-            nonblocking: self.flags() & c::O_NONBLOCK != 0,
+            nonblocking: self.flags().contains(OpenFlags::NONBLOCK),
         }
     }
 
@@ -195,7 +193,7 @@ impl OpenFile {
 
     /// write(2) at the file's position, or at the end (O_APPEND).
     pub fn write(&self, source: &mut Source<'_>) -> Result<usize> {
-        let position = if self.flags() & c::O_APPEND != 0 {
+        let position = if self.flags().contains(OpenFlags::APPEND) {
             self.place.inode.size()
         } else {
             self.position()

@@ -6,6 +6,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::base::user_ptr::{UserBytes, UserSlice};
 use crate::sched;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
@@ -17,6 +18,9 @@ pub const MAX_TRANSFER: usize = 0x7fff_f000;
 const SMALL: usize = 256;
 /// Larger ones go in pieces of at most this size.
 const LARGE: usize = 16 << 10;
+
+/// `struct iovec`: address and length.
+pub type IoVec = [u64; 2];
 
 /// A run of user memory.
 #[derive(Clone, Copy, Debug)]
@@ -34,26 +38,28 @@ struct User {
 }
 
 impl User {
-    fn one(at: u64, len: usize) -> User {
+    fn one(bytes: UserBytes) -> Result<User> {
+        let (at, len) = (bytes.first.address(), bytes.len as usize);
+        uaccess::check(at, len)?;
         let len = len.min(MAX_TRANSFER);
-        User {
+        Ok(User {
             now: Run { at, len },
             later: Vec::new(),
             left: len,
-        }
+        })
     }
 
     /// Reads an array of `struct iovec`; EINVAL for more than 1024 or a total length that
     /// overflows.
-    fn list(array: u64, count: u64) -> Result<User> {
-        if count > u64::from(c::UIO_MAXIOV) {
+    fn list(list: UserSlice<IoVec>) -> Result<User> {
+        if list.len > u64::from(c::UIO_MAXIOV) {
             return Err(Errno::EINVAL);
         }
         let mut runs = Vec::new();
-        fallible::reserve(&mut runs, count as usize)?;
+        fallible::reserve(&mut runs, list.len as usize)?;
         let mut total = 0usize;
-        for i in 0..count {
-            let [at, len] = uaccess::read::<[u64; 2]>(array + i * 16)?;
+        for element in list.elements() {
+            let [at, len] = element.read()?;
             if len > isize::MAX as u64 {
                 return Err(Errno::EINVAL);
             }
@@ -112,13 +118,12 @@ pub struct Source<'a>(From<'a>);
 
 impl<'a> Source<'a> {
     /// One piece of user memory.
-    pub fn user(at: u64, len: u64) -> Result<Source<'a>> {
-        uaccess::check(at, len as usize)?;
-        Ok(Source(From::User(User::one(at, len as usize))))
+    pub fn user(bytes: UserBytes) -> Result<Source<'a>> {
+        Ok(Source(From::User(User::one(bytes)?)))
     }
-    /// `count` pieces of user memory (writev).
-    pub fn user_list(array: u64, count: u64) -> Result<Source<'a>> {
-        Ok(Source(From::User(User::list(array, count)?)))
+    /// A list of pieces of user memory (writev).
+    pub fn user_list(list: UserSlice<IoVec>) -> Result<Source<'a>> {
+        Ok(Source(From::User(User::list(list)?)))
     }
     /// The kernel's bytes.
     pub fn kernel(bytes: &'a [u8]) -> Source<'a> {
@@ -206,13 +211,12 @@ pub struct Sink<'a>(To<'a>);
 
 impl<'a> Sink<'a> {
     /// One piece of user memory.
-    pub fn user(at: u64, len: u64) -> Result<Sink<'a>> {
-        uaccess::check(at, len as usize)?;
-        Ok(Sink(To::User(User::one(at, len as usize))))
+    pub fn user(bytes: UserBytes) -> Result<Sink<'a>> {
+        Ok(Sink(To::User(User::one(bytes)?)))
     }
-    /// `count` pieces of user memory (readv).
-    pub fn user_list(array: u64, count: u64) -> Result<Sink<'a>> {
-        Ok(Sink(To::User(User::list(array, count)?)))
+    /// A list of pieces of user memory (readv).
+    pub fn user_list(list: UserSlice<IoVec>) -> Result<Sink<'a>> {
+        Ok(Sink(To::User(User::list(list)?)))
     }
     /// The kernel's bytes.
     pub fn kernel(bytes: &'a mut [u8]) -> Sink<'a> {

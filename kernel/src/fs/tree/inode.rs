@@ -3,6 +3,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
+use crate::fs::OpenFlags;
 use crate::fs::open::file::{FileOps, NoBytes};
 use crate::fs::tree::mount::Location;
 use alloc::collections::BTreeMap;
@@ -79,7 +80,7 @@ pub trait Inode: Send + Sync {
     /// The common part.
     fn node(&self) -> &Node;
     /// Opens it; `flags` are open(2)'s. What is not overridden is a directory's.
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Ok(Arc::new(NoBytes))
     }
     /// The directory's verbs, if it is one.

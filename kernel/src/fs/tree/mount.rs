@@ -36,9 +36,48 @@ pub fn anonymous_device() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Mount flags that are kept and shown: MS_RDONLY, MS_NOSUID ...
-pub const KEPT_FLAGS: u32 =
-    c::MS_RDONLY | c::MS_NOSUID | c::MS_NODEV | c::MS_NOEXEC | c::MS_NOATIME | c::MS_RELATIME;
+bitflags::bitflags! {
+    /// MS_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct MountFlags: u32 {
+        /// MS_RDONLY.
+        const RDONLY = c::MS_RDONLY;
+        /// MS_NOSUID.
+        const NOSUID = c::MS_NOSUID;
+        /// MS_NODEV.
+        const NODEV = c::MS_NODEV;
+        /// MS_NOEXEC.
+        const NOEXEC = c::MS_NOEXEC;
+        /// MS_REMOUNT: only changes the flags.
+        const REMOUNT = c::MS_REMOUNT;
+        /// MS_NOATIME.
+        const NOATIME = c::MS_NOATIME;
+        /// MS_BIND: a part of the tree, in a second place.
+        const BIND = c::MS_BIND;
+        /// MS_MOVE.
+        const MOVE = c::MS_MOVE;
+        /// MS_UNBINDABLE.
+        const UNBINDABLE = c::MS_UNBINDABLE;
+        /// MS_PRIVATE.
+        const PRIVATE = c::MS_PRIVATE;
+        /// MS_SLAVE.
+        const SLAVE = c::MS_SLAVE;
+        /// MS_SHARED.
+        const SHARED = c::MS_SHARED;
+        /// MS_RELATIME.
+        const RELATIME = c::MS_RELATIME;
+    }
+}
+
+impl MountFlags {
+    /// Flags that a mount keeps and shows.
+    const KEPT: MountFlags = MountFlags::RDONLY
+        .union(MountFlags::NOSUID)
+        .union(MountFlags::NODEV)
+        .union(MountFlags::NOEXEC)
+        .union(MountFlags::NOATIME)
+        .union(MountFlags::RELATIME);
+}
 
 /// A file system as it is mounted in one place.
 pub struct Mount {
@@ -59,7 +98,7 @@ impl Mount {
         fs: Arc<FileSystem>,
         root: Arc<dyn Inode>,
         source: String,
-        flags: u32,
+        flags: MountFlags,
     ) -> Arc<Mount> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -68,16 +107,17 @@ impl Mount {
             fs,
             root,
             source,
-            flags: AtomicU32::new(flags & KEPT_FLAGS),
+            flags: AtomicU32::new((flags & MountFlags::KEPT).bits()),
         })
     }
-    /// MS_* flags.
-    pub fn flags(&self) -> u32 {
-        self.flags.load(Ordering::Relaxed)
+    /// Its flags.
+    pub fn flags(&self) -> MountFlags {
+        MountFlags::from_bits_retain(self.flags.load(Ordering::Relaxed))
     }
     /// MS_REMOUNT.
-    pub fn set_flags(&self, flags: u32) {
-        self.flags.store(flags & KEPT_FLAGS, Ordering::Relaxed);
+    pub fn set_flags(&self, flags: MountFlags) {
+        let kept = flags & MountFlags::KEPT;
+        self.flags.store(kept.bits(), Ordering::Relaxed);
     }
     /// The path of its root inside the file system: "/" but for bind mounts. Of one longer than
     /// PATH_MAX, the end. ENOMEM.

@@ -3,12 +3,12 @@
 use crate::base::errno::{Errno, Result};
 use crate::fs::tree::climbed::Climbed;
 use crate::fs::tree::inode::Inode;
+use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::mount::{self, Mount};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use linux_raw_sys::general as c;
 use mm::vma::MappedFile;
 
 /// A file in the tree: which file, seen through which mount.
@@ -68,7 +68,7 @@ impl Location {
 
     /// EROFS when the mount is read-only.
     pub fn check_writable(&self) -> Result {
-        if self.mount.flags() & c::MS_RDONLY != 0 {
+        if self.mount.flags().contains(MountFlags::RDONLY) {
             Err(Errno::EROFS)
         } else {
             Ok(())

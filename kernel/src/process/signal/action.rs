@@ -6,13 +6,38 @@ use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::sync::Lock;
 
+bitflags::bitflags! {
+    /// SA_*.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ActionFlags: u64 {
+        /// SA_NOCLDSTOP: no SIGCHLD when a child stops.
+        const NOCLDSTOP = abi::SA_NOCLDSTOP as u64;
+        /// SA_NOCLDWAIT: children that end are not kept as zombies.
+        const NOCLDWAIT = abi::SA_NOCLDWAIT as u64;
+        /// SA_SIGINFO: the handler takes three arguments.
+        const SIGINFO = abi::SA_SIGINFO as u64;
+        /// SA_EXPOSE_TAGBITS: tag bits of an address stay in siginfo.
+        const EXPOSE_TAGBITS = abi::SA_EXPOSE_TAGBITS as u64;
+        /// SA_RESTORER, which the headers of arm64 do not name.
+        const RESTORER = 0x0400_0000;
+        /// SA_ONSTACK: the handler runs on the alternate stack.
+        const ONSTACK = abi::SA_ONSTACK as u64;
+        /// SA_RESTART: an interrupted call is repeated.
+        const RESTART = abi::SA_RESTART as u64;
+        /// SA_NODEFER: the signal is not blocked while its handler runs.
+        const NODEFER = abi::SA_NODEFER as u64;
+        /// SA_RESETHAND: the action is the default again when the handler runs.
+        const RESETHAND = abi::SA_RESETHAND as u64;
+    }
+}
+
 /// sigaction(2) as the kernel sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     /// SIG_DFL (0), SIG_IGN (1) or the handler's address.
     pub handler: u64,
     /// SA_*.
-    pub flags: u64,
+    pub flags: ActionFlags,
     /// SA_RESTORER's address, 0 without it.
     pub restorer: u64,
     /// Blocked while the handler runs.
@@ -64,7 +89,7 @@ impl Action {
     /// SIG_DFL.
     pub const DEFAULT: Action = Action {
         handler: 0,
-        flags: 0,
+        flags: ActionFlags::empty(),
         restorer: 0,
         mask: 0,
     };
@@ -78,9 +103,9 @@ impl Action {
         }
     }
 
-    /// Whether all flags of `flags` are set.
-    pub fn has(&self, flags: u32) -> bool {
-        self.flags & u64::from(flags) != 0
+    /// Whether a flag is set.
+    pub fn has(&self, flag: ActionFlags) -> bool {
+        self.flags.contains(flag)
     }
 
     /// Whether the signal has no effect with this action.
@@ -133,7 +158,7 @@ impl Handlers {
     /// Whether children that end are not kept as zombies.
     pub fn reaps_children(&self) -> bool {
         let action = self.get(SIGCHLD);
-        action.disposition() == Disposition::Ignore || action.has(abi::SA_NOCLDWAIT)
+        action.disposition() == Disposition::Ignore || action.has(ActionFlags::NOCLDWAIT)
     }
 
     /// Ignored and caught signals, for /proc/PID/status.

@@ -52,7 +52,7 @@ fn take(task: &Arc<Task>) -> Option<SigInfo> {
 /// A handler will run: the interrupted call is repeated after it, or ends with EINTR.
 fn end_system_call(task: &Task, user: &mut UserContext, why: Errno, action: &Action) {
     task.restart_deadline.store(0, Relaxed);
-    if why == Errno::ERESTARTSYS && action.has(abi::SA_RESTART) {
+    if why == Errno::ERESTARTSYS && action.has(ActionFlags::RESTART) {
         user.restart_syscall();
     } else {
         user.set_return(Errno::EINTR.to_return());
@@ -75,7 +75,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
         restorer: action.restorer,
         mask,
         altstack: [alt.base, u64::from(alt.told_flags(user.sp())), alt.size],
-        stack: (action.has(abi::SA_ONSTACK) && alt.size > 0 && !on_alt)
+        stack: (action.has(ActionFlags::ONSTACK) && alt.size > 0 && !on_alt)
             .then(|| alt.base.wrapping_add(alt.size)),
         fault_addr: info.fault_addr(),
     };
@@ -89,7 +89,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
     if alt.flags & abi::SS_AUTODISARM != 0 {
         *task.alt_stack.lock() = AltStack::NONE;
     }
-    if action.has(abi::SA_RESETHAND) {
+    if action.has(ActionFlags::RESETHAND) {
         task.process().handlers().set(
             info.signo,
             Action {
@@ -98,7 +98,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
             },
         );
     }
-    let own = if action.has(abi::SA_NODEFER) {
+    let own = if action.has(ActionFlags::NODEFER) {
         0
     } else {
         bit(info.signo)

@@ -5,7 +5,7 @@ mod deliver;
 mod send;
 mod stop;
 
-pub use action::{Action, Default, Disposition, Handlers};
+pub use action::{Action, ActionFlags, Default, Disposition, Handlers};
 pub use deliver::{deliver, sigreturn};
 pub use parts::signal::*;
 pub use send::{
@@ -39,8 +39,8 @@ pub fn info_from(sender: &Task, signo: i32, code: i32) -> SigInfo {
 }
 
 /// EINVAL unless `signo` is 1 to 64.
-pub fn check(signo: u64) -> Result<i32> {
-    match signo as i32 {
+pub fn check(signo: i32) -> Result<i32> {
+    match signo {
         n @ 1..=LAST => Ok(n),
         _ => Err(Errno::EINVAL),
     }

@@ -104,7 +104,7 @@ fn tell_parent(process: &Arc<Process>, code: u32, status: i32) {
     let Some(parent) = process.parent() else {
         return;
     };
-    if !parent.handlers().get(SIGCHLD).has(abi::SA_NOCLDSTOP) {
+    if !parent.handlers().get(SIGCHLD).has(ActionFlags::NOCLDSTOP) {
         send_process(&parent, process.child_info(code, status));
     }
     parent.child_events.wake_all();

@@ -7,7 +7,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::kstack::KernelStack;
 use crate::base::machine::AddressSpace;
 use crate::base::room;
-use crate::base::uaccess;
+use crate::base::user_ptr::UserPtr;
 use crate::process::signal::{Handlers, LAST};
 use crate::sched;
 use crate::sched::wait::Completion;
@@ -17,30 +17,85 @@ use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
 
+bitflags::bitflags! {
+    /// CLONE_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct CloneFlags: u32 {
+        /// CLONE_VM: shares the address space.
+        const VM = abi::CLONE_VM;
+        /// CLONE_FS: shares root, working directory and umask.
+        const FS = abi::CLONE_FS;
+        /// CLONE_FILES: shares the descriptor table.
+        const FILES = abi::CLONE_FILES;
+        /// CLONE_SIGHAND: shares the signal actions.
+        const SIGHAND = abi::CLONE_SIGHAND;
+        /// CLONE_PIDFD: writes a pidfd of the child.
+        const PIDFD = abi::CLONE_PIDFD;
+        /// CLONE_PTRACE: accepted, without effect.
+        const PTRACE = abi::CLONE_PTRACE;
+        /// CLONE_VFORK: the parent waits until the child has called execve or ended.
+        const VFORK = abi::CLONE_VFORK;
+        /// CLONE_PARENT: the child becomes a sibling.
+        const PARENT = abi::CLONE_PARENT;
+        /// CLONE_THREAD: a thread of the same process.
+        const THREAD = abi::CLONE_THREAD;
+        /// CLONE_NEWNS.
+        const NEWNS = abi::CLONE_NEWNS;
+        /// CLONE_SYSVSEM: accepted, without effect.
+        const SYSVSEM = abi::CLONE_SYSVSEM;
+        /// CLONE_SETTLS: sets the thread pointer.
+        const SETTLS = abi::CLONE_SETTLS;
+        /// CLONE_PARENT_SETTID: writes the child's number for the parent.
+        const PARENT_SETTID = abi::CLONE_PARENT_SETTID;
+        /// CLONE_CHILD_CLEARTID: clears a word, and wakes its futex, when the child ends.
+        const CHILD_CLEARTID = abi::CLONE_CHILD_CLEARTID;
+        /// CLONE_DETACHED: ignored by clone(2), refused by clone3(2).
+        const DETACHED = abi::CLONE_DETACHED;
+        /// CLONE_UNTRACED: accepted, without effect.
+        const UNTRACED = abi::CLONE_UNTRACED;
+        /// CLONE_CHILD_SETTID: writes the child's number for the child.
+        const CHILD_SETTID = abi::CLONE_CHILD_SETTID;
+        /// CLONE_NEWCGROUP.
+        const NEWCGROUP = abi::CLONE_NEWCGROUP;
+        /// CLONE_NEWUTS.
+        const NEWUTS = abi::CLONE_NEWUTS;
+        /// CLONE_NEWIPC.
+        const NEWIPC = abi::CLONE_NEWIPC;
+        /// CLONE_NEWUSER.
+        const NEWUSER = abi::CLONE_NEWUSER;
+        /// CLONE_NEWPID.
+        const NEWPID = abi::CLONE_NEWPID;
+        /// CLONE_NEWNET.
+        const NEWNET = abi::CLONE_NEWNET;
+        /// CLONE_IO: accepted, without effect.
+        const IO = abi::CLONE_IO;
+    }
+}
+
 /// clone(2), with the order of its arguments made the same for all machines.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 pub struct CloneRequest {
     /// CLONE_*, without the exit signal.
-    pub flags: u32,
+    pub flags: CloneFlags,
     /// Sent to the parent when the child ends; 0 for none.
     pub exit_signal: i32,
     /// Stack pointer of the child; 0 for the parent's.
     pub stack: u64,
     /// Where CLONE_PARENT_SETTID (and CLONE_PIDFD) writes.
-    pub parent_tid: u64,
+    pub parent_tid: UserPtr<Pid>,
     /// Where CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID write.
-    pub child_tid: u64,
+    pub child_tid: UserPtr<Pid>,
     /// For CLONE_SETTLS.
     pub tls: u64,
 }
 
-const NAMESPACES: u32 = abi::CLONE_NEWNS
-    | abi::CLONE_NEWCGROUP
-    | abi::CLONE_NEWUTS
-    | abi::CLONE_NEWIPC
-    | abi::CLONE_NEWUSER
-    | abi::CLONE_NEWPID
-    | abi::CLONE_NEWNET;
+const NAMESPACES: CloneFlags = CloneFlags::NEWNS
+    .union(CloneFlags::NEWCGROUP)
+    .union(CloneFlags::NEWUTS)
+    .union(CloneFlags::NEWIPC)
+    .union(CloneFlags::NEWUSER)
+    .union(CloneFlags::NEWPID)
+    .union(CloneFlags::NEWNET);
 
 /// What x86_64 has system calls of their own for.
 #[cfg(target_arch = "x86_64")]
@@ -48,33 +103,37 @@ impl CloneRequest {
     /// fork(2).
     pub fn fork() -> Self {
         Self {
+            flags: CloneFlags::empty(),
             exit_signal: crate::process::signal::SIGCHLD,
-            ..Self::default()
+            stack: 0,
+            parent_tid: 0.into(),
+            child_tid: 0.into(),
+            tls: 0,
         }
     }
 
     /// vfork(2).
     pub fn vfork() -> Self {
         Self {
-            flags: abi::CLONE_VFORK | abi::CLONE_VM,
+            flags: CloneFlags::VFORK | CloneFlags::VM,
             ..Self::fork()
         }
     }
 }
 
 impl CloneRequest {
-    fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
+    fn has(&self, flag: CloneFlags) -> bool {
+        self.flags.intersects(flag)
     }
 
     /// EINVAL for combinations that clone(2) forbids, and for namespaces, of which there are none.
     fn check(&self) -> Result {
         let needs = |flag, other| !self.has(flag) || self.has(other);
-        let ok = needs(abi::CLONE_SIGHAND, abi::CLONE_VM)
-            && needs(abi::CLONE_THREAD, abi::CLONE_SIGHAND)
+        let ok = needs(CloneFlags::SIGHAND, CloneFlags::VM)
+            && needs(CloneFlags::THREAD, CloneFlags::SIGHAND)
             && !self.has(NAMESPACES)
-            && !(self.has(abi::CLONE_PIDFD)
-                && self.has(abi::CLONE_THREAD | abi::CLONE_PARENT_SETTID))
+            && !(self.has(CloneFlags::PIDFD)
+                && self.has(CloneFlags::THREAD | CloneFlags::PARENT_SETTID))
             && (0..=LAST).contains(&self.exit_signal);
         if ok { Ok(()) } else { Err(Errno::EINVAL) }
     }
@@ -85,20 +144,20 @@ impl CloneRequest {
 pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
     room::check(Errno::ENOMEM)?;
-    if request.has(abi::CLONE_PARENT) && parent.process().pid() == 1 {
+    if request.has(CloneFlags::PARENT) && parent.process().pid() == 1 {
         return Err(Errno::EINVAL);
     }
     let siblings_parent = || {
         parent
             .process()
             .parent()
-            .filter(|_| request.has(abi::CLONE_PARENT))
+            .filter(|_| request.has(CloneFlags::PARENT))
     };
     let adopter = siblings_parent().unwrap_or_else(|| parent.process().clone());
     table::make_place(parent.process(), &adopter)?;
     let number = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
     let tid = number.pid();
-    let process = if request.has(abi::CLONE_THREAD) {
+    let process = if request.has(CloneFlags::THREAD) {
         parent.process().clone()
     } else {
         Arc::new(child_process(parent, tid, request)?)
@@ -108,7 +167,7 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
         KernelStack::new()?,
     );
     write_numbers(&task, request)?;
-    let vfork = request.has(abi::CLONE_VFORK).then(Completion::new);
+    let vfork = request.has(CloneFlags::VFORK).then(Completion::new);
     task.vfork_done.lock().clone_from(&vfork);
     introduce(parent.process(), &process, &task, request);
     drop(number);
@@ -126,18 +185,18 @@ fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result
     let space = process
         .space()
         .expect("a running thread has an address space");
-    let space: Arc<AddressSpace> = if request.has(abi::CLONE_VM) {
+    let space: Arc<AddressSpace> = if request.has(CloneFlags::VM) {
         space
     } else {
         Arc::new(space.fork()?)
     };
-    let handlers: Arc<Handlers> = if request.has(abi::CLONE_SIGHAND) {
+    let handlers: Arc<Handlers> = if request.has(CloneFlags::SIGHAND) {
         process.handlers()
     } else {
         process.handlers().copy()
     };
     let child = process.child(pid, space, handlers, request.exit_signal);
-    if request.has(abi::CLONE_PARENT) {
+    if request.has(CloneFlags::PARENT) {
         // A sibling: what its parent gets at the end is not for the caller to choose.
         child.set_ppid(process.ppid());
         let signal = process.exit_signal.load(Relaxed);
@@ -158,22 +217,22 @@ fn new_task(
     if request.stack != 0 {
         user.set_sp(request.stack);
     }
-    if request.has(abi::CLONE_SETTLS) {
+    if request.has(CloneFlags::SETTLS) {
         user.set_tls(request.tls);
     }
     let (files, fs) = (parent.files(), parent.fs());
     // A thread, and a child that shares memory, must not run on the parent's alternate stack;
     // vfork's child may.
-    let shares_memory = request.has(abi::CLONE_VM) && !request.has(abi::CLONE_VFORK);
+    let shares_memory = request.has(CloneFlags::VM) && !request.has(CloneFlags::VFORK);
     Ok(NewTask {
         tid,
         process,
-        files: Some(if request.has(abi::CLONE_FILES) {
+        files: Some(if request.has(CloneFlags::FILES) {
             files
         } else {
             Arc::new(files.fork()?)
         }),
-        fs: Some(if request.has(abi::CLONE_FS) {
+        fs: Some(if request.has(CloneFlags::FS) {
             fs
         } else {
             Arc::new(fs.fork())
@@ -192,16 +251,22 @@ fn new_task(
 /// CLONE_PARENT_SETTID, CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID.
 fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
     let tid = child.tid();
-    if request.has(abi::CLONE_PARENT_SETTID) {
-        uaccess::write(request.parent_tid, &tid)?;
+    if request.has(CloneFlags::PARENT_SETTID) {
+        request.parent_tid.write(&tid)?;
     }
-    if request.has(abi::CLONE_CHILD_CLEARTID) {
-        child.clear_child_tid.store(request.child_tid, Relaxed);
+    if request.has(CloneFlags::CHILD_CLEARTID) {
+        child
+            .clear_child_tid
+            .store(request.child_tid.address(), Relaxed);
     }
-    if request.has(abi::CLONE_CHILD_SETTID) {
+    if request.has(CloneFlags::CHILD_SETTID) {
         // As in Linux an address that cannot be written is the child's bad luck.
         child.process().with_space(|space| {
-            space.write(VirtAddr(request.child_tid), &tid.to_ne_bytes(), false)
+            space.write(
+                VirtAddr(request.child_tid.address()),
+                &tid.to_ne_bytes(),
+                false,
+            )
         });
     }
     Ok(())
@@ -215,7 +280,7 @@ fn introduce(
     request: &CloneRequest,
 ) {
     process.threads.lock().push(task.clone());
-    if request.has(abi::CLONE_THREAD) {
+    if request.has(CloneFlags::THREAD) {
         table::add_thread(task.clone());
         return;
     }

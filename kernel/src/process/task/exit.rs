@@ -92,7 +92,7 @@ fn clear_child_tid(task: &Task) {
     let shared = task.process().with_space(Arc::strong_count).unwrap_or(0) > 1
         || task.process().threads.lock().len() > 1;
     if address != 0 && shared && uaccess::write(address, &0u32).is_ok() {
-        futex::wake_address(address, 1);
+        futex::wake_address(address.into(), 1);
     }
 }
 

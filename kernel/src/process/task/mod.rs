@@ -22,7 +22,7 @@ mod wait;
 
 pub use crate::base::Pid;
 pub use crate::sched::{TaskState, Work};
-pub use clone::{CloneRequest, clone};
+pub use clone::{CloneFlags, CloneRequest, clone};
 pub use credentials::Credentials;
 pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
@@ -37,7 +37,7 @@ pub use table::{
 };
 pub use thread::{AltStack, Start, Task};
 pub use times::ProcessTimes;
-pub use wait::{WaitRequest, WaitTarget, Waited, wait_for_child};
+pub use wait::{WaitOptions, WaitRequest, WaitTarget, Waited, wait_for_child};
 
 pub(crate) use table::{group_members, move_to_group, new_session};
 

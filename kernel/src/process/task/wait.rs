@@ -18,13 +18,36 @@ pub enum WaitTarget {
     Group(Pid),
 }
 
+bitflags::bitflags! {
+    /// Options of wait4(2) and waitid(2).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct WaitOptions: u32 {
+        /// WNOHANG: returns at once.
+        const NOHANG = abi::WNOHANG;
+        /// WSTOPPED, which wait4 calls WUNTRACED: children that have stopped.
+        const STOPPED = abi::WSTOPPED;
+        /// WEXITED: children that have ended.
+        const EXITED = abi::WEXITED;
+        /// WCONTINUED: children that run again.
+        const CONTINUED = abi::WCONTINUED;
+        /// WNOWAIT: the child can be waited for again.
+        const NOWAIT = abi::WNOWAIT;
+        /// __WNOTHREAD: not the children of other threads; without effect.
+        const NOTHREAD = abi::__WNOTHREAD;
+        /// __WALL: children of both kinds.
+        const ALL = abi::__WALL;
+        /// __WCLONE: only children whose exit signal is not SIGCHLD.
+        const CLONE = abi::__WCLONE;
+    }
+}
+
 /// What to wait for.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitRequest {
     /// Whom.
     pub target: WaitTarget,
-    /// WEXITED, WSTOPPED, WCONTINUED, WNOHANG, WNOWAIT, __WALL, __WCLONE.
-    pub options: u32,
+    /// Which events, and how.
+    pub options: WaitOptions,
 }
 
 /// What a wait has found.
@@ -48,21 +71,14 @@ pub struct Waited {
     pub faults: u64,
 }
 
-/// waitid's WSTOPPED, which wait4 calls WUNTRACED.
-const WSTOPPED: u32 = 2;
-const WCONTINUED: u32 = 8;
-const WNOWAIT: u32 = 0x0100_0000;
-const WALL: u32 = 0x4000_0000;
-const WCLONE: u32 = 0x8000_0000;
-
 impl WaitRequest {
-    fn has(&self, option: u32) -> bool {
-        self.options & option != 0
+    fn has(&self, option: WaitOptions) -> bool {
+        self.options.intersects(option)
     }
 
     fn accepts(&self, child: &Process) -> bool {
         let is_clone = child.exit_signal.load(Relaxed) != SIGCHLD;
-        let kind = self.has(WALL) || is_clone == self.has(WCLONE);
+        let kind = self.has(WaitOptions::ALL) || is_clone == self.has(WaitOptions::CLONE);
         kind && match self.target {
             WaitTarget::Any => true,
             WaitTarget::Pid(pid) => child.pid() == pid,
@@ -72,21 +88,21 @@ impl WaitRequest {
 
     /// What there is to tell about a child, and whether it is its end.
     fn news(&self, child: &Process) -> Option<(i32, u32, i32, bool)> {
-        let take = !self.has(WNOWAIT);
+        let take = !self.has(WaitOptions::NOWAIT);
         if child.has_ended() {
             let status = child.exit_status();
             let (code, number) = exit_code(status);
             return self
-                .has(abi::WEXITED)
+                .has(WaitOptions::EXITED)
                 .then_some((status, code, number, true));
         }
         let mut stop = child.stop.lock();
-        if self.has(WSTOPPED)
+        if self.has(WaitOptions::STOPPED)
             && let Some(signo) = stop.untold_stop(take)
         {
             return Some((signo << 8 | 0x7f, abi::CLD_STOPPED, signo, false));
         }
-        (self.has(WCONTINUED) && stop.untold_continue(take)).then_some((
+        (self.has(WaitOptions::CONTINUED) && stop.untold_continue(take)).then_some((
             0xffff,
             abi::CLD_CONTINUED,
             SIGCONT,
@@ -99,7 +115,7 @@ impl WaitRequest {
 pub fn wait_for_child(task: &Task, request: &WaitRequest) -> Result<Option<Waited>> {
     let parent = task.process();
     let look = || match look(parent, request) {
-        Ok(None) if !request.has(abi::WNOHANG) => None,
+        Ok(None) if !request.has(WaitOptions::NOHANG) => None,
         found => Some(found),
     };
     match parent.child_events.wait(None, look)? {
@@ -121,7 +137,7 @@ fn look(parent: &Process, request: &WaitRequest) -> Result<Option<Waited>> {
         let Some((status, code, number, is_end)) = request.news(child) else {
             continue;
         };
-        let reaped = is_end && !request.has(WNOWAIT);
+        let reaped = is_end && !request.has(WaitOptions::NOWAIT);
         let child = if reaped {
             children.remove(at)
         } else {

@@ -1,8 +1,10 @@
-//! Permissions, owners, times.
+//! Attributes of a file: permissions, owners, times; the umask.
 
-use super::{check_flags, locate};
+#[cfg(target_arch = "x86_64")]
+use super::locate_here;
+use super::{AtFlags, locate};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserPtr, UserStr};
 use crate::fs::tree::clock::{self, Time};
 use crate::fs::tree::inode::Kind;
 use crate::fs::tree::mount::Location;
@@ -15,13 +17,13 @@ use linux_raw_sys::general as c;
 const KEEP: u32 = u32::MAX;
 
 /// fchmod(2).
-pub fn fchmod(task: &Task, fd: Fd, mode: u64) -> Result<u64> {
-    chmod(&super::usable(task, fd)?.place, mode as u32)
+pub fn fchmod(task: &Task, fd: Fd, mode: u32) -> Result<u64> {
+    chmod(&super::usable(task, fd)?.place, mode)
 }
 
 /// fchmodat(2), without flags as the system call is.
-pub fn fchmodat(task: &Task, dir: DirFd, path: u64, mode: u64) -> Result<u64> {
-    chmod(&locate(task, dir, path, 0)?, mode as u32)
+pub fn fchmodat(task: &Task, dir: DirFd, path: UserStr, mode: u32) -> Result<u64> {
+    chmod(&locate(task, dir, path, AtFlags::empty())?, mode)
 }
 
 fn chmod(place: &Location, mode: u32) -> Result<u64> {
@@ -43,15 +45,27 @@ fn chmod(place: &Location, mode: u32) -> Result<u64> {
     Ok(0)
 }
 
+/// umask(2).
+pub fn umask(task: &Task, mask: u32) -> Result<u64> {
+    Ok(task.fs().set_umask(mask).into())
+}
+
 /// fchown(2).
-pub fn fchown(task: &Task, fd: Fd, uid: u64, gid: u64) -> Result<u64> {
-    chown(&super::usable(task, fd)?.place, uid as u32, gid as u32)
+pub fn fchown(task: &Task, fd: Fd, uid: u32, gid: u32) -> Result<u64> {
+    chown(&super::usable(task, fd)?.place, uid, gid)
 }
 
 /// fchownat(2).
-pub fn fchownat(task: &Task, dir: DirFd, path: u64, uid: u64, gid: u64, flags: u64) -> Result<u64> {
-    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
-    chown(&locate(task, dir, path, flags)?, uid as u32, gid as u32)
+pub fn fchownat(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    uid: u32,
+    gid: u32,
+    flags: AtFlags,
+) -> Result<u64> {
+    flags.only(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
+    chown(&locate(task, dir, path, flags)?, uid, gid)
 }
 
 fn chown(place: &Location, uid: u32, gid: u32) -> Result<u64> {
@@ -69,19 +83,24 @@ fn chown(place: &Location, uid: u32, gid: u32) -> Result<u64> {
 }
 
 /// utimensat(2); a null path means `dir` itself (futimens).
-pub fn utimensat(task: &Task, dir: DirFd, path: u64, times: u64, flags: u64) -> Result<u64> {
-    check_flags(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
-    let wanted = if times == 0 {
-        [Some(clock::now()); 2]
-    } else {
-        let [[s0, n0], [s1, n1]]: [[i64; 2]; 2] = uaccess::read(times)?;
-        [wanted(s0, n0)?, wanted(s1, n1)?]
+pub fn utimensat(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    times: UserPtr<[i64; 4]>,
+    flags: AtFlags,
+) -> Result<u64> {
+    let mut flags = flags.only(AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
+    let wanted = match times.given() {
+        None => [Some(clock::now()); 2],
+        Some(times) => {
+            let [s0, n0, s1, n1] = times.read()?;
+            [wanted(s0, n0)?, wanted(s1, n1)?]
+        }
     };
-    let flags = if path == 0 {
-        flags | u64::from(c::AT_EMPTY_PATH)
-    } else {
-        flags
-    };
+    if path.given().is_none() {
+        flags |= AtFlags::EMPTY_PATH;
+    }
     set_times(&locate(task, dir, path, flags)?, wanted)
 }
 
@@ -108,11 +127,15 @@ fn set_times(place: &Location, [accessed, modified]: [Option<Time>; 2]) -> Resul
 
 /// utimes(2), futimesat(2): microseconds.
 #[cfg(target_arch = "x86_64")]
-pub fn utimes(task: &Task, dir: DirFd, path: u64, times: u64) -> Result<u64> {
+pub fn futimesat(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    times: UserPtr<[[i64; 2]; 2]>,
+) -> Result<u64> {
     let mut wanted = [Some(clock::now()); 2];
-    if times != 0 {
-        let values: [[i64; 2]; 2] = uaccess::read(times)?;
-        for (time, [seconds, micros]) in wanted.iter_mut().zip(values) {
+    if let Some(times) = times.given() {
+        for (time, [seconds, micros]) in wanted.iter_mut().zip(times.read()?) {
             if !(0..1_000_000).contains(&micros) {
                 return Err(Errno::EINVAL);
             }
@@ -122,16 +145,17 @@ pub fn utimes(task: &Task, dir: DirFd, path: u64, times: u64) -> Result<u64> {
             });
         }
     }
-    set_times(&locate(task, dir, path, 0)?, wanted)
+    set_times(&locate(task, dir, path, AtFlags::empty())?, wanted)
 }
 
 /// utime(2): seconds.
 #[cfg(target_arch = "x86_64")]
-pub fn utime(task: &Task, path: u64, times: u64) -> Result<u64> {
+pub fn utime(task: &Task, path: UserStr, times: UserPtr<[i64; 2]>) -> Result<u64> {
     let mut wanted = [Some(clock::now()); 2];
-    if times != 0 {
-        let seconds: [i64; 2] = uaccess::read(times)?;
-        wanted = seconds.map(|seconds| Some(Time { seconds, nanos: 0 }));
+    if let Some(times) = times.given() {
+        wanted = times
+            .read()?
+            .map(|seconds| Some(Time { seconds, nanos: 0 }));
     }
-    set_times(&locate(task, DirFd::Cwd, path, 0)?, wanted)
+    set_times(&locate_here(task, path)?, wanted)
 }

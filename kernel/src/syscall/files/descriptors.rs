@@ -1,15 +1,15 @@
-//! dup, fcntl, ioctl and the like.
+//! File descriptors: close(2), dup(2), fcntl(2), flock(2), ioctl(2).
 
 use super::usable;
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
-use crate::fs::Fd;
-use crate::fs::OpenFile;
+use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::pipe::End;
 use crate::fs::open::flock;
 use crate::fs::tree::inode::Kind;
+use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::{self, Task};
 use crate::sched;
+use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
@@ -18,22 +18,48 @@ use linux_raw_sys::ioctl::{FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD};
 use mm::addr::VirtAddr;
 use mm::vma::{Backing, VmaFlags};
 
-/// close_range(2)'s flags, which the header crate leaves out.
-const CLOSE_RANGE_UNSHARE: u32 = 2;
-const CLOSE_RANGE_CLOEXEC: u32 = 4;
+bitflags::bitflags! {
+    /// CLOSE_RANGE_*, which the header crate leaves out.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct CloseRangeFlags: u32 {
+        /// CLOSE_RANGE_UNSHARE: first, the thread gets a table of its own.
+        const UNSHARE = 2;
+        /// CLOSE_RANGE_CLOEXEC: closes them on execve(2), not now.
+        const CLOEXEC = 4;
+    }
+
+    /// Flags of dup3(2).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct DupFlags: u32 {
+        /// O_CLOEXEC.
+        const CLOEXEC = c::O_CLOEXEC;
+    }
+
+    /// LOCK_*: a flag besides the operation.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct LockOperation: u32 {
+        /// LOCK_NB: EWOULDBLOCK instead of waiting.
+        const NONBLOCK = c::LOCK_NB;
+    }
+}
+
+flag_arguments!(CloseRangeFlags: invalid, DupFlags: invalid, LockOperation: kept);
+
+/// close(2).
+pub fn close(task: &Task, fd: Fd) -> Result<u64> {
+    task.files().close(fd).map(|()| 0)
+}
 
 /// close_range(2).
-pub fn close_range(task: &Task, first: u64, last: u64, flags: u64) -> Result<u64> {
-    let flags = super::check_flags(flags, CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)?;
-    let (first, last) = (first as u32, last as u32);
+pub fn close_range(task: &Task, first: u32, last: u32, flags: CloseRangeFlags) -> Result<u64> {
     if first > last {
         return Err(Errno::EINVAL);
     }
-    if flags & CLOSE_RANGE_UNSHARE != 0 {
+    if flags.contains(CloseRangeFlags::UNSHARE) {
         let own = task.files().fork()?;
         task.set_files(Arc::new(own));
     }
-    if flags & CLOSE_RANGE_CLOEXEC != 0 {
+    if flags.contains(CloseRangeFlags::CLOEXEC) {
         task.files().mark_range(first, last);
     } else {
         task.files().close_range(first, last);
@@ -53,25 +79,24 @@ pub fn dup2(task: &Task, from: Fd, to: Fd) -> Result<u64> {
     if from == to {
         return task.files().get(from).map(|_| to.to_return());
     }
-    dup3(task, from, to, 0)
+    dup3(task, from, to, DupFlags::empty())
 }
 
 /// dup3(2).
-pub fn dup3(task: &Task, from: Fd, to: Fd, flags: u64) -> Result<u64> {
-    let flags = super::check_flags(flags, c::O_CLOEXEC)?;
+pub fn dup3(task: &Task, from: Fd, to: Fd, flags: DupFlags) -> Result<u64> {
     if from == to {
         return Err(Errno::EINVAL);
     }
     let files = task.files();
-    files.install_at(to, files.get(from)?, flags != 0)?;
+    files.install_at(to, files.get(from)?, flags.contains(DupFlags::CLOEXEC))?;
     Ok(to.to_return())
 }
 
-/// fcntl(2).
-pub fn fcntl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
+/// fcntl(2). The command says what the argument is.
+pub fn fcntl(task: &Task, fd: Fd, command: u32, argument: u64) -> Result<u64> {
     let files = task.files();
     let file = files.get(fd)?;
-    match command as u32 {
+    match command {
         c::F_DUPFD => Ok(files
             .install_from(file, false, argument as usize)?
             .to_return()),
@@ -82,8 +107,8 @@ pub fn fcntl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
         c::F_SETFD => files
             .set_close_on_exec(fd, argument as u32 & c::FD_CLOEXEC != 0)
             .map(|()| 0),
-        c::F_GETFL => Ok(u64::from(file.flags() | c::O_LARGEFILE)),
-        _ => on_open_file(file.usable()?, command as u32, argument),
+        c::F_GETFL => Ok(u64::from((file.flags() | OpenFlags::LARGEFILE).bits())),
+        _ => on_open_file(file.usable()?, command, argument),
     }
 }
 
@@ -91,15 +116,15 @@ pub fn fcntl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
 fn on_open_file(file: &OpenFile, command: u32, argument: u64) -> Result<u64> {
     match command {
         c::F_SETFL => {
-            file.set_flags(argument as u32);
+            file.set_flags(OpenFlags::from_bits_truncate(argument as u32));
             Ok(0)
         }
         c::F_GETPIPE_SZ => Ok(pipe_of(file)?.pipe.capacity() as u64),
         c::F_SETPIPE_SZ => Ok(pipe_of(file)?.pipe.set_capacity(argument)? as u64),
         c::F_ADD_SEALS => add_seals(file, argument as u32),
         c::F_GET_SEALS => Ok(seals_of(file)?.load(Ordering::Relaxed).into()),
-        c::F_GETLK => get_lock(argument),
-        // One process at a time changes a file here by agreement; nobody is ever made to wait.
+        c::F_GETLK => get_lock(argument.into()),
+        // Record locks are always granted: there is no conflict to report.
         c::F_SETLK | c::F_SETLKW | c::F_OFD_SETLK | c::F_OFD_SETLKW => Ok(0),
         c::F_GETOWN | c::F_GETSIG => Ok(0),
         c::F_SETOWN | c::F_SETSIG => Ok(0),
@@ -176,16 +201,16 @@ fn check_not_writable(file: &OpenFile) -> Result {
     Ok(())
 }
 
-/// F_GETLK: nobody holds a lock. l_type is the first field.
-fn get_lock(at: u64) -> Result<u64> {
-    uaccess::write(at, &(c::F_UNLCK as u16)).map(|()| 0)
+/// F_GETLK: there is no lock. l_type is the first field.
+fn get_lock(kind: UserPtr<u16>) -> Result<u64> {
+    kind.write(&(c::F_UNLCK as u16)).map(|()| 0)
 }
 
 /// flock(2).
-pub fn flock(task: &Task, fd: Fd, operation: u64) -> Result<u64> {
+pub fn flock(task: &Task, fd: Fd, operation: LockOperation) -> Result<u64> {
     let file = usable(task, fd)?;
-    let nonblocking = operation as u32 & c::LOCK_NB != 0;
-    match operation as u32 & !c::LOCK_NB {
+    let nonblocking = operation.contains(LockOperation::NONBLOCK);
+    match (operation - LockOperation::NONBLOCK).bits() {
         c::LOCK_SH => flock::lock(&file, false, nonblocking)?,
         c::LOCK_EX => flock::lock(&file, true, nonblocking)?,
         c::LOCK_UN => flock::unlock(&file),
@@ -194,25 +219,22 @@ pub fn flock(task: &Task, fd: Fd, operation: u64) -> Result<u64> {
     Ok(0)
 }
 
-/// ioctl(2): what all files know, then the file's own.
-pub fn ioctl(task: &Task, fd: Fd, command: u64, argument: u64) -> Result<u64> {
+/// ioctl(2): what all files know, then the file's own. The command says what the argument is.
+pub fn ioctl(task: &Task, fd: Fd, command: u32, argument: u64) -> Result<u64> {
     let file = usable(task, fd)?;
-    match command as u32 {
+    match command {
         FIOCLEX => task.files().set_close_on_exec(fd, true)?,
         FIONCLEX => task.files().set_close_on_exec(fd, false)?,
         FIONBIO => {
-            let on: i32 = uaccess::read(argument)?;
-            let flags = file.flags() & !c::O_NONBLOCK;
-            file.set_flags(if on != 0 {
-                flags | c::O_NONBLOCK
-            } else {
-                flags
-            });
+            let on: i32 = UserPtr::from(argument).read()?;
+            let mut flags = file.flags();
+            flags.set(OpenFlags::NONBLOCK, on != 0);
+            file.set_flags(flags);
         }
         FIOASYNC => {}
         FIONREAD if file.place.inode.node().kind == Kind::Regular => {
             let left = file.place.inode.size().saturating_sub(file.position());
-            uaccess::write(argument, &(left as i32))?;
+            UserPtr::from(argument).write(&(left as i32))?;
         }
         other => return file.ops().ioctl(other, argument),
     }

@@ -1,10 +1,11 @@
-//! Reading directories, and being in one.
+//! Directories: reading them, the working directory, chroot(2).
 
-use super::{locate, usable};
+use super::{locate_here, usable};
 use crate::base::errno::{Errno, Result};
+use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
+use crate::fs::Fd;
 use crate::fs::open::io::Sink;
 use crate::fs::tree::inode::{Entry, Kind};
-use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
 use alloc::vec::Vec;
 
@@ -22,17 +23,17 @@ enum Layout {
 }
 
 /// getdents64(2).
-pub fn getdents64(task: &Task, fd: Fd, at: u64, size: u64) -> Result<u64> {
-    read_entries(task, fd, at, size, Layout::New)
+pub fn getdents64(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32) -> Result<u64> {
+    read_entries(task, fd, into, size, Layout::New)
 }
 
 /// getdents(2).
 #[cfg(target_arch = "x86_64")]
-pub fn getdents(task: &Task, fd: Fd, at: u64, size: u64) -> Result<u64> {
-    read_entries(task, fd, at, size, Layout::Old)
+pub fn getdents(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32) -> Result<u64> {
+    read_entries(task, fd, into, size, Layout::Old)
 }
 
-fn read_entries(task: &Task, fd: Fd, at: u64, size: u64, layout: Layout) -> Result<u64> {
+fn read_entries(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32, layout: Layout) -> Result<u64> {
     let file = usable(task, fd)?;
     let directory = file.place.inode.directory().ok_or(Errno::ENOTDIR)?;
     let room = MAX_BUFFER.min(size as usize);
@@ -74,7 +75,11 @@ fn read_entries(task: &Task, fd: Fd, at: u64, size: u64, layout: Layout) -> Resu
     if full && out.is_empty() {
         return Err(if short { Errno::ENOMEM } else { Errno::EINVAL });
     }
-    Sink::user(at, out.len() as u64)?.give(&out)?;
+    let into = UserBytes {
+        first: into,
+        len: out.len() as u64,
+    };
+    Sink::user(into)?.give(&out)?;
     file.set_position(position);
     Ok(out.len() as u64)
 }
@@ -105,21 +110,23 @@ fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> R
 }
 
 /// getcwd(2): the length with the NUL; ERANGE.
-pub fn getcwd(task: &Task, at: u64, size: u64) -> Result<u64> {
+pub fn getcwd(task: &Task, into: UserBytes) -> Result<u64> {
     let context = task.fs();
     let mut path = context.cwd().path_from(&context.root())?;
     path.push(0);
-    if path.len() as u64 > size {
+    if path.len() as u64 > into.len {
         return Err(Errno::ERANGE);
     }
-    Ok(Sink::user(at, path.len() as u64)?.give(&path)? as u64)
+    let into = UserBytes {
+        len: path.len() as u64,
+        ..into
+    };
+    Ok(Sink::user(into)?.give(&path)? as u64)
 }
 
 /// chdir(2).
-pub fn chdir(task: &Task, path: u64) -> Result<u64> {
-    task.fs()
-        .set_cwd(locate(task, DirFd::Cwd, path, 0)?)
-        .map(|()| 0)
+pub fn chdir(task: &Task, path: UserStr) -> Result<u64> {
+    task.fs().set_cwd(locate_here(task, path)?).map(|()| 0)
 }
 
 /// fchdir(2).
@@ -129,8 +136,6 @@ pub fn fchdir(task: &Task, fd: Fd) -> Result<u64> {
 }
 
 /// chroot(2).
-pub fn chroot(task: &Task, path: u64) -> Result<u64> {
-    task.fs()
-        .set_root(locate(task, DirFd::Cwd, path, 0)?)
-        .map(|()| 0)
+pub fn chroot(task: &Task, path: UserStr) -> Result<u64> {
+    task.fs().set_root(locate_here(task, path)?).map(|()| 0)
 }

@@ -2,51 +2,69 @@
 
 use super::socket::{AF_UNIX, SocketFile};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserBytes, UserPtr, UserSlice};
 use crate::fs::Fd;
 use crate::fs::kinds::socket::{How, Received, Style};
-use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::io::{IoVec, Sink, Source};
 use crate::fs::tree::path::{self, Last};
 use crate::process::task::Task;
 use crate::sched;
+use crate::syscall::door::flag_arguments;
+use crate::syscall::time::Timespec;
 use linux_raw_sys::general as c;
 
-/// MSG_*, which no header of system calls has.
-const MSG_OOB: u32 = 1;
-const MSG_PEEK: u32 = 2;
-const MSG_TRUNC: u32 = 0x20;
-const MSG_DONTWAIT: u32 = 0x40;
-const MSG_WAITALL: u32 = 0x100;
-const MSG_NOSIGNAL: u32 = 0x4000;
-const MSG_WAITFORONE: u32 = 0x1_0000;
+bitflags::bitflags! {
+    /// MSG_*, which no header of system calls has; unknown ones are ignored.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct MessageFlags: u32 {
+        /// MSG_OOB: EOPNOTSUPP.
+        const OOB = 1;
+        /// MSG_PEEK: what is received stays there.
+        const PEEK = 2;
+        /// MSG_TRUNC: the result is the length of the message, whatever there was room for.
+        const TRUNC = 0x20;
+        /// MSG_DONTWAIT: EAGAIN instead of waiting.
+        const DONTWAIT = 0x40;
+        /// MSG_WAITALL: a stream is received until all the room is filled.
+        const WAITALL = 0x100;
+        /// MSG_NOSIGNAL: no SIGPIPE.
+        const NOSIGNAL = 0x4000;
+        /// MSG_WAITFORONE: recvmmsg(2) does not wait after the first message.
+        const WAITFORONE = 0x1_0000;
+    }
+}
+
+flag_arguments!(MessageFlags: ignored);
+
 /// The longest address, `struct sockaddr_storage`, and the longest of AF_UNIX, `struct
 /// sockaddr_un`.
 const LONGEST: usize = 128;
 const LONGEST_UNIX: usize = 110;
 
-/// `struct msghdr`.
+/// `struct msghdr` in words: name, its length, pieces, their count, control data, its length,
+/// flags.
+type HeaderWords = [u64; 7];
+/// `struct mmsghdr`: a header, and the length of what was sent or received.
+type MultipleWords = [u64; 8];
+
+/// `struct msghdr`, as far as it is read.
 struct Header {
-    name: u64,
+    name: UserPtr<u8>,
     name_len: i32,
-    pieces: u64,
-    count: u64,
-    control: u64,
-    control_len: u64,
+    pieces: UserSlice<IoVec>,
+    has_control: bool,
 }
 
 impl Header {
-    /// Where fields stand that are written back, and the size of `struct msghdr`; `struct mmsghdr`
-    /// has a length behind it.
+    /// Where fields stand that are written back; `struct mmsghdr` has a length behind the header.
     const NAME_LEN: u64 = 8;
     const CONTROL_LEN: u64 = 40;
     const FLAGS: u64 = 48;
     const SIZE: u64 = 56;
-    const MULTIPLE: u64 = 64;
 
     /// EFAULT; EMSGSIZE for more pieces than writev(2) takes; EINVAL for a name of negative length.
-    fn read(at: u64) -> Result<Header> {
-        let [name, name_len, pieces, count, control, control_len, _] =
-            uaccess::read::<[u64; 7]>(at)?;
+    fn read(at: UserPtr<HeaderWords>) -> Result<Header> {
+        let [name, name_len, pieces, count, control, control_len, _] = at.read()?;
         if count > u64::from(c::UIO_MAXIOV) {
             return Err(Errno::EMSGSIZE);
         }
@@ -55,43 +73,45 @@ impl Header {
             return Err(Errno::EINVAL);
         }
         Ok(Header {
-            name,
+            name: name.into(),
             name_len,
-            pieces,
-            count,
-            control,
-            control_len,
+            pieces: UserSlice {
+                first: pieces.into(),
+                len: count,
+            },
+            has_control: control != 0 && control_len > 0,
         })
     }
 }
 
-fn how(file: &SocketFile, flags: u32) -> Result<How> {
-    if flags & MSG_OOB != 0 {
+fn how(file: &SocketFile, flags: MessageFlags) -> Result<How> {
+    if flags.contains(MessageFlags::OOB) {
         return Err(Errno::EOPNOTSUPP);
     }
     Ok(How {
-        wait: flags & MSG_DONTWAIT == 0 && !file.nonblocking(),
-        peek: flags & MSG_PEEK != 0,
-        fill: flags & MSG_WAITALL != 0,
-        quiet: flags & MSG_NOSIGNAL != 0,
+        wait: !flags.contains(MessageFlags::DONTWAIT) && !file.nonblocking(),
+        peek: flags.contains(MessageFlags::PEEK),
+        fill: flags.contains(MessageFlags::WAITALL),
+        quiet: flags.contains(MessageFlags::NOSIGNAL),
     })
 }
 
 /// A receiver that is named although the socket is connected. A stream has one already, packets go
 /// where they go; of datagrams another would get it, but no socket here has a name: EISCONN,
 /// EINVAL, ENOENT, ECONNREFUSED, EFAULT.
-fn check_receiver(task: &Task, style: Style, address: u64, len: usize) -> Result {
+fn check_receiver(task: &Task, style: Style, address: UserPtr<u8>, len: usize) -> Result {
     let mut bytes = [0; LONGEST];
-    uaccess::read_bytes(address, &mut bytes[..len])?;
+    let given = UserBytes {
+        first: address,
+        len: len as u64,
+    };
+    given.read(&mut bytes[..len])?;
     match style {
         Style::Packets => return Ok(()),
         Style::Stream => return Err(Errno::EISCONN),
         Style::Datagram => {}
     }
-    if len <= 2
-        || len > LONGEST_UNIX
-        || u64::from(u16::from_ne_bytes([bytes[0], bytes[1]])) != AF_UNIX
-    {
+    if len <= 2 || len > LONGEST_UNIX || u16::from_ne_bytes([bytes[0], bytes[1]]) != AF_UNIX {
         return Err(Errno::EINVAL);
     }
     let name = bytes[2..len].split(|b| *b == 0).next().unwrap_or_default();
@@ -103,123 +123,127 @@ fn check_receiver(task: &Task, style: Style, address: u64, len: usize) -> Result
     Err(Errno::ECONNREFUSED)
 }
 
-/// The arguments of sendto(2) and recvfrom(2): some memory and the other side's address.
-struct Transfer {
-    fd: Fd,
-    at: u64,
-    len: u64,
-    flags: u32,
-    address: u64,
-    /// The length itself, or where it stands.
-    address_len: u64,
-}
-
-impl From<&[u64; 6]> for Transfer {
-    fn from(&[fd, at, len, flags, address, address_len]: &[u64; 6]) -> Transfer {
-        Transfer {
-            fd: fd.into(),
-            at,
-            len,
-            flags: flags as u32,
-            address,
-            address_len,
-        }
-    }
-}
-
 /// sendto(2).
-pub fn sendto(task: &Task, args: &[u64; 6]) -> Result<u64> {
-    let what = Transfer::from(args);
-    let file = SocketFile::get(task, what.fd)?;
-    let how = how(&file, what.flags)?;
-    if what.address != 0 {
-        let len = usize::try_from(what.address_len as i32).unwrap_or(usize::MAX);
+pub fn sendto(
+    task: &Task,
+    fd: Fd,
+    from: UserBytes,
+    flags: MessageFlags,
+    address: UserPtr<u8>,
+    address_len: i32,
+) -> Result<u64> {
+    let file = SocketFile::get(task, fd)?;
+    let how = how(&file, flags)?;
+    if address.given().is_some() {
+        let len = usize::try_from(address_len).unwrap_or(usize::MAX);
         if len > LONGEST {
             return Err(Errno::EINVAL);
         }
-        check_receiver(task, file.socket().style(), what.address, len)?;
+        check_receiver(task, file.socket().style(), address, len)?;
     }
-    let mut source = Source::user(what.at, what.len)?;
+    let mut source = Source::user(from)?;
     Ok(file.socket().send(how, &mut source)? as u64)
 }
 
-/// What recv(2) returns: with MSG_TRUNC the length of the message, whatever there was room for.
-fn told(received: Received, flags: u32) -> u64 {
-    match flags & MSG_TRUNC {
-        0 => received.bytes as u64,
-        _ => received.message as u64,
+/// The result of recv(2): with MSG_TRUNC the length of the message, whatever there was room for.
+fn result_of(received: Received, flags: MessageFlags) -> u64 {
+    match flags.contains(MessageFlags::TRUNC) {
+        false => received.bytes as u64,
+        true => received.message as u64,
     }
 }
 
 /// recvfrom(2): the other side has no name, so its length is 0.
-pub fn recvfrom(task: &Task, args: &[u64; 6]) -> Result<u64> {
-    let what = Transfer::from(args);
-    let file = SocketFile::get(task, what.fd)?;
-    let how = how(&file, what.flags)?;
-    let mut sink = Sink::user(what.at, what.len)?;
+pub fn recvfrom(
+    task: &Task,
+    fd: Fd,
+    into: UserBytes,
+    flags: MessageFlags,
+    address: UserPtr<u8>,
+    address_len: UserPtr<i32>,
+) -> Result<u64> {
+    let file = SocketFile::get(task, fd)?;
+    let how = how(&file, flags)?;
+    let mut sink = Sink::user(into)?;
     let received = file.socket().receive(how, &mut sink)?;
-    if what.address != 0 {
-        if uaccess::read::<i32>(what.address_len)? < 0 {
+    if address.given().is_some() {
+        if address_len.read()? < 0 {
             return Err(Errno::EINVAL);
         }
-        uaccess::write(what.address_len, &0i32)?;
+        address_len.write(&0)?;
     }
-    Ok(told(received, what.flags))
+    Ok(result_of(received, flags))
 }
 
 /// sendmsg(2). EOPNOTSUPP with control data, and nothing is sent: neither descriptors (SCM_RIGHTS)
 /// nor credentials travel here.
-pub fn sendmsg(task: &Task, fd: Fd, header: u64, flags: u64) -> Result<u64> {
+pub fn sendmsg(
+    task: &Task,
+    fd: Fd,
+    header: UserPtr<HeaderWords>,
+    flags: MessageFlags,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
-    send_one(task, &file, header, flags as u32)
+    send_one(task, &file, header, flags)
 }
 
-fn send_one(task: &Task, file: &SocketFile, at: u64, flags: u32) -> Result<u64> {
+fn send_one(
+    task: &Task,
+    file: &SocketFile,
+    at: UserPtr<HeaderWords>,
+    flags: MessageFlags,
+) -> Result<u64> {
     let header = Header::read(at)?;
     let how = how(file, flags)?;
-    if header.name != 0 && header.name_len > 0 {
+    if header.name.given().is_some() && header.name_len > 0 {
         let len = LONGEST.min(header.name_len as usize);
         check_receiver(task, file.socket().style(), header.name, len)?;
     }
-    if header.control != 0 && header.control_len > 0 {
+    if header.has_control {
         return Err(Errno::EOPNOTSUPP);
     }
-    let mut source = Source::user_list(header.pieces, header.count)?;
+    let mut source = Source::user_list(header.pieces)?;
     Ok(file.socket().send(how, &mut source)? as u64)
 }
 
 /// recvmsg(2).
-pub fn recvmsg(task: &Task, fd: Fd, header: u64, flags: u64) -> Result<u64> {
+pub fn recvmsg(
+    task: &Task,
+    fd: Fd,
+    header: UserPtr<HeaderWords>,
+    flags: MessageFlags,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
-    receive_one(&file, header, flags as u32)
+    receive_one(&file, header, flags)
 }
 
-fn receive_one(file: &SocketFile, at: u64, flags: u32) -> Result<u64> {
+fn receive_one(file: &SocketFile, at: UserPtr<HeaderWords>, flags: MessageFlags) -> Result<u64> {
     let header = Header::read(at)?;
     let how = how(file, flags)?;
-    let mut sink = Sink::user_list(header.pieces, header.count)?;
+    let mut sink = Sink::user_list(header.pieces)?;
     let received = file.socket().receive(how, &mut sink)?;
-    if header.name != 0 {
-        uaccess::write(at + Header::NAME_LEN, &0i32)?;
+    if header.name.given().is_some() {
+        at.field(Header::NAME_LEN).write(&0i32)?;
     }
-    let cut = if received.message > received.bytes {
-        MSG_TRUNC
-    } else {
-        0
-    };
-    uaccess::write(at + Header::CONTROL_LEN, &0u64)?;
-    uaccess::write(at + Header::FLAGS, &cut)?;
-    Ok(told(received, flags))
+    let mut answer = MessageFlags::empty();
+    answer.set(MessageFlags::TRUNC, received.message > received.bytes);
+    at.field(Header::CONTROL_LEN).write(&0u64)?;
+    at.field(Header::FLAGS).write(&answer.bits())?;
+    Ok(result_of(received, flags))
 }
 
 /// Calls `one` with the address of each `struct msghdr`, until one fails; how many did not, or the
 /// error of the first.
-fn each(list: u64, count: u64, mut one: impl FnMut(u64, bool) -> Result<u64>) -> Result<u64> {
-    let count = count.min(u64::from(c::UIO_MAXIOV));
+fn each(
+    list: UserPtr<MultipleWords>,
+    count: u32,
+    mut one: impl FnMut(UserPtr<HeaderWords>, bool) -> Result<u64>,
+) -> Result<u64> {
+    let count = u64::from(count.min(c::UIO_MAXIOV));
     for done in 0..count {
-        let at = list + done * Header::MULTIPLE;
+        let at = list.element(done);
         let result =
-            one(at, done == 0).and_then(|n| uaccess::write(at + Header::SIZE, &(n as u32)));
+            one(at.field(0), done == 0).and_then(|n| at.field(Header::SIZE).write(&(n as u32)));
         match result {
             Err(error) if done == 0 => return Err(error),
             Err(_) => return Ok(done),
@@ -232,22 +256,34 @@ fn each(list: u64, count: u64, mut one: impl FnMut(u64, bool) -> Result<u64>) ->
 }
 
 /// sendmmsg(2).
-pub fn sendmmsg(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Result<u64> {
+pub fn sendmmsg(
+    task: &Task,
+    fd: Fd,
+    list: UserPtr<MultipleWords>,
+    count: u32,
+    flags: MessageFlags,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
-    each(list, count, |at, _| send_one(task, &file, at, flags as u32))
+    each(list, count, |at, _| send_one(task, &file, at, flags))
 }
 
 /// recvmmsg(2) without a time limit: EINVAL with one.
-pub fn recvmmsg(task: &Task, fd: Fd, [list, count, flags, timeout]: [u64; 4]) -> Result<u64> {
+pub fn recvmmsg(
+    task: &Task,
+    fd: Fd,
+    list: UserPtr<MultipleWords>,
+    count: u32,
+    flags: MessageFlags,
+    timeout: UserPtr<Timespec>,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
-    if timeout != 0 {
+    if timeout.given().is_some() {
         return Err(Errno::EINVAL);
     }
-    let flags = flags as u32;
-    let after_one = match flags & MSG_WAITFORONE {
-        0 => flags,
-        _ => flags | MSG_DONTWAIT,
-    };
+    let mut after_one = flags;
+    if flags.contains(MessageFlags::WAITFORONE) {
+        after_one |= MessageFlags::DONTWAIT;
+    }
     each(list, count, |at, first| {
         receive_one(&file, at, if first { flags } else { after_one })
     })

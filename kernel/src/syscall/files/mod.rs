@@ -1,6 +1,7 @@
-//! System calls on files, by what they are about: one file per family, one function per call.
+//! System calls on files: one source file per family, one function per call.
 
 mod attributes;
+mod copy;
 mod descriptors;
 mod directories;
 mod message;
@@ -14,16 +15,22 @@ mod stat;
 mod transfer;
 mod vmsplice;
 
+use super::Call;
+use super::door::{flag_arguments, only};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::UserStr;
 use crate::fs::OpenFile;
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::path::{self, Last, PATH_MAX, Walked};
-use crate::fs::{DirFd, Fd};
+use crate::fs::{DirFd, Fd, OpenFlags};
 use crate::process::task::Task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
+#[cfg(target_arch = "x86_64")]
+use names::UnlinkFlags;
+#[cfg(target_arch = "x86_64")]
+use open::PipeFlags;
 use syscalls::Sysno;
 
 /// fstatat(2) goes by two names.
@@ -32,147 +39,201 @@ const FSTATAT: Sysno = Sysno::newfstatat;
 #[cfg(target_arch = "aarch64")]
 const FSTATAT: Sysno = Sysno::fstatat;
 
-/// The call, if it is about files.
-pub fn call(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
-    let [a, b, cc, d, e, f] = *args;
-    let (fd, dir) = (Fd::from(a), DirFd::from(a));
-    Some(match sysno {
-        Sysno::read => transfer::read(task, fd, b, cc),
-        Sysno::write => transfer::write(task, fd, b, cc),
-        Sysno::readv => transfer::readv(task, fd, b, cc),
-        Sysno::writev => transfer::writev(task, fd, b, cc),
-        Sysno::pread64 => transfer::pread(task, fd, b, cc, d),
-        Sysno::pwrite64 => transfer::pwrite(task, fd, b, cc, d),
-        Sysno::preadv => transfer::preadv(task, fd, b, cc, d, 0),
-        Sysno::pwritev => transfer::pwritev(task, fd, b, cc, d, 0),
-        Sysno::preadv2 => transfer::preadv(task, fd, b, cc, d, f),
-        Sysno::pwritev2 => transfer::pwritev(task, fd, b, cc, d, f),
-        Sysno::sendfile => transfer::sendfile(task, fd, b.into(), cc, d),
-        Sysno::copy_file_range => transfer::copy_file_range(task, args),
-        Sysno::splice => transfer::splice(task, args),
-        Sysno::vmsplice => vmsplice::vmsplice(task, fd, b, cc, d),
-        Sysno::lseek => transfer::lseek(task, fd, b as i64, cc),
+/// Answers a call on files, or passes it on.
+pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
+    match sysno {
+        Sysno::read => call.run(transfer::read),
+        Sysno::write => call.run(transfer::write),
+        Sysno::readv => call.run(transfer::readv),
+        Sysno::writev => call.run(transfer::writev),
+        Sysno::pread64 => call.run(transfer::pread),
+        Sysno::pwrite64 => call.run(transfer::pwrite),
+        Sysno::preadv => call.run(transfer::preadv),
+        Sysno::pwritev => call.run(transfer::pwritev),
+        Sysno::preadv2 => call.run(transfer::preadv2),
+        Sysno::pwritev2 => call.run(transfer::pwritev2),
+        Sysno::sendfile => call.run(copy::sendfile),
+        Sysno::copy_file_range => call.run(copy::copy_file_range),
+        Sysno::splice => call.run(copy::splice),
+        Sysno::lseek => call.run(transfer::lseek),
 
-        Sysno::openat => open::openat(task, dir, b, cc, d),
-        Sysno::openat2 => open::openat2(task, dir, b, cc, d),
-        Sysno::memfd_create => open::memfd_create(task, a, b),
-        Sysno::pipe2 => open::pipe(task, a, b),
-        Sysno::socketpair => socket::socketpair(task, a, b, cc, d),
-        Sysno::shutdown => socket::shutdown(task, fd, b),
-        Sysno::listen | Sysno::accept | Sysno::accept4 => socket::listen(task, fd),
-        Sysno::getsockname | Sysno::getpeername => socket::name(task, fd, b, cc),
-        Sysno::getsockopt => socket::getsockopt(task, fd, [b, cc, d, e]),
-        Sysno::setsockopt => socket::setsockopt(task, fd, [b, cc, d, e]),
-        Sysno::sendto => message::sendto(task, args),
-        Sysno::recvfrom => message::recvfrom(task, args),
-        Sysno::sendmsg => message::sendmsg(task, fd, b, cc),
-        Sysno::recvmsg => message::recvmsg(task, fd, b, cc),
-        Sysno::sendmmsg => message::sendmmsg(task, fd, b, cc, d),
-        Sysno::recvmmsg => message::recvmmsg(task, fd, [b, cc, d, e]),
-        Sysno::close => task.files().close(fd).map(|()| 0),
-        Sysno::close_range => descriptors::close_range(task, a, b, cc),
-        Sysno::dup => descriptors::dup(task, fd),
-        Sysno::dup3 => descriptors::dup3(task, fd, b.into(), cc),
-        Sysno::fcntl => descriptors::fcntl(task, fd, b, cc),
-        Sysno::flock => descriptors::flock(task, fd, b),
-        Sysno::ioctl => descriptors::ioctl(task, fd, b, cc),
+        Sysno::vmsplice => call.run(vmsplice::vmsplice),
 
-        Sysno::fstat => stat::fstat(task, fd, b),
-        FSTATAT => stat::fstatat(task, dir, b, cc, d),
-        Sysno::statx => stat::statx(task, dir, b, cc, d, e),
-        Sysno::statfs => stat::statfs(task, a, b),
-        Sysno::fstatfs => stat::fstatfs(task, fd, b),
-        Sysno::faccessat => stat::faccessat(task, dir, b, cc, 0),
-        Sysno::faccessat2 => stat::faccessat(task, dir, b, cc, d),
-        Sysno::readlinkat => stat::readlinkat(task, dir, b, cc, d),
+        Sysno::openat => call.run(open::openat),
+        Sysno::openat2 => call.run(open::openat2),
+        Sysno::memfd_create => call.run(open::memfd_create),
+        Sysno::pipe2 => call.run(open::pipe2),
 
-        Sysno::fchmod => attributes::fchmod(task, fd, b),
-        Sysno::fchmodat => attributes::fchmodat(task, dir, b, cc),
-        Sysno::fchown => attributes::fchown(task, fd, b, cc),
-        Sysno::fchownat => attributes::fchownat(task, dir, b, cc, d, e),
-        Sysno::utimensat => attributes::utimensat(task, dir, b, cc, d),
-        Sysno::umask => Ok(task.fs().set_umask(a as u32).into()),
+        Sysno::socketpair => call.run(socket::socketpair),
+        Sysno::shutdown => call.run(socket::shutdown),
+        Sysno::listen | Sysno::accept | Sysno::accept4 => call.run(socket::listen),
+        Sysno::getsockname | Sysno::getpeername => call.run(socket::name),
+        Sysno::getsockopt => call.run(socket::getsockopt),
+        Sysno::setsockopt => call.run(socket::setsockopt),
 
-        Sysno::truncate => size::truncate(task, a, b as i64),
-        Sysno::ftruncate => size::ftruncate(task, fd, b as i64),
-        Sysno::fallocate => size::fallocate(task, fd, b, cc as i64, d as i64),
-        Sysno::fsync | Sysno::fdatasync => size::fsync(task, fd),
-        Sysno::syncfs => usable(task, fd).map(|_| 0),
+        Sysno::sendto => call.run(message::sendto),
+        Sysno::recvfrom => call.run(message::recvfrom),
+        Sysno::sendmsg => call.run(message::sendmsg),
+        Sysno::recvmsg => call.run(message::recvmsg),
+        Sysno::sendmmsg => call.run(message::sendmmsg),
+        Sysno::recvmmsg => call.run(message::recvmmsg),
+
+        Sysno::close => call.run(descriptors::close),
+        Sysno::close_range => call.run(descriptors::close_range),
+        Sysno::dup => call.run(descriptors::dup),
+        Sysno::dup3 => call.run(descriptors::dup3),
+        Sysno::fcntl => call.run(descriptors::fcntl),
+        Sysno::flock => call.run(descriptors::flock),
+        Sysno::ioctl => call.run(descriptors::ioctl),
+
+        Sysno::fstat => call.run(stat::fstat),
+        FSTATAT => call.run(stat::fstatat),
+        Sysno::statx => call.run(stat::statx),
+        Sysno::statfs => call.run(stat::statfs),
+        Sysno::fstatfs => call.run(stat::fstatfs),
+        Sysno::faccessat => call.run(stat::faccessat),
+        Sysno::faccessat2 => call.run(stat::faccessat2),
+        Sysno::readlinkat => call.run(stat::readlinkat),
+
+        Sysno::fchmod => call.run(attributes::fchmod),
+        Sysno::fchmodat => call.run(attributes::fchmodat),
+        Sysno::fchown => call.run(attributes::fchown),
+        Sysno::fchownat => call.run(attributes::fchownat),
+        Sysno::utimensat => call.run(attributes::utimensat),
+        Sysno::umask => call.run(attributes::umask),
+
+        Sysno::truncate => call.run(size::truncate),
+        Sysno::ftruncate => call.run(size::ftruncate),
+        Sysno::fallocate => call.run(size::fallocate),
+        Sysno::fsync | Sysno::fdatasync => call.run(size::fsync),
+        Sysno::syncfs => call.run(size::syncfs),
+        Sysno::fadvise64 => call.run(size::fadvise),
+
+        Sysno::mkdirat => call.run(names::mkdirat),
+        Sysno::mknodat => call.run(names::mknodat),
+        Sysno::unlinkat => call.run(names::unlinkat),
+        Sysno::linkat => call.run(names::linkat),
+        Sysno::symlinkat => call.run(names::symlinkat),
+        Sysno::renameat2 => call.run(names::renameat2),
+        Sysno::renameat => call.run(names::renameat),
+
+        Sysno::getdents64 => call.run(directories::getdents64),
+        Sysno::getcwd => call.run(directories::getcwd),
+        Sysno::chdir => call.run(directories::chdir),
+        Sysno::fchdir => call.run(directories::fchdir),
+        Sysno::chroot => call.run(directories::chroot),
+
+        Sysno::mount => call.run(mounts::mount),
+        Sysno::umount2 => call.run(mounts::umount),
+
+        Sysno::ppoll => call.run(poll::ppoll),
+        Sysno::pselect6 => call.run(poll::pselect),
+
         Sysno::sync => Ok(0),
-        Sysno::fadvise64 => size::fadvise(task, fd, d),
-
-        Sysno::mkdirat => names::mkdirat(task, dir, b, cc),
-        Sysno::mknodat => names::mknodat(task, dir, b, cc, d),
-        Sysno::unlinkat => names::unlinkat(task, dir, b, cc),
-        Sysno::linkat => names::linkat(task, dir, b, cc.into(), d, e),
-        Sysno::symlinkat => names::symlinkat(task, a, b.into(), cc),
-        Sysno::renameat2 => names::renameat(task, dir, b, cc.into(), d, e),
-        Sysno::renameat => names::renameat(task, dir, b, cc.into(), d, 0),
-
-        Sysno::getdents64 => directories::getdents64(task, fd, b, cc),
-        Sysno::getcwd => directories::getcwd(task, a, b),
-        Sysno::chdir => directories::chdir(task, a),
-        Sysno::fchdir => directories::fchdir(task, fd),
-        Sysno::chroot => directories::chroot(task, a),
-
-        Sysno::mount => mounts::mount(task, args),
-        Sysno::umount2 => mounts::umount(task, a, b),
         Sysno::pivot_root => Err(Errno::EINVAL),
-
-        Sysno::ppoll => poll::ppoll(task, a, b, cc, d, e),
-        Sysno::pselect6 => poll::pselect(task, args),
-        _ => return legacy(task, sysno, args),
-    })
+        _ => legacy(sysno, call),
+    }
 }
 
 /// Calls that only x86_64 has.
 #[cfg(target_arch = "x86_64")]
-fn legacy(task: &Task, sysno: Sysno, args: &[u64; 6]) -> Option<Result<u64>> {
+fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     const CWD: DirFd = DirFd::Cwd;
-    let [a, b, cc, d, e, _] = *args;
-    Some(match sysno {
-        Sysno::open => open::openat(task, CWD, a, b, cc),
-        Sysno::creat => open::openat(
-            task,
-            CWD,
-            a,
-            (c::O_CREAT | c::O_WRONLY | c::O_TRUNC).into(),
-            b,
-        ),
-        Sysno::pipe => open::pipe(task, a, 0),
-        Sysno::dup2 => descriptors::dup2(task, a.into(), b.into()),
-        Sysno::stat => stat::fstatat(task, CWD, a, b, 0),
-        Sysno::lstat => stat::fstatat(task, CWD, a, b, c::AT_SYMLINK_NOFOLLOW.into()),
-        Sysno::access => stat::faccessat(task, CWD, a, b, 0),
-        Sysno::readlink => stat::readlinkat(task, CWD, a, b, cc),
-        Sysno::chmod => attributes::fchmodat(task, CWD, a, b),
-        Sysno::chown => attributes::fchownat(task, CWD, a, b, cc, 0),
-        Sysno::lchown => attributes::fchownat(task, CWD, a, b, cc, c::AT_SYMLINK_NOFOLLOW.into()),
-        Sysno::utime => attributes::utime(task, a, b),
-        Sysno::utimes => attributes::utimes(task, CWD, a, b),
-        Sysno::futimesat => attributes::utimes(task, a.into(), b, cc),
-        Sysno::mkdir => names::mkdirat(task, CWD, a, b),
-        Sysno::mknod => names::mknodat(task, CWD, a, b, cc),
-        Sysno::rmdir => names::unlinkat(task, CWD, a, c::AT_REMOVEDIR.into()),
-        Sysno::unlink => names::unlinkat(task, CWD, a, 0),
-        Sysno::link => names::linkat(task, CWD, a, CWD, b, 0),
-        Sysno::symlink => names::symlinkat(task, a, CWD, b),
-        Sysno::rename => names::renameat(task, CWD, a, CWD, b, 0),
-        Sysno::getdents => directories::getdents(task, a.into(), b, cc),
-        Sysno::poll => poll::poll(task, a, b, cc as i32),
-        Sysno::select => poll::select(task, a, [b, cc, d], e),
-        _ => return None,
-    })
+    match sysno {
+        Sysno::open => {
+            call.run(|task: &Task, path, flags, mode| open::openat(task, CWD, path, flags, mode))
+        }
+        Sysno::creat => call.run(|task: &Task, path, mode| {
+            let flags = OpenFlags::CREAT | OpenFlags::WRONLY | OpenFlags::TRUNC;
+            open::openat(task, CWD, path, flags, mode)
+        }),
+        Sysno::pipe => call.run(|task: &Task, at| open::pipe2(task, at, PipeFlags::empty())),
+        Sysno::dup2 => call.run(descriptors::dup2),
+        Sysno::stat => call
+            .run(|task: &Task, path, into| stat::fstatat(task, CWD, path, into, AtFlags::empty())),
+        Sysno::lstat => call.run(|task: &Task, path, into| {
+            stat::fstatat(task, CWD, path, into, AtFlags::SYMLINK_NOFOLLOW)
+        }),
+        Sysno::access => call.run(|task: &Task, path, mode| stat::faccessat(task, CWD, path, mode)),
+        Sysno::readlink => {
+            call.run(|task: &Task, path, into, size| stat::readlinkat(task, CWD, path, into, size))
+        }
+        Sysno::chmod => {
+            call.run(|task: &Task, path, mode| attributes::fchmodat(task, CWD, path, mode))
+        }
+        Sysno::chown => call.run(|task: &Task, path, uid, gid| {
+            attributes::fchownat(task, CWD, path, uid, gid, AtFlags::empty())
+        }),
+        Sysno::lchown => call.run(|task: &Task, path, uid, gid| {
+            attributes::fchownat(task, CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+        }),
+        Sysno::utime => call.run(attributes::utime),
+        Sysno::utimes => {
+            call.run(|task: &Task, path, times| attributes::futimesat(task, CWD, path, times))
+        }
+        Sysno::futimesat => call.run(attributes::futimesat),
+        Sysno::mkdir => call.run(|task: &Task, path, mode| names::mkdirat(task, CWD, path, mode)),
+        Sysno::mknod => call
+            .run(|task: &Task, path, mode, device| names::mknodat(task, CWD, path, mode, device)),
+        Sysno::rmdir => {
+            call.run(|task: &Task, path| names::unlinkat(task, CWD, path, UnlinkFlags::REMOVEDIR))
+        }
+        Sysno::unlink => {
+            call.run(|task: &Task, path| names::unlinkat(task, CWD, path, UnlinkFlags::empty()))
+        }
+        Sysno::link => call
+            .run(|task: &Task, from, to| names::linkat(task, CWD, from, CWD, to, AtFlags::empty())),
+        Sysno::symlink => {
+            call.run(|task: &Task, target, path| names::symlinkat(task, target, CWD, path))
+        }
+        Sysno::rename => {
+            call.run(|task: &Task, from, to| names::renameat(task, CWD, from, CWD, to))
+        }
+        Sysno::getdents => call.run(directories::getdents),
+        Sysno::poll => call.run(poll::poll),
+        Sysno::select => call.run(poll::select),
+        _ => super::other(sysno, call),
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn legacy(_task: &Task, _sysno: Sysno, _args: &[u64; 6]) -> Option<Result<u64>> {
-    None
+fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
+    super::other(sysno, call)
+}
+
+bitflags::bitflags! {
+    /// AT_*, of which each call knows some.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct AtFlags: u32 {
+        /// AT_SYMLINK_NOFOLLOW.
+        const SYMLINK_NOFOLLOW = c::AT_SYMLINK_NOFOLLOW;
+        /// AT_EACCESS: as the effective user.
+        const EACCESS = c::AT_EACCESS;
+        /// AT_SYMLINK_FOLLOW, for linkat(2).
+        const SYMLINK_FOLLOW = c::AT_SYMLINK_FOLLOW;
+        /// AT_NO_AUTOMOUNT, without effect.
+        const NO_AUTOMOUNT = c::AT_NO_AUTOMOUNT;
+        /// AT_EMPTY_PATH: an empty path means the descriptor itself.
+        const EMPTY_PATH = c::AT_EMPTY_PATH;
+        /// AT_STATX_FORCE_SYNC, without effect.
+        const STATX_FORCE_SYNC = c::AT_STATX_FORCE_SYNC;
+        /// AT_STATX_DONT_SYNC, without effect.
+        const STATX_DONT_SYNC = c::AT_STATX_DONT_SYNC;
+    }
+}
+
+flag_arguments!(AtFlags: kept, OpenFlags: ignored);
+
+impl AtFlags {
+    /// EINVAL when there are others than `known`.
+    pub fn only(self, known: AtFlags) -> Result<AtFlags> {
+        only(self, known)
+    }
 }
 
 /// A path argument.
-fn read_path(at: u64) -> Result<Vec<u8>> {
-    uaccess::read_cstr(at, PATH_MAX)
+fn read_path(path: UserStr) -> Result<Vec<u8>> {
+    path.read(PATH_MAX)
 }
 
 /// Where a path of the *at calls starts: EBADF.
@@ -185,29 +246,33 @@ fn start_of(task: &Task, dir: DirFd, path: &[u8]) -> Result<Location> {
 }
 
 /// Walks a path argument as far as its last name.
-fn walk(task: &Task, dir: DirFd, path: u64, last: Last) -> Result<Walked> {
+fn walk(task: &Task, dir: DirFd, path: UserStr, last: Last) -> Result<Walked> {
     let path = read_path(path)?;
     path::walk(&task.fs(), start_of(task, dir, &path)?, &path, last)
 }
 
 /// The file a path argument leads to; with AT_EMPTY_PATH among `flags`, an empty path means `dir`
 /// itself.
-fn locate(task: &Task, dir: DirFd, path: u64, flags: u64) -> Result<Location> {
-    let flags = flags as u32;
-    let path = if path == 0 && flags & c::AT_EMPTY_PATH != 0 {
-        Vec::new()
-    } else {
-        read_path(path)?
+fn locate(task: &Task, dir: DirFd, path: UserStr, flags: AtFlags) -> Result<Location> {
+    let may_be_empty = flags.contains(AtFlags::EMPTY_PATH);
+    let path = match path.given() {
+        None if may_be_empty => Vec::new(),
+        _ => read_path(path)?,
     };
-    if path.is_empty() && flags & c::AT_EMPTY_PATH != 0 {
+    if path.is_empty() && may_be_empty {
         return place_of(task, dir);
     }
-    let last = if flags & c::AT_SYMLINK_NOFOLLOW != 0 {
+    let last = if flags.contains(AtFlags::SYMLINK_NOFOLLOW) {
         Last::Keep
     } else {
         Last::Follow
     };
     path::resolve(&task.fs(), start_of(task, dir, &path)?, &path, last)
+}
+
+/// The file a path argument leads to from the working directory.
+fn locate_here(task: &Task, path: UserStr) -> Result<Location> {
+    locate(task, DirFd::Cwd, path, AtFlags::empty())
 }
 
 fn place_of(task: &Task, dir: DirFd) -> Result<Location> {
@@ -222,13 +287,4 @@ pub(super) fn usable(task: &Task, fd: Fd) -> Result<Arc<OpenFile>> {
     let file = task.files().get(fd)?;
     file.usable()?;
     Ok(file)
-}
-
-/// EINVAL when `flags` has others than `known`.
-fn check_flags(flags: u64, known: u32) -> Result<u32> {
-    if flags & !u64::from(known) == 0 {
-        Ok(flags as u32)
-    } else {
-        Err(Errno::EINVAL)
-    }
 }

@@ -1,34 +1,69 @@
-//! mount, umount.
+//! mount(2) and umount2(2).
 
-use super::{check_flags, locate, read_path};
+use super::{AtFlags, locate, locate_here, read_path};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::UserStr;
 use crate::fs::DirFd;
-use crate::fs::tree::mount::{self, KEPT_FLAGS, Location, Mount, same_file};
+use crate::fs::tree::mount::{self, Location, Mount, MountFlags, same_file};
 use crate::fs::tree::types;
 use crate::process::task::Task;
+use crate::syscall::door::{Argument, Registers, flag_arguments};
 use alloc::string::String;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 
-/// Flags in the upper half are a magic number of old times.
-const MAGIC_MASK: u64 = 0xffff_0000;
-const MAGIC: u64 = 0xc0ed_0000;
+impl Argument<'_> for MountFlags {
+    /// Without the magic number in the upper half that programs of old times pass.
+    #[inline]
+    fn take(registers: &mut Registers<'_>) -> Result<Self> {
+        const MAGIC_MASK: u32 = 0xffff_0000;
+        const MAGIC: u32 = 0xc0ed_0000;
+        let bits = registers.next() as u32;
+        Ok(Self::from_bits_retain(match bits & MAGIC_MASK {
+            MAGIC => bits & !MAGIC_MASK,
+            _ => bits,
+        }))
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of umount2(2).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct UnmountFlags: u32 {
+        /// MNT_FORCE, without effect.
+        const FORCE = c::MNT_FORCE;
+        /// MNT_DETACH: also when it is in use.
+        const DETACH = c::MNT_DETACH;
+        /// MNT_EXPIRE, without effect.
+        const EXPIRE = c::MNT_EXPIRE;
+        /// UMOUNT_NOFOLLOW.
+        const NOFOLLOW = c::UMOUNT_NOFOLLOW;
+    }
+}
+
+flag_arguments!(UnmountFlags: invalid);
+
+/// Flags that say where later mounts appear.
+const PROPAGATION: MountFlags = MountFlags::SHARED
+    .union(MountFlags::PRIVATE)
+    .union(MountFlags::SLAVE)
+    .union(MountFlags::UNBINDABLE);
 
 /// mount(2).
-pub fn mount(task: &Task, args: &[u64; 6]) -> Result<u64> {
-    let [source, target, kind, flags, data, _] = *args;
-    let flags = if flags & MAGIC_MASK == MAGIC {
-        flags & !MAGIC_MASK
-    } else {
-        flags
-    } as u32;
-    let point = locate(task, DirFd::Cwd, target, 0)?;
-    if flags & c::MS_REMOUNT != 0 {
+pub fn mount(
+    task: &Task,
+    source: UserStr,
+    target: UserStr,
+    kind: UserStr,
+    flags: MountFlags,
+    data: UserStr,
+) -> Result<u64> {
+    let point = locate_here(task, target)?;
+    if flags.contains(MountFlags::REMOUNT) {
         return remount(&point, flags);
     }
-    if flags & c::MS_BIND != 0 {
-        let from = locate(task, DirFd::Cwd, source, 0)?;
+    if flags.contains(MountFlags::BIND) {
+        let from = locate_here(task, source)?;
         let new = Mount::new(
             from.mount.fs.clone(),
             from.inode.clone(),
@@ -37,19 +72,15 @@ pub fn mount(task: &Task, args: &[u64; 6]) -> Result<u64> {
         );
         return mount::attach(new, point).map(|()| 0);
     }
-    if flags & c::MS_MOVE != 0 {
-        return move_mount(locate(task, DirFd::Cwd, source, 0)?, point);
+    if flags.contains(MountFlags::MOVE) {
+        return move_mount(locate_here(task, source)?, point);
     }
-    if flags & (c::MS_SHARED | c::MS_PRIVATE | c::MS_SLAVE | c::MS_UNBINDABLE) != 0 {
+    if flags.intersects(PROPAGATION) {
         // There is one namespace: nothing is ever propagated.
         return Ok(0);
     }
     let kind = optional_string(kind)?;
-    let options = if data == 0 {
-        Vec::new()
-    } else {
-        uaccess::read_cstr(data, 4096)?
-    };
+    let options = optional_string(data)?;
     let fs = types::get(&kind, &options)?;
     let name = optional_string(source)?;
     let name = if name.is_empty() {
@@ -65,12 +96,8 @@ pub fn mount(task: &Task, args: &[u64; 6]) -> Result<u64> {
     mount::attach(Mount::new(fs, root, name, flags), point).map(|()| 0)
 }
 
-fn optional_string(at: u64) -> Result<Vec<u8>> {
-    if at == 0 {
-        Ok(Vec::new())
-    } else {
-        read_path(at)
-    }
+fn optional_string(string: UserStr) -> Result<Vec<u8>> {
+    string.given().map_or(Ok(Vec::new()), read_path)
 }
 
 fn check_top(place: &Location) -> Result {
@@ -81,9 +108,9 @@ fn check_top(place: &Location) -> Result {
     }
 }
 
-fn remount(place: &Location, flags: u32) -> Result<u64> {
+fn remount(place: &Location, flags: MountFlags) -> Result<u64> {
     check_top(place)?;
-    place.mount.set_flags(flags & KEPT_FLAGS);
+    place.mount.set_flags(flags);
     Ok(0)
 }
 
@@ -93,16 +120,11 @@ fn move_mount(from: Location, point: Location) -> Result<u64> {
 }
 
 /// umount2(2).
-pub fn umount(task: &Task, path: u64, flags: u64) -> Result<u64> {
-    let flags = check_flags(
-        flags,
-        c::MNT_FORCE | c::MNT_DETACH | c::MNT_EXPIRE | c::UMOUNT_NOFOLLOW,
-    )?;
-    let follow = if flags & c::UMOUNT_NOFOLLOW != 0 {
-        c::AT_SYMLINK_NOFOLLOW
-    } else {
-        0
+pub fn umount(task: &Task, path: UserStr, flags: UnmountFlags) -> Result<u64> {
+    let follow = match flags.contains(UnmountFlags::NOFOLLOW) {
+        true => AtFlags::SYMLINK_NOFOLLOW,
+        false => AtFlags::empty(),
     };
-    let place = locate(task, DirFd::Cwd, path, follow.into())?;
-    mount::detach(place, flags & c::MNT_DETACH != 0).map(|()| 0)
+    let place = locate(task, DirFd::Cwd, path, follow)?;
+    mount::detach(place, flags.contains(UnmountFlags::DETACH)).map(|()| 0)
 }

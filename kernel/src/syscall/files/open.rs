@@ -1,109 +1,119 @@
-//! open, pipe, memfd_create.
+//! Calls that open a file: open(2), pipe(2), memfd_create(2).
 
 use super::{read_path, start_of};
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserPtr, UserStr};
 use crate::fs::DirFd;
 use crate::fs::kinds::ramfile::RamFile;
 use crate::fs::kinds::{anonymous, fifo};
-use crate::fs::{OpenFile, open};
+use crate::fs::{OpenFile, OpenFlags, open};
 use crate::process::task::Task;
+use crate::syscall::door::flag_arguments;
 use linux_raw_sys::general as c;
 
-/// Flags that openat2(2) knows.
-const KNOWN: u32 = c::O_ACCMODE
-    | c::O_CREAT
-    | c::O_EXCL
-    | c::O_NOCTTY
-    | c::O_TRUNC
-    | c::O_APPEND
-    | c::O_NONBLOCK
-    | c::O_SYNC
-    | c::FASYNC
-    | c::O_DIRECT
-    | c::O_LARGEFILE
-    | c::O_DIRECTORY
-    | c::O_NOFOLLOW
-    | c::O_NOATIME
-    | c::O_CLOEXEC
-    | c::O_PATH
-    | c::O_TMPFILE;
+bitflags::bitflags! {
+    /// Flags of pipe2(2).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct PipeFlags: u32 {
+        /// O_CLOEXEC.
+        const CLOEXEC = c::O_CLOEXEC;
+        /// O_NONBLOCK.
+        const NONBLOCK = c::O_NONBLOCK;
+        /// O_DIRECT, without effect.
+        const DIRECT = c::O_DIRECT;
+    }
+
+    /// MFD_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct MemfdFlags: u32 {
+        /// MFD_CLOEXEC.
+        const CLOEXEC = c::MFD_CLOEXEC;
+        /// MFD_ALLOW_SEALING.
+        const ALLOW_SEALING = c::MFD_ALLOW_SEALING;
+        /// MFD_NOEXEC_SEAL: not executable, and sealed so.
+        const NOEXEC_SEAL = c::MFD_NOEXEC_SEAL;
+        /// MFD_EXEC: executable.
+        const EXEC = c::MFD_EXEC;
+    }
+}
+
+flag_arguments!(PipeFlags: invalid, MemfdFlags: invalid);
 
 /// openat(2); unknown flags are ignored, as there.
-pub fn openat(task: &Task, dir: DirFd, path: u64, flags: u64, mode: u64) -> Result<u64> {
+pub fn openat(task: &Task, dir: DirFd, path: UserStr, flags: OpenFlags, mode: u32) -> Result<u64> {
     let path = read_path(path)?;
-    let flags = flags as u32 & KNOWN;
     let base = start_of(task, dir, &path)?;
-    let file = open::open(&task.fs(), base, &path, flags, mode as u32)?;
+    let file = open::open(&task.fs(), base, &path, flags, mode)?;
     install(task, file, flags)
 }
 
+/// `struct open_how`: flags, mode, resolve.
+pub type OpenHow = [u64; 3];
+
 /// openat2(2): no way of resolving is refused, so RESOLVE_* flags are not known.
-pub fn openat2(task: &Task, dir: DirFd, path: u64, how: u64, size: u64) -> Result<u64> {
-    if size < 24 {
+pub fn openat2(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    how: UserPtr<OpenHow>,
+    size: u64,
+) -> Result<u64> {
+    if size < size_of::<OpenHow>() as u64 {
         return Err(Errno::EINVAL);
     }
-    let [flags, mode, resolve]: [u64; 3] = uaccess::read(how)?;
-    if flags & !u64::from(KNOWN) != 0 || resolve != 0 || mode & !0o7777 != 0 {
+    let [flags, mode, resolve] = how.read()?;
+    let flags = u32::try_from(flags).ok().and_then(OpenFlags::from_bits);
+    let flags = flags.ok_or(Errno::EINVAL)?;
+    if resolve != 0 || mode & !0o7777 != 0 {
         return Err(Errno::EINVAL);
     }
-    openat(task, dir, path, flags, mode)
+    openat(task, dir, path, flags, mode as u32)
 }
 
-fn install(task: &Task, file: alloc::sync::Arc<OpenFile>, flags: u32) -> Result<u64> {
+fn install(task: &Task, file: alloc::sync::Arc<OpenFile>, flags: OpenFlags) -> Result<u64> {
     Ok(task
         .files()
-        .install(file, flags & c::O_CLOEXEC != 0)?
+        .install(file, flags.contains(OpenFlags::CLOEXEC))?
         .to_return())
 }
 
 /// pipe2(2).
-pub fn pipe(task: &Task, at: u64, flags: u64) -> Result<u64> {
-    let flags = super::check_flags(flags, c::O_CLOEXEC | c::O_NONBLOCK | c::O_DIRECT)?;
+pub fn pipe2(task: &Task, into: UserPtr<[i32; 2]>, flags: PipeFlags) -> Result<u64> {
+    let open_flags = OpenFlags::from_bits_truncate(flags.bits());
     let (inode, reader, writer) = fifo::pair();
     let place = anonymous::place(inode);
     let files = task.files();
-    let reader = OpenFile::new(place.clone(), reader, c::O_RDONLY | flags);
-    let writer = OpenFile::new(place, writer, c::O_WRONLY | flags);
-    let close_on_exec = flags & c::O_CLOEXEC != 0;
+    let reader = OpenFile::new(place.clone(), reader, open_flags);
+    let writer = OpenFile::new(place, writer, open_flags | OpenFlags::WRONLY);
+    let close_on_exec = flags.contains(PipeFlags::CLOEXEC);
     let first = files.install(reader, close_on_exec)?;
     let second = match files.install(writer, close_on_exec) {
         Ok(second) => second,
         Err(error) => return files.close(first).and(Err(error)),
     };
-    match uaccess::write(at, &[first.0, second.0]) {
+    match into.write(&[first.0, second.0]) {
         Ok(()) => Ok(0),
         Err(error) => files.close(first).and(files.close(second)).and(Err(error)),
     }
 }
 
 /// memfd_create(2).
-pub fn memfd_create(task: &Task, name: u64, flags: u64) -> Result<u64> {
-    let flags = super::check_flags(
-        flags,
-        c::MFD_CLOEXEC | c::MFD_ALLOW_SEALING | c::MFD_NOEXEC_SEAL | c::MFD_EXEC,
-    )?;
-    let name = uaccess::read_cstr(name, 250).map_err(|error| match error {
+pub fn memfd_create(task: &Task, name: UserStr, flags: MemfdFlags) -> Result<u64> {
+    let name = name.read(250).map_err(|error| match error {
         Errno::ENAMETOOLONG => Errno::EINVAL,
         other => other,
     })?;
-    let (mode, seals) = match flags & !c::MFD_CLOEXEC {
-        both if both & (c::MFD_NOEXEC_SEAL | c::MFD_EXEC) == c::MFD_NOEXEC_SEAL | c::MFD_EXEC => {
-            return Err(Errno::EINVAL);
-        }
-        noexec if noexec & c::MFD_NOEXEC_SEAL != 0 => (0o666, c::F_SEAL_EXEC),
-        sealable if sealable & c::MFD_ALLOW_SEALING != 0 => (0o777, 0),
+    if flags.contains(MemfdFlags::NOEXEC_SEAL | MemfdFlags::EXEC) {
+        return Err(Errno::EINVAL);
+    }
+    let (mode, seals) = match flags {
+        noexec if noexec.contains(MemfdFlags::NOEXEC_SEAL) => (0o666, c::F_SEAL_EXEC),
+        sealable if sealable.contains(MemfdFlags::ALLOW_SEALING) => (0o777, 0),
         _ => (0o777, c::F_SEAL_SEAL),
     };
     let file = RamFile::memfd(anonymous::device(), &name, mode, seals);
-    let open = OpenFile::new(anonymous::place(file.clone()), file, c::O_RDWR);
-    install(
-        task,
-        open,
-        if flags & c::MFD_CLOEXEC != 0 {
-            c::O_CLOEXEC
-        } else {
-            0
-        },
-    )
+    let place = anonymous::place(file.clone());
+    let mut open_flags = OpenFlags::RDWR;
+    open_flags.set(OpenFlags::CLOEXEC, flags.contains(MemfdFlags::CLOEXEC));
+    install(task, OpenFile::new(place, file, open_flags), open_flags)
 }

@@ -1,19 +1,18 @@
-//! poll, select: waiting for several files at once.
+//! poll(2) and select(2): waiting for several files at once.
 
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
+use crate::base::user_ptr::{UserPtr, UserSlice};
 use crate::fs::Fd;
 use crate::fs::OpenFile;
 use crate::fs::caller::open_files_limit;
 use crate::fs::open::file::{MOST_QUEUES, Ready};
-use crate::process::signal;
+use crate::process::signal::{self, SigSet};
 use crate::process::task::Task;
 use crate::sched;
 use crate::sched::timers;
 use crate::sched::wait::{self, WaitQueue};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem::size_of;
 
 /// Descriptors that are looked at before others run.
 const STEP: usize = 256;
@@ -82,19 +81,24 @@ impl PollFd {
     }
 }
 
-fn read_poll_fds(at: u64, count: u64) -> Result<Vec<PollFd>> {
-    if count > open_files_limit() as u64 {
+/// `struct pollfd`: descriptor, events (2 bytes), answer (2 bytes).
+pub type PollFdWord = u64;
+/// Where the answer stands in it.
+const ANSWER: u64 = 6;
+
+fn read_poll_fds(list: UserSlice<PollFdWord>) -> Result<Vec<PollFd>> {
+    if list.len > open_files_limit() as u64 {
         return Err(Errno::EINVAL);
     }
     let mut fds = Vec::new();
-    fallible::reserve(&mut fds, count as usize)?;
-    for i in 0..count {
-        let word: u64 = uaccess::read(at + 8 * i)?;
+    fallible::reserve(&mut fds, list.len as usize)?;
+    for (n, element) in list.elements().enumerate() {
+        let word = element.read()?;
         fds.push(PollFd {
             fd: word.into(),
             events: (word >> 32) as u16,
         });
-        pause_after(i as usize);
+        pause_after(n);
     }
     Ok(fds)
 }
@@ -118,72 +122,74 @@ fn let_go(mut watched: Vec<Option<Watched>>) {
     }
 }
 
-fn poll_until(task: &Task, at: u64, count: u64, deadline: Option<u64>) -> Result<u64> {
-    let fds = read_poll_fds(at, count)?;
+fn poll_until(task: &Task, list: UserSlice<PollFdWord>, deadline: Option<u64>) -> Result<u64> {
+    let fds = read_poll_fds(list)?;
     let watched = watch_each(fds.len(), |n| fds[n].watch(task))?;
     let ready = wait_for(&watched, deadline);
     let_go(watched);
     let ready = ready?;
-    for (i, ready) in (0..).zip(&ready) {
-        uaccess::write(at + 8 * i + 6, &ready.bits())?;
-        pause_after(i as usize);
+    for (n, (element, ready)) in list.elements().zip(&ready).enumerate() {
+        element.field(ANSWER).write(&ready.bits())?;
+        pause_after(n);
     }
     Ok(ready.iter().filter(|r| !r.is_empty()).count() as u64)
 }
 
 /// poll(2): milliseconds, negative for ever.
 #[cfg(target_arch = "x86_64")]
-pub fn poll(task: &Task, at: u64, count: u64, timeout: i32) -> Result<u64> {
+pub fn poll(task: &Task, list: UserSlice<PollFdWord>, timeout: i32) -> Result<u64> {
     let deadline = u64::try_from(timeout)
         .ok()
         .map(|ms| timers::now().saturating_add(ms * 1_000_000));
-    poll_until(task, at, count, deadline)
+    poll_until(task, list, deadline)
 }
 
 /// ppoll(2).
 pub fn ppoll(
     task: &Task,
-    at: u64,
-    count: u64,
-    timeout: u64,
-    mask: u64,
+    list: UserSlice<PollFdWord>,
+    timeout: UserPtr<TimeWords>,
+    mask: UserPtr<SigSet>,
     mask_size: u64,
 ) -> Result<u64> {
     let deadline = Deadline::read(timeout, 1)?;
     set_mask(mask, mask_size)?;
-    let result = poll_until(task, at, count, deadline.at);
+    let result = poll_until(task, list, deadline.at);
     deadline.write_left();
     result
 }
 
-fn set_mask(mask: u64, size: u64) -> Result {
-    if mask != 0 {
-        if size != 8 {
+fn set_mask(mask: UserPtr<SigSet>, size: u64) -> Result {
+    if let Some(mask) = mask.given() {
+        if size != size_of::<SigSet>() as u64 {
             return Err(Errno::EINVAL);
         }
-        signal::set_temporary_mask(uaccess::read(mask)?);
+        signal::set_temporary_mask(mask.read()?);
     }
     Ok(())
 }
 
+/// `struct timespec` or `struct timeval`: seconds, and a fraction.
+pub type TimeWords = [i64; 2];
+
 /// A time-out argument, which the call updates with what is left of it.
 struct Deadline {
     at: Option<u64>,
-    pointer: u64,
+    pointer: UserPtr<TimeWords>,
     /// Nanoseconds in the second word's unit: 1 for timespec, 1000 for timeval.
     unit: u64,
 }
 
 impl Deadline {
-    fn read(pointer: u64, unit: u64) -> Result<Deadline> {
-        if pointer == 0 {
+    fn read(pointer: UserPtr<TimeWords>, unit: u64) -> Result<Deadline> {
+        if pointer.given().is_none() {
             return Ok(Deadline {
                 at: None,
                 pointer,
                 unit,
             });
         }
-        let [seconds, rest]: [i64; 2] = uaccess::read(pointer)?;
+        let [seconds, rest] = pointer.read()?;
         // timeval's microseconds may be more than a second; timespec's nanoseconds may not.
         if seconds < 0 || rest < 0 || (unit == 1 && rest >= 1_000_000_000) {
             return Err(Errno::EINVAL);
@@ -201,10 +207,10 @@ impl Deadline {
     fn write_left(&self) {
         if let Some(at) = self.at {
             let left = at.saturating_sub(timers::now());
-            let _ = uaccess::write(
-                self.pointer,
-                &[left / 1_000_000_000, left % 1_000_000_000 / self.unit],
-            );
+            let (seconds, rest) = (left / 1_000_000_000, left % 1_000_000_000);
+            let _ = self
+                .pointer
+                .write(&[seconds as i64, (rest / self.unit) as i64]);
         }
     }
 }
@@ -216,13 +222,16 @@ const SETS: [(Ready, Ready); 3] = [
     (Ready::PRI, Ready::PRI),
 ];
 
-/// A set of the descriptors below `count`, 64 in a word; none without an address.
-fn read_set(at: u64, count: usize) -> Result<Vec<u64>> {
+/// Where a set of descriptors stands in the caller's memory, 64 in a word.
+type SetPtr = UserPtr<u64>;
+
+/// The set of the descriptors below `count`; empty for a null pointer.
+fn read_set(at: SetPtr, count: usize) -> Result<Vec<u64>> {
     let mut set = fallible::filled(0, count.div_ceil(64))?;
-    if at != 0 {
-        for (i, word) in (0..).zip(&mut set) {
-            *word = uaccess::read(at + i * size_of::<u64>() as u64)?;
-            pause_after(i as usize);
+    if at.given().is_some() {
+        for (n, word) in (0..).zip(&mut set) {
+            *word = at.element(n).read()?;
+            pause_after(n as usize);
         }
     }
     if let Some(last) = set.last_mut() {
@@ -231,11 +240,11 @@ fn read_set(at: u64, count: usize) -> Result<Vec<u64>> {
     Ok(set)
 }
 
-fn write_set(at: u64, set: &[u64]) -> Result {
-    if at != 0 {
-        for (i, word) in (0..).zip(set) {
-            uaccess::write(at + i * size_of::<u64>() as u64, word)?;
-            pause_after(i as usize);
+fn write_set(at: SetPtr, set: &[u64]) -> Result {
+    if at.given().is_some() {
+        for (n, word) in (0..).zip(set) {
+            at.element(n).write(word)?;
+            pause_after(n as usize);
         }
     }
     Ok(())
@@ -245,8 +254,8 @@ fn has(set: &[u64], fd: usize) -> bool {
     set[fd / 64] >> (fd % 64) & 1 != 0
 }
 
-fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
-    let count = usize::try_from(count as i32)
+fn select_until(task: &Task, count: i32, sets: [SetPtr; 3], deadline: Option<u64>) -> Result<u64> {
+    let count = usize::try_from(count)
         .map_err(|_| Errno::EINVAL)?
         .min(open_files_limit());
     let mut bits = [const { Vec::new() }; 3];
@@ -285,20 +294,34 @@ fn select_until(task: &Task, count: u64, sets: [u64; 3], deadline: Option<u64>) 
 
 /// select(2).
 #[cfg(target_arch = "x86_64")]
-pub fn select(task: &Task, count: u64, sets: [u64; 3], timeout: u64) -> Result<u64> {
+pub fn select(
+    task: &Task,
+    count: i32,
+    read: SetPtr,
+    write: SetPtr,
+    except: SetPtr,
+    timeout: UserPtr<TimeWords>,
+) -> Result<u64> {
     let deadline = Deadline::read(timeout, 1000)?;
-    let result = select_until(task, count, sets, deadline.at);
+    let result = select_until(task, count, [read, write, except], deadline.at);
     deadline.write_left();
     result
 }
 
 /// pselect(2): the last argument points to the mask and its size.
-pub fn pselect(task: &Task, args: &[u64; 6]) -> Result<u64> {
-    let [count, read, write, except, timeout, mask] = *args;
+pub fn pselect(
+    task: &Task,
+    count: i32,
+    read: SetPtr,
+    write: SetPtr,
+    except: SetPtr,
+    timeout: UserPtr<TimeWords>,
+    mask: UserPtr<[u64; 2]>,
+) -> Result<u64> {
     let deadline = Deadline::read(timeout, 1)?;
-    if mask != 0 {
-        let [pointer, size]: [u64; 2] = uaccess::read(mask)?;
-        set_mask(pointer, size)?;
+    if let Some(mask) = mask.given() {
+        let [pointer, size] = mask.read()?;
+        set_mask(pointer.into(), size)?;
     }
     let result = select_until(task, count, [read, write, except], deadline.at);
     deadline.write_left();

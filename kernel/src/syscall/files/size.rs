@@ -1,13 +1,15 @@
-//! truncate, fallocate, and what is said about a file's contents: fsync, fadvise.
+//! A file's size and contents: truncate(2), fallocate(2), fsync(2), posix_fadvise(2).
 
-use super::{locate, usable};
+use super::{locate_here, usable};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
 use crate::base::room;
+use crate::base::user_ptr::UserStr;
+use crate::fs::Fd;
 use crate::fs::tree::inode::{Inode, Kind};
-use crate::fs::{DirFd, Fd};
 use crate::process::task::{self, Task};
 use crate::sched;
+use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
@@ -17,9 +19,9 @@ use mm::addr::{PAGE_SHIFT, PAGE_SIZE};
 const PIECE: u64 = 32 * PAGE_SIZE;
 
 /// truncate(2).
-pub fn truncate(task: &Task, path: u64, len: i64) -> Result<u64> {
+pub fn truncate(task: &Task, path: UserStr, len: i64) -> Result<u64> {
     let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
-    let place = locate(task, DirFd::Cwd, path, 0)?;
+    let place = locate_here(task, path)?;
     if place.inode.node().kind == Kind::Directory {
         return Err(Errno::EISDIR);
     }
@@ -37,8 +39,23 @@ pub fn ftruncate(task: &Task, fd: Fd, len: i64) -> Result<u64> {
     file.place.inode.resize(len).map(|()| 0)
 }
 
+bitflags::bitflags! {
+    /// FALLOC_FL_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct AllocateMode: u32 {
+        /// FALLOC_FL_KEEP_SIZE: the file does not grow.
+        const KEEP_SIZE = c::FALLOC_FL_KEEP_SIZE;
+        /// FALLOC_FL_PUNCH_HOLE: gives the pages back.
+        const PUNCH_HOLE = c::FALLOC_FL_PUNCH_HOLE;
+        /// FALLOC_FL_ZERO_RANGE.
+        const ZERO_RANGE = c::FALLOC_FL_ZERO_RANGE;
+    }
+}
+
+flag_arguments!(AllocateMode: kept);
+
 /// fallocate(2): allocating, with or without FALLOC_FL_KEEP_SIZE, zeroing and punching holes.
-pub fn fallocate(task: &Task, fd: Fd, mode: u64, offset: i64, len: i64) -> Result<u64> {
+pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64) -> Result<u64> {
     let file = usable(task, fd)?;
     if !file.writable() {
         return Err(Errno::EBADF);
@@ -54,27 +71,27 @@ pub fn fallocate(task: &Task, fd: Fd, mode: u64, offset: i64, len: i64) -> Resul
         Kind::Directory => Errno::EISDIR,
         _ => Errno::ENODEV,
     })?;
-    let keep = mode as u32 & c::FALLOC_FL_KEEP_SIZE != 0;
-    let mode = mode as u32 & !c::FALLOC_FL_KEEP_SIZE;
-    let zeros = mode & (c::FALLOC_FL_ZERO_RANGE | c::FALLOC_FL_PUNCH_HOLE) != 0;
+    let keep = mode.contains(AllocateMode::KEEP_SIZE);
+    let mode = mode - AllocateMode::KEEP_SIZE;
+    let zeros = mode.intersects(AllocateMode::ZERO_RANGE | AllocateMode::PUNCH_HOLE);
     if (zeros && sealed(&**inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE))
-        || (mode != c::FALLOC_FL_PUNCH_HOLE
+        || (mode != AllocateMode::PUNCH_HOLE
             && end > object.len()
             && sealed(&**inode, c::F_SEAL_GROW))
     {
         return Err(Errno::EPERM);
     }
     match mode {
-        0 => {
+        plain if plain.is_empty() => {
             inode.check_space(len.div_ceil(PAGE_SIZE))?;
             allocate(object, offset, end)?;
             grow(&**inode, end, keep)?;
         }
-        c::FALLOC_FL_ZERO_RANGE => {
+        AllocateMode::ZERO_RANGE => {
             punch(object, offset, end.min(object.len()));
             grow(&**inode, end, keep)?;
         }
-        c::FALLOC_FL_PUNCH_HOLE if keep => punch(object, offset, end),
+        AllocateMode::PUNCH_HOLE if keep => punch(object, offset, end),
         _ => return Err(Errno::EOPNOTSUPP),
     }
     inode.node().touch_modified();
@@ -141,14 +158,18 @@ pub fn fsync(task: &Task, fd: Fd) -> Result<u64> {
     }
 }
 
-/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for advice that there is
-/// not.
-pub fn fadvise(task: &Task, fd: Fd, advice: u64) -> Result<u64> {
+/// syncfs(2): there is no disk.
+pub fn syncfs(task: &Task, fd: Fd) -> Result<u64> {
+    usable(task, fd).map(|_| 0)
+}
+
+/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for unknown advice.
+pub fn fadvise(task: &Task, fd: Fd, _offset: i64, _len: i64, advice: u32) -> Result<u64> {
     let file = usable(task, fd)?;
     if file.place.inode.node().kind == Kind::Fifo {
         return Err(Errno::ESPIPE);
     }
-    match advice as u32 {
+    match advice {
         c::POSIX_FADV_NORMAL..=c::POSIX_FADV_NOREUSE => Ok(0),
         _ => Err(Errno::EINVAL),
     }

@@ -3,49 +3,66 @@
 
 use super::usable;
 use crate::base::errno::{Errno, Result};
-use crate::base::uaccess;
-use crate::fs::Fd;
-use crate::fs::OpenFile;
+use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::socket::{
     self, Creator, Directions, OPEN_FLAGS, OptionValue, Options, Socket, Style,
 };
+use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;
+use crate::syscall::door::flag_arguments;
 use alloc::sync::Arc;
 use core::any::Any;
 use linux_raw_sys::general as c;
 
 /// socket(2)'s numbers, which no header of system calls has.
-pub const AF_UNIX: u64 = 1;
+pub const AF_UNIX: u16 = 1;
 /// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW (a unix(7) socket takes it for SOCK_DGRAM), SOCK_SEQPACKET.
 const STREAM: u32 = 1;
 const DGRAM: u32 = 2;
 const RAW: u32 = 3;
 const SEQPACKET: u32 = 5;
-const TYPE: u32 = 0xf;
 /// One past the last type that there is.
 const TYPES: u32 = 11;
 /// SHUT_RD, SHUT_WR, SHUT_RDWR.
-const SHUT_RD: u64 = 0;
-const SHUT_WR: u64 = 1;
-const SHUT_RDWR: u64 = 2;
-const SOL_SOCKET: u64 = 1;
+const SHUT_RD: u32 = 0;
+const SHUT_WR: u32 = 1;
+const SHUT_RDWR: u32 = 2;
+const SOL_SOCKET: u32 = 1;
+
+bitflags::bitflags! {
+    /// A type of sockets, and SOCK_*: flags besides it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct SocketType: u32 {
+        /// The type's number.
+        const NUMBER = 0xf;
+        /// SOCK_CLOEXEC, which is open(2)'s bit.
+        const CLOEXEC = c::O_CLOEXEC;
+        /// SOCK_NONBLOCK, which is open(2)'s bit.
+        const NONBLOCK = c::O_NONBLOCK;
+    }
+}
+
+flag_arguments!(SocketType: invalid);
 
 /// A connected pair. EAFNOSUPPORT: not AF_UNIX; EINVAL: no such type or flag; EPROTONOSUPPORT,
 /// ESOCKTNOSUPPORT: not for AF_UNIX; EMFILE, EFAULT.
-pub fn socketpair(task: &Task, family: u64, kind: u64, protocol: u64, at: u64) -> Result<u64> {
-    let (kind, flags) = (kind as u32 & TYPE, kind as u32 & !TYPE);
-    // SOCK_CLOEXEC and SOCK_NONBLOCK are open(2)'s bits.
-    if flags & !(c::O_CLOEXEC | c::O_NONBLOCK) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if family != AF_UNIX {
+pub fn socketpair(
+    task: &Task,
+    family: u32,
+    kind: SocketType,
+    protocol: u32,
+    into: UserPtr<[i32; 2]>,
+) -> Result<u64> {
+    let flags = kind - SocketType::NUMBER;
+    let kind = (kind & SocketType::NUMBER).bits();
+    if family != AF_UNIX.into() {
         return Err(Errno::EAFNOSUPPORT);
     }
     if kind >= TYPES {
         return Err(Errno::EINVAL);
     }
-    if protocol != 0 && protocol != AF_UNIX {
+    if protocol != 0 && protocol != AF_UNIX.into() {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let style = match kind {
@@ -56,12 +73,10 @@ pub fn socketpair(task: &Task, family: u64, kind: u64, protocol: u64, at: u64) -
     };
     let files = task.files();
     let install = |(inode, socket)| {
-        let file = OpenFile::new(
-            anonymous::place(inode),
-            socket,
-            OPEN_FLAGS | flags & c::O_NONBLOCK,
-        );
-        files.install(file, flags & c::O_CLOEXEC != 0)
+        let mut open_flags = OPEN_FLAGS;
+        open_flags.set(OpenFlags::NONBLOCK, flags.contains(SocketType::NONBLOCK));
+        let file = OpenFile::new(anonymous::place(inode), socket, open_flags);
+        files.install(file, flags.contains(SocketType::CLOEXEC))
     };
     let process = task.process();
     let creator = process.credentials(|c| Creator {
@@ -75,7 +90,7 @@ pub fn socketpair(task: &Task, family: u64, kind: u64, protocol: u64, at: u64) -
         Ok(second) => second,
         Err(error) => return files.close(first).and(Err(error)),
     };
-    match uaccess::write(at, &[first.0, second.0]) {
+    match into.write(&[first.0, second.0]) {
         Ok(()) => Ok(0),
         Err(error) => files.close(first).and(files.close(second)).and(Err(error)),
     }
@@ -97,7 +112,7 @@ impl SocketFile {
 
     /// O_NONBLOCK.
     pub fn nonblocking(&self) -> bool {
-        self.0.flags() & c::O_NONBLOCK != 0
+        self.0.flags().contains(OpenFlags::NONBLOCK)
     }
 
     /// The socket.
@@ -107,8 +122,8 @@ impl SocketFile {
     }
 }
 
-/// shutdown(2). EINVAL for a direction that there is not.
-pub fn shutdown(task: &Task, fd: Fd, how: u64) -> Result<u64> {
+/// shutdown(2). EINVAL for an unknown direction.
+pub fn shutdown(task: &Task, fd: Fd, how: u32) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     if how > SHUT_RDWR {
         return Err(Errno::EINVAL);
@@ -130,30 +145,40 @@ pub fn listen(task: &Task, fd: Fd) -> Result<u64> {
 
 /// getsockname(2) and getpeername(2): neither side has a name, so there is the family alone. EINVAL
 /// for a length below 0.
-pub fn name(task: &Task, fd: Fd, address: u64, len: u64) -> Result<u64> {
+pub fn name(task: &Task, fd: Fd, address: UserPtr<u8>, len: UserPtr<i32>) -> Result<u64> {
     SocketFile::get(task, fd)?;
-    give(address, len, &(AF_UNIX as u16).to_ne_bytes())?;
+    let value = AF_UNIX.to_ne_bytes();
+    let room = room_of(len)?;
+    let into = UserBytes {
+        first: address,
+        len: room as u64,
+    };
+    into.write(0, &value[..room.min(value.len())])?;
+    len.write(&(value.len() as i32))?;
     Ok(0)
 }
 
-/// Copies as much of a value as the caller has room for, and tells its length at `len`.
-fn give(at: u64, len: u64, value: &[u8]) -> Result {
-    let room: i32 = uaccess::read(len)?;
-    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    uaccess::write_bytes(at, &value[..room.min(value.len())])?;
-    uaccess::write(len, &(value.len() as i32))
+/// How many bytes of a value the caller has room for. EINVAL for a negative number.
+fn room_of(len: UserPtr<i32>) -> Result<usize> {
+    usize::try_from(len.read()?).map_err(|_| Errno::EINVAL)
 }
 
 /// getsockopt(2): the length becomes what was copied. EOPNOTSUPP: another level than SOL_SOCKET.
-pub fn getsockopt(task: &Task, fd: Fd, [level, option, at, len]: [u64; 4]) -> Result<u64> {
+pub fn getsockopt(
+    task: &Task,
+    fd: Fd,
+    level: u32,
+    option: u32,
+    into: UserPtr<u8>,
+    len: UserPtr<i32>,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     let socket = file.socket();
     if level != SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP);
     }
-    let room: i32 = uaccess::read(len)?;
-    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let value = socket.options(|options| options.get(socket.style(), option as u32))?;
+    let room = room_of(len)?;
+    let value = socket.options(|options| options.get(socket.style(), option))?;
     let mut bytes = [0; 16];
     let words = |words: &[i32], bytes: &mut [u8; 16]| {
         for (into, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -175,33 +200,44 @@ pub fn getsockopt(task: &Task, fd: Fd, [level, option, at, len]: [u64; 4]) -> Re
         }
     };
     let n = size.min(room);
-    uaccess::write_bytes(at, &bytes[..n])?;
-    uaccess::write(len, &(n as i32)).map(|()| 0)
+    let into = UserBytes {
+        first: into,
+        len: n as u64,
+    };
+    into.write(0, &bytes[..n])?;
+    len.write(&(n as i32)).map(|()| 0)
 }
 
 /// setsockopt(2). EOPNOTSUPP as above, EINVAL for a value that is too short.
-pub fn setsockopt(task: &Task, fd: Fd, [level, option, at, len]: [u64; 4]) -> Result<u64> {
+pub fn setsockopt(
+    task: &Task,
+    fd: Fd,
+    level: u32,
+    option: u32,
+    at: UserPtr<i32>,
+    len: i32,
+) -> Result<u64> {
     let file = SocketFile::get(task, fd)?;
     if level != SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP);
     }
-    let long_enough = |size: i32| match len as i32 >= size {
+    let long_enough = |size: i32| match len >= size {
         true => Ok(()),
         false => Err(Errno::EINVAL),
     };
     long_enough(4)?;
-    let value = match Options::form(option as u32)? {
+    let value = match Options::form(option)? {
         OptionValue::Time(_) => {
             long_enough(16)?;
-            OptionValue::Time(uaccess::read(at)?)
+            OptionValue::Time(at.field(0).read()?)
         }
         OptionValue::Linger(_) => {
             long_enough(8)?;
-            OptionValue::Linger(uaccess::read(at)?)
+            OptionValue::Linger(at.field(0).read()?)
         }
-        _ => OptionValue::Number(uaccess::read(at)?),
+        _ => OptionValue::Number(at.read()?),
     };
     file.socket()
-        .options(|options| options.set(option as u32, value))
+        .options(|options| options.set(option, value))
         .map(|()| 0)
 }

@@ -1,8 +1,9 @@
-//! What a file is: the stat family, access, readlink, statfs.
+//! Reading what is known of a file: stat(2), access(2), readlink(2), statfs(2).
 
-use super::{check_flags, locate, place_of, read_path};
+use super::{AtFlags, locate, locate_here, place_of, read_path};
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
+use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
 use crate::fs::open::io::Sink;
 use crate::fs::tree::clock::Time;
 use crate::fs::tree::inode::{Inode, Kind};
@@ -10,24 +11,33 @@ use crate::fs::tree::mount::Location;
 use crate::fs::tree::path::NAME_MAX;
 use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
+use crate::syscall::door::flag_arguments;
 use linux_raw_sys::general as c;
 use mm::addr::PAGE_SIZE;
 
 /// st_blocks counts these.
 const BLOCK: u64 = 512;
 
+/// Flags of fstatat(2) and statx(2) for finding the file.
+const LOOKUP: AtFlags = AtFlags::SYMLINK_NOFOLLOW
+    .union(AtFlags::EMPTY_PATH)
+    .union(AtFlags::NO_AUTOMOUNT);
+
 /// fstat(2).
-pub fn fstat(task: &Task, fd: Fd, at: u64) -> Result<u64> {
-    write_stat(&task.files().get(fd)?.place, at)
+pub fn fstat(task: &Task, fd: Fd, into: UserPtr<c::stat>) -> Result<u64> {
+    write_stat(&task.files().get(fd)?.place, into)
 }
 
 /// fstatat(2).
-pub fn fstatat(task: &Task, dir: DirFd, path: u64, at: u64, flags: u64) -> Result<u64> {
-    check_flags(
-        flags,
-        c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT,
-    )?;
-    write_stat(&locate(task, dir, path, flags)?, at)
+pub fn fstatat(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    into: UserPtr<c::stat>,
+    flags: AtFlags,
+) -> Result<u64> {
+    flags.only(LOOKUP)?;
+    write_stat(&locate(task, dir, path, flags)?, into)
 }
 
 fn blocks(inode: &dyn Inode) -> u64 {
@@ -36,7 +46,7 @@ fn blocks(inode: &dyn Inode) -> u64 {
         .map_or(0, |object| object.pages() * (PAGE_SIZE / BLOCK))
 }
 
-fn write_stat(place: &Location, at: u64) -> Result<u64> {
+fn write_stat(place: &Location, into: UserPtr<c::stat>) -> Result<u64> {
     let node = place.inode.node();
     let attributes = node.attributes();
     let mut stat: c::stat = uaccess::zeroed();
@@ -62,7 +72,7 @@ fn write_stat(place: &Location, at: u64) -> Result<u64> {
         attributes.changed.seconds as _,
         attributes.changed.nanos.into(),
     );
-    uaccess::write(at, &stat).map(|()| 0)
+    into.write(&stat).map(|()| 0)
 }
 
 fn statx_time(time: Time) -> c::statx_timestamp {
@@ -73,14 +83,40 @@ fn statx_time(time: Time) -> c::statx_timestamp {
     }
 }
 
+bitflags::bitflags! {
+    /// STATX_*: what is asked for, all of which is always given.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct StatxMask: u32 {
+        /// STATX__RESERVED: EINVAL.
+        const RESERVED = c::STATX__RESERVED;
+    }
+
+    /// R_OK, W_OK, X_OK.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct AccessMode: u32 {
+        /// R_OK.
+        const READ = c::R_OK;
+        /// W_OK.
+        const WRITE = c::W_OK;
+        /// X_OK.
+        const EXECUTE = c::X_OK;
+    }
+}
+
+flag_arguments!(StatxMask: ignored, AccessMode: invalid);
+
 /// statx(2).
-pub fn statx(task: &Task, dir: DirFd, path: u64, flags: u64, mask: u64, at: u64) -> Result<u64> {
-    let sync = c::AT_STATX_SYNC_TYPE;
-    check_flags(
-        flags,
-        c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | sync,
-    )?;
-    if mask as u32 & c::STATX__RESERVED != 0 || flags as u32 & sync == sync {
+pub fn statx(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    flags: AtFlags,
+    mask: StatxMask,
+    into: UserPtr<c::statx>,
+) -> Result<u64> {
+    let sync = AtFlags::STATX_FORCE_SYNC | AtFlags::STATX_DONT_SYNC;
+    flags.only(LOOKUP | sync)?;
+    if mask.contains(StatxMask::RESERVED) || flags.contains(sync) {
         return Err(Errno::EINVAL);
     }
     let place = locate(task, dir, path, flags)?;
@@ -103,36 +139,50 @@ pub fn statx(task: &Task, dir: DirFd, path: u64, flags: u64, mask: u64, at: u64)
     (statx.stx_rdev_major, statx.stx_rdev_minor) = (device.0, device.1);
     statx.stx_dev_minor = node.device as u32;
     statx.stx_mnt_id = place.mount.id.into();
-    uaccess::write(at, &statx).map(|()| 0)
+    into.write(&statx).map(|()| 0)
 }
 
-/// faccessat2(2): root may read and write all, and run what anybody may run.
-pub fn faccessat(task: &Task, dir: DirFd, path: u64, mode: u64, flags: u64) -> Result<u64> {
-    check_flags(
-        flags,
-        c::AT_EACCESS | c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH,
-    )?;
-    let mode = check_flags(mode, c::R_OK | c::W_OK | c::X_OK)?;
+/// faccessat(2), without flags as the system call is.
+pub fn faccessat(task: &Task, dir: DirFd, path: UserStr, mode: AccessMode) -> Result<u64> {
+    faccessat2(task, dir, path, mode, AtFlags::empty())
+}
+
+/// faccessat2(2): root may read and write every file, and execute one that has an x bit.
+pub fn faccessat2(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    mode: AccessMode,
+    flags: AtFlags,
+) -> Result<u64> {
+    flags.only(AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
     let place = locate(task, dir, path, flags)?;
     let node = place.inode.node();
-    if mode & c::X_OK != 0 && node.kind == Kind::Regular && !node.permits(0o111) {
+    if mode.contains(AccessMode::EXECUTE) && node.kind == Kind::Regular && !node.permits(0o111) {
         return Err(Errno::EACCES);
     }
-    if mode & c::W_OK != 0 && !matches!(node.kind, Kind::Char | Kind::Fifo | Kind::Socket) {
+    if mode.contains(AccessMode::WRITE)
+        && !matches!(node.kind, Kind::Char | Kind::Fifo | Kind::Socket)
+    {
         place.check_writable()?;
     }
     Ok(0)
 }
 
 /// readlinkat(2): no NUL at the end.
-pub fn readlinkat(task: &Task, dir: DirFd, path: u64, at: u64, size: u64) -> Result<u64> {
-    if size as i32 <= 0 {
-        return Err(Errno::EINVAL);
-    }
-    let flags = c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH;
+pub fn readlinkat(
+    task: &Task,
+    dir: DirFd,
+    path: UserStr,
+    into: UserPtr<u8>,
+    size: i32,
+) -> Result<u64> {
+    let size = usize::try_from(size).ok().filter(|size| *size > 0);
+    let size = size.ok_or(Errno::EINVAL)?;
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let by_path = !read_path(path)?.is_empty();
     let place = if by_path {
-        locate(task, dir, path, flags.into())?
+        locate(task, dir, path, flags)?
     } else {
         place_of(task, dir)?
     };
@@ -144,28 +194,32 @@ pub fn readlinkat(task: &Task, dir: DirFd, path: u64, at: u64, size: u64) -> Res
         });
     }
     let text = place.inode.link_text()?;
-    let len = text.len().min(size as usize);
-    Ok(Sink::user(at, len as u64)?.give(&text[..len])? as u64)
+    let len = text.len().min(size);
+    let into = UserBytes {
+        first: into,
+        len: len as u64,
+    };
+    Ok(Sink::user(into)?.give(&text[..len])? as u64)
 }
 
 /// statfs(2).
-pub fn statfs(task: &Task, path: u64, at: u64) -> Result<u64> {
-    write_statfs(&locate(task, DirFd::Cwd, path, 0)?, at)
+pub fn statfs(task: &Task, path: UserStr, into: UserPtr<c::statfs>) -> Result<u64> {
+    write_statfs(&locate_here(task, path)?, into)
 }
 
 /// fstatfs(2).
-pub fn fstatfs(task: &Task, fd: Fd, at: u64) -> Result<u64> {
-    write_statfs(&task.files().get(fd)?.place, at)
+pub fn fstatfs(task: &Task, fd: Fd, into: UserPtr<c::statfs>) -> Result<u64> {
+    write_statfs(&task.files().get(fd)?.place, into)
 }
 
-fn write_statfs(place: &Location, at: u64) -> Result<u64> {
+fn write_statfs(place: &Location, into: UserPtr<c::statfs>) -> Result<u64> {
     let fs = &place.mount.fs;
     let mut statfs: c::statfs = uaccess::zeroed();
     statfs.f_type = fs.magic as _;
     statfs.f_bsize = PAGE_SIZE as _;
     statfs.f_frsize = PAGE_SIZE as _;
     statfs.f_namelen = NAME_MAX as _;
-    statfs.f_flags = place.mount.flags() as _;
+    statfs.f_flags = place.mount.flags().bits() as _;
     statfs.f_fsid.val = [fs.device as i32, 0];
     if let Some(quota) = &fs.quota {
         let (total, left) = quota.figures();
@@ -176,5 +230,5 @@ fn write_statfs(place: &Location, at: u64) -> Result<u64> {
         statfs.f_files = total as _;
         statfs.f_ffree = left as _;
     }
-    uaccess::write(at, &statfs).map(|()| 0)
+    into.write(&statfs).map(|()| 0)
 }

@@ -1,35 +1,33 @@
 //! vmsplice(2).
 
-use super::{check_flags, usable};
+use super::copy::SpliceFlags;
+use super::usable;
 use crate::base::errno::{Errno, Result};
+use crate::base::user_ptr::UserSlice;
 use crate::fs::Fd;
 use crate::fs::kinds::pipe::End;
 use crate::fs::open::file::{At, FileOps};
-use crate::fs::open::io::{Sink, Source};
+use crate::fs::open::io::{IoVec, Sink, Source};
 use crate::process::task::Task;
 use core::any::Any;
 use linux_raw_sys::general as c;
 use mm::addr::VirtAddr;
 use mm::fault::Resolution;
 
-/// SPLICE_F_MOVE, NONBLOCK, MORE, GIFT: splice(2)'s flags.
-const NONBLOCK: u32 = 2;
-const KNOWN: u32 = 0xf;
-
 /// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the
 /// bytes are copied out. Waits unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count
 /// here. EBADF: no pipe.
-pub fn vmsplice(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Result<u64> {
-    let nonblocking = check_flags(flags, KNOWN)? & NONBLOCK != 0;
+pub fn vmsplice(task: &Task, fd: Fd, list: UserSlice<IoVec>, flags: SpliceFlags) -> Result<u64> {
+    let nonblocking = flags.contains(SpliceFlags::NONBLOCK);
     let file = usable(task, fd)?;
     let any: &dyn Any = file.ops();
     let end = any.downcast_ref::<End>().ok_or(Errno::EBADF)?;
-    if count > u64::from(c::UIO_MAXIOV) {
+    if list.len > u64::from(c::UIO_MAXIOV) {
         return Err(Errno::EINVAL);
     }
     let n = if file.writable() {
         let space = task.process().space().ok_or(Errno::ESRCH)?;
-        let mut source = Source::user_list(list, count)?;
+        let mut source = Source::user_list(list)?;
         end.give(nonblocking, &mut source, |at| {
             space.pin(VirtAddr(at)).map_err(|why| match why {
                 Resolution::NoMem => Errno::ENOMEM,
@@ -41,7 +39,7 @@ pub fn vmsplice(task: &Task, fd: Fd, list: u64, count: u64, flags: u64) -> Resul
             position: 0,
             nonblocking,
         };
-        end.read(at, &mut Sink::user_list(list, count)?)?
+        end.read(at, &mut Sink::user_list(list)?)?
     };
     Ok(n as u64)
 }

@@ -2,6 +2,7 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
+use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::open::file::FileOps;
 use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
@@ -188,7 +189,7 @@ impl Inode for SubjectFile {
     fn node(&self) -> &Node {
         &self.node
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         (self.open)(&self.subject)
     }
     fn resize(&self, _len: u64) -> Result {

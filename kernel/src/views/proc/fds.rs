@@ -4,11 +4,10 @@ use super::dir::{Subject, node};
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
-use crate::fs::{Fd, FdTable, OpenFile};
+use crate::fs::{Fd, FdTable, OpenFile, OpenFlags};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
-use linux_raw_sys::general as c;
 
 /// A directory with an entry for each open file.
 struct Files {
@@ -116,7 +115,9 @@ impl Directory for Files {
 }
 
 fn describe(file: &OpenFile, close_on_exec: bool, out: &mut Text) {
-    let flags = file.flags() | c::O_LARGEFILE | if close_on_exec { c::O_CLOEXEC } else { 0 };
+    let mut flags = file.flags() | OpenFlags::LARGEFILE;
+    flags.set(OpenFlags::CLOEXEC, close_on_exec);
+    let flags = flags.bits();
     out.put(format_args!(
         "pos:\t{}\nflags:\t0{flags:o}\nmnt_id:\t{}\nino:\t{}\n",
         file.position(),

@@ -4,6 +4,7 @@
 use super::words;
 use crate::base::errno::Result;
 use crate::base::machine::mm;
+use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::Sink;
@@ -47,7 +48,7 @@ impl Inode for File {
     fn node(&self) -> &Node {
         &self.0
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Ok(Arc::new(self.1))
     }
 }

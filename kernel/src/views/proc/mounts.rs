@@ -5,10 +5,10 @@ use crate::base::errno::Result;
 use crate::fs::kinds::records::{RecordFile, Records};
 use crate::fs::open::file::FileOps;
 use crate::fs::tree::inode::Device;
+use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::mount::{self, Mounted};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use linux_raw_sys::general as c;
 use parts::text::Text;
 
 /// More than a line has besides names.
@@ -80,24 +80,24 @@ fn point(mounted: &Mounted) -> Result<Vec<u8>> {
     }
 }
 
-fn access(flags: u32) -> &'static [u8] {
-    if flags & c::MS_RDONLY != 0 {
+fn access(flags: MountFlags) -> &'static [u8] {
+    if flags.contains(MountFlags::RDONLY) {
         b"ro"
     } else {
         b"rw"
     }
 }
 
-fn options(out: &mut Text, flags: u32) {
+fn options(out: &mut Text, flags: MountFlags) {
     out.bytes(access(flags));
     for (flag, word) in [
-        (c::MS_NOSUID, ",nosuid"),
-        (c::MS_NODEV, ",nodev"),
-        (c::MS_NOEXEC, ",noexec"),
-        (c::MS_NOATIME, ",noatime"),
-        (c::MS_RELATIME, ",relatime"),
+        (MountFlags::NOSUID, ",nosuid"),
+        (MountFlags::NODEV, ",nodev"),
+        (MountFlags::NOEXEC, ",noexec"),
+        (MountFlags::NOATIME, ",noatime"),
+        (MountFlags::RELATIME, ",relatime"),
     ] {
-        if flags & flag != 0 {
+        if flags.contains(flag) {
             out.bytes(word.as_bytes());
         }
     }

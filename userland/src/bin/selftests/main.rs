@@ -10,6 +10,7 @@ use userland::starve;
 
 mod advise;
 mod areas;
+mod arguments;
 mod clock;
 mod cow;
 mod exec;
@@ -83,6 +84,7 @@ const FAMILIES: &[&[Test]] = &[
     machine::TESTS,
     pointers::TESTS,
     system::TESTS,
+    arguments::TESTS,
     vmstat::TESTS,
     thp::TESTS,
     thp_disable::TESTS,

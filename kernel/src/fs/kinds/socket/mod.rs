@@ -12,6 +12,7 @@ use crate::base::Pid;
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::uaccess;
+use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::{Sink, Source};
@@ -22,7 +23,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use inbox::Inbox;
-use linux_raw_sys::general as c;
 use linux_raw_sys::ioctl::FIONREAD;
 use mm::sync::Lock;
 
@@ -84,7 +84,7 @@ impl Inode for SocketInode {
     fn node(&self) -> &Node {
         &self.0
     }
-    fn open(self: Arc<Self>, _flags: u32) -> Result<Arc<dyn FileOps>> {
+    fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ENXIO)
     }
     fn label(&self) -> Option<String> {
@@ -224,4 +224,4 @@ impl FileOps for Socket {
 }
 
 /// The flags of an open socket.
-pub const OPEN_FLAGS: u32 = c::O_RDWR;
+pub const OPEN_FLAGS: OpenFlags = OpenFlags::RDWR;

@@ -1,0 +1,148 @@
+//! mmap(2).
+
+use super::{Protection, Span, aligned, pages_up, space};
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::{Hw, Object, mm};
+use crate::base::room;
+use crate::fs::Fd;
+use crate::process::task::Task;
+use crate::syscall::files::usable;
+use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
+use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::vma::{Backing, Prot, VmaFlags};
+use mm::{MapRequest, Place};
+
+bitflags::bitflags! {
+    /// MAP_*. Of unknown bits only MAP_SHARED_VALIDATE complains.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct MapFlags: u32 {
+        /// MAP_TYPE: MAP_SHARED, MAP_PRIVATE or MAP_SHARED_VALIDATE.
+        const TYPE = abi::MAP_TYPE;
+        /// MAP_FIXED: at this address, in the place of what is mapped there.
+        const FIXED = abi::MAP_FIXED;
+        /// MAP_ANONYMOUS: no file.
+        const ANONYMOUS = abi::MAP_ANONYMOUS;
+        /// MAP_GROWSDOWN: a stack.
+        const GROWSDOWN = abi::MAP_GROWSDOWN;
+        /// MAP_DENYWRITE, without effect.
+        const DENYWRITE = abi::MAP_DENYWRITE;
+        /// MAP_EXECUTABLE, without effect.
+        const EXECUTABLE = abi::MAP_EXECUTABLE;
+        /// MAP_LOCKED: as by mlock(2).
+        const LOCKED = abi::MAP_LOCKED;
+        /// MAP_NORESERVE: not charged to the commit limit.
+        const NORESERVE = abi::MAP_NORESERVE;
+        /// MAP_POPULATE: faulted in at once.
+        const POPULATE = abi::MAP_POPULATE;
+        /// MAP_NONBLOCK: takes MAP_POPULATE back.
+        const NONBLOCK = abi::MAP_NONBLOCK;
+        /// MAP_STACK, without effect.
+        const STACK = abi::MAP_STACK;
+        /// MAP_HUGETLB: from a pool of huge pages, of which there is none.
+        const HUGETLB = abi::MAP_HUGETLB;
+        /// MAP_FIXED_NOREPLACE: at this address, unless something is mapped there.
+        const FIXED_NOREPLACE = abi::MAP_FIXED_NOREPLACE;
+    }
+}
+
+crate::syscall::door::flag_arguments!(MapFlags: kept);
+
+impl MapFlags {
+    /// Whether the mapping is shared: EINVAL for a type that there is not, EOPNOTSUPP for unknown
+    /// flags of MAP_SHARED_VALIDATE.
+    fn is_shared(self) -> Result<bool> {
+        match (self & Self::TYPE).bits() {
+            abi::MAP_PRIVATE => Ok(false),
+            abi::MAP_SHARED => Ok(true),
+            abi::MAP_SHARED_VALIDATE if Self::all().contains(self) => Ok(true),
+            abi::MAP_SHARED_VALIDATE => Err(Errno::EOPNOTSUPP),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// mmap(2).
+pub fn mmap(
+    task: &Arc<Task>,
+    Span { start, len }: Span,
+    protection: Protection,
+    flags: MapFlags,
+    fd: Fd,
+    offset: u64,
+) -> Result<u64> {
+    if !offset.is_multiple_of(PAGE_SIZE) {
+        return Err(Errno::EINVAL);
+    }
+    // As in Linux, a bad descriptor comes before everything else that may be wrong.
+    let file = match flags.contains(MapFlags::ANONYMOUS) {
+        false => Some(usable(task, fd)?),
+        true => None,
+    };
+    if len == 0 || (file.is_some() && flags.contains(MapFlags::HUGETLB)) {
+        return Err(Errno::EINVAL);
+    }
+    let len = pages_up(len)?;
+    room::check(Errno::ENOMEM)?;
+    if offset
+        .checked_add(len)
+        .is_none_or(|end| end > i64::MAX as u64)
+    {
+        return Err(Errno::EOVERFLOW);
+    }
+    let shared = flags.is_shared()?;
+    if flags.contains(MapFlags::HUGETLB) {
+        // No pages are set aside for it.
+        return Err(Errno::ENOMEM);
+    }
+    if flags.contains(MapFlags::GROWSDOWN) && (shared || file.is_some()) {
+        return Err(Errno::EINVAL);
+    }
+    let (place, prot) = (place(start, flags)?, protection.rights());
+    let (backing, mut vma_flags) = match file {
+        None => (anonymous(shared, len)?, VmaFlags::empty()),
+        Some(file) => {
+            let mapping = file.mmap(shared, prot.contains(Prot::WRITE), offset)?;
+            (mapping.backing, mapping.flags)
+        }
+    };
+    vma_flags.set(VmaFlags::SHARED, shared);
+    vma_flags.set(VmaFlags::GROWSDOWN, flags.contains(MapFlags::GROWSDOWN));
+    vma_flags.set(VmaFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+    vma_flags.set(VmaFlags::LOCKED, flags.contains(MapFlags::LOCKED));
+    let populate = flags.contains(MapFlags::LOCKED)
+        || (flags.contains(MapFlags::POPULATE) && !flags.contains(MapFlags::NONBLOCK));
+    let request = MapRequest {
+        place,
+        len,
+        prot,
+        flags: vma_flags,
+        backing,
+        populate,
+    };
+    Ok(space(task).map(request)?.0)
+}
+
+fn place(addr: VirtAddr, flags: MapFlags) -> Result<Place> {
+    if flags.contains(MapFlags::FIXED_NOREPLACE) {
+        Ok(Place::FixedNoReplace(aligned(addr)?))
+    } else if flags.contains(MapFlags::FIXED) {
+        Ok(Place::Fixed(aligned(addr)?))
+    } else {
+        Ok(Place::Hint(addr.align_down(PAGE_SIZE)))
+    }
+}
+
+/// Zeros: private, or shared with children through an object.
+fn anonymous(shared: bool, len: u64) -> Result<Backing<Hw>> {
+    if !shared {
+        return Ok(Backing::Anon);
+    }
+    let object = Object::new(mm());
+    object.set_len(len);
+    Ok(Backing::Object {
+        object,
+        offset: 0,
+        file: None,
+    })
+}

@@ -1,0 +1,224 @@
+//! mmap and its family: flags and arguments are checked here as the man pages say; the work is the
+//! memory manager's.
+
+mod lock;
+mod map;
+
+pub use lock::{mlock, mlock2, mlockall, msync, munlock, munlockall};
+pub use map::mmap;
+
+use super::door::{Argument, Registers};
+use super::with_room;
+use crate::arch::pte::Format;
+use crate::base::errno::{Errno, Result};
+use crate::base::machine::AddressSpace;
+use crate::base::room;
+use crate::base::user_ptr::{UserBytes, UserPtr};
+use crate::process::task::Task;
+use crate::sched;
+use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
+use mm::addr::{PAGE_SIZE, VirtAddr};
+use mm::arch::PteFormat;
+use mm::vma::Prot;
+use mm::{Advice, RemapFlags};
+
+/// Start and length of a part of the caller's address space, in bytes, as the caller passed them.
+#[derive(Clone, Copy)]
+pub struct Span {
+    start: VirtAddr,
+    len: u64,
+}
+
+impl Argument<'_> for Span {
+    #[inline(always)]
+    fn take(registers: &mut Registers<'_>) -> Result<Self> {
+        Ok(Self {
+            start: VirtAddr(registers.next()),
+            len: registers.next(),
+        })
+    }
+}
+
+bitflags::bitflags! {
+    /// PROT_*.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Protection: u64 {
+        /// PROT_READ.
+        const READ = abi::PROT_READ as u64;
+        /// PROT_WRITE.
+        const WRITE = abi::PROT_WRITE as u64;
+        /// PROT_EXEC.
+        const EXEC = abi::PROT_EXEC as u64;
+        /// PROT_SEM, which no machine here needs.
+        const SEM = abi::PROT_SEM as u64;
+    }
+}
+
+impl Protection {
+    /// The rights that a machine knows.
+    fn rights(self) -> Prot {
+        Prot::from_bits_truncate(self.bits() as u8)
+    }
+}
+
+super::door::flag_arguments!(Protection: kept);
+
+impl Argument<'_> for RemapFlags {
+    /// EINVAL for bits that mremap(2) does not have.
+    #[inline(always)]
+    fn take(registers: &mut Registers<'_>) -> Result<Self> {
+        let bits = u32::try_from(registers.next()).ok();
+        bits.and_then(Self::from_bits).ok_or(Errno::EINVAL)
+    }
+}
+
+fn space(task: &Task) -> Arc<AddressSpace> {
+    task.process()
+        .space()
+        .expect("a running thread has an address space")
+}
+
+/// Rounds up to whole pages; ENOMEM past the end of user space.
+fn pages_up(len: u64) -> Result<u64> {
+    match len.checked_next_multiple_of(PAGE_SIZE) {
+        Some(len) if len <= Format::USER_END.0 => Ok(len),
+        _ => Err(Errno::ENOMEM),
+    }
+}
+
+fn aligned(address: VirtAddr) -> Result<VirtAddr> {
+    if address.is_aligned(PAGE_SIZE) {
+        Ok(address)
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+/// munmap(2).
+pub fn munmap(task: &Task, Span { start, len }: Span) -> Result<u64> {
+    let start = aligned(start)?;
+    if len == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let len = pages_up(len).map_err(|_| Errno::EINVAL)?;
+    space(task).unmap(start, len)?;
+    Ok(0)
+}
+
+/// mprotect(2).
+pub fn mprotect(task: &Task, Span { start, len }: Span, protection: Protection) -> Result<u64> {
+    let start = aligned(start)?;
+    if !Protection::all().contains(protection) {
+        return Err(Errno::EINVAL);
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    room::check(Errno::ENOMEM)?;
+    space(task).protect(start, pages_up(len)?, protection.rights())?;
+    Ok(0)
+}
+
+/// mremap(2).
+pub fn mremap(
+    task: &Arc<Task>,
+    old: Span,
+    new_len: u64,
+    flags: RemapFlags,
+    new: VirtAddr,
+) -> Result<u64> {
+    let mut moved = 0;
+    with_room(task, || {
+        if moved == 0 {
+            room::check(Errno::ENOMEM)?;
+        }
+        let at = space(task).remap_on(old.start, old.len, new_len, flags, new, &mut moved)?;
+        Ok(at.0)
+    })
+}
+
+/// brk(2), as the kernel does it: the break after the call, whether it moved or not.
+pub fn brk(task: &Task, wanted: VirtAddr) -> Result<u64> {
+    Ok(space(task).brk(wanted).0)
+}
+
+/// madvise(2).
+pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result<u64> {
+    if advice == Advice::DontNeed {
+        space(task).dont_need(start, len)?;
+        return Ok(0);
+    }
+    let start = aligned(start)?;
+    match advice {
+        Advice::Remove => space(task).advise_remove(start, len, |object, first, end| {
+            crate::process::task::for_each_space(|space| {
+                space.zap_object_range(object, first, end, true)
+            });
+        })?,
+        _ => space(task).advise(start, len, advice)?,
+    }
+    Ok(0)
+}
+
+impl Argument<'_> for Advice {
+    /// MADV_*; EINVAL for others.
+    #[inline(always)]
+    fn take(registers: &mut Registers<'_>) -> Result<Self> {
+        advice_of(registers.next() as u32).ok_or(Errno::EINVAL)
+    }
+}
+
+fn advice_of(number: u32) -> Option<Advice> {
+    Some(match number {
+        abi::MADV_NORMAL => Advice::Normal,
+        abi::MADV_RANDOM => Advice::Random,
+        abi::MADV_SEQUENTIAL => Advice::Sequential,
+        abi::MADV_WILLNEED => Advice::WillNeed,
+        abi::MADV_DONTNEED => Advice::DontNeed,
+        abi::MADV_DONTNEED_LOCKED => Advice::DontNeedLocked,
+        abi::MADV_FREE => Advice::Free,
+        abi::MADV_REMOVE => Advice::Remove,
+        abi::MADV_DONTFORK => Advice::DontFork,
+        abi::MADV_DOFORK => Advice::DoFork,
+        abi::MADV_MERGEABLE => Advice::Mergeable,
+        abi::MADV_UNMERGEABLE => Advice::Unmergeable,
+        abi::MADV_HUGEPAGE => Advice::HugePage,
+        abi::MADV_NOHUGEPAGE => Advice::NoHugePage,
+        abi::MADV_DONTDUMP => Advice::DontDump,
+        abi::MADV_DODUMP => Advice::DoDump,
+        abi::MADV_WIPEONFORK => Advice::WipeOnFork,
+        abi::MADV_KEEPONFORK => Advice::KeepOnFork,
+        abi::MADV_COLD => Advice::Cold,
+        abi::MADV_PAGEOUT => Advice::PageOut,
+        abi::MADV_POPULATE_READ => Advice::PopulateRead,
+        abi::MADV_POPULATE_WRITE => Advice::PopulateWrite,
+        abi::MADV_COLLAPSE => Advice::Collapse,
+        _ => return None,
+    })
+}
+
+/// Pages whose answers are collected before they are written out.
+const CHUNK: u64 = 4096;
+
+/// mincore(2): one byte per page, bit 0 when it is in memory.
+pub fn mincore(task: &Task, Span { start, len }: Span, answer: UserPtr<u8>) -> Result<u64> {
+    let start = aligned(start)?;
+    let pages = pages_up(len)? / PAGE_SIZE;
+    let space = space(task);
+    let answer = UserBytes {
+        first: answer,
+        len: pages,
+    };
+    let mut chunk = fallible::filled(0, CHUNK.min(pages) as usize)?;
+    for first in (0..pages).step_by(CHUNK as usize) {
+        let chunk = &mut chunk[..CHUNK.min(pages - first) as usize];
+        let at = start.checked_add(first * PAGE_SIZE).ok_or(Errno::ENOMEM)?;
+        space.mincore(at, chunk)?;
+        answer.write(first, chunk)?;
+        if sched::breathe() {
+            return Err(Errno::EINTR);
+        }
+    }
+    Ok(0)
+}

@@ -1,13 +1,14 @@
-//! The parts of the kernel that are logic alone: the command line, unpacking an archive, the names
-//! in a path, the numbers of open files, what a program's headers ask for, pending signals, the
-//! terminal's line discipline, texts of numbers. They know no machine, no lock and no file system,
-//! so they are compiled and tested on the host.
+//! The parts of the kernel that are pure logic: command line, archives, names in a path, numbers of
+//! open files, program headers, address-space layout and stack of a program, signal actions and
+//! pending signals, the terminal's line discipline, texts of numbers. They depend on no machine, no
+//! lock and no file system, so they are compiled and tested on the host.
 
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 pub mod archive;
+pub mod aslr;
 pub mod cmdline;
 pub mod cpio;
 pub mod form;
@@ -17,5 +18,6 @@ pub mod program;
 pub mod script;
 pub mod signal;
 pub mod slots;
+pub mod stack;
 pub mod stream;
 pub mod text;

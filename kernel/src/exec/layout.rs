@@ -1,12 +1,12 @@
 //! Segments into an address space.
 
 use super::Refusal;
-use super::aslr::Offsets;
 use crate::base::machine::{AddressSpace, Hw};
 use crate::fs::ExecFile;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{MapRequest, Place};
+use parts::aslr::Offsets;
 use parts::program::{Program, Segment};
 
 /// Where the program came to lie.
@@ -35,10 +35,10 @@ pub fn load(
     file: &ExecFile,
     aslr: &Offsets,
 ) -> Result<Loaded, Refusal> {
-    space.set_mmap_top(aslr.mmap_top);
+    space.set_mmap_top(VirtAddr(aslr.mmap_top));
     let first = program.segments[0].address & !(program.align - 1);
     let bias = if program.position_independent {
-        (aslr.base.0 & !(program.align - 1)).wrapping_sub(first)
+        (aslr.base & !(program.align - 1)).wrapping_sub(first)
     } else {
         0
     };

@@ -26,8 +26,8 @@ mod refusal;
 mod stack;
 
 pub use init::spawn_init;
+pub use parts::stack::{MAX_STRING, MAX_STRINGS, Strings};
 pub use refusal::Refusal;
-pub use stack::{MAX_STRING, MAX_STRINGS};
 
 use crate::arch::pte::Format;
 use crate::arch::trap::UserContext;
@@ -36,25 +36,17 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
 use crate::fs::{self, ExecFile, FsContext};
 use crate::process::signal;
-use crate::process::task::{self, AltStack, Image, Limits, Process, Task};
+use crate::process::task::{self, AltStack, Image, Limits, Process, Resource, Task};
 use crate::sched;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
+use mm::addr::{VirtAddr, VirtRange};
 use mm::arch::PteFormat;
 use parts::program::{Bytes, Flaw, Program, Target};
 use parts::script;
-
-/// Arguments and environment, without the NULs.
-#[derive(Clone, Debug, Default)]
-pub struct Strings {
-    /// argv
-    pub args: Vec<Vec<u8>>,
-    /// envp
-    pub env: Vec<Vec<u8>>,
-}
 
 /// A program that is ready: its address space and where it starts.
 struct Ready {
@@ -137,30 +129,38 @@ fn build(
     process: &Process,
 ) -> core::result::Result<Ready, Refusal> {
     let program = Program::read(&file, &TARGET)?;
-    stack::check_size(strings, limits)?;
+    if !strings.fit(limits.soft(Resource::Stack)) {
+        return Err(Errno::E2BIG.into());
+    }
     let space = AddressSpace::new(mm())?;
     space.set_limits(limits.for_space());
     process.with_space(|old| space.change_thp_permit(|_| old.thp_permit()));
-    let aslr = aslr::Offsets::new(limits, process);
+    let aslr = aslr::offsets(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
-    let stack = stack::build(
-        &space, &program, &loaded, strings, name, limits, &aslr, process,
-    )?;
+    let start = stack::Start {
+        program: &program,
+        loaded: &loaded,
+        strings,
+        name,
+        process,
+    };
+    let stack = stack::build(&space, &start, limits, &aslr)?;
+    let range = |r: Range<u64>| VirtRange::new(VirtAddr(r.start), VirtAddr(r.end));
     let image = Image {
         exe: Some(file),
-        args: stack.args,
-        env: stack.env,
-        auxv: stack.auxv,
+        args: range(stack.args),
+        env: range(stack.env),
+        auxv: range(stack.auxv),
         code: loaded.code,
         data: loaded.data,
         brk: loaded.brk,
-        stack: stack.pointer,
+        stack: VirtAddr(stack.pointer),
     };
     Ok(Ready {
         space: Arc::new(space),
         image,
         pc: loaded.entry.0,
-        sp: stack.pointer.0,
+        sp: stack.pointer,
     })
 }
 

@@ -1,8 +1,10 @@
 //! Signals by number, signal(7); what comes with one, and what is pending.
 
+mod action;
 mod info;
 mod pending;
 
+pub use action::{Action, ActionFlags, Actions, Default, Disposition};
 pub use info::{Fields, SigInfo};
 pub use pending::{Full, Pending, queued};
 
@@ -16,7 +18,7 @@ macro_rules! signals {
 }
 
 signals! {
-    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGSEGV SIGPIPE SIGALRM SIGCHLD SIGCONT SIGSTOP
+    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGSEGV SIGPIPE SIGALRM SIGTERM SIGCHLD SIGCONT SIGSTOP
     SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGWINCH SIGSYS
 }
 

@@ -5,7 +5,7 @@ mod deliver;
 mod send;
 mod stop;
 
-pub use action::{Action, ActionFlags, Default, Disposition, Handlers};
+pub use action::Handlers;
 pub use deliver::{deliver, sigreturn};
 pub use parts::signal::*;
 pub use send::{

@@ -318,7 +318,9 @@ impl Process {
     /// Pending for the leader, pending for the process, blocked by the leader, ignored, caught.
     pub fn signal_sets(&self) -> [SigSet; 5] {
         let leader = self.leader();
-        let (ignored, caught) = self.handlers().sets();
+        let handlers = self.handlers();
+        let ignored = handlers.with(Disposition::Ignore);
+        let caught = handlers.with(Disposition::Handler);
         [
             leader.as_ref().map_or(0, |task| task.pending.lock().set()),
             self.pending.lock().set(),

@@ -59,12 +59,7 @@ fn run(info: &BootInfo) -> ! {
     for word in &cmdline.unknown {
         log::warn!("unknown command-line word \"{word}\" ignored (passed to init)");
     }
-    thp::from_command_line(
-        cmdline
-            .memory
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str())),
-    );
+    thp::from_command_line(&cmdline.memory);
     if let Some(how) = &cmdline.crash {
         tests::crash(how);
     }

@@ -1,6 +1,6 @@
-//! The kernel command line: our own words, and what is passed on to init as in Linux (words that
-//! nobody knows go to its environment when they are `NAME=value`, to its arguments otherwise; all
-//! after `--` are arguments).
+//! The kernel command line: the kernel's own words, and what is passed on to init as in Linux:
+//! unknown words go to its environment when they are `NAME=value`, to its arguments otherwise; all
+//! words after `--` are arguments.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub struct CommandLine {
     pub norandmaps: bool,
     /// `loglevel=N` (0 to 8), or 4 with `quiet`.
     pub loglevel: u8,
-    /// `quire.noinput`: nobody types; the terminal is at its end of input from the start.
+    /// `quire.noinput`: the terminal is at its end of input from the start.
     pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
     pub crash: Option<String>,
@@ -29,12 +29,21 @@ pub struct CommandLine {
     pub heap_fail: u32,
     /// `transparent_hugepage=`, `thp_anon=`, `contpte=` and their values, in order: see the
     /// kernel's `thp`.
-    pub memory: Vec<(String, String)>,
-    /// Words that nobody knows; boot reports them.
+    pub memory: Vec<Setting>,
+    /// Unknown words; boot reports them.
     pub unknown: Vec<String>,
 }
 
-/// Understands a command line. `is_switch`: whether a name is one of the memory manager's switches.
+/// A word `NAME=value`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Before the equals sign.
+    pub name: String,
+    /// After it.
+    pub value: String,
+}
+
+/// Parses a command line. `is_switch`: whether a name is one of the memory manager's switches.
 pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
     let mut line = CommandLine {
         text: text.into(),
@@ -74,6 +83,15 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+impl Setting {
+    fn new(name: &str, value: &str) -> Setting {
+        Setting {
+            name: name.into(),
+            value: value.into(),
+        }
+    }
+}
+
 impl CommandLine {
     /// A variable of init's environment, instead of one of the same name.
     fn set_env(&mut self, name: &str, word: &str) {
@@ -101,9 +119,9 @@ impl CommandLine {
                 self.heap_fail = n.parse().unwrap_or(0)
             }
             ("transparent_hugepage" | "thp_anon", Some(value)) => {
-                self.memory.push((name.into(), value.into()))
+                self.memory.push(Setting::new(name, value))
             }
-            (name, Some(value)) if is_switch(name) => self.memory.push((name.into(), value.into())),
+            (name, Some(value)) if is_switch(name) => self.memory.push(Setting::new(name, value)),
             ("TERM", Some(_)) => self.set_env(name, word),
             // Loaders add these; they say nothing to us.
             ("console" | "earlycon" | "root" | "BOOT_IMAGE" | "initrd" | "panic", _) => {}
@@ -154,7 +172,11 @@ mod tests {
     #[test]
     fn what_is_for_memory_stays_in_order() {
         let line = line("contpte=off thp_anon=64K:always fork=share transparent_hugepage=never");
-        let names: Vec<&str> = line.memory.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = line
+            .memory
+            .iter()
+            .map(|setting| setting.name.as_str())
+            .collect();
         assert_eq!(names, ["contpte", "thp_anon", "transparent_hugepage"]);
         assert_eq!(line.unknown, ["fork=share"]);
     }

@@ -51,7 +51,7 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
         let _ = write!(Console, " {name:>6} {value:016x}{end}");
     });
     let _ = writeln!(Console);
-    report(Some((pc, fp)))
+    report(Some(Frame { pc, fp }))
 }
 
 fn enter() {
@@ -61,14 +61,23 @@ fn enter() {
     }
 }
 
-fn report(from: Option<(u64, u64)>) -> ! {
+/// Where a backtrace starts.
+#[derive(Clone, Copy)]
+struct Frame {
+    pc: u64,
+    fp: u64,
+}
+
+/// Prints the rest of the report, from the frame of a trap or else of the caller, and stops.
+fn report(from: Option<Frame>) -> ! {
     let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
     let _ = writeln!(Console, "backtrace, innermost first:");
     let mut trace = Trace::default();
-    if let Some((pc, _)) = from {
-        trace.frame(pc);
+    if let Some(frame) = from {
+        trace.frame(frame.pc);
     }
     // A return address may be the first byte of the next function: look up the call before it.
+    let from = from.map(|frame| (frame.pc, frame.fp));
     arch::cpu::backtrace(from, &mut |address| trace.frame(address.wrapping_sub(1)));
     trace.end_repeats();
     let _ = writeln!(Console, "last log lines:");

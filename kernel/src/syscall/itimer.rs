@@ -5,7 +5,7 @@ use super::time::{timeval, timeval_ns};
 use crate::base::clock::SECOND;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
-use crate::process::task::Task;
+use crate::process::task::{Remaining, Task};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
@@ -49,19 +49,18 @@ fn real_only(which: u32) -> Result {
     }
 }
 
-/// What is left and the interval, in ns.
-fn itimerval((left, interval): (u64, u64)) -> Itimerval {
+fn itimerval(timer: Remaining) -> Itimerval {
     Itimerval {
-        it_interval: timeval(interval),
-        it_value: timeval(left),
+        it_interval: timeval(timer.interval),
+        it_value: timeval(timer.left),
     }
 }
 
 /// alarm(2): seconds, rounded up, that were left of the old one.
 #[cfg(target_arch = "x86_64")]
 pub fn alarm(task: &Task, seconds: u32) -> Result<u64> {
-    let (left, _) = task
+    let old = task
         .process()
         .set_real_timer(u64::from(seconds) * SECOND, 0);
-    Ok(left.div_ceil(SECOND))
+    Ok(old.left.div_ceil(SECOND))
 }

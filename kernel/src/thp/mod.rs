@@ -9,13 +9,14 @@ pub mod survey;
 use crate::base::machine::mm;
 use mm::switch::Switch;
 use mm::thp::boot;
+use parts::cmdline::Setting;
 
 /// Takes over `transparent_hugepage=`, `thp_anon=` and the switches (`contpte=off`), in the order
 /// given. A bad value is logged and changes nothing.
-pub fn from_command_line<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) {
+pub fn from_command_line(settings: &[Setting]) {
     let mut first = true;
-    for (name, value) in words {
-        match name {
+    for Setting { name, value } in settings {
+        match name.as_str() {
             "transparent_hugepage" => {
                 report(name, value, boot::transparent_hugepage(controls(), value))
             }
@@ -51,7 +52,7 @@ fn set_switch(name: &str, value: &str) {
         return;
     };
     match switch.number(value) {
-        // Words in quotes are not seen by who makes room for the counts (`boot::take_over`).
+        // `boot::take_over`, which makes room for the counts, does not see words in quotes.
         Some(number) if needs_counts(switch, number) && !mm().frames().counts_pages() => {
             log::warn!(
                 "{name}={value} ignored: there is no room for counts of pages; write it without quotes"

@@ -1,5 +1,6 @@
 //! User and group numbers: all is root's, but what programs set they read back.
 
+use super::Process;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -35,5 +36,17 @@ impl Credentials {
     /// Effective group.
     pub fn egid(&self) -> u32 {
         self.gid[1]
+    }
+}
+
+impl Process {
+    /// Reads the credentials.
+    pub fn credentials<R>(&self, f: impl FnOnce(&Credentials) -> R) -> R {
+        f(&self.credentials.lock())
+    }
+
+    /// Changes the credentials.
+    pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
+        f(&mut self.credentials.lock())
     }
 }

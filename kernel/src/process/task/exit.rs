@@ -1,6 +1,6 @@
 //! The end of threads and processes.
 
-use super::{Process, Task, Work, table};
+use super::{Process, Task, Work, groups, table};
 use crate::arch::cpu;
 use crate::base::klog::Console;
 use crate::base::machine::AddressSpace;
@@ -234,7 +234,7 @@ fn is_listed(process: &Arc<Process>) -> bool {
 fn hang_up(parent: &Process, child: &Process) {
     let pgid = child.pgid();
     let could = parent.sid() == child.sid() && parent.pgid() != pgid;
-    if could && child.stop.lock().is_stopped() && table::is_orphaned(pgid) {
+    if could && child.stop.lock().is_stopped() && groups::is_orphaned(pgid) {
         signal::send_group(pgid, signal::SIGHUP);
         signal::send_group(pgid, signal::SIGCONT);
         sched::breathe();

@@ -1,5 +1,6 @@
 //! The program that a process runs.
 
+use super::Process;
 use crate::fs::ExecFile;
 use mm::addr::{VirtAddr, VirtRange};
 
@@ -40,4 +41,21 @@ impl Image {
         brk: VirtAddr(0),
         stack: VirtAddr(0),
     };
+}
+
+impl Process {
+    /// What execve left behind.
+    pub fn image(&self) -> Image {
+        self.image.lock().clone()
+    }
+
+    pub(crate) fn set_image(&self, image: Image) {
+        let old = core::mem::replace(&mut *self.image.lock(), image);
+        drop(old);
+    }
+
+    /// The program it runs.
+    pub fn exe(&self) -> Option<ExecFile> {
+        self.image.lock().exe.clone()
+    }
 }

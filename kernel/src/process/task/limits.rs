@@ -1,5 +1,6 @@
 //! Resource limits, getrlimit(2).
 
+use super::Process;
 use crate::base::errno::{Errno, Result};
 
 /// The limits by number, as in `<asm-generic/resource.h>`.
@@ -92,5 +93,20 @@ impl Limits {
             stack: self.soft(Resource::Stack),
             memlock: self.soft(Resource::MemLock),
         }
+    }
+}
+
+impl Process {
+    /// Its resource limits.
+    pub fn limits(&self) -> Limits {
+        *self.limits.lock()
+    }
+
+    /// Changes the limits; the address space learns of it.
+    pub fn change_limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+        let result = change(&mut self.limits.lock());
+        let limits = self.limits().for_space();
+        self.with_space(|space| space.set_limits(limits));
+        result
     }
 }

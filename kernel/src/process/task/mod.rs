@@ -4,11 +4,13 @@
 //! what has a PID, an address space, signal handlers and children. The [`table`] knows them all; a
 //! thread is there until it has exited, a process until its parent has waited for it.
 
+mod actions;
 mod calls;
 mod clone;
 mod credentials;
 mod ending;
 mod exit;
+mod groups;
 mod heap;
 mod image;
 mod limits;
@@ -25,6 +27,7 @@ pub use crate::sched::{TaskState, Work};
 pub use clone::{CloneFlags, CloneRequest, clone};
 pub use credentials::Credentials;
 pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_other_threads};
+pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
 pub use image::Image;
 pub use limits::{Limits, Resource};
@@ -33,13 +36,13 @@ pub use process::Process;
 pub use start::{FirstProcess, spawn_kernel_thread};
 pub use table::{
     PID_MAX, PID_MAX_RANGE, THREADS_MAX, THREADS_MAX_RANGE, counts, find, find_task,
-    for_each_space, in_steps, is_orphaned, processes, processes_after, session_of, tasks_after,
+    for_each_space, in_steps, processes, processes_after, tasks_after,
 };
 pub use thread::{AltStack, Start, Task};
-pub use times::ProcessTimes;
+pub use times::{ProcessTimes, Remaining};
 pub use wait::{WaitOptions, WaitRequest, WaitTarget, Waited, wait_for_child};
 
-pub(crate) use table::{group_members, move_to_group, new_session};
+pub(crate) use groups::{group_members, move_to_group, new_session};
 
 use crate::base::above::Above;
 use crate::base::machine::AddressSpace;

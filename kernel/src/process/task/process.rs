@@ -9,8 +9,7 @@ use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::base::machine::AddressSpace;
 use crate::base::ranks;
-use crate::fs::ExecFile;
-use crate::process::signal::{Action, Disposition, Handlers, Pending, SIGCHLD, SigSet, StopState};
+use crate::process::signal::{Handlers, Pending, SIGCHLD, StopState};
 use crate::sched::timers;
 use crate::sched::wait::WaitQueue;
 use alloc::string::String;
@@ -26,18 +25,18 @@ pub(super) const NO_STATUS: i32 = -1;
 pub struct Process {
     pid: Pid,
     ppid: AtomicI32,
-    pgid: AtomicI32,
-    sid: AtomicI32,
+    pub(super) pgid: AtomicI32,
+    pub(super) sid: AtomicI32,
     space: Lock<Option<Arc<AddressSpace>>, { ranks::SPACE }>,
-    image: Lock<Image, { ranks::PROCESS }>,
+    pub(super) image: Lock<Image, { ranks::PROCESS }>,
     pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
     pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
-    limits: Lock<Limits, { ranks::PROCESS }>,
-    credentials: Lock<Credentials, { ranks::PROCESS }>,
+    pub(super) limits: Lock<Limits, { ranks::PROCESS }>,
+    pub(super) credentials: Lock<Credentials, { ranks::PROCESS }>,
     /// CPU time of threads that ended, and of children that were waited for.
     pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
-    handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
+    pub(super) handlers: Lock<Arc<Handlers>, { ranks::SIGNAL }>,
     pub(crate) stop: Lock<StopState, { ranks::SIGNAL }>,
     pub(super) real_timer: Lock<super::times::RealTimer, { ranks::SIGNAL }>,
     /// Sent to the parent at the end; 0 for none.
@@ -211,21 +210,6 @@ impl Process {
         table::find(self.ppid())
     }
 
-    /// Its process group.
-    pub fn pgid(&self) -> Pid {
-        self.pgid.load(Relaxed)
-    }
-
-    /// Its session.
-    pub fn sid(&self) -> Pid {
-        self.sid.load(Relaxed)
-    }
-
-    pub(super) fn set_group(&self, pgid: Pid, sid: Pid) {
-        self.pgid.store(pgid, Relaxed);
-        self.sid.store(sid, Relaxed);
-    }
-
     /// The leader's name; that of the last thread when the leader has ended.
     pub fn comm(&self) -> String {
         self.leader()
@@ -285,87 +269,9 @@ impl Process {
         core::mem::replace(&mut *self.space.lock(), space)
     }
 
-    /// What execve left behind.
-    pub fn image(&self) -> Image {
-        self.image.lock().clone()
-    }
-
-    pub(crate) fn set_image(&self, image: Image) {
-        let old = core::mem::replace(&mut *self.image.lock(), image);
-        drop(old);
-    }
-
-    /// The program it runs.
-    pub fn exe(&self) -> Option<ExecFile> {
-        self.image.lock().exe.clone()
-    }
-
     /// When it was made, in ns since boot.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
-    }
-
-    /// CPU time of all its threads and of children that were waited for.
-    pub fn times(&self) -> ProcessTimes {
-        let mut times = *self.past_times.lock();
-        for task in self.threads.lock().iter() {
-            times.user += task.sched.times.user();
-            times.system += task.sched.times.system();
-        }
-        times
-    }
-
-    /// Pending for the leader, pending for the process, blocked by the leader, ignored, caught.
-    pub fn signal_sets(&self) -> [SigSet; 5] {
-        let leader = self.leader();
-        let handlers = self.handlers();
-        let ignored = handlers.with(Disposition::Ignore);
-        let caught = handlers.with(Disposition::Handler);
-        [
-            leader.as_ref().map_or(0, |task| task.pending.lock().set()),
-            self.pending.lock().set(),
-            leader.as_ref().map_or(0, |task| task.blocked()),
-            ignored,
-            caught,
-        ]
-    }
-
-    /// Its signal actions.
-    pub fn handlers(&self) -> Arc<Handlers> {
-        self.handlers.lock().clone()
-    }
-
-    /// Whether a signal with this action, which is not blocked, does nothing because this is PID 1.
-    pub(crate) fn survives(&self, action: &Action) -> bool {
-        action.disposition() == Disposition::Default && self.protected.load(Relaxed)
-    }
-
-    pub(crate) fn set_handlers(&self, handlers: Arc<Handlers>) {
-        let old = core::mem::replace(&mut *self.handlers.lock(), handlers);
-        drop(old);
-    }
-
-    /// Its resource limits.
-    pub fn limits(&self) -> Limits {
-        *self.limits.lock()
-    }
-
-    /// Changes the limits; the address space learns of it.
-    pub fn change_limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
-        let result = change(&mut self.limits.lock());
-        let limits = self.limits().for_space();
-        self.with_space(|space| space.set_limits(limits));
-        result
-    }
-
-    /// Reads the credentials.
-    pub fn credentials<R>(&self, f: impl FnOnce(&Credentials) -> R) -> R {
-        f(&self.credentials.lock())
-    }
-
-    /// Changes the credentials.
-    pub fn change_credentials<R>(&self, f: impl FnOnce(&mut Credentials) -> R) -> R {
-        f(&mut self.credentials.lock())
     }
 
     /// Page faults of its own and of children that were waited for. All are minor: there is no

@@ -1,5 +1,6 @@
 //! All processes and threads by number.
 
+use super::groups::Groups;
 use super::{Pid, Process, Task};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
@@ -25,13 +26,14 @@ const RESERVED: Pid = 300;
 /// Entries that are looked at before others run.
 const STEP: usize = 64;
 
-struct Table {
-    processes: BTreeMap<Pid, Arc<Process>>,
+/// Every process and thread.
+pub(super) struct Table {
+    pub(super) processes: BTreeMap<Pid, Arc<Process>>,
     tasks: BTreeMap<Pid, Arc<Task>>,
-    /// Process groups: the group's number and a member's.
-    groups: BTreeSet<(Pid, Pid)>,
-    /// Sessions: the session's number and a member's.
-    sessions: BTreeSet<(Pid, Pid)>,
+    /// Process groups.
+    pub(super) groups: Groups,
+    /// Sessions.
+    pub(super) sessions: Groups,
     /// Numbers of threads that are being made.
     reserved: BTreeSet<Pid>,
     last: Pid,
@@ -39,11 +41,11 @@ struct Table {
     forks: u64,
 }
 
-static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table {
+pub(super) static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table {
     processes: BTreeMap::new(),
     tasks: BTreeMap::new(),
-    groups: BTreeSet::new(),
-    sessions: BTreeSet::new(),
+    groups: Groups::new(),
+    sessions: Groups::new(),
     reserved: BTreeSet::new(),
     last: 0,
     wrapped: false,
@@ -70,8 +72,8 @@ impl Table {
             || !(self.reserved.contains(&pid)
                 || self.tasks.contains_key(&pid)
                 || self.processes.contains_key(&pid)
-                || first_member(&self.groups, pid).is_some()
-                || first_member(&self.sessions, pid).is_some())
+                || self.groups.first_member(pid).is_some()
+                || self.sessions.first_member(pid).is_some())
     }
 
     /// The next number, if one of the next few is free.
@@ -88,33 +90,6 @@ impl Table {
         }
         None
     }
-
-    fn enter_groups(&mut self, process: &Process) {
-        self.groups.insert((process.pgid(), process.pid()));
-        self.sessions.insert((process.sid(), process.pid()));
-    }
-
-    fn leave_groups(&mut self, process: &Process) {
-        self.groups.remove(&(process.pgid(), process.pid()));
-        self.sessions.remove(&(process.sid(), process.pid()));
-    }
-
-    fn move_to(&mut self, process: &Process, pgid: Pid, sid: Pid) {
-        self.leave_groups(process);
-        process.set_group(pgid, sid);
-        self.enter_groups(process);
-    }
-}
-
-/// The member of a group, or a session, with the lowest number.
-fn first_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid) -> Option<Pid> {
-    next_member(sets, number, 0)
-}
-
-/// The member with the lowest number above `last`.
-fn next_member(sets: &BTreeSet<(Pid, Pid)>, number: Pid, last: Pid) -> Option<Pid> {
-    let rest = (number, last.checked_add(1)?)..=(number, Pid::MAX);
-    sets.range(rest).next().map(|(_, member)| *member)
 }
 
 /// A number that is kept for a thread while it is made: making one takes long, and others are made
@@ -237,16 +212,6 @@ pub fn tasks_after(mut last: Pid) -> impl Iterator<Item = Arc<Task>> {
     })
 }
 
-/// The processes of a group, as [`processes`].
-pub(crate) fn group_members(pgid: Pid) -> impl Iterator<Item = Arc<Process>> {
-    let mut last = 0;
-    core::iter::from_fn(move || {
-        let table = TABLE.lock();
-        last = next_member(&table.groups, pgid, last)?;
-        table.processes.get(&last).cloned()
-    })
-}
-
 /// A list that may be long, for a caller without locks: lets interrupts and other threads in now
 /// and then. Those of its members that come meanwhile have higher numbers, mostly, and are still
 /// met.
@@ -275,55 +240,6 @@ pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
     fallible::reserve(&mut *children, more)?;
     drop(children);
     sched::make_place(threads + 1)
-}
-
-/// The session of a process group that has members.
-pub fn session_of(pgid: Pid) -> Option<Pid> {
-    let table = TABLE.lock();
-    let member = first_member(&table.groups, pgid)?;
-    table.processes.get(&member).map(|p| p.sid())
-}
-
-/// Whether a process group is orphaned: no member has a parent in another group of the same
-/// session, which could let it run on when it is stopped; PID 1 lets nothing run on. Source:
-/// POSIX.1-2017, 3.264.
-pub fn is_orphaned(pgid: Pid) -> bool {
-    let cares = |member: &Arc<Process>| {
-        member.parent().is_some_and(|parent| {
-            !member.has_ended()
-                && parent.pid() != 1
-                && parent.pgid() != pgid
-                && parent.sid() == member.sid()
-        })
-    };
-    !group_members(pgid).any(|member| cares(&member))
-}
-
-/// setsid(2): EPERM when there is a group with the process's number already.
-pub(crate) fn new_session(process: &Process) -> Result<Pid> {
-    let mut table = TABLE.lock();
-    let pid = process.pid();
-    if first_member(&table.groups, pid).is_some() {
-        return Err(Errno::EPERM);
-    }
-    table.move_to(process, pid, pid);
-    Ok(pid)
-}
-
-/// setpgid(2), once it is known who: EPERM for a session leader, another session, or a group that
-/// is not in it.
-pub(crate) fn move_to_group(caller: &Process, process: &Process, pgid: Pid) -> Result {
-    let mut table = TABLE.lock();
-    let sid = process.sid();
-    // A group is in one session.
-    let member = first_member(&table.groups, pgid);
-    let of_group = member.and_then(|member| table.processes.get(&member));
-    let group_is_there = pgid == process.pid() || of_group.is_some_and(|p| p.sid() == sid);
-    if sid == process.pid() || sid != caller.sid() || !group_is_there {
-        return Err(Errno::EPERM);
-    }
-    table.move_to(process, pgid, sid);
-    Ok(())
 }
 
 /// Calls `f` with each address space once or more: a shared one comes once per process. In steps:

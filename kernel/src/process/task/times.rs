@@ -28,10 +28,29 @@ pub struct RealTimer {
     interval: u64,
 }
 
+/// What getitimer(2) tells of a timer; ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remaining {
+    /// Until it runs out; 0 when it is off.
+    pub left: u64,
+    /// Then again after this; 0 for once.
+    pub interval: u64,
+}
+
 impl Process {
+    /// CPU time of all its threads and of children that were waited for.
+    pub fn times(&self) -> ProcessTimes {
+        let mut times = *self.past_times.lock();
+        for task in self.threads.lock().iter() {
+            times.user += task.sched.times.user();
+            times.system += task.sched.times.system();
+        }
+        times
+    }
+
     /// setitimer(ITIMER_REAL) and alarm(2): `first` ns from now (0: off), then every `interval` ns.
-    /// Returns what was left of the old one and its interval.
-    pub fn set_real_timer(self: &Arc<Self>, first: u64, interval: u64) -> (u64, u64) {
+    /// Returns the old one.
+    pub fn set_real_timer(self: &Arc<Self>, first: u64, interval: u64) -> Remaining {
         let old = self.real_timer();
         let mut timer = self.real_timer.lock();
         if let Some(id) = timer.id.take() {
@@ -48,16 +67,16 @@ impl Process {
         old
     }
 
-    /// What is left, and the interval; ns.
-    pub fn real_timer(&self) -> (u64, u64) {
+    /// The timer as it runs now.
+    pub fn real_timer(&self) -> Remaining {
         let timer = self.real_timer.lock();
         match timer.id {
             // A timer that is due but has not fired yet still runs.
-            Some(_) => (
-                timer.deadline.saturating_sub(timers::now()).max(1),
-                timer.interval,
-            ),
-            None => (0, 0),
+            Some(_) => Remaining {
+                left: timer.deadline.saturating_sub(timers::now()).max(1),
+                interval: timer.interval,
+            },
+            None => Remaining::default(),
         }
     }
 }
@@ -68,7 +87,7 @@ impl Expire for Process {
         let mut timer = self.real_timer.lock();
         timer.id = None;
         let late = timers::now().saturating_sub(timer.deadline);
-        // Rounds that were missed because nobody could look are skipped, as in Linux.
+        // Rounds that were missed because interrupts were off are skipped, as in Linux.
         if let Some(missed) = late.checked_div(timer.interval) {
             let ahead = (missed + 1).saturating_mul(timer.interval);
             timer.deadline = timer.deadline.saturating_add(ahead);

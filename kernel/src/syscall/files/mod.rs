@@ -9,6 +9,7 @@ mod mounts;
 mod names;
 mod open;
 mod poll;
+mod select;
 mod size;
 mod socket;
 mod stat;
@@ -127,7 +128,7 @@ pub fn call(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::umount2 => call.run(mounts::umount),
 
         Sysno::ppoll => call.run(poll::ppoll),
-        Sysno::pselect6 => call.run(poll::pselect),
+        Sysno::pselect6 => call.run(select::pselect),
 
         Sysno::sync => Ok(0),
         Sysno::pivot_root => Err(Errno::EINVAL),
@@ -191,7 +192,7 @@ fn legacy(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         }
         Sysno::getdents => call.run(directories::getdents),
         Sysno::poll => call.run(poll::poll),
-        Sysno::select => call.run(poll::select),
+        Sysno::select => call.run(select::select),
         _ => super::other(sysno, call),
     }
 }

@@ -1,4 +1,4 @@
-//! poll(2) and select(2): waiting for several files at once.
+//! poll(2): waiting for several files at once. select(2) is in a file of its own.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserPtr, UserSlice};
@@ -18,21 +18,21 @@ use alloc::vec::Vec;
 const STEP: usize = 256;
 
 /// After descriptor, or word of a set, number `n` of a call's: lets others in, if it is their turn.
-fn pause_after(n: usize) {
+pub(super) fn pause_after(n: usize) {
     if n % STEP == STEP - 1 {
         sched::breathe();
     }
 }
 
 /// One file that is waited for.
-struct Watched {
+pub(super) struct Watched {
     /// `None`: an fd that is not open.
-    file: Option<Arc<OpenFile>>,
+    pub(super) file: Option<Arc<OpenFile>>,
     wanted: Ready,
 }
 
 impl Watched {
-    fn new(task: &Task, fd: Fd, wanted: Ready) -> Watched {
+    pub(super) fn new(task: &Task, fd: Fd, wanted: Ready) -> Watched {
         Watched {
             file: task.files().get(fd).ok(),
             wanted,
@@ -48,7 +48,7 @@ impl Watched {
 }
 
 /// Waits until one of the files is ready or the time is over; what each is ready for. ENOMEM.
-fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Ready>> {
+pub(super) fn wait_for(watched: &[Option<Watched>], deadline: Option<u64>) -> Result<Vec<Ready>> {
     let mut queues: Vec<&WaitQueue> = Vec::new();
     let files = watched.iter().flatten().filter_map(|w| w.file.as_ref());
     for (n, file) in files.enumerate() {
@@ -103,7 +103,7 @@ fn read_poll_fds(list: UserSlice<PollFdWord>) -> Result<Vec<PollFd>> {
     Ok(fds)
 }
 
-fn watch_each(
+pub(super) fn watch_each(
     count: usize,
     watch: impl Fn(usize) -> Option<Watched>,
 ) -> Result<Vec<Option<Watched>>> {
@@ -115,7 +115,7 @@ fn watch_each(
 }
 
 /// Drops what was waited for: a file may have been closed meanwhile.
-fn let_go(mut watched: Vec<Option<Watched>>) {
+pub(super) fn let_go(mut watched: Vec<Option<Watched>>) {
     while let Some(last) = watched.pop() {
         drop(last);
         pause_after(watched.len());
@@ -159,7 +159,7 @@ pub fn ppoll(
     result
 }
 
-fn set_mask(mask: UserPtr<SigSet>, size: u64) -> Result {
+pub(super) fn set_mask(mask: UserPtr<SigSet>, size: u64) -> Result {
     if let Some(mask) = mask.given() {
         if size != size_of::<SigSet>() as u64 {
             return Err(Errno::EINVAL);
@@ -173,15 +173,15 @@ fn set_mask(mask: UserPtr<SigSet>, size: u64) -> Result {
 pub type TimeWords = [i64; 2];
 
 /// A time-out argument, which the call updates with what is left of it.
-struct Deadline {
-    at: Option<u64>,
+pub(super) struct Deadline {
+    pub(super) at: Option<u64>,
     pointer: UserPtr<TimeWords>,
     /// Nanoseconds in the second word's unit: 1 for timespec, 1000 for timeval.
     unit: u64,
 }
 
 impl Deadline {
-    fn read(pointer: UserPtr<TimeWords>, unit: u64) -> Result<Deadline> {
+    pub(super) fn read(pointer: UserPtr<TimeWords>, unit: u64) -> Result<Deadline> {
         if pointer.given().is_none() {
             return Ok(Deadline {
                 at: None,
@@ -204,7 +204,7 @@ impl Deadline {
         })
     }
     /// As in Linux, memory that cannot be written does not make the call fail.
-    fn write_left(&self) {
+    pub(super) fn write_left(&self) {
         if let Some(at) = self.at {
             let left = at.saturating_sub(timers::now());
             let (seconds, rest) = (left / 1_000_000_000, left % 1_000_000_000);
@@ -213,117 +213,4 @@ impl Deadline {
                 .write(&[seconds as i64, (rest / self.unit) as i64]);
         }
     }
-}
-
-/// The three sets of select, and what each asks poll for and takes as an answer.
-const SETS: [(Ready, Ready); 3] = [
-    (Ready::IN, Ready::IN.union(Ready::HUP).union(Ready::ERR)),
-    (Ready::OUT, Ready::OUT.union(Ready::ERR)),
-    (Ready::PRI, Ready::PRI),
-];
-
-/// Where a set of descriptors stands in the caller's memory, 64 in a word.
-type SetPtr = UserPtr<u64>;
-
-/// The set of the descriptors below `count`; empty for a null pointer.
-fn read_set(at: SetPtr, count: usize) -> Result<Vec<u64>> {
-    let mut set = fallible::filled(0, count.div_ceil(64))?;
-    if at.given().is_some() {
-        for (n, word) in (0..).zip(&mut set) {
-            *word = at.element(n).read()?;
-            pause_after(n as usize);
-        }
-    }
-    if let Some(last) = set.last_mut() {
-        *last &= u64::MAX >> (count.wrapping_neg() % 64);
-    }
-    Ok(set)
-}
-
-fn write_set(at: SetPtr, set: &[u64]) -> Result {
-    if at.given().is_some() {
-        for (n, word) in (0..).zip(set) {
-            at.element(n).write(word)?;
-            pause_after(n as usize);
-        }
-    }
-    Ok(())
-}
-
-fn has(set: &[u64], fd: usize) -> bool {
-    set[fd / 64] >> (fd % 64) & 1 != 0
-}
-
-fn select_until(task: &Task, count: i32, sets: [SetPtr; 3], deadline: Option<u64>) -> Result<u64> {
-    let count = usize::try_from(count)
-        .map_err(|_| Errno::EINVAL)?
-        .min(open_files_limit());
-    let mut bits = [const { Vec::new() }; 3];
-    for (bits, at) in bits.iter_mut().zip(sets) {
-        *bits = read_set(at, count)?;
-    }
-    let watch = |fd: usize| {
-        let wanted = (0..3)
-            .filter(|set| has(&bits[*set], fd))
-            .fold(Ready::empty(), |all, set| all | SETS[set].0);
-        (!wanted.is_empty()).then(|| Watched::new(task, Fd(fd as i32), wanted))
-    };
-    let watched = watch_each(count, watch)?;
-    let ready = match watched.iter().flatten().any(|w| w.file.is_none()) {
-        true => Err(Errno::EBADF),
-        false => wait_for(&watched, deadline),
-    };
-    let_go(watched);
-    let ready = ready?;
-    let mut total = 0;
-    for ((set, at), (_, answer)) in bits.iter_mut().zip(sets).zip(SETS) {
-        for (fd, ready) in ready.iter().enumerate() {
-            if !ready.intersects(answer) {
-                set[fd / 64] &= !(1 << (fd % 64));
-            }
-            pause_after(fd);
-        }
-        total += set
-            .iter()
-            .map(|word| u64::from(word.count_ones()))
-            .sum::<u64>();
-        write_set(at, set)?;
-    }
-    Ok(total)
-}
-
-/// select(2).
-#[cfg(target_arch = "x86_64")]
-pub fn select(
-    task: &Task,
-    count: i32,
-    read: SetPtr,
-    write: SetPtr,
-    except: SetPtr,
-    timeout: UserPtr<TimeWords>,
-) -> Result<u64> {
-    let deadline = Deadline::read(timeout, 1000)?;
-    let result = select_until(task, count, [read, write, except], deadline.at);
-    deadline.write_left();
-    result
-}
-
-/// pselect(2): the last argument points to the mask and its size.
-pub fn pselect(
-    task: &Task,
-    count: i32,
-    read: SetPtr,
-    write: SetPtr,
-    except: SetPtr,
-    timeout: UserPtr<TimeWords>,
-    mask: UserPtr<[u64; 2]>,
-) -> Result<u64> {
-    let deadline = Deadline::read(timeout, 1)?;
-    if let Some(mask) = mask.given() {
-        let [pointer, size] = mask.read()?;
-        set_mask(pointer.into(), size)?;
-    }
-    let result = select_until(task, count, [read, write, except], deadline.at);
-    deadline.write_left();
-    result
 }

@@ -7,14 +7,22 @@ use crate::process::task;
 use crate::sched;
 use crate::thp::spaces;
 use alloc::vec::Vec;
-use mm::Mapped;
 use mm::addr::{Pfn, VirtAddr, VirtRange};
 use mm::frame::Kind;
 use mm::vma::VmaFlags;
+use mm::{FrameCounts, Mapped};
 
 /// Pages that are there in areas that are locked. A page that several such areas map counts once.
 #[derive(Default)]
 pub struct Locked {
+    /// Private pages.
+    pub anon: u64,
+    /// Pages of files and shared memory.
+    pub object: u64,
+}
+
+/// Pages in areas that are not locked.
+pub struct Others {
     /// Private pages.
     pub anon: u64,
     /// Pages of files and shared memory.
@@ -52,6 +60,14 @@ impl Locked {
             }
         }
         Ok(locked)
+    }
+
+    /// Pages that are there in areas that are not locked, of `counts` in all.
+    pub fn others(&self, counts: &FrameCounts) -> Others {
+        Others {
+            anon: counts.anon.saturating_sub(self.anon),
+            object: counts.object.saturating_sub(self.object),
+        }
     }
 
     /// All of them: nothing of it can be reclaimed.

@@ -87,7 +87,12 @@ impl Areas {
             }
             Backing::Object { offset, file, .. } => {
                 let id = file.as_ref().map_or(SHARED_ANON.0, |file| file.id());
-                put_file(out, offset << PAGE_SHIFT, id);
+                let part = FilePart {
+                    offset: offset << PAGE_SHIFT,
+                    device: id.0,
+                    inode: id.1,
+                };
+                put_file(out, &part);
                 let path = match file {
                     Some(file) if special.is_none() => Some(file.path()),
                     _ => None,
@@ -133,16 +138,25 @@ const _: () = assert!(Prot::READ.bits() == 1 && Prot::WRITE.bits() == 2 && Prot:
 /// `OFFSET MAJOR:MINOR INODE ` of memory that no file has.
 const NO_FILE: &[u8; 17] = b"00000000 00:00 0 ";
 
-/// Appends `OFFSET MAJOR:MINOR INODE `, `offset` in bytes, `id` the file's device and inode.
-fn put_file(out: &mut Text, offset: u64, (device, inode): (u64, u64)) {
-    let device = Device::decode(device);
-    out.hex(offset, 8);
+/// A part of a file, as maps names it.
+struct FilePart {
+    /// In bytes.
+    offset: u64,
+    /// st_dev.
+    device: u64,
+    inode: u64,
+}
+
+/// Appends `OFFSET MAJOR:MINOR INODE `.
+fn put_file(out: &mut Text, part: &FilePart) {
+    let device = Device::decode(part.device);
+    out.hex(part.offset, 8);
     out.byte(b' ');
     out.hex(device.0.into(), 2);
     out.byte(b':');
     out.hex(device.1.into(), 2);
     out.byte(b' ');
-    out.decimal(inode);
+    out.decimal(part.inode);
     out.byte(b' ');
 }
 

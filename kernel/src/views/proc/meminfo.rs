@@ -1,6 +1,6 @@
 //! /proc/meminfo, proc(5).
 
-use super::locked::Locked;
+use super::locked::{Locked, Others};
 use crate::base::errno::Result;
 use crate::base::kstack;
 use crate::base::machine::mm;
@@ -31,10 +31,7 @@ fn kb(out: &mut Text, name: &str, pages: u64) {
 pub fn show(out: &mut Text) -> Result {
     let locked = Locked::now()?;
     let c = mm().counts();
-    let (anon, object) = (
-        c.anon.saturating_sub(locked.anon),
-        c.object.saturating_sub(locked.object),
-    );
+    let Others { anon, object } = locked.others(&c);
     let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
     let slab = c.kernel.saturating_sub(stacks);
     for (name, pages) in [

@@ -1,7 +1,7 @@
 //! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted
 //! here is 0.
 
-use super::locked::Locked;
+use super::locked::{Locked, Others};
 use crate::base::errno::Result;
 use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
@@ -99,10 +99,7 @@ fn thp(name: &str) -> Option<u64> {
 pub fn show(out: &mut Text) -> Result {
     let locked = Locked::now()?;
     let c = mm().counts();
-    let (anon, object) = (
-        c.anon.saturating_sub(locked.anon),
-        c.object.saturating_sub(locked.object),
-    );
+    let Others { anon, object } = locked.others(&c);
     for (name, value) in [
         ("nr_free_pages", c.free),
         ("nr_zone_inactive_anon", object),

@@ -4,109 +4,20 @@
 //! User memory may fault, and resolving a fault takes locks: no lock is held while a source or sink
 //! is used. Files copy through a buffer of their own.
 
+mod buffer;
+mod user;
+
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
 use crate::base::user_ptr::{UserBytes, UserSlice};
-use crate::sched;
 use alloc::vec::Vec;
-use linux_raw_sys::general as c;
-use mm::addr::PAGE_SIZE;
+use buffer::{LARGE, Step, through_buffer};
+use user::User;
 
 /// Longest transfer of one call, as in Linux: 2 GiB less a page.
 pub const MAX_TRANSFER: usize = 0x7fff_f000;
-/// Small transfers use a buffer on the stack.
-const SMALL: usize = 256;
-/// Larger ones go in pieces of at most this size.
-const LARGE: usize = 16 << 10;
-
 /// `struct iovec`: address and length.
 pub type IoVec = [u64; 2];
-
-/// A run of user memory.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    at: u64,
-    len: usize,
-}
-
-/// User memory: what is left to be transferred.
-struct User {
-    now: Run,
-    /// The runs after `now`, last first.
-    later: Vec<Run>,
-    left: usize,
-}
-
-impl User {
-    fn one(bytes: UserBytes) -> Result<User> {
-        let (at, len) = (bytes.first.address(), bytes.len as usize);
-        uaccess::check(at, len)?;
-        let len = len.min(MAX_TRANSFER);
-        Ok(User {
-            now: Run { at, len },
-            later: Vec::new(),
-            left: len,
-        })
-    }
-
-    /// Reads an array of `struct iovec`; EINVAL for more than 1024 or a total length that
-    /// overflows.
-    fn list(list: UserSlice<IoVec>) -> Result<User> {
-        if list.len > u64::from(c::UIO_MAXIOV) {
-            return Err(Errno::EINVAL);
-        }
-        let mut runs = Vec::new();
-        fallible::reserve(&mut runs, list.len as usize)?;
-        let mut total = 0usize;
-        for element in list.elements() {
-            let [at, len] = element.read()?;
-            if len > isize::MAX as u64 {
-                return Err(Errno::EINVAL);
-            }
-            let len = (len as usize).min(MAX_TRANSFER - total);
-            uaccess::check(at, len)?;
-            total += len;
-            runs.push(Run { at, len });
-        }
-        runs.reverse();
-        let now = runs.pop().unwrap_or(Run { at: 0, len: 0 });
-        Ok(User {
-            now,
-            later: runs,
-            left: total,
-        })
-    }
-
-    /// Hands out `len` bytes of user memory in pieces that stay inside a page, so that a bad page
-    /// loses nothing before it. Stops at the first failure: how far it came, and the error if that
-    /// is nowhere.
-    fn pieces(
-        &mut self,
-        len: usize,
-        mut copy: impl FnMut(u64, usize, usize) -> Result,
-    ) -> Result<usize> {
-        let len = len.min(self.left);
-        let mut done = 0;
-        while done < len {
-            if self.now.len == 0 {
-                self.now = self.later.pop().unwrap_or(Run { at: 0, len: 0 });
-                continue;
-            }
-            let page_left = (PAGE_SIZE - self.now.at % PAGE_SIZE) as usize;
-            let piece = page_left.min(self.now.len).min(len - done);
-            match copy(self.now.at, done, piece) {
-                Ok(()) => {}
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-            self.now.at += piece as u64;
-            self.now.len -= piece;
-            self.left -= piece;
-            done += piece;
-        }
-        Ok(done)
-    }
-}
 
 enum From<'a> {
     User(User),
@@ -183,7 +94,7 @@ impl<'a> Source<'a> {
         through_buffer(self.left(), LARGE, |_, buffer| {
             let n = self.take(buffer)?;
             let taken = consume(&buffer[..n])?;
-            Ok((taken, taken < buffer.len()))
+            Ok(Step::ending_before(taken, buffer))
         })
     }
     /// As [`Self::drain`], in pieces of at most `size` bytes, each of which is consumed whole or
@@ -196,7 +107,7 @@ impl<'a> Source<'a> {
         through_buffer(self.left(), size, |_, buffer| {
             let n = self.take(buffer)?;
             consume(&buffer[..n])?;
-            Ok((n, n < buffer.len()))
+            Ok(Step::ending_before(n, buffer))
         })
     }
 }
@@ -262,7 +173,7 @@ impl<'a> Sink<'a> {
         through_buffer(self.left(), size, |done, buffer| {
             let n = produce(done, buffer)?;
             let given = self.give(&buffer[..n])?;
-            Ok((given, given < buffer.len()))
+            Ok(Step::ending_before(given, buffer))
         })
     }
     /// Fills it from a stream: `take` writes what there is into a buffer, and waits only when
@@ -279,42 +190,7 @@ impl<'a> Sink<'a> {
             if taken < n {
                 put_back(&buffer[taken..n]);
             }
-            given.map(|given| (given, given < buffer.len()))
+            given.map(|given| Step::ending_before(given, buffer))
         })
     }
-}
-
-/// Moves `total` bytes through a buffer: `step` gets the bytes done so far and the buffer, returns
-/// how many it moved and whether that was the end. An error after the first bytes is left for the
-/// next call to find.
-fn through_buffer(
-    total: usize,
-    largest: usize,
-    mut step: impl FnMut(usize, &mut [u8]) -> Result<(usize, bool)>,
-) -> Result<usize> {
-    let mut small = [0; SMALL];
-    let mut large = Vec::new();
-    // Without memory for a larger one the small buffer does, too.
-    let len = total.min(largest);
-    let buffer = if len <= SMALL || fallible::reserve_exact(&mut large, len).is_err() {
-        &mut small[..len.min(SMALL)]
-    } else {
-        large.resize(len, 0);
-        &mut large[..]
-    };
-    let mut done = 0;
-    while done < total {
-        let piece = buffer.len().min(total - done);
-        match step(done, &mut buffer[..piece]) {
-            Ok((moved, end)) => {
-                done += moved;
-                if end || done < total && sched::breathe() {
-                    break;
-                }
-            }
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(done)
 }

@@ -1,4 +1,5 @@
-//! The names in a path, one after the other, and links put in front of the rest.
+//! Path splitting: the names in a path, one after the other, and the targets of links in front of
+//! the rest.
 
 use alloc::vec::Vec;
 use fallible::OutOfMemory;
@@ -56,7 +57,7 @@ impl Rest {
         self.at > before
     }
 
-    /// Goes on with a link's target, then with what is left; `slash` stood behind the link.
+    /// Continues with a link's target, then with what is left; `slash` stood behind the link.
     pub fn follow(&mut self, mut target: Vec<u8>, slash: bool) -> Result<(), OutOfMemory> {
         let rest = &self.path[self.at..];
         fallible::reserve(&mut target, rest.len() + 1)?;

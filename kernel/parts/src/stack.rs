@@ -46,7 +46,7 @@ impl Strings {
 
 /// What a stack is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Contents<'a> {
+pub struct Inputs<'a> {
     /// argv and envp.
     pub strings: &'a Strings,
     /// AT_EXECFN: the path that was executed.
@@ -66,14 +66,14 @@ pub struct Top {
     pub shift: u64,
 }
 
-/// Addresses on the stack that the auxiliary vector tells.
+/// Addresses on the stack that the auxiliary vector holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
-    /// [`Contents::name`].
+pub struct Addresses {
+    /// [`Inputs::name`].
     pub name: u64,
-    /// [`Contents::platform`].
+    /// [`Inputs::platform`].
     pub platform: u64,
-    /// [`Contents::seed`].
+    /// [`Inputs::seed`].
     pub seed: u64,
 }
 
@@ -97,12 +97,12 @@ impl Stack {
     /// is called between strings and words with the bytes done before and after; its error, and
     /// that there is no memory, end it.
     pub fn build<const N: usize, E: From<OutOfMemory>>(
-        contents: &Contents<'_>,
+        contents: &Inputs<'_>,
         top: Top,
-        auxiliary: impl FnOnce(Told) -> [[u64; 2]; N],
+        auxiliary: impl FnOnce(Addresses) -> [[u64; 2]; N],
         mut pause: impl FnMut(usize, usize) -> Result<(), E>,
     ) -> Result<Stack, E> {
-        let Contents { strings, .. } = *contents;
+        let Inputs { strings, .. } = *contents;
         let mut builder = Builder::new(contents, top)?;
         builder.push(&[0; WORD as usize]);
         let name = builder.push_string(contents.name);
@@ -111,7 +111,7 @@ impl Stack {
         builder.skip_to((builder.pointer() - top.shift) & !(ALIGN - 1));
         let platform = builder.push_string(contents.platform);
         let seed = builder.push(&contents.seed);
-        let auxiliary = auxiliary(Told {
+        let auxiliary = auxiliary(Addresses {
             name,
             platform,
             seed,
@@ -160,7 +160,7 @@ struct Builder {
 
 impl Builder {
     /// With room for all of `contents`: what is not counted takes less than a page.
-    fn new(contents: &Contents<'_>, top: Top) -> Result<Builder, OutOfMemory> {
+    fn new(contents: &Inputs<'_>, top: Top) -> Result<Builder, OutOfMemory> {
         let more = contents.name.len() + contents.platform.len() + top.shift as usize;
         let size = contents.strings.size() as usize + more + PAGE_SIZE as usize;
         let mut reversed = Vec::new();

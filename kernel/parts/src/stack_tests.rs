@@ -21,18 +21,18 @@ struct Image {
 
 impl Image {
     fn of(strings: &Strings, shift: u64) -> Image {
-        let contents = Contents {
+        let contents = Inputs {
             strings,
             name: b"/bin/x",
             platform: b"sim",
             seed: [7; 16],
         };
         let address = TOP;
-        let vector = |told: Told| {
+        let vector = |addresses: Addresses| {
             [
-                [31, told.name],
-                [15, told.platform],
-                [25, told.seed],
+                [31, addresses.name],
+                [15, addresses.platform],
+                [25, addresses.seed],
                 [0, 0],
             ]
         };
@@ -96,11 +96,11 @@ fn check(strings: &Strings, shift: u64) {
         assert_eq!(range.end - range.start, all.len() as u64);
     }
     assert!(args.end == env.start && env.end < TOP);
-    let told = |n: u64| image.word(auxv.start + 16 * n + 8);
-    assert_eq!(image.string(told(0)), b"/bin/x");
-    assert_eq!(image.string(told(1)), b"sim");
-    assert_eq!(image.from(told(2))[..16], [7; 16]);
-    assert!(args.start - told(1) >= shift);
+    let value = |n: u64| image.word(auxv.start + 16 * n + 8);
+    assert_eq!(image.string(value(0)), b"/bin/x");
+    assert_eq!(image.string(value(1)), b"sim");
+    assert_eq!(image.from(value(2))[..16], [7; 16]);
+    assert!(args.start - value(1) >= shift);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_error_of_the_pause_ends_it() {
         }
     }
     let strings = strings(&["x", "y"], &[]);
-    let contents = Contents {
+    let contents = Inputs {
         strings: &strings,
         name: b"x",
         platform: b"sim",

@@ -28,7 +28,7 @@ impl Stream for &[u8] {
     }
 }
 
-/// What a decompressor wrote and nobody has taken yet.
+/// Output of a decompressor that was not taken yet.
 struct Piece {
     bytes: Vec<u8>,
     taken: usize,

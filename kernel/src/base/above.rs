@@ -1,4 +1,4 @@
-//! How a floor asks those above it.
+//! Calls from a floor to the floors above it.
 //!
 //! A floor names nothing above it. Where it needs an answer from there, it declares a trait and
 //! calls that for [`Above`]; the floor that knows the answer implements it. The compiler binds the

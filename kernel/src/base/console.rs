@@ -1,5 +1,5 @@
-//! Where the kernel's words and the terminal's output go: the serial line and, when the loader set
-//! one up, the screen.
+//! The console, for the kernel's log and the terminal's output: the serial line and, when the
+//! loader set one up, the screen.
 
 use crate::arch;
 use crate::arch::boot::BootInfo;
@@ -7,8 +7,8 @@ use arch_boot::Framebuffer;
 use screen::{Console, Pixels};
 use spin::Mutex;
 
-/// `None` without a screen. Not a ranked lock: it is taken under any other, and who finds it taken
-/// (a panic) goes without.
+/// `None` without a screen. Not a ranked lock: it is taken under any other, and a caller that finds
+/// it taken (a panic) goes without.
 static SCREEN: Mutex<Option<Console<Screen>>> = Mutex::new(None);
 
 /// Takes the loader's screen.

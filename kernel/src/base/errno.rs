@@ -1,4 +1,4 @@
-//! Linux's error numbers, and what the memory manager's errors are called there.
+//! Linux's error numbers, and those of the memory manager's errors.
 
 use linux_raw_sys::errno;
 

@@ -21,13 +21,13 @@ const STRIDE: u64 = 2 * ORDER.bytes();
 const KEPT: usize = 8;
 const MAX_SLOTS: u32 = 1 << 19;
 
-struct Pool {
+struct StackPool {
     ready: Vec<(u32, Pfn)>,
     free_slots: Vec<u32>,
     next_slot: u32,
 }
 
-static POOL: Lock<Pool, { ranks::KERNEL_STACKS }> = Lock::new(Pool {
+static POOL: Lock<StackPool, { ranks::KERNEL_STACKS }> = Lock::new(StackPool {
     ready: Vec::new(),
     free_slots: Vec::new(),
     next_slot: 0,
@@ -95,7 +95,7 @@ impl Drop for KernelStack {
     }
 }
 
-impl Pool {
+impl StackPool {
     fn unmap(&mut self, stack: ManuallyDrop<KernelStack>) {
         kernel_space().unmap(stack.range());
         mm().free_kernel(stack.first, ORDER);

@@ -27,5 +27,5 @@ pub const SCHEDULER: u8 = 185;
 pub const SPACE: u8 = 187;
 pub const RANDOM: u8 = 190;
 pub const KERNEL_STACKS: u8 = 192;
-/// Above the memory manager's: anybody may log.
+/// Above the memory manager's: every room may log.
 pub const LOG: u8 = 255;

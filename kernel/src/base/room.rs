@@ -1,6 +1,6 @@
-//! Memory for what programs make the kernel keep: inodes, open files, bytes in pipes. They live on
-//! the kernel's heap, which must not run dry, so they are refused while there is still something
-//! left.
+//! Admission control for objects that programs make the kernel keep: inodes, open files, bytes in
+//! pipes. They are on the kernel's heap, which must not run out, so new ones are refused while
+//! there is still memory left.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;

@@ -1,4 +1,4 @@
-//! From what the boot protocol told to the kernel's own tables: the frame table, the memory
+//! From the boot protocol's `BootInfo` to the kernel's own tables: the frame table, the memory
 //! manager, the direct map, the image with its permissions, the first guarded stacks.
 
 #![allow(unsafe_code)]
@@ -125,7 +125,7 @@ fn frame_table(info: &BootInfo, free: &mut [PhysRange]) -> (Pfn, &'static mut [F
     }
     let table = (DIRECT_MAP + start.0) as *mut FrameMeta;
     // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it;
-    // zeros are a valid FrameMeta, and so are any bytes, which nobody looks at.
+    // zeros are a valid FrameMeta, and so are any bytes, which are never read.
     let frames = unsafe { core::slice::from_raw_parts_mut(table, span.len() as usize) };
     (span.start, frames)
 }
@@ -165,7 +165,7 @@ fn map_everything(space: &KernelSpace, info: &BootInfo) {
     }
 }
 
-/// Bytes of physical memory that nobody writes any more: the payload, the loader's initramfs.
+/// Bytes of physical memory that are not written any more: the payload, the loader's initramfs.
 pub fn physical_bytes(range: PhysRange) -> &'static [u8] {
     // SAFETY: the callers' ranges are RAM that boot reserved for good and that is mapped in the
     // direct map.
@@ -189,7 +189,7 @@ pub fn emergency_stack() -> u64 {
     ManuallyDrop::new(stack).top()
 }
 
-/// Goes on with `next` on a stack with a guard page; the running one is left for good.
+/// Continues with `next` on a stack with a guard page; the running one is left for good.
 pub fn on_guarded_stack(info: BootInfo, next: fn(&BootInfo) -> !) -> ! {
     extern "C" fn entry(argument: usize) -> ! {
         // SAFETY: the pointer below, given once.
@@ -201,7 +201,7 @@ pub fn on_guarded_stack(info: BootInfo, next: fn(&BootInfo) -> !) -> ! {
     let argument = Box::into_raw(Box::new((info, next))) as usize;
     let to = KernelContext::new(stack.top(), entry, argument);
     let mut from = KernelContext::running();
-    // SAFETY: `to` is new; nobody switches back to `from`, whose stack stays.
+    // SAFETY: `to` is new; no thread switches back to `from`, whose stack stays.
     unsafe { switch(&raw mut from, &raw const to, stack.top()) };
     unreachable!("nobody switches back to the boot stack")
 }

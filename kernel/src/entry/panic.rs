@@ -1,5 +1,5 @@
-//! Our own mistakes: what went wrong, where, who ran, how we got there, what was logged last; then
-//! the machine stops with status 101.
+//! The panic report: message, location, running thread, backtrace, last lines of the log; then the
+//! machine stops with status 101.
 
 use crate::arch;
 use crate::base::console;
@@ -51,7 +51,7 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
         let _ = write!(Console, " {name:>6} {value:016x}{end}");
     });
     let _ = writeln!(Console);
-    report(Some(Frame { pc, fp }))
+    report(Some(TraceStart { pc, fp }))
 }
 
 fn enter() {
@@ -63,13 +63,13 @@ fn enter() {
 
 /// Where a backtrace starts.
 #[derive(Clone, Copy)]
-struct Frame {
+struct TraceStart {
     pc: u64,
     fp: u64,
 }
 
 /// Prints the rest of the report, from the frame of a trap or else of the caller, and stops.
-fn report(from: Option<Frame>) -> ! {
+fn report(from: Option<TraceStart>) -> ! {
     let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
     let _ = writeln!(Console, "backtrace, innermost first:");
     let mut trace = Trace::default();

@@ -1,4 +1,4 @@
-//! The life of a thread: into user mode, back with a reason, what that asks for, and into user mode
+//! The loop of a thread: enters user mode, returns with a trap, handles it, and enters user mode
 //! again.
 
 use crate::arch::trap::{Irq, Trap, UserContext};

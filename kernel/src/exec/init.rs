@@ -1,4 +1,4 @@
-//! The first program.
+//! PID 1: its first program.
 
 use super::{Strings, first};
 use crate::base::cmdline::CommandLine;

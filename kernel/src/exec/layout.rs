@@ -1,4 +1,4 @@
-//! Segments into an address space.
+//! Loading: maps the segments of a program into an address space.
 
 use super::Refusal;
 use crate::base::machine::{AddressSpace, Hw};
@@ -9,7 +9,7 @@ use mm::{MapRequest, Place};
 use parts::aslr::Offsets;
 use parts::program::{Program, Segment};
 
-/// Where the program came to lie.
+/// Where a program is loaded.
 pub struct Loaded {
     /// The first instruction.
     pub entry: VirtAddr,
@@ -84,7 +84,7 @@ fn page_up(address: u64) -> u64 {
 }
 
 /// The pages that have bytes in the file are mapped from it, the rest is anonymous; what the file
-/// has behind the segment on its last page is overwritten with zeros when the segment goes on
+/// has behind the segment on its last page is overwritten with zeros when the segment continues
 /// there.
 fn map_segment(
     space: &AddressSpace,

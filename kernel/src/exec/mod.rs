@@ -36,7 +36,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
 use crate::fs::{self, ExecFile, FsContext};
 use crate::process::signal;
-use crate::process::task::{self, AltStack, Image, Limits, Process, Resource, Task};
+use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task};
 use crate::sched;
 use alloc::format;
 use alloc::string::String;
@@ -49,14 +49,14 @@ use parts::program::{Bytes, Flaw, Program, Target};
 use parts::script;
 
 /// A program that is ready: its address space and where it starts.
-struct Ready {
+struct NewProgram {
     space: Arc<AddressSpace>,
     image: Image,
     pc: u64,
     sp: u64,
 }
 
-/// Lets others in whenever another 4 KiB of strings are done; EINTR when the thread is to end.
+/// Lets other threads run after each 4 KiB of strings; EINTR when the thread is to end.
 pub fn breathe_between(before: usize, after: usize) -> Result {
     let step = |bytes: usize| bytes >> 12;
     if step(before) != step(after) && sched::breathe() {
@@ -65,7 +65,7 @@ pub fn breathe_between(before: usize, after: usize) -> Result {
     Ok(())
 }
 
-/// What programs have to be made for here.
+/// The target that programs have to be built for.
 const TARGET: Target = Target {
     machine: match cfg!(target_arch = "x86_64") {
         true => elf::abi::EM_X86_64,
@@ -102,7 +102,7 @@ fn prepare(
     file: ExecFile,
     mut strings: Strings,
     process: &Process,
-) -> core::result::Result<Ready, Refusal> {
+) -> core::result::Result<NewProgram, Refusal> {
     let limits = process.limits();
     let mut file = file;
     let name = path.to_vec();
@@ -125,9 +125,9 @@ fn build(
     file: ExecFile,
     name: &[u8],
     strings: &Strings,
-    limits: &Limits,
+    limits: &ResourceLimits,
     process: &Process,
-) -> core::result::Result<Ready, Refusal> {
+) -> core::result::Result<NewProgram, Refusal> {
     let program = Program::read(&file, &TARGET)?;
     if !strings.fit(limits.soft(Resource::Stack)) {
         return Err(Errno::E2BIG.into());
@@ -137,7 +137,7 @@ fn build(
     process.with_space(|old| space.change_thp_permit(|_| old.thp_permit()));
     let aslr = aslr::offsets(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
-    let start = stack::Start {
+    let start = stack::StackInputs {
         program: &program,
         loaded: &loaded,
         strings,
@@ -156,7 +156,7 @@ fn build(
         brk: loaded.brk,
         stack: VirtAddr(stack.pointer),
     };
-    Ok(Ready {
+    Ok(NewProgram {
         space: Arc::new(space),
         image,
         pc: loaded.entry.0,
@@ -164,8 +164,8 @@ fn build(
     })
 }
 
-/// execve(2) and execveat(2) by the running thread: `file` is open already, `path` is what the
-/// program will be told.
+/// execve(2) and execveat(2) by the running thread: `file` is open already, `path` becomes
+/// AT_EXECFN.
 pub fn execve(
     task: &Arc<Task>,
     user: &mut UserContext,
@@ -202,7 +202,7 @@ pub fn execve(
 }
 
 /// The point of no return: the running thread's process becomes the new program.
-fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
+fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     let process = task.process();
     sched::activate(&ready.space);
     let old = process.replace_space(Some(ready.space));
@@ -218,7 +218,7 @@ fn change_over(task: &Arc<Task>, ready: Ready, path: &[u8]) {
     if let Some(done) = task.vfork_done.lock().take() {
         done.complete();
     }
-    // Others may run meanwhile: they see the new program.
+    // Other threads may run meanwhile: they see the new program.
     if let Some(old) = old {
         task::end_space(old);
     }

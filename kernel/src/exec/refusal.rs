@@ -1,4 +1,4 @@
-//! Why a file cannot be run.
+//! Reasons why execve(2) refuses a file.
 
 use crate::arch;
 use crate::base::errno::Errno;

@@ -6,14 +6,14 @@ use crate::arch::cpu;
 use crate::base::errno::Errno;
 use crate::base::machine::AddressSpace;
 use crate::base::random;
-use crate::process::task::{Limits, Process, Resource};
+use crate::process::task::{Process, Resource, ResourceLimits};
 use linux_raw_sys::auxvec as at;
 use mm::addr::{PAGE_SIZE, VirtAddr};
 use mm::vma::{Backing, Prot, VmaFlags};
 use mm::{MapRequest, Place};
 use parts::aslr::Offsets;
 use parts::program::Program;
-use parts::stack::{Contents, Stack, Strings, Told, Top};
+use parts::stack::{Addresses, Inputs, Stack, Strings, Top};
 
 /// Bytes that are written to the stack before other threads may run.
 const PIECE: usize = 32 << 10;
@@ -23,7 +23,7 @@ const ROOM: u64 = 128 << 10;
 const CLOCK_TICKS: u64 = 100;
 
 /// A program that is loaded, as far as its stack depends on it.
-pub struct Start<'a> {
+pub struct StackInputs<'a> {
     /// Its headers.
     pub program: &'a Program,
     /// Where it is.
@@ -39,13 +39,13 @@ pub struct Start<'a> {
 /// Maps the stack and fills it.
 pub fn build(
     space: &AddressSpace,
-    start: &Start<'_>,
-    limits: &Limits,
+    start: &StackInputs<'_>,
+    limits: &ResourceLimits,
     aslr: &Offsets,
 ) -> Result<Stack, Refusal> {
     let mut seed = [0; 16];
     random::fill(&mut seed);
-    let contents = Contents {
+    let contents = Inputs {
         strings: start.strings,
         name: start.name,
         platform: cpu::NAME.as_bytes(),
@@ -56,7 +56,12 @@ pub fn build(
         shift: aslr.stack_shift,
     };
     let pause = |before, after| breathe_between(before, after).map_err(Refusal::from);
-    let mut stack = Stack::build(&contents, top, |told| auxiliary_vector(start, told), pause)?;
+    let mut stack = Stack::build(
+        &contents,
+        top,
+        |addresses| auxiliary_vector(start, addresses),
+        pause,
+    )?;
     map(space, start.program, top.address, stack.pointer, limits)?;
     let mut at = VirtAddr(stack.pointer);
     for piece in stack.pieces(PIECE) {
@@ -74,7 +79,7 @@ fn map(
     program: &Program,
     top: u64,
     pointer: u64,
-    limits: &Limits,
+    limits: &ResourceLimits,
 ) -> Result<(), Refusal> {
     let used = top - pointer;
     let size = (used + ROOM)
@@ -94,7 +99,7 @@ fn map(
 }
 
 /// Pairs of key and value, getauxval(3), in Linux's order.
-fn auxiliary_vector(start: &Start<'_>, told: Told) -> [[u64; 2]; 20] {
+fn auxiliary_vector(start: &StackInputs<'_>, addresses: Addresses) -> [[u64; 2]; 20] {
     let (hwcap, hwcap2) = cpu::hwcap();
     let (uid, gid) = start.process.credentials(|c| (c.uid, c.gid));
     let pair = |key: u32, value: u64| [u64::from(key), value];
@@ -114,10 +119,10 @@ fn auxiliary_vector(start: &Start<'_>, told: Told) -> [[u64; 2]; 20] {
         pair(at::AT_GID, u64::from(gid[0])),
         pair(at::AT_EGID, u64::from(gid[1])),
         pair(at::AT_SECURE, 0),
-        pair(at::AT_RANDOM, told.seed),
+        pair(at::AT_RANDOM, addresses.seed),
         pair(at::AT_HWCAP2, hwcap2),
-        pair(at::AT_EXECFN, told.name),
-        pair(at::AT_PLATFORM, told.platform),
+        pair(at::AT_EXECFN, addresses.name),
+        pair(at::AT_PLATFORM, addresses.platform),
         pair(at::AT_NULL, 0),
     ]
 }

@@ -1,4 +1,4 @@
-//! What the file layer asks of the process that calls it.
+//! The interface from the file layer to the calling process.
 
 use crate::base::Pid;
 use crate::base::above::Above;
@@ -67,7 +67,7 @@ pub fn within_file_size(position: u64, len: usize) -> Result<usize> {
     Ok(usize::try_from(limit - position.min(limit)).map_or(len, |left| left.min(len)))
 }
 
-/// A write to a pipe that nobody reads.
+/// A write to a pipe without readers.
 pub fn broken_pipe() {
     Above::signal(SIGPIPE);
 }

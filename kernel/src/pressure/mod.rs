@@ -1,11 +1,11 @@
-//! When memory is short: what can be given back is given back, then the largest process ends. The
-//! kernel itself lives on what user memory leaves to it (`mm`'s reserve), and refuses programs
-//! before that is gone ([`crate::base::room`]).
+//! Out of memory: reclaim, then the OOM killer, which ends the process whose end frees most memory.
+//! The kernel's own allocations are from what user memory leaves to it (`mm`'s reserve), and
+//! programs are refused before that is used up ([`crate::base::room`]).
 //!
 //! ```text
 //! no memory for a fault, fork, mmap ...
 //!    |  first time: reclaim(), try again
-//!    |  again: is somebody on the way out already?  no: choose one, tell, SIGKILL
+//!    |  again: is an OOM victim ending already?  no: select one, log it, SIGKILL
 //!    |  wait until its memory is back, try again
 //!    v  or until this thread is to end itself
 //! ```
@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::frame::zone::Zone;
 use mm::sync::Lock;
 
-/// Who was chosen last; it may have ended since.
+/// The last OOM victim; it may have ended since.
 static VICTIM: Lock<Option<Weak<Process>>, { ranks::PROCESS_TABLE }> = Lock::new(None);
 static KILLS: AtomicU64 = AtomicU64::new(0);
 
@@ -44,7 +44,7 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         return false;
     }
     if task.sched.work().contains(Work::HEAP_FAILS) {
-        // There is memory, but not for this one.
+        // There is memory, but fault injection denies it to this process.
         signal::kill_current(task);
         return false;
     }
@@ -60,11 +60,11 @@ pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
         .is_ok()
 }
 
-/// How often a process ends because memory is short for what comes next, before that is put off.
+/// How often room is made for a refill before it is put off.
 const ATTEMPTS: u32 = 4;
 
-/// A system call has used what was set aside, of user memory's reserve or of the heap's: brings
-/// that back. May sleep, so no lock may be held.
+/// Refills the reserves of user memory and of the heap after a system call that has used them. May
+/// sleep, so no lock may be held.
 pub fn refill(task: &Arc<Task>) {
     task.sched.clear_work(Work::MAKE_ROOM);
     for attempt in 0..ATTEMPTS {
@@ -83,8 +83,8 @@ impl Reserves for Above {
     }
 }
 
-/// Gives back what nobody misses: kernel stacks kept for later, pages of large folios that are not
-/// mapped any more, and what the per-CPU lists hold.
+/// Reclaims unused memory: cached kernel stacks, pages of large folios that are not mapped any more
+/// (deferred splits), and the pages on the per-CPU lists.
 pub fn reclaim() {
     kstack::shrink();
     task::for_each_space(|space| {
@@ -101,19 +101,19 @@ pub fn reclaim_under_locks(task: &Task) {
     mm().drain_pcp();
 }
 
-/// The process that was chosen, while it still has its memory.
+/// The OOM victim, while it still has its memory.
 fn dying() -> Option<Arc<Process>> {
     let chosen = VICTIM.lock().as_ref().and_then(Weak::upgrade);
     chosen.filter(|process| process.has_memory())
 }
 
-/// Chooses a process and ends it, and who shares its memory. `None`: there is nobody but PID 1 and
-/// those that asked to be spared, so the running one ends, whoever it is.
+/// Selects an OOM victim and kills it, and every process that shares its memory. `None`: there is
+/// no killable process, so the running one ends.
 fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     let total = mm().counts().total;
     report::shortage(task, total);
     let chosen = victim::choose(total);
-    // Others ran meanwhile, and memory may have been short for them, too.
+    // Other threads ran meanwhile, and may have selected a victim.
     if let Some(victim) = dying() {
         return Some(victim);
     }
@@ -128,7 +128,7 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     *VICTIM.lock() = Some(Arc::downgrade(&victim));
     report::killed(&victim);
     KILLS.fetch_add(1, Relaxed);
-    // Not kept: it may end while the others are looked for.
+    // Weak: the victim may end while the processes that share its space are looked for.
     let space = victim.with_space(Arc::downgrade).unwrap_or_default();
     for process in task::in_steps(task::processes()) {
         let shares = process.with_space(|own| Arc::as_ptr(own) == space.as_ptr());

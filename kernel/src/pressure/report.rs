@@ -1,5 +1,5 @@
-//! What the log says when memory runs out, in Linux's shape: how much there is of what, who has it,
-//! who ends.
+//! The OOM report in the log, in Linux's format: memory by use, free blocks by size, the processes,
+//! and the victim.
 
 use crate::base::machine::mm;
 use crate::process::task::{self, Process, Task};
@@ -18,7 +18,8 @@ fn kb(pages: u64) -> u64 {
     (pages * PAGE_SIZE) >> 10
 }
 
-/// Why somebody has to end: who asked, memory by use, free blocks by size, the processes.
+/// Logs the shortage: the thread that invoked the OOM killer, memory by use, free blocks by size,
+/// the processes.
 pub fn shortage(task: &Arc<Task>, total: u64) {
     let process = task.process();
     log::warn!(
@@ -96,7 +97,7 @@ fn processes() {
     }
 }
 
-/// Who ends; the one line that a quiet console shows, too.
+/// Logs the victim; the one line that a quiet console shows, too.
 pub fn killed(process: &Process) {
     let u = process
         .with_space(|space| space.usage())

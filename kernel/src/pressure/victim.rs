@@ -5,8 +5,8 @@ use crate::process::task::{self, NEVER, Process};
 use alloc::sync::{Arc, Weak};
 use mm::vma::Backing;
 
-/// How many pages a process counts for, of `total` in the machine: the `freed` ones that come back
-/// when it ends, and a share of all memory as it was adjusted. `None`: it is to be spared.
+/// Badness of a process, in pages of `total` in the machine: the `freed` ones that its end brings
+/// back, and the share of all memory that oom_score_adj stands for. `None`: it is exempt.
 pub(super) fn points(freed: u64, adjustment: i32, total: u64) -> Option<i64> {
     if adjustment == NEVER {
         return None;
@@ -50,13 +50,13 @@ pub fn score_of(process: &Process, total: u64) -> i64 {
     }
 }
 
-/// The process that counts for most. Not PID 1, nor one that has no memory, nor one that is to be
-/// spared; nor one that shares its memory with such a process, which would keep it. In steps: the
+/// The process with the highest badness. Not PID 1, nor one that has no memory, nor one that is
+/// exempt; nor one that shares its memory with such a process, which would keep it. In steps: the
 /// caller holds no lock.
 pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
     let mut worst: Option<(i64, Arc<Process>)> = None;
     for process in task::in_steps(task::processes()) {
-        // Not kept: while others run, it must be able to end.
+        // Weak: while other threads run, the process must be able to end.
         let look = |space: &Arc<AddressSpace>| (freed(space), Arc::downgrade(space));
         let Some((freed, space)) = process.with_space(look) else {
             continue;

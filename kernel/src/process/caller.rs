@@ -1,4 +1,4 @@
-//! What the file layer asks of processes.
+//! The answers of processes to the file layer (`fs::caller`).
 
 use crate::base::Pid;
 use crate::base::above::Above;

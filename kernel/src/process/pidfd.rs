@@ -6,7 +6,7 @@ use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::open::file::{FileOps, OpenFile, Ready};
-use crate::fs::tree::inode::{Inode, Kind, Node};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::process::task::{Process, Task};
 use crate::sched::wait::WaitQueue;
 use alloc::string::String;
@@ -54,7 +54,7 @@ pub fn open(task: &Task, process: Arc<Process>, nonblocking: bool) -> Result<Fd>
     flags.set(OpenFlags::NONBLOCK, nonblocking);
     let inode = Arc::new(PidFdInode(Node::new(
         anonymous::device(),
-        Kind::Regular,
+        FileKind::Regular,
         0o600,
     )));
     let file = OpenFile::new(anonymous::place(inode), Arc::new(PidFd(process)), flags);

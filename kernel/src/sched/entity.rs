@@ -1,11 +1,11 @@
-//! What the scheduler knows of a thread.
+//! The scheduler's part of a thread.
 
 use super::switch::Context;
 use super::times::Times;
 use crate::base::kstack::KernelStack;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What the scheduler may do with a thread.
+/// State of a thread in the scheduler.
 ///
 /// ```text
 ///            block()                    stop (signal)
@@ -100,7 +100,7 @@ impl Entity {
         self.stack.top()
     }
 
-    /// What the scheduler may do with it.
+    /// Its state.
     pub fn state(&self) -> TaskState {
         TaskState::from_u8(self.state.load(Relaxed))
     }

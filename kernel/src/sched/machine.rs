@@ -1,5 +1,4 @@
-//! The machine under the memory manager: the hardware, and the scheduler that others get in by
-//! between two steps.
+//! The machine of the memory manager: the hardware, and preemption points of the scheduler.
 
 use super::breathe;
 use crate::arch::tlb::Hardware;

@@ -1,8 +1,8 @@
 //! Round robin on one CPU. The state is one structure per CPU behind a lock, so that more can
 //! follow.
 //!
-//! There is no idle thread: a thread that blocks while nobody is runnable sleeps on its own kernel
-//! stack, in `next_task`, until an interrupt makes somebody runnable. With one runnable thread no
+//! There is no idle thread: a thread that blocks while no thread is runnable sleeps on its own
+//! kernel stack, in `next_task`, until an interrupt makes one runnable. With one runnable thread no
 //! timer runs.
 
 mod entity;
@@ -31,18 +31,18 @@ use switch::Switch;
 /// How long a thread runs while others wait, in ns.
 pub const SLICE: u64 = 4_000_000;
 
-struct Cpu {
+struct RunQueue {
     current: Option<Arc<Task>>,
     /// The thread that ran before, until the new one has left its stack; a dead one is freed then.
     previous: Option<Arc<Task>>,
     queue: VecDeque<Arc<Task>>,
     /// Which address space is in the hardware, by address; 0 for none.
     active_space: usize,
-    /// Nobody is runnable and the CPU sleeps.
+    /// No thread is runnable and the CPU sleeps.
     idle: bool,
 }
 
-static CPU: Lock<Cpu, { ranks::SCHEDULER }> = Lock::new(Cpu {
+static CPU: Lock<RunQueue, { ranks::SCHEDULER }> = Lock::new(RunQueue {
     current: None,
     previous: None,
     queue: VecDeque::new(),
@@ -72,7 +72,7 @@ pub fn switches() -> u64 {
     SWITCHES.load(Relaxed)
 }
 
-/// Nanoseconds in which nobody was runnable.
+/// Nanoseconds in which no thread was runnable.
 pub fn idle_ns() -> u64 {
     IDLE_NS.load(Relaxed)
 }
@@ -90,7 +90,7 @@ pub fn make_place(threads: usize) -> Result {
     Ok(fallible::reserve(&mut cpu.queue, more)?)
 }
 
-/// A new thread takes its place in the queue; there is room for it.
+/// Puts a new thread into the run queue, which has room for it.
 pub fn start_task(task: Arc<Task>) {
     push(task);
 }
@@ -129,7 +129,7 @@ fn push(task: Arc<Task>) {
     }
 }
 
-/// Lets others run first, if there are any.
+/// Yields the CPU to the other runnable threads, if there are any.
 pub fn yield_now() {
     let mut cpu = CPU.lock();
     if cpu.queue.is_empty() {
@@ -141,7 +141,7 @@ pub fn yield_now() {
     schedule();
 }
 
-/// Does what an interrupt asks for, if one has come; the next one is for the next time.
+/// Serves one pending interrupt, if there is one.
 fn let_interrupts_in(task: &Task) {
     task.entity().times.leave_kernel();
     if let Some(irq) = cpu::poll_interrupt() {
@@ -149,16 +149,15 @@ fn let_interrupts_in(task: &Task) {
     }
 }
 
-/// The running thread has nothing to do until something changes, and cannot sleep: lets interrupts
-/// and the others in.
+/// Serves interrupts and yields: for a thread that waits for a change and cannot sleep.
 pub fn poll() {
     let_interrupts_in(&running());
     yield_now();
 }
 
-/// Between two steps of a long transfer, with no lock held: lets interrupts and other threads in,
-/// which the kernel otherwise does only on the way to user mode. `true` when the thread is to end
-/// and the transfer with it.
+/// Preemption point between two steps of a long transfer, with no lock held: serves interrupts and
+/// other threads, which the kernel otherwise does only on the way to user mode. Returns `true` when
+/// the thread is to end and the transfer with it.
 pub fn breathe() -> bool {
     assert!(mm::sync::held() == 0, "others are let in with a lock held");
     // Before there are threads, boot and the kernel's own tests have the machine for themselves.
@@ -178,7 +177,8 @@ pub fn breathe() -> bool {
     task.is_interrupted(TaskState::Killable)
 }
 
-/// The slice is over: the running thread goes to the back when it returns to user mode.
+/// End of a time slice: the running thread goes to the back of the queue when it returns to user
+/// mode.
 pub fn slice_over() {
     let cpu = CPU.lock();
     if let (Some(current), false) = (&cpu.current, cpu.queue.is_empty()) {
@@ -251,14 +251,14 @@ fn next_task() -> Arc<Task> {
     }
 }
 
-/// On the new thread's stack: lets go of the one before.
+/// Drops the previous thread; on the new thread's stack.
 pub fn finish_switch() {
     let previous = CPU.lock().previous.take();
     drop(previous);
 }
 
 /// Makes the thread's address space the hardware's, unless it is already.
-fn activate_for(cpu: &mut Cpu, task: &Task) {
+fn activate_for(cpu: &mut RunQueue, task: &Task) {
     task.with_space(|space| {
         let id = Arc::as_ptr(space).addr();
         if cpu.active_space != id {
@@ -275,7 +275,7 @@ pub fn activate(space: &Arc<AddressSpace>) {
     cpu.active_space = Arc::as_ptr(space).addr();
 }
 
-/// The running thread is no more. Nothing may be left on its stack that has to be dropped.
+/// Ends the running thread. Nothing may be left on its stack that has to be dropped.
 pub fn exit() -> ! {
     running().entity().set_state(TaskState::Dead);
     schedule();
@@ -296,14 +296,13 @@ pub fn start() -> ! {
     unreachable!("nobody goes back to the boot stack");
 }
 
-/// Leaves the running process's address space, which is about to go: the hardware gets an empty
-/// one.
+/// Activates an empty address space: that of the running process is about to be freed.
 pub fn activate_none() {
     activate(empty_space());
 }
 
-/// Made before the first thread runs: when a process ends because there is no memory, there is none
-/// for this either.
+/// The empty address space. It is made before the first thread runs: when a process ends because
+/// there is no memory, there is none for this either.
 pub fn empty_space() -> &'static Arc<AddressSpace> {
     static EMPTY: spin::Once<Arc<AddressSpace>> = spin::Once::new();
     EMPTY.call_once(|| {

@@ -1,4 +1,4 @@
-//! The one place where the CPU goes from one kernel stack to another.
+//! Context switch: the CPU leaves one kernel stack for another.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use crate::arch::cpu::{self, KernelContext};
 use crate::base::above::Above;
 use core::cell::UnsafeCell;
 
-/// Where a thread that does not run goes on.
+/// Saved context of a thread that does not run.
 pub struct Context(UnsafeCell<KernelContext>);
 
 // SAFETY: only `switch` looks inside, and only for a thread that the scheduler has taken out of its
@@ -38,7 +38,7 @@ pub struct Switch {
 impl Switch {
     /// From the thread that runs to one that was taken from the queue. Both are kept alive by the
     /// scheduler: `to` as its current thread, `from` as its previous one until the other side of
-    /// the switch has let go of it.
+    /// the switch has dropped it.
     pub fn new(from: &Entity, to: &Entity) -> Self {
         Self {
             from: from.context.0.get(),
@@ -47,7 +47,7 @@ impl Switch {
         }
     }
 
-    /// From the boot stack, to which nobody comes back.
+    /// From the boot stack, to which no thread returns.
     pub fn first(to: &Entity) -> Self {
         static BOOT: Context = Context(UnsafeCell::new(KernelContext::running()));
         Self {

@@ -1,4 +1,4 @@
-//! What the scheduler asks of the floors above: of threads, for memory, and at the hardware.
+//! The interface from the scheduler to the floors above: threads, reserves of memory, entry code.
 
 use super::{Entity, TaskState};
 use crate::arch::trap::Irq;
@@ -6,7 +6,7 @@ use crate::base::above::Above;
 use crate::base::machine::AddressSpace;
 use alloc::sync::Arc;
 
-/// What the scheduler asks of a thread.
+/// A thread as the scheduler sees it.
 pub trait Thread: Send + Sync + 'static {
     /// Its part of the thread.
     fn entity(&self) -> &Entity;

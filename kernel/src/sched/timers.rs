@@ -1,5 +1,5 @@
-//! Time-outs: what is to happen when, in the order of time, and the one hardware deadline for the
-//! first of them and for the end of the time slice.
+//! Timers, in the order of their deadlines, and the one hardware deadline for the first of them and
+//! for the end of the time slice.
 
 use crate::arch::timer;
 use crate::base::ranks;
@@ -12,15 +12,15 @@ use mm::sync::Lock;
 /// Time-outs that are done in one interrupt: when more are due, the next one comes at once.
 const MOST: usize = 128;
 
-/// What happens at the end of a time-out.
-pub enum Action {
+/// Action of a timer that expires.
+pub enum TimerAction {
     /// Wakes a thread; it looks at the time itself.
     Wake(Arc<Task>),
     /// Does this, if it is still there.
     Expire(Weak<dyn Expire>),
 }
 
-/// What has a time-out of its own.
+/// An object with a timer of its own.
 pub trait Expire: Send + Sync {
     /// The time-out has come, in the timer's interrupt.
     fn expire(self: Arc<Self>);
@@ -34,7 +34,7 @@ pub struct TimerId {
 }
 
 struct Timers {
-    queue: BTreeMap<TimerId, Action>,
+    queue: BTreeMap<TimerId, TimerAction>,
     serial: u64,
 }
 
@@ -55,7 +55,7 @@ pub fn now() -> u64 {
 }
 
 /// Sets a time-out at `deadline` (ns since boot).
-pub fn set(deadline: u64, action: Action) -> TimerId {
+pub fn set(deadline: u64, action: TimerAction) -> TimerId {
     let mut timers = TIMERS.lock();
     timers.serial += 1;
     let id = TimerId {
@@ -68,7 +68,7 @@ pub fn set(deadline: u64, action: Action) -> TimerId {
     id
 }
 
-/// Takes a time-out back; harmless when it has fired.
+/// Cancels a timer; without effect when it has expired.
 pub fn cancel(id: TimerId) {
     // Dropped after the lock: it may be the last reference to a thread.
     let action = TIMERS.lock().queue.remove(&id);
@@ -111,18 +111,18 @@ pub fn interrupt() {
     }
 }
 
-fn take_due(now: u64) -> Option<Action> {
+fn take_due(now: u64) -> Option<TimerAction> {
     let mut timers = TIMERS.lock();
     let first = timers.queue.first_entry()?;
     (first.key().deadline <= now).then(|| first.remove())
 }
 
-fn fire(action: Action) {
+fn fire(action: TimerAction) {
     match action {
-        Action::Wake(task) => {
+        TimerAction::Wake(task) => {
             sched::wake(&task);
         }
-        Action::Expire(what) => {
+        TimerAction::Expire(what) => {
             if let Some(what) = what.upgrade() {
                 what.expire();
             }

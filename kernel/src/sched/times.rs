@@ -4,14 +4,14 @@ use crate::arch::timer;
 use crate::base::stretch::{self, Reason};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only who asks
+/// CPU time of one thread, in ticks of the machine's clock: each trap counts, and only a reader
 /// converts. Only its own CPU writes it.
 pub struct Times {
     user: AtomicU64,
     system: AtomicU64,
     /// When time was last attributed.
     stamp: AtomicU64,
-    /// What it is in the kernel for: a [`Reason`].
+    /// Why it is in the kernel: a [`Reason`].
     reason: AtomicU32,
 }
 
@@ -35,7 +35,7 @@ impl Times {
         timer::ticks_to_ns(self.system.load(Relaxed))
     }
 
-    /// What it is in the kernel for from now on.
+    /// Notes why the thread is in the kernel from now on.
     #[inline]
     pub fn enter_for(&self, reason: Reason) {
         self.reason.store(reason.0, Relaxed);
@@ -63,7 +63,7 @@ impl Times {
         self.attribute(&self.system);
     }
 
-    /// The thread gets the CPU: time before now is nobody's.
+    /// The thread gets the CPU: time before now is not counted.
     pub fn resume(&self) {
         self.stamp.store(timer::ticks(), Relaxed);
     }

@@ -1,19 +1,19 @@
-//! Waiting for something to become true.
+//! Wait queues: sleeping until a condition holds.
 //!
-//! The pattern is always the same: a queue beside the state it is about; the waiter looks, queues
-//! itself, looks again and sleeps; whoever changes the state wakes the queue. A wake-up is a hint:
-//! the waiter looks again.
+//! The pattern is always the same: a queue stands beside the state it is about. The waiter checks
+//! the condition, queues itself, checks again and sleeps; code that changes the state wakes the
+//! queue. A wake-up is a hint: the waiter checks again.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::sched::timers::{self, Action};
+use crate::sched::timers::{self, TimerAction};
 use crate::sched::{self, Task, TaskState, Thread};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use mm::sync::Lock;
 
-/// Queues that are entered before others run.
+/// Queues that are entered between two pauses.
 const STEP: usize = 256;
 
 /// Threads that wait for one thing, in the order they came.
@@ -26,12 +26,12 @@ impl Default for WaitQueue {
 }
 
 impl WaitQueue {
-    /// Nobody waits.
+    /// An empty queue.
     pub const fn new() -> Self {
         Self(Lock::new(VecDeque::new()))
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn wake_all(&self) {
         let mut queue = self.0.lock();
         while let Some(task) = queue.pop_front() {
@@ -104,7 +104,7 @@ fn wait_on<T>(
     let result = loop {
         entity.set_state(TaskState::Preparing);
         let queued = in_steps(queues).all(|queue| queue.add(&task));
-        // Asked again now that a wake-up cannot be missed. It may let others in.
+        // Checked again now that a wake-up cannot be missed. The check may pause.
         let result = match ready() {
             Some(value) => Some(Ok(Some(value))),
             None if task.is_interrupted(how) => Some(Err(Errno::ERESTARTSYS)),
@@ -114,7 +114,7 @@ fn wait_on<T>(
         let woken = entity.state() != TaskState::Preparing;
         if result.is_none() && queued && !woken {
             if let (Some(at), None) = (deadline, timer) {
-                timer = Some(timers::set(at, Action::Wake(task.clone())));
+                timer = Some(timers::set(at, TimerAction::Wake(task.clone())));
             }
             entity.count_voluntary_switch();
             entity.set_state(how);
@@ -123,7 +123,7 @@ fn wait_on<T>(
             entity.set_state(TaskState::Runnable);
         }
         if result.is_none() && !queued {
-            // Without memory for its place in a queue it looks again and again.
+            // Without memory for its place in a queue the thread polls.
             sched::poll();
         }
         in_steps(queues).for_each(|queue| queue.remove(&task));
@@ -137,7 +137,7 @@ fn wait_on<T>(
     result
 }
 
-/// Lets others in now and then: poll(2) may wait for very many.
+/// Pauses now and then: poll(2) may wait on very many queues.
 fn in_steps<'a>(queues: &'a [&WaitQueue]) -> impl Iterator<Item = &'a WaitQueue> {
     queues.iter().zip(1..).map(|(queue, n)| {
         if n % STEP == 0 {
@@ -147,14 +147,14 @@ fn in_steps<'a>(queues: &'a [&WaitQueue]) -> impl Iterator<Item = &'a WaitQueue>
     })
 }
 
-/// Something that happens once.
+/// A one-shot event.
 pub struct Completion {
     done: AtomicBool,
     queue: WaitQueue,
 }
 
 impl Completion {
-    /// Not yet.
+    /// An event that has not happened.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             done: AtomicBool::new(false),
@@ -162,7 +162,7 @@ impl Completion {
         })
     }
 
-    /// It has happened.
+    /// Signals the event.
     pub fn complete(&self) {
         // Pairs with the load in `wait_killable`.
         self.done.store(true, Ordering::Release);

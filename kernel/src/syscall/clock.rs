@@ -1,4 +1,4 @@
-//! Clocks.
+//! Clocks: clock_gettime(2), gettimeofday(2) and their relatives.
 
 use super::time::{Timespec, Timeval, timespec, timespec_ns, timeval, timeval_ns};
 use crate::base::clock::{epoch, realtime, set_realtime};

@@ -1,4 +1,4 @@
-//! Interval timers.
+//! Interval timers: setitimer(2), getitimer(2), alarm(2).
 
 use super::time::{timeval, timeval_ns};
 #[cfg(target_arch = "x86_64")]

@@ -34,7 +34,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use syscalls::Sysno;
 
-/// A system call on its way: who calls, and the caller's registers.
+/// A system call: the calling thread and its registers.
 pub struct Call<'a> {
     /// The calling thread.
     pub task: &'a Arc<Task>,
@@ -59,8 +59,8 @@ pub fn quick(task: &Task, number: u64) -> Option<u64> {
     }
 }
 
-/// Does the call that `user` has made. Returns the error when it is to be repeated or ended once
-/// signals are handled.
+/// Does the system call that `user` has made. Returns the error when it is to be repeated or ended
+/// once signals are handled.
 pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     let number = user.syscall_number();
     task.sched.times.enter_for(Reason(number as u32));
@@ -79,8 +79,8 @@ pub fn enter(task: &Arc<Task>, user: &mut UserContext) -> Option<Errno> {
     None
 }
 
-/// Calls that may be repeated after ENOMEM, because what they have done by then they find done, and
-/// that programs rely on. mremap(2), which moves mappings one by one, goes on by itself where it
+/// Calls that are repeated after ENOMEM once memory is free: a repetition finds what the first
+/// attempt has done. mremap(2), which moves mappings one by one, continues by itself where it
 /// stopped.
 const NEED_MEMORY: &[Sysno] = &[
     #[cfg(target_arch = "x86_64")]
@@ -117,8 +117,8 @@ fn needs_memory(sysno: Sysno) -> bool {
         .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
 }
 
-/// Does a call, again when there were no frames for it and some could be won. Other reasons for
-/// ENOMEM (a limit, nothing mapped) are told at once.
+/// Does a call, and repeats it when there were no frames and some could be freed. Other reasons for
+/// ENOMEM (a limit, nothing mapped) are returned at once.
 #[inline(always)]
 fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     let Call { task, user, args } = call;
@@ -132,7 +132,7 @@ fn insist(sysno: Sysno, call: Call<'_>) -> Result<u64> {
     })
 }
 
-/// [`insist`] for what goes on where it stopped.
+/// As [`insist`], for an action that continues where it stopped.
 #[inline(always)]
 fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u64> {
     let mut attempt = 0;

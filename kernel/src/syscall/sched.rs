@@ -1,4 +1,4 @@
-//! Scheduling calls: one CPU, one class; what programs set they may set, as far as it makes sense.
+//! Scheduling calls. There is one CPU and one scheduling class.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};

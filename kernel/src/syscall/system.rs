@@ -1,4 +1,5 @@
-//! The machine as a whole, and a process's settings.
+//! System-wide calls (uname(2), sysinfo(2), reboot(2)), getrandom(2), and settings of a process
+//! (prctl(2), prlimit(2)).
 
 use crate::arch::cpu;
 use crate::base::errno::{Errno, Result};

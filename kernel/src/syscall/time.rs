@@ -1,4 +1,4 @@
-//! Times as programs write them, and sleeping.
+//! `struct timespec` and `struct timeval`; nanosleep(2).
 
 use crate::base::clock::{SECOND, epoch};
 use crate::base::errno::{Errno, Result};
@@ -52,7 +52,7 @@ pub fn timeval(ns: u64) -> Timeval {
 }
 
 /// When a wait of `ns` from now ends. If the running call is repeated because the process was
-/// stopped and went on, the end is the one that was set first.
+/// stopped and continued, the end is the one that was set first.
 pub fn deadline_in(task: &Task, ns: u64) -> u64 {
     match task.restart_deadline.load(Relaxed) {
         0 => {
@@ -136,7 +136,7 @@ pub fn clock_nanosleep(
     )
 }
 
-/// Sleeps; a signal ends it, and what remains is told.
+/// Sleeps; a signal ends it, and the remaining time is written.
 fn sleep(deadline: u64, remaining: Option<UserPtr<Timespec>>) -> Result<u64> {
     let result = wait::sleep_until(Some(deadline));
     if let (Err(_), Some(remaining)) = (result, remaining) {

@@ -1,5 +1,5 @@
-//! System calls that are not there: ENOSYS, a line in the log once per number and process, and a
-//! list for procfs.
+//! Unimplemented system calls: ENOSYS, a line in the log once per number and process, and a list
+//! for procfs.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -43,7 +43,7 @@ fn count(number: u64) {
     }
 }
 
-/// Number, name and count of each call that was asked for and is not there
+/// Number, name and count of each unimplemented call that was made
 /// (/proc/sys/quire/unknown_syscalls).
 pub fn unknown() -> Vec<(u64, String, u64)> {
     let counts = COUNTS.lock().clone();

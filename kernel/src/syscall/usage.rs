@@ -1,4 +1,4 @@
-//! CPU time and other figures of what was used.
+//! Resource usage: times(2), getrusage(2).
 
 use super::time::timeval;
 use crate::base::errno::{Errno, Result};
@@ -29,9 +29,9 @@ pub fn times(task: &Task, into: UserPtr<[u64; 4]>) -> Result<u64> {
 /// `struct rusage`, in words.
 pub type Rusage = [u64; 18];
 
-/// What `struct rusage` tells; times in ns, the largest resident set in pages.
+/// Contents of `struct rusage`; times in ns, the largest resident set in pages.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Time in user mode.
     pub user: u64,
     /// Time in the kernel.
@@ -50,7 +50,7 @@ pub fn getrusage(task: &Task, who: i32, into: UserPtr<Rusage>) -> Result<u64> {
     let process = task.process();
     let times = process.times();
     let (faults, children_faults) = process.faults();
-    let own = || Usage {
+    let own = || ResourceUsage {
         user: times.user,
         system: times.system,
         peak_rss: process
@@ -61,12 +61,12 @@ pub fn getrusage(task: &Task, who: i32, into: UserPtr<Rusage>) -> Result<u64> {
     };
     let usage = match who {
         0 => own(),
-        1 => Usage {
+        1 => ResourceUsage {
             user: task.sched.times.user(),
             system: task.sched.times.system(),
             ..own()
         },
-        -1 => Usage {
+        -1 => ResourceUsage {
             user: times.children_user,
             system: times.children_system,
             peak_rss: process.children_peak_rss(),
@@ -79,7 +79,7 @@ pub fn getrusage(task: &Task, who: i32, into: UserPtr<Rusage>) -> Result<u64> {
     Ok(0)
 }
 
-impl Usage {
+impl ResourceUsage {
     /// As `struct rusage`: user and system time, largest resident set in KiB, three unused, minor
     /// and major faults, swaps, blocks in and out, messages in and out, signals, voluntary and
     /// involuntary switches.

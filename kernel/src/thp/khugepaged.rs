@@ -1,8 +1,7 @@
-//! khugepaged: makes folios of PMD size out of smaller ones, in a thread of its own.
+//! khugepaged: collapses small folios into folios of PMD size, in a thread of its own.
 //!
 //! Each round looks at as many pages as `pages_to_scan` says, eight ranges by default, and then
-//! sleeps. Between two ranges other threads get the CPU, so a round may be as long as anybody
-//! likes.
+//! sleeps. Between two ranges other threads get the CPU, so a round may be of any length.
 
 use crate::base::machine::{AddressSpace, Vma, mm};
 use crate::base::ranks;
@@ -18,7 +17,7 @@ use mm::thp::policy::{allowed, block};
 use mm::thp::{Khugepaged, PMD_ORDER};
 use mm::vma::{Backing, VmaFlags};
 
-/// Between two rounds at least, in ns: programs get on, too.
+/// Shortest sleep between two rounds, in ns: programs run, too.
 const LEAST_SLEEP: u64 = 1_000_000;
 
 /// Settings have changed since the thread looked.
@@ -43,7 +42,7 @@ pub fn settings_changed() {
 }
 
 fn run() -> ! {
-    let mut place = Place {
+    let mut place = ScanCursor {
         pid: 0,
         at: VirtAddr(0),
     };
@@ -61,17 +60,17 @@ fn run() -> ! {
     }
 }
 
-/// Where the next step goes on: a process, and an address in it.
-struct Place {
+/// Scan position: a process, and an address in it.
+struct ScanCursor {
     pid: Pid,
     at: VirtAddr,
 }
 
 /// One round; returns how long to sleep after it.
-fn round(place: &mut Place) -> Knob {
+fn round(place: &mut ScanCursor) -> Knob {
     let mut budget = u64::from(model().get(Knob::PagesToScan));
     while budget > 0 {
-        // Nothing is held while others run: what belongs to a process goes when it ends.
+        // No reference is held while other threads run: a process that ends frees its memory.
         let Some(process) = task::processes_after(place.pid - 1).next() else {
             model().count_full_scan();
             (place.pid, place.at) = (0, VirtAddr(0));

@@ -1,5 +1,5 @@
-//! Multi-size THP outside the memory manager: what the command line says of it, khugepaged, and the
-//! view of all processes.
+//! Multi-size THP outside the memory manager: its settings on the command line, khugepaged, and
+//! walks over all processes.
 
 pub mod khugepaged;
 pub mod owners;

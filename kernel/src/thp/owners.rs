@@ -1,5 +1,5 @@
-//! Which process has a folio for itself, and where: the account names an address space, and here
-//! that gets its process's number and is asked for its mappings.
+//! Owners of exclusive folios: the account names an address space; this module finds its process
+//! and its mappings.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
@@ -14,7 +14,7 @@ use mm::addr::Pfn;
 use mm::frame::Kind;
 use mm::own::MmId;
 
-/// Frames that are looked at before others run.
+/// Frames that are examined between two pauses.
 const FRAMES: usize = 512;
 
 /// An address space and the process that has it.
@@ -24,13 +24,13 @@ struct Owner {
     space: Weak<AddressSpace>,
 }
 
-/// Folios that are looked for before others run.
+/// Folios that are looked up between two pauses.
 const FOLIOS: usize = 16;
 
 /// Address spaces by what the account calls them, as they were at one moment.
 pub struct Owners {
     spaces: BTreeMap<MmId, Owner>,
-    /// How often one was asked.
+    /// How many lookups there were.
     asked: Cell<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Owners {
         })
     }
 
-    /// Lets others in now and then: the caller holds no lock.
+    /// Looks up the owner of a frame. Pauses now and then: the caller holds no lock.
     fn get(&self, pfn: Pfn) -> Option<(i32, Arc<AddressSpace>)> {
         let info = mm().frame_info(pfn)?;
         let owner = self.spaces.get(&mm().owner(info.head)?)?;
@@ -63,7 +63,7 @@ impl Owners {
             sched::breathe();
         }
         let space = owner.space.upgrade()?;
-        // Those who share a page table are one in the account.
+        // Spaces that share a page table are one in the account.
         (!space.may_share(info.head)).then_some((owner.pid, space))
     }
 
@@ -80,8 +80,8 @@ impl Owners {
     }
 }
 
-/// One line for each owner, by how many folios of each size it has for itself; 0 are those that
-/// several have, or nobody that is known. ENOMEM, EINTR.
+/// One line for each owner: how many folios of each size it has exclusively; owner 0 stands for
+/// shared folios and for unknown owners. ENOMEM, EINTR.
 pub fn table(out: &mut Text) -> Result {
     let owners = Owners::now()?;
     let mut counts: BTreeMap<i32, [u64; FOLIO_ORDERS]> = BTreeMap::new();

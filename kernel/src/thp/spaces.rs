@@ -1,5 +1,5 @@
-//! Walks over address spaces that take long. They do not keep a space, or the memory of a process
-//! that ends meanwhile would be kept with it.
+//! Long walks over all address spaces. They hold weak references: a process that ends meanwhile
+//! frees its memory.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, Vma};

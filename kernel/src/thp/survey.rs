@@ -74,7 +74,7 @@ fn deferred(order: Order) -> u64 {
 /// One figure of a size.
 type Figure = fn(Order, &ByOrder) -> u64;
 
-/// What is told of each size, with the names of the columns.
+/// The figures of each size, with the names of the columns.
 const FIGURES: [(&str, Figure); 5] = [
     ("exist", exist),
     ("deferred", |order, _| deferred(order)),
@@ -147,7 +147,7 @@ pub fn split(text: &str) -> Result {
     Ok(())
 }
 
-/// Whose folios are to be split.
+/// Which folios are to be split.
 enum Wanted<'a> {
     All,
     Of { process: Pid, part: Part },

@@ -1,4 +1,4 @@
-//! /proc and /sys: they read everything, and nothing below reads them.
+//! /proc and /sys: this floor reads every other one, and none reads it.
 
 mod proc;
 mod sys;

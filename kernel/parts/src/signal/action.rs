@@ -64,7 +64,7 @@ pub enum Default {
     Core,
     /// The process stops.
     Stop,
-    /// The process goes on (which happens when the signal is sent).
+    /// The process continues (which happens when the signal is sent).
     Continue,
 }
 

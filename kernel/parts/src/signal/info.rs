@@ -17,14 +17,14 @@ pub struct SigInfo {
 /// The part of siginfo_t that depends on the kind of signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fields {
-    /// kill and its like: who sent it.
+    /// kill and its like: the sender.
     Sender {
         /// si_pid
         pid: i32,
         /// si_uid
         uid: u32,
     },
-    /// sigqueue: who sent it, and a value.
+    /// sigqueue: the sender, and a value.
     Value {
         /// si_pid
         pid: i32,

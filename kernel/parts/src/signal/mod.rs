@@ -6,7 +6,7 @@ mod pending;
 
 pub use action::{Action, ActionFlags, Actions, Default, Disposition};
 pub use info::{Fields, SigInfo};
-pub use pending::{Full, Pending, queued};
+pub use pending::{Pending, QueueFull, queued};
 
 use linux_raw_sys::general as abi;
 

@@ -24,7 +24,7 @@ pub fn queued() -> u64 {
 
 /// A real-time signal finds as many queued as there may be, or no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full;
+pub struct QueueFull;
 
 /// A set of pending signals with what came with each.
 #[derive(Default)]
@@ -40,10 +40,10 @@ impl Pending {
         self.set
     }
 
-    /// Adds one; a standard signal that is pending already is not added again. [`Full`]: a
+    /// Adds one; a standard signal that is pending already is not added again. [`QueueFull`]: a
     /// real-time signal, from something else than kill(2) and the kernel, finds `limit` signals
     /// queued, or no memory.
-    pub fn add(&mut self, info: SigInfo, limit: u64) -> Result<(), Full> {
+    pub fn add(&mut self, info: SigInfo, limit: u64) -> Result<(), QueueFull> {
         let realtime = info.signo >= FIRST_REALTIME;
         if self.set & bit(info.signo) != 0 && !realtime {
             return Ok(());
@@ -54,7 +54,7 @@ impl Pending {
             self.queue.push_back(info);
             QUEUED.fetch_add(1, Relaxed);
         } else if realtime && !from_kill {
-            return Err(Full);
+            return Err(QueueFull);
         }
         self.set |= bit(info.signo);
         Ok(())
@@ -125,8 +125,8 @@ mod tests {
         let (kill, queue) = (info(first, KILL), info(first, abi::SI_QUEUE));
         let mut pending = Pending::default();
         assert_eq!(pending.add(queue, 1), Ok(()));
-        assert_eq!(pending.add(queue, 1), Err(Full));
-        assert_eq!(pending.add(info(first, abi::SI_TKILL), 1), Err(Full));
+        assert_eq!(pending.add(queue, 1), Err(QueueFull));
+        assert_eq!(pending.add(info(first, abi::SI_TKILL), 1), Err(QueueFull));
         // kill's and the kernel's pend once beyond the limit, and say nothing.
         assert_eq!(pending.add(kill, 1), Ok(()));
         assert_eq!(queued(), 1);

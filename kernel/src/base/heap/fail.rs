@@ -1,14 +1,14 @@
-//! An instrument: a heap that finds no memory, on purpose.
+//! Fault injection: a heap that finds no memory, on purpose.
 //!
 //! A process that has written K to `/sys/kernel/mm/quire/heap_fail` (or PID 1 with
 //! `quire.heap_fail=K`), and its children from then on, make each system call as if the heap had no
-//! memory from the call's K-th allocation on. What may fail does; the rest lives on the
+//! memory from the call's K-th allocation on. Fallible allocations fail; the rest come from the
 //! [reserve](super::reserve), and how much of it a call needs at one time is measured and shown
 //! with the call's name in `/sys/kernel/mm/quire/heap_reserve`. Page faults, interrupts and a
 //! thread's end count as calls.
 //!
-//! With the word `measure` instead of K nothing fails, and what could not have failed is measured
-//! all the same: a call that is refused early does not show what it needs later.
+//! With the word `measure` instead of K nothing fails, and infallible allocations are measured all
+//! the same: a call that is refused early does not show what it needs later.
 
 use super::{Threads, reserve};
 use crate::base::Pid;
@@ -18,8 +18,8 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use spin::mutex::SpinMutex;
 
-/// Allocations of one call that are told apart when they are freed; more of them count as if they
-/// stayed.
+/// Allocations of one call that are tracked one by one; further ones count as if they were never
+/// freed.
 const MOST_LIVE: usize = 256;
 
 /// Instead of an allocation's number: none fails, those that could not have are measured.

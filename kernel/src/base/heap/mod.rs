@@ -1,8 +1,8 @@
 //! The kernel heap: the crate `talc` over frames of the memory manager. It grows by at least 1 MiB
-//! at a time, and gives a piece back when nothing is left in it.
+//! at a time, and returns a chunk to it when nothing in the chunk is allocated any more.
 //!
-//! When there are no frames, who may be refused is refused (the crate `fallible`), and the rest
-//! lives on a [`reserve`] that was set aside before.
+//! When there are no frames, fallible allocations (the crate `fallible`) fail, and the others come
+//! from a [`reserve`] that was set aside before.
 
 #![allow(unsafe_code)]
 
@@ -14,13 +14,13 @@ use crate::base::machine;
 use crate::base::{Pid, room};
 use core::alloc::{GlobalAlloc, Layout};
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
-use reserve::Reserve;
+use reserve::HeapReserve;
 use spin::mutex::SpinMutex;
 use talc::TalcLock;
 use talc::base::{Talc, binning::Binning};
 use talc::source::Source;
 
-/// What the heap asks of threads. It may do so under any lock.
+/// What the heap needs to know of threads. It may do so under any lock.
 pub trait Threads {
     /// The number of the running thread; `None` before the first one.
     fn running() -> Option<Pid>;
@@ -36,7 +36,7 @@ const GROWTH: Order = Order(8);
 #[global_allocator]
 static HEAP: Heap = Heap(TalcLock::new(Frames {
     arena_used: false,
-    reserve: Reserve::new(),
+    reserve: HeapReserve::new(),
 }));
 
 static mut ARENA: [u8; ARENA_BYTES] = [0; ARENA_BYTES];
@@ -87,7 +87,7 @@ unsafe impl GlobalAlloc for Heap {
 #[derive(Debug)]
 struct Frames {
     arena_used: bool,
-    reserve: Reserve,
+    reserve: HeapReserve,
 }
 
 // SAFETY: `acquire` and `resize` never use the heap itself: taking and freeing frames allocates
@@ -114,8 +114,8 @@ unsafe impl Source for Frames {
         }
         let piece = take_frames(layout).or_else(|| talc.source.reserve.take(layout));
         let piece = piece.ok_or(())?;
-        // SAFETY: the frames are nobody's, mapped writable in the direct map, and given back only
-        // once the piece is deleted.
+        // SAFETY: the frames are allocated to the heap alone, mapped writable in the direct map,
+        // and given back only once the piece is deleted.
         unsafe { talc.claim(piece.base(), piece.bytes()) }
             .map(drop)
             .ok_or(())
@@ -161,8 +161,8 @@ fn least_order(layout: Layout) -> Order {
     Order(pages.trailing_zeros() as u8)
 }
 
-/// Frames enough for `layout`, more when they can be had. Who may be refused leaves what the kernel
-/// itself may need.
+/// Frames enough for `layout`, more when there are some. A fallible allocation leaves the frames
+/// that the kernel itself may need.
 fn take_frames(layout: Layout) -> Option<Piece> {
     let mm = machine::try_mm()?;
     let least = least_order(layout);

@@ -27,7 +27,7 @@ pub const BLOCK_BYTES: usize = 4096 << BLOCK.0;
 
 /// The reserve: blocks of frames.
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(super) struct HeapReserve {
     blocks: ArrayVec<Piece, BLOCKS>,
     /// It was filled for the first time.
     filled: bool,
@@ -35,7 +35,7 @@ pub(super) struct Reserve {
     taken: u64,
 }
 
-impl Reserve {
+impl HeapReserve {
     /// Before there are frames.
     pub const fn new() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! null, zero, full, random.
+//! Memory devices: /dev/null, zero, full, random.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};

@@ -8,7 +8,7 @@ use crate::base::errno::{Errno, Result};
 use crate::fs::OpenFlags;
 use crate::fs::kinds::ramfs;
 use crate::fs::open::file::FileOps;
-use crate::fs::tree::inode::{Device, Directory, Inode, Kind, New};
+use crate::fs::tree::inode::{Device, Directory, FileKind, Inode, New};
 use crate::fs::tree::mount::FileSystem;
 use crate::fs::tree::quota::Quota;
 use crate::fs::tty;
@@ -72,7 +72,7 @@ pub fn populate(dir: &Arc<dyn Inode>) -> Result {
     let directory = dir.directory().ok_or(Errno::ENOTDIR)?;
     for (name, number, mode) in NODES {
         if directory.lookup(name.as_bytes()).is_err() {
-            let node = directory.make(New::Special(Kind::Char, number), mode)?;
+            let node = directory.make(New::Special(FileKind::Char, number), mode)?;
             enter(dir, directory, name, &node)?;
         }
     }

@@ -1,5 +1,5 @@
-//! Files that are in no tree: pipes, memfds, pidfds. They hang on a mount of their own that nobody
-//! can reach.
+//! Files that are in no tree: pipes, memfds, pidfds. They are on a mount of their own, to which no
+//! path leads.
 
 use crate::fs::kinds::ramfs;
 use crate::fs::tree::inode::Inode;

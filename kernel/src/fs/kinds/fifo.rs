@@ -5,7 +5,7 @@ use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::kinds::pipe::{End, Pipe};
 use crate::fs::open::file::FileOps;
-use crate::fs::tree::inode::{Inode, Kind, Node};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -65,6 +65,6 @@ impl Inode for PipeInode {
 pub fn pair() -> (Arc<dyn Inode>, Arc<End>, Arc<End>) {
     let pipe = Pipe::new();
     let (reader, writer) = (pipe.open(true, false), pipe.open(false, true));
-    let node = Node::new(anonymous::device(), Kind::Fifo, 0o600);
+    let node = Node::new(anonymous::device(), FileKind::Fifo, 0o600);
     (Arc::new(PipeInode { node, pipe }), reader, writer)
 }

@@ -1,5 +1,5 @@
-//! What a pipe holds: bytes that were copied in, and pages that were given to it (vmsplice(2)), in
-//! order.
+//! Contents of a pipe, in order: bytes that were copied in, and pages that were spliced in
+//! (vmsplice(2)).
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 use mm::addr::PAGE_SIZE;
 use mm::fault::Pin;
 
-/// A part of a page of somebody's memory: its bytes are those that stand there when they are read.
+/// A part of a user page, held by a pin: its bytes are read when the pipe is read.
 pub struct Given {
     /// The page.
     pub pin: Pin<Hw>,

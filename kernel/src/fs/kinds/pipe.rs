@@ -26,14 +26,14 @@ const ATOMIC: usize = c::PIPE_BUF as usize;
 
 /// A pipe: bytes between readers and writers.
 pub struct Pipe {
-    state: Lock<State, { ranks::PIPE }>,
+    state: Lock<PipeState, { ranks::PIPE }>,
     /// Bytes have come, or the last writer has gone.
     readable: WaitQueue,
     /// There is room, or the last reader has gone.
     writable: WaitQueue,
 }
 
-struct State {
+struct PipeState {
     contents: Contents,
     capacity: usize,
     readers: usize,
@@ -43,16 +43,16 @@ struct State {
     opened: [u64; 2],
 }
 
-impl State {
+impl PipeState {
     fn room(&self) -> usize {
         self.capacity - self.contents.taken().min(self.capacity)
     }
 }
 
 impl Pipe {
-    /// An empty pipe that nobody has open.
+    /// An empty pipe that is not open.
     pub fn new() -> Arc<Pipe> {
-        let state = State {
+        let state = PipeState {
             contents: Contents::default(),
             capacity: DEFAULT_CAPACITY,
             readers: 0,
@@ -118,7 +118,7 @@ impl Pipe {
         self.state.lock().capacity
     }
 
-    /// Whether anybody has it open for reading.
+    /// Whether it is open for reading.
     pub fn has_readers(&self) -> bool {
         self.state.lock().readers > 0
     }

@@ -1,4 +1,4 @@
-//! Files and links that are made when they are read.
+//! Pseudo files and links, whose contents are generated when they are read.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -6,7 +6,7 @@ use crate::fs::OpenFlags;
 pub use crate::fs::kinds::text::Text;
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::{Sink, Source};
-use crate::fs::tree::inode::{Inode, Kind, Node, Target};
+use crate::fs::tree::inode::{FileKind, Inode, LinkTarget, Node};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use mm::sync::Lock;
@@ -31,7 +31,7 @@ impl PseudoFile {
     pub fn new(device: u64, show: Option<Show>, store: Option<Store>) -> Arc<PseudoFile> {
         let readable = if show.is_some() { 0o444 } else { 0 };
         let writable = if store.is_some() { 0o200 } else { 0 };
-        let node = Node::new(device, Kind::Regular, readable | writable);
+        let node = Node::new(device, FileKind::Regular, readable | writable);
         PseudoFile::with_node(node, show, store)
     }
 
@@ -96,10 +96,10 @@ impl FileOps for OpenPseudo {
 /// A symbolic link whose target is made when it is read.
 pub struct PseudoLink<F>(Node, F);
 
-impl<F: Fn() -> Result<Target> + Send + Sync + 'static> PseudoLink<F> {
+impl<F: Fn() -> Result<LinkTarget> + Send + Sync + 'static> PseudoLink<F> {
     /// A link of file system `device`.
     pub fn new(device: u64, target: F) -> Arc<Self> {
-        PseudoLink::with_node(Node::new(device, Kind::Symlink, 0o777), target)
+        PseudoLink::with_node(Node::new(device, FileKind::Symlink, 0o777), target)
     }
 
     /// A link with a node of the caller's.
@@ -108,14 +108,14 @@ impl<F: Fn() -> Result<Target> + Send + Sync + 'static> PseudoLink<F> {
     }
 }
 
-impl<F: Fn() -> Result<Target> + Send + Sync + 'static> Inode for PseudoLink<F> {
+impl<F: Fn() -> Result<LinkTarget> + Send + Sync + 'static> Inode for PseudoLink<F> {
     fn node(&self) -> &Node {
         &self.0
     }
     fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ELOOP)
     }
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<LinkTarget> {
         (self.1)()
     }
 }

@@ -1,4 +1,4 @@
-//! Trees of files that are made when they are read: what /proc and /sys consist of.
+//! Trees of pseudo files, as in /proc and /sys.
 //!
 //! A new file costs three lines: its function, and its entry in a [`Tree`]:
 //! ```ignore
@@ -8,7 +8,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Store, Text};
-use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::fs::tree::mount::{self, FileSystem};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub trait Dynamic: Send + Sync {
     /// The entry of this name.
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>>;
     /// As [`Directory::entries`], from a position of its own.
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool);
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool);
 }
 
 /// Positions from here on belong to the [`Dynamic`] part.
@@ -38,7 +38,7 @@ pub struct PseudoDir {
 impl PseudoDir {
     /// An empty directory of file system `device`.
     pub fn new(device: u64, dynamic: Option<Box<dyn Dynamic>>) -> Arc<PseudoDir> {
-        let node = Node::new(device, Kind::Directory, 0o555);
+        let node = Node::new(device, FileKind::Directory, 0o555);
         node.change(|a| a.links = 2);
         Arc::new(PseudoDir {
             node,
@@ -71,11 +71,11 @@ impl Directory for PseudoDir {
         self.dynamic.as_ref().ok_or(Errno::ENOENT)?.lookup(name)
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let entries = self.entries.lock();
         for (next, (name, inode)) in (1..).zip(entries.iter()).skip(after.min(DYNAMIC) as usize) {
             let node = inode.node();
-            if !emit(Entry {
+            if !emit(DirEntry {
                 next,
                 number: node.number,
                 kind: node.kind,
@@ -87,7 +87,7 @@ impl Directory for PseudoDir {
         drop(entries);
         if let Some(dynamic) = &self.dynamic {
             dynamic.entries(after.saturating_sub(DYNAMIC), &mut |entry| {
-                emit(Entry {
+                emit(DirEntry {
                     next: entry.next + DYNAMIC,
                     ..entry
                 })
@@ -135,14 +135,13 @@ impl Tree {
         );
     }
 
-    /// A file that shows what was chosen at boot: mode 0444, and who writes to it nevertheless gets
-    /// EPERM.
+    /// A file that shows what was chosen at boot: mode 0444, and a write nevertheless gets EPERM.
     pub fn chosen_at_boot(
         &self,
         path: &str,
         show: impl Fn(&mut Text) -> Result + Send + Sync + 'static,
     ) {
-        let node = Node::new(self.device, Kind::Regular, 0o444);
+        let node = Node::new(self.device, FileKind::Regular, 0o444);
         let refuse: Store = Box::new(|_| Err(Errno::EPERM));
         let file = PseudoFile::with_node(node, Some(Box::new(show)), Some(refuse));
         self.enter(path, file);
@@ -155,7 +154,11 @@ impl Tree {
     }
 
     /// A symbolic link.
-    pub fn link(&self, path: &str, target: impl Fn() -> Result<Target> + Send + Sync + 'static) {
+    pub fn link(
+        &self,
+        path: &str,
+        target: impl Fn() -> Result<LinkTarget> + Send + Sync + 'static,
+    ) {
         self.enter(path, PseudoLink::new(self.device, target));
     }
 
@@ -177,7 +180,7 @@ impl Tree {
     pub fn enter(&self, path: &str, inode: Arc<dyn Inode>) {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let dir = self.dir(dir);
-        if inode.node().kind == Kind::Directory {
+        if inode.node().kind == FileKind::Directory {
             dir.node.change(|a| a.links += 1);
         }
         dir.enter(name, inode);

@@ -8,7 +8,7 @@ use crate::fs::OpenFlags;
 use crate::fs::caller::{self, Caller};
 use crate::fs::open::file::{At, FileOps, OpenFile};
 use crate::fs::open::io::{Sink, Source};
-use crate::fs::tree::inode::{Inode, Kind, Node};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::fs::tree::quota::Quota;
 use crate::sched;
 use alloc::format;
@@ -41,7 +41,7 @@ impl RamFile {
 
     /// memfd_create(2): a file without a name in the tree, with F_SEAL_* to begin with.
     pub fn memfd(device: u64, name: &[u8], mode: u32, seals: u32) -> Arc<RamFile> {
-        let node = Node::new(device, Kind::Regular, mode);
+        let node = Node::new(device, FileKind::Regular, mode);
         node.change(|a| a.links = 0);
         let label = format!("/memfd:{} (deleted)", String::from_utf8_lossy(name));
         RamFile::with(node, Quota::unlimited(), Some(label), seals)

@@ -10,7 +10,9 @@ use crate::fs::kinds::fifo;
 use crate::fs::kinds::pipe::Pipe;
 use crate::fs::kinds::ramfile::RamFile;
 use crate::fs::open::file::FileOps;
-use crate::fs::tree::inode::{Device, Directory, Doomed, Entry, Inode, Kind, New, Node, Target};
+use crate::fs::tree::inode::{
+    Device, DirEntry, Directory, Doomed, FileKind, Inode, LinkTarget, New, Node,
+};
 use crate::fs::tree::mount::{self, FileSystem};
 use crate::fs::tree::quota::Quota;
 use alloc::boxed::Box;
@@ -24,7 +26,7 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 /// A new, empty file system.
 pub fn new(name: &'static str, mode: u32, quota: Arc<Quota>) -> Arc<FileSystem> {
     let device = mount::anonymous_device();
-    let root = RamDir::new(Node::new(device, Kind::Directory, mode), quota.clone());
+    let root = RamDir::new(Node::new(device, FileKind::Directory, mode), quota.clone());
     root.node.change(|a| a.links = 2);
     Arc::new(FileSystem {
         name,
@@ -83,11 +85,11 @@ impl Directory for RamDir {
         Ok(entries.by_age[age].1.clone())
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let entries = self.entries.lock();
         for (age, (name, inode)) in entries.by_age.range(after + 1..) {
             let node = inode.node();
-            if !emit(Entry {
+            if !emit(DirEntry {
                 next: *age,
                 number: node.number,
                 kind: node.kind,
@@ -103,16 +105,16 @@ impl Directory for RamDir {
         let place = self.quota.place()?;
         let node = |kind, mode| Node::new(self.node.device, kind, mode).with_place(place);
         Ok(match new {
-            New::Regular => RamFile::new(node(Kind::Regular, mode), self.quota.clone()),
-            New::Directory => RamDir::new(node(Kind::Directory, mode), self.quota.clone()),
+            New::Regular => RamFile::new(node(FileKind::Regular, mode), self.quota.clone()),
+            New::Directory => RamDir::new(node(FileKind::Directory, mode), self.quota.clone()),
             New::Symlink(target) => Arc::new(RamLink {
-                node: node(Kind::Symlink, 0o777),
+                node: node(FileKind::Symlink, 0o777),
                 target: target.into(),
             }),
             New::Special(kind, number) => Arc::new(RamSpecial {
                 node: node(kind, mode),
                 number,
-                pipe: (kind == Kind::Fifo).then(Pipe::new),
+                pipe: (kind == FileKind::Fifo).then(Pipe::new),
             }),
         })
     }
@@ -182,8 +184,8 @@ impl Inode for RamLink {
     fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Err(Errno::ELOOP)
     }
-    fn target(&self) -> Result<Target> {
-        Ok(Target::Path(self.target.to_vec()))
+    fn target(&self) -> Result<LinkTarget> {
+        Ok(LinkTarget::Path(self.target.to_vec()))
     }
     fn size(&self) -> u64 {
         self.target.len() as u64
@@ -204,7 +206,7 @@ impl Inode for RamSpecial {
     fn open(self: Arc<Self>, flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         match (&self.pipe, self.node.kind) {
             (Some(pipe), _) => fifo::open(pipe, flags),
-            (None, Kind::Char) => devices::open(self.number, flags),
+            (None, FileKind::Char) => devices::open(self.number, flags),
             _ => Err(Errno::ENXIO),
         }
     }

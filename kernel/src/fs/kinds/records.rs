@@ -1,6 +1,6 @@
-//! Files whose text is a list of records that are made as they are read, so that a text of any
-//! length takes little memory and lets others run meanwhile (Linux: seq_file). Records that come
-//! and go between two reads are seen or not.
+//! Pseudo files whose text is a sequence of records, generated as they are read, so that a text of
+//! any length takes little memory and other threads run meanwhile (Linux: seq_file). Records that
+//! come and go between two reads are seen or not.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;

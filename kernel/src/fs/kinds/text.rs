@@ -1,4 +1,4 @@
-//! The text of a file that is made when it is read. It may be long (smaps of a process with many
+//! Text of a pseudo file, generated when it is read. It may be long (smaps of a process with many
 //! mappings), so it is kept in pieces, and it is given up when memory is short.
 
 use crate::base::errno::{Errno, Result};
@@ -15,7 +15,7 @@ const PIECE: usize = 64 << 10;
 pub struct Text {
     pieces: Vec<Vec<u8>>,
     len: usize,
-    /// Memory ran short: the text is of no use.
+    /// Memory ran short: the text is incomplete and is dropped.
     failed: bool,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Write for Text {
 }
 
 impl Text {
-    /// Formatted text: `out.put(format_args!("{x}"))`. Failure is told at the end, by
+    /// Formatted text: `out.put(format_args!("{x}"))`. Failure is reported at the end, by
     /// [`Self::finish`].
     pub fn put(&mut self, arguments: fmt::Arguments<'_>) {
         let _ = fmt::Write::write_fmt(self, arguments);

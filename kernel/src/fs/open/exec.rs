@@ -1,10 +1,10 @@
-//! Files as programs: what execve needs of them.
+//! Opening files for execve(2).
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
 use crate::fs::open::file::OpenFile;
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::path::{self, Last};
@@ -42,7 +42,7 @@ impl ExecFile {
     fn new(place: Location) -> Result<ExecFile> {
         let node = place.inode.node();
         let noexec = place.mount.flags().contains(MountFlags::NOEXEC);
-        if node.kind != Kind::Regular
+        if node.kind != FileKind::Regular
             || !node.permits(0o111)
             || noexec
             || place.inode.object().is_none()
@@ -84,7 +84,7 @@ pub fn open_exec_at(
 ) -> Result<ExecFile> {
     let last = if follow { Last::Follow } else { Last::Keep };
     let place = path::resolve(context, base, path, last)?;
-    if place.inode.node().kind == Kind::Symlink {
+    if place.inode.node().kind == FileKind::Symlink {
         return Err(Errno::ELOOP);
     }
     ExecFile::new(place)

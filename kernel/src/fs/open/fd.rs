@@ -1,4 +1,4 @@
-//! Numbers of open files, as programs name them.
+//! File descriptor numbers.
 
 use crate::base::errno::{Errno, Result};
 use linux_raw_sys::general::AT_FDCWD;

@@ -1,4 +1,4 @@
-//! File descriptors.
+//! Tables of file descriptors.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -14,9 +14,9 @@ use mm::sync::Lock;
 type Slot = parts::slots::Slot<Arc<OpenFile>>;
 type Slots = parts::slots::Slots<Arc<OpenFile>>;
 
-/// Files that are closed before others run.
+/// Files that are closed between two pauses.
 const STEP: usize = 64;
-/// Numbers that are looked at before others run.
+/// Numbers that are examined between two pauses.
 const LOOKS: usize = 8192;
 
 /// A process's open files; threads may share it (CLONE_FILES). Dropped, it closes all.
@@ -114,7 +114,7 @@ impl FdTable {
         self.install_from(file, close_on_exec, 0)
     }
 
-    /// Enters a file at `fd` of a table that nobody uses yet.
+    /// Enters a file at `fd` of a table that is not in use yet.
     pub fn install_initial(&self, fd: usize, file: Arc<OpenFile>) {
         let mut slots = self.0.lock();
         if slots.list.len() <= fd {

@@ -1,11 +1,11 @@
-//! Open files: what an fd refers to.
+//! Open file descriptions: what a descriptor refers to.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Hw;
 use crate::fs::OpenFlags;
 use crate::fs::open::flock;
 use crate::fs::open::io::{Sink, Source};
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::tree::mount::Location;
 use crate::sched::wait::WaitQueue;
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use linux_raw_sys::general as c;
 use mm::vma::{Backing, VmaFlags};
 
 bitflags::bitflags! {
-    /// What poll(2) tells.
+    /// Events of poll(2).
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Ready: u16 {
         /// POLLIN and POLLRDNORM.
@@ -133,7 +133,7 @@ impl OpenFile {
         &*self.ops
     }
 
-    /// O_RDONLY ... with the status flags, as F_GETFL tells.
+    /// O_RDONLY ... with the status flags, as F_GETFL returns them.
     #[inline]
     pub fn flags(&self) -> OpenFlags {
         OpenFlags::from_bits_retain(self.flags.load(Ordering::Relaxed))
@@ -185,7 +185,7 @@ impl OpenFile {
         if !self.readable() {
             return Err(Errno::EBADF);
         }
-        if self.place.inode.node().kind == Kind::Directory {
+        if self.place.inode.node().kind == FileKind::Directory {
             return Err(Errno::EISDIR);
         }
         self.ops.read(self.at(position), sink)

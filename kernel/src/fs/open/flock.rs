@@ -44,7 +44,7 @@ fn try_lock(file: &OpenFile, exclusive: bool) -> bool {
     // An exclusive lock is the only one of its file.
     let first = held.range((file, 0)..=(file, Owner::MAX)).next();
     let free = first.is_none_or(|(_, held)| !exclusive && !held);
-    // Without memory for the lock nobody gets it; the caller waits or is told EAGAIN.
+    // Without memory for the lock it is not taken; the caller waits or gets EAGAIN.
     if !free || fallible::check().is_err() {
         return false;
     }

@@ -12,7 +12,7 @@ use crate::base::errno::{Errno, Result};
 use crate::fs::OpenFlags;
 use crate::fs::open::file::{NoBytes, OpenFile};
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{Inode, Kind, New};
+use crate::fs::tree::inode::{FileKind, Inode, New};
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::names;
 use crate::fs::tree::path::{self, Last, LastName, Walked};
@@ -61,14 +61,16 @@ pub fn open(
 fn open_existing(place: Location, flags: OpenFlags) -> Result<Arc<OpenFile>> {
     let writes = flags.writes();
     match place.inode.node().kind {
-        Kind::Symlink => return Err(Errno::ELOOP),
-        Kind::Directory if writes || flags.contains(OpenFlags::CREAT) => return Err(Errno::EISDIR),
-        Kind::Directory => {}
+        FileKind::Symlink => return Err(Errno::ELOOP),
+        FileKind::Directory if writes || flags.contains(OpenFlags::CREAT) => {
+            return Err(Errno::EISDIR);
+        }
+        FileKind::Directory => {}
         _ if flags.contains(OpenFlags::DIRECTORY) => return Err(Errno::ENOTDIR),
-        Kind::Regular if writes || flags.contains(OpenFlags::TRUNC) => {
+        FileKind::Regular if writes || flags.contains(OpenFlags::TRUNC) => {
             place.check_content_writable()?
         }
-        Kind::Socket => return Err(Errno::ENXIO),
+        FileKind::Socket => return Err(Errno::ENXIO),
         _ => {}
     }
     if flags.contains(OpenFlags::TRUNC) && writes && place.inode.object().is_some() {
@@ -117,7 +119,7 @@ fn open_path(
         Last::Follow
     };
     let place = path::resolve(context, base, path, last)?;
-    if flags.contains(OpenFlags::DIRECTORY) && place.inode.node().kind != Kind::Directory {
+    if flags.contains(OpenFlags::DIRECTORY) && place.inode.node().kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     let kept = OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW;

@@ -1,4 +1,4 @@
-//! A path that is put together from its end, name by name, on the way up.
+//! Building a path from its end, name by name, on the way up to the root.
 
 use crate::base::errno::Result;
 use crate::fs::tree::inode::Inode;

@@ -1,8 +1,8 @@
-//! What a process's paths start from: root, working directory, umask.
+//! File-system context of a process: root, working directory, umask.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::tree::mount::{self, Location};
 use core::sync::atomic::{AtomicU32, Ordering};
 use mm::sync::Lock;
@@ -85,7 +85,7 @@ impl FsContext {
 }
 
 fn directory(place: Location) -> Result<Location> {
-    if place.inode.node().kind == Kind::Directory {
+    if place.inode.node().kind == FileKind::Directory {
         Ok(place)
     } else {
         Err(Errno::ENOTDIR)

@@ -3,7 +3,7 @@
 use crate::base::errno::Errno;
 use crate::fs::tree::clock::Time;
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{Device, Inode, Kind, New};
+use crate::fs::tree::inode::{Device, FileKind, Inode, New};
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::names;
 use crate::fs::tree::path::{self, Last, Walked};
@@ -39,9 +39,9 @@ pub fn unpack(archive: &[u8]) -> Result<(), String> {
 impl Unpack for Unpacker {
     fn member(&mut self, member: &Member) -> Result<(), String> {
         (self.file, self.link) = (None, None);
-        let kind =
-            Kind::from_mode(member.mode).ok_or_else(|| format!("file type {:o}", member.mode))?;
-        if kind == Kind::Symlink {
+        let kind = FileKind::from_mode(member.mode)
+            .ok_or_else(|| format!("file type {:o}", member.mode))?;
+        if kind == FileKind::Symlink {
             self.link = Some((member.clone(), Vec::new()));
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl Unpacker {
     /// The place of a member that replaces what an earlier archive put there, directories excepted.
     fn clear(&self, member: &Member) -> crate::base::errno::Result<Walked> {
         let walked = self.walk(&member.name)?;
-        let is_dir = |place: &Location| place.inode.node().kind == Kind::Directory;
+        let is_dir = |place: &Location| place.inode.node().kind == FileKind::Directory;
         match &walked.found {
             Some(place) if !is_dir(place) => {
                 names::remove(&walked, false)?;
@@ -97,8 +97,8 @@ impl Unpacker {
         }
     }
 
-    fn make(&mut self, member: &Member, kind: Kind) -> crate::base::errno::Result {
-        if kind == Kind::Regular
+    fn make(&mut self, member: &Member, kind: FileKind) -> crate::base::errno::Result {
+        if kind == FileKind::Regular
             && member.links > 1
             && let Some(first) = self.linked.get(&member.identity)
         {
@@ -110,16 +110,16 @@ impl Unpacker {
         }
         let walked = self.clear(member)?;
         let new = match kind {
-            Kind::Directory => New::Directory,
-            Kind::Regular => New::Regular,
+            FileKind::Directory => New::Directory,
+            FileKind::Regular => New::Regular,
             special => New::Special(special, Device(member.device.0, member.device.1)),
         };
         let place = match (kind, walked.found.clone()) {
-            (Kind::Directory, Some(there)) => there,
+            (FileKind::Directory, Some(there)) => there,
             _ => names::create(&walked, new, member.mode & 0o7777)?,
         };
         dress(&place, member);
-        if kind == Kind::Regular {
+        if kind == FileKind::Regular {
             if member.links > 1 {
                 self.linked.insert(member.identity, place.clone());
             }

@@ -1,5 +1,6 @@
-//! What the files of every file system have in common. There is no dentry cache: a file remembers
-//! under which name it was linked last (see [`Node`]), which is enough for getcwd and /proc.
+//! The interface that the files of every file system implement. There is no dentry cache: a file
+//! remembers under which name it was linked last (see [`Node`]), which is enough for getcwd and
+//! /proc.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::Object;
@@ -19,7 +20,7 @@ pub use crate::fs::tree::node::Node;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum FileKind {
     Regular = c::S_IFREG,
     Directory = c::S_IFDIR,
     Symlink = c::S_IFLNK,
@@ -29,17 +30,17 @@ pub enum Kind {
     Socket = c::S_IFSOCK,
 }
 
-impl Kind {
+impl FileKind {
     /// From st_mode; a mode without a type is a regular file, as mknod(2) says.
-    pub fn from_mode(mode: u32) -> Option<Kind> {
+    pub fn from_mode(mode: u32) -> Option<FileKind> {
         Some(match mode & c::S_IFMT {
-            0 | c::S_IFREG => Kind::Regular,
-            c::S_IFDIR => Kind::Directory,
-            c::S_IFLNK => Kind::Symlink,
-            c::S_IFCHR => Kind::Char,
-            c::S_IFBLK => Kind::Block,
-            c::S_IFIFO => Kind::Fifo,
-            c::S_IFSOCK => Kind::Socket,
+            0 | c::S_IFREG => FileKind::Regular,
+            c::S_IFDIR => FileKind::Directory,
+            c::S_IFLNK => FileKind::Symlink,
+            c::S_IFCHR => FileKind::Char,
+            c::S_IFBLK => FileKind::Block,
+            c::S_IFIFO => FileKind::Fifo,
+            c::S_IFSOCK => FileKind::Socket,
             _ => return None,
         })
     }
@@ -68,7 +69,7 @@ impl Device {
 }
 
 /// What a symbolic link leads to.
-pub enum Target {
+pub enum LinkTarget {
     /// A path to walk.
     Path(Vec<u8>),
     /// A file, whatever its name (/proc/PID/fd/N, exe, cwd, root).
@@ -92,14 +93,14 @@ pub trait Inode: Send + Sync {
         None
     }
     /// Where a symbolic link leads; EINVAL for anything else.
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<LinkTarget> {
         Err(Errno::EINVAL)
     }
     /// What readlink(2) says; differs from the target for links that lead to a place.
     fn link_text(&self) -> Result<Vec<u8>> {
         match self.target()? {
-            Target::Path(path) => Ok(path),
-            Target::Place(place) => place.path(),
+            LinkTarget::Path(path) => Ok(path),
+            LinkTarget::Place(place) => place.path(),
         }
     }
     /// st_size.
@@ -137,17 +138,17 @@ pub enum New {
     /// A symbolic link.
     Symlink(Vec<u8>),
     /// A device node, a FIFO or a socket.
-    Special(Kind, Device),
+    Special(FileKind, Device),
 }
 
 /// One entry of a directory.
-pub struct Entry<'a> {
+pub struct DirEntry<'a> {
     /// The position after this entry (d_off).
     pub next: u64,
     /// The entry's inode number.
     pub number: u64,
     /// The entry's type.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The entry's name.
     pub name: &'a [u8],
 }
@@ -162,7 +163,7 @@ pub trait Directory {
     /// The file called `name`; ENOENT.
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>>;
     /// Hands out the entries after position `after` (0: all) until `emit` returns false.
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool);
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool);
     /// Makes a file of this file system that has no name yet.
     fn make(&self, _new: New, _mode: u32) -> Result<Arc<dyn Inode>> {
         Err(Errno::EPERM)
@@ -175,7 +176,7 @@ pub trait Directory {
     fn remove(&self, _name: &[u8]) -> Result {
         Err(Errno::EPERM)
     }
-    /// Moves all entries out, when nobody can see the directory any more.
+    /// Moves all entries out, when no path leads to the directory any more.
     fn take_all(&self, _into: &mut Doomed) {}
     /// Whether it has no entries.
     fn is_empty(&self) -> bool {

@@ -7,7 +7,7 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::tree::inode::{FileKind, Inode};
 use crate::fs::tree::mount::{Location, Mount, same_file};
 use crate::sched;
 use alloc::collections::BTreeMap;
@@ -48,7 +48,7 @@ fn key(place: &Location) -> Key {
     (place.mount.id, node.addr())
 }
 
-struct Table {
+struct MountTable {
     /// By their numbers, in the order of mounting.
     mounts: BTreeMap<u32, Mounted>,
     /// Their numbers by what they are on.
@@ -59,7 +59,7 @@ struct Table {
     moves: u64,
 }
 
-static TABLE: Lock<Table, { ranks::MOUNTS }> = Lock::new(Table {
+static TABLE: Lock<MountTable, { ranks::MOUNTS }> = Lock::new(MountTable {
     mounts: BTreeMap::new(),
     points: BTreeMap::new(),
     tops: BTreeMap::new(),
@@ -67,7 +67,7 @@ static TABLE: Lock<Table, { ranks::MOUNTS }> = Lock::new(Table {
 });
 static ROOT: Once<Arc<Mount>> = Once::new();
 
-impl Table {
+impl MountTable {
     /// Where the mount is, of which `place` is the root.
     fn point(&self, place: &Location) -> Option<&Point> {
         let is_root = same_file(&place.inode, &place.mount.root);
@@ -159,7 +159,7 @@ pub fn under(place: &Location, root: Option<&Location>) -> Option<Location> {
 /// Mounts on top of what is mounted on a directory. ENOTDIR when one of the two is none, ENOSPC
 /// when there are too many mounts, ENOMEM.
 pub fn attach(mount: Arc<Mount>, point: Location) -> Result {
-    let is_dir = |inode: &Arc<dyn Inode>| inode.node().kind == Kind::Directory;
+    let is_dir = |inode: &Arc<dyn Inode>| inode.node().kind == FileKind::Directory;
     if !is_dir(&mount.root) || !is_dir(&point.inode) {
         return Err(Errno::ENOTDIR);
     }
@@ -196,7 +196,7 @@ pub fn relocate(mount: &Arc<Mount>, point: Location) -> Result {
 fn outside(
     mount: &Arc<Mount>,
     point: &Location,
-) -> Result<Guard<'static, Table, { ranks::MOUNTS }>> {
+) -> Result<Guard<'static, MountTable, { ranks::MOUNTS }>> {
     loop {
         let moves = TABLE.lock().moves;
         let mut above = Some(point.clone());

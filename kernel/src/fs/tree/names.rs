@@ -1,10 +1,10 @@
 //! Changing the tree: making, linking, removing and renaming files. One lock orders all changes, so
-//! that what was checked still holds when it is done; lookups go on meanwhile.
+//! that what was checked still holds when it is done; lookups continue meanwhile.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
 use crate::base::room;
-use crate::fs::tree::inode::{Directory, Inode, Kind, New};
+use crate::fs::tree::inode::{Directory, FileKind, Inode, New};
 use crate::fs::tree::mount::{self, Location, same_file};
 use crate::fs::tree::path::{LastName, Walked};
 use crate::sched;
@@ -13,7 +13,7 @@ use mm::sync::{Guard, Lock};
 
 /// Held while names are changed: how often rename(2) did.
 static TREE: Lock<u64, { ranks::TREE }> = Lock::new(0);
-/// Directories on the way up that are looked at before others run.
+/// Directories on the way up that are examined between two pauses.
 const STEP: usize = 1024;
 
 /// Highest st_nlink, as on Linux's larger file systems.
@@ -60,7 +60,7 @@ pub fn link(walked: &Walked, file: &Location) -> Result {
     if node.device != walked.dir.inode.node().device {
         return Err(Errno::EXDEV);
     }
-    if node.kind == Kind::Directory {
+    if node.kind == FileKind::Directory {
         return Err(Errno::EPERM);
     }
     room::check_files()?;
@@ -116,7 +116,7 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
         return Err(Errno::EXDEV);
     }
     from.dir.check_writable()?;
-    let is_dir = file.inode.node().kind == Kind::Directory;
+    let is_dir = file.inode.node().kind == FileKind::Directory;
     if (from.slash || to.slash) && !is_dir {
         return Err(Errno::ENOTDIR);
     }
@@ -143,7 +143,7 @@ pub fn rename(from: &Walked, to: &Walked, how: Rename) -> Result {
         // Two names of one file: nothing happens, says rename(2).
         (Some(other), _) if same_file(&other.inode, &file.inode) => return Ok(()),
         (Some(other), _) => {
-            if is_dir && other.inode.node().kind != Kind::Directory {
+            if is_dir && other.inode.node().kind != FileKind::Directory {
                 return Err(Errno::ENOTDIR);
             }
             if nesting.out_of_target {
@@ -184,7 +184,7 @@ fn exchange(
 
 /// A directory's ".." is a link to its parent.
 fn moved(from: &Location, to: &Location, inode: &Arc<dyn Inode>) {
-    if inode.node().kind == Kind::Directory {
+    if inode.node().kind == FileKind::Directory {
         from.inode.node().change(|a| a.links -= 1);
         to.inode.node().change(|a| a.links += 1);
     }
@@ -212,7 +212,7 @@ fn leave(dir: &Location, name: &[u8], inode: &Arc<dyn Inode>) -> Result {
     directory_of(dir)?.remove(name)?;
     let node = inode.node();
     node.leave_home(dir.inode.node(), name);
-    let is_dir = node.kind == Kind::Directory;
+    let is_dir = node.kind == FileKind::Directory;
     let now = crate::fs::tree::clock::now();
     node.change(|a| {
         a.links = if is_dir { 0 } else { a.links.saturating_sub(1) };
@@ -273,7 +273,7 @@ impl Nesting {
 
 /// Whether `inode` is the directory `top` or lies below it.
 fn is_inside(inode: &Arc<dyn Inode>, top: &Arc<dyn Inode>) -> Result<bool> {
-    if top.node().kind != Kind::Directory {
+    if top.node().kind != FileKind::Directory {
         return Ok(false);
     }
     let above = core::iter::successors(Some(inode.clone()), |inode| inode.node().parent());

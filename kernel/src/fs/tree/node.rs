@@ -2,8 +2,8 @@
 
 use crate::base::ranks;
 use crate::fs::tree::clock::{self, Time};
-use crate::fs::tree::inode::{Inode, Kind};
-use crate::fs::tree::quota::Place;
+use crate::fs::tree::inode::{FileKind, Inode};
+use crate::fs::tree::quota::InodeCharge;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -61,26 +61,26 @@ pub struct Node {
     /// st_ino.
     pub number: u64,
     /// Type.
-    pub kind: Kind,
+    pub kind: FileKind,
     attributes: Lock<Attributes, { ranks::INODE }>,
     /// Programs that run from this file: while there are any its content stays as it is (ETXTBSY).
     pub running: AtomicU64,
     /// Mounts that are on it, in whatever mount it is seen.
     pub mounts: AtomicU32,
     /// Its place in the file system's quota, where there is one.
-    _place: Option<Place>,
+    _place: Option<InodeCharge>,
 }
 
 impl Node {
     /// A file of file system `device` with a fresh inode number and no name yet.
-    pub fn new(device: u64, kind: Kind, mode: u32) -> Node {
+    pub fn new(device: u64, kind: FileKind, mode: u32) -> Node {
         static NEXT: AtomicU64 = AtomicU64::new(2);
         // Relaxed: only uniqueness counts.
         Node::numbered(device, NEXT.fetch_add(1, Ordering::Relaxed), kind, mode)
     }
 
     /// A file with a number of the caller's.
-    pub fn numbered(device: u64, number: u64, kind: Kind, mode: u32) -> Node {
+    pub fn numbered(device: u64, number: u64, kind: FileKind, mode: u32) -> Node {
         let now = clock::now();
         Node {
             device,
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// The node in a place that is free again when the node goes.
-    pub fn with_place(self, place: Place) -> Node {
+    pub fn with_place(self, place: InodeCharge) -> Node {
         Node {
             _place: Some(place),
             ..self

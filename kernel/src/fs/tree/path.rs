@@ -1,8 +1,8 @@
-//! From a path to a file.
+//! Path walk: from a path to a file.
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::tree::context::FsContext;
-use crate::fs::tree::inode::{Kind, Target};
+use crate::fs::tree::inode::{FileKind, LinkTarget};
 use crate::fs::tree::mount::Location;
 use crate::sched;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use parts::path::Rest;
 
 /// Symbolic links that one walk follows at most, as in Linux.
 const MAX_LINKS: usize = 40;
-/// Names that are walked before others run.
+/// Names that are walked between two pauses.
 const STEP: usize = 128;
 /// Longest path with its NUL.
 pub const PATH_MAX: usize = 4096;
@@ -19,13 +19,13 @@ pub const PATH_MAX: usize = 4096;
 /// Whether a symbolic link at the end of a path is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Last {
-    /// It is.
+    /// The link is followed.
     Follow,
     /// The link itself is meant.
     Keep,
 }
 
-/// How far a walk came: all but the last name is there.
+/// Result of a walk: every name but the last one exists.
 pub struct Walked {
     /// The directory of the last name; for a path without one ("/", "a/..") the place itself.
     pub dir: Location,
@@ -33,7 +33,7 @@ pub struct Walked {
     pub name: LastName,
     /// The path ended with a slash: only a directory will do.
     pub slash: bool,
-    /// What the path leads to, if it is there.
+    /// The file that the path leads to, if it exists.
     pub found: Option<Location>,
 }
 
@@ -55,7 +55,7 @@ impl Walked {
     /// directory.
     pub fn existing(self) -> Result<Location> {
         let found = self.found.ok_or(Errno::ENOENT)?;
-        if self.slash && found.inode.node().kind != Kind::Directory {
+        if self.slash && found.inode.node().kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
         Ok(found)
@@ -117,7 +117,7 @@ impl Walker {
         }
     }
 
-    /// Goes on by one name; the result when it was the last one.
+    /// Walks one name; returns the result when it was the last one.
     fn step(&mut self, name: Vec<u8>, last: Last) -> Result<Option<Walked>> {
         let slash = self.rest.skip_slashes();
         let is_last = self.rest.is_empty();
@@ -144,7 +144,7 @@ impl Walker {
         };
         let is_link = found
             .as_ref()
-            .is_some_and(|f| f.inode.node().kind == Kind::Symlink);
+            .is_some_and(|f| f.inode.node().kind == FileKind::Symlink);
         if is_link && (!is_last || slash || last == Last::Follow) {
             let link = found.ok_or(Errno::ENOENT)?;
             return self.follow(&link, slash).map(|place| {
@@ -178,11 +178,11 @@ impl Walker {
             return Err(Errno::ELOOP);
         }
         match link.inode.target()? {
-            Target::Place(place) => {
+            LinkTarget::Place(place) => {
                 self.here = place.clone();
                 Ok(Some(place))
             }
-            Target::Path(path) => {
+            LinkTarget::Path(path) => {
                 if path.is_empty() {
                     return Err(Errno::ENOENT);
                 }

@@ -1,4 +1,4 @@
-//! Places in the tree of mounted file systems, and the paths that lead to them.
+//! Locations in the tree of mounted file systems, and the paths that lead to them.
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::tree::climbed::Climbed;

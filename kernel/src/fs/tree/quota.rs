@@ -1,4 +1,4 @@
-//! How much memory the files of one file system may take: tmpfs(5)'s size and nr_inodes.
+//! Quota of a file system in memory: tmpfs(5)'s size and nr_inodes.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
@@ -11,14 +11,14 @@ use mm::object::PagePool;
 pub struct Quota {
     pages: Arc<PagePool>,
     most_inodes: u64,
-    /// Relaxed: the count stands for itself.
+    /// Relaxed: no other data depends on the count.
     inodes: AtomicU64,
 }
 
-/// An inode's place among those that there may be.
-pub struct Place(Arc<Quota>);
+/// One inode, charged to a quota until it is dropped.
+pub struct InodeCharge(Arc<Quota>);
 
-impl Drop for Place {
+impl Drop for InodeCharge {
     fn drop(&mut self) {
         self.0.inodes.fetch_sub(1, Relaxed);
     }
@@ -45,11 +45,11 @@ impl Quota {
         })
     }
 
-    /// A place for one inode more; ENOSPC.
-    pub fn place(self: &Arc<Self>) -> Result<Place> {
+    /// Charges one inode more; ENOSPC.
+    pub fn place(self: &Arc<Self>) -> Result<InodeCharge> {
         let more = |n| (n < self.most_inodes).then_some(n + 1);
         match self.inodes.fetch_update(Relaxed, Relaxed, more) {
-            Ok(_) => Ok(Place(self.clone())),
+            Ok(_) => Ok(InodeCharge(self.clone())),
             Err(_) => Err(Errno::ENOSPC),
         }
     }

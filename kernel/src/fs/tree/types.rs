@@ -1,4 +1,4 @@
-//! The kinds of file systems that mount(2) knows.
+//! File-system types of mount(2).
 
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};

@@ -1,6 +1,6 @@
 //! ioctl_tty(2).
 
-use super::{State, terminal};
+use super::{TerminalState, terminal};
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
@@ -37,12 +37,12 @@ pub fn call(command: u32, argument: u64) -> Result<u64> {
     Ok(0)
 }
 
-fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
+fn with<T>(f: impl FnOnce(&mut TerminalState) -> T) -> T {
     f(&mut terminal().state.lock())
 }
 
 /// As [`with`]; ENOTTY unless it is the terminal of the caller's session.
-fn own<T>(f: impl FnOnce(&mut State) -> T) -> Result<T> {
+fn own<T>(f: impl FnOnce(&mut TerminalState) -> T) -> Result<T> {
     let sid = Above::ids().sid;
     with(|state| {
         if state.belongs_to(sid) {

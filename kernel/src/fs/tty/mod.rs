@@ -27,16 +27,16 @@ const PIECE: usize = 1024;
 
 /// The one terminal.
 struct Terminal {
-    state: Lock<State, { ranks::TTY }>,
+    state: Lock<TerminalState, { ranks::TTY }>,
     /// Input has come.
     readable: WaitQueue,
     /// ^Q was typed, or the settings have changed.
     writable: WaitQueue,
 }
 
-struct State {
+struct TerminalState {
     line: Line,
-    /// rows, columns, and two that nobody uses.
+    /// Rows, columns, and two unused words.
     window: [u16; 4],
     /// The session whose terminal it is; 0 for none.
     session: Pid,
@@ -44,7 +44,7 @@ struct State {
     foreground: Pid,
 }
 
-impl State {
+impl TerminalState {
     /// Whether it is the session's terminal.
     fn belongs_to(&self, sid: Pid) -> bool {
         self.session != 0 && self.session == sid
@@ -62,7 +62,7 @@ fn terminal() -> &'static Terminal {
     TERMINAL.call_once(|| {
         let [rows, columns] = console::size();
         Terminal {
-            state: Lock::new(State {
+            state: Lock::new(TerminalState {
                 line: Line::default(),
                 window: [rows, columns, 0, 0],
                 session: 0,
@@ -77,7 +77,7 @@ fn terminal() -> &'static Terminal {
 /// An open terminal.
 struct Tty;
 
-/// Opens the terminal; with `acquire`, it becomes that of a session leader who has none.
+/// Opens the terminal; with `acquire`, it becomes that of a session leader that has none.
 pub fn open(acquire: bool) -> Arc<dyn FileOps> {
     let mut state = terminal().state.lock();
     if acquire && state.session == 0 {
@@ -108,7 +108,8 @@ pub fn foreground_of(sid: Pid) -> Option<Pid> {
     state.belongs_to(sid).then_some(state.foreground)
 }
 
-/// A session leader has ended: its terminal is free, and who is in the foreground is told.
+/// A session leader has ended: its terminal is free, and the foreground group gets SIGHUP and
+/// SIGCONT.
 pub fn session_ended(sid: Pid) {
     let mut state = terminal().state.lock();
     if state.session != sid {
@@ -123,7 +124,7 @@ pub fn session_ended(sid: Pid) {
     }
 }
 
-/// Takes what has arrived on the serial line: echo, editing, signals, and waking who reads.
+/// Takes what has arrived on the serial line: echo, editing, signals, and waking of readers.
 pub fn receive_pending() {
     let mut echo = Vec::new();
     let mut arrived = false;
@@ -167,7 +168,7 @@ impl Terminal {
         self.state.lock().line.read(into)
     }
 
-    /// A read returns at once; without anybody at the other end it finds the end of input.
+    /// A read returns at once; with `quire.noinput` it finds the end of input.
     fn readable(&self) -> bool {
         cmdline::get().no_input || self.state.lock().line.readable()
     }
@@ -226,8 +227,8 @@ impl Terminal {
         }
     }
 
-    /// Job control: a background process that reads is stopped, or gets EIO when it would not
-    /// notice, or wait for ever.
+    /// Job control: a background process that reads is stopped, or gets EIO when the signal would
+    /// have no effect.
     fn check_foreground(&self, signo: i32) -> Result {
         let caller = Above::ids();
         let state = self.state.lock();

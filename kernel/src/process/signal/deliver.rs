@@ -1,4 +1,4 @@
-//! On the way back to user mode: what pending signals do.
+//! Signal delivery, on the way back to user mode.
 
 use super::*;
 use crate::arch::trap::{SignalFrame, UserContext};
@@ -6,8 +6,8 @@ use crate::process::task::{self, AltStack};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// Handles what is pending. `interrupted` is the restart error of the system call that the thread
-/// comes from, if it ended with one: by then the call is to be repeated, or ends with EINTR.
+/// Delivers the pending signals. `interrupted` is the restart error of the system call that the
+/// thread comes from, if it ended with one: the call is then repeated, or ends with EINTR.
 pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
     loop {
         if task.process().is_ending_for(task) {
@@ -74,7 +74,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
         handler: action.handler,
         restorer: action.restorer,
         mask,
-        altstack: [alt.base, u64::from(alt.told_flags(user.sp())), alt.size],
+        altstack: [alt.base, u64::from(alt.reported_flags(user.sp())), alt.size],
         stack: (action.has(ActionFlags::ONSTACK) && alt.size > 0 && !on_alt)
             .then(|| alt.base.wrapping_add(alt.size)),
         fault_addr: info.fault_addr(),
@@ -175,8 +175,8 @@ impl AltStack {
         self.size > 0 && sp > self.base && sp - self.base <= self.size
     }
 
-    /// ss_flags as sigaltstack(2) tells them at `sp`.
-    pub fn told_flags(&self, sp: u64) -> u32 {
+    /// ss_flags as sigaltstack(2) returns them at `sp`.
+    pub fn reported_flags(&self, sp: u64) -> u32 {
         match self {
             AltStack { size: 0, .. } => abi::SS_DISABLE,
             AltStack { flags, .. } if flags & abi::SS_AUTODISARM != 0 => *flags,

@@ -1,4 +1,4 @@
-//! Signals: what is pending, what is to be done about it, and the way into a handler and back.
+//! Signals: pending sets, actions, delivery to handlers and the return from them.
 
 mod action;
 mod deliver;
@@ -17,8 +17,8 @@ use crate::base::errno::{Errno, Result};
 use crate::process::task::{Task, TaskState, Work};
 use core::sync::atomic::Ordering::Relaxed;
 
-impl From<Full> for Errno {
-    fn from(_: Full) -> Errno {
+impl From<QueueFull> for Errno {
+    fn from(_: QueueFull) -> Errno {
         Errno::EAGAIN
     }
 }
@@ -99,7 +99,7 @@ pub fn set_temporary_mask(set: SigSet) {
     });
 }
 
-/// Notes in the thread's work whether something that it does not block is pending.
+/// Notes in the thread's work whether a signal that it does not block is pending.
 pub(crate) fn recalculate(task: &Task) {
     let set = pending_set(task);
     if set & !task.blocked() != 0 || task.process().wants_attention(task) {

@@ -1,4 +1,4 @@
-//! Sending.
+//! Sending signals: to a thread, a process, a group.
 
 use super::*;
 use crate::process::task::{self, Pid, Process, Resource};

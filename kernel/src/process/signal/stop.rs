@@ -1,4 +1,4 @@
-//! Stopping and continuing a process, and what its parent is told.
+//! Job control: stopping and continuing a process, and notifying its parent.
 
 use super::*;
 use crate::process::task::Process;
@@ -6,23 +6,23 @@ use crate::sched;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
-/// Whether a process is stopped, and what wait(2) has not yet told.
+/// Stop state of a process, and the events that wait(2) has not reported yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StopState {
     /// The signal that stopped it.
     stopped_by: Option<i32>,
-    /// A stop that wait has not told yet.
-    untold_stop: Option<i32>,
-    /// A continuation that wait has not told yet.
-    untold_continue: bool,
+    /// A stop that wait has not reported yet.
+    unreported_stop: Option<i32>,
+    /// A continuation that wait has not reported yet.
+    unreported_continue: bool,
 }
 
 impl StopState {
     /// Runs.
     pub const RUNNING: StopState = StopState {
         stopped_by: None,
-        untold_stop: None,
-        untold_continue: false,
+        unreported_stop: None,
+        unreported_continue: false,
     };
 
     /// Whether it is stopped.
@@ -30,31 +30,31 @@ impl StopState {
         self.stopped_by.is_some()
     }
 
-    /// The stop to be told; `take`: it is told now.
-    pub fn untold_stop(&mut self, take: bool) -> Option<i32> {
-        let told = self.untold_stop;
+    /// The stop to be reported; `take`: it counts as reported now.
+    pub fn unreported_stop(&mut self, take: bool) -> Option<i32> {
+        let told = self.unreported_stop;
         if take {
-            self.untold_stop = None;
+            self.unreported_stop = None;
         }
         told
     }
 
-    /// Whether a continuation is to be told; `take`: it is told now.
-    pub fn untold_continue(&mut self, take: bool) -> bool {
-        let told = self.untold_continue;
+    /// Whether a continuation is to be reported; `take`: it counts as reported now.
+    pub fn unreported_continue(&mut self, take: bool) -> bool {
+        let told = self.unreported_continue;
         if take {
-            self.untold_continue = false;
+            self.unreported_continue = false;
         }
         told
     }
 
-    /// SIGKILL also reaches the stopped.
+    /// SIGKILL also ends stopped processes.
     pub(super) fn clear_for_kill(&mut self) {
         *self = Self::RUNNING;
     }
 }
 
-/// The default action of a stop signal: the process stops, the parent is told.
+/// The default action of a stop signal: stops the process and notifies its parent.
 pub fn stop_process(process: &Arc<Process>, signo: i32) {
     let mut stop = process.stop.lock();
     if stop.is_stopped() {
@@ -62,18 +62,18 @@ pub fn stop_process(process: &Arc<Process>, signo: i32) {
     }
     *stop = StopState {
         stopped_by: Some(signo),
-        untold_stop: Some(signo),
-        untold_continue: false,
+        unreported_stop: Some(signo),
+        unreported_continue: false,
     };
     drop(stop);
     for task in process.threads() {
         task.sched.add_work(Work::SIGNAL);
         sched::wake_from(&task, |state| state == TaskState::Interruptible);
     }
-    tell_parent(process, abi::CLD_STOPPED, signo);
+    notify_parent(process, abi::CLD_STOPPED, signo);
 }
 
-/// SIGCONT: a stopped process goes on, whatever it does about the signal itself.
+/// SIGCONT: continues a stopped process, whatever its action for the signal is.
 pub fn continue_process(process: &Arc<Process>) {
     let mut stop = process.stop.lock();
     if !stop.is_stopped() {
@@ -81,14 +81,14 @@ pub fn continue_process(process: &Arc<Process>) {
     }
     *stop = StopState {
         stopped_by: None,
-        untold_stop: None,
-        untold_continue: true,
+        unreported_stop: None,
+        unreported_continue: true,
     };
     drop(stop);
     for task in process.threads() {
         sched::wake_from(&task, |state| state == TaskState::Stopped);
     }
-    tell_parent(process, abi::CLD_CONTINUED, SIGCONT);
+    notify_parent(process, abi::CLD_CONTINUED, SIGCONT);
 }
 
 /// The running thread stays here while its process is stopped.
@@ -100,7 +100,7 @@ pub(super) fn stay_stopped(task: &Arc<Task>) {
     }
 }
 
-fn tell_parent(process: &Arc<Process>, code: u32, status: i32) {
+fn notify_parent(process: &Arc<Process>, code: u32, status: i32) {
     let Some(parent) = process.parent() else {
         return;
     };

@@ -1,6 +1,6 @@
-//! Which of the system calls that are not there a process has asked for.
+//! The unimplemented system calls that a process has made.
 
-/// The numbers that a process was told about: a bit each; all above the last share it.
+/// A set of numbers that were logged: a bit each; all numbers above the last bit share it.
 pub struct CallSet([u64; 8]);
 
 impl CallSet {

@@ -173,7 +173,7 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
     drop(number);
     sched::start_task(task);
     if let Some(done) = vfork {
-        // Killed while waiting: the child goes on alone.
+        // Killed while waiting: the child runs on its own.
         let _ = done.wait_killable();
     }
     Ok(tid)
@@ -260,7 +260,7 @@ fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
             .store(request.child_tid.address(), Relaxed);
     }
     if request.has(CloneFlags::CHILD_SETTID) {
-        // As in Linux an address that cannot be written is the child's bad luck.
+        // As in Linux, an address that cannot be written is ignored.
         child.process().with_space(|space| {
             space.write(
                 VirtAddr(request.child_tid.address()),

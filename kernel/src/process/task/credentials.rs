@@ -1,10 +1,10 @@
-//! User and group numbers: all is root's, but what programs set they read back.
+//! Credentials: every process has the rights of root, but programs read back what they set.
 
 use super::Process;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Who a process says it is.
+/// User and group numbers of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// Real, effective and saved user.

@@ -1,4 +1,4 @@
-//! How a process stands between life and death, and what its parent is told.
+//! Exit state of a process, and the siginfo of its SIGCHLD.
 
 use super::Task;
 use super::process::{NO_STATUS, Process};

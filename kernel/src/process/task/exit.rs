@@ -86,7 +86,7 @@ pub fn finish(task: &Arc<Task>) {
     }
 }
 
-/// set_tid_address(2): whoever joins the thread waits for this word.
+/// set_tid_address(2): a thread that joins this one waits on the word.
 fn clear_child_tid(task: &Task) {
     let address = task.clear_child_tid.load(Relaxed);
     let shared = task.process().with_space(Arc::strong_count).unwrap_or(0) > 1
@@ -129,9 +129,9 @@ fn release_space(process: &Process) {
     MEMORY_IS_BACK.wake_all();
 }
 
-/// Lets go of an address space that the CPU has left, step by step if nothing else has it.
+/// Drops an address space that the CPU has left, step by step if this is the last reference.
 pub fn end_space(space: Arc<AddressSpace>) {
-    // Also where somebody knows it by a weak reference.
+    // Also when weak references to it exist.
     if let Some(mut space) = Arc::into_inner(space) {
         space.end();
     }
@@ -162,11 +162,11 @@ fn end_process(process: &Arc<Process>) {
             .retain(|child| !Arc::ptr_eq(child, process));
         table::remove_process(process.pid());
     }
-    tell_parent(&parent, process, exit_signal, status);
+    notify_parent(&parent, process, exit_signal, status);
     process.exit_events.wake_all();
 }
 
-fn tell_parent(parent: &Arc<Process>, process: &Arc<Process>, exit_signal: i32, status: i32) {
+fn notify_parent(parent: &Arc<Process>, process: &Arc<Process>, exit_signal: i32, status: i32) {
     if exit_signal != 0 {
         let (code, number) = exit_code(status);
         signal::send_process(
@@ -216,7 +216,7 @@ fn orphan_children(process: &Process) {
         }
         reaper.children.lock().push(child.clone());
         if child.has_ended() {
-            tell_parent(&reaper, child, SIGCHLD, child.exit_status());
+            notify_parent(&reaper, child, SIGCHLD, child.exit_status());
         }
     }
     for child in table::in_steps(children.iter()) {

@@ -1,6 +1,6 @@
 //! Process groups and sessions, setpgid(2), setsid(2).
 
-use super::table::{TABLE, Table};
+use super::table::{TABLE, TaskTable};
 use super::{Pid, Process};
 use crate::base::errno::{Errno, Result};
 use alloc::collections::BTreeSet;
@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// A process in a group or session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Member {
+struct Membership {
     /// Number of the group or session.
     of: Pid,
     /// Number of the process.
@@ -17,7 +17,7 @@ struct Member {
 }
 
 /// All groups, or all sessions, with their members.
-pub(super) struct Groups(BTreeSet<Member>);
+pub(super) struct Groups(BTreeSet<Membership>);
 
 impl Groups {
     /// No group.
@@ -33,12 +33,12 @@ impl Groups {
     /// The member with the lowest number above `last`.
     fn next_member(&self, of: Pid, last: Pid) -> Option<Pid> {
         let (first, end) = (last.checked_add(1)?, Pid::MAX);
-        let rest = Member { of, pid: first }..=Member { of, pid: end };
+        let rest = Membership { of, pid: first }..=Membership { of, pid: end };
         self.0.range(rest).next().map(|member| member.pid)
     }
 }
 
-impl Table {
+impl TaskTable {
     /// Enters a process into its group and session.
     pub(super) fn enter_groups(&mut self, process: &Process) {
         let [group, session] = memberships(process);
@@ -78,9 +78,9 @@ impl Process {
 }
 
 /// A process as a member of its group and of its session.
-fn memberships(process: &Process) -> [Member; 2] {
+fn memberships(process: &Process) -> [Membership; 2] {
     let pid = process.pid();
-    [process.pgid(), process.sid()].map(|of| Member { of, pid })
+    [process.pgid(), process.sid()].map(|of| Membership { of, pid })
 }
 
 /// The processes of a group, in the order of their numbers, as [`super::processes`].

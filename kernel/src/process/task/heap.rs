@@ -1,4 +1,4 @@
-//! What the heap asks of threads, and processes whose allocations fail on purpose.
+//! The answers of threads to the heap, and processes with fault injection.
 
 use super::{Pid, Process, Task, Work};
 use crate::arch::trap::{Trap, UserContext};

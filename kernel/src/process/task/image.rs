@@ -4,7 +4,7 @@ use super::Process;
 use crate::fs::ExecFile;
 use mm::addr::{VirtAddr, VirtRange};
 
-/// What execve left behind, for /proc.
+/// Layout of the program, for /proc.
 #[derive(Clone)]
 pub struct Image {
     /// The program.
@@ -44,7 +44,7 @@ impl Image {
 }
 
 impl Process {
-    /// What execve left behind.
+    /// The program as execve loaded it.
     pub fn image(&self) -> Image {
         self.image.lock().clone()
     }

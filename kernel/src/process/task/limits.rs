@@ -41,9 +41,9 @@ pub const INFINITY: u64 = u64::MAX;
 
 /// Soft and hard limit of each resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits([(u64, u64); COUNT]);
+pub struct ResourceLimits([(u64, u64); COUNT]);
 
-impl Limits {
+impl ResourceLimits {
     /// What PID 1 starts with: Linux's numbers, with the process limits that fit `pages` of memory.
     pub fn initial(pages: u64) -> Self {
         let mut limits = [(INFINITY, INFINITY); COUNT];
@@ -98,12 +98,12 @@ impl Limits {
 
 impl Process {
     /// Its resource limits.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ResourceLimits {
         *self.limits.lock()
     }
 
-    /// Changes the limits; the address space learns of it.
-    pub fn change_limits<R>(&self, change: impl FnOnce(&mut Limits) -> R) -> R {
+    /// Changes the limits, and those of the address space.
+    pub fn change_limits<R>(&self, change: impl FnOnce(&mut ResourceLimits) -> R) -> R {
         let result = change(&mut self.limits.lock());
         let limits = self.limits().for_space();
         self.with_space(|space| space.set_limits(limits));

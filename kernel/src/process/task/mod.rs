@@ -30,7 +30,7 @@ pub use exit::{MEMORY_IS_BACK, end_space, exit_group, exit_thread, finish, kill_
 pub use groups::{is_orphaned, session_of};
 pub use heap::{set_heap_fail, watch_heap, watch_heap_of_trap};
 pub use image::Image;
-pub use limits::{Limits, Resource};
+pub use limits::{Resource, ResourceLimits};
 pub use oom::NEVER;
 pub use process::Process;
 pub use start::{FirstProcess, spawn_kernel_thread};

@@ -1,14 +1,14 @@
-//! What the user thinks of ending a process when memory is out.
+//! OOM adjustment of a process, /proc/PID/oom_score_adj.
 
 use crate::base::errno::{Errno, Result};
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Spared whatever happens (proc(5), oom_score_adj).
+/// Never an OOM victim (proc(5), oom_score_adj).
 pub const NEVER: i32 = -1000;
-/// Ended before all others.
+/// The first OOM victim.
 const FIRST: i32 = 1000;
 
-/// oom_score_adj: what the user thinks of ending a process, from -1000 (never) to 1000 (first).
+/// oom_score_adj, from -1000 (never a victim) to 1000 (the first).
 #[derive(Default)]
 pub struct Adjustment(AtomicI32);
 

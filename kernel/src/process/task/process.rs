@@ -3,7 +3,7 @@
 use super::calls::CallSet;
 use super::credentials::Credentials;
 use super::image::Image;
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use super::oom::Adjustment;
 use super::times::ProcessTimes;
 use super::{Pid, Task, table};
@@ -31,7 +31,7 @@ pub struct Process {
     pub(super) image: Lock<Image, { ranks::PROCESS }>,
     pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
     pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
-    pub(super) limits: Lock<Limits, { ranks::PROCESS }>,
+    pub(super) limits: Lock<ResourceLimits, { ranks::PROCESS }>,
     pub(super) credentials: Lock<Credentials, { ranks::PROCESS }>,
     /// CPU time of threads that ended, and of children that were waited for.
     pub(super) past_times: Lock<ProcessTimes, { ranks::PROCESS }>,
@@ -46,7 +46,7 @@ pub struct Process {
     /// Wait status of the leader, then of the process.
     pub(super) status: AtomicI32,
     pub(super) ended: AtomicBool,
-    /// It has no address space any more, and the pages are on their way back.
+    /// It has no address space any more, and its pages are being freed.
     pub(super) releases_memory: AtomicBool,
     /// The thread that does execve while the others end; 0 for none.
     pub(super) exec_thread: AtomicI32,
@@ -74,7 +74,7 @@ pub struct Process {
     pub(crate) no_new_privs: AtomicBool,
     /// /proc/PID/oom_score_adj.
     pub(crate) oom: Adjustment,
-    /// A child has ended, stopped or gone on.
+    /// A child has ended, stopped or continued.
     pub child_events: WaitQueue,
     /// The process has ended (pidfd).
     pub exit_events: WaitQueue,
@@ -91,7 +91,7 @@ pub struct Process {
 /// What a process starts with.
 struct Beginning {
     space: Arc<AddressSpace>,
-    limits: Limits,
+    limits: ResourceLimits,
     image: Image,
     credentials: Credentials,
     handlers: Arc<Handlers>,
@@ -99,7 +99,7 @@ struct Beginning {
 
 impl Process {
     /// PID 1, before its first execve: in no session and no group of its own, as Linux starts it.
-    pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: Limits) -> Self {
+    pub(super) fn first(pid: Pid, space: Arc<AddressSpace>, limits: ResourceLimits) -> Self {
         let beginning = Beginning {
             space,
             limits,
@@ -250,7 +250,7 @@ impl Process {
         self.space.lock().clone()
     }
 
-    /// Whether it has memory, or gives it back just now.
+    /// Whether it has memory, or its memory is being freed.
     pub fn has_memory(&self) -> bool {
         self.space.lock().is_some() || self.releases_memory.load(Relaxed)
     }

@@ -2,7 +2,7 @@
 
 use super::table::Reserved;
 use super::thread::{NewTask, Start};
-use super::{AltStack, Limits, Process, Task, table};
+use super::{AltStack, Process, ResourceLimits, Task, table};
 use crate::arch::trap::UserContext;
 use crate::base::errno::Result;
 use crate::base::kstack::KernelStack;
@@ -22,7 +22,7 @@ impl FirstProcess {
     /// With an empty address space; ENOMEM.
     pub fn new() -> Result<Self> {
         let space = Arc::new(AddressSpace::new(mm())?);
-        let limits = Limits::initial(mm().total_frames());
+        let limits = ResourceLimits::initial(mm().total_frames());
         let number = table::reserve_pid(u64::MAX)?;
         let process = Arc::new(Process::first(number.pid(), space, limits));
         Ok(Self { process, number })
@@ -64,7 +64,7 @@ impl FirstProcess {
 /// Starts a thread that runs `work` in the kernel. It shares the CPU as any other; no list shows
 /// it, and no signal reaches it.
 pub fn spawn_kernel_thread(name: &[u8], work: fn() -> !) -> Result {
-    let limits = Limits::initial(mm().total_frames());
+    let limits = ResourceLimits::initial(mm().total_frames());
     let process = Process::first(0, sched::empty_space().clone(), limits);
     let new = NewTask {
         tid: 0,

@@ -1,4 +1,4 @@
-//! All processes and threads by number.
+//! The table of processes and threads, by number.
 
 use super::groups::Groups;
 use super::{Pid, Process, Task};
@@ -23,11 +23,11 @@ pub static THREADS_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
 pub const THREADS_MAX_RANGE: RangeInclusive<i64> = 1..=0x3fff_ffff;
 /// Where numbers start again.
 const RESERVED: Pid = 300;
-/// Entries that are looked at before others run.
+/// Entries that are examined between two pauses.
 const STEP: usize = 64;
 
 /// Every process and thread.
-pub(super) struct Table {
+pub(super) struct TaskTable {
     pub(super) processes: BTreeMap<Pid, Arc<Process>>,
     tasks: BTreeMap<Pid, Arc<Task>>,
     /// Process groups.
@@ -41,7 +41,7 @@ pub(super) struct Table {
     forks: u64,
 }
 
-pub(super) static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table {
+pub(super) static TABLE: Lock<TaskTable, { ranks::PROCESS_TABLE }> = Lock::new(TaskTable {
     processes: BTreeMap::new(),
     tasks: BTreeMap::new(),
     groups: Groups::new(),
@@ -54,7 +54,7 @@ pub(super) static TABLE: Lock<Table, { ranks::PROCESS_TABLE }> = Lock::new(Table
 
 /// Figures for /proc/loadavg and /proc/stat.
 #[derive(Clone, Copy, Debug)]
-pub struct Counts {
+pub struct TaskCounts {
     /// Threads that have the CPU or wait for it.
     pub running: usize,
     /// Threads.
@@ -65,7 +65,7 @@ pub struct Counts {
     pub last_pid: Pid,
 }
 
-impl Table {
+impl TaskTable {
     fn is_free(&self, pid: Pid) -> bool {
         // Before the first wrap no number was ever used.
         !self.wrapped
@@ -212,9 +212,8 @@ pub fn tasks_after(mut last: Pid) -> impl Iterator<Item = Arc<Task>> {
     })
 }
 
-/// A list that may be long, for a caller without locks: lets interrupts and other threads in now
-/// and then. Those of its members that come meanwhile have higher numbers, mostly, and are still
-/// met.
+/// Pauses now and then in a list that may be long, for a caller without locks. Members that are
+/// added meanwhile mostly have higher numbers, and are still met.
 pub fn in_steps<T>(list: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     list.zip(1..).map(|(item, n)| {
         if n % STEP == 0 {
@@ -253,10 +252,10 @@ pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
 }
 
 /// Figures for /proc.
-pub fn counts() -> Counts {
+pub fn counts() -> TaskCounts {
     let running = sched::runnable();
     let table = TABLE.lock();
-    Counts {
+    TaskCounts {
         running,
         total: table.tasks.len(),
         forks: table.forks,

@@ -55,11 +55,11 @@ pub struct Task {
     pub(crate) saved_mask: AtomicU64,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(crate) alt_stack: Lock<AltStack, { ranks::SIGNAL }>,
-    /// Absolute end of a sleep that is to go on after a stop, in ns; 0 for none.
+    /// Absolute end of a sleep that continues after a stop, in ns; 0 for none.
     pub(crate) restart_deadline: AtomicU64,
     files: Lock<Option<Arc<FdTable>>, { ranks::TASK }>,
     fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
-    /// The name's 16 bytes. In two words without a lock: who reads while it changes sees half of
+    /// The name's 16 bytes. In two words without a lock: a reader during a change sees half of
     /// each.
     comm: [AtomicU64; 2],
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
@@ -118,7 +118,7 @@ impl Task {
         })
     }
 
-    /// Its number, as gettid(2) tells it.
+    /// Its number, as gettid(2) returns it.
     pub fn tid(&self) -> Pid {
         self.tid.load(Relaxed)
     }
@@ -161,7 +161,7 @@ impl Task {
         drop(old);
     }
 
-    /// At the end: lets go of files and directories; closing them may do a lot, so no lock is held.
+    /// At the end: drops files and directories; closing them may do a lot, so no lock is held.
     pub(super) fn drop_files(&self) {
         let files = self.files.lock().take();
         let fs = self.fs.lock().take();

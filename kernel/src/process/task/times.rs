@@ -2,7 +2,7 @@
 
 use super::Process;
 use crate::process::signal::{self, SIGALRM, SigInfo};
-use crate::sched::timers::{self, Action, Expire, TimerId};
+use crate::sched::timers::{self, Expire, TimerAction, TimerId};
 use alloc::sync::{Arc, Weak};
 
 /// CPU time of a process, as times(2) has it; ns.
@@ -28,7 +28,7 @@ pub struct RealTimer {
     interval: u64,
 }
 
-/// What getitimer(2) tells of a timer; ns.
+/// State of a timer for getitimer(2); ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Remaining {
     /// Until it runs out; 0 when it is off.
@@ -61,7 +61,7 @@ impl Process {
             timer.interval = interval;
             timer.id = Some(timers::set(
                 timer.deadline,
-                Action::Expire(Arc::downgrade(self) as Weak<dyn Expire>),
+                TimerAction::Expire(Arc::downgrade(self) as Weak<dyn Expire>),
             ));
         }
         old
@@ -93,7 +93,7 @@ impl Expire for Process {
             timer.deadline = timer.deadline.saturating_add(ahead);
             timer.id = Some(timers::set(
                 timer.deadline,
-                Action::Expire(Arc::downgrade(&self) as Weak<dyn Expire>),
+                TimerAction::Expire(Arc::downgrade(&self) as Weak<dyn Expire>),
             ));
         }
         drop(timer);

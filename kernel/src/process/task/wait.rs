@@ -7,7 +7,7 @@ use crate::process::signal::{SIGCHLD, SIGCONT};
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 
-/// Whom to wait for.
+/// Children to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitTarget {
     /// Any child.
@@ -44,13 +44,13 @@ bitflags::bitflags! {
 /// What to wait for.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitRequest {
-    /// Whom.
+    /// Which children.
     pub target: WaitTarget,
     /// Which events, and how.
     pub options: WaitOptions,
 }
 
-/// What a wait has found.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Waited {
     /// The child.
@@ -86,7 +86,7 @@ impl WaitRequest {
         }
     }
 
-    /// What there is to tell about a child, and whether it is its end.
+    /// The event to report of a child: status, code, number, and whether it is its end.
     fn news(&self, child: &Process) -> Option<(i32, u32, i32, bool)> {
         let take = !self.has(WaitOptions::NOWAIT);
         if child.has_ended() {
@@ -98,11 +98,11 @@ impl WaitRequest {
         }
         let mut stop = child.stop.lock();
         if self.has(WaitOptions::STOPPED)
-            && let Some(signo) = stop.untold_stop(take)
+            && let Some(signo) = stop.unreported_stop(take)
         {
             return Some((signo << 8 | 0x7f, abi::CLD_STOPPED, signo, false));
         }
-        (self.has(WaitOptions::CONTINUED) && stop.untold_continue(take)).then_some((
+        (self.has(WaitOptions::CONTINUED) && stop.unreported_continue(take)).then_some((
             0xffff,
             abi::CLD_CONTINUED,
             SIGCONT,
@@ -111,7 +111,7 @@ impl WaitRequest {
     }
 }
 
-/// Waits for a child. `Ok(None)`: WNOHANG and nothing to tell. ECHILD: no such child.
+/// Waits for a child. `Ok(None)`: WNOHANG and nothing to report. ECHILD: no such child.
 pub fn wait_for_child(task: &Task, request: &WaitRequest) -> Result<Option<Waited>> {
     let parent = task.process();
     let look = || match look(parent, request) {

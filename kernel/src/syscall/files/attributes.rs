@@ -6,7 +6,7 @@ use super::{AtFlags, locate};
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserPtr, UserStr};
 use crate::fs::tree::clock::{self, Time};
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::tree::mount::Location;
 use crate::fs::{DirFd, Fd};
 use crate::process::task::Task;
@@ -29,7 +29,7 @@ pub fn fchmodat(task: &Task, dir: DirFd, path: UserStr, mode: u32) -> Result<u64
 fn chmod(place: &Location, mode: u32) -> Result<u64> {
     place.check_writable()?;
     let node = place.inode.node();
-    if node.kind == Kind::Symlink {
+    if node.kind == FileKind::Symlink {
         return Err(Errno::EOPNOTSUPP);
     }
     // F_SEAL_EXEC: it stays a program, or stays none.
@@ -72,7 +72,7 @@ fn chown(place: &Location, uid: u32, gid: u32) -> Result<u64> {
     place.check_writable()?;
     let now = clock::now();
     let node = place.inode.node();
-    let drops_setuid = node.kind != Kind::Directory;
+    let drops_setuid = node.kind != FileKind::Directory;
     node.change(|a| {
         a.uid = if uid == KEEP { a.uid } else { uid };
         a.gid = if gid == KEEP { a.gid } else { gid };

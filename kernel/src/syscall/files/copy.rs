@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::ramfile::MAX_SIZE;
 use crate::fs::open::io::{MAX_TRANSFER, Sink, Source};
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::{Fd, OpenFile};
 use crate::process::task::Task;
 use crate::sched;
@@ -25,23 +25,23 @@ enum Position {
 }
 
 /// One side of a copy.
-struct Side {
+struct Endpoint {
     file: Arc<OpenFile>,
     position: Position,
 }
 
-impl Side {
+impl Endpoint {
     /// At the open file's own position.
-    fn own(file: Arc<OpenFile>) -> Side {
+    fn own(file: Arc<OpenFile>) -> Endpoint {
         let position = Position::Own;
-        Side { file, position }
+        Endpoint { file, position }
     }
 
     /// At the position in the caller's memory, or the file's own for a null pointer. ESPIPE for a
     /// stream.
-    fn at(file: Arc<OpenFile>, pointer: UserPtr<u64>) -> Result<Side> {
+    fn at(file: Arc<OpenFile>, pointer: UserPtr<u64>) -> Result<Endpoint> {
         let Some(pointer) = pointer.given() else {
-            return Ok(Side::own(file));
+            return Ok(Endpoint::own(file));
         };
         if file.ops().is_stream() {
             return Err(Errno::ESPIPE);
@@ -51,7 +51,7 @@ impl Side {
             return Err(Errno::EINVAL);
         }
         let position = Position::At { pointer, at };
-        Ok(Side { file, position })
+        Ok(Endpoint { file, position })
     }
 
     /// Writes the caller's position back.
@@ -89,7 +89,7 @@ impl Side {
 
 /// Copies up to `len` bytes and stores the positions. Stops at the end, after what the target does
 /// not take, and when the thread is to end.
-fn copy(mut from: Side, mut to: Side, len: u64) -> Result<u64> {
+fn copy(mut from: Endpoint, mut to: Endpoint, len: u64) -> Result<u64> {
     let len = len.min(MAX_TRANSFER as u64);
     let mut buffer = fallible::filled(0, PIECE.min(len as usize))?;
     let mut done = 0;
@@ -119,7 +119,7 @@ struct Copied {
     written: usize,
 }
 
-fn copy_piece(from: &mut Side, to: &mut Side, buffer: &mut [u8]) -> Result<Copied> {
+fn copy_piece(from: &mut Endpoint, to: &mut Endpoint, buffer: &mut [u8]) -> Result<Copied> {
     let read = from.read(buffer)?;
     let written = match read {
         0 => 0,
@@ -131,7 +131,7 @@ fn copy_piece(from: &mut Side, to: &mut Side, buffer: &mut [u8]) -> Result<Copie
 /// sendfile(2).
 pub fn sendfile(task: &Task, out: Fd, input: Fd, offset: UserPtr<u64>, len: u64) -> Result<u64> {
     let (from, to) = (usable(task, input)?, usable(task, out)?);
-    copy(Side::at(from, offset)?, Side::own(to), len)
+    copy(Endpoint::at(from, offset)?, Endpoint::own(to), len)
 }
 
 /// copy_file_range(2), which has no flags yet.
@@ -149,7 +149,7 @@ pub fn copy_file_range(
     if flags != 0 || !regular(&from) || !regular(&to) {
         return Err(Errno::EINVAL);
     }
-    copy(Side::at(from, in_at)?, Side::at(to, out_at)?, len)
+    copy(Endpoint::at(from, in_at)?, Endpoint::at(to, out_at)?, len)
 }
 
 bitflags::bitflags! {
@@ -180,11 +180,11 @@ pub fn splice(
     _: SpliceFlags,
 ) -> Result<u64> {
     let (from, to) = (usable(task, input)?, usable(task, out)?);
-    let is_pipe = |file: &OpenFile| file.place.inode.node().kind == Kind::Fifo;
+    let is_pipe = |file: &OpenFile| file.place.inode.node().kind == FileKind::Fifo;
     if !is_pipe(&from) && !is_pipe(&to) {
         return Err(Errno::EINVAL);
     }
     // What is read has to fit at once: nothing could put it back.
     let len = len.min(c::PIPE_BUF.into());
-    copy(Side::at(from, in_at)?, Side::at(to, out_at)?, len)
+    copy(Endpoint::at(from, in_at)?, Endpoint::at(to, out_at)?, len)
 }

@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::fs::kinds::pipe::End;
 use crate::fs::open::flock;
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::{self, Task};
 use crate::sched;
@@ -182,7 +182,7 @@ fn check_not_writable(file: &OpenFile) -> Result {
     };
     for process in task::processes() {
         let mut at = VirtAddr(0);
-        // Asked for anew each time: what is held while others run would outlive its process.
+        // Looked up anew each time: a reference held across a pause would outlive its process.
         while let Some(vma) = process.with_space(|space| space.vma_from(at)).flatten() {
             at = vma.range.end;
             let writable =
@@ -232,7 +232,7 @@ pub fn ioctl(task: &Task, fd: Fd, command: u32, argument: u64) -> Result<u64> {
             file.set_flags(flags);
         }
         FIOASYNC => {}
-        FIONREAD if file.place.inode.node().kind == Kind::Regular => {
+        FIONREAD if file.place.inode.node().kind == FileKind::Regular => {
             let left = file.place.inode.size().saturating_sub(file.position());
             UserPtr::from(argument).write(&(left as i32))?;
         }

@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
 use crate::fs::Fd;
 use crate::fs::open::io::Sink;
-use crate::fs::tree::inode::{Entry, Kind};
+use crate::fs::tree::inode::{DirEntry, FileKind};
 use crate::process::task::Task;
 use alloc::vec::Vec;
 
@@ -40,7 +40,7 @@ fn read_entries(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32, layout: Layou
     let mut out = Vec::new();
     let mut position = file.position();
     let (mut full, mut short) = (false, false);
-    let mut emit = |entry: Entry<'_>| {
+    let mut emit = |entry: DirEntry<'_>| {
         let next = entry.next;
         let appended = append(&mut out, room, entry, layout);
         short = appended.is_err();
@@ -57,16 +57,16 @@ fn read_entries(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32, layout: Layou
     for (next, name, place) in dots.into_iter().filter(|dot| dot.0 > start) {
         let number = place.inode.node().number;
         go_on = go_on
-            && emit(Entry {
+            && emit(DirEntry {
                 next,
                 number,
-                kind: Kind::Directory,
+                kind: FileKind::Directory,
                 name,
             });
     }
     if go_on {
         directory.entries(start.saturating_sub(DOTS), &mut |entry| {
-            emit(Entry {
+            emit(DirEntry {
                 next: entry.next + DOTS,
                 ..entry
             })
@@ -85,7 +85,7 @@ fn read_entries(task: &Task, fd: Fd, into: UserPtr<u8>, size: u32, layout: Layou
 }
 
 /// Adds a record; `false` when there is no room for it. ENOMEM.
-fn append(out: &mut Vec<u8>, room: usize, entry: Entry<'_>, layout: Layout) -> Result<bool> {
+fn append(out: &mut Vec<u8>, room: usize, entry: DirEntry<'_>, layout: Layout) -> Result<bool> {
     // d_ino, d_off, d_reclen; then the type and the name with its NUL, in the one or the other
     // order.
     let len = (8 + 8 + 2 + 1 + entry.name.len() + 1).next_multiple_of(8);

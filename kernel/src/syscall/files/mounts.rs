@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 
 impl Argument<'_> for MountFlags {
-    /// Without the magic number in the upper half that programs of old times pass.
+    /// Without the magic number in the upper half that old programs pass.
     #[inline]
     fn take(registers: &mut Registers<'_>) -> Result<Self> {
         const MAGIC_MASK: u32 = 0xffff_0000;

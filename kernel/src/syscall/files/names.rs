@@ -4,7 +4,7 @@ use super::{AtFlags, locate, read_path, walk};
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserStr;
 use crate::fs::DirFd;
-use crate::fs::tree::inode::{Device, Kind, New};
+use crate::fs::tree::inode::{Device, FileKind, New};
 use crate::fs::tree::names::{self, Rename};
 use crate::fs::tree::path::Last;
 use crate::process::task::Task;
@@ -23,10 +23,12 @@ pub fn mkdirat(task: &Task, dir: DirFd, path: UserStr, mode: u32) -> Result<u64>
 
 /// mknodat(2).
 pub fn mknodat(task: &Task, dir: DirFd, path: UserStr, mode: u32, device: u32) -> Result<u64> {
-    let new = match Kind::from_mode(mode).ok_or(Errno::EINVAL)? {
-        Kind::Regular => New::Regular,
-        Kind::Directory | Kind::Symlink => return Err(Errno::EPERM),
-        kind @ (Kind::Char | Kind::Block) => New::Special(kind, Device::decode(device.into())),
+    let new = match FileKind::from_mode(mode).ok_or(Errno::EINVAL)? {
+        FileKind::Regular => New::Regular,
+        FileKind::Directory | FileKind::Symlink => return Err(Errno::EPERM),
+        kind @ (FileKind::Char | FileKind::Block) => {
+            New::Special(kind, Device::decode(device.into()))
+        }
         kind => New::Special(kind, Device::default()),
     };
     let walked = walk(task, dir, path, Last::Keep)?;

@@ -14,10 +14,10 @@ use crate::sched::wait::{self, WaitQueue};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Descriptors that are looked at before others run.
+/// Descriptors that are examined between two pauses.
 const STEP: usize = 256;
 
-/// After descriptor, or word of a set, number `n` of a call's: lets others in, if it is their turn.
+/// Pauses after descriptor, or word of a set, number `n` of a call, if it is time.
 pub(super) fn pause_after(n: usize) {
     if n % STEP == STEP - 1 {
         sched::breathe();

@@ -6,7 +6,7 @@ use crate::base::machine::Object;
 use crate::base::room;
 use crate::base::user_ptr::UserStr;
 use crate::fs::Fd;
-use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::tree::inode::{FileKind, Inode};
 use crate::process::task::{self, Task};
 use crate::sched;
 use crate::syscall::door::flag_arguments;
@@ -22,7 +22,7 @@ const PIECE: u64 = 32 * PAGE_SIZE;
 pub fn truncate(task: &Task, path: UserStr, len: i64) -> Result<u64> {
     let len = u64::try_from(len).map_err(|_| Errno::EINVAL)?;
     let place = locate_here(task, path)?;
-    if place.inode.node().kind == Kind::Directory {
+    if place.inode.node().kind == FileKind::Directory {
         return Err(Errno::EISDIR);
     }
     place.check_content_writable()?;
@@ -67,8 +67,8 @@ pub fn fallocate(task: &Task, fd: Fd, mode: AllocateMode, offset: i64, len: i64)
     let (offset, len) = (offset as u64, len as u64);
     let inode = &file.place.inode;
     let object = inode.object().ok_or(match inode.node().kind {
-        Kind::Fifo => Errno::ESPIPE,
-        Kind::Directory => Errno::EISDIR,
+        FileKind::Fifo => Errno::ESPIPE,
+        FileKind::Directory => Errno::EISDIR,
         _ => Errno::ENODEV,
     })?;
     let keep = mode.contains(AllocateMode::KEEP_SIZE);
@@ -152,8 +152,8 @@ fn punch(object: &Arc<Object>, from: u64, end: u64) {
 pub fn fsync(task: &Task, fd: Fd) -> Result<u64> {
     let inode = &usable(task, fd)?.place.inode;
     match inode.node().kind {
-        Kind::Directory => Ok(0),
-        Kind::Regular if inode.object().is_some() => Ok(0),
+        FileKind::Directory => Ok(0),
+        FileKind::Regular if inode.object().is_some() => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -166,7 +166,7 @@ pub fn syncfs(task: &Task, fd: Fd) -> Result<u64> {
 /// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for unknown advice.
 pub fn fadvise(task: &Task, fd: Fd, _offset: i64, _len: i64, advice: u32) -> Result<u64> {
     let file = usable(task, fd)?;
-    if file.place.inode.node().kind == Kind::Fifo {
+    if file.place.inode.node().kind == FileKind::Fifo {
         return Err(Errno::ESPIPE);
     }
     match advice {

@@ -6,7 +6,7 @@ use crate::base::uaccess;
 use crate::base::user_ptr::{UserBytes, UserPtr, UserStr};
 use crate::fs::open::io::Sink;
 use crate::fs::tree::clock::Time;
-use crate::fs::tree::inode::{Inode, Kind};
+use crate::fs::tree::inode::{FileKind, Inode};
 use crate::fs::tree::mount::Location;
 use crate::fs::tree::path::NAME_MAX;
 use crate::fs::{DirFd, Fd};
@@ -158,11 +158,15 @@ pub fn faccessat2(
     flags.only(AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH)?;
     let place = locate(task, dir, path, flags)?;
     let node = place.inode.node();
-    if mode.contains(AccessMode::EXECUTE) && node.kind == Kind::Regular && !node.permits(0o111) {
+    if mode.contains(AccessMode::EXECUTE) && node.kind == FileKind::Regular && !node.permits(0o111)
+    {
         return Err(Errno::EACCES);
     }
     if mode.contains(AccessMode::WRITE)
-        && !matches!(node.kind, Kind::Char | Kind::Fifo | Kind::Socket)
+        && !matches!(
+            node.kind,
+            FileKind::Char | FileKind::Fifo | FileKind::Socket
+        )
     {
         place.check_writable()?;
     }
@@ -186,7 +190,7 @@ pub fn readlinkat(
     } else {
         place_of(task, dir)?
     };
-    if place.inode.node().kind != Kind::Symlink {
+    if place.inode.node().kind != FileKind::Symlink {
         return Err(if by_path {
             Errno::EINVAL
         } else {

@@ -5,7 +5,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserSlice};
 use crate::fs::kinds::ramfile::MAX_SIZE;
 use crate::fs::open::io::{IoVec, Sink, Source};
-use crate::fs::tree::inode::Kind;
+use crate::fs::tree::inode::FileKind;
 use crate::fs::{Fd, OpenFile, OpenFlags};
 use crate::process::task::Task;
 use crate::syscall::door::flag_arguments;
@@ -162,7 +162,7 @@ pub fn lseek(task: &Task, fd: Fd, offset: i64, whence: u32) -> Result<u64> {
         c::SEEK_HOLE => Some(size),
         _ => return Err(Errno::EINVAL),
     };
-    if file.place.inode.node().kind == Kind::Char {
+    if file.place.inode.node().kind == FileKind::Char {
         return Ok(0);
     }
     let target = target.ok_or(Errno::EOVERFLOW)?;

@@ -14,9 +14,9 @@ use linux_raw_sys::general as c;
 use mm::addr::VirtAddr;
 use mm::fault::Resolution;
 
-/// Gives user pages to a pipe, which holds them, not what they hold; from a pipe's reading end the
-/// bytes are copied out. Waits unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count
-/// here. EBADF: no pipe.
+/// Gives user pages to a pipe by reference, not by copy; from a pipe's reading end the bytes are
+/// copied out. Waits unless SPLICE_F_NONBLOCK: the file's own O_NONBLOCK does not count here.
+/// EBADF: no pipe.
 pub fn vmsplice(task: &Task, fd: Fd, list: UserSlice<IoVec>, flags: SpliceFlags) -> Result<u64> {
     let nonblocking = flags.contains(SpliceFlags::NONBLOCK);
     let file = usable(task, fd)?;

@@ -44,7 +44,7 @@ crate::syscall::door::flag_arguments!(
     SyncFlags: invalid, LockFlags: invalid, LockAllFlags: invalid,
 );
 
-/// Areas that are looked at before others are let in.
+/// Areas that are examined between two pauses.
 const AREAS: usize = 256;
 
 /// Whether an area in `start..end` is locked. ENOMEM unless all of it is mapped.

@@ -6,7 +6,7 @@ use crate::fs::Fd;
 use crate::process::pidfd;
 use crate::process::task::{self, Pid, Task, WaitOptions, WaitRequest, WaitTarget, Waited};
 use crate::syscall::door::only;
-use crate::syscall::usage::{Rusage, Usage};
+use crate::syscall::usage::{ResourceUsage, Rusage};
 use linux_raw_sys::general as abi;
 
 super::super::door::flag_arguments!(WaitOptions: kept);
@@ -51,7 +51,7 @@ fn write_usage(into: UserPtr<Rusage>, waited: &Waited) -> Result {
         return Ok(());
     };
     let times = &waited.times;
-    let usage = Usage {
+    let usage = ResourceUsage {
         user: times.user + times.children_user,
         system: times.system + times.children_system,
         peak_rss: waited.peak_rss,
@@ -93,7 +93,7 @@ pub fn waitid(
     Ok(0)
 }
 
-/// SIGCHLD's siginfo, of which waitid fills six fields; zeros when there is nothing to tell.
+/// Writes SIGCHLD's siginfo, of which waitid fills six fields; zeros when there is no event.
 fn write_info(words: UserPtr<i32>, waited: Option<&Waited>) -> Result {
     let values: [i32; 7] = waited.map_or([0; 7], |w| {
         [

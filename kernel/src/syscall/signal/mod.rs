@@ -171,7 +171,7 @@ pub fn sigaltstack(
         }
         *task.alt_stack.lock() = alt_stack(base, flags as u32, size)?;
     }
-    let flags = u64::from(before.told_flags(sp));
+    let flags = u64::from(before.reported_flags(sp));
     old.write_given(&[before.base, flags, before.size])?;
     Ok(0)
 }

@@ -5,13 +5,13 @@ use crate::base::machine::AddressSpace;
 use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
 use crate::fs::open::file::FileOps;
-use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::process::task::{Process, Task};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 
-/// Whom a directory is about.
+/// The process or thread that a directory is about.
 #[derive(Clone)]
 pub struct Subject {
     /// The process.
@@ -49,7 +49,7 @@ pub enum Make {
     /// A text that can only be written.
     Store(fn(&Subject, &str) -> Result),
     /// A symbolic link.
-    Link(fn(&Subject) -> Result<Target>),
+    Link(fn(&Subject) -> Result<LinkTarget>),
     /// A file with ways of its own, and its permissions.
     File(fn(&Subject) -> Result<Arc<dyn FileOps>>, u32),
     /// A directory.
@@ -71,13 +71,13 @@ pub fn number_of(pid: i32, index: u64) -> u64 {
 }
 
 /// Lists the directories of these processes or threads, which come in the order of their numbers.
-pub fn list(numbers: impl Iterator<Item = i32>, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+pub fn list(numbers: impl Iterator<Item = i32>, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
     for pid in numbers {
         let name = format!("{pid}");
-        if !emit(Entry {
+        if !emit(DirEntry {
             next: pid as u64,
             number: number_of(pid, 0),
-            kind: Kind::Directory,
+            kind: FileKind::Directory,
             name: name.as_bytes(),
         }) {
             return;
@@ -95,7 +95,7 @@ pub struct SubjectDir {
 impl SubjectDir {
     /// The directory of `subject`.
     pub fn entry(subject: Subject, items: &'static [Item]) -> Arc<dyn Inode> {
-        let node = node(&subject, Kind::Directory, 0o555, 0);
+        let node = node(&subject, FileKind::Directory, 0o555, 0);
         node.change(|a| a.links = 2);
         Arc::new(SubjectDir {
             node,
@@ -106,7 +106,7 @@ impl SubjectDir {
 }
 
 /// A node that belongs to the process's user.
-pub fn node(subject: &Subject, kind: Kind, mode: u32, index: u64) -> Node {
+pub fn node(subject: &Subject, kind: FileKind, mode: u32, index: u64) -> Node {
     let node = Node::numbered(device(), number_of(subject.number(), index), kind, mode);
     let (uid, gid) = subject.process.credentials(|c| (c.euid(), c.egid()));
     node.change(|a| (a.uid, a.gid) = (uid, gid));
@@ -129,7 +129,7 @@ impl Directory for SubjectDir {
             .find(|(_, (item, _))| item.as_bytes() == name);
         let (index, (_, make)) = found.ok_or(Errno::ENOENT)?;
         let subject = self.subject.clone();
-        let file = |mode| node(&self.subject, Kind::Regular, mode, index);
+        let file = |mode| node(&self.subject, FileKind::Regular, mode, index);
         Ok(match make {
             Make::Show(show) => {
                 let show = Box::new(move |out: &mut Text| show(&subject, out));
@@ -146,7 +146,7 @@ impl Directory for SubjectDir {
                 PseudoFile::with_node(file(0o200), None, Some(store))
             }
             Make::Link(target) => {
-                let node = node(&self.subject, Kind::Symlink, 0o777, index);
+                let node = node(&self.subject, FileKind::Symlink, 0o777, index);
                 PseudoLink::with_node(node, move || target(&subject))
             }
             Make::File(open, mode) => Arc::new(SubjectFile {
@@ -158,15 +158,17 @@ impl Directory for SubjectDir {
         })
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         for (next, (name, make)) in (1..).zip(self.items).skip(after as usize) {
             let kind = match make {
-                Make::Show(_) | Make::Knob(..) | Make::Store(_) | Make::File(..) => Kind::Regular,
-                Make::Link(_) => Kind::Symlink,
-                Make::Dir(_) => Kind::Directory,
+                Make::Show(_) | Make::Knob(..) | Make::Store(_) | Make::File(..) => {
+                    FileKind::Regular
+                }
+                Make::Link(_) => FileKind::Symlink,
+                Make::Dir(_) => FileKind::Directory,
             };
             let number = number_of(self.subject.number(), next);
-            if !emit(Entry {
+            if !emit(DirEntry {
                 next,
                 number,
                 kind,

@@ -3,7 +3,7 @@
 use super::dir::{Subject, node};
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo::{PseudoFile, PseudoLink, Text};
-use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::fs::{Fd, FdTable, OpenFile, OpenFlags};
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,26 +13,26 @@ use alloc::sync::Arc;
 struct Files {
     node: Node,
     subject: Subject,
-    kind: Kind,
+    kind: FileKind,
 }
 
 /// fd: links to what is open.
 pub fn links(subject: &Subject) -> Arc<dyn Inode> {
-    let node = node(subject, Kind::Directory, 0o500, 2);
+    let node = node(subject, FileKind::Directory, 0o500, 2);
     Arc::new(Files {
         node,
         subject: subject.clone(),
-        kind: Kind::Symlink,
+        kind: FileKind::Symlink,
     })
 }
 
 /// fdinfo: texts about what is open.
 pub fn infos(subject: &Subject) -> Arc<dyn Inode> {
-    let node = node(subject, Kind::Directory, 0o555, 3);
+    let node = node(subject, FileKind::Directory, 0o555, 3);
     Arc::new(Files {
         node,
         subject: subject.clone(),
-        kind: Kind::Regular,
+        kind: FileKind::Regular,
     })
 }
 
@@ -42,7 +42,7 @@ impl Files {
     }
     /// Numbers of the entries lie above those of the process's other files.
     fn index(&self, fd: Fd) -> u64 {
-        (fd.0 as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == Kind::Symlink)
+        (fd.0 as u64 & 0x7fff) << 1 | 0x100 | u64::from(self.kind == FileKind::Symlink)
     }
 }
 
@@ -66,14 +66,14 @@ impl Directory for Files {
         let table = self.table().ok_or(Errno::ENOENT)?;
         let file = table.get(fd).map_err(|_| Errno::ENOENT)?;
         let index = self.index(fd);
-        if self.kind == Kind::Symlink {
+        if self.kind == FileKind::Symlink {
             let mode = 0o100
                 | if file.readable() { 0o400 } else { 0 }
                 | if file.writable() { 0o200 } else { 0 };
-            let node = node(&self.subject, Kind::Symlink, mode, index);
+            let node = node(&self.subject, FileKind::Symlink, mode, index);
             // The link must not keep the file open: it looks again each time.
             return Ok(PseudoLink::with_node(node, move || {
-                Ok(Target::Place(
+                Ok(LinkTarget::Place(
                     table.get(fd).map_err(|_| Errno::ENOENT)?.place.clone(),
                 ))
             }));
@@ -87,13 +87,13 @@ impl Directory for Files {
             Ok(())
         });
         Ok(PseudoFile::with_node(
-            node(&self.subject, Kind::Regular, 0o400, index),
+            node(&self.subject, FileKind::Regular, 0o400, index),
             Some(show),
             None,
         ))
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let Some(table) = self.table() else {
             return;
         };
@@ -102,7 +102,7 @@ impl Directory for Files {
             from = Fd(fd.0 + 1);
             let name = format!("{}", fd.0);
             let number = super::dir::number_of(self.subject.number(), self.index(fd));
-            if !emit(Entry {
+            if !emit(DirEntry {
                 next: fd.0 as u64 + 1,
                 number,
                 kind: self.kind,

@@ -8,7 +8,7 @@ use crate::fs::OpenFlags;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::fs::open::file::{At, FileOps};
 use crate::fs::open::io::Sink;
-use crate::fs::tree::inode::{Inode, Kind, Node};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::thp::owners::Owners;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -25,7 +25,7 @@ struct PerFrame(fn() -> Result<Box<Word>>);
 /// Enters all of them.
 pub fn register(tree: &Tree) {
     let enter = |name, what| {
-        let node = Node::new(tree.device(), Kind::Regular, 0o400);
+        let node = Node::new(tree.device(), FileKind::Regular, 0o400);
         tree.enter(name, Arc::new(File(node, PerFrame(what))));
     };
     enter("kpagecount", || Ok(Box::new(count)));

@@ -1,5 +1,5 @@
-//! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file that says so is read: a fault
-//! does nothing for it, and where no area is locked, neither does the reader.
+//! Locked memory (`Mlocked`, `nr_mlock`). It is counted when a file with the figure is read: a
+//! fault does no accounting, and where no area is locked, neither does the reader.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
@@ -12,9 +12,9 @@ use mm::frame::Kind;
 use mm::vma::VmaFlags;
 use mm::{FrameCounts, Mapped};
 
-/// Pages that are there in areas that are locked. A page that several such areas map counts once.
+/// Resident pages in locked areas. A page that several such areas map counts once.
 #[derive(Default)]
-pub struct Locked {
+pub struct Mlocked {
     /// Private pages.
     pub anon: u64,
     /// Pages of files and shared memory.
@@ -22,22 +22,22 @@ pub struct Locked {
 }
 
 /// Pages in areas that are not locked.
-pub struct Others {
+pub struct NotMlocked {
     /// Private pages.
     pub anon: u64,
     /// Pages of files and shared memory.
     pub object: u64,
 }
 
-impl Locked {
-    /// As it is now. ENOMEM; EINTR when this thread is to end.
-    pub fn now() -> Result<Locked> {
-        let (mut locked, mut any) = (Locked::default(), false);
+impl Mlocked {
+    /// Counts them now. ENOMEM; EINTR when this thread is to end.
+    pub fn now() -> Result<Mlocked> {
+        let (mut locked, mut any) = (Mlocked::default(), false);
         task::for_each_space(|space| any |= space.usage().locked > 0);
         if !any {
             return Ok(locked);
         }
-        let mut seen = Frames::none()?;
+        let mut seen = FrameSet::none()?;
         for space in spaces::all()?.values() {
             let mut at = VirtAddr(0);
             while let Some(vma) = space.upgrade().and_then(|space| space.vma_from(at)) {
@@ -62,15 +62,15 @@ impl Locked {
         Ok(locked)
     }
 
-    /// Pages that are there in areas that are not locked, of `counts` in all.
-    pub fn others(&self, counts: &FrameCounts) -> Others {
-        Others {
+    /// Resident pages in areas that are not locked, of `counts` in all.
+    pub fn others(&self, counts: &FrameCounts) -> NotMlocked {
+        NotMlocked {
             anon: counts.anon.saturating_sub(self.anon),
             object: counts.object.saturating_sub(self.object),
         }
     }
 
-    /// All of them: nothing of it can be reclaimed.
+    /// All locked pages; none of them can be reclaimed.
     pub fn total(&self) -> u64 {
         self.anon + self.object
     }
@@ -84,15 +84,15 @@ impl Locked {
 }
 
 /// A set of frames: a bit for each frame of the machine.
-struct Frames {
+struct FrameSet {
     first: Pfn,
     bits: Vec<u64>,
 }
 
-impl Frames {
-    fn none() -> Result<Frames> {
+impl FrameSet {
+    fn none() -> Result<FrameSet> {
         let frames = mm().frames();
-        Ok(Frames {
+        Ok(FrameSet {
             first: frames.span().start,
             bits: fallible::filled(0, frames.span().len().div_ceil(64) as usize)?,
         })

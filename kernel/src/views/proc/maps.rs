@@ -1,4 +1,4 @@
-//! maps, and the first lines of smaps.
+//! /proc/PID/maps, and the first lines of smaps.
 
 use super::dir::Subject;
 use super::observed::Observed;

@@ -1,6 +1,6 @@
 //! /proc/meminfo, proc(5).
 
-use super::locked::{Locked, Others};
+use super::locked::{Mlocked, NotMlocked};
 use crate::base::errno::Result;
 use crate::base::kstack;
 use crate::base::machine::mm;
@@ -29,9 +29,9 @@ fn kb(out: &mut Text, name: &str, pages: u64) {
 
 /// The file.
 pub fn show(out: &mut Text) -> Result {
-    let locked = Locked::now()?;
+    let locked = Mlocked::now()?;
     let c = mm().counts();
-    let Others { anon, object } = locked.others(&c);
+    let NotMlocked { anon, object } = locked.others(&c);
     let stacks = task::counts().total as u64 * (kstack::SIZE / PAGE_SIZE);
     let slab = c.kernel.saturating_sub(stacks);
     for (name, pages) in [

@@ -92,20 +92,20 @@ impl FileOps for Mem {
 
 /// Strings that a process was started with: cmdline, environ, auxv. What it has now, also after
 /// another execve.
-struct Strings {
+struct StringArea {
     process: Arc<Process>,
     range: fn(&Image) -> VirtRange,
 }
 
 /// Opens the file of a range of the process's own memory; it is empty once the process has ended.
 pub fn open_strings(subject: &Subject, range: fn(&Image) -> VirtRange) -> Result<Arc<dyn FileOps>> {
-    Ok(Arc::new(Strings {
+    Ok(Arc::new(StringArea {
         process: subject.process.clone(),
         range,
     }))
 }
 
-impl FileOps for Strings {
+impl FileOps for StringArea {
     fn read(&self, at: At, sink: &mut Sink<'_>) -> Result<usize> {
         let range = (self.range)(&self.process.image());
         sink.fill(|done, buffer| {
@@ -132,8 +132,8 @@ fn some(n: usize) -> Result<usize> {
     if n == 0 { Err(Errno::EIO) } else { Ok(n) }
 }
 
-/// /proc/PID/clear_refs. 1 to 3 clear who was used, 4 what was written (soft-dirty.rst), 5 the
-/// peak.
+/// /proc/PID/clear_refs. 1 to 3 clear the accessed bits, 4 the soft-dirty bits (soft-dirty.rst), 5
+/// the peak.
 pub fn clear_refs(subject: &Subject, text: &str) -> Result {
     let space = subject.space()?;
     match text.parse() {

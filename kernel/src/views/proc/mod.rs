@@ -1,5 +1,5 @@
-//! /proc, proc(5): Linux's paths and formats. What is not known here reads 0; a line or field that
-//! Linux has is there.
+//! /proc, proc(5): Linux's paths and formats. A figure that is not kept reads 0; every line and
+//! field of Linux is present.
 //!
 //! A new file is an entry in a table: `system::FILES` and `sysctl::register` for the machine,
 //! `process::FILES` for a process.
@@ -25,7 +25,7 @@ mod words;
 
 use crate::base::errno::{Errno, Result};
 use crate::fs::kinds::pseudo_tree::{Dynamic, Tree};
-use crate::fs::tree::inode::{Entry, Inode, Target};
+use crate::fs::tree::inode::{DirEntry, Inode, LinkTarget};
 use crate::process::task;
 use alloc::boxed::Box;
 use alloc::format;
@@ -45,7 +45,7 @@ pub fn tree() -> Tree {
     tree.show("zoneinfo", frames::zoneinfo);
     sysctl::register(&tree);
     kpage::register(&tree);
-    let path = |text: alloc::string::String| Ok(Target::Path(text.into_bytes()));
+    let path = |text: alloc::string::String| Ok(LinkTarget::Path(text.into_bytes()));
     tree.link("self", move || {
         path(format!("{}", task::current().process().pid()))
     });
@@ -83,7 +83,7 @@ impl Dynamic for Processes {
         ))
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let after = i32::try_from(after).unwrap_or(i32::MAX);
         dir::list(task::processes_after(after).map(|one| one.pid()), emit);
     }

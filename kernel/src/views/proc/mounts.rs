@@ -1,4 +1,4 @@
-//! mounts, mountinfo.
+//! /proc/PID/mounts and mountinfo.
 
 use super::dir::Subject;
 use crate::base::errno::Result;

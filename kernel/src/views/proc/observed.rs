@@ -1,6 +1,6 @@
-//! A process's memory as an open file of /proc knows it: the address space that it had when the
-//! file was opened, which the file does not keep (Linux: the file has a mm_count, not a mm_users).
-//! Once the process has ended, or has another program, there is nothing to be seen.
+//! The address space behind an open file of /proc: the one that the process had when the file was
+//! opened, by a weak reference (Linux: the file has a mm_count, not a mm_users). Once the process
+//! has ended, or has another program, there is nothing to be seen.
 
 use super::dir::Subject;
 use crate::base::errno::{Errno, Result};
@@ -24,8 +24,8 @@ impl Observed {
         }
     }
 
-    /// The address space, while somebody uses it. To be let go before the caller breathes or
-    /// sleeps: whoever has a reference keeps the memory.
+    /// The address space, while it is in use. To be dropped before the caller pauses or sleeps:
+    /// whoever has a reference keeps the memory.
     pub fn space(&self) -> Option<Arc<AddressSpace>> {
         self.space.upgrade()
     }

@@ -5,7 +5,7 @@ use super::{fds, maps, memory, mounts, smaps, stat, status};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
-use crate::fs::tree::inode::{Directory, Entry, Inode, Kind, Node, Target};
+use crate::fs::tree::inode::{DirEntry, Directory, FileKind, Inode, LinkTarget, Node};
 use crate::pressure;
 use crate::process::task::{self, Process};
 use alloc::format;
@@ -17,8 +17,8 @@ pub const FILES: &[Item] = &[
     (
         "task",
         Make::Dir(|s| {
-            Arc::new(Threads {
-                node: node(s, Kind::Directory, 0o555, 1),
+            Arc::new(ThreadDirectory {
+                node: node(s, FileKind::Directory, 0o555, 1),
                 process: s.process.clone(),
             })
         }),
@@ -50,10 +50,13 @@ pub const FILES: &[Item] = &[
     ),
     ("comm", Make::Knob(comm, set_comm)),
     ("exe", Make::Link(exe)),
-    ("cwd", Make::Link(|s| Ok(Target::Place(context(s)?.cwd())))),
+    (
+        "cwd",
+        Make::Link(|s| Ok(LinkTarget::Place(context(s)?.cwd()))),
+    ),
     (
         "root",
-        Make::Link(|s| Ok(Target::Place(context(s)?.root()))),
+        Make::Link(|s| Ok(LinkTarget::Place(context(s)?.root()))),
     ),
     ("limits", Make::Show(status::limits)),
     ("mounts", Make::File(mounts::open_mounts, 0o444)),
@@ -136,9 +139,9 @@ fn context(subject: &Subject) -> Result<Arc<crate::fs::FsContext>> {
         .ok_or(Errno::ENOENT)
 }
 
-fn exe(subject: &Subject) -> Result<Target> {
+fn exe(subject: &Subject) -> Result<LinkTarget> {
     let exe = subject.process.exe().ok_or(Errno::ENOENT)?;
-    Ok(Target::Place(exe.place))
+    Ok(LinkTarget::Place(exe.place))
 }
 
 fn comm(subject: &Subject, out: &mut Text) -> Result {
@@ -158,12 +161,12 @@ fn set_comm(subject: &Subject, text: &str) -> Result {
 }
 
 /// /proc/PID/task.
-struct Threads {
+struct ThreadDirectory {
     node: Node,
     process: Arc<Process>,
 }
 
-impl Inode for Threads {
+impl Inode for ThreadDirectory {
     fn node(&self) -> &Node {
         &self.node
     }
@@ -172,7 +175,7 @@ impl Inode for Threads {
     }
 }
 
-impl Directory for Threads {
+impl Directory for ThreadDirectory {
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
         let task = super::parse_number(name)
             .and_then(task::find_task)
@@ -190,7 +193,7 @@ impl Directory for Threads {
         ))
     }
 
-    fn entries(&self, after: u64, emit: &mut dyn FnMut(Entry<'_>) -> bool) {
+    fn entries(&self, after: u64, emit: &mut dyn FnMut(DirEntry<'_>) -> bool) {
         let after = i32::try_from(after).unwrap_or(i32::MAX);
         let threads =
             task::tasks_after(after).filter(|one| Arc::ptr_eq(one.process(), &self.process));

@@ -1,4 +1,4 @@
-//! smaps, smaps_rollup.
+//! /proc/PID/smaps and smaps_rollup.
 
 use super::dir::Subject;
 use super::maps::{Areas, LINE, named_line};
@@ -46,7 +46,7 @@ Pss_File:       @@@@@@@@ kB
 Pss_Shmem:             0 kB
 ";
 
-/// What both go on with.
+/// Common part of both files.
 static COMMON_FORM: CommonForm = Form::new(COMMON_TEXT);
 type CommonForm = Form<{ COMMON_TEXT.len() }, COMMON, 1>;
 const COMMON_TEXT: &str = "\

@@ -51,7 +51,7 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     let [pending, _, blocked, ignored, caught] = process.signal_sets();
     let nice = process.nice();
     let rss = usage.rss_anon + usage.rss_file + usage.rss_shmem;
-    // 1 to 13: who it is, faults.
+    // Fields 1 to 13: identity, faults.
     out.put(format_args!(
         "{} ({name}) {state} {} {} {} {terminal} {} 4194560 0 0 0 0 ",
         subject.number(),

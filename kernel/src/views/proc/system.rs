@@ -1,4 +1,4 @@
-//! Files about the machine as a whole.
+//! /proc files about the machine as a whole.
 
 use crate::arch;
 use crate::base::cmdline;

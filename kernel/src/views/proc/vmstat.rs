@@ -1,7 +1,7 @@
 //! /proc/vmstat: Linux's names in Linux's order, and private folios by size. What is not counted
 //! here is 0.
 
-use super::locked::{Locked, Others};
+use super::locked::{Mlocked, NotMlocked};
 use crate::base::errno::Result;
 use crate::base::machine::mm;
 use crate::fs::kinds::pseudo::Text;
@@ -97,9 +97,9 @@ fn thp(name: &str) -> Option<u64> {
 
 /// The file.
 pub fn show(out: &mut Text) -> Result {
-    let locked = Locked::now()?;
+    let locked = Mlocked::now()?;
     let c = mm().counts();
-    let Others { anon, object } = locked.others(&c);
+    let NotMlocked { anon, object } = locked.others(&c);
     for (name, value) in [
         ("nr_free_pages", c.free),
         ("nr_zone_inactive_anon", object),

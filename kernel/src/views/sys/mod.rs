@@ -1,4 +1,4 @@
-//! /sys, sysfs(5): as much as programs look for, and the memory manager's own part.
+//! /sys, sysfs(5): the files that programs look for, and the memory manager's own part.
 
 mod quire;
 mod thp;

@@ -1,4 +1,4 @@
-//! What one side of a pair has got and not read.
+//! Receive buffer of one side of a pair.
 
 use crate::base::errno::Result;
 use alloc::collections::VecDeque;

@@ -16,7 +16,7 @@ use crate::fs::OpenFlags;
 use crate::fs::kinds::anonymous;
 use crate::fs::open::file::{At, FileOps, Ready};
 use crate::fs::open::io::{Sink, Source};
-use crate::fs::tree::inode::{Inode, Kind, Node};
+use crate::fs::tree::inode::{FileKind, Inode, Node};
 use crate::sched::wait::WaitQueue;
 use alloc::format;
 use alloc::string::String;
@@ -101,7 +101,7 @@ pub fn pair(style: Style, creator: Creator) -> [(Arc<dyn Inode>, Arc<Socket>); 2
         changed: [WaitQueue::new(), WaitQueue::new()],
     });
     [0, 1].map(|me| {
-        let node = Node::new(anonymous::device(), Kind::Socket, 0o777);
+        let node = Node::new(anonymous::device(), FileKind::Socket, 0o777);
         let inode: Arc<dyn Inode> = Arc::new(SocketInode(node));
         let pair = pair.clone();
         (inode, Arc::new(Socket { pair, me }))
@@ -148,8 +148,8 @@ impl Socket {
         self.pair.creator
     }
 
-    /// shutdown(2): this side receives or sends no more; of connected sockets the other side learns
-    /// of it.
+    /// shutdown(2): this side receives or sends no more; of connected sockets the other side is
+    /// notified.
     pub fn shut_down(&self, ends: Directions) {
         let mut sides = self.pair.sides.lock();
         let mine = &mut sides[self.me];

@@ -1,5 +1,4 @@
-//! The options of a socket, socket(7). Those that only mean something to a network are kept and
-//! told.
+//! The options of a socket, socket(7). Those that only matter to a network are stored and returned.
 
 use super::Style;
 use crate::base::errno::{Errno, Result};

@@ -51,7 +51,7 @@ impl Pair {
         if core::mem::take(&mut mine.reset) {
             return Some(Err(Errno::ECONNRESET));
         }
-        // Who may not wait for a datagram does not learn that none will come.
+        // A nonblocking receiver of datagrams is not notified that none will come.
         let told = self.style != Style::Datagram || wait;
         (mine.deaf && told).then_some(Ok(()))
     }

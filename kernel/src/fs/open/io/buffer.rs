@@ -10,17 +10,17 @@ const SMALL: usize = 256;
 pub(super) const LARGE: usize = 16 << 10;
 
 /// What one pass through a buffer did.
-pub(super) struct Step {
+pub(super) struct Moved {
     moved: usize,
     /// There is no more to move.
     end: bool,
 }
 
-impl Step {
+impl Moved {
     /// A step that moved `moved` bytes; the last one, unless that filled the buffer.
-    pub(super) fn ending_before(moved: usize, buffer: &[u8]) -> Step {
+    pub(super) fn ending_before(moved: usize, buffer: &[u8]) -> Moved {
         let end = moved < buffer.len();
-        Step { moved, end }
+        Moved { moved, end }
     }
 }
 
@@ -29,7 +29,7 @@ impl Step {
 pub(super) fn through_buffer(
     total: usize,
     largest: usize,
-    mut step: impl FnMut(usize, &mut [u8]) -> Result<Step>,
+    mut step: impl FnMut(usize, &mut [u8]) -> Result<Moved>,
 ) -> Result<usize> {
     let mut small = [0; SMALL];
     let mut large = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn through_buffer(
     while done < total {
         let piece = buffer.len().min(total - done);
         match step(done, &mut buffer[..piece]) {
-            Ok(Step { moved, end }) => {
+            Ok(Moved { moved, end }) => {
                 done += moved;
                 if end || done < total && sched::breathe() {
                     break;

@@ -1,4 +1,4 @@
-//! Where bytes go and come from: user memory in one piece or in a list, or the kernel's own. Files
+//! Sources and sinks of bytes: user memory in one piece or in a list, or the kernel's own. Files
 //! are written once for all of them.
 //!
 //! User memory may fault, and resolving a fault takes locks: no lock is held while a source or sink
@@ -11,7 +11,7 @@ use crate::base::errno::{Errno, Result};
 use crate::base::uaccess;
 use crate::base::user_ptr::{UserBytes, UserSlice};
 use alloc::vec::Vec;
-use buffer::{LARGE, Step, through_buffer};
+use buffer::{LARGE, Moved, through_buffer};
 use user::User;
 
 /// Longest transfer of one call, as in Linux: 2 GiB less a page.
@@ -94,7 +94,7 @@ impl<'a> Source<'a> {
         through_buffer(self.left(), LARGE, |_, buffer| {
             let n = self.take(buffer)?;
             let taken = consume(&buffer[..n])?;
-            Ok(Step::ending_before(taken, buffer))
+            Ok(Moved::ending_before(taken, buffer))
         })
     }
     /// As [`Self::drain`], in pieces of at most `size` bytes, each of which is consumed whole or
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
         through_buffer(self.left(), size, |_, buffer| {
             let n = self.take(buffer)?;
             consume(&buffer[..n])?;
-            Ok(Step::ending_before(n, buffer))
+            Ok(Moved::ending_before(n, buffer))
         })
     }
 }
@@ -173,7 +173,7 @@ impl<'a> Sink<'a> {
         through_buffer(self.left(), size, |done, buffer| {
             let n = produce(done, buffer)?;
             let given = self.give(&buffer[..n])?;
-            Ok(Step::ending_before(given, buffer))
+            Ok(Moved::ending_before(given, buffer))
         })
     }
     /// Fills it from a stream: `take` writes what there is into a buffer, and waits only when
@@ -190,7 +190,7 @@ impl<'a> Sink<'a> {
             if taken < n {
                 put_back(&buffer[taken..n]);
             }
-            given.map(|given| Step::ending_before(given, buffer))
+            given.map(|given| Moved::ending_before(given, buffer))
         })
     }
 }

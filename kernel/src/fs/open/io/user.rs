@@ -10,16 +10,16 @@ use mm::addr::PAGE_SIZE;
 
 /// A run of user memory.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct UserRun {
     at: u64,
     len: usize,
 }
 
 /// User memory: what is left to be transferred.
 pub(super) struct User {
-    now: Run,
+    now: UserRun,
     /// The runs after `now`, last first.
-    later: Vec<Run>,
+    later: Vec<UserRun>,
     pub(super) left: usize,
 }
 
@@ -29,7 +29,7 @@ impl User {
         uaccess::check(at, len)?;
         let len = len.min(MAX_TRANSFER);
         Ok(User {
-            now: Run { at, len },
+            now: UserRun { at, len },
             later: Vec::new(),
             left: len,
         })
@@ -52,10 +52,10 @@ impl User {
             let len = (len as usize).min(MAX_TRANSFER - total);
             uaccess::check(at, len)?;
             total += len;
-            runs.push(Run { at, len });
+            runs.push(UserRun { at, len });
         }
         runs.reverse();
-        let now = runs.pop().unwrap_or(Run { at: 0, len: 0 });
+        let now = runs.pop().unwrap_or(UserRun { at: 0, len: 0 });
         Ok(User {
             now,
             later: runs,
@@ -75,7 +75,7 @@ impl User {
         let mut done = 0;
         while done < len {
             if self.now.len == 0 {
-                self.now = self.later.pop().unwrap_or(Run { at: 0, len: 0 });
+                self.now = self.later.pop().unwrap_or(UserRun { at: 0, len: 0 });
                 continue;
             }
             let page_left = (PAGE_SIZE - self.now.at % PAGE_SIZE) as usize;

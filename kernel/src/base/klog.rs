@@ -26,7 +26,7 @@ static CONSOLE_LEVEL: AtomicU8 = AtomicU8::new(LevelFilter::Info as u8);
 
 struct Logger;
 
-/// Takes the `log` crate's messages from here on.
+/// Installs the logger of the `log` crate.
 pub fn init() {
     // Fails only when a logger is there already, which does no harm.
     let _ = log::set_logger(&Logger);
@@ -47,7 +47,7 @@ pub fn set_console_level(linux: u8) {
 }
 
 /// Gives the newest bytes of the log to `f`, oldest first, at most `most` of them, from the start
-/// of a line. Nothing when the log is being written: a panic asks, too.
+/// of a line. Nothing while the log is being written, since a panic reads it, too.
 pub fn read_newest(most: usize, f: &mut dyn FnMut(&[u8])) {
     let Some(ring) = RING.try_lock() else { return };
     let len = most.min(ring.written).min(RING_BYTES);

@@ -1,5 +1,5 @@
 //! Kernel stacks: 32 KiB each, with an unmapped guard of the same size below, in their own area of
-//! the kernel half. A stack that is given back is kept mapped for the next thread, up to a point.
+//! the kernel half. A limited number of freed stacks are cached, mapped, for the next threads.
 
 use crate::arch::boot::STACK_AREA;
 use crate::base::errno::{Errno, Result};
@@ -33,7 +33,7 @@ static POOL: Lock<StackPool, { ranks::KERNEL_STACKS }> = Lock::new(StackPool {
     next_slot: 0,
 });
 
-/// A mapped kernel stack; dropping it gives it back.
+/// A mapped kernel stack; dropping it frees it.
 pub struct KernelStack {
     slot: u32,
     first: Pfn,
@@ -75,7 +75,7 @@ impl KernelStack {
     }
 }
 
-/// Gives back the stacks that are kept for the next threads.
+/// Frees the cached stacks.
 pub fn shrink() {
     let mut pool = POOL.lock();
     while let Some((slot, first)) = pool.ready.pop() {

@@ -4,8 +4,7 @@
 use alloc::sync::Arc;
 use spin::Once;
 
-/// The machine under the memory manager. The scheduler says what it is: others get in between two
-/// steps.
+/// The machine of the memory manager, which `sched/machine.rs` implements.
 pub struct Hw;
 
 /// The memory manager.

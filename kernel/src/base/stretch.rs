@@ -1,12 +1,11 @@
-//! The longest stretches of the kernel: without serving interrupts, and without letting other
-//! threads run.
+//! Latency: the longest stretches in the kernel without interrupts, and without a context switch.
 //!
 //! The kernel runs with interrupts off and is not preempted ([0001]), so one long system call keeps
 //! the whole machine. A stretch begins when a thread enters the kernel and ends when it leaves,
 //! blocks, or calls [`crate::sched::breathe`]; the thread's clock ([`crate::process::task::Times`])
 //! is read there anyway. `/sys/kernel/mm/quire/longest_stretch` shows the longest of each kind in
-//! ns (under QEMU's -icount: instructions) with what the thread was in the kernel for; a write
-//! forgets them.
+//! ns (under QEMU's -icount: instructions) with the reason why the thread was in the kernel; a
+//! write resets them.
 //!
 //! [0001]: ../../../docs/decisions/0001-interrupts-off-in-the-kernel.md
 
@@ -15,7 +14,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use syscalls::Sysno;
 
-/// What a thread is in the kernel for: a system call by number, or one of those below.
+/// Why a thread is in the kernel: a system call by number, or one of the reasons below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reason(pub u32);
 
@@ -81,14 +80,14 @@ pub fn is_long(ticks: u64) -> bool {
     ticks > SHORTER.load(Relaxed)
 }
 
-/// A stretch has ended in which no interrupt was served.
+/// Notes a stretch in which no interrupt was served.
 #[cold]
 pub fn without_interrupts(ticks: u64, reason: Reason) {
     INTERRUPTS.note(ticks, reason);
     set_shorter();
 }
 
-/// A stretch has ended in which no other thread could run.
+/// Notes a stretch in which no other thread could run.
 #[cold]
 pub fn without_threads(ticks: u64, reason: Reason) {
     THREADS.note(ticks, reason);
@@ -108,7 +107,7 @@ pub fn longest() -> impl fmt::Display {
     })
 }
 
-/// Forgets both.
+/// Resets both.
 pub fn forget() {
     INTERRUPTS.ticks.store(0, Relaxed);
     THREADS.ticks.store(0, Relaxed);

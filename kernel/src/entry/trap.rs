@@ -62,7 +62,7 @@ fn interrupt(irq: Irq) {
     }
 }
 
-/// User mode, over and over, until the thread ends.
+/// Runs user mode and handles its traps until the thread ends.
 fn run(task: &Arc<Task>, user: &mut UserContext) {
     loop {
         let special = task.sched.work() & (Work::EXIT | Work::HEAP_FAILS);
@@ -85,7 +85,7 @@ fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
     fail::end();
 }
 
-/// Into user mode and back, and what is to be done then. `entered` is called first of all.
+/// Enters user mode once and handles the trap that ends it. `entered` is called first.
 #[inline(always)]
 fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserContext)) {
     let trap = user.run();
@@ -104,8 +104,7 @@ fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserC
     task.sched.times.leave_kernel();
 }
 
-/// Does what the trap asks for. Returns the restart error of a system call that a signal
-/// interrupted.
+/// Handles a trap. Returns the restart error of a system call that a signal interrupted.
 // Each page fault takes this way, and a call is a thirtieth of what it costs here.
 #[inline(always)]
 fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno> {
@@ -127,7 +126,7 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
     None
 }
 
-/// Does what is left to do, until there is no more or the thread ends.
+/// Does the pending work, until there is no more or the thread ends.
 fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
     loop {
         let work = task.sched.work().difference(Work::HEAP_FAILS);
@@ -138,7 +137,7 @@ fn before_user_mode(task: &Arc<Task>, user: &mut UserContext, mut interrupted: O
     }
 }
 
-/// Makes room for others, handles signals.
+/// One round of pending work: reschedules, refills reserves, delivers signals.
 fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: Option<Errno>) {
     if work.contains(Work::RESCHEDULE) {
         task.sched.clear_work(Work::RESCHEDULE);

@@ -201,7 +201,7 @@ pub fn execve(
     Ok(0)
 }
 
-/// The point of no return: the running thread's process becomes the new program.
+/// Point of no return: the running thread's process becomes the new program.
 fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     let process = task.process();
     sched::activate(&ready.space);

@@ -1,12 +1,11 @@
-//! Memory set aside for allocations that cannot fail, for when there are no frames.
+//! Reserve of the heap: memory for infallible allocations when there are no frames.
 //!
-//! The rule: what one system call allocates without being able to fail, largest sum at one time, is
-//! at most [`MOST_PER_CALL`], and no single piece of it is larger than a block has room for; all
-//! else goes through the crate `fallible`. The reserve is twice that, since pieces do not fill
-//! blocks. A thread that has used it makes it whole again before it goes back to user mode, by an
-//! end of a process if need be ([`crate::pressure::refill`]); so does each thread that gets the CPU
-//! meanwhile. While it is not whole, nothing that lasts is made (`fallible::check`,
-//! [`crate::base::room`]).
+//! Invariant: the infallible allocations of one system call take at most [`MOST_PER_CALL`] at one
+//! time, and none of them is larger than a block has room for; all others go through the crate
+//! `fallible`. The reserve is twice that, since pieces do not fill blocks. A thread that has used
+//! it refills it before it goes back to user mode, with the OOM killer if need be
+//! ([`crate::pressure::refill`]); so does each thread that gets the CPU meanwhile. While it is not
+//! full, no lasting object is made (`fallible::check`, [`crate::base::room`]).
 
 use super::{HEAP, Piece, Threads, least_order};
 use crate::base::above::Above;
@@ -15,7 +14,7 @@ use arrayvec::ArrayVec;
 use core::alloc::Layout;
 use mm::addr::Order;
 
-/// What a system call may allocate without being able to fail, in bytes at one time.
+/// The infallible allocations of a system call, in bytes at one time, at most.
 pub const MOST_PER_CALL: usize = 64 << 10;
 /// Blocks of 16 KiB: to be had when memory is in pieces, and larger than what is allocated without
 /// being able to fail.
@@ -29,7 +28,7 @@ pub const BLOCK_BYTES: usize = 4096 << BLOCK.0;
 #[derive(Debug)]
 pub(super) struct HeapReserve {
     blocks: ArrayVec<Piece, BLOCKS>,
-    /// It was filled for the first time.
+    /// Whether it was filled for the first time.
     filled: bool,
     /// How many blocks were taken, since boot.
     taken: u64,
@@ -86,12 +85,12 @@ impl HeapReserve {
     }
 }
 
-/// Sets aside what is missing. `false`: there are no frames for it.
+/// Refills it. Returns `false` when there are no frames for it.
 pub fn refill() -> bool {
     HEAP.0.lock().source.reserve.fill()
 }
 
-/// Looks whether it is whole.
+/// Whether it is full.
 pub fn look() {
     HEAP.0.lock().source.reserve.note();
 }

@@ -49,7 +49,7 @@ fn take(task: &Arc<Task>) -> Option<SigInfo> {
         })
 }
 
-/// A handler will run: the interrupted call is repeated after it, or ends with EINTR.
+/// Ends an interrupted call before a handler runs: it is repeated afterwards, or ends with EINTR.
 fn end_system_call(task: &Task, user: &mut UserContext, why: Errno, action: &Action) {
     task.restart_deadline.store(0, Relaxed);
     if why == Errno::ERESTARTSYS && action.has(ActionFlags::RESTART) {
@@ -80,7 +80,8 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
         fault_addr: info.fault_addr(),
     };
     if user.push_signal_frame(&frame).is_err() {
-        // The frame cannot be written: SIGSEGV, and if that was what it was for, the end.
+        // The frame cannot be written: SIGSEGV, which ends the process if the frame was for
+        // SIGSEGV.
         if info.signo == SIGSEGV {
             task.process().handlers().set(SIGSEGV, Action::DEFAULT);
         }
@@ -109,7 +110,7 @@ fn enter_handler(task: &Arc<Task>, user: &mut UserContext, info: &SigInfo, actio
 fn default_action(task: &Arc<Task>, user: &UserContext, info: &SigInfo) {
     match Default::of(info.signo) {
         Default::Ignore | Default::Continue => {}
-        // In an orphaned group only SIGSTOP stops: there is no shell that would let it run on.
+        // In an orphaned group only SIGSTOP stops: there is no shell that would continue it.
         Default::Stop if info.signo != SIGSTOP && task::is_orphaned(task.process().pgid()) => {}
         Default::Stop => stop_process(task.process(), info.signo),
         Default::Terminate => task::exit_group(task, info.signo),
@@ -185,7 +186,7 @@ impl AltStack {
         }
     }
 
-    /// What a signal frame holds.
+    /// From the words of a signal frame.
     fn from_frame(base: u64, flags: u32, size: u64) -> Self {
         if flags & abi::SS_DISABLE != 0 {
             return Self::NONE;

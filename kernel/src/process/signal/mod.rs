@@ -23,8 +23,8 @@ impl From<QueueFull> for Errno {
     }
 }
 
-/// From a thread to another thread or process: `code` is SI_USER for kill(2), SI_TKILL for tkill(2)
-/// and tgkill(2).
+/// The siginfo of a signal from a thread to another thread or process: `code` is SI_USER for
+/// kill(2), SI_TKILL for tkill(2) and tgkill(2).
 pub fn info_from(sender: &Task, signo: i32, code: i32) -> SigInfo {
     let process = sender.process();
     let fields = Fields::Sender {
@@ -75,22 +75,23 @@ fn is_killed(task: &Task) -> bool {
     process.is_ending_for(task) || pending != 0 && (1..=LAST).any(ends)
 }
 
-/// What is pending for the thread or its process. One lock at a time: they have one rank.
+/// The signals that are pending for the thread or its process. One lock at a time: they have one
+/// rank.
 pub(crate) fn pending_set(task: &Task) -> SigSet {
     let own = task.pending.lock().set();
     let shared = task.process().pending.lock().set();
     own | shared
 }
 
-/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and looks whether a pending
+/// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and checks whether a pending
 /// signal is free now.
 pub fn set_blocked(task: &Task, set: SigSet) {
     task.store_blocked(set & !UNBLOCKABLE);
     recalculate(task);
 }
 
-/// For sigsuspend, ppoll and pselect: `set` is the mask until the system call has ended; a handler
-/// that interrupts it runs with it, and the old one comes back afterwards.
+/// Sets the mask until the system call has ended, for sigsuspend, ppoll and pselect: a handler that
+/// interrupts the call runs with it, and the old one is restored afterwards.
 pub fn set_temporary_mask(set: SigSet) {
     crate::process::task::with_current(|task| {
         task.saved_mask.store(task.blocked(), Relaxed);

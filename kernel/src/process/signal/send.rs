@@ -5,7 +5,8 @@ use crate::process::task::{self, Pid, Process, Resource};
 use crate::sched;
 use alloc::sync::Arc;
 
-/// To a process: any thread that does not block it will handle it. EAGAIN as [`Pending::add`].
+/// Sends a signal to a process: any thread that does not block it handles it. EAGAIN as
+/// [`Pending::add`].
 pub fn queue_process(process: &Arc<Process>, info: SigInfo) -> Result {
     if prepare(process, None, info.signo) {
         let limit = limit(process, info.signo);
@@ -15,7 +16,7 @@ pub fn queue_process(process: &Arc<Process>, info: SigInfo) -> Result {
     Ok(())
 }
 
-/// To one thread. EAGAIN as [`Pending::add`].
+/// Sends a signal to one thread. EAGAIN as [`Pending::add`].
 pub fn queue_task(task: &Arc<Task>, info: SigInfo) -> Result {
     if prepare(task.process(), Some(task), info.signo) {
         let limit = limit(task.process(), info.signo);
@@ -25,13 +26,13 @@ pub fn queue_task(task: &Arc<Task>, info: SigInfo) -> Result {
     Ok(())
 }
 
-/// From the kernel to a process. A real-time signal that finds no room is lost, as a child's exit
-/// signal may be.
+/// Sends a signal of the kernel to a process. A real-time signal that finds no room is lost, as a
+/// child's exit signal may be.
 pub fn send_process(process: &Arc<Process>, info: SigInfo) {
     let _ = queue_process(process, info);
 }
 
-/// From the kernel to one thread; as [`send_process`].
+/// Sends a signal of the kernel to one thread, as [`send_process`].
 pub fn send_task(task: &Arc<Task>, info: SigInfo) {
     let _ = queue_task(task, info);
 }
@@ -49,7 +50,8 @@ fn limit(process: &Process, signo: i32) -> u64 {
     }
 }
 
-/// To all processes of a group, from the kernel (terminal). Returns how many there are.
+/// Sends a signal of the kernel (the terminal) to all processes of a group. Returns how many there
+/// are.
 pub fn send_group(pgid: Pid, signo: i32) -> usize {
     let mut members = 0;
     for process in task::group_members(pgid) {
@@ -59,8 +61,8 @@ pub fn send_group(pgid: Pid, signo: i32) -> usize {
     members
 }
 
-/// A fault of the running thread: it cannot be blocked or ignored; if it is, the default action is
-/// taken.
+/// Sends a fault's signal to the running thread. It cannot be blocked or ignored: if it is, the
+/// default action is taken.
 pub fn force(task: &Arc<Task>, info: SigInfo) {
     let handlers = task.process().handlers();
     let action = handlers.get(info.signo);
@@ -77,12 +79,12 @@ pub fn force(task: &Arc<Task>, info: SigInfo) {
     task.sched.add_work(Work::SIGNAL);
 }
 
-/// SIGKILL for the running process, PID 1 too: nothing else can be done about it.
+/// Kills the running process, PID 1 too: there is no other way to continue.
 pub fn kill_current(task: &Arc<Task>) {
     force(task, SigInfo::kernel(SIGKILL));
 }
 
-/// What happens when a signal is sent, before it is pending. `false`: it has no effect.
+/// Effects of sending a signal before it is pending. Returns `false` when it has no effect.
 fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bool {
     if process.has_ended() {
         return false;
@@ -116,7 +118,7 @@ fn drop_pending(process: &Process, set: SigSet) {
     }
 }
 
-/// Tells the thread that should handle a signal of the process: the leader if it may, else the
+/// Notifies the thread that should handle a signal of the process: the leader if it may, else the
 /// first that may.
 fn notify_some_thread(process: &Arc<Process>, signo: i32) {
     let free = |task: &Arc<Task>| task.blocked() & bit(signo) == 0;

@@ -18,7 +18,7 @@ pub struct StopState {
 }
 
 impl StopState {
-    /// Runs.
+    /// Not stopped.
     pub const RUNNING: StopState = StopState {
         stopped_by: None,
         unreported_stop: None,
@@ -91,7 +91,7 @@ pub fn continue_process(process: &Arc<Process>) {
     notify_parent(process, abi::CLD_CONTINUED, SIGCONT);
 }
 
-/// The running thread stays here while its process is stopped.
+/// Stops the running thread while its process is stopped.
 pub(super) fn stay_stopped(task: &Arc<Task>) {
     let is_stopped = || task.process().stop.lock().is_stopped();
     while is_stopped() && !is_killed(task) {

@@ -139,7 +139,7 @@ impl CloneRequest {
     }
 }
 
-/// Makes a child or a thread like the running one; returns its number. EAGAIN at RLIMIT_NPROC,
+/// Makes a child or a thread of the running one; returns its number. EAGAIN at RLIMIT_NPROC,
 /// threads-max, pid_max and the most address spaces that there may be; ENOMEM.
 pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> Result<Pid> {
     request.check()?;
@@ -272,7 +272,7 @@ fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
     Ok(())
 }
 
-/// Enters the new one into all lists.
+/// Enters the new thread or process into all lists.
 fn introduce(
     parent: &Arc<Process>,
     process: &Arc<Process>,

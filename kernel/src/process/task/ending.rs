@@ -26,7 +26,7 @@ impl Process {
         Some(self.group_exit.load(Relaxed)).filter(|status| *status != NO_STATUS)
     }
 
-    /// The first status counts. `false`: there was one already.
+    /// Sets the status; the first one counts. Returns `false` when there was one already.
     pub(super) fn set_group_exit(&self, status: i32) -> bool {
         self.group_exit
             .compare_exchange(NO_STATUS, status, Relaxed, Relaxed)
@@ -40,8 +40,7 @@ impl Process {
         self.group_exit.load(Relaxed) != NO_STATUS || (exec != 0 && exec != task.tid())
     }
 
-    /// Whether this thread has to look at the state of the process before it goes back to user
-    /// mode.
+    /// Whether this thread has to check the state of the process before it goes back to user mode.
     pub(crate) fn wants_attention(&self, task: &Task) -> bool {
         self.is_ending_for(task) || self.stop.lock().is_stopped()
     }

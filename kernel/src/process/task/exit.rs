@@ -1,4 +1,4 @@
-//! The end of threads and processes.
+//! Exit of threads and processes: exit(2), exit_group(2), reparenting.
 
 use super::{Process, Task, Work, groups, table};
 use crate::arch::cpu;
@@ -17,13 +17,14 @@ use linux_raw_sys::general as abi;
 /// An address space has ended, and its pages are free.
 pub static MEMORY_IS_BACK: WaitQueue = WaitQueue::new();
 
-/// The running thread ends when it comes to the way back to user mode. `status` is a wait status.
+/// Marks the running thread to end on its way back to user mode. `status` is a wait status.
 pub fn exit_thread(task: &Task, status: i32) {
     task.exit_status.store(status, Relaxed);
     task.sched.add_work(Work::EXIT);
 }
 
-/// All threads of the process end: exit_group(2) or a fatal signal. `status` is a wait status.
+/// Marks all threads of the process to end: exit_group(2) or a fatal signal. `status` is a wait
+/// status.
 pub fn exit_group(task: &Arc<Task>, status: i32) {
     let process = task.process();
     process.set_group_exit(status);
@@ -31,8 +32,8 @@ pub fn exit_group(task: &Arc<Task>, status: i32) {
     exit_thread(task, status);
 }
 
-/// execve: the other threads of the process end; returns when they have. EAGAIN-like `Err` when
-/// this thread is to end itself.
+/// Ends the other threads of the process, for execve; returns when they have ended. EAGAIN-like
+/// `Err` when this thread is to end itself.
 pub fn kill_other_threads(task: &Arc<Task>) -> crate::base::errno::Result {
     let process = task.process();
     if process
@@ -65,8 +66,8 @@ fn interrupt_others(task: &Arc<Task>) {
     }
 }
 
-/// The running thread has come to its end: gives back all it has, and the process's if it is the
-/// last. Afterwards only its kernel stack is in use.
+/// Ends the running thread: frees all it has, and what the process has if it is the last.
+/// Afterwards only its kernel stack is in use.
 pub fn finish(task: &Arc<Task>) {
     let process = task.process();
     clear_child_tid(task);
@@ -96,7 +97,8 @@ fn clear_child_tid(task: &Task) {
     }
 }
 
-/// Takes the thread off its process's list and adds up its time. `true`: it was the last.
+/// Takes the thread off its process's list and adds up its time. Returns `true` for the last
+/// thread.
 fn leave_process(task: &Arc<Task>) -> bool {
     let process = task.process();
     if task.tid() == process.pid() {
@@ -115,7 +117,7 @@ fn leave_process(task: &Arc<Task>) -> bool {
     is_last
 }
 
-/// The address space goes at once, not when the zombie is waited for.
+/// Frees the address space at once, not when the zombie is waited for.
 fn release_space(process: &Process) {
     if let Some(space) = process.space() {
         process.last_peak_rss.store(space.usage().peak_rss, Relaxed);
@@ -137,7 +139,7 @@ pub fn end_space(space: Arc<AddressSpace>) {
     }
 }
 
-/// The last thread has ended.
+/// Ends a process whose last thread has ended.
 fn end_process(process: &Arc<Process>) {
     let status = process
         .group_exit()
@@ -196,7 +198,7 @@ fn reaper_of(process: &Process) -> Arc<Process> {
         .unwrap_or_else(table::init_process)
 }
 
-/// The reaper becomes the parent of what is left.
+/// Makes the reaper the parent of the orphaned children.
 fn orphan_children(process: &Process) {
     let children = core::mem::take(&mut *process.children.lock());
     if children.is_empty() {
@@ -230,7 +232,7 @@ fn is_listed(process: &Arc<Process>) -> bool {
 }
 
 /// The parent's end may have orphaned a child's process group: when it is stopped, nothing would
-/// let it run on.
+/// continue it.
 fn hang_up(parent: &Process, child: &Process) {
     let pgid = child.pgid();
     let could = parent.sid() == child.sid() && parent.pgid() != pgid;
@@ -241,8 +243,7 @@ fn hang_up(parent: &Process, child: &Process) {
     }
 }
 
-/// PID 1 has ended, and with it the machine: with its exit status, or 128 + the signal that ended
-/// it.
+/// Ends the machine with PID 1: with its exit status, or 128 + the signal that ended it.
 fn end_machine(status: i32) -> ! {
     let (code, number) = exit_code(status);
     let number = if code == abi::CLD_EXITED {

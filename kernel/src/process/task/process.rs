@@ -1,4 +1,4 @@
-//! A process: a thread group and what its threads share.
+//! Processes: a thread group and what its threads share.
 
 use super::calls::CallSet;
 use super::credentials::Credentials;
@@ -88,7 +88,7 @@ pub struct Process {
     pub(crate) unknown_calls: Lock<CallSet, { ranks::PROCESS }>,
 }
 
-/// What a process starts with.
+/// Initial state of a process.
 struct Beginning {
     space: Arc<AddressSpace>,
     limits: ResourceLimits,
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// A child of this process with number `pid`, which starts with `space`, `handlers` and
+    /// Makes a child of this process with number `pid`, which starts with `space`, `handlers` and
     /// `exit_signal`.
     pub(super) fn child(
         &self,
@@ -260,8 +260,8 @@ impl Process {
         self.space.lock().as_ref().map(f)
     }
 
-    /// Gives it another address space (execve) or none (exit); the caller drops the old one without
-    /// locks.
+    /// Replaces its address space, by another one (execve) or by none (exit); the caller drops the
+    /// old one without locks.
     pub(crate) fn replace_space(
         &self,
         space: Option<Arc<AddressSpace>>,

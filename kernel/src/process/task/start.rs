@@ -1,4 +1,4 @@
-//! The first process, and threads of the kernel's own.
+//! Starting PID 1 and kernel threads.
 
 use super::table::Reserved;
 use super::thread::{NewTask, Start};
@@ -33,7 +33,7 @@ impl FirstProcess {
         &self.process
     }
 
-    /// Its thread takes its place in the queue, to begin with `user`; ENOMEM.
+    /// Starts its thread with the registers `user`; ENOMEM.
     pub fn start(
         self,
         name: &[u8],

@@ -128,7 +128,7 @@ pub(super) fn reserve_pid(limit: u64) -> Result<Reserved> {
     Err(Errno::EAGAIN)
 }
 
-/// A new process with its first thread.
+/// Adds a new process with its first thread.
 pub(super) fn add_process(process: Arc<Process>, task: Arc<Task>) {
     let mut table = TABLE.lock();
     table.forks += 1;
@@ -137,20 +137,20 @@ pub(super) fn add_process(process: Arc<Process>, task: Arc<Task>) {
     table.tasks.insert(task.tid(), task);
 }
 
-/// A new thread of a process that is there already.
+/// Adds a new thread to an existing process.
 pub(super) fn add_thread(task: Arc<Task>) {
     let mut table = TABLE.lock();
     table.forks += 1;
     table.tasks.insert(task.tid(), task);
 }
 
-/// A thread has ended.
+/// Removes a thread that has ended.
 pub(super) fn remove_task(tid: Pid) {
     let task = TABLE.lock().tasks.remove(&tid);
     drop(task);
 }
 
-/// A process was waited for.
+/// Removes a process that was waited for.
 pub(super) fn remove_process(pid: Pid) {
     let mut table = TABLE.lock();
     let process = table.processes.remove(&pid);
@@ -161,7 +161,7 @@ pub(super) fn remove_process(pid: Pid) {
     drop(process);
 }
 
-/// A thread takes over the number of its leader, which has ended (execve).
+/// Gives a thread the number of its leader, which has ended (execve).
 pub(crate) fn rename_leader(task: &Arc<Task>) {
     let mut table = TABLE.lock();
     let old = table.tasks.remove(&task.tid());

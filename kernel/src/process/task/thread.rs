@@ -1,4 +1,4 @@
-//! A thread.
+//! A thread: a task of the scheduler with its process, files and signals.
 
 use super::{Pid, Process};
 use crate::arch::trap::UserContext;
@@ -48,7 +48,7 @@ fn bytes(words: [u64; 2]) -> [u8; 16] {
 pub struct Task {
     tid: AtomicI32,
     process: Arc<Process>,
-    /// What the scheduler knows of it.
+    /// The scheduler's part of it.
     pub sched: Entity,
     blocked: AtomicU64,
     /// The mask that RESTORE_MASK puts back.
@@ -64,15 +64,15 @@ pub struct Task {
     comm: [AtomicU64; 2],
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
     pub(crate) clear_child_tid: AtomicU64,
-    /// Told when a vfork child has got its own space, or has ended.
+    /// Completed when a vfork child has its own space, or has ended.
     pub(crate) vfork_done: Lock<Option<Arc<Completion>>, { ranks::TASK }>,
-    /// What it does when it runs for the first time; `None` afterwards.
+    /// Its first action when it runs; `None` afterwards.
     pub(super) start: Lock<Option<Start>, { ranks::TASK }>,
     /// Wait status of an exit or exit_group, once [`Work::EXIT`] is set.
     pub(super) exit_status: AtomicI32,
 }
 
-/// What a new thread gets.
+/// The parts of a new thread.
 pub(super) struct NewTask {
     pub tid: Pid,
     pub process: Arc<Process>,
@@ -85,7 +85,7 @@ pub(super) struct NewTask {
     pub start: Start,
 }
 
-/// What a thread does first.
+/// First action of a thread.
 pub enum Start {
     /// Goes to user mode with these registers.
     User(Box<UserContext>),
@@ -133,8 +133,7 @@ impl Task {
         &self.process
     }
 
-    /// Its open files. Panics in a thread that has ended: only others may look there, with
-    /// [`Task::try_files`].
+    /// Its open files. Panics in a thread that has ended: other threads use [`Task::try_files`].
     pub fn files(&self) -> Arc<FdTable> {
         self.try_files().expect("a running thread has files")
     }
@@ -155,7 +154,7 @@ impl Task {
         self.fs.lock().clone()
     }
 
-    /// Gives it another table of open files (execve and unshare make a shared one its own).
+    /// Replaces its table of open files (execve and unshare copy a shared one).
     pub fn set_files(&self, files: Arc<FdTable>) {
         let old = self.files.lock().replace(files);
         drop(old);
@@ -199,7 +198,7 @@ impl Task {
         }
     }
 
-    /// What it does first; taken once.
+    /// Its first action; taken once.
     pub(crate) fn take_start(&self) -> Start {
         self.start.lock().take().expect("a thread starts once")
     }
@@ -209,7 +208,7 @@ impl Task {
         self.blocked.load(Relaxed)
     }
 
-    /// Only for [`crate::process::signal::set_blocked`], which also looks whether a pending one is
+    /// Only for [`crate::process::signal::set_blocked`], which also checks whether a pending one is
     /// free now.
     pub(crate) fn store_blocked(&self, set: SigSet) {
         self.blocked.store(set, Relaxed);

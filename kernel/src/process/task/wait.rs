@@ -124,7 +124,7 @@ pub fn wait_for_child(task: &Task, request: &WaitRequest) -> Result<Option<Waite
     }
 }
 
-/// Looks at all children once.
+/// Checks all children once.
 fn look(parent: &Process, request: &WaitRequest) -> Result<Option<Waited>> {
     let mut children = parent.children.lock();
     let mut any = false;
@@ -165,7 +165,7 @@ fn look(parent: &Process, request: &WaitRequest) -> Result<Option<Waited>> {
     if any { Ok(None) } else { Err(Errno::ECHILD) }
 }
 
-/// The zombie goes; what it used counts as its parent's children's now.
+/// Frees the zombie, and adds its resource usage to that of its parent's children.
 fn reap(parent: &Process, child: &Waited) {
     table::remove_process(child.pid);
     let mut past = parent.past_times.lock();

@@ -1,5 +1,4 @@
-//! Kinds of files: regular files in memory, pipes, sockets, and files that are made when they are
-//! read.
+//! Kinds of files: regular files in memory, pipes, sockets, and pseudo files.
 
 pub mod anonymous;
 pub mod fifo;

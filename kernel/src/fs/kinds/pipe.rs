@@ -66,8 +66,8 @@ impl Pipe {
         })
     }
 
-    /// Takes what is there, at most `into.len()` bytes; `None`: wait, `Some(0)`: no writers any
-    /// more.
+    /// Takes bytes that are in the pipe, at most `into.len()` bytes; `None`: wait, `Some(0)`: no
+    /// writers any more.
     fn take(&self, into: &mut [u8]) -> Option<usize> {
         let mut state = self.state.lock();
         if state.contents.is_empty() {
@@ -76,13 +76,13 @@ impl Pipe {
         Some(state.contents.take(into))
     }
 
-    /// Puts back what the reader's memory did not take.
+    /// Puts back bytes that could not be copied to the reader's memory.
     fn put_back(&self, bytes: &[u8]) {
         self.state.lock().contents.put_back(bytes);
     }
 
-    /// Adds what takes `room` of the capacity by `add`; `None`: wait for room, EPIPE: no readers
-    /// any more.
+    /// Calls `add` when `room` bytes of the capacity are free; `None`: wait for room, EPIPE: no
+    /// readers any more.
     fn add(&self, room: usize, add: impl FnOnce(&mut Contents) -> Result) -> Option<Result> {
         let mut state = self.state.lock();
         if state.readers == 0 {

@@ -14,12 +14,12 @@ use mm::sync::Lock;
 /// Longest text that may be written to such a file.
 const MAX_WRITE: usize = 4096;
 
-/// Makes a file's text.
+/// Generates a file's text.
 pub type Show = Box<dyn Fn(&mut Text) -> Result + Send + Sync>;
-/// Takes what was written, without NULs and blanks at its end.
+/// Handles a write, without the NULs and blanks at its end.
 pub type Store = Box<dyn Fn(&str) -> Result + Send + Sync>;
 
-/// A file that [`Show`] makes and [`Store`] takes.
+/// A file that [`Show`] generates and whose writes [`Store`] handles.
 pub struct PseudoFile {
     node: Node,
     show: Option<Show>,
@@ -57,7 +57,8 @@ impl Inode for PseudoFile {
     }
 }
 
-/// An open one. The text is made when the file is read from the start, so that pieces fit together.
+/// An open pseudo file. The text is generated when the file is read from the start, so that its
+/// pieces are consistent.
 struct OpenPseudo {
     file: Arc<PseudoFile>,
     text: Lock<Option<Arc<Text>>, { ranks::OPEN_FILE }>,
@@ -93,7 +94,7 @@ impl FileOps for OpenPseudo {
     }
 }
 
-/// A symbolic link whose target is made when it is read.
+/// A symbolic link whose target is generated when it is read.
 pub struct PseudoLink<F>(Node, F);
 
 impl<F: Fn() -> Result<LinkTarget> + Send + Sync + 'static> PseudoLink<F> {

@@ -1,5 +1,5 @@
-//! A regular file in memory: an object of the memory manager with a name. Also memfd_create(2)'s,
-//! which has none.
+//! A regular file in memory: an object of the memory manager with a name. Also the files of
+//! memfd_create(2), which have no name.
 
 use crate::base::above::Above;
 use crate::base::errno::{Errno, Result};

@@ -1,6 +1,6 @@
 //! Pseudo files whose text is a sequence of records, generated as they are read, so that a text of
 //! any length takes little memory and other threads run meanwhile (Linux: seq_file). Records that
-//! come and go between two reads are seen or not.
+//! are added or removed between two reads may or may not be seen.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -15,11 +15,11 @@ use parts::text::Text;
 /// Bytes that are made at once, about.
 const BATCH: usize = 4096;
 
-/// What makes the records.
+/// Generator of records.
 pub trait Records: Send + Sync + 'static {
     /// Appends the first record at or after `from`, or the first few; returns where the next one is
-    /// to be looked for, a higher number, or `None` when there is no record. What takes long
-    /// breathes ([`sched::breathe`]) and ends with EINTR when the thread is to end.
+    /// to be looked for, a higher number, or `None` when there is no record. A long operation
+    /// pauses ([`sched::breathe`]) and ends with EINTR when the thread is to end.
     fn records(&self, from: u64, out: &mut Text) -> Result<Option<u64>>;
 }
 

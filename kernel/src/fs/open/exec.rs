@@ -18,7 +18,7 @@ use mm::vma::MappedFile;
 pub struct ExecFile {
     /// Where it is.
     pub place: Location,
-    /// Keeps writers away as long as a process has this program.
+    /// Denies writes while a process runs this program (ETXTBSY).
     _running: Arc<Running>,
 }
 
@@ -90,7 +90,7 @@ pub fn open_exec_at(
     ExecFile::new(place)
 }
 
-/// The program that an open file is (AT_EMPTY_PATH).
+/// An open file as a program (AT_EMPTY_PATH).
 pub fn exec_of(file: &OpenFile) -> Result<ExecFile> {
     ExecFile::new(file.place.clone())
 }

@@ -3,7 +3,7 @@
 use crate::base::errno::{Errno, Result};
 use linux_raw_sys::general::AT_FDCWD;
 
-/// The number of an open file: any number, until a table is asked for it.
+/// A descriptor number, which may or may not be in a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fd(pub i32);
 
@@ -16,7 +16,7 @@ impl From<u64> for Fd {
 }
 
 impl Fd {
-    /// What a system call returns that makes it.
+    /// The return value of a system call that opens it.
     #[inline]
     pub fn to_return(self) -> u64 {
         self.0 as u64

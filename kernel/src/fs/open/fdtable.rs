@@ -22,10 +22,10 @@ const LOOKS: usize = 8192;
 /// A process's open files; threads may share it (CLONE_FILES). Dropped, it closes all.
 pub struct FdTable(Lock<Slots, { ranks::FILES }>);
 
-/// What a look for files to close has found.
+/// Result of a step in a search for files to close.
 enum Found {
     File(Slot),
-    /// Not yet.
+    /// None in this step.
     Nothing,
     End,
 }
@@ -37,7 +37,7 @@ impl Default for FdTable {
 }
 
 impl FdTable {
-    /// Nothing open.
+    /// An empty table.
     pub fn new() -> FdTable {
         FdTable::of(Vec::new())
     }

@@ -36,7 +36,7 @@ bitflags::bitflags! {
     }
 }
 
-/// How a call on an open file is to be done.
+/// Position and mode of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     /// Where in the file; streams ignore it.
@@ -45,7 +45,7 @@ pub struct At {
     pub nonblocking: bool,
 }
 
-/// What mmap maps of a file.
+/// A mapping of a file, as mmap(2) makes it.
 pub struct Mapping {
     /// Where the pages come from.
     pub backing: Backing<Hw>,

@@ -68,7 +68,7 @@ impl Device {
     }
 }
 
-/// What a symbolic link leads to.
+/// Target of a symbolic link.
 pub enum LinkTarget {
     /// A path to walk.
     Path(Vec<u8>),
@@ -80,7 +80,7 @@ pub enum LinkTarget {
 pub trait Inode: Send + Sync {
     /// The common part.
     fn node(&self) -> &Node;
-    /// Opens it; `flags` are open(2)'s. What is not overridden is a directory's.
+    /// Opens it; `flags` are open(2)'s. The defaults are those of a directory.
     fn open(self: Arc<Self>, _flags: OpenFlags) -> Result<Arc<dyn FileOps>> {
         Ok(Arc::new(NoBytes))
     }
@@ -96,7 +96,7 @@ pub trait Inode: Send + Sync {
     fn target(&self) -> Result<LinkTarget> {
         Err(Errno::EINVAL)
     }
-    /// What readlink(2) says; differs from the target for links that lead to a place.
+    /// The text of readlink(2); differs from the target for links that lead to a place.
     fn link_text(&self) -> Result<Vec<u8>> {
         match self.target()? {
             LinkTarget::Path(path) => Ok(path),
@@ -157,8 +157,8 @@ pub struct DirEntry<'a> {
 /// piece of the heap.
 pub type Doomed = BTreeMap<u64, Arc<dyn Inode>>;
 
-/// A directory. "." and ".." are not among its entries; link counts and times are the caller's
-/// business (`names`).
+/// A directory. "." and ".." are not among its entries; link counts and times are left to the
+/// caller (`names`).
 pub trait Directory {
     /// The file called `name`; ENOENT.
     fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>>;

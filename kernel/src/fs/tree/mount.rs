@@ -83,9 +83,9 @@ impl MountFlags {
 pub struct Mount {
     /// Number in /proc/PID/mountinfo.
     pub id: u32,
-    /// What is mounted.
+    /// The mounted file system.
     pub fs: Arc<FileSystem>,
-    /// The directory that is seen: the file system's root, or less for a bind mount.
+    /// The root of the mount: the file system's root, or a part of it for a bind mount.
     pub root: Arc<dyn Inode>,
     /// First word of a line of /proc/mounts.
     pub source: String,
@@ -93,7 +93,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// A mount that is nowhere yet.
+    /// A mount that is not attached yet.
     pub fn new(
         fs: Arc<FileSystem>,
         root: Arc<dyn Inode>,

@@ -1,8 +1,8 @@
 //! The table of mounts.
 //!
 //! Mounts on one directory make a stack: the first is on the directory, the *ground*, each other
-//! one on the root of the one below. What counts is the top of a stack, and its ground has the
-//! path; both are found at once, however high the stack is.
+//! one on the root of the one below. A path walk uses the top of a stack; the path leads to its
+//! ground. Both are found in constant time, however high the stack is.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::ranks;
@@ -22,9 +22,9 @@ pub static MAX_MOUNTS: AtomicI64 = AtomicI64::new(100_000);
 /// A line of the mount table.
 #[derive(Clone)]
 pub struct Mounted {
-    /// What.
+    /// The mount.
     pub mount: Arc<Mount>,
-    /// Where; `None` for the root.
+    /// Its mount point; `None` for the root.
     pub point: Option<Point>,
 }
 
@@ -142,9 +142,9 @@ pub fn top_at(place: &Location) -> Option<Arc<Mount>> {
     TABLE.lock().top(place).cloned()
 }
 
-/// What is under the root of a mount, as a process whose root is `root` sees it: the ground of the
-/// stack, or `root` when that is a part of the stack further down. `None` when the mount is
-/// nowhere.
+/// The place under the root of a mount, as a process whose root is `root` sees it: the ground of
+/// the stack, or `root` when that is a part of the stack further down. `None` when the mount is not
+/// attached.
 pub fn under(place: &Location, root: Option<&Location>) -> Option<Location> {
     let table = TABLE.lock();
     let point = table.point(place)?;

@@ -225,8 +225,8 @@ fn leave(dir: &Location, name: &[u8], inode: &Arc<dyn Inode>) -> Result {
     Ok(())
 }
 
-/// Whether the name may go: a directory by rmdir only, when it is empty and nothing is mounted on
-/// it.
+/// Whether the name can be removed: a directory by rmdir only, when it is empty and nothing is
+/// mounted on it.
 fn check_removable(inode: &Arc<dyn Inode>, dir: bool) -> Result {
     match (inode.directory(), dir) {
         (Some(_), false) => Err(Errno::EISDIR),
@@ -237,16 +237,16 @@ fn check_removable(inode: &Arc<dyn Inode>, dir: bool) -> Result {
     }
 }
 
-/// How the two ends of a rename(2) lie in each other.
+/// Nesting of the two ends of a rename(2).
 struct Nesting {
-    /// The new name is in what is renamed.
+    /// The new name is below the renamed directory.
     into_itself: bool,
-    /// The old name is in what has the new one.
+    /// The old name is below the directory that has the new one.
     out_of_target: bool,
 }
 
 impl Nesting {
-    /// Looks without the lock, since the ways up may be long, and again when names have changed
+    /// Checks without the lock, since the ways up may be long, and again when names have changed
     /// meanwhile. EINTR: the thread is to end.
     fn of(
         from: &Walked,

@@ -15,7 +15,7 @@ use mm::addr::PAGE_SIZE;
 /// of these).
 pub const NAMES: [&str; 6] = ["sysfs", "tmpfs", "ramfs", "proc", "devtmpfs", "rootfs"];
 
-/// The file systems that show what the kernel knows: proc and sysfs.
+/// The file systems of the floors above: proc and sysfs.
 pub trait Views {
     /// The one of this kind; `None` for another name.
     fn file_system(kind: &[u8]) -> Option<Arc<FileSystem>>;
@@ -31,7 +31,7 @@ pub fn get(name: &[u8], options: &[u8]) -> Result<Arc<FileSystem>> {
     }
 }
 
-/// Understands "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. And
+/// Parses "mode=1777" and, for tmpfs, "size=64m" (also k, g, %); half of memory without. And
 /// "nr_inodes=N", as many as half of memory has pages without. Other options of tmpfs(5) change
 /// nothing here.
 fn tmpfs(name: &'static str, options: &[u8]) -> Result<Arc<FileSystem>> {

@@ -14,7 +14,7 @@ const MAX_BUFFER: usize = 32 << 10;
 /// "." and ".." come before a directory's own entries: positions 1 and 2.
 const DOTS: u64 = 2;
 
-/// How an entry is written: getdents64's way, or x86_64's older one with the type in the last byte.
+/// Layout of a record: that of getdents64, or x86_64's older one with the type in the last byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     New,

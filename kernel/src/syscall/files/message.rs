@@ -1,4 +1,4 @@
-//! send(2), recv(2) and their relatives.
+//! Messages: send(2), recv(2) and their relatives.
 
 use super::socket::{AF_UNIX, SocketFile};
 use crate::base::errno::{Errno, Result};
@@ -96,9 +96,9 @@ fn how(file: &SocketFile, flags: MessageFlags) -> Result<How> {
     })
 }
 
-/// A receiver that is named although the socket is connected. A stream has one already, packets go
-/// where they go; of datagrams another would get it, but no socket here has a name: EISCONN,
-/// EINVAL, ENOENT, ECONNREFUSED, EFAULT.
+/// Checks the address of a connected socket's message. A stream does not take one, packets ignore
+/// it; a datagram would go there, but no socket here has a name: EISCONN, EINVAL, ENOENT,
+/// ECONNREFUSED, EFAULT.
 fn check_receiver(task: &Task, style: Style, address: UserPtr<u8>, len: usize) -> Result {
     let mut bytes = [0; LONGEST];
     let given = UserBytes {

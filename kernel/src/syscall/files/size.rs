@@ -132,7 +132,7 @@ fn sealed(inode: &dyn Inode, seals: u32) -> bool {
         .is_some_and(|has| has.load(Ordering::Relaxed) & seals != 0)
 }
 
-/// Zeros `from..end`. Whole pages go, and mappings of them, but for private copies.
+/// Zeros `from..end`. Whole pages are freed, and their mappings removed, but for private copies.
 fn punch(object: &Arc<Object>, from: u64, end: u64) {
     let whole = from.div_ceil(PAGE_SIZE)..end >> PAGE_SHIFT;
     if whole.start < whole.end {
@@ -142,7 +142,7 @@ fn punch(object: &Arc<Object>, from: u64, end: u64) {
     }
     if from < end {
         while !object.punch_step(from, end - from) {
-            // What was begun is done, also by a thread that is to end.
+            // A hole that was begun is finished, also by a thread that is to end.
             sched::breathe();
         }
     }
@@ -163,7 +163,7 @@ pub fn syncfs(task: &Task, fd: Fd) -> Result<u64> {
     usable(task, fd).map(|_| 0)
 }
 
-/// posix_fadvise(2): nothing follows from it. ESPIPE for a pipe, EINVAL for unknown advice.
+/// posix_fadvise(2): without effect. ESPIPE for a pipe, EINVAL for unknown advice.
 pub fn fadvise(task: &Task, fd: Fd, _offset: i64, _len: i64, advice: u32) -> Result<u64> {
     let file = usable(task, fd)?;
     if file.place.inode.node().kind == FileKind::Fifo {

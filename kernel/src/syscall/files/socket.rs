@@ -1,5 +1,4 @@
-//! socketpair(2), and what such sockets are asked besides messages: shutdown(2), getsockname(2),
-//! getsockopt(2).
+//! socketpair(2), shutdown(2), getsockname(2), getsockopt(2) and their relatives.
 
 use super::usable;
 use crate::base::errno::{Errno, Result};
@@ -22,7 +21,7 @@ const STREAM: u32 = 1;
 const DGRAM: u32 = 2;
 const RAW: u32 = 3;
 const SEQPACKET: u32 = 5;
-/// One past the last type that there is.
+/// One past the last type.
 const TYPES: u32 = 11;
 /// SHUT_RD, SHUT_WR, SHUT_RDWR.
 const SHUT_RD: u32 = 0;

@@ -4,7 +4,7 @@ use crate::base::errno::Result;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a message takes besides its bytes, so that empty ones have an end too.
+/// Overhead of a message, so that empty ones are limited, too.
 pub const OVERHEAD: usize = 64;
 
 /// Messages in order, or pieces of a stream.
@@ -28,7 +28,7 @@ impl Inbox {
         self.messages.front().map_or(0, Vec::len)
     }
 
-    /// Whether nothing is there, not even a message without bytes.
+    /// Whether it is empty, without even a message of no bytes.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

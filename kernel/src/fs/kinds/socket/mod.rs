@@ -26,12 +26,12 @@ use inbox::Inbox;
 use linux_raw_sys::ioctl::FIONREAD;
 use mm::sync::Lock;
 
-/// How a pair transfers.
+/// Communication style of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// SOCK_STREAM: bytes.
     Stream,
-    /// SOCK_DGRAM: messages; the other side's end is not noticed.
+    /// SOCK_DGRAM: messages; the end of the other side is not reported.
     Datagram,
     /// SOCK_SEQPACKET: messages, and an end.
     Packets,
@@ -47,7 +47,7 @@ struct Side {
     deaf: bool,
     /// It can send no more.
     mute: bool,
-    /// The other side went without reading all: an error of the next call.
+    /// The other side was closed with unread bytes: ECONNRESET of the next call.
     reset: bool,
     options: Options,
 }
@@ -68,7 +68,7 @@ struct Pair {
     style: Style,
     creator: Creator,
     sides: Lock<[Side; 2], { ranks::PIPE }>,
-    /// Something changed for a side: bytes or room or an end.
+    /// The state of a side has changed: bytes, room, or an end.
     changed: [WaitQueue; 2],
 }
 
@@ -138,7 +138,7 @@ impl Socket {
         1 - self.me
     }
 
-    /// How it transfers.
+    /// Its communication style.
     pub fn style(&self) -> Style {
         self.pair.style
     }

@@ -47,7 +47,7 @@ pub enum OptionValue {
     Peer,
 }
 
-/// What may be set.
+/// The options that can be set.
 #[derive(Clone, Copy)]
 pub struct Options {
     send_space: i32,
@@ -137,7 +137,7 @@ impl Options {
         })
     }
 
-    /// What setsockopt(2) reads for an option. ENOPROTOOPT for one that cannot be set.
+    /// The form in which setsockopt(2) reads an option. ENOPROTOOPT for one that cannot be set.
     pub fn form(option: u32) -> Result<OptionValue> {
         match option {
             SO_RCVTIMEO | SO_SNDTIMEO => Ok(OptionValue::Time([0; 2])),
@@ -148,8 +148,7 @@ impl Options {
         }
     }
 
-    /// setsockopt(2) of SOL_SOCKET, with a value of the option's form. EDOM for a time that is
-    /// none.
+    /// setsockopt(2) of SOL_SOCKET, with a value of the option's form. EDOM for an invalid time.
     pub fn set(&mut self, option: u32, value: OptionValue) -> Result {
         let doubled = |n: i32, min: i32| (2 * n.clamp(0, MAX_SPACE / 2)).max(min);
         match (option, value) {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// Streams go in pieces of at most this size.
 const PIECE: usize = 16 << 10;
 
-/// How a transfer is to be done.
+/// Flags of a transfer.
 #[derive(Clone, Copy)]
 pub struct How {
     /// It may wait: neither O_NONBLOCK nor MSG_DONTWAIT.
@@ -36,7 +36,7 @@ impl How {
     }
 }
 
-/// What a call received.
+/// Result of a receive.
 #[derive(Clone, Copy)]
 pub struct Received {
     /// Bytes that arrived in the caller's memory.
@@ -46,7 +46,7 @@ pub struct Received {
 }
 
 impl Pair {
-    /// What receiving gives a side with an empty inbox: wait (`None`), the end, or ECONNRESET once.
+    /// The result of a receive with an empty inbox: wait (`None`), the end, or ECONNRESET once.
     fn nothing(&self, mine: &mut Side, wait: bool) -> Option<Result> {
         if core::mem::take(&mut mine.reset) {
             return Some(Err(Errno::ECONNRESET));
@@ -199,8 +199,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Asks `ready` until it answers; EAGAIN when it does not at once and may not wait, or
-    /// `timeout` ns have passed.
+    /// Waits until `ready` gives a value; EAGAIN when it does not at once and the call may not
+    /// wait, or when `timeout` ns have passed.
     fn wait(
         &self,
         how: How,

@@ -151,7 +151,7 @@ impl PteFormat for Format {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         let mut raw = pfn.start().0 & ADDRESS;
         let mut set = |on: bool, bit: u64| raw |= if on { bit } else { 0 };

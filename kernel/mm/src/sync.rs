@@ -67,6 +67,31 @@ pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
 #[allow(unsafe_code)]
 unsafe impl<T: Send, const RANK: u8> Sync for Lock<T, RANK> {}
 
+/// Takes a lock whose state is `open`, [`OPEN`] or a mark.
+#[inline]
+fn take(state: &AtomicUsize, open: usize) -> bool {
+    // Acquire pairs with the release in `Guard::drop` and `Guard::reopen`: what the last holder
+    // wrote is seen by this one.
+    let was = state.compare_exchange(open, HELD, Ordering::Acquire, Ordering::Relaxed);
+    was.is_ok()
+}
+
+/// Takes a lock if it is open, also if a guard has it open for a while.
+fn try_take(state: &AtomicUsize) -> bool {
+    match state.load(Ordering::Relaxed) {
+        HELD => false,
+        open => take(state, open),
+    }
+}
+
+/// Takes a lock, spinning until it is open.
+#[cold]
+fn wait(state: &AtomicUsize) {
+    while !try_take(state) {
+        pause();
+    }
+}
+
 impl<T, const RANK: u8> Lock<T, RANK> {
     /// An open lock.
     #[cfg(not(loom))]
@@ -90,8 +115,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> Guard<'_, T, RANK> {
         order::taking(RANK);
-        if !self.change(OPEN, HELD) {
-            self.wait();
+        if !take(&self.state, OPEN) {
+            wait(&self.state);
         }
         Guard(self)
     }
@@ -100,36 +125,11 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     /// deadlock.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
-        if !self.try_take() {
+        if !try_take(&self.state) {
             return None;
         }
         order::tried(RANK);
         Some(Guard(self))
-    }
-
-    #[cold]
-    fn wait(&self) {
-        while !self.try_take() {
-            pause();
-        }
-    }
-
-    /// Takes the lock if it is open, also if a guard has it open for a while.
-    fn try_take(&self) -> bool {
-        match self.state.load(Ordering::Relaxed) {
-            HELD => false,
-            open => self.change(open, HELD),
-        }
-    }
-
-    #[inline]
-    fn change(&self, from: usize, to: usize) -> bool {
-        // Acquire pairs with the release in `Guard::drop` and `Guard::reopen`: what the last holder
-        // wrote is seen by this one.
-        let was = self
-            .state
-            .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
-        was.is_ok()
     }
 
     /// The value, without locking: a mutable borrow of the lock excludes guards.
@@ -147,8 +147,8 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
         let mark = &raw const *self as usize;
         order::left(RANK);
         self.0.state.store(mark, Ordering::Release);
-        let mut retake = Retake {
-            lock: self.0,
+        let mut retake = Retake::<RANK> {
+            state: &self.0.state,
             mark,
             undisturbed: false,
         };
@@ -161,24 +161,24 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
 }
 
 /// Takes a lock again that [`Guard::reopen`] has opened.
-struct Retake<'a, T, const RANK: u8> {
-    lock: &'a Lock<T, RANK>,
+struct Retake<'a, const RANK: u8> {
+    state: &'a AtomicUsize,
     mark: usize,
     undisturbed: bool,
 }
 
-impl<T, const RANK: u8> Retake<'_, T, RANK> {
+impl<const RANK: u8> Retake<'_, RANK> {
     #[inline(always)]
     fn take(&mut self) {
         order::taking(RANK);
-        self.undisturbed = self.lock.change(self.mark, HELD);
+        self.undisturbed = take(self.state, self.mark);
         if !self.undisturbed {
-            self.lock.wait();
+            wait(self.state);
         }
     }
 }
 
-impl<T, const RANK: u8> Drop for Retake<'_, T, RANK> {
+impl<const RANK: u8> Drop for Retake<'_, RANK> {
     fn drop(&mut self) {
         self.take();
     }
@@ -207,7 +207,7 @@ impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     #[inline]
     fn drop(&mut self) {
         order::left(RANK);
-        // Release pairs with the acquire in `Lock::change`.
+        // Release pairs with the acquire in `take`.
         self.0.state.store(OPEN, Ordering::Release);
     }
 }

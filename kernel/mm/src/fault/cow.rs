@@ -163,7 +163,7 @@ impl<M: Machine> Fault<'_, M> {
             gather.flush();
         }
         // The write that comes next makes its page dirty.
-        cursor.install_folio(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
+        cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.mm.count(Event::CowAround, order.pages() - 1);

@@ -30,122 +30,116 @@ pub(super) struct Wants {
     pub spot: Spot,
 }
 
-/// A folio that was made for an attempt that did not need it.
-struct Kept(Option<(Folio, Order)>);
-
-impl Kept {
-    /// The folio, if it has this order; any other is freed.
-    fn take<M: Machine>(&mut self, mm: &Mm<M>, wanted: Order) -> Option<Folio> {
-        if self.0.as_ref().is_some_and(|(_, order)| *order != wanted) {
-            self.free(mm);
-        }
-        self.0.take().map(|(folio, _)| folio)
-    }
-    fn free<M: Machine>(&mut self, mm: &Mm<M>) {
-        if let Some((folio, _)) = self.0.take() {
-            folio.free(mm);
-        }
-    }
+/// Why a folio is not mapped.
+enum Miss {
+    /// There is no memory for it, or for tables.
+    Refused,
+    /// Somebody else had the lock while it was made.
+    Disturbed(Folio),
 }
 
 /// Makes the folio and maps it. Retries with what became of the entries when somebody else had the
 /// lock meanwhile, and with a lower order when there is no memory for this one.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn supply<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     wants: Wants,
 ) -> Result<Pfn, Resolution> {
-    match wants.order {
-        Order(0) => {
-            let order = Order(0);
-            supply_here(locked, request, &Wants { order, ..wants })
-        }
-        _ => supply_large(locked, request, &wants),
-    }
+    once(locked, request, &wants, None).or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-#[inline(never)]
-fn supply_large<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    wants: &Wants,
-) -> Result<Pfn, Resolution> {
-    supply_here(locked, request, wants)
-}
-
-/// [`supply`] in place: for single pages, of which the order is a constant.
+/// [`supply`] with its way for single pages in place, where the order is a constant.
 #[inline(always)]
-fn supply_here<M: Machine>(
+pub(super) fn supply_here<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
-    wants: &Wants,
+    wants: Wants,
 ) -> Result<Pfn, Resolution> {
-    let order = wants.order;
-    let (folio, undisturbed) = locked.open(|mm| zeroed(mm, order));
-    let Ok(folio) = folio else {
-        return retry(locked, request, order, Kept(None), true);
+    let result = match wants.order {
+        Order(0) => once_here(
+            locked,
+            request,
+            &Wants {
+                order: Order(0),
+                ..wants
+            },
+            None,
+        ),
+        _ => once(locked, request, &wants, None),
     };
-    if !undisturbed && !mutant::on(Mutant::InstallWithoutLooking) {
-        let kept = Kept(Some((folio, order)));
-        return retry(locked, request, order, kept, false);
-    }
-    match install(locked, request, wants, folio) {
-        Ok(pfn) => Ok(pfn),
-        Err(OutOfMemory) => retry(locked, request, order, Kept(None), true),
-    }
+    result.or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-/// [`supply`] after an attempt that came to nothing: for want of memory (`refused`), or because the
-/// entries may have changed.
+/// Goes on with the fault after a miss with a folio of `order`, until it is resolved.
 #[cold]
 fn retry<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     mut order: Order,
-    mut kept: Kept,
-    mut refused: bool,
+    mut miss: Miss,
 ) -> Result<Pfn, Resolution> {
-    let mm = locked.mm();
-    let mut most = PMD_ORDER;
+    let (mm, mut most) = (locked.mm(), PMD_ORDER);
     loop {
-        if refused {
-            if order == Order(0) {
-                return Err(Resolution::NoMem);
+        let kept = match miss {
+            Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
+            Miss::Refused => {
+                mm.thp().stats.add(order, Stat::AnonFaultFallback, 1);
+                most = Order(order.0 - 1);
+                None
             }
-            mm.thp().stats.add(order, Stat::AnonFaultFallback, 1);
-            most = Order(order.0 - 1);
-        } else {
-            mm.count(Event::FaultRetry, 1);
+            Miss::Disturbed(folio) => {
+                mm.count(Event::FaultRetry, 1);
+                Some(folio)
+            }
+        };
+        let attempt = attempt(locked, request, most);
+        let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
+        let kept = match wanted {
+            true => kept,
+            false => {
+                kept.into_iter().for_each(|folio| folio.free(mm));
+                None
+            }
+        };
+        let wants = match attempt? {
+            Attempt::Mapped(pfn) => return Ok(pfn),
+            Attempt::Wants(wants) => wants,
+        };
+        match once(locked, request, &wants, kept) {
+            Ok(pfn) => return Ok(pfn),
+            Err(why) => (order, miss) = (wants.order, why),
         }
-        let wants = match attempt(locked, request, most) {
-            Ok(Attempt::Wants(wants)) => wants,
-            Ok(Attempt::Mapped(pfn)) => {
-                kept.free(mm);
-                return Ok(pfn);
-            }
-            Err(why) => {
-                kept.free(mm);
-                return Err(why);
-            }
-        };
-        order = wants.order;
-        let (folio, undisturbed) = match kept.take(mm, order) {
-            Some(folio) => (Ok(folio), true),
-            None => locked.open(|mm| zeroed(mm, order)),
-        };
-        refused = match folio {
-            Ok(folio) if undisturbed => match install(locked, request, &wants, folio) {
-                Ok(pfn) => return Ok(pfn),
-                Err(OutOfMemory) => true,
-            },
-            Ok(folio) => {
-                kept = Kept(Some((folio, order)));
-                false
-            }
-            Err(OutOfMemory) => true,
-        };
     }
+}
+
+/// Makes the folio, unless there is one from an earlier attempt, and maps it.
+#[inline(never)]
+fn once<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    wants: &Wants,
+    kept: Option<Folio>,
+) -> Result<Pfn, Miss> {
+    once_here(locked, request, wants, kept)
+}
+
+#[inline(always)]
+fn once_here<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    wants: &Wants,
+    kept: Option<Folio>,
+) -> Result<Pfn, Miss> {
+    let (folio, undisturbed) = match kept {
+        Some(folio) => (Ok(folio), true),
+        None => locked.open(|mm| zeroed(mm, wants.order)),
+    };
+    let folio = folio.map_err(|OutOfMemory| Miss::Refused)?;
+    if !undisturbed && !mutant::on(Mutant::InstallWithoutLooking) {
+        return Err(Miss::Disturbed(folio));
+    }
+    install(locked, request, wants, folio).map_err(|OutOfMemory| Miss::Refused)
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! The way of a page fault: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
-use super::fresh::{Wants, supply};
+use super::fresh::{Wants, supply, supply_here};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -63,7 +63,13 @@ impl<M: Machine> AddressSpace<M> {
             tried: true,
             force: false,
         };
-        match resolve_here(&mut self.lock(), request) {
+        let mut locked = self.lock();
+        let result = match attempt_here(&mut locked, request, PMD_ORDER) {
+            Ok(Attempt::Mapped(_)) => return Resolution::Done,
+            Ok(Attempt::Wants(wants)) => supply_here(&mut locked, request, wants),
+            Err(why) => return why,
+        };
+        match result {
             Ok(_) => Resolution::Done,
             Err(why) => why,
         }
@@ -96,37 +102,13 @@ impl Request {
 
 /// Makes an access to a page of a locked space possible and returns its frame. The lock may be open
 /// for a while ([`Locked::turn`]), and is held again at the end.
-#[inline(never)]
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
 ) -> Result<Pfn, Resolution> {
-    resolve_here(locked, request)
-}
-
-/// [`resolve`] in place: for faults, of which the request is a constant.
-#[inline(always)]
-fn resolve_here<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-) -> Result<Pfn, Resolution> {
-    // In parts, so that constants stay constants.
-    let Request {
-        addr,
-        access,
-        tried,
-        force,
-    } = request;
-    let whole = || Request {
-        addr,
-        access,
-        tried,
-        force,
-    };
-    match attempt_here(locked, whole(), PMD_ORDER) {
-        Ok(Attempt::Mapped(pfn)) => Ok(pfn),
-        Ok(Attempt::Wants(wants)) => supply(locked, whole(), wants),
-        Err(why) => Err(why),
+    match attempt(locked, request, PMD_ORDER)? {
+        Attempt::Mapped(pfn) => Ok(pfn),
+        Attempt::Wants(wants) => supply(locked, request, wants),
     }
 }
 
@@ -303,7 +285,7 @@ impl<M: Machine> Fault<'_, M> {
 }
 
 /// What a fresh entry for an access says: used, and when written dirty and writable.
-#[inline]
+#[inline(always)]
 pub(super) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
     let used = vma.attrs() | Attrs::ACCESSED;
     let writable = vma.prot.contains(Prot::WRITE);

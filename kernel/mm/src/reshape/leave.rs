@@ -58,7 +58,7 @@ fn leave_page<M: Machine>(
     let mut gather = Gather::new(mm, id);
     cursor.take(&mut gather);
     gather.flush();
-    cursor.install_folio(copy, Order(0), leaf.attrs, &id.owner);
+    cursor.install_copy(copy, Order(0), leaf.attrs, &id.owner);
     gather.finish();
     true
 }

@@ -266,7 +266,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.install_page(self.mm().zero_page(), attrs);
         share::note_zeros(self.node.ptes());
     }
-    #[inline]
+    #[inline(always)]
     fn install_page(&mut self, pfn: Pfn, attrs: Attrs) {
         debug_assert!(
             self.node.level == Level::Pte && self.leaf().is_none(),
@@ -308,6 +308,14 @@ impl<'a, M: Machine> Cursor<'a, M> {
             debug_assert!(order == self.node.level.order());
             self.write_huge(pfn, attrs);
             self.mm().thp().pmd_mapped();
+        }
+    }
+    /// [`Self::install_anon`] or [`Self::install_folio`], out of line.
+    #[inline(never)]
+    pub fn install_copy(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
+        match order {
+            Order(0) => self.install_anon(folio, attrs, owner),
+            _ => self.install_folio(folio, order, attrs, owner),
         }
     }
     /// Maps the huge zero page, of which the caller has a reference, at an absent PMD entry.

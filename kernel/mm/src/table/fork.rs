@@ -381,14 +381,14 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         attrs: Attrs,
     ) -> Result<(), OutOfMemory> {
         if let Ok(copy) = Folio::large_copy(self.mm, order, pfn) {
-            to.install_folio(copy, order, attrs, self.child);
+            to.install_copy(copy, order, attrs, self.child);
         } else {
             to.prepare(Level::Pte)?;
             let start = to.va();
             for page in 0..order.pages() {
                 let copy = Folio::copy_of(self.mm, pfn + page)?;
                 to.move_in_table(start + page * PAGE_SIZE);
-                to.install_folio(copy, Order(0), attrs, self.child);
+                to.install_copy(copy, Order(0), attrs, self.child);
             }
         }
         self.anon += order.pages();

@@ -5,7 +5,7 @@ use crate::addr::{Order, Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
-use crate::own::{Account, By, Owner, Part};
+use crate::own::{Account, By, Meter, Owner, Part};
 
 /// Whether all references of the private folio that `leaf` maps are entries of the owner's space,
 /// or long-term pins, whose holders are to see what it writes. To be asked under the lock of the
@@ -38,8 +38,10 @@ pub fn begin<M: Machine>(
         "a fresh folio is pinned: {meta:?}"
     );
     meta.anon().set_index(start.page());
-    mm.with_account(head, order, |account, book, meter| {
-        let (first, n) = (0, order.pages() as u32);
-        account.begin(book, owner, Part { first, n, by }, meter)
-    });
+    // Not by `with_account`: a closure might stay one, and this is on the way of each fault.
+    let (first, n) = (0, order.pages() as u32);
+    let (book, mut meter) = (mm.frames().book(head, order), Meter::default());
+    mm.account()
+        .begin(&book, owner, Part { first, n, by }, &mut meter);
+    mm.metered(meter);
 }

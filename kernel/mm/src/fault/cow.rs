@@ -9,7 +9,7 @@ use crate::manager::{OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::Account;
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, Zap};
+use crate::table::{Cursor, Leaf, Zap, owns_block};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::Prot;
@@ -45,12 +45,16 @@ pub(super) fn reuse_single<M: Machine>(cursor: &mut Cursor<'_, M>, id: &SpaceId)
 
 impl<M: Machine> Fault<'_, M> {
     /// Copy or reuse: what [`reuse_single`] has not decided.
-    fn verdict(&self, cursor: &Cursor<'_, M>, leaf: &Leaf) -> Verdict {
-        if cursor.owns(leaf, &self.id.owner) {
-            return Verdict::Reuse(match self.takes_neighbours(leaf) {
-                true => Reach::Folio,
-                false => Reach::Block,
-            });
+    #[inline]
+    fn verdict(&self, leaf: &Leaf) -> Verdict {
+        let block = self.mm.frames().folio(leaf.pfn);
+        if owns_block(self.mm, &self.id.owner, leaf, &block) {
+            // `reuse=around`: the neighbours become writable with it.
+            let around = leaf.level == Level::Pte
+                && block.order != Order(0)
+                && self.vma.prot.contains(Prot::WRITE)
+                && self.mm.switches().reuse_around();
+            return Verdict::Reuse(if around { Reach::Folio } else { Reach::Block });
         }
         match self.mm.pinned_by(leaf.pfn, &self.id.owner) {
             true => Verdict::ReusePinned,
@@ -64,7 +68,7 @@ impl<M: Machine> Fault<'_, M> {
         cursor: &mut Cursor<'_, M>,
         leaf: &Leaf,
     ) -> Result<Pfn, Stop> {
-        match self.verdict(cursor, leaf) {
+        match self.verdict(leaf) {
             Verdict::Reuse(reach) => {
                 self.mm.count(Event::CowReused, 1);
                 self.touch(cursor, leaf, reach);
@@ -111,15 +115,6 @@ impl<M: Machine> Fault<'_, M> {
         self.mm.count(Event::CowReused, 1);
         self.touch(cursor, &leaf, Reach::Page);
         Ok(leaf.pfn)
-    }
-
-    /// Whether the neighbours of a page that is taken over become writable with it: `reuse=around`,
-    /// and its folio has more pages.
-    fn takes_neighbours(&self, leaf: &Leaf) -> bool {
-        leaf.level == Level::Pte
-            && self.mm.switches().reuse_around()
-            && self.vma.prot.contains(Prot::WRITE)
-            && self.mm.frames().folio(leaf.pfn).order != Order(0)
     }
 
     /// Copies the naturally aligned part of the folio that is mapped around the page into one folio

@@ -3,7 +3,7 @@
 
 use super::edit::{Entries, take_leaf};
 use super::node::{Node, PteTable};
-use super::{Leaf, PageTable, alloc_table, free_unused_table, owner, owner::begin, share};
+use super::{Leaf, PageTable, alloc_table, free_unused_table, owner::begin, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine};
 use crate::folio::Folio;
@@ -384,12 +384,6 @@ impl<'a, M: Machine> Cursor<'a, M> {
         );
         let start = self.va.align_down(Level::Pmd.bytes());
         take_leaf(self.node, start, gather);
-    }
-
-    /// Whether this space has the private folio for itself: all references are its own entries.
-    #[inline]
-    pub fn owns(&self, leaf: &Leaf, owner: &Owner) -> bool {
-        owner::owns(self.mm(), owner, leaf)
     }
 
     /// Goes to another page of the same PTE table.

@@ -30,7 +30,7 @@ pub use collapse::census;
 pub(crate) use contpte::validate as validate_contpte;
 pub use cursor::{Cursor, Spot};
 pub use fork::ForkCopy;
-pub(crate) use owner::{begin, owns};
+pub(crate) use owner::{begin, owns, owns_block};
 pub use protect::Rights;
 pub(crate) use share::shared_table;
 pub(crate) use step::step;

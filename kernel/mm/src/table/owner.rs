@@ -13,7 +13,13 @@ use crate::own::{Account, By, Meter, Owner, Part};
 /// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::manager::Mm).
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
-    let Block { head, kind, order } = mm.frames().folio(leaf.pfn);
+    owns_block(mm, owner, leaf, &mm.frames().folio(leaf.pfn))
+}
+
+/// [`owns`] of a leaf that maps `block` or a part of it.
+#[inline]
+pub fn owns_block<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, block: &Block) -> bool {
+    let &Block { head, kind, order } = block;
     kind == Kind::Anon
         && leaf.sharers <= 1
         && (mm

@@ -3,7 +3,7 @@ use crate::meter::{Meter, Sample};
 use crate::region::{HUGE, Region, reserve, wrong};
 use crate::{survivor, vmas};
 use userland::counters;
-use userland::sys::mem::{self, PAGE};
+use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Result, call, file};
 
@@ -95,7 +95,10 @@ fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
 
 /// A region whose pages are all there, mapped by PTEs.
 fn populated(pages: usize, folio_kb: usize) -> Result<Region> {
-    let region = Region::map(pages)?;
+    populate(Region::map(pages)?, folio_kb)
+}
+
+fn populate(region: Region, folio_kb: usize) -> Result<Region> {
     region.touch()?;
     if folio_kb << 10 == HUGE {
         region.map_by_ptes()?;
@@ -252,8 +255,11 @@ fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 
 /// One call that moves the whole region.
 fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let old = populated(meter.pages, folio_kb)?;
-    let to = reserve(old.pages, libc::PROT_NONE)?;
+    // Source and target under one table, whatever addresses the program gets.
+    let at = reserve(2 * meter.pages, RW)?;
+    let to = at + meter.pages * PAGE;
+    mem::mprotect(to, meter.pages * PAGE, libc::PROT_NONE)?;
+    let old = populate(Region::at(at, meter.pages), folio_kb)?;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let sample = meter.timed(0, || {
         mem::mremap(old.at, old.len(), old.len(), flags, to).map(|_| ())

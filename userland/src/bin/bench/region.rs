@@ -5,7 +5,7 @@ use userland::sys::{Errno, Result};
 /// A PMD's worth of memory: the largest folio.
 pub const HUGE: usize = 2 << 20;
 
-/// Private anonymous memory that begins at a multiple of 2 MiB; unmapped when dropped.
+/// Private anonymous memory that begins at a multiple of its size; unmapped when dropped.
 pub struct Region {
     /// Where it lies.
     pub at: usize,
@@ -24,12 +24,13 @@ const DOT: u8 = 0x5c;
 impl Region {
     /// `pages` pages of nothing yet.
     pub fn map(pages: usize) -> Result<Region> {
-        let at = reserve(pages, RW)?;
-        Ok(Region {
-            at,
-            origin: at,
-            pages,
-        })
+        Ok(Region::at(reserve(pages, RW)?, pages))
+    }
+
+    /// `pages` pages from `at` on, which are mapped.
+    pub fn at(at: usize, pages: usize) -> Region {
+        let origin = at;
+        Region { at, origin, pages }
     }
 
     /// The address of page `n`.
@@ -139,16 +140,18 @@ impl Drop for Region {
     }
 }
 
-/// Address space at a multiple of 2 MiB, with this protection.
+/// Address space with this protection, at a multiple of its size: how many tables a region lies in
+/// must not depend on what addresses a program gets.
 pub fn reserve(pages: usize, prot: i32) -> Result<usize> {
     let len = pages * PAGE;
+    let multiple = len.next_power_of_two().clamp(HUGE, 1 << 30);
     let flags = ANON | libc::MAP_NORESERVE;
-    let all = mmap(0, len + HUGE, prot, flags, -1, 0)?;
-    let at = all.next_multiple_of(HUGE);
+    let all = mmap(0, len + multiple, prot, flags, -1, 0)?;
+    let at = all.next_multiple_of(multiple);
     if at > all {
         munmap(all, at - all)?;
     }
-    munmap(at + len, all + HUGE - at)?;
+    munmap(at + len, all + multiple - at)?;
     Ok(at)
 }
 

@@ -1,5 +1,4 @@
-//! Steps of long walks: how much of a range is done before the lock of the space is released for
-//! others.
+//! Budget of one step of a long walk: the lock of the space is released between steps.
 
 use super::PageTable;
 use super::node::Node;
@@ -8,17 +7,17 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::manager::Mm;
 
-/// What a PTE table costs beside its entries, and what a leaf above it costs, in entries.
+/// Fixed cost of a PTE table, and cost of a leaf above it, in entries.
 pub(super) const TABLE: u32 = 64;
 const LEAF: u32 = 8;
 
-/// What entries cost, folio by folio: `runs` of entries, `pages` together.
+/// Cost of `runs` of entries with `pages` in total.
 #[inline]
 pub(super) fn of_runs(runs: u32, pages: u32) -> u32 {
     runs + pages / 8
 }
 
-/// What is left of a step, in entries ([`Machine::step`]).
+/// Remaining cost of a step, in entries ([`Machine::step`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Budget(i64);
 
@@ -29,28 +28,27 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// All in one step: more than there are entries.
+    /// No limit: more than there are entries.
     pub const UNLIMITED: Budget = Budget(i64::MAX / 2);
 
-    /// One step.
+    /// The budget of one step.
     #[inline]
     pub fn step<M: Machine>(mm: &Mm<M>) -> Self {
         Budget(mm.machine().step().into())
     }
-    /// Takes something off; `false` when nothing was left. So each step does something, however
-    /// small it is.
+    /// Subtracts `cost`; `false` when nothing was left before. Each step makes progress.
     #[inline]
     pub fn take(&mut self, cost: u32) -> bool {
         let left = !self.is_spent();
         self.0 -= i64::from(cost);
         left
     }
-    /// Whether nothing is left.
+    /// Whether the budget is used up.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.0 <= 0
     }
-    /// Takes off what a PTE table costs of which each entry is looked at, or a leaf above the PTEs.
+    /// Subtracts the cost of a PTE table read whole, or of a PMD leaf.
     #[inline]
     pub(super) fn take_leaves<M: Machine>(&mut self, leaves: &Leaves<'_, M>) {
         match leaves.node.level {
@@ -58,15 +56,14 @@ impl Budget {
             _ => self.take_leaf(),
         };
     }
-    /// Takes off what a leaf above the PTEs costs.
+    /// Subtracts the cost of a leaf above the PTEs.
     #[inline]
     pub fn take_leaf(&mut self) -> bool {
         self.take(LEAF)
     }
 }
 
-/// [`leaf_tables`] within a budget, of which `f` takes off what it does; returns where the rest
-/// begins, if there is one.
+/// [`leaf_tables`] within a budget, which `f` charges; returns where the rest begins, if any.
 pub(super) fn some_leaf_tables<'a, M: Machine, E>(
     root: Node<'a, M>,
     range: VirtRange,
@@ -86,15 +83,14 @@ pub(super) fn some_leaf_tables<'a, M: Machine, E>(
     }
 }
 
-/// Why a walk ends before its range does.
+/// Reason for an early end of a walk.
 enum Stop<E> {
     Here(VirtAddr),
     Failed(E),
 }
 
-/// The first address in `range` at or behind which an entry maps something, or at least a PTE table
-/// is: what lies before it is empty. It takes no longer than a few tables' entries, however long
-/// the range.
+/// The first address in `range` with a leaf or a PTE table: what precedes it is empty. Costs a few
+/// tables' entries at most, however long the range.
 pub(crate) fn first_used<M: Machine>(
     mm: &Mm<M>,
     space: &PageTable,

@@ -1,5 +1,5 @@
-//! Collapsing: the pages that one PTE table maps become one folio under a PMD leaf. The pages are
-//! copied, so it does not matter which folios they were in.
+//! Collapse: copies the pages of one PTE table to one folio under a PMD leaf, whichever folios they
+//! were in.
 
 use super::edit::Edit;
 use super::node::{Node, PteTable};
@@ -17,20 +17,20 @@ use crate::thp::PMD_ORDER;
 use crate::tlb::{Gather, Removed};
 use core::convert::Infallible;
 
-/// What is mapped under one PMD entry.
+/// Counts of the pages under one PMD entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Private pages.
     pub anon: u32,
-    /// Private pages that others may have, too.
+    /// Private pages that may be shared.
     pub shared: u32,
     /// Pages that may be pinned.
     pub pinned: u32,
-    /// A PMD leaf, or not private memory: nothing to collapse.
+    /// Whether there is a PMD leaf or other memory: no collapse.
     pub other: bool,
 }
 
-/// What is mapped in the 2 MiB from `start` on.
+/// Counts what is mapped in the 2 MiB at `start`.
 pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: VirtAddr) -> Census {
     let mut found = Census::default();
     let Some(pmd) = Node::root(mm, space).table_at(start, Level::Pmd) else {
@@ -54,7 +54,7 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
                 if !owned {
                     found.shared += run.n as u32;
                 }
-                // The account does not tell a pin from another's mapping.
+                // A pin and another mapping look the same in the account.
                 if mm.pins() != 0 && !owned || mm.any_long_term(run.pfn, run.n as u64) {
                     found.pinned += run.n as u32;
                 }
@@ -67,10 +67,9 @@ pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: V
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Replaces what the PTE table at `start` maps, which nobody shares, private pages and zeros,
-    /// by a PMD leaf on `folio`, whose contents are made here. No other memory is needed. Nobody
-    /// can use the range in between: its PMD entry is absent and flushed while the pages are
-    /// copied.
+    /// Replaces the pages of the unshared PTE table at `start`, private or zero, by a PMD leaf on
+    /// `folio`, which is filled here. Allocates nothing. The PMD entry is absent and flushed during
+    /// the copy, so no CPU can use the range.
     pub fn collapse(&mut self, start: VirtAddr, folio: Folio, attrs: Attrs) {
         let mm = self.mm();
         let pmd = self.root().table_at(start, Level::Pmd);
@@ -93,7 +92,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         mm.thp().pmd_mapped();
     }
 
-    /// Unfolds every folded block in `range`: its folio is about to be split.
+    /// Unfolds every folded block in `range`, before a split of its folio.
     pub fn unfold_range(&mut self, range: VirtRange) {
         let Ok(()) = leaf_tables(self.root(), range, &mut |leaves| {
             if let Some(table) = leaves.ptes() {
@@ -104,8 +103,8 @@ impl<M: Machine> Edit<'_, '_, M> {
     }
 }
 
-/// Fills the folio from a table, which translated the 2 MiB from `start` on and that nothing points
-/// to any more, and gives what it mapped to the gather.
+/// Fills the folio from the unlinked table for the 2 MiB at `start`, and hands what it mapped to
+/// the gather.
 fn copy_pages<M: Machine>(
     table: PteTable<'_, M>,
     start: VirtAddr,

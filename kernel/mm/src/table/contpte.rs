@@ -1,15 +1,15 @@
 //! arm64's contiguous bit on PTEs: 16 aligned entries of one folio that the TLB may hold as one
-//! translation of 64 KiB. Only this file and `contpte/` set or clear [`Attrs::CONTIG`], and nobody
-//! outside `table/` sees it. Where the format has no such bit all of it compiles to nothing.
+//! translation of 64 KiB. Only this file and `contpte/` set or clear [`Attrs::CONTIG`], which is
+//! hidden outside `table/`. Where the format has no such bit all of it compiles to nothing.
 //!
 //! # What a folded block is
 //! 16 present leaves, aligned in virtual and in physical space, of consecutive frames of one folio,
 //! with the same attributes but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous
 //! bit": 16 entries at level 3 of the 4 KiB granule, aligned to 128 bytes of the table and to 64
 //! KiB of memory, "with consistent attributes and permissions"). The hardware may set the access
-//! flag and clear AP[2] in any one entry of the set (rule ICQTNL there), so both are read as the OR
-//! over the block, and are ORed into every entry when the block is rewritten. It need not hold the
-//! block as one (IVNXYF): a flush covers all of it.
+//! flag and clear AP[2] in any one entry of the set (rule ICQTNL), so both are read as the OR over
+//! the block, which a rewrite stores in every entry. The TLB need not hold the block as one
+//! (IVNXYF): a flush covers all of it.
 //!
 //! # What may happen to a folded block
 //! ```text
@@ -61,7 +61,7 @@ use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use core::ops::Range;
 
-/// What the walker sets, and what the entries of a folded block may differ in.
+/// Bits that the walker sets, and in which the entries of a folded block may differ.
 const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY);
 
 /// Entries of a block: 16, or 1 where the format has no contiguous bit.
@@ -79,14 +79,14 @@ const fn bytes<M: Machine>() -> u64 {
     span::<M>() as u64 * PAGE_SIZE
 }
 
-/// The indices of the block around an entry.
+/// Indices of the block around an entry.
 #[inline]
 fn block<M: Machine>(index: usize) -> Range<usize> {
     let first = index & !(span::<M>() - 1);
     first..first + span::<M>()
 }
 
-/// Where the blocks start that a range touches.
+/// Start addresses of the blocks that a range overlaps.
 #[inline]
 fn blocks<M: Machine>(part: VirtRange) -> impl Iterator<Item = VirtAddr> {
     let first = part.start.align_down(bytes::<M>()).0;
@@ -95,13 +95,13 @@ fn blocks<M: Machine>(part: VirtRange) -> impl Iterator<Item = VirtAddr> {
         .map(VirtAddr)
 }
 
-/// Whether the attributes, as an entry has them, are those of a folded block.
+/// Whether the raw attributes are those of a folded block.
 #[inline]
 pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
     M::Pte::CONTIG_ORDER.is_some() && attrs.contains(Attrs::CONTIG)
 }
 
-/// Whether the entry with these bits, a leaf's, is one of a folded block.
+/// Whether these bits are a leaf of a folded block.
 #[inline]
 pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
     match M::Pte::decode(raw, Level::Pte) {
@@ -111,8 +111,8 @@ pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
 }
 
 impl<M: Machine> PteTable<'_, M> {
-    /// What others may see of a present entry that was read as `attrs`: no contiguous bit, ACCESSED
-    /// and DIRTY of the block.
+    /// The external view of a present entry with these attributes: no CONTIG, ACCESSED and DIRTY of
+    /// the block.
     #[inline]
     pub fn seen(self, index: usize, attrs: Attrs) -> Attrs {
         if !folded::<M>(attrs) {
@@ -134,7 +134,7 @@ impl<M: Machine> PteTable<'_, M> {
         all
     }
 
-    /// The entry at `index` alone, or the folded block that begins there, up to `end`.
+    /// The entry at `index`, or the folded block that begins there, up to `end`.
     #[inline]
     pub fn block_at(self, index: usize, end: usize) -> Range<usize> {
         let is_folded = |leaf: Present| folded::<M>(leaf.attrs);
@@ -144,8 +144,7 @@ impl<M: Machine> PteTable<'_, M> {
         }
     }
 
-    /// Gives each of the entries of what was a folded block, which no CPU walks any more, the use
-    /// of all of them.
+    /// Spreads ACCESSED and DIRTY over the entries of a former block, which no CPU walks.
     #[inline]
     pub fn share_use(self, entries: Range<usize>) {
         if entries.len() == 1 || mutant::on(Mutant::ReadOne) {
@@ -157,13 +156,13 @@ impl<M: Machine> PteTable<'_, M> {
         self.mm.count(Event::EntryWrites, written);
     }
 
-    /// Whether the block around an entry may be folded and is not.
+    /// Whether the block around an entry is foldable and not folded.
     fn is_complete(self, index: usize, order: Order) -> bool {
         let Range { start, end } = block::<M>(index);
         let Some(Present { pfn, attrs, .. }) = self.present(start) else {
             return false;
         };
-        // What small folios fail comes first.
+        // Fast path: the tests that small folios fail come first.
         if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
             || !one_folio(self.mm, pfn, order)
             || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
@@ -181,10 +180,10 @@ impl<M: Machine> PteTable<'_, M> {
     }
 }
 
-/// Which entries of a run, counted from its first, may be installed with the contiguous bit at
-/// once: the whole blocks of `n` pages of one folio from frame `pfn`, to be mapped from `va` on
-/// over entries that are absent and flushed. Empty when there is none, or the switch is off. What
-/// is left at the ends may complete a block: [`fold`] sees to it afterwards.
+/// Entries of a run, relative to its first, to be installed with CONTIG at once: the whole blocks
+/// of `n` pages of one folio from frame `pfn`, at `va`, over entries that are absent and flushed.
+/// Empty if there is none, or the switch is off. [`fold`] handles the blocks that the ends
+/// complete.
 #[inline]
 pub(super) fn attrs_for_run<M: Machine>(
     mm: &Mm<M>,
@@ -211,8 +210,7 @@ pub(super) fn may_fold<M: Machine>(order: Order) -> bool {
     M::Pte::CONTIG_ORDER.is_some_and(|block| order >= block) || mutant::on(Mutant::FoldAcrossFolios)
 }
 
-/// Whether the block of frames from `pfn` on, which is aligned to it, lies in one folio: folios are
-/// aligned too.
+/// Whether the aligned block of frames at `pfn` lies in one folio, which is aligned too.
 fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
     mm.frames().get(mm.frames().head(pfn)).order() >= order
         || mutant::on(Mutant::FoldAcrossFolios)
@@ -220,9 +218,9 @@ fn one_folio<M: Machine>(mm: &Mm<M>, pfn: Pfn, order: Order) -> bool {
 }
 
 impl<M: Machine> Entries<'_, '_, M> {
-    /// Folds the block around the entry of `va` if it is complete and the switch is on. Cheap when
-    /// it is not, as it mostly is not: the ends tell. The flush of the break is done here, with all
-    /// that the gather owes.
+    /// Folds the block around `va` if it is complete and the switch is on. Fast path: it is usually
+    /// incomplete, which its ends show. Performs the break-before-make flush, with all that the
+    /// gather owes.
     #[inline]
     pub fn fold(&mut self, va: VirtAddr) {
         if let Some(order) = M::Pte::CONTIG_ORDER
@@ -234,8 +232,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
     }
 
-    /// Makes plain entries of the block around the entry of `va` if it is folded. The flush of the
-    /// break is done here, with all that the gather owes.
+    /// Unfolds the block around `va` if it is folded. Performs the break-before-make flush, with
+    /// all that the gather owes.
     #[inline]
     pub fn unfold(&mut self, va: VirtAddr) {
         if M::Pte::CONTIG_ORDER.is_none() {
@@ -248,10 +246,9 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
     }
 
-    /// Adds `bits` to the entry of `va`, of a folded block to all of its entries, which stay
-    /// folded. `area` is where the bits are right: a folded block may reach out of it, into one
-    /// whose entries only happened to say the same, and WRITE is not for that. Returns the entries
-    /// and how many writes it took.
+    /// Adds `bits` to the entry of `va`, or to all entries of its folded block. `area` limits
+    /// WRITE: a block may cross into a VMA whose entries happen to be uniform. Returns the entries
+    /// and the number of writes.
     #[inline]
     pub fn add_bits(&mut self, va: VirtAddr, bits: Attrs, area: VirtRange) -> (Range<usize>, u64) {
         let index = Level::Pte.index(va);
@@ -264,7 +261,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         (index..index + 1, u64::from(self.table.add(index, bits)))
     }
 
-    /// [`Self::add_bits`] of an entry of a folded block.
+    /// [`Self::add_bits`] to a folded block.
     #[inline(never)]
     fn add_bits_to_block(
         &mut self,
@@ -294,8 +291,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         (entries, written)
     }
 
-    /// Writes the 16 entries of a complete block again, with `contig` for the contiguous bit:
-    /// absent, flushed, written.
+    /// Rewrites the 16 entries of a complete block with CONTIG as in `contig`: break, flush, make.
     fn remake(&mut self, va: VirtAddr, contig: Attrs) {
         let (table, entries) = (self.table, block::<M>(Level::Pte.index(va)));
         let (mut pfn, mut attrs) = (None, Attrs::empty());
@@ -324,14 +320,14 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 }
 
-/// Whether a mutant leaves out the break.
+/// Whether a mutant omits the break.
 #[inline]
 fn broken(contig: Attrs) -> bool {
     let fold = contig.contains(Attrs::CONTIG);
     fold && mutant::on(Mutant::FoldWithoutBreak) || !fold && mutant::on(Mutant::UnfoldWithoutBreak)
 }
 
-/// What a mutant forgets of the gathered bits.
+/// Bits that a mutant drops.
 #[inline]
 fn forgotten() -> Attrs {
     if mutant::on(Mutant::AccessedLost) {

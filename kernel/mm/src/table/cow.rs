@@ -1,6 +1,5 @@
-//! Entries at a write fault: `fault::cow` decides, this changes them. A folio that is the space's
-//! alone becomes writable as far as this table and the VMA map it, and the part of a shared one
-//! that is mapped here is copied in one piece.
+//! Copy-on-write entries; `fault::cow` decides. A reused folio becomes writable as far as this
+//! table and the VMA map it; the mapped part of a shared one is replaced in one block.
 
 use super::node::Present;
 use super::{Cursor, Leaf, contpte};
@@ -11,7 +10,7 @@ use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
-/// A page that was used and may not be written, and its PTE.
+/// A read-only page and its PTE, ACCESSED.
 pub struct ReadOnly {
     /// Its frame.
     pub pfn: Pfn,
@@ -19,8 +18,8 @@ pub struct ReadOnly {
 }
 
 impl<M: Machine> Cursor<'_, M> {
-    /// The page that the cursor stands on, if it has a PTE that says used and lacks only WRITE:
-    /// what a write fault of this CPU finds in most pages that a child leaves behind.
+    /// Fast path: the page, if its PTE is ACCESSED and lacks only WRITE, as most pages that a child
+    /// leaves behind.
     #[inline]
     pub fn read_only_page(&self) -> Option<ReadOnly> {
         if self.node().level != Level::Pte {
@@ -33,12 +32,12 @@ impl<M: Machine> Cursor<'_, M> {
         only.then_some(ReadOnly { pfn, raw })
     }
 
-    /// The page's PTE may be written from now on, and says used and written, as it will be.
+    /// Makes the PTE writable, ACCESSED and DIRTY.
     #[inline]
     pub fn make_written(&mut self, page: &ReadOnly, asid: Asid) {
         let (mm, frame, index) = (self.mm(), self.node().frame, Level::Pte.index(self.va));
         let bits = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
-        // The walker has no bit left to set, and the page is mapped already.
+        // The walker has no bit left to set, and the page is already mapped.
         let mem = mm.machine().mem();
         mem.store_again(frame, index, M::Pte::add(page.raw, bits));
         mm.count(Event::EntryWrites, 1);
@@ -47,8 +46,7 @@ impl<M: Machine> Cursor<'_, M> {
         }
     }
 
-    /// The addresses in `area` where this PTE table maps, or would map, the folio of the leaf that
-    /// the cursor stands on, in order.
+    /// The addresses in `area` and this PTE table that the leaf's folio would cover.
     fn folio_range(&self, leaf: &Leaf, (head, order): (Pfn, Order), area: VirtRange) -> VirtRange {
         let area = if mutant::on(Mutant::ReuseOutside) {
             VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
@@ -65,16 +63,15 @@ impl<M: Machine> Cursor<'_, M> {
         }
     }
 
-    /// Takes over the folio of the leaf, which is this space's alone: every entry in `area` and in
-    /// this table that maps it, and may not be written, may be from now on, used as it was. What
-    /// soft-dirty watches stays as it is. The gather owes the flush of what was changed, so that no
-    /// TLB faults again.
+    /// Reuses the exclusive folio of the leaf: every entry of this table in `area` that maps it
+    /// read-only becomes writable, ACCESSED and DIRTY unchanged. Soft-dirty entries stay. The
+    /// gather owes the flush, which avoids spurious faults.
     pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
         let Block { head, order, .. } = self.mm().frames().folio(leaf.pfn);
         let range = self.folio_range(leaf, (head, order), area);
         let folds = contpte::may_fold::<M>(order);
         if folds {
-            // A block that reaches out of the area must not become writable there.
+            // A block that crosses the end of the area must not become writable there.
             self.entries(gather).unfold_ends(range);
         }
         let written = self.make_writable(leaf, range);
@@ -85,7 +82,7 @@ impl<M: Machine> Cursor<'_, M> {
         }
     }
 
-    /// Gives WRITE to the entries in `range` that map the folio in order; returns how many changed.
+    /// Sets WRITE in the entries of `range` that map the folio in order; returns how many changed.
     fn make_writable(&self, leaf: &Leaf, range: VirtRange) -> u64 {
         let (mem, table) = (self.mm().machine().mem(), self.node().frame);
         let first = Level::Pte.index(range.start);
@@ -105,7 +102,7 @@ impl<M: Machine> Cursor<'_, M> {
                 continue;
             }
             if M::Pte::is_still(raw) {
-                // Nearly all of them are alike.
+                // Fast path: nearly all entries are uniform.
                 let step = M::Pte::NEXT_FRAME;
                 let n = mem.replace_run(table, index, pages + 1 - page, raw, new, step);
                 written += n as u64;
@@ -113,7 +110,7 @@ impl<M: Machine> Cursor<'_, M> {
             } else if mem.compare_exchange(table, index, raw, new).is_ok() {
                 written += 1;
             } else {
-                // The walker set a bit: once more.
+                // The walker set a bit: retry.
                 page -= 1;
             }
         }
@@ -121,16 +118,14 @@ impl<M: Machine> Cursor<'_, M> {
     }
 
     /// Whether the naturally aligned block of 2^`order` pages around the page lies in `area` and is
-    /// mapped as the leaf is: by entries of one folio, in order, alike but for use, all of them
-    /// used.
+    /// a run of the leaf's folio, read-only, with ACCESSED set throughout.
     pub fn maps_block(&self, leaf: &Leaf, order: Order, area: VirtRange) -> bool {
         let start = self.va.align_down(order.bytes());
         let range = VirtRange {
             start,
             end: start + order.bytes(),
         };
-        // Which of the folio's pages the first one would be. No other frame is looked up: beside
-        // the folio there may be none.
+        // Index of the first page in the folio; frames outside the folio may not exist.
         let Block {
             head, order: folio, ..
         } = self.mm().frames().folio(leaf.pfn);
@@ -151,8 +146,8 @@ impl<M: Machine> Cursor<'_, M> {
                 })
     }
 
-    /// Whether `pages` PTEs from `index` on, the first of which is `raw`, map frames in a row, are
-    /// alike but for use, and are all used: of a folded block any entry tells for all.
+    /// Whether the `pages` PTEs at `index`, whose first is `raw`, are a run with ACCESSED set in
+    /// each; a folded block has one ACCESSED bit.
     fn alike_and_used(&self, index: usize, raw: u64, pages: usize) -> bool {
         let table = self.node().ptes();
         if table.all_used(index, raw, pages) {
@@ -165,8 +160,7 @@ impl<M: Machine> Cursor<'_, M> {
         table.alike(index, raw, pages) == pages && (index..index + pages).all(used)
     }
 
-    /// Takes out the entries of the block of 2^`order` pages around the page, which map one folio
-    /// in order.
+    /// Unmaps the block of 2^`order` pages around the page, which maps one folio in order.
     pub fn take_block(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, order: Order) {
         let (start, pages) = (self.va.align_down(order.bytes()), order.pages());
         let range = VirtRange {

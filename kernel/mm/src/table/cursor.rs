@@ -1,5 +1,4 @@
-//! The cursor: one page of a locked space, where a folio may be installed, or what is mapped
-//! changed or taken.
+//! The cursor: one page of a locked space, for install, change and removal.
 
 use super::edit::{Entries, take_leaf};
 use super::node::{Node, PteTable};
@@ -14,16 +13,16 @@ use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 use arrayvec::ArrayVec;
 
-/// Stands on one page of a space. Borrowing the table mutably is holding the lock on the range.
+/// A position in the page tables. The mutable borrow of the table is the lock on the range.
 pub struct Cursor<'a, M: Machine> {
     space: &'a mut PageTable,
     pub(super) va: VirtAddr,
-    /// The lowest table that exists on the way to `va`, and the frame of the table above it.
+    /// The lowest existing table for `va`, and the frame of the table above it.
     node: Node<'a, M>,
     above: Pfn,
 }
 
-/// Where a cursor stands, to come back to: right as long as no table on the way changes.
+/// A saved cursor position, valid until a table on its path changes.
 #[derive(Clone, Copy)]
 pub struct Spot {
     va: VirtAddr,
@@ -33,7 +32,7 @@ pub struct Spot {
 }
 
 impl<'a, M: Machine> Cursor<'a, M> {
-    /// Comes back to where a cursor stood ([`Self::spot`]).
+    /// Restores a position from [`Self::spot`].
     #[inline(always)]
     pub fn at(mm: &'a Mm<M>, space: &'a mut PageTable, spot: Spot) -> Self {
         let (frame, level) = (spot.frame, spot.level);
@@ -44,7 +43,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             above: spot.above,
         }
     }
-    /// Where it stands.
+    /// Saves the position.
     #[inline(always)]
     pub fn spot(&self) -> Spot {
         Spot {
@@ -54,7 +53,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             above: self.above,
         }
     }
-    /// Walks to `va` as far as there are tables.
+    /// Walks to `va` as far as tables exist.
     #[inline]
     pub fn new(mm: &'a Mm<M>, space: &'a mut PageTable, va: VirtAddr) -> Self {
         let node = Node::root(mm, space);
@@ -64,13 +63,13 @@ impl<'a, M: Machine> Cursor<'a, M> {
             node,
             above: node.frame,
         };
-        // Each level for itself, so that its bits are constants.
+        // Unrolled, so that each level's shift is a constant.
         let _ = cursor.descend(Level::Pgd, Level::Pud)
             && cursor.descend(Level::Pud, Level::Pmd)
             && cursor.descend(Level::Pmd, Level::Pte);
         cursor
     }
-    /// Goes from a table of `level` to the one below, if there is one.
+    /// Descends one level, if there is a table.
     #[inline(always)]
     fn descend(&mut self, level: Level, lower: Level) -> bool {
         let Entry::Table(frame) = (Node { level, ..self.node }).entry(level.index(self.va)) else {
@@ -88,17 +87,17 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn mm(&self) -> &'a Mm<M> {
         self.node.mm
     }
-    /// The lowest table on the way, a PTE table once there is a PTE or it was prepared.
+    /// The lowest existing table: a PTE table after [`Self::prepare`].
     #[inline(always)]
     pub(super) fn node(&self) -> Node<'a, M> {
         self.node
     }
-    /// The index in that table of the entry for the page.
+    /// Index of the page's entry in that table.
     #[inline(always)]
     fn index(&self) -> usize {
         self.node.index(self.va)
     }
-    /// The editor of that table's entries, which are PTEs.
+    /// The editor of that table, which is a PTE table.
     #[inline(always)]
     pub(super) fn entries<'e, 'g>(&self, gather: &'e mut Gather<'g, M>) -> Entries<'e, 'g, M> {
         debug_assert!(self.node.level == Level::Pte);
@@ -109,7 +108,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Entries { table, gather }
     }
 
-    /// Splits the PMD leaf that maps the page, and goes down to its PTE.
+    /// Splits the PMD leaf of the page and descends to its PTE.
     pub fn split(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
         self.space.edit(gather).split_leaf(self.va, Reserve::User)?;
         if self.node.level == Level::Pmd {
@@ -118,13 +117,13 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
 
-    /// Whether the page's table is shared with other spaces: then the cursor stands above it, and
-    /// nothing may be done before [`Self::unshare`] but to look at the [`Self::shared_leaf`].
+    /// Whether the page's table is shared: the cursor stays above it, and only
+    /// [`Self::shared_leaf`] is valid before [`Self::unshare`].
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.node.level == Level::Pmd && matches!(self.read(), Entry::Shared(_))
     }
-    /// What is mapped there by a table that is shared, cut down to the page.
+    /// The page's leaf in a shared table.
     pub fn shared_leaf(&self) -> Option<Leaf> {
         match self.read() {
             Entry::Shared(frame) => {
@@ -134,7 +133,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
             _ => None,
         }
     }
-    /// Makes the page's table this space's own.
+    /// Makes the page's table private to this space.
     pub fn unshare(&mut self, gather: &mut Gather<'_, M>) -> Result<(), OutOfMemory> {
         self.space.edit(gather).unshare(self.va, Reserve::User)?;
         self.descend(Level::Pmd, Level::Pte);
@@ -143,8 +142,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
     fn read(&self) -> Entry {
         self.node.entry(self.index())
     }
-    /// Hooks a table in that another space has, too, at the absent PMD entry that the cursor stands
-    /// at.
+    /// Links another space's table at the absent PMD entry of the cursor.
     pub(super) fn hook_shared(&mut self, table: Pfn) {
         debug_assert!(self.node.level == Level::Pmd && self.read() == Entry::Absent);
         self.node.write_shared(self.index(), table);
@@ -153,18 +151,17 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.mm().count(Event::EntryWrites, 1);
     }
 
-    /// The page it stands on.
+    /// The page's address.
     pub fn va(&self) -> VirtAddr {
         self.va
     }
-    /// What is mapped there, cut down to the page.
+    /// The page's leaf, narrowed to one page.
     #[inline]
     pub fn leaf(&self) -> Option<Leaf> {
         self.node.leaf_at(self.va, 1)
     }
 
-    /// Whether no leaf, not even of another page, stands under the PMD entry: it is absent, or a
-    /// table with nothing in it.
+    /// Whether the PMD entry is absent, or its table is empty.
     pub fn pmd_is_empty(&self) -> bool {
         match self.node.level {
             Level::Pte => self.node.live() == 0,
@@ -172,14 +169,14 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Around the page, within `limit` (which holds the page and lies under one PMD entry): where
-    /// nothing is mapped. The page itself is not.
+    /// The hole around the unmapped page, within `limit`, which contains it and lies under one PMD
+    /// entry.
     pub fn hole(&self, limit: VirtRange) -> VirtRange {
         if self.pmd_is_empty() {
             return limit;
         }
         let (first, pages) = (Level::Pte.index(limit.start), limit.pages() as usize);
-        // Mostly all of it is.
+        // Fast path: the range is usually empty.
         if self.node.ptes().absent(first, pages) == pages {
             return limit;
         }
@@ -199,8 +196,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Makes the tables down to the one that holds entries of `level`; on failure none is left
-    /// behind.
+    /// Allocates the tables down to `level`; on failure none is left linked.
     #[inline]
     pub fn prepare(&mut self, level: Level) -> Result<(), OutOfMemory> {
         if self.node.level <= level {
@@ -238,7 +234,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         Ok(())
     }
 
-    /// Takes out a PTE table in which nothing is left, so that the PMD entry is free for a leaf.
+    /// Unlinks an empty PTE table, so that the PMD entry is free for a leaf.
     pub fn remove_empty_table(&mut self, gather: &mut Gather<'_, M>) {
         if self.node.level == Level::Pte && self.pmd_is_empty() {
             let pmd = Node {
@@ -256,12 +252,12 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Maps an object's page, one reference to it, where nothing is; [`Self::prepare`] has made the
-    /// tables. Nothing to flush: absent entries are not cached.
+    /// Maps an object's page and consumes a reference, after [`Self::prepare`]. No flush: absent
+    /// entries are not cached.
     pub fn install_object(&mut self, folio: Folio, attrs: Attrs) {
         self.install_page(folio.into_pfn(), attrs);
     }
-    /// Maps the zero page, which is not counted, where nothing is.
+    /// Maps the zero page, which has no count, at an absent entry.
     pub fn install_zero_page(&mut self, attrs: Attrs) {
         self.install_page(self.mm().zero_page(), attrs);
         share::note_zeros(self.node.ptes());
@@ -278,7 +274,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         node.add_live(1);
         node.mm.count(Event::EntryWrites, 1);
     }
-    /// Maps a page of private memory, which nobody else has, where nothing is.
+    /// Fast path: maps a fresh private page at an absent entry.
     #[inline(always)]
     pub fn install_anon(&mut self, folio: Folio, attrs: Attrs, owner: &Owner) {
         let pfn = folio.into_pfn();
@@ -286,10 +282,9 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.install_page(pfn, attrs);
     }
 
-    /// Maps all pages of a large private folio of 2^`order` pages, which nobody else has, at the
-    /// naturally aligned range around the page, where nothing is: by PTEs, folded where they may
-    /// be, or by a PMD leaf when the cursor stands at a PMD entry. The folio is `owner`'s by one
-    /// account update.
+    /// Maps a fresh large private folio of 2^`order` pages at the naturally aligned range around
+    /// the page, which is absent: by PTEs, folded where possible, or by a PMD leaf if the cursor is
+    /// at a PMD entry. One account update.
     #[inline(always)]
     pub fn install_folio(&mut self, folio: Folio, order: Order, attrs: Attrs, owner: &Owner) {
         let pages = order.pages() as u32;
@@ -318,20 +313,18 @@ impl<'a, M: Machine> Cursor<'a, M> {
             _ => self.install_folio(folio, order, attrs, owner),
         }
     }
-    /// Maps the huge zero page, of which the caller has a reference, at an absent PMD entry.
+    /// Maps the huge zero page at an absent PMD entry; consumes a reference.
     pub fn install_huge_zero_page(&mut self, pfn: Pfn, attrs: Attrs) {
         self.write_huge(pfn, attrs);
     }
-    /// Writes a leaf over the absent entry that the cursor stands at, above the PTEs; its
-    /// references are there already.
+    /// Writes a leaf above the PTE level, whose references exist already.
     pub(super) fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
         self.node.write_leaf(self.index(), pfn, attrs);
         self.node.add_live(1);
         self.mm().count(Event::EntryWrites, 1);
     }
-    /// Adds `bits` to what the leaf says, of a folded block to all of its entries, so that it stays
-    /// folded; the gather owes the flush. Bits are only added: nothing that was allowed is taken
-    /// away. `area` is the VMA's range, which a block may reach out of.
+    /// Adds `bits` to the leaf, or to all entries of a folded block, so that it stays folded; the
+    /// gather owes the flush. `area` is the VMA's range, which a block may cross.
     pub fn add_bits(&mut self, gather: &mut Gather<'_, M>, bits: Attrs, area: VirtRange) {
         let (index, level) = (self.index(), self.node.level);
         let (from, written) = if level == Level::Pte {
@@ -350,8 +343,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
     }
 
-    /// Takes out the page that is mapped; a folded block is unfolded first, and a PMD leaf was
-    /// split by the caller.
+    /// Unmaps the page. A folded block is unfolded; a PMD leaf must be split already.
     pub fn take(&mut self, gather: &mut Gather<'_, M>) {
         assert!(self.node.level == Level::Pte, "{:?} has no PTE", self.va);
         self.entries(gather).unfold(self.va);
@@ -375,7 +367,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         );
     }
 
-    /// Takes out the PMD leaf that maps the page.
+    /// Unmaps the PMD leaf of the page.
     pub fn take_huge(&mut self, gather: &mut Gather<'_, M>) {
         assert!(
             self.node.level == Level::Pmd,
@@ -386,7 +378,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         take_leaf(self.node, start, gather);
     }
 
-    /// Goes to another page of the same PTE table.
+    /// Moves to another page of the same PTE table.
     pub fn move_in_table(&mut self, va: VirtAddr) {
         let table = Level::Pmd.bytes();
         debug_assert!(

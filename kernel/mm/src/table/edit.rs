@@ -1,4 +1,4 @@
-//! The editors: the only ways to change entries of a space that is locked.
+//! Editors: the only interfaces that change entries of a locked space.
 
 use super::PageTable;
 use super::node::{Node, PteTable};
@@ -9,14 +9,13 @@ use crate::manager::Mm;
 use crate::stat::Event;
 use crate::tlb::{Gather, Removed};
 
-/// The tables of a locked space, and the gather that owes the flush of what changes.
+/// The tables of a locked space, and the gather that owes the flushes.
 pub struct Edit<'e, 'a, M: Machine> {
     pub(super) space: &'e mut PageTable,
     pub(super) gather: &'e mut Gather<'a, M>,
 }
 
-/// The entries of one PTE table of a locked space, and the gather that owes the flush of what
-/// changes.
+/// The entries of one PTE table of a locked space, and the gather that owes the flushes.
 pub(super) struct Entries<'e, 'a, M: Machine> {
     pub table: PteTable<'a, M>,
     pub gather: &'e mut Gather<'a, M>,
@@ -45,7 +44,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     pub(super) fn root(&self) -> Node<'a, M> {
         Node::root(self.mm(), self.space)
     }
-    /// The entries of a PTE table that is not shared.
+    /// The editor of an unshared PTE table.
     #[inline(always)]
     pub(super) fn entries(&mut self, table: PteTable<'a, M>) -> Entries<'_, 'a, M> {
         Entries {
@@ -54,7 +53,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         }
     }
 
-    /// Takes an empty table, which translates `va`, out of the one above it.
+    /// Unlinks the empty table for `va` from the one above.
     pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, va: VirtAddr) {
         node.clear(node.index(va));
         node.add_live(u32::MAX);
@@ -63,7 +62,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         self.gather.table(va, child.level, child.frame);
     }
 
-    /// Takes the leaf for `va` out of a table above the PTEs.
+    /// Takes the leaf for `va` out of a table above the PTE level.
     pub(super) fn take_leaf(&mut self, node: Node<'a, M>, va: VirtAddr) {
         take_leaf(node, va, self.gather);
     }

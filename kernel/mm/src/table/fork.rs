@@ -1,9 +1,8 @@
-//! Copying entries to a child: table by table, folio by folio, no lookups per page.
+//! Fork: copies entries to a child, table by table and folio by folio, with no lookups per page.
 //!
-//! An entry is copied with its own bits, use and fold included, less WRITE, so entries of one folio
-//! need not be alike to be one batch (seed 000 compares them): the account wants to know only how
-//! many pages of which folio. Folded blocks are complete on both sides, because what a range cuts
-//! is unfolded first, and stay folded.
+//! An entry is copied with its bits, ACCESSED, DIRTY and CONTIG included, less WRITE, so a batch
+//! may be non-uniform (seed 000 compares entries): the account needs only the folio and the number
+//! of pages. Blocks that a range cuts are unfolded first; the others stay folded on both sides.
 
 use super::budget::some_leaf_tables;
 use super::edit::Entries;
@@ -23,54 +22,54 @@ use crate::switch::ForkBy;
 use crate::tlb::Gather;
 use core::ops::Range;
 
-/// Shares the private pages of a parent with a child that nobody runs yet.
+/// Copies the mappings of a parent to a child that does not run yet.
 pub struct ForkCopy<'s, 'a, M: Machine> {
     /// The memory manager of both.
     pub mm: &'a Mm<M>,
-    /// Whose the child's mappings are.
+    /// Owner of the child's mappings.
     pub child: &'s Owner,
-    /// What the parent's entries are owed.
+    /// Gather of the parent.
     pub gather: &'s mut Gather<'a, M>,
-    /// Whether the parent may have pages with long-term pins: folios with such pages are copied at
-    /// once, for the holder of the pin goes on with the parent's page.
+    /// Whether the parent may have long-term pins: such folios are copied at once, as the pin's
+    /// holder keeps using the parent's page.
     pub pinned: bool,
-    /// Whether tables are shared whole where the range covers all of theirs (`share`): private
-    /// anonymous memory only.
+    /// Whether to share whole PTE tables (`share`) that the range covers: private anonymous memory
+    /// only.
     pub tables: bool,
-    /// Private pages that the child has now.
+    /// Private pages of the child.
     pub anon: u64,
-    /// Pages of objects that the child has now.
+    /// Object pages of the child.
     pub object: u64,
 }
 
-/// What was done in one table.
+/// Totals for one table.
 #[derive(Default)]
 struct Done {
-    /// Entries that the child has.
+    /// Entries copied.
     copied: usize,
-    /// Those of them that map no anonymous memory.
+    /// Copied entries that do not map anonymous memory.
     others: usize,
-    /// Entries that the parent may not write any more.
+    /// Entries of the parent that lost WRITE.
     protected: usize,
     meter: Meter,
 }
 
 impl Done {
-    /// What it took, in entries ([`Budget`]): the account is updated once for a run, or for a page.
+    /// Cost in entries ([`Budget`]): one account update per run, or per page.
     #[inline]
     fn cost(&self) -> u32 {
         budget::of_runs(self.meter.updates, self.copied as u32)
     }
 }
 
-/// The frames of a PTE table and of the one that its entries are copied to.
+/// Source and destination PTE tables.
 #[derive(Clone, Copy)]
 struct Pair {
     from: Pfn,
     to: Pfn,
 }
 
-/// Consecutive entries of one table that map consecutive pages of one folio.
+/// A run of entries: they map consecutive pages of one folio.
 #[derive(Clone, Copy)]
 struct Piece {
     tables: Pair,
@@ -80,10 +79,10 @@ struct Piece {
 }
 
 impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
-    /// Shares the private pages of `range`, as far as the budget reaches; returns where the rest
-    /// begins, if there is one. Both sides lose WRITE, each folio gains as many references as pages
-    /// are copied. On failure the child has some of them; the caller drops it. No PMD leaf crosses
-    /// an end of the range: VMAs that are cut split theirs.
+    /// Copies the mappings of `range` within the budget; returns where the rest begins, if any.
+    /// Both sides lose WRITE; each folio gains one reference per copied page. On failure the child
+    /// is partial and the caller drops it. No PMD leaf crosses an end of the range: VMA splits
+    /// split theirs.
     pub fn range(
         &mut self,
         parent: &mut PageTable,
@@ -105,7 +104,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             if self.tables && !self.pinned && leaves.part.len() == Level::Pmd.bytes() {
                 budget.take_leaf();
                 if self.gather.owner().is_common() {
-                    // The references of the table change hands.
+                    // The references of the table change owner.
                     budget.take_leaves(&leaves);
                 }
                 self.anon += parent.edit(self.gather).share(&leaves, &mut to)?;
@@ -120,7 +119,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         })
     }
 
-    /// Shares a PMD leaf whole.
+    /// Copies a PMD leaf.
     fn leaf(&mut self, leaves: &Leaves<'a, M>, child: &mut PageTable) -> Result<(), OutOfMemory> {
         let (mm, node, index) = (self.mm, leaves.node, leaves.index());
         let mut to = Cursor::new(mm, child, leaves.part.start);
@@ -150,7 +149,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         Ok(())
     }
 
-    /// Shares what a PTE table maps in `part`.
+    /// Copies the entries of a PTE table in `part`.
     fn table(
         &mut self,
         from: PteTable<'a, M>,
@@ -170,7 +169,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         };
         let mut done = Done::default();
         let slowly = self.mm.switches().fork_slowly();
-        // The scheme is chosen once for the table, not for each entry.
+        // The scheme is selected once per table, not per entry.
         let result = with_scheme!(self.mm.account(), account => match slowly {
             false => self.entries::<_, false>(account, tables, part, &mut done),
             true => self.entries::<_, true>(account, tables, part, &mut done),
@@ -189,8 +188,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         result
     }
 
-    /// Shares the entries of `part`. `SLOWLY`: entries, references or mappings go one by one, as
-    /// the switches have it.
+    /// Copies the entries of `part`. `SLOWLY`: entries, references or mappings one at a time, as
+    /// the switches select.
     fn entries<A: Account, const SLOWLY: bool>(
         &mut self,
         account: A,
@@ -239,8 +238,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         Ok(())
     }
 
-    /// Shares anonymous pages one by one, whatever the size of their folios, as a fork does that
-    /// knows of no batches (seed 000's "before"); as [`Self::singles`].
+    /// Copies anonymous PTEs one at a time, whatever the folio size: a fork without batches (seed
+    /// 000's "before"). Returns as [`Self::singles`].
     #[inline(never)]
     fn one_by_one<A: Account>(
         &self,
@@ -253,7 +252,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let (mm, mem) = (self.mm, self.mm.machine().mem());
         let (mut index, mut copied, mut protected) = (span.start, 0, 0);
         let mut meter = Meter::default();
-        // Found once: what a folio costs is not to be the search for its head.
+        // Cached: the cost of a folio must not be the lookup of its head.
         let (mut head, mut order) = (Pfn(u64::MAX), Order(0));
         while index < span.end && copied < left {
             let raw = mem.load(tables.from, index);
@@ -284,9 +283,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         index
     }
 
-    /// Shares single pages, up to the first entry of anything else or until `left` are done;
-    /// returns where it ends. They have a way of their own, with nothing to find out about
-    /// neighbours (seed 001), and out of line, all in registers.
+    /// Fast path: copies order-0 folios up to the first entry of another kind or `left` entries;
+    /// returns the end. No neighbours are read (seed 001); out of line, all state is in registers.
     #[inline(never)]
     fn singles<A: Account>(
         &self,
@@ -317,7 +315,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         index
     }
 
-    /// Shares what comes first of a large folio; returns how many entries that were.
+    /// Copies the first run of a large folio; returns its length.
     #[inline(always)]
     fn folio<A: Account>(
         &mut self,
@@ -339,7 +337,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         }
         let copied = copy_piece(mm, &piece, raw, done);
         if copied < piece.pages {
-            // A hole that could not be expected.
+            // An unexpected hole.
             let (gone, rest) = (copied as u32, (piece.pages - copied) as u32);
             let part = Part::ptes(first + gone, rest);
             account.unmap(&book, self.child, part, &mut done.meter);
@@ -347,7 +345,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         copied
     }
 
-    /// Shares a page that is no anonymous memory.
+    /// Copies the entry of a page that is not anonymous.
     fn other(
         &mut self,
         piece: Piece,
@@ -365,7 +363,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         1
     }
 
-    /// Whether the parent keeps the folio for itself, because of a long-term pin.
+    /// Whether a long-term pin keeps the folio with the parent.
     #[inline]
     fn keeps(&self, (head, order): (Pfn, Order)) -> bool {
         self.pinned
@@ -373,7 +371,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             && !mutant::on(Mutant::SharePinned)
     }
 
-    /// Gives the child a copy of a pinned PMD leaf, in one folio or, where there is none, in pages.
+    /// Copies a pinned PMD leaf to the child: one folio or, if none is available, pages.
     fn copy_leaf(
         &mut self,
         to: &mut Cursor<'_, M>,
@@ -395,8 +393,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         Ok(())
     }
 
-    /// Gives the child copies of all that is mapped, here and in order, of a pinned folio; the
-    /// parent keeps its pages as they are. Returns how many.
+    /// Copies the run of a pinned folio's pages to the child, eagerly; the parent's entries do not
+    /// change. Returns the number of pages.
     fn copy_now(
         &mut self,
         piece: Piece,
@@ -426,8 +424,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
     }
 }
 
-/// Copies all entries of a table, which translates the 2 MiB from `start` on, to an empty one; the
-/// references are `who`'s.
+/// Copies all entries of the table for the 2 MiB at `start` to an empty one, for the owner `who`.
 pub(super) fn whole<'a, M: Machine>(
     from: PteTable<'a, M>,
     to: PteTable<'a, M>,
@@ -450,8 +447,8 @@ pub(super) fn whole<'a, M: Machine>(
     };
 }
 
-/// How many entries of the piece there should be: to the end of the folio or of the range, if the
-/// last of them is there.
+/// Expected length of the run: to the end of the folio or of the range, if the last entry maps its
+/// page.
 #[inline]
 fn expected<M: Machine>(
     mm: &Mm<M>,
@@ -475,8 +472,7 @@ fn expected<M: Machine>(
     }
 }
 
-/// Writes one entry to the child, and takes WRITE from both sides; returns how many entries of the
-/// parent that changed.
+/// Copies one entry without WRITE and clears WRITE in the parent; returns the parent's writes.
 #[inline(always)]
 fn copy_one<M: Machine>(mm: &Mm<M>, tables: Pair, index: usize, mut raw: u64) -> usize {
     let Pair { from, to } = tables;
@@ -495,8 +491,8 @@ fn copy_one<M: Machine>(mm: &Mm<M>, tables: Pair, index: usize, mut raw: u64) ->
     usize::from(writable)
 }
 
-/// Writes the piece's entries, of which the first is `raw`, to the child, and takes WRITE from both
-/// sides. Stops where an entry maps something else; returns how many there were.
+/// Copies the run whose first entry is `raw` without WRITE, and clears WRITE in the parent. Stops
+/// at the first entry outside the run; returns the number of entries.
 #[inline(always)]
 fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Done) -> usize {
     let mem = mm.machine().mem();

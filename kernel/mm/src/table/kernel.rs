@@ -1,4 +1,4 @@
-//! The kernel's own half: direct map, image, device windows, stacks.
+//! The kernel half: direct map, image, device windows, stacks.
 
 use super::node::Node;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
@@ -10,16 +10,16 @@ use crate::stat::Event;
 use crate::sync::{Lock, rank};
 use alloc::sync::Arc;
 
-/// The kernel's own half: maps with the largest entries that fit. Tables under the root are never
-/// freed, so a machine that copies its kernel half into each user root (`Machine::prepare_root`)
-/// stays right as long as every 512 GiB slot was mapped once before the first user root is made.
+/// The kernel half, mapped by the largest entries that fit. Tables below the root are never freed:
+/// user roots that copy the kernel half (`Machine::prepare_root`) stay valid if every 512 GiB slot
+/// was mapped before the first of them.
 pub struct KernelSpace<M: Machine> {
     mm: Arc<Mm<M>>,
     root: Lock<Pfn, { rank::KERNEL_SPACE }>,
 }
 
 impl<M: Machine> KernelSpace<M> {
-    /// Takes over `root` as the kernel's table (the tables under it are allocated from `mm`).
+    /// Takes over `root`, whose tables come from `mm`.
     pub fn new(mm: Arc<Mm<M>>, root: Pfn) -> Self {
         KernelSpace {
             mm,
@@ -27,13 +27,13 @@ impl<M: Machine> KernelSpace<M> {
         }
     }
 
-    /// The memory manager that its tables come from.
+    /// The memory manager of its tables.
     pub fn mm(&self) -> &Arc<Mm<M>> {
         &self.mm
     }
 
-    /// Maps `va ..` to `pa ..` with the largest entries that fit. Was absent before. On failure
-    /// nothing is mapped.
+    /// Maps `va`, which is absent, to `pa ..` by the largest entries that fit. On failure nothing
+    /// is mapped.
     pub fn map(&self, va: VirtRange, pa: PhysAddr, attrs: Attrs) -> Result<(), OutOfMemory> {
         assert!(
             (va.start.0 | va.end.0 | pa.0) & (PAGE_SIZE - 1) == 0,
@@ -59,7 +59,7 @@ impl<M: Machine> KernelSpace<M> {
         Ok(())
     }
 
-    /// Unmaps and flushes; entries that cross an end of the range are our own mistake.
+    /// Unmaps and flushes; an entry that crosses an end of the range is a bug.
     pub fn unmap(&self, va: VirtRange) {
         let root = self.root.lock();
         self.clear(*root, va);
@@ -126,7 +126,7 @@ impl<M: Machine> KernelSpace<M> {
         }
     }
 
-    /// What `va` is mapped to.
+    /// The translation of `va`.
     pub fn lookup(&self, va: VirtAddr) -> Option<(PhysAddr, Attrs, Level)> {
         let root = self.root.lock();
         let node = self.root(*root).down_to(va, Level::Pte);
@@ -148,7 +148,7 @@ impl<M: Machine> KernelSpace<M> {
     }
 }
 
-/// The highest level whose entry fits both addresses and what is left.
+/// The highest level whose entry fits both addresses and the remaining size.
 fn largest<M: Machine>(machine: &M, va: VirtAddr, pa: PhysAddr, left: u64) -> Level {
     let fits = |level: Level| (va.0 | pa.0) & (level.bytes() - 1) == 0 && left >= level.bytes();
     let mut level = machine.largest_leaf();

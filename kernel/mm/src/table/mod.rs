@@ -1,7 +1,7 @@
-//! Page tables: the only room that writes entries. Raw bits never leave it; others see `Entry`.
+//! Page tables: the only room that writes entries. Raw bits stay inside; the interface is `Entry`.
 //!
-//! A table's frame counts its entries that are not absent (`FrameMeta::live`), so a range verb
-//! knows when it has seen them all and an empty table is found without looking.
+//! `FrameMeta::live` counts a table's entries that are not absent: a range walk stops at the last
+//! one, and an empty table is known by its count.
 
 mod budget;
 mod collapse;
@@ -46,29 +46,29 @@ use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::stat::Event;
 
-/// The page tables of one user address space; whoever holds it mutably holds the space's lock.
+/// The page tables of one user address space. A mutable borrow implies the lock of the space.
 pub struct PageTable {
     root: Pfn,
-    /// Tables, the root included.
+    /// Number of tables, including the root.
     pages: u64,
 }
 
 impl PageTable {
-    /// An empty user half under a fresh root.
+    /// Allocates a root with an empty user half.
     pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
         let root = alloc_table(mm, Reserve::User)?;
         mm.machine().prepare_root(root);
         Ok(PageTable { root, pages: 1 })
     }
-    /// The frame of the root.
+    /// Frame of the root.
     pub fn root(&self) -> Pfn {
         self.root
     }
-    /// Tables that there are, the root included.
+    /// Number of tables, including the root.
     pub fn pages(&self) -> u64 {
         self.pages
     }
-    /// Frees the root; everything under it has been zapped and no CPU has it loaded.
+    /// Frees the root. Precondition: everything below is zapped, and no CPU has it loaded.
     pub(crate) fn free_root<M: Machine>(&mut self, mm: &Mm<M>) {
         assert!(
             self.pages == 1,
@@ -85,7 +85,7 @@ impl PageTable {
     }
 }
 
-/// A zeroed frame for a table of a user's space.
+/// Allocates a zeroed frame for a user page table.
 fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
     let pfn = mm.alloc_zeroed(Kind::Table, reserve)?;
     let meta = mm.frames().get(pfn).page_table();
@@ -95,7 +95,7 @@ fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMem
     Ok(pfn)
 }
 
-/// Frees a table that was never hooked in.
+/// Frees a table that was never linked.
 fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
     debug_assert!(mm.frames().get(pfn).order() == Order(0));
     let meta = mm.frames().get(pfn).page_table();
@@ -105,8 +105,7 @@ fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
     mm.free(&[pfn]);
 }
 
-/// One past the last index of a root that belongs to the user half: the machine's own half is not
-/// ours to look at.
+/// One past the last root index of the user half; the kernel half is the machine's.
 fn user_root_end<M: Machine>() -> usize {
     Level::Pgd.index(crate::addr::VirtAddr(M::Pte::USER_END.0 - 1)) + 1
 }

@@ -1,24 +1,22 @@
-//! Moving entries to another address (mremap): the pages stay where they are, and so do the tables
-//! where both places are aligned alike. Seed 003: a table that moves costs as much as a page that
-//! moves.
+//! Moves entries to another address (mremap): pages stay in place, and so do tables where both
+//! ranges are aligned alike. Seed 003: a table that moves costs as much as a page that moves.
 //!
 //! ```text
-//!   prepare   make the target's tables; split the PMD leaves that cannot stay whole      may fail, and then nothing has changed
-//!   freeze    hide the largest entries that the range covers from the walker             where they stand: nothing is copied yet
-//!   flush     once                                                                       now nobody can use the old place
-//!   carry     write the entries at the new place, by the largest steps that may be taken; tables that are left empty go
+//!   prepare   allocate the target's tables; split the PMD leaves that cannot stay whole  a failure here changes nothing
+//!   freeze    hide the largest entries that the range covers from the walker             in place: nothing is copied yet
+//!   flush     once                                                                       now no CPU can use the old address
+//!   carry     write the entries at the new address in the largest possible steps; free tables that are left empty
 //! ```
-//! What was frozen is out of every CPU's reach after the flush, with all that is below: a table is
-//! emptied by plain loads and stores, whatever the size of the steps. How large they are, is up to
-//! the alignment of both places, the length and the switch `move=`. The account of no folio
-//! changes.
+//! After the flush no CPU reaches frozen entries nor what is below them: a table is emptied by
+//! plain loads and stores. Step size depends on the alignment of both ranges, the length and the
+//! switch `move=`. No folio's account changes.
 //!
-//! Each of the three walks is one recursion over the [`Piece`]s of a table, from the lowest table
-//! that holds both places down. The level of its entries is an argument: nothing here is written
-//! for a PTE, a PMD, a PUD or a PGD entry but the folding of blocks of PTEs.
+//! Each of the three walks recurses over the [`Piece`]s of a table, from the lowest table that
+//! holds both ranges down. The level is an argument: only the folding of blocks is specific to
+//! PTEs.
 //!
-//! A table that several spaces share is unshared in [`Plan::prepare`], before its entries are
-//! frozen one by one; moved whole it stays shared, as nothing in it depends on where it hangs.
+//! [`Plan::prepare`] unshares a shared table before its entries are frozen one by one; moved whole
+//! it stays shared, as its contents do not depend on its address.
 
 mod piece;
 mod write;
@@ -36,9 +34,8 @@ use crate::tlb::Gather;
 use piece::{Piece, piece};
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Moves everything that is mapped in `from` (not empty) to `to ..`, where nothing is. All
-    /// tables that are needed are made first, so it either fails with nothing changed or does
-    /// everything. Tables of `from` that became empty go too.
+    /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
+    /// tables are allocated first, so a failure changes nothing. Empty source tables are freed.
     pub fn move_range(&mut self, from: VirtRange, to: VirtAddr) -> Result<(), OutOfMemory> {
         let plan = Plan {
             from,
@@ -47,7 +44,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         };
         let top = plan.top(self.root());
         if let Err(OutOfMemory) = plan.prepare(self, top, from) {
-            // Nothing is mapped in the target: this takes back the tables.
+            // The target maps nothing: this frees its tables.
             let range = VirtRange {
                 start: to,
                 end: plan.target(from.end),
@@ -69,8 +66,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(())
     }
 
-    /// The table below the entry for `at`, of which only a part moves: a PMD leaf is split, a
-    /// shared table is copied.
+    /// The table below the entry for `at`, which moves partly: splits a PMD leaf, unshares a table.
     #[inline]
     fn open(
         &mut self,
@@ -87,19 +83,19 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 }
 
-/// A part of what a table translates.
+/// A subrange of a table.
 #[derive(Clone, Copy)]
 struct Part {
     range: VirtRange,
-    /// Whether its entries were frozen where they stand; else what points to their table was.
+    /// Whether its own entries are frozen; else the entry above is.
     frozen: bool,
 }
 
-/// One move.
+/// A move.
 struct Plan {
     from: VirtRange,
     to: VirtAddr,
-    /// The level of the largest entries that are moved whole.
+    /// Level of the largest entries that are moved whole.
     largest: Level,
 }
 
@@ -109,8 +105,8 @@ impl Plan {
         self.to + (va - self.from.start)
     }
 
-    /// The first piece of `part`: as many whole entries as go to one table, where entries of
-    /// `level` may be moved whole.
+    /// The first piece of `part`: as many whole entries as go to one table, if entries of `level`
+    /// may be moved whole.
     #[inline]
     fn piece(&self, level: Level, part: VirtRange) -> Piece {
         let apart = (self.from.start.0 ^ self.to.0) & (level.bytes() - 1);
@@ -123,7 +119,7 @@ impl Plan {
         piece
     }
 
-    /// The lowest table that holds both places: it stays what it is.
+    /// The lowest table that holds both ranges: it stays in place.
     #[inline]
     fn top<'a, M: Machine>(&self, root: Node<'a, M>) -> Node<'a, M> {
         let mut node = root;
@@ -139,7 +135,7 @@ impl Plan {
         node
     }
 
-    /// The table that the entry for `at`, which is in `node`, goes to: often the same.
+    /// The target table for the entry for `at` in `node`: often `node` itself.
     #[inline]
     fn target_table<'a, M: Machine>(
         &self,
@@ -154,7 +150,7 @@ impl Plan {
         root.table_at(to, node.level)
     }
 
-    /// Makes the target's tables for `part` of a table, and splits the PMD leaves that do not stay
+    /// Allocates the target's tables for `part` of a table, and splits PMD leaves that cannot stay
     /// whole.
     fn prepare<'a, M: Machine>(
         &self,
@@ -182,9 +178,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Hides everything in `part` of a table from the walker, by the largest entries that it
-    /// covers; the gather owes the flush. Returns whether nothing else is in the table: then what
-    /// points to it is hidden too, unless the target lies there.
+    /// Freezes everything in `part` of a table by the largest entries that it covers; the gather
+    /// owes the flush. Returns whether the table holds nothing else: its entry above is then frozen
+    /// too, unless the target lies there.
     fn freeze<'a, M: Machine>(
         &self,
         node: Node<'a, M>,
@@ -223,7 +219,7 @@ impl Plan {
         frozen == node.live()
     }
 
-    /// Whether something may come to stand under the entry of `level` for `va`.
+    /// Whether the target lies under the entry of `level` for `va`.
     fn comes_under(&self, va: VirtAddr, level: Level) -> bool {
         let start = va.align_down(level.bytes());
         let last = VirtAddr(self.target(self.from.end).0 - 1);

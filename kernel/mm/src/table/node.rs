@@ -1,7 +1,7 @@
-//! One page table: its entries, decoded on the way out and encoded on the way in. With
-//! [`super::contpte`] the only file that handles bits.
+//! One page table: entries, decoded on load and encoded on store. Only this file and
+//! [`super::contpte`] handle raw bits.
 //!
-//! Nothing here keeps the live count, counts a write or owes a flush: that is [`super::edit`]'s.
+//! The live count, the write counters and the flush obligations are [`super::edit`]'s.
 
 use super::PageTable;
 use crate::addr::{Pfn, VirtAddr, VirtRange};
@@ -23,13 +23,13 @@ pub(crate) struct PteTable<'a, M: Machine> {
     pub frame: Pfn,
 }
 
-/// A leaf as it stands in an entry.
+/// A decoded leaf entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Present {
     pub pfn: Pfn,
-    /// CONTIG included.
+    /// Includes CONTIG.
     pub attrs: Attrs,
-    /// The bits, for [`Node::exchange`].
+    /// Raw bits, for [`Node::exchange`].
     pub raw: u64,
 }
 
@@ -49,7 +49,7 @@ impl<M: Machine> Clone for PteTable<'_, M> {
 impl<M: Machine> Copy for PteTable<'_, M> {}
 
 impl<'a, M: Machine> Node<'a, M> {
-    /// The root of a space.
+    /// Root table of a space.
     #[inline(always)]
     pub fn root(mm: &'a Mm<M>, space: &PageTable) -> Self {
         Node {
@@ -62,28 +62,27 @@ impl<'a, M: Machine> Node<'a, M> {
     fn mem(self) -> &'a M::Mem {
         self.mm.machine().mem()
     }
-    /// The metadata of its frame.
+    /// Metadata of the table's frame.
     #[inline(always)]
     pub fn meta(self) -> TableFrame<'a> {
         self.mm.frames().get(self.frame).page_table()
     }
-    /// Entries that are not absent.
+    /// Number of entries that are not absent.
     #[inline(always)]
     pub fn live(self) -> u32 {
         self.meta().live()
     }
-    /// The index of the entry for `va`.
+    /// Index of the entry for `va`.
     #[inline(always)]
     pub fn index(self, va: VirtAddr) -> usize {
         self.level.index(va)
     }
-    /// The indices of the entries that `range` touches, when the table starts at or before
-    /// `range.start`.
+    /// Indices of the entries that overlap `range`; the table starts at or before `range.start`.
     #[inline(always)]
     pub fn indices(self, range: VirtRange) -> Range<usize> {
         self.index(range.start)..self.index(VirtAddr(range.end.0 - 1)) + 1
     }
-    /// The part of `range`, which lies in the table, that the entry at `index` covers.
+    /// Intersection of `range`, which lies in the table, with what the entry at `index` covers.
     #[inline(always)]
     pub fn part(self, index: usize, range: VirtRange) -> VirtRange {
         let (bytes, shift) = (self.level.bytes(), self.level.shift());
@@ -94,7 +93,7 @@ impl<'a, M: Machine> Node<'a, M> {
         }
     }
 
-    /// What an entry says.
+    /// The decoded entry.
     #[inline(always)]
     pub fn entry(self, index: usize) -> Entry {
         M::Pte::decode(self.mem().load(self.frame, index), self.level)
@@ -103,13 +102,13 @@ impl<'a, M: Machine> Node<'a, M> {
     #[inline(always)]
     pub fn present(self, index: usize) -> Option<Present> {
         let raw = self.mem().load(self.frame, index);
-        // All-zero bits are an absent entry on every machine: most entries that are looked at are.
+        // Zero is an absent entry on every machine. Most entries that are read are absent.
         if raw == 0 {
             return None;
         }
         self.leaf_of(raw)
     }
-    /// The leaf that an entry with these bits is; `None` when it is absent or points to a table.
+    /// Decodes `raw` as a leaf; `None` when it is absent or points to a table.
     #[inline(always)]
     pub fn leaf_of(self, raw: u64) -> Option<Present> {
         match M::Pte::decode(raw, self.level) {
@@ -117,23 +116,23 @@ impl<'a, M: Machine> Node<'a, M> {
             _ => None,
         }
     }
-    /// Whether nothing is mapped at an entry.
+    /// Whether an entry is absent.
     #[inline(always)]
     pub fn is_absent(self, index: usize) -> bool {
         self.mem().load(self.frame, index) == 0
     }
-    /// Whether `n` entries from `index` on are absent.
+    /// Whether `n` entries starting at `index` are absent.
     #[inline(always)]
     pub fn all_absent(self, index: usize, n: usize) -> bool {
         self.mem().is_zero(self.frame, index, n)
     }
 
-    /// The table of the next lower level on the way to `va`, if there is one that is not shared.
+    /// The table of the next lower level for `va`, unless there is none or it is shared.
     #[inline(always)]
     pub fn below(self, va: VirtAddr) -> Option<Self> {
         self.child(self.entry(self.index(va)))
     }
-    /// The table that an entry of this one points to, unless it is shared.
+    /// The table that `entry` points to, unless it is shared.
     #[inline(always)]
     pub fn child(self, entry: Entry) -> Option<Self> {
         match (entry, self.level.lower()) {
@@ -145,7 +144,7 @@ impl<'a, M: Machine> Node<'a, M> {
             _ => None,
         }
     }
-    /// The lowest table of `level` or above on the way to `va`, never one that is shared.
+    /// The lowest existing table at or above `level` for `va`; never a shared one.
     #[inline]
     pub fn down_to(mut self, va: VirtAddr, level: Level) -> Self {
         while self.level > level
@@ -155,21 +154,20 @@ impl<'a, M: Machine> Node<'a, M> {
         }
         self
     }
-    /// The table of `level` that holds the entry for `va`, if there is one; never one that is
-    /// shared.
+    /// The existing table of `level` for `va`; never a shared one.
     #[inline]
     pub fn table_at(self, va: VirtAddr, level: Level) -> Option<Self> {
         let found = self.down_to(va, level);
         (found.level == level).then_some(found)
     }
-    /// The PTE table on the way from the root to `va`, if there is one that is not shared. Each
-    /// level for itself, so that its bits are constants.
+    /// The PTE table for `va`, unless there is none or it is shared. The walk is unrolled, so that
+    /// each level's shift is a constant.
     #[inline(always)]
     pub fn pte_table(self, va: VirtAddr) -> Option<PteTable<'a, M>> {
         let pte = self.below(va)?.below(va)?.below(va)?;
         Some(pte.ptes())
     }
-    /// The same table as one of PTEs, which it is.
+    /// This table as a [`PteTable`]; its level must be PTE.
     #[inline(always)]
     pub fn ptes(self) -> PteTable<'a, M> {
         debug_assert!(self.level == Level::Pte);
@@ -179,22 +177,21 @@ impl<'a, M: Machine> Node<'a, M> {
         }
     }
 
-    /// Adds to the number of live entries, or takes from it by a number that wraps around.
+    /// Adds `n` to the live count; wraps around, for subtraction.
     #[inline(always)]
     pub fn add_live(self, n: u32) {
         let meta = self.meta();
         meta.set_live(meta.live().wrapping_add(n));
     }
 
-    /// Writes a leaf over an absent entry, or over one that only the caller can change (no CPU
-    /// walks the table).
+    /// Writes a leaf over an absent entry, or in a table that no CPU walks.
     #[inline(always)]
     pub fn write_leaf(self, index: usize, pfn: Pfn, attrs: Attrs) {
         let raw = M::Pte::leaf(pfn, attrs, self.level);
         self.mem().store(self.frame, index, raw);
     }
-    /// Replaces a leaf whose bits were `raw`; `false` when the walker set a bit in between and it
-    /// must be read again.
+    /// Replaces a leaf whose bits were `raw`; `false` when the walker has set a bit meanwhile and
+    /// the entry must be read again.
     #[inline(always)]
     fn exchange(self, index: usize, old: Present, attrs: Attrs) -> bool {
         let raw = M::Pte::leaf(old.pfn, attrs, self.level);
@@ -202,8 +199,8 @@ impl<'a, M: Machine> Node<'a, M> {
             .compare_exchange(self.frame, index, old.raw, raw)
             .is_ok()
     }
-    /// Changes the attributes of a live leaf by `f`, keeping its frame and every bit the walker
-    /// sets meanwhile; returns whether the entry is different now. What is no leaf stays as it is.
+    /// Maps the attributes of a live leaf through `f`, keeping its frame and the bits that the
+    /// walker sets meanwhile. Returns whether the entry changed; what is not a leaf is left alone.
     #[inline(always)]
     pub fn modify(self, index: usize, mut f: impl FnMut(Attrs) -> Attrs) -> bool {
         while let Some(old) = self.present(index) {
@@ -217,7 +214,7 @@ impl<'a, M: Machine> Node<'a, M> {
         }
         false
     }
-    /// Makes an entry absent and returns what the leaf was, walker's last bits included.
+    /// Clears an entry; returns the leaf, including the walker's last bits.
     #[inline(always)]
     pub fn take_leaf(self, index: usize) -> Option<(Pfn, Attrs)> {
         match M::Pte::decode(self.mem().swap(self.frame, index, 0), self.level) {
@@ -225,31 +222,31 @@ impl<'a, M: Machine> Node<'a, M> {
             _ => None,
         }
     }
-    /// Hooks a table in.
+    /// Links a table.
     #[inline(always)]
     pub fn write_table(self, index: usize, child: Pfn) {
         self.mem().store(self.frame, index, M::Pte::table(child));
     }
-    /// Hooks a table of PTEs in that several spaces share.
+    /// Links a shared PTE table.
     #[inline(always)]
     pub fn write_shared(self, index: usize, child: Pfn) {
         let raw = M::Pte::shared_table(child);
         self.mem().store(self.frame, index, raw);
     }
-    /// Makes an entry absent whose last bits are of no use.
+    /// Clears an entry, discarding its bits.
     #[inline(always)]
     pub fn clear(self, index: usize) {
         self.mem().store(self.frame, index, 0);
     }
 
-    /// Hides `n` entries, leaves or tables, from the walker; its last bits stay in them. Returns
-    /// how many are not absent.
+    /// Freezes `n` entries, leaves or tables: invalid for the walker, bits kept. Returns how many
+    /// are not absent.
     #[inline]
     pub fn freeze_run(self, index: usize, n: usize) -> u32 {
         self.mem()
             .freeze_run(self.frame, index, n, self.level, M::Pte::VALID)
     }
-    /// What an entry that may have been frozen said before.
+    /// The entry as it was before it may have been frozen.
     #[inline(always)]
     pub fn frozen_entry(self, index: usize) -> Entry {
         match self.mem().load(self.frame, index) {
@@ -257,13 +254,13 @@ impl<'a, M: Machine> Node<'a, M> {
             raw => M::Pte::decode(M::Pte::thaw(raw), self.level),
         }
     }
-    /// Whether an entry is frozen, or a leaf that refuses every access.
+    /// Whether an entry is frozen, or a PROT_NONE leaf.
     #[inline(always)]
     pub fn is_frozen(self, index: usize) -> bool {
         self.mem().load(self.frame, index) & M::Pte::VALID == 0
     }
-    /// Moves `n` entries that no CPU walks to another table, over absent ones, thawed when they
-    /// were `frozen`; returns how many there were.
+    /// Moves `n` entries that no CPU walks over absent ones of another table, thawing them if
+    /// `frozen`; returns how many were present.
     #[inline]
     pub fn move_run(
         &self,
@@ -283,7 +280,7 @@ impl<'a, M: Machine> Node<'a, M> {
 }
 
 impl<'a, M: Machine> PteTable<'a, M> {
-    /// The same as a table of any level.
+    /// This table as a [`Node`].
     #[inline(always)]
     pub fn node(self) -> Node<'a, M> {
         Node {
@@ -306,7 +303,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
     pub fn modify(self, index: usize, f: impl FnMut(Attrs) -> Attrs) -> bool {
         self.node().modify(index, f)
     }
-    /// The indices of the entries for `range`, which lies in the table.
+    /// Indices of the entries for `range`, which lies in the table.
     #[inline(always)]
     pub fn indices(self, range: VirtRange) -> Range<usize> {
         self.node().indices(range)
@@ -317,15 +314,15 @@ impl<'a, M: Machine> PteTable<'a, M> {
         self.node().live()
     }
 
-    /// How many entries from `index` on, at most `max`, map frames in a row and are alike but for
-    /// use. The first, whose bits are `raw`, counts.
+    /// Length of the run at `index`, at most `max`: entries that map consecutive frames and differ
+    /// only in ACCESSED and DIRTY. The first entry, `raw`, counts.
     #[inline(always)]
     pub fn alike(self, index: usize, raw: u64, max: usize) -> usize {
         let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
         self.mem().agree(self.frame, index, max, raw, step, firm)
     }
-    /// Whether `n` entries from `index` on, of which the first is `raw`, map frames in a row, are
-    /// alike but for use, and each of them says that it was used.
+    /// Whether a run of `n` entries starts at `index`, whose first is `raw`, with ACCESSED set in
+    /// each.
     #[inline]
     pub fn all_used(self, index: usize, raw: u64, n: usize) -> bool {
         let leaf = |attrs| M::Pte::leaf(Pfn(0), attrs, Level::Pte);
@@ -333,19 +330,19 @@ impl<'a, M: Machine> PteTable<'a, M> {
         let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw) | accessed);
         raw & accessed != 0 && self.mem().agree(self.frame, index, n, raw, step, firm) == n
     }
-    /// How many entries from `index` on, at most `max`, are absent.
+    /// Number of absent entries starting at `index`, at most `max`.
     #[inline(always)]
     pub fn absent(self, index: usize, max: usize) -> usize {
         self.mem().agree(self.frame, index, max, 0, 0, u64::MAX)
     }
 
-    /// Makes `n` entries in a row, over absent ones, map the frames from `pfn` on.
+    /// Writes `n` entries that map the frames from `pfn` on over absent ones.
     #[inline(always)]
     pub fn write_run(self, index: usize, n: usize, pfn: Pfn, attrs: Attrs) {
         let (raw, step) = (M::Pte::leaf(pfn, attrs, Level::Pte), M::Pte::NEXT_FRAME);
         self.mem().store_run(self.frame, index, n, raw, step);
     }
-    /// Makes `n` entries in a row absent; how they were used is lost.
+    /// Clears `n` entries; ACCESSED and DIRTY are lost.
     #[inline(always)]
     pub fn clear_run(self, index: usize, n: usize) {
         match n {
@@ -353,8 +350,8 @@ impl<'a, M: Machine> PteTable<'a, M> {
             _ => self.mem().store_run(self.frame, index, n, 0, 0),
         }
     }
-    /// Adds to what an entry says; returns whether it is different now.
-    // A row of them takes half as long in place.
+    /// Sets bits in an entry; returns whether it changed.
+    // Inlined: halves the cost of a loop over a run.
     #[inline(always)]
     pub fn add(self, index: usize, bits: Attrs) -> bool {
         let mut raw = self.mem().load(self.frame, index);
@@ -369,7 +366,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
             }
         }
     }
-    /// Takes the entries from `index` on, which no CPU walks, thawed when they were `frozen`.
+    /// Takes the entries starting at `index`, which no CPU walks, thawing them if `frozen`.
     #[inline]
     pub fn take_run(self, index: usize, into: &mut [u64], frozen: bool) {
         self.mem().take_run(self.frame, index, into);
@@ -378,7 +375,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
             into.iter_mut().filter(|raw| **raw != 0).for_each(thaw);
         }
     }
-    /// Writes entries that [`Self::take_run`] took over absent ones.
+    /// Writes entries from [`Self::take_run`] over absent ones.
     #[inline]
     pub fn put_run(self, index: usize, from: &[u64]) {
         self.mem().put_run(self.frame, index, from);

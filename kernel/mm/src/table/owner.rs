@@ -1,4 +1,4 @@
-//! Who has a folio: the first mappings, and whether a space has it for itself.
+//! Exclusive ownership of folios: the first mapping, and the test for it.
 
 use super::Leaf;
 use crate::addr::{Order, Pfn, VirtAddr};
@@ -7,10 +7,10 @@ use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::{Account, By, Meter, Owner, Part};
 
-/// Whether all references of the private folio that `leaf` maps are entries of the owner's space,
-/// or long-term pins, whose holders are to see what it writes. To be asked under the lock of the
-/// space, which maps the folio. A page in a table that others share is theirs, too. What is asked
-/// about one page alone may be granted all the same: [`Mm::pinned_by`](crate::manager::Mm).
+/// Whether all references to the private folio of `leaf` are entries of the owner's space, or
+/// long-term pins, whose holders must see its writes. Requires the lock of the space, which maps
+/// the folio. Pages in shared tables are not exclusive. For a single page,
+/// [`Mm::pinned_by`](crate::manager::Mm) may still allow a write.
 #[inline]
 pub fn owns<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf) -> bool {
     owns_block(mm, owner, leaf, &mm.frames().folio(leaf.pfn))
@@ -28,8 +28,8 @@ pub fn owns_block<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, block: &Bl
             || mm.long_term_pins() != 0 && mm.exclusive_but_long_term(head, order, owner))
 }
 
-/// Begins the account of a private folio that nobody else has: all of its pages are about to be
-/// mapped by the owner's space, from `start` on, by entries of one kind.
+/// Begins the account of a fresh private folio: the owner's space is about to map all of its pages
+/// at `start` by entries of one kind.
 #[inline(always)]
 pub fn begin<M: Machine>(
     mm: &Mm<M>,
@@ -44,7 +44,7 @@ pub fn begin<M: Machine>(
         "a fresh folio is pinned: {meta:?}"
     );
     meta.anon().set_index(start.page());
-    // Not by `with_account`: a closure might stay one, and this is on the way of each fault.
+    // Fast path: not `with_account`, whose closure may not be inlined.
     let (first, n) = (0, order.pages() as u32);
     let (book, mut meter) = (mm.frames().book(head, order), Meter::default());
     mm.account()

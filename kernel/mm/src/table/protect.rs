@@ -1,4 +1,4 @@
-//! Changing the protection of what is mapped in a range.
+//! Changes the protection of mapped pages (mprotect).
 
 use super::budget::some_leaf_tables;
 use super::edit::{Edit, Entries};
@@ -12,26 +12,25 @@ use crate::stat::Event;
 use core::convert::Infallible;
 use core::ops::Range;
 
-/// What stays as it is; and what was not written since soft-dirty was cleared must still be seen
-/// when it is.
+/// Attributes that stay. TRACKED pages must still fault on the first write.
 const USED: Attrs = Attrs::ACCESSED.union(Attrs::DIRTY).union(Attrs::TRACKED);
 
-/// What entries of a VMA may say.
+/// Attributes that a VMA allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Rights {
-    /// What every entry says.
+    /// Attributes of every entry.
     pub base: Attrs,
-    /// Whether the VMA may be written.
+    /// Whether the VMA is writable.
     pub writable: bool,
-    /// Whether writes reach the object: then no write needs to be seen.
+    /// Whether writes reach the object: no write needs to fault.
     pub shared: bool,
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Gives every page in `range` the attributes `rights.base`, and WRITE when the VMA is writable
-    /// and no write needs to be seen: always if shared, else only for a private folio that this
-    /// space has for itself. Accessed and dirty stay. No PMD leaf crosses an end of the range
-    /// ([`Edit::split_ends`]). Stops when the budget is used up; returns where the rest begins.
+    /// Sets the attributes of every page in `range` to `rights.base`, plus WRITE if the VMA is
+    /// writable and no write needs to fault: always if shared, else only for an exclusive private
+    /// folio. ACCESSED and DIRTY stay. No PMD leaf crosses an end of the range
+    /// ([`Edit::split_ends`]). Returns where the rest begins when the budget is spent.
     pub fn protect_some(
         &mut self,
         range: VirtRange,
@@ -78,8 +77,8 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 }
 
-/// Gives entries the attributes, keeping use, and the fold where a folded block may be: PROT_NONE
-/// never is. Returns how many are different now.
+/// Sets the attributes of entries, keeping ACCESSED, DIRTY and, except for PROT_NONE, CONTIG.
+/// Returns how many changed.
 fn set_rights<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attrs) -> u64 {
     if attrs.contains(Attrs::NO_ACCESS) {
         return forbid(table, entries, attrs);
@@ -89,22 +88,21 @@ fn set_rights<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: 
     entries.map(|index| u64::from(set(index))).sum()
 }
 
-/// The same for PROT_NONE: what was a folded block comes apart, and each of its entries says how
-/// any was used.
+/// PROT_NONE: unfolds blocks; each entry gets the block's ACCESSED and DIRTY.
 fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attrs) -> u64 {
     let (mut index, mut written) = (entries.start, 0);
     while index < entries.end {
         let part = table.block_at(index, entries.end);
         let set = |index| table.modify(index, |old| attrs | old & USED);
         written += part.clone().map(|index| u64::from(set(index))).sum::<u64>();
-        // The walker sets no bit any more, now that none of them is valid.
+        // The walker sets no bit in invalid entries.
         index = part.end;
         table.share_use(part);
     }
     written
 }
 
-/// What the entries of a leaf say from now on, but for use.
+/// The new attributes of a leaf, less ACCESSED and DIRTY.
 fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
     let write = rights.writable
         && !leaf.attrs.contains(Attrs::TRACKED)

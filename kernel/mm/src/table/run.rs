@@ -1,6 +1,5 @@
-//! Runs: consecutive PTEs that map consecutive pages of one folio and are alike but for use. The
-//! verbs work by runs, so that a folio costs one account update however many pages of it are
-//! mapped.
+//! Runs: consecutive PTEs that map consecutive pages of one folio and differ only in ACCESSED and
+//! DIRTY. A run costs one account update, whatever its length.
 
 use super::Leaf;
 use super::contpte;
@@ -12,23 +11,22 @@ use crate::frame::{Block, Kind};
 /// One run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// The first entry.
+    /// Index of the first entry.
     pub index: usize,
-    /// How many.
+    /// Number of entries.
     pub n: usize,
-    /// The frame that the first maps.
+    /// Frame of the first entry.
     pub pfn: Pfn,
-    /// What the first says, CONTIG included; the others may differ in how they were used and
-    /// folded.
+    /// Attributes of the first entry, CONTIG included; the others may differ in USED and CONTIG.
     pub attrs: Attrs,
-    /// The folio.
+    /// Head of the folio.
     pub head: Pfn,
-    /// What it is.
+    /// Kind of the folio.
     pub kind: Kind,
 }
 
 impl Run {
-    /// The run as one leaf, mapped from `va` on.
+    /// The run as one leaf at `va`.
     pub fn leaf(&self, va: VirtAddr) -> Leaf {
         Leaf {
             va,
@@ -42,14 +40,14 @@ impl Run {
     }
 }
 
-/// The runs of a part of a table, in order, each with the address that it is mapped at.
+/// Iterator over the runs of a range, each with its address.
 pub(crate) struct Runs<'a, M: Machine> {
     table: PteTable<'a, M>,
     index: usize,
     end: usize,
-    /// What the entry at `index` translates.
+    /// Address that the entry at `index` translates.
     va: VirtAddr,
-    /// Live entries that may still come.
+    /// Upper bound of the live entries ahead.
     left: u32,
 }
 
@@ -72,8 +70,8 @@ impl<M: Machine> Iterator for Runs<'_, M> {
 }
 
 impl<'a, M: Machine> PteTable<'a, M> {
-    /// The runs in `part`, which lies in the table; what follows the last live entry is not looked
-    /// at. The entries of a run may change before the next is asked for.
+    /// The runs in `part`, which lies in the table, up to the last live entry. The entries of a run
+    /// may change before the next one is requested.
     #[inline(always)]
     pub fn runs(self, part: VirtRange) -> Runs<'a, M> {
         let span = self.indices(part);
@@ -86,12 +84,12 @@ impl<'a, M: Machine> PteTable<'a, M> {
         }
     }
 
-    /// The run that starts at `index` and ends before `end`; `None` when nothing is mapped there.
+    /// The run at `index`, up to `end`; `None` when nothing is mapped there.
     #[inline(always)]
     pub fn run_at(self, index: usize, end: usize) -> Option<Run> {
         Some(self.run_of(index, self.present(index)?, end))
     }
-    /// The run whose first entry, at `index`, was just read.
+    /// The run at `index` whose first entry is `first`.
     #[inline(always)]
     pub fn run_of(self, index: usize, first: Present, end: usize) -> Run {
         let Present { pfn, attrs, raw } = first;
@@ -112,8 +110,8 @@ impl<'a, M: Machine> PteTable<'a, M> {
         }
     }
 
-    /// Maps `n` consecutive frames of one folio from `va` on, where nothing is: whole blocks folded
-    /// at once. What is left at the ends may complete a block, which is for the caller to see to.
+    /// Maps `n` consecutive frames of one folio at `va` over absent entries, whole blocks folded at
+    /// once. The caller folds the blocks that the ends complete.
     #[inline]
     pub fn install(self, va: VirtAddr, n: usize, pfn: Pfn, attrs: Attrs) {
         let first = Level::Pte.index(va);

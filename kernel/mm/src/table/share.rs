@@ -1,42 +1,39 @@
-//! Page tables that several spaces share (`fork=share`): a fork hands on a PTE table whole, and
-//! copies it on the first change in its 2 MiB, whoever makes it. Source: K. Zhao, S. Gong, P.
-//! Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and latency-sensitive
-//! applications", EuroSys 2021.
+//! Page tables shared by several spaces (`fork=share`): fork shares PTE tables, and the first
+//! change in the 2 MiB of one copies it. Source: K. Zhao, S. Gong, P. Fonseca, "On-demand-fork: a
+//! microsecond fork for memory-intensive and latency-sensitive applications", EuroSys 2021.
 //!
 //! ```text
 //!   parent's PMD entry --- nothing below may be written ---+--> PTE table: as it was before the fork, count 2
 //!   child's PMD entry  --- nothing below may be written ---+
 //! ```
 //! # Rules
-//! 1. A table is shared where one area of private anonymous memory covers all of its 2 MiB, and
-//!    nobody has pins.
-//! 2. The table's frame counts who shares it. Every PMD entry that points to it is an
-//!    [`Entry::Shared`], and nobody writes the table's entries; hardware sets the accessed bit. A
-//!    walk that wants to change one does not find the table, and calls [`unshare`] first: so who
-//!    never forks this way pays nothing.
-//! 3. The last one takes the table over as it stands. Before that, [`unshare`] copies: both copies
-//!    are write-protected entry by entry, as by any fork. The old table's entries may be changed
-//!    for that, because nobody may write through them anyway.
-//! 4. Zapping all of it drops the share, and no entry is touched.
+//! 1. A table is shared if one VMA of private anonymous memory covers all of its 2 MiB and the
+//!    space has no pins.
+//! 2. The table's frame counts the sharers. Each PMD entry that points to it is an
+//!    [`Entry::Shared`], and its entries are not written, except for the accessed bit by hardware.
+//!    A walk finds no table to change there before [`unshare`], so other forks cost nothing.
+//! 3. [`unshare`] copies the table; both copies are write-protected by entry, as by any fork. The
+//!    old one's entries may change for that: no space writes through them. The last sharer takes
+//!    the table over as it is.
+//! 4. A zap of all of it drops the share without touching an entry.
 //!
 //! # The account
-//! The entries of a table are one owner's in the account of the folios, however many share the
-//! table: those of the space that shared it first, its *accountant*, or plain. When the accountant
-//! goes, its references become plain, for its id will be another's; so they do when it copies, and
-//! what was its own stands for the copy. Anybody else adds what it copies. Of a space that shares
-//! its id ([`MmId::COMMON`]) the id does not say which one the accountant is: its references become
-//! plain at once.
+//! The references of a shared table have one owner in the folios' account, however many spaces
+//! share it: the *accountant*, which is the space that shared it first, or plain. They become plain
+//! when the accountant exits, as its id is reused, and when it copies: its own references then
+//! stand for the copy. Any other sharer adds what it copies. With a common id ([`MmId::COMMON`]),
+//! which does not identify one space, they are plain from the start.
 //!
-//! "Exclusive" is never wrong: a space asks only about pages that its own tables map. Others that
-//! have such a page have it by tables of their own, or by a shared one that is accounted plainly or
-//! as another's: the asker's own shared tables map other pages, as no space maps a page twice. So
-//! the entries of a table that the last one takes over may keep their WRITE: nobody copied it (they
-//! would have lost it), nobody pinned a page of it (pins unshare), so nobody else has the pages.
+//! Invariant: "exclusive" is never wrong. A space asks only about pages that its own tables map;
+//! other mappings of the page are by the other spaces' tables, or by a shared one accounted plainly
+//! or to another space: the asker's shared tables map other pages, as no space maps a page twice.
+//! Thus the last sharer's entries keep WRITE: the table was not copied (WRITE would be lost), and
+//! none of its pages is pinned (pins unshare), so the pages have no other user.
 //!
 //! # Two spaces at once
-//! Each holds its own lock only. The note is changed by the accountant alone while there are
-//! several, and dropping a share releases what the next one acquires who reads the count. If all
-//! but one leave while that one copies, it drops the old table.
+//! Each sharer holds only its own lock. While there are several, only the accountant changes the
+//! note; the release of a share pairs with the acquire of the count's next reader. If all others
+//! leave during a copy, the copying space drops the old table.
 
 use super::edit::{Edit, Entries};
 use super::node::{Node, PteTable};
@@ -53,21 +50,20 @@ use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
 use crate::tlb::Gather;
 
-/// A table's note ([`crate::frame::meta::TableFrame::note`]) has the accountant's id in its low 16
-/// bits, 0 for plain, and private pages that the entries map in its high half, both while it is
-/// shared.
+/// A table's note ([`crate::frame::meta::TableFrame::note`]): the accountant's id in the low 16
+/// bits, 0 for plain, and the number of private pages in the high half, both only while shared.
 const ACCOUNTANT: u64 = 0xffff;
 const PAGES_AT: u32 = 32;
-/// Entries may map the page of zeros, or did.
+/// Set if entries map, or have mapped, the zero page.
 const ZEROS: u64 = 1 << 16;
 
-/// Notes that an entry of the table maps the page of zeros.
+/// Records a mapping of the zero page in the table's note.
 #[inline]
 pub(super) fn note_zeros<M: Machine>(table: PteTable<'_, M>) {
     let meta = table.node().meta();
     meta.set_note(meta.note() | ZEROS);
 }
-/// Notes that entries of one table are in another now.
+/// Copies the note of zero pages to a table that received entries.
 #[inline]
 pub(super) fn inherit_zeros<M: Machine>(from: Node<'_, M>, to: Node<'_, M>) {
     if from.meta().note() & ZEROS != 0 {
@@ -75,7 +71,7 @@ pub(super) fn inherit_zeros<M: Machine>(from: Node<'_, M>, to: Node<'_, M>) {
     }
 }
 
-/// The shared table that translates `va`, if it is one.
+/// The shared table for `va`, if any.
 pub(crate) fn shared_table<'a, M: Machine>(
     mm: &'a Mm<M>,
     space: &PageTable,
@@ -85,7 +81,7 @@ pub(crate) fn shared_table<'a, M: Machine>(
 }
 
 impl<M: Machine> Node<'_, M> {
-    /// Whose the references of a shared table are in the account; of any other table plain.
+    /// Owner of a shared table's references in the account; plain for any other table.
     pub(crate) fn accountant(self) -> Owner {
         let id = self.meta().note() & ACCOUNTANT;
         MmId::new(id as u16).map_or(Owner::PLAIN, Owner::new)
@@ -93,7 +89,7 @@ impl<M: Machine> Node<'_, M> {
 }
 
 impl<M: Machine> PteTable<'_, M> {
-    /// What a shared table says of the page of `va`: never WRITE, whatever the entry says.
+    /// The leaf for `va` in a shared table; never WRITE.
     pub(super) fn leaf_at_shared(self, va: VirtAddr) -> Option<Leaf> {
         let leaf = self.node().leaf_at(va, 1)?;
         Some(Leaf {
@@ -103,7 +99,7 @@ impl<M: Machine> PteTable<'_, M> {
         })
     }
 
-    /// The id that the table has in its note while it is shared, first by `owner`.
+    /// The accountant id for the note of a table that `owner` shares first.
     fn becomes_accountant(self, owner: &Owner) -> u64 {
         if owner.is_common() {
             self.pass(owner, &Owner::PLAIN);
@@ -112,7 +108,7 @@ impl<M: Machine> PteTable<'_, M> {
         owner.id().map_or(0, |id| id.get().into())
     }
 
-    /// How many private pages the entries map: all but zeros.
+    /// Number of private pages mapped: all but zero pages.
     fn private_pages(self) -> u64 {
         let meta = self.node().meta();
         if meta.note() & ZEROS == 0 {
@@ -122,19 +118,19 @@ impl<M: Machine> PteTable<'_, M> {
         let private = |index: &usize| self.present(*index).is_some_and(|leaf| leaf.pfn != zeros);
         let pages = (0..TABLE_ENTRIES).filter(private).count() as u64;
         if pages == u64::from(meta.live()) {
-            // They are gone.
+            // No zero page is left.
             meta.set_note(meta.note() & !ZEROS);
         }
         pages
     }
 
-    /// The references of a shared table are plain from now on.
+    /// Marks the references of a shared table plain.
     fn be_plain(self) {
         let meta = self.node().meta();
         meta.set_note(meta.note() & !ACCOUNTANT);
     }
 
-    /// The one who has the table alone makes it its own as it stands.
+    /// Makes the last sharer the table's only owner.
     fn take_over(self, owner: &Owner) {
         let from = self.node().accountant();
         if from != *owner {
@@ -144,10 +140,10 @@ impl<M: Machine> PteTable<'_, M> {
         meta.set_note(meta.note() & ZEROS);
     }
 
-    /// The references of a table become another's.
+    /// Transfers the references of a table's entries.
     fn pass(self, from: &Owner, to: &Owner) {
         let (mm, mut meter) = (self.mm, Meter::default());
-        // Where they are mapped does not matter.
+        // The address does not matter.
         let all = VirtRange::new(VirtAddr(0), VirtAddr(Level::Pmd.bytes()));
         for (_, Run { n, head, kind, .. }) in self.runs(all) {
             if kind == Kind::Anon {
@@ -159,7 +155,7 @@ impl<M: Machine> PteTable<'_, M> {
     }
 }
 
-/// A shared table, and where it hangs in one of its spaces.
+/// A shared table, and its entry in one of its spaces.
 struct Hung<'a, M: Machine> {
     pmd: Node<'a, M>,
     index: usize,
@@ -181,7 +177,7 @@ impl<'a, M: Machine> Hung<'a, M> {
         }
     }
 
-    /// Makes the table the space's own if all others have left it; returns whether they had.
+    /// Takes over a table with no other sharers; returns whether it did.
     fn settle(&self, va: VirtAddr, gather: &mut Gather<'_, M>) -> bool {
         let table = self.table;
         if table.node().meta().refs() != 1 {
@@ -190,14 +186,14 @@ impl<'a, M: Machine> Hung<'a, M> {
         table.take_over(gather.owner());
         self.pmd.write_table(self.index, table.frame);
         table.mm.count(Event::EntryWrites, 1);
-        // Or what a walker remembers of the PMD entry would go on forbidding.
+        // A cached PMD entry would remain read-only.
         gather.unhooked(va, Level::Pte);
         gather.flush();
         true
     }
 }
 
-/// No CPU uses the old table any more.
+/// Flushes the old table from every CPU's paging-structure caches.
 fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
     if !mutant::on(Mutant::UnshareWithoutFlush) {
         gather.unhooked(start, Level::Pte);
@@ -206,9 +202,8 @@ fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Shares a table of the parent, all of it, with a child, whose cursor stands at its first
-    /// page. The gather, the parent's, owes the flush. Returns how many private pages the child has
-    /// by it.
+    /// Shares a whole table of the parent with a child whose cursor is at its first page. The
+    /// parent's gather owes the flush. Returns the number of private pages shared.
     pub(super) fn share(
         &mut self,
         leaves: &Leaves<'a, M>,
@@ -236,8 +231,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(meta.note() >> PAGES_AT)
     }
 
-    /// Makes the table for `va` this space's own, if it is shared. Out of memory: nothing has
-    /// changed.
+    /// Makes a shared table for `va` private to this space. Out of memory: no change.
     pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         let Some(hung) = Hung::find(self.root(), va) else {
             return Ok(());
@@ -265,16 +259,14 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(())
     }
 
-    /// Makes the table for `va` this space's own if all others have left it; returns whether they
-    /// had.
+    /// [`Hung::settle`] for the shared table of `va`, if any.
     pub(crate) fn settle(&mut self, va: VirtAddr) -> bool {
         let hung = Hung::find(self.root(), va);
         hung.is_some_and(|hung| hung.settle(va, self.gather))
     }
 
-    /// [`Edit::unshare`] of the tables in `range`, as far as the budget reaches; returns where the
-    /// rest begins, if there is one. Out of memory: some are this space's own now, which nobody
-    /// sees.
+    /// [`Edit::unshare`] of the tables in `range` within the budget; returns where the rest begins,
+    /// if any. Out of memory: some tables are private already, which is invisible.
     pub fn unshare_some(
         &mut self,
         range: VirtRange,
@@ -282,7 +274,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
         let stopped = leaf_tables(self.root(), range, &mut |leaves| {
             let at = leaves.part.start;
-            // Others are passed over, but the way to one is long where memory is sparse.
+            // Unshared tables are skipped, but in sparse memory the walk is long.
             let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };
             if !budget.take(budget::TABLE + entries as u32) {
                 return Err(Ok(at));
@@ -295,8 +287,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         stopped.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
     }
 
-    /// Drops the shared tables in a row, from an entry of a PMD table on, in `range`. All of each
-    /// goes, or the space ends and all of it will.
+    /// Drops consecutive shared tables of a PMD table in `range`: each whole, or the space is
+    /// exiting.
     pub(super) fn zap_shared_row(
         &mut self,
         pmd: Node<'a, M>,
@@ -308,7 +300,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let end = (first..all)
             .find(|index| !hide_shared(pmd, *index, pmd.part(*index, range), self.gather, zap))
             .unwrap_or(all);
-        // One flush for all: who is left may write to the pages from now on.
+        // One TLB flush for all: the remaining sharers may write to the pages afterwards.
         self.gather.flush();
         for index in first..end {
             let Entry::Shared(frame) = pmd.frozen_entry(index) else {
@@ -326,7 +318,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 }
 
-/// Copies a shared table into a fresh one, as fork does, and settles whose the references are.
+/// Copies a shared table into a fresh one, as fork does, and assigns the references.
 fn copy_entries<'a, M: Machine>(
     from: PteTable<'a, M>,
     to: PteTable<'a, M>,
@@ -338,14 +330,14 @@ fn copy_entries<'a, M: Machine>(
         fork::whole(from, to, start, owner, gather);
         return;
     }
-    // What was its own stands for the copy.
+    // The accountant's own references stand for the copy.
     fork::whole(from, to, start, &Owner::PLAIN, gather);
     if !mutant::on(Mutant::KeepAccountant) {
         from.be_plain();
     }
 }
 
-/// Hides an entry from the walker if it points to a shared table; the gather owes the flush.
+/// Freezes an entry that points to a shared table; the gather owes the flush.
 fn hide_shared<M: Machine>(
     pmd: Node<'_, M>,
     index: usize,
@@ -365,7 +357,7 @@ fn hide_shared<M: Machine>(
     true
 }
 
-/// Drops the space's share of a table that it does not use any more.
+/// Drops the space's share of a table that it no longer maps.
 fn leave<'a, M: Machine>(table: PteTable<'a, M>, at: VirtAddr, gather: &mut Gather<'a, M>) {
     let (meta, owner) = (table.node().meta(), gather.owner());
     if meta.refs() != 1
@@ -380,7 +372,7 @@ fn leave<'a, M: Machine>(table: PteTable<'a, M>, at: VirtAddr, gather: &mut Gath
     }
 }
 
-/// Frees a table that nothing points to, after the last share was dropped.
+/// Frees an unlinked table after its last share was dropped.
 fn discard<'a, M: Machine>(table: PteTable<'a, M>, start: VirtAddr, gather: &mut Gather<'a, M>) {
     let (from, owner) = (table.node().accountant(), gather.owner());
     if from != *owner {

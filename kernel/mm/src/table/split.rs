@@ -1,6 +1,5 @@
-//! Splitting a PMD leaf into 512 PTEs that map the same pages, so that a part of it can change. The
-//! folio stays whole and its account does not change: a PMD leaf counts as the 512 pages that it
-//! maps.
+//! Split of a PMD leaf into 512 PTEs that map the same pages, so that a subrange can change. The
+//! folio and its account stay: a PMD leaf counts as 512 pages.
 
 use super::alloc_table;
 use super::edit::Edit;
@@ -17,15 +16,14 @@ use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// Splits the PMD leaves and unshares the tables that an end of `range` cuts, with tables out
-    /// of `reserve`. On failure one of them may be split already, which nobody sees.
+    /// Splits the PMD leaves and unshares the tables that the ends of `range` cut, with tables from
+    /// `reserve`. On failure one may be split already, which is invisible.
     pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result<(), OutOfMemory> {
         self.split_at(range.start, reserve)?;
         self.split_at(range.end, reserve)
     }
 
-    /// Splits the PMD leaf that maps both sides of `va`, if there is one; a table for both sides
-    /// that is shared is the space's own afterwards.
+    /// Splits the PMD leaf, or unshares the table, that covers both sides of `va`.
     fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         if va.is_aligned(Level::Pmd.bytes()) {
             return Ok(());
@@ -40,7 +38,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         }
     }
 
-    /// Splits the PMD leaf that maps `va`, if there is one, with a table out of `reserve`.
+    /// Splits the PMD leaf that maps `va`, if any, with a table from `reserve`.
     pub fn split_leaf(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
         let mm = self.mm();
         let pmd = self.root().table_at(va, Level::Pmd);
@@ -54,13 +52,13 @@ impl<M: Machine> Edit<'_, '_, M> {
             unreachable!("a PMD leaf goes only under the lock of its space");
         };
         self.gather.changed_leaf(start, Level::Pmd);
-        // arm64 wants the break, and x86 is spared two translations of different size (SDM Vol 3A,
-        // 4.10.2.3).
+        // Break-before-make on arm64; on x86 it avoids two translations of different sizes (SDM Vol
+        // 3A, 4.10.2.3).
         if !mutant::on(Mutant::SplitWithoutFlush) {
             self.gather.flush();
         }
         if pfn == mm.huge_zero_page() {
-            // Its pages are not mapped one by one: the small zero page is, which is not counted.
+            // PTEs map the small zero page, which has no count.
             for index in 0..TABLE_ENTRIES {
                 table.node().write_leaf(index, mm.zero_page(), attrs);
             }
@@ -82,8 +80,8 @@ impl<M: Machine> Edit<'_, '_, M> {
     }
 }
 
-/// The account of a split, in schemes that have one: counts of single pages, or all mappings one by
-/// one, as in a kernel whose leaves count once (`split=per-pte`).
+/// Account update of a split: counts of single pages, or one mapping at a time, as in a kernel
+/// whose leaves count once (`split=per-pte`).
 #[cold]
 fn split_account<M: Machine>(mm: &Mm<M>, head: Pfn, owner: &Owner) {
     let mut meter = Meter::default();

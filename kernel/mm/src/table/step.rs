@@ -1,5 +1,4 @@
-//! Looking at the leaves of a range step by step, so that the lock of the space is held for a short
-//! time only.
+//! Leaf walks in steps, which bound the time under the lock of the space.
 
 use super::PageTable;
 use super::node::Node;
@@ -9,14 +8,14 @@ use crate::arch::{Level, Machine};
 use crate::manager::{Mm, SpaceId};
 use crate::tlb::Gather;
 
-/// Leaves in a step, about: they take some 50 instructions each to be counted.
+/// Approximate leaves in a step; counting one takes some 50 instructions.
 const STEP: u64 = 1024;
-/// What a PTE table counts for besides its leaves, as all of its entries are read.
+/// Cost of a PTE table besides its leaves, as all entries are read.
 const TABLE: u64 = 128;
 
-/// Calls `f` for each leaf of one step from the start of `range` on. Returns where the rest begins:
-/// the end of `range` when there is none. Tables that all others have left become the space's own
-/// first, so that the account says so.
+/// Calls `f` for each leaf of one step at the start of `range`. Returns where the rest begins, or
+/// the end of `range`. Shared tables with one sharer left are taken over first, so that the account
+/// is exact.
 pub(crate) fn step<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,
@@ -51,7 +50,7 @@ pub(crate) fn step<M: Machine>(
     stopped.err().unwrap_or(range.end)
 }
 
-/// The PTE table that holds all leaves of a range, as it does for most areas, unless it is shared.
+/// Fast path: the one unshared PTE table that holds all leaves of a small range.
 #[inline]
 fn only_table<'a, M: Machine>(root: Node<'a, M>, part: VirtRange) -> Option<Leaves<'a, M>> {
     let first = part.start.align_down(Level::Pmd.bytes());

@@ -1,6 +1,6 @@
-//! Soft-dirty: which pages were written since somebody asked to know (soft-dirty.rst). The software
-//! bit [`Attrs::TRACKED`] says "not since", and keeps company with a missing WRITE, so that the
-//! first write faults and is seen. Fresh entries do not have it: nobody pays who does not ask.
+//! Soft-dirty tracking (soft-dirty.rst): the software bit [`Attrs::TRACKED`] marks a page not
+//! written since the last clear_refs. It implies no WRITE, so that the first write faults. Fresh
+//! entries lack it: tracking costs nothing until it is used.
 
 use super::budget::some_leaf_tables;
 use super::edit::Edit;
@@ -17,9 +17,9 @@ fn tracked(attrs: Attrs) -> Attrs {
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
-    /// From now on the first write to each page of `range` is seen, as far as the budget reaches:
-    /// returns where the rest begins, if there is one. No PMD leaf crosses an end of the range. Out
-    /// of memory: what comes first may be seen already.
+    /// Write-protects and marks each page of `range` within the budget; returns where the rest
+    /// begins, if any. No PMD leaf crosses an end of the range. Out of memory: the start of the
+    /// range may be marked already.
     pub fn track_some(
         &mut self,
         range: VirtRange,
@@ -52,8 +52,8 @@ impl<M: Machine> Edit<'_, '_, M> {
 }
 
 impl<M: Machine> Cursor<'_, M> {
-    /// Adds `bits` to what the leaf says after a write to it, which is to be seen: of a folded
-    /// block this page alone.
+    /// Adds `bits` to the leaf and clears its mark after a tracked write; of a folded block, this
+    /// page alone changes.
     pub fn write_tracked(&mut self, gather: &mut Gather<'_, M>, bits: Attrs) {
         let (va, node) = (self.va(), self.node());
         let level = node.level;
@@ -65,7 +65,7 @@ impl<M: Machine> Cursor<'_, M> {
         let start = va.align_down(level.bytes());
         gather.changed_range(start, level.bytes().max(PAGE_SIZE), level);
         if level == Level::Pte {
-            // It may have been the last of its block.
+            // It may complete its block.
             self.entries(gather).fold(va);
         }
     }

@@ -1,4 +1,4 @@
-//! Walking: one address, every leaf, or every table of a range. Nothing here changes a translation.
+//! Read-only page-table walks: one address, every leaf or every table of a range.
 
 use super::budget::some_leaf_tables;
 use super::node::{Node, Present, PteTable};
@@ -8,27 +8,27 @@ use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::manager::Mm;
 use core::convert::Infallible;
 
-/// A leaf, or the part of it that a range covers.
+/// A leaf, or the part of it in a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf {
     /// The first page.
     pub va: VirtAddr,
-    /// How many pages: 1 for a PTE.
+    /// Number of pages: 1 for a PTE.
     pub pages: u64,
     /// The frame of the first page.
     pub pfn: Pfn,
-    /// How it may be used and how it was; of a folded block, how any of its entries was. Never
+    /// Rights and use; of a folded block, the OR of ACCESSED and DIRTY over its entries. Never
     /// CONTIG.
     pub attrs: Attrs,
-    /// Where the leaf stands.
+    /// Level of the entry.
     pub level: Level,
-    /// Whether it is part of a folded block.
+    /// Whether it belongs to a folded contpte block.
     pub folded: bool,
-    /// How many spaces have a table that is shared (`share`), 0 for any other table.
+    /// Number of spaces that share the table (`share`); 0 if it is not shared.
     pub sharers: u64,
 }
 
-/// The leaf that translates `va`, cut down to the page of `va`.
+/// The leaf that translates `va`, narrowed to one page.
 pub fn lookup<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Leaf> {
     let va = va.align_down(PAGE_SIZE);
     let node = Node::root(mm, space).down_to(va, Level::Pte);
@@ -39,7 +39,7 @@ pub fn lookup<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option
 }
 
 impl<'a, M: Machine> Node<'a, M> {
-    /// The leaf that the entry for `va` holds, from `va` on.
+    /// The leaf in the entry for `va`, starting at `va`.
     #[inline]
     pub fn leaf_at(self, va: VirtAddr, pages: u64) -> Option<Leaf> {
         let index = self.index(va);
@@ -61,27 +61,27 @@ impl<'a, M: Machine> Node<'a, M> {
     }
 }
 
-/// A table that holds leaves of a range: a PTE table, or a PMD table for one entry that is a leaf.
+/// A PTE table, or the PMD table of one leaf.
 pub(super) struct Leaves<'a, M: Machine> {
     pub node: Node<'a, M>,
-    /// Whether it is a PTE table that spaces share: [`super::unshare`] comes before any change.
+    /// Whether it is a shared PTE table: [`super::unshare`] precedes any change.
     pub shared: bool,
-    /// The part of the range that the PTE table or the leaf covers.
+    /// Intersection of the range with the PTE table or the leaf.
     pub part: VirtRange,
 }
 
 impl<'a, M: Machine> Leaves<'a, M> {
-    /// The PTE table; `None` when it is a leaf above.
+    /// The PTE table; `None` for a PMD leaf.
     #[inline(always)]
     pub fn ptes(&self) -> Option<PteTable<'a, M>> {
         (self.node.level == Level::Pte).then(|| self.node.ptes())
     }
-    /// The index of the leaf, above the PTEs.
+    /// Index of the PMD leaf.
     pub fn index(&self) -> usize {
         self.node.index(self.part.start)
     }
 
-    /// Calls `f` for each leaf in it.
+    /// Calls `f` for each leaf.
     pub fn each(&self, f: &mut impl FnMut(Leaf)) {
         let (step, pages) = match self.node.level {
             Level::Pte => (PAGE_SIZE, 1),
@@ -101,8 +101,7 @@ impl<'a, M: Machine> Leaves<'a, M> {
     }
 }
 
-/// Calls `f` for each PTE table and each leaf above that there is in `range`. `f` returns `Err` to
-/// stop.
+/// Calls `f` for each PTE table and PMD leaf in `range`; an `Err` ends the walk.
 pub(super) fn leaf_tables<'a, M: Machine, E>(
     root: Node<'a, M>,
     range: VirtRange,
@@ -118,7 +117,7 @@ pub(super) fn leaf_tables<'a, M: Machine, E>(
     descend(root, range, f)
 }
 
-/// As [`leaf_tables`], from a table above the PTEs on.
+/// [`leaf_tables`] below one table above the PTE level.
 fn descend<'a, M: Machine, E>(
     node: Node<'a, M>,
     range: VirtRange,
@@ -160,8 +159,8 @@ pub fn for_each_leaf<M: Machine>(
     });
 }
 
-/// Whether neither a leaf nor a table stands in `range`: fast path for a range that one PMD table
-/// translates. Of any other range it says `false`.
+/// Fast path: whether `range` holds neither a leaf nor a table, if one PMD table translates it;
+/// `false` for any other range.
 #[inline]
 pub(crate) fn is_empty<M: Machine>(mm: &Mm<M>, space: &PageTable, range: VirtRange) -> bool {
     let near = (range.start.0 ^ (range.end.0 - 1)) < Level::Pud.bytes();
@@ -172,9 +171,9 @@ pub(crate) fn is_empty<M: Machine>(mm: &Mm<M>, space: &PageTable, range: VirtRan
     })
 }
 
-/// Clears the accessed bit in `range` (MADV_COLD). Without a flush: a TLB that still has the entry
-/// only delays the next setting, and the bit is advice. A PMD leaf that reaches out of the range is
-/// used as one, so it is cleared too. Returns where the rest begins, when the budget did not reach.
+/// Clears the accessed bits in `range` (MADV_COLD), without a flush: a cached entry only delays the
+/// next setting of an advisory bit. A PMD leaf that crosses an end is cleared whole. Returns where
+/// the rest begins when the budget is spent.
 pub fn clear_accessed_some<M: Machine>(
     mm: &Mm<M>,
     space: &mut PageTable,
@@ -189,7 +188,7 @@ pub fn clear_accessed_some<M: Machine>(
             None => {
                 leaves.node.modify(leaves.index(), clear);
             }
-            // It is advice, and no reason to copy a table.
+            // Advice does not justify the copy of a table.
             Some(_) if leaves.shared => {}
             Some(table) => {
                 for index in table.indices(leaves.part) {
@@ -205,15 +204,15 @@ pub fn clear_accessed_some<M: Machine>(
 /// A table, for [`crate::check`].
 pub(crate) struct Table<'a, M: Machine> {
     pub node: Node<'a, M>,
-    /// What it translates.
+    /// Addresses that it translates.
     pub range: VirtRange,
-    /// How many entries are not absent.
+    /// Number of entries that are not absent.
     pub live: u32,
-    /// Whether the entry above says that spaces share it.
+    /// Whether the entry above marks it shared.
     pub shared: bool,
 }
 
-/// Every table under `space`, the root included, in walking order, for [`crate::check`].
+/// Visits every table of `space` in postorder, for [`crate::check`].
 pub(crate) fn for_each_table<'a, M: Machine>(
     mm: &'a Mm<M>,
     space: &PageTable,

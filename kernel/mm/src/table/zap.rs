@@ -1,4 +1,4 @@
-//! Zapping: everything in a range goes, and the tables that become empty with it.
+//! Zap: unmaps everything in a range, and frees the tables that become empty.
 
 use super::edit::{Edit, Entries};
 use super::node::{Node, PteTable};
@@ -11,26 +11,25 @@ use crate::manager::OutOfMemory;
 use crate::stat::Event;
 use crate::tlb::Removed;
 
-/// What is zapped, and how many pages of each sort were.
+/// Options and page counts of a zap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Zap {
-    /// Leave private pages alone (a hole punched in the object: what was copied is not the object's
-    /// any more).
+    /// Keep private pages (a hole punch in the object: copies are no longer the object's).
     pub keep_anon: bool,
-    /// Leave empty tables: the range will be used again at once.
+    /// Keep empty tables: the range will be used again at once.
     pub keep_tables: bool,
-    /// No CPU walks these tables any more: entries need not be made absent one by one.
+    /// No CPU walks these tables any more: entries need not be cleared one by one.
     pub dead: bool,
-    /// Private pages that went.
+    /// Private pages zapped.
     pub anon: u64,
-    /// Pages of objects that went.
+    /// Object pages zapped.
     pub object: u64,
-    /// What may be done before others are let in.
+    /// Work allowed before the lock is released.
     pub budget: Budget,
 }
 
 impl Zap {
-    /// Counts pages of a sort.
+    /// Counts pages of a kind.
     #[inline]
     pub fn add(&mut self, kind: Kind, pages: u64) {
         match kind {
@@ -42,15 +41,15 @@ impl Zap {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Takes out every page in `range`; the gather flushes and frees. No PMD leaf and no shared
-    /// table crosses an end of the range ([`Edit::split_ends`]).
+    /// Unmaps every page in `range`; the gather flushes and frees. No PMD leaf and no shared table
+    /// crosses an end of the range ([`Edit::split_ends`]).
     pub fn zap_range(&mut self, range: VirtRange, zap: &mut Zap) {
         zap.budget = Budget::UNLIMITED;
         let stopped = self.zap_some(range, zap);
         debug_assert!(stopped.is_none(), "without a limit nothing is left");
     }
 
-    /// [`Edit::zap_range`] within the budget; returns where the rest begins, if there is one.
+    /// [`Edit::zap_range`] within the budget; returns where the rest begins, if any.
     #[must_use = "the rest is still mapped"]
     pub fn zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
         if range.is_empty() {
@@ -70,7 +69,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         debug_assert!(zap.keep_tables && !range.is_empty());
         let table = Level::Pmd.bytes();
         let near = (range.start.0 ^ (range.end.0 - 1)) < table;
-        // Mostly it is a few pages of one table.
+        // Fast path: a few pages of one table.
         if near && let Some(table) = self.root().pte_table(range.start) {
             self.entries(table).zap(range, zap);
             return Ok(None);
@@ -79,7 +78,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         Ok(self.zap_some(range, zap))
     }
 
-    /// As [`Edit::zap_some`], from a table above the PTEs on.
+    /// [`Edit::zap_some`] below one table above the PTE level.
     fn zap_table(
         &mut self,
         node: Node<'a, M>,
@@ -87,7 +86,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         zap: &mut Zap,
     ) -> Option<VirtAddr> {
         let span = node.indices(range);
-        // Most of a sparse range is: that is seen before anything is reckoned.
+        // Fast path: most of a sparse range is absent.
         if node.all_absent(span.start, span.len()) {
             return None;
         }
@@ -116,7 +115,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                             zap.add(kind, part.pages());
                         }
                     }
-                    // Here, and not at once: the rest of the row goes with it.
+                    // Here, and not at once: the rest of the run of shared tables goes with it.
                     _ => self.zap_shared_row(node, index, range, zap),
                 }
                 continue;
@@ -131,7 +130,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             } else {
                 self.entries(child.ptes()).zap_called(part, zap);
             }
-            // Afterwards: a step that begins must come as far as a leaf.
+            // Afterwards: each step must reach a leaf.
             zap.budget.take(budget::TABLE);
             if child.live() == 0 && !zap.keep_tables {
                 self.unhook(node, child, part.start);
@@ -142,13 +141,13 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 }
 
 impl<M: Machine> Entries<'_, '_, M> {
-    /// [`Entries::zap`], out of line: inside the walk it would cost every table registers.
+    /// [`Entries::zap`], out of line: inlined, it would spill the walk's registers.
     #[inline(never)]
     pub fn zap_called(&mut self, range: VirtRange, zap: &mut Zap) {
         self.zap(range, zap);
     }
 
-    /// Takes out what is mapped in `range`.
+    /// Unmaps what is mapped in `range`.
     #[inline(always)]
     pub fn zap(&mut self, range: VirtRange, zap: &mut Zap) {
         let (table, mm) = (self.table, self.table.mm);
@@ -171,7 +170,7 @@ impl<M: Machine> Entries<'_, '_, M> {
                 index += 1;
                 continue;
             }
-            // Single pages have a way of their own: there is nothing to find out about neighbours.
+            // Fast path: an order-0 folio has no run to find.
             let page = M::Pte::frame(raw);
             if !zap.keep_anon && mm.frames().single(page).is_some() {
                 let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
@@ -200,8 +199,8 @@ impl<M: Machine> Entries<'_, '_, M> {
                 mm.count(Event::CowWasted, clean(table, run.index, run.n));
             }
             if !zap.dead {
-                // Only the walker's bits can have changed since: the space is locked. Zapped
-                // memory's bits interest nobody.
+                // The lock of the space excludes all writers but the walker, whose bits are of no
+                // use now.
                 table.clear_run(run.index, run.n);
             }
             live -= run.n as u32;
@@ -224,7 +223,7 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 }
 
-/// How many of `n` entries in a row were not written.
+/// Number of clean entries among `n`.
 #[cold]
 fn clean<M: Machine>(table: PteTable<'_, M>, first: usize, n: usize) -> u64 {
     let written = |index| {

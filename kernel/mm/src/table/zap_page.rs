@@ -1,5 +1,4 @@
-//! Zapping one page, with nothing that ranges need: allocators give memory back by single pages
-//! (MADV_DONTNEED), call by call.
+//! Fast path: zaps one page, as allocators return memory by single pages (MADV_DONTNEED).
 
 use super::PageTable;
 use super::edit::Entries;
@@ -12,9 +11,9 @@ use crate::stat::Event;
 use crate::table::contpte;
 use crate::tlb::{self, Gather};
 
-/// Takes out the private page at `va`, if there is one: flushed and given up at once; the tables
-/// stay. Answers how many pages went, 0 or 1. `None`: what is there is something else
-/// ([`super::Edit::zap_part`] is for everything), and nothing was done.
+/// Zaps the private page at `va`, if any: flushes and frees at once; tables stay. Returns the
+/// number of pages, 0 or 1, or `None`, with no change, for other mappings, which need
+/// [`super::Edit::zap_part`].
 #[inline(always)]
 pub fn zap_page<M: Machine>(
     mm: &Mm<M>,
@@ -34,7 +33,7 @@ pub fn zap_page<M: Machine>(
         kind,
         order,
     } = mm.frames().folio(page);
-    // Whether copies were made in vain is looked up where ranges go.
+    // The range path counts wasted copies.
     if kind != Kind::Anon || mm.frames().get(folio).copied_around() {
         return None;
     }
@@ -49,7 +48,7 @@ pub fn zap_page<M: Machine>(
     Some(1)
 }
 
-/// Once for each block.
+/// Out of line: once per block.
 #[inline(never)]
 fn unfold<M: Machine>(table: PteTable<'_, M>, va: VirtAddr, id: &SpaceId) {
     let mut gather = Gather::new(table.mm, id);

@@ -1,5 +1,5 @@
-//! Blocks on their way to another address (mremap). No CPU walks the entries meanwhile, so that all
-//! of a block can be written as it should be at its new place, with nothing to break.
+//! Blocks that move to another address (mremap). No CPU walks the entries meanwhile, so a block is
+//! written in its final state without break-before-make.
 
 use super::{USED, bytes, folded, one_folio, span};
 use crate::addr::{Pfn, VirtAddr};
@@ -8,9 +8,8 @@ use crate::manager::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
 
-/// Prepares entries that were taken from `from` on, where no folded block was cut, for a place `to`
-/// that is not aligned as theirs was to blocks: folded ones become plain, used as any of the block
-/// was.
+/// Unfolds entries taken from `from`, where no folded block was cut, if `to` has a different block
+/// alignment; each keeps the block's ACCESSED and DIRTY.
 #[inline]
 pub(in super::super) fn unfold_carried<M: Machine>(
     taken: &mut [u64],
@@ -23,7 +22,7 @@ pub(in super::super) fn unfold_carried<M: Machine>(
     }
 }
 
-/// Folds the blocks that entries which come to stand from `to` on make complete.
+/// Folds the complete blocks among entries destined for `to`.
 #[inline]
 pub(in super::super) fn fold_carried<M: Machine>(mm: &Mm<M>, taken: &mut [u64], to: VirtAddr) {
     if mm.switches().contpte() {
@@ -32,7 +31,7 @@ pub(in super::super) fn fold_carried<M: Machine>(mm: &Mm<M>, taken: &mut [u64], 
     }
 }
 
-/// The blocks that lie whole in entries from `va` on.
+/// The whole blocks among entries from `va` on.
 #[inline]
 fn whole_blocks<M: Machine>(entries: &mut [u64], va: VirtAddr) -> impl Iterator<Item = &mut [u64]> {
     let span = span::<M>();
@@ -48,7 +47,7 @@ fn leaf<M: Machine>(raw: u64) -> Option<(Pfn, Attrs)> {
     }
 }
 
-/// Makes plain entries of a block if it is folded.
+/// Unfolds a block if it is folded.
 fn unfold<M: Machine>(block: &mut [u64]) {
     let Some((pfn, attrs)) = leaf::<M>(block[0]).filter(|(_, attrs)| folded::<M>(*attrs)) else {
         return;
@@ -60,7 +59,7 @@ fn unfold<M: Machine>(block: &mut [u64]) {
 /// Folds a block if it is complete and not folded; returns whether it did.
 #[inline]
 fn fold<M: Machine>(mm: &Mm<M>, block: &mut [u64]) -> bool {
-    // Mostly it is folded already, or the frame's number tells.
+    // Fast path: usually it is folded already, or its first frame is misaligned.
     let Some((pfn, attrs)) = leaf::<M>(block[0]) else {
         return false;
     };
@@ -82,7 +81,7 @@ fn fold_complete<M: Machine>(mm: &Mm<M>, block: &mut [u64], pfn: Pfn, attrs: Att
     complete
 }
 
-/// `attrs`, used as any of the block is.
+/// `attrs` with the block's ACCESSED and DIRTY.
 fn used<M: Machine>(block: &[u64], attrs: Attrs) -> Attrs {
     let each = block.iter().filter_map(|raw| leaf::<M>(*raw));
     each.fold(attrs, |sum, (_, attrs)| sum | attrs & USED)

@@ -1,12 +1,11 @@
-//! The blocks at the ends of a range that changes, and all that it touches.
+//! Fold and unfold of the blocks at the ends of a range, and of all that it overlaps.
 
 use super::{blocks, bytes};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::table::edit::Entries;
 
-/// Calls `change` with an address in each of the blocks, two at most, that `part` covers only
-/// partly.
+/// Calls `change` with an address in each of the two blocks at most that `part` covers partly.
 #[inline]
 fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
     if M::Pte::CONTIG_ORDER.is_none() {
@@ -20,7 +19,7 @@ fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
     }
 }
 
-/// Calls `change` with an address in each block that `part` touches.
+/// Calls `change` with an address in each block that `part` overlaps.
 #[inline]
 fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
     if M::Pte::CONTIG_ORDER.is_some() {
@@ -28,29 +27,28 @@ fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
     }
 }
 
-/// Of a `part` that is not empty.
+/// `part` is never empty.
 impl<M: Machine> Entries<'_, '_, M> {
-    /// Unfolds the blocks, two at most, that `part` covers only partly: before a range verb changes
-    /// what is in `part`. Blocks that it covers whole stay folded.
+    /// Unfolds the two blocks at most that `part` covers partly, before a range verb changes
+    /// `part`. Whole blocks stay folded.
     #[inline]
     pub fn unfold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.unfold(va));
     }
 
-    /// Folds the blocks, two at most, that `part` covers only partly and that are complete now:
-    /// after entries came there.
+    /// Folds the two blocks at most that `part` covers partly and new entries have completed.
     #[inline]
     pub fn fold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.fold(va));
     }
 
-    /// Folds every block that `part` touches and that is complete now.
+    /// Folds every complete block that `part` overlaps.
     #[inline]
     pub fn fold_range(&mut self, part: VirtRange) {
         at_each::<M>(part, |va| self.fold(va));
     }
 
-    /// Unfolds every block that `part` touches.
+    /// Unfolds every block that `part` overlaps.
     #[inline]
     pub fn unfold_range(&mut self, part: VirtRange) {
         at_each::<M>(part, |va| self.unfold(va));

@@ -1,12 +1,11 @@
-//! What holds of the blocks of a table at rest.
+//! Invariants of the blocks of a table at rest.
 
 use super::{USED, block, span};
 use crate::addr::Pfn;
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::table::node::{Present, PteTable};
 
-/// Checks the folded blocks of a PTE table at rest: aligned, complete, uniform, of one folio.
-/// Panics with what is wrong.
+/// Checks that folded blocks are aligned, complete, uniform and of one folio; panics otherwise.
 pub(crate) fn validate<M: Machine>(table: PteTable<'_, M>) {
     let Some(order) = M::Pte::CONTIG_ORDER else {
         return;

@@ -3,15 +3,15 @@
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Level;
 
-/// Entries of one table: `n` that are covered whole, or the part of one that ends at `end`.
+/// `n` entries of one table covered whole, or the part of one that ends at `end`.
 pub(super) struct Piece {
     pub at: VirtAddr,
     pub n: usize,
     pub end: VirtAddr,
 }
 
-/// The first piece of `part`, which lies in one table: as many entries as it covers whole, if
-/// `whole` ones are wanted.
+/// The first piece of `part`, which lies in one table: all entries that it covers whole, if
+/// `whole`.
 #[inline]
 pub(super) fn piece(level: Level, part: VirtRange, whole: bool) -> Piece {
     let (at, bytes) = (part.start, level.bytes());

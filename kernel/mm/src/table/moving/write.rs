@@ -1,4 +1,4 @@
-//! The last step of a move: entries that nobody can reach any more are written at their new place.
+//! The last step of a move: writes unreachable entries at their new address.
 
 use super::super::edit::Edit;
 use super::super::node::{Node, PteTable};
@@ -8,19 +8,18 @@ use crate::addr::VirtRange;
 use crate::arch::{Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::stat::Event;
 
-/// Entries on their way, where they are looked at by blocks; cleared once for a move, and only
-/// where it is needed.
+/// Buffer for entries that move by blocks; cleared once per move, and only if needed.
 type Room = [u64; TABLE_ENTRIES];
 
-/// Our own mistake: [`Plan::prepare`] makes the tables for all that there is.
+/// Bug: [`Plan::prepare`] allocates all tables.
 const NO_TABLE: &str = "entries are moved to where no table is";
-/// Another: nothing stands where entries go, not even a table, as tables are made for what a VMA
-/// maps and go with it ([`crate::check`]).
+/// Bug: the target holds nothing, not even a table, as tables are allocated for what a VMA maps and
+/// freed with it ([`crate::check`]).
 const TAKEN: &str = "entries are moved over others";
 
 impl Plan {
-    /// Moves what is in `part` of a table. Returns whether a table that was not hidden was left
-    /// empty for the time being: something may come there later.
+    /// Moves the contents of `part` of a table. Returns whether an unfrozen table was left empty
+    /// for the time being: it may be a target.
     pub(super) fn carry<'a, M: Machine>(
         &self,
         edit: &mut Edit<'_, 'a, M>,
@@ -57,7 +56,7 @@ impl Plan {
                 if child.live() != 0 {
                     continue;
                 }
-                // What was not hidden waits: something may come there later.
+                // An unfrozen table stays: it may be a target.
                 if part.frozen && !node.is_frozen(index) {
                     left_empty = true;
                     continue;
@@ -71,8 +70,7 @@ impl Plan {
         left_empty
     }
 
-    /// The same for a table of PTEs, where they may be in blocks: these are what they must be at
-    /// the new place.
+    /// [`Self::carry`] for a PTE table with contpte blocks, which are refolded for the new address.
     fn carry_blocks<'a, M: Machine>(
         &self,
         edit: &mut Edit<'_, 'a, M>,
@@ -111,7 +109,7 @@ impl Plan {
     }
 }
 
-/// Counts entries that went from one table to another.
+/// Counts entries moved between tables.
 fn count<M: Machine>(from: Node<'_, M>, to: Node<'_, M>, moved: u32) {
     from.add_live(moved.wrapping_neg());
     to.add_live(moved);

@@ -7,8 +7,8 @@
 //! with the same attributes but for ACCESSED and DIRTY (Arm ARM DDI 0487, D8.7.1 "The Contiguous
 //! bit": 16 entries at level 3 of the 4 KiB granule, aligned to 128 bytes of the table and to 64
 //! KiB of memory, "with consistent attributes and permissions"). The hardware may set the access
-//! flag and clear AP[2] in any one entry of the set (rule ICQTNL), so both are read as the OR over
-//! the block, which a rewrite stores in every entry. The TLB need not hold the block as one
+//! flag and clear `AP[2]` in any one entry of the set (rule ICQTNL), so both are read as the OR
+//! over the block, which a rewrite stores in every entry. The TLB need not hold the block as one
 //! (IVNXYF): a flush covers all of it.
 //!
 //! # What may happen to a folded block
@@ -41,9 +41,9 @@
 //!   the same frames, which are freed after the flush.
 //! - **PROT_NONE**: an entry with NO_ACCESS is absent for the hardware and is never folded: such a
 //!   change drops the bit, which is a break without a make. The way back is an install.
-//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it ([`add_bits`]). Marked
-//!   in one alone, the others would stay read-only for the hardware, which is another right, and a
-//!   TLB may answer from any of them for ever.
+//! - **A bit that software marks** (no FEAT_HAFDBS): all 16 entries get it
+//!   ([`Entries::add_bits`]). With it in one alone, the others would stay read-only for the
+//!   hardware, which is another right, and a TLB may answer from any of them for ever.
 
 mod moved;
 mod range;
@@ -182,7 +182,7 @@ impl<M: Machine> PteTable<'_, M> {
 
 /// Entries of a run, relative to its first, to be installed with CONTIG at once: the whole blocks
 /// of `n` pages of one folio from frame `pfn`, at `va`, over entries that are absent and flushed.
-/// Empty if there is none, or the switch is off. [`fold`] handles the blocks that the ends
+/// Empty if there is none, or the switch is off. [`Entries::fold`] handles the blocks that the ends
 /// complete.
 #[inline]
 pub(super) fn attrs_for_run<M: Machine>(

@@ -424,7 +424,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
     }
 }
 
-/// Copies all entries of the table for the 2 MiB at `start` to an empty one, for the owner `who`.
+/// Copies all entries of the table for the 2 MiB at `start` to an empty one, for owner `who`.
 pub(super) fn whole<'a, M: Machine>(
     from: PteTable<'a, M>,
     to: PteTable<'a, M>,

@@ -11,10 +11,10 @@
 //!    space has no pins.
 //! 2. The table's frame counts the sharers. Each PMD entry that points to it is an
 //!    [`Entry::Shared`], and its entries are not written, except for the accessed bit by hardware.
-//!    A walk finds no table to change there before [`unshare`], so other forks cost nothing.
-//! 3. [`unshare`] copies the table; both copies are write-protected by entry, as by any fork. The
-//!    old one's entries may change for that: no space writes through them. The last sharer takes
-//!    the table over as it is.
+//!    A walk finds no table to change there before [`Edit::unshare`], so other forks cost nothing.
+//! 3. [`Edit::unshare`] copies the table; both copies are write-protected by entry, as by any fork.
+//!    The old one's entries may change for that: no space writes through them. The last sharer
+//!    takes the table over as it is.
 //! 4. A zap of all of it drops the share without touching an entry.
 //!
 //! # The account

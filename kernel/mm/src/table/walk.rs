@@ -64,7 +64,7 @@ impl<'a, M: Machine> Node<'a, M> {
 /// A PTE table, or the PMD table of one leaf.
 pub(super) struct Leaves<'a, M: Machine> {
     pub node: Node<'a, M>,
-    /// Whether it is a shared PTE table: [`super::unshare`] precedes any change.
+    /// Whether it is a shared PTE table: `Edit::unshare` precedes any change.
     pub shared: bool,
     /// Intersection of the range with the PTE table or the leaf.
     pub part: VirtRange,

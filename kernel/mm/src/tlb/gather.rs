@@ -1,5 +1,5 @@
-//! The gather: what was taken out of page tables, with the flush that must come before it may be
-//! used again.
+//! The gather: references taken out of page tables, with the TLB flush that must precede their
+//! reuse.
 
 use super::release::{Gone, LEAF, Release};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
@@ -13,49 +13,46 @@ use crate::switch::Kept;
 use crate::sync;
 use arrayvec::ArrayVec;
 
-/// Frames that wait for one flush.
+/// Capacity: frames that wait for one flush.
 const BATCH: usize = 64;
 
-/// Entries that were taken out of a table: other CPUs and this one may still translate through
-/// them. It carries the entries' references; only [`Gather::removed`] gets rid of it.
+/// Entries removed from a table, still cached in TLBs. Carries the entries' references; only
+/// [`Gather::removed`] consumes it.
 #[must_use = "the folio is still in TLBs: give it to a Gather"]
 #[derive(Debug)]
 pub struct Removed {
-    /// The folio that was mapped.
+    /// The mapped folio.
     pub folio: Pfn,
-    /// The first of its pages that were.
+    /// The first page that was mapped.
     pub first: Pfn,
-    /// How many of its pages in a row.
+    /// Number of consecutive pages.
     pub pages: u32,
-    /// By entries of this level.
+    /// Level of the entries.
     pub level: Level,
 }
 
-/// Collects changes to live entries of one address space; [`Gather::finish`] flushes first and
-/// frees then. It finishes in between whenever it is full. Dropping one that still owes a flush is
-/// our own mistake: debug builds panic.
+/// Collects changes to live entries of one address space; [`Gather::finish`] flushes the TLBs, then
+/// frees. A full gather flushes early. Debug builds panic if one that owes a flush is dropped.
 #[must_use = "what was gathered is owed a flush: call finish"]
 pub struct Gather<'a, M: Machine> {
     mm: &'a Mm<M>,
     id: &'a SpaceId,
-    /// `false`: no CPU can use the space any more and its tag was flushed, so nothing is owed but
-    /// the frames.
+    /// `false`: no CPU can use the space and its tag was flushed, so only the frames are owed.
     live: bool,
     start: VirtAddr,
     end: VirtAddr,
-    /// The lowest level of the leaves that changed.
+    /// Lowest level of the changed leaves.
     stride: Level,
     tables: bool,
-    /// Folios and page tables with the references that go.
+    /// Folios and page tables, with the references to drop.
     frames: ArrayVec<Gone, BATCH>,
-    /// How many it had and has no more.
+    /// Number already released.
     released: u32,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
-    /// For a space that CPUs may be running in.
-    // Inlined, and `finish` goes by reference: the value has a kilobyte, and would be copied each
-    // time it moves.
+    /// For a space that may be loaded on a CPU.
+    // Inlined, and `finish` takes a reference: a move copies a kilobyte.
     #[inline(always)]
     pub fn new(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         Gather {
@@ -70,8 +67,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             released: 0,
         }
     }
-    /// For a space that no CPU has loaded and whose translations are flushed before its tag is used
-    /// again.
+    /// For a space that no CPU has loaded, and whose tag is flushed before its reuse.
     #[inline(always)]
     pub(crate) fn dead(mm: &'a Mm<M>, id: &'a SpaceId) -> Self {
         let mut gather = Gather::new(mm, id);
@@ -79,17 +75,17 @@ impl<'a, M: Machine> Gather<'a, M> {
         gather
     }
 
-    /// Notes that the live PTE for `va` was changed.
+    /// Records a change of the live PTE for `va`.
     #[inline]
     pub fn changed(&mut self, va: VirtAddr) {
         self.changed_range(va, PAGE_SIZE, Level::Pte);
     }
-    /// Notes that the live leaf of `level` for `va` was changed.
+    /// Records a change of the live leaf of `level` for `va`.
     #[inline]
     pub fn changed_leaf(&mut self, va: VirtAddr, level: Level) {
         self.changed_range(va, level.bytes(), level);
     }
-    /// Notes that live leaves of `level` for `len` bytes from `va` on were changed.
+    /// Records changes of live leaves of `level` in `len` bytes from `va` on.
     #[inline]
     pub fn changed_range(&mut self, va: VirtAddr, len: u64, level: Level) {
         if mutant::on(Mutant::NoFlush) {
@@ -104,7 +100,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.end = self.end.max(va + len);
         self.stride = self.stride.min(level);
     }
-    /// Takes over the references of entries that were removed from `va` on.
+    /// Takes over the references of entries removed at `va`.
     #[inline]
     pub fn removed(&mut self, va: VirtAddr, removed: Removed) {
         let Removed {
@@ -122,8 +118,8 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         self.push(folio, pages.into());
     }
-    /// As [`Gather::push`] where mappings of single pages are counted: it is remembered which of a
-    /// private folio's they are.
+    /// [`Gather::push`] where mappings are counted by page: keeps which pages of a private folio
+    /// go.
     #[cold]
     fn push_part(&mut self, folio: Pfn, first: Pfn, pages: u32, level: Level) {
         let frames = self.mm.frames();
@@ -142,39 +138,37 @@ impl<'a, M: Machine> Gather<'a, M> {
         let refs = u64::from(pages) | leaf;
         self.hold(Gone { pfn: first, refs });
     }
-    /// [`Gather::removed`] for the PTE of a private page that is no part of a larger folio.
+    /// Fast path: [`Gather::removed`] for the PTE of an order-0 private folio.
     #[inline]
     pub(crate) fn removed_page(&mut self, va: VirtAddr, page: Pfn) {
         self.changed(va);
         self.hold(Gone { pfn: page, refs: 1 });
     }
-    /// Notes that live entries of `level` in `range`, leaves or tables, were taken out to be
-    /// written elsewhere.
+    /// Records that live entries of `level` in `range`, leaves or tables, are moving to another
+    /// address.
     pub(crate) fn moved(&mut self, range: VirtRange, level: Level) {
         self.changed_range(range.start, range.len(), Level::Pte);
         self.tables |= level != Level::Pte;
     }
-    /// Notes that a page table of `level` that translates `va` was unhooked.
+    /// Records that a page table of `level` for `va` was unlinked.
     pub(crate) fn unhooked(&mut self, va: VirtAddr, level: Level) {
-        // The range must cover what the table covered: a walker's cached pointer to it is keyed by
-        // any address in there.
+        // The range is all that the table covers: any address in it may key a cached pointer to it.
         let start = va.align_down(level.bytes() << 9);
         self.changed_range(start, level.bytes() << 9, Level::Pte);
         self.tables = true;
     }
-    /// Takes over a page table that has been unhooked; `va` is an address it translated, `level`
-    /// its own.
+    /// Takes over an unlinked page table of `level`; `va` is an address that it translated.
     pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
         self.unhooked(va, level);
         self.push(table, 1);
     }
-    /// Takes over a page table that no CPU walks any more: the flush for it was done.
+    /// Takes over a page table that no CPU walks after an earlier flush.
     pub(crate) fn dead_table(&mut self, table: Pfn) {
         self.push(table, 1);
     }
     #[inline]
     fn push(&mut self, pfn: Pfn, refs: u64) {
-        // Parts of one folio often come one after the other.
+        // Runs of one folio often follow one another.
         if let Some(last) = self.frames.last_mut()
             && last.pfn == pfn
             && self.mm.switches().zap_batch()
@@ -184,7 +178,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         self.hold(Gone { pfn, refs });
     }
-    /// Keeps references until the flush, which comes now if there is no room.
+    /// Holds references until the flush, and flushes first if full.
     #[inline(always)]
     fn hold(&mut self, gone: Gone) {
         if self.frames.is_full() {
@@ -193,13 +187,13 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.frames.push(gone);
     }
 
-    /// How many folios and tables it has taken over since it was made.
+    /// Number of folios and tables taken over so far.
     #[inline]
     pub(crate) fn taken_over(&self) -> u32 {
         self.released + self.frames.len() as u32
     }
 
-    /// Flushes, then frees. The gather is empty afterwards and may be used on.
+    /// Flushes, then frees. The gather is empty afterwards and reusable.
     pub fn flush(&mut self) {
         if self.live && self.start < self.end {
             self.mm.count(Event::FlushRange, 1);
@@ -225,18 +219,18 @@ impl<'a, M: Machine> Gather<'a, M> {
     pub(crate) fn mm(&self) -> &'a Mm<M> {
         self.mm
     }
-    /// Whose entries these are.
+    /// Owner of the entries.
     pub(crate) fn owner(&self) -> &'a Owner {
         &self.id.owner
     }
 
-    /// Drops the references; what has none left is freed. Until here they counted as the space's:
-    /// nobody else can take a page for its own that a TLB of this space still has.
+    /// Drops the references and frees what has none left. Invariant: until then they count as the
+    /// space's, so that no other space takes a page as exclusive that a TLB of this one caches.
     #[inline]
     fn release(&mut self) {
         match self.frames.as_slice() {
             [] => {}
-            // Mostly one page goes, or many.
+            // Fast path: usually one page, or many.
             &[gone] if self.mm.switches().kept() == Kept::PLAIN => {
                 self.release_one::<_, true>(gone, Unified)
             }
@@ -246,7 +240,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     #[inline(never)]
     fn release_called(&mut self, gone: Gone) {
-        // The scheme is chosen for large folios only.
+        // Only large folios need the scheme.
         if self.mm.frames().single(gone.pfn).is_some() {
             return with_single!(self.mm.account(), single => {
                 self.release_one::<_, true>(gone, single)
@@ -277,7 +271,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             let release = self.by(Unified);
             return self.release_by::<_, true>(release);
         }
-        // The scheme is chosen once.
+        // The scheme is selected once.
         with_scheme!(self.mm.account(), account => {
             let mut release = self.by(account);
             release.one_by_one = self.mm.switches().by_page();
@@ -297,13 +291,13 @@ impl<'a, M: Machine> Gather<'a, M> {
     fn release_by<A: Account, const IN_PLACE: bool>(&mut self, release: Release<'a, M, A>) {
         let mm = self.mm;
         let mut free = ArrayVec::<Pfn, BATCH>::new();
-        // Apart: its address goes out, and the rest can stay in registers.
+        // Separate: its address escapes; all else stays in registers.
         let mut meter = Meter::default();
         for gone in self.frames.drain(..) {
             if let Some(pfn) = release.put::<IN_PLACE>(gone, &mut meter) {
                 match mm.frames().get(pfn).order() {
                     Order(0) => mm.free_one(pfn),
-                    // Together: neighbours merge first.
+                    // Batched: neighbours merge first.
                     _ => free.push(pfn),
                 }
             }
@@ -314,7 +308,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
     }
 
-    /// Flushes, then frees. The gather's last call.
+    /// Flushes, then frees. The last call.
     #[inline]
     pub fn finish(&mut self) {
         if self.start < self.end || !self.frames.is_empty() {
@@ -323,7 +317,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
 }
 
-/// A gather of one: the PTE of `page`, of this private folio, was removed at `va`. Flushes, then
+/// Fast path: a gather of one removed PTE, of `page` in this private folio at `va`. Flushes, then
 /// drops its reference.
 #[inline(always)]
 pub(crate) fn removed_alone<M: Machine>(

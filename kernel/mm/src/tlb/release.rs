@@ -1,5 +1,4 @@
-//! What becomes of the references that a gather took over, once nothing translates to their pages
-//! any more.
+//! Drops the references of a gather after its TLB flush.
 
 use crate::addr::{Order, Pfn};
 use crate::arch::Machine;
@@ -9,35 +8,31 @@ use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
 
-/// References that go: to a folio or a page table.
+/// References to drop, of a folio or a page table.
 #[derive(Clone, Copy)]
 pub(super) struct Gone {
-    /// The folio or table. A private folio, where mappings of single pages are counted: the first
-    /// of its pages that go.
+    /// The folio or table; where mappings are counted by page, the first page of a private folio.
     pub pfn: Pfn,
-    /// How many, and [`LEAF`]. One space may have the huge zero page 2^26 times, and each time is
-    /// 512: more than 32 bits hold.
+    /// Count, and [`LEAF`]. 64 bits: a space may map the huge zero page 2^26 times, 512 each.
     pub refs: u64,
 }
 
-/// In the number of a private folio's references: a leaf mapped it. Only where mappings of single
-/// pages are counted.
+/// Flag in the count: a leaf mapped the private folio. Only where mappings are counted by page.
 pub(super) const LEAF: u64 = 1 << 63;
 
 /// Drops references by one scheme of the account.
 pub(super) struct Release<'a, M: Machine, A> {
     pub mm: &'a Mm<M>,
     pub account: A,
-    /// Whose they were.
+    /// Owner of the references.
     pub owner: &'a Owner,
-    /// How those to one large folio go, unless at once.
+    /// Batching of a large folio's references, if not all at once.
     pub one_by_one: Option<Batching>,
 }
 
 impl<M: Machine, A: Account> Release<'_, M, A> {
-    /// Drops them; returns the folio or table if it is to be freed now. All but single pages is
-    /// seen to in place, or by a call: then single pages cost the same whatever the scheme does for
-    /// large folios.
+    /// Drops references; returns the folio or table if it is to be freed. Other cases than order 0
+    /// are inlined or called, so that order 0 costs the same under each scheme.
     #[inline(always)]
     pub fn put<const IN_PLACE: bool>(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
         if let Some(book) = self.mm.frames().single(gone.pfn) {
@@ -52,7 +47,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
         }
     }
 
-    /// A private folio of one page; returns whether it is to be freed.
+    /// An order-0 private folio; returns whether it is to be freed.
     #[inline(always)]
     fn page<const IN_PLACE: bool>(&self, book: &impl Book, part: Part, meter: &mut Meter) -> bool {
         if IN_PLACE {
@@ -66,7 +61,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
         self.other(gone, meter)
     }
 
-    /// Anything but a private folio of one page.
+    /// Anything but an order-0 private folio.
     #[inline(always)]
     fn other(&self, gone: Gone, meter: &mut Meter) -> Option<Pfn> {
         let (mm, Gone { pfn, refs }) = (self.mm, gone);
@@ -74,13 +69,13 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
         let (kind, order) = meta.kind_and_order();
         let last = match kind {
             Kind::Anon => return self.large(gone, (pfn, order), meter),
-            // A page within a large folio.
+            // A tail page of a large folio.
             Kind::Reserved if self.account.counts_pages() => {
                 let Block { head, order, .. } = mm.frames().folio(pfn);
                 return self.large(gone, (head, order), meter);
             }
             Kind::Kernel => {
-                // Only the huge zero page comes here: 512 for each leaf that mapped it.
+                // Only the huge zero page: 512 per leaf.
                 mm.put_huge_zero_page(refs >> PMD_ORDER.0);
                 return None;
             }
@@ -88,7 +83,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
                 mm.count(Event::TableFree, 1);
                 let last = meta.put_refs(refs);
                 if last {
-                    // As the frame's next owner expects it.
+                    // The frame's next owner expects 0.
                     meta.page_table().set_live(0);
                 }
                 last

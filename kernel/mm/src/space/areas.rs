@@ -1,13 +1,11 @@
-//! The lock of a space, held for a change of its areas.
+//! The lock of a space, held for a change of its VMAs.
 //!
-//! Such a verb (mmap, munmap, mprotect, fork ...) may have to do more than the lock may be held
-//! for. Between two steps it releases the lock and keeps the *claim*: another verb that changes
-//! areas waits until the claim is gone, so each of them is whole to the others. Everything else
-//! goes on: faults, populating, madvise about pages, what /proc shows. They find the areas as the
-//! verb leaves them at the pause; so a verb that unmaps takes its areas out first, and a fault
-//! there is refused.
+//! Such a verb (mmap, munmap, mprotect, fork ...) may exceed the time limit of the lock. Between
+//! steps it releases the lock and keeps the *claim*: other verbs that change VMAs wait, so each is
+//! atomic to the others. Faults, populate, page advice and /proc proceed, with the VMAs as of the
+//! pause; so a verb that unmaps takes its VMAs out first, and a fault there fails.
 //!
-//! A fault never waits for the claim: it may come under any lock of the kernel.
+//! A fault never waits for the claim: it may occur under any lock of the kernel.
 
 use super::{AddressSpace, Error, Locked};
 use crate::addr::{VirtAddr, VirtRange};
@@ -15,22 +13,21 @@ use crate::arch::Machine;
 use crate::vma::Vma;
 use core::ops::{ControlFlow, Deref, DerefMut};
 
-/// Areas that are looked at, or change, in one step: each costs up to 8000 instructions, where two
-/// become one.
+/// VMAs per step, read or changed: up to 8000 instructions each, if two merge.
 pub(crate) const AREAS: usize = 32;
 
-/// Holds the lock of a space whose areas no other verb changes until this is dropped.
+/// Holds the lock of a space and excludes other changes of its VMAs until dropped.
 pub(crate) struct Areas<'a, M: Machine> {
     pub space: &'a AddressSpace<M>,
-    /// `None` in a pause only.
+    /// `None` during a pause only.
     locked: Option<Locked<'a, M>>,
     /// Whether there was a pause.
     claimed: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Locks the space for a change of its areas, after whatever changes them now. Error: the
-    /// thread is to end instead.
+    /// Locks the space for a change of its VMAs, after any change in progress. Error: the thread is
+    /// to end.
     #[inline]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
         let mut locked = self.lock();
@@ -51,16 +48,15 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Lets interrupts and other threads in between two steps. Returns whether the thread is to
-    /// end.
+    /// Releases the lock between two steps. Returns whether the thread is to end.
     pub fn pause(&mut self) -> bool {
         self.pause_to(|| ())
     }
-    /// Whether there was a pause: what faults change may be other than it was.
+    /// Whether there was a pause: state that faults change must be read again.
     pub fn has_paused(&self) -> bool {
         self.claimed
     }
-    /// As [`Self::pause`], after `f`, which may take locks of the kernel: dropping files does.
+    /// [`Self::pause`], after `f`, which may take kernel locks, as a drop of a file does.
     #[cold]
     pub fn pause_to(&mut self, f: impl FnOnce()) -> bool {
         self.claimed = true;
@@ -74,19 +70,18 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Where a step from the start of `range` on ends, when there are so many areas that it takes
-    /// more than one.
+    /// End of the step at the start of `range`, if it takes several.
     #[inline]
     pub fn cut(&self, range: VirtRange) -> Option<VirtAddr> {
-        // Mostly the whole space has fewer.
+        // Fast path: the whole space usually has fewer.
         if self.vmas.len() <= AREAS {
             return None;
         }
         self.vmas.start_of(AREAS, range)
     }
 
-    /// Calls `f` with one part of `range` after the other, each small enough for one step, until it
-    /// breaks off.
+    /// Calls `f` with consecutive parts of `range`, each small enough for one step, until it
+    /// breaks.
     #[inline]
     pub fn in_parts(
         &mut self,
@@ -104,8 +99,7 @@ impl<M: Machine> Areas<'_, M> {
         let _ = f(self, rest);
     }
 
-    /// Changes protection and flags of all areas in `range`, as [`crate::vma::VmaTree::update`]
-    /// does.
+    /// [`crate::vma::VmaTree::update`] of all VMAs in `range`, in steps.
     pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
         self.in_parts(range, |inner, part| {
             inner.vmas.update(part, &mut f);
@@ -113,7 +107,7 @@ impl<M: Machine> Areas<'_, M> {
         });
     }
 
-    /// Pages of `range` that lie in areas for which `counts`.
+    /// Pages of `range` in VMAs for which `counts` holds.
     pub fn pages_of(&mut self, range: VirtRange, counts: impl Fn(&Vma<M>) -> bool) -> u64 {
         let mut pages = 0;
         self.in_parts(range, |inner, part| {

@@ -1,4 +1,4 @@
-//! Resident pages by sort, and the checks of a new mapping against limits and memory.
+//! Resident pages by kind, and the checks of a new mapping against limits and memory.
 
 use super::{Error, Inner};
 use crate::addr::PAGE_SIZE;
@@ -17,7 +17,7 @@ pub(crate) struct Rss {
 }
 
 impl Rss {
-    /// All of them.
+    /// Resident pages of all kinds.
     #[inline]
     pub fn total(&self) -> u64 {
         self.anon + self.file + self.shmem
@@ -34,7 +34,7 @@ impl Rss {
         self.anon += pages;
         self.peak = self.peak.max(self.total());
     }
-    /// Takes off what was zapped in a VMA.
+    /// Subtracts what was zapped in a VMA.
     pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
         self.anon -= zap.anon;
         *self.of_object(vma) -= zap.object;
@@ -47,15 +47,14 @@ impl Rss {
     }
 }
 
-/// Whether memory for the mapping must be there in principle: private and writable, or shared
-/// anonymous.
+/// Whether the mapping counts against overcommit: private writable, or shared anonymous.
 fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
     let shared = flags.contains(VmaFlags::SHARED);
     let shared_anon = shared && matches!(backing, Backing::Object { file: None, .. });
     !flags.contains(VmaFlags::NORESERVE) && (!shared && prot.contains(Prot::WRITE) || shared_anon)
 }
 
-/// Refuses what can never be had: more than all memory (vm.overcommit_memory 0, proc(5)).
+/// Refuses more than all memory (vm.overcommit_memory 0, proc(5)).
 pub(crate) fn may_commit<M: Machine>(
     mm: &Mm<M>,
     pages: u64,
@@ -72,14 +71,14 @@ fn bytes(pages: u64) -> u64 {
 }
 
 impl<M: Machine> Inner<M> {
-    /// Whether `pages` more with these properties may be mapped: RLIMIT_AS and RLIMIT_DATA.
+    /// Checks `pages` more with these properties: RLIMIT_AS and RLIMIT_DATA.
     pub(crate) fn may_expand(&self, pages: u64, prot: Prot, flags: VmaFlags) -> Result<(), Error> {
         if bytes(self.vmas.pages() + pages) > self.limits.address_space {
             return Err(Error::NoMem);
         }
         self.may_add_data(pages, prot, flags)
     }
-    /// Whether `pages` more with these properties may become data: RLIMIT_DATA.
+    /// Checks `pages` more of data: RLIMIT_DATA.
     pub(crate) fn may_add_data(
         &self,
         pages: u64,
@@ -106,7 +105,7 @@ impl<M: Machine> Inner<M> {
     pub(crate) fn locked_pages(&self) -> u64 {
         self.vmas.figures().locked
     }
-    /// Notes how much is mapped now.
+    /// Updates the peak of mapped pages.
     pub(crate) fn note_total(&mut self) {
         self.peak_total = self.peak_total.max(self.vmas.pages());
     }

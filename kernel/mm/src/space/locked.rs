@@ -1,4 +1,4 @@
-//! A space whose lock is held: the only key to what the lock covers.
+//! A locked space: the only key to what the lock covers.
 
 use super::{AddressSpace, Inner};
 use crate::arch::Machine;
@@ -26,18 +26,18 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<'a, M: Machine> Locked<'a, M> {
-    /// The memory manager that the space is in.
+    /// The memory manager of the space.
     #[inline]
     pub fn mm(&self) -> &'a Mm<M> {
         &self.space.mm
     }
-    /// The space's tag in the TLB, and its name in the account.
+    /// The space's TLB tag and account id.
     #[inline]
     pub fn id(&self) -> &'a SpaceId {
         &self.space.id
     }
-    /// Runs `f` without the lock. Returns what it returned, and whether nobody had the lock
-    /// meanwhile: then all that was read under it is still so.
+    /// Runs `f` without the lock. Returns its result, and whether the lock was not taken meanwhile:
+    /// then all that was read under it is still valid.
     #[inline(always)]
     pub fn open<R>(&mut self, f: impl FnOnce(&'a Mm<M>) -> R) -> (R, bool) {
         let mm = self.mm();
@@ -47,7 +47,7 @@ impl<'a, M: Machine> Locked<'a, M> {
         }
         (result, undisturbed)
     }
-    /// Changes when somebody else had the lock in [`Self::open`].
+    /// A number that changes if the lock was taken during [`Self::open`].
     pub fn turn(&self) -> u64 {
         self.inner.turn
     }

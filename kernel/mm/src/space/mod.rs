@@ -1,5 +1,5 @@
-//! A user address space: its lock, and what that covers: VMAs, page tables, limits, figures. System
-//! calls on it are in `verbs`, faults in `fault`.
+//! A user address space: its lock and what the lock covers: VMAs, page tables, limits, figures.
+//! System calls are in `verbs`, faults in `fault`.
 
 mod areas;
 mod figures;
@@ -25,7 +25,7 @@ use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
 use alloc::sync::Arc;
 
-/// A mapping that asks for no address never gets one below this (Linux: vm.mmap_min_addr).
+/// Lowest address of a mapping without a fixed one (Linux: vm.mmap_min_addr).
 pub const MMAP_MIN_ADDR: u64 = 65536;
 pub use crate::vma::STACK_GUARD_GAP;
 
@@ -36,11 +36,11 @@ pub struct AddressSpace<M: Machine> {
     pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
     /// A [`Permit`] as a word.
     thp_permit: AtomicU32,
-    /// Nothing is mapped any more, and no CPU is in it.
+    /// Whether everything is unmapped and no CPU is in the space.
     ended: bool,
 }
 
-/// What the lock of the space covers.
+/// State under the lock of the space.
 pub(crate) struct Inner<M: Machine> {
     pub(crate) vmas: VmaTree<M>,
     pub(crate) table: PageTable,
@@ -50,19 +50,18 @@ pub(crate) struct Inner<M: Machine> {
     pub(crate) mmap_top: VirtAddr,
     pub(crate) brk_start: VirtAddr,
     pub(crate) brk: VirtAddr,
-    /// Flags that every new VMA gets (mlockall(MCL_FUTURE)).
+    /// Flags of every new VMA (mlockall(MCL_FUTURE)).
     pub(crate) future: VmaFlags,
-    /// Whether a page was ever pinned to last.
+    /// Whether a page ever had a long-term pin.
     pub(crate) pinned: bool,
-    /// How often somebody had the lock while it was open ([`Locked::open`]).
+    /// Number of times the lock was taken while open ([`Locked::open`]).
     turn: u64,
-    /// Whether a verb that changes areas is between two of its steps ([`Areas`]).
+    /// Whether a verb that changes VMAs is between two steps ([`Areas`]).
     claimed: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// An empty address space. [`Error::Again`]: there are as many as there may be
-    /// ([`crate::own::Ids::MOST`]).
+    /// An empty address space. [`Error::Again`]: no free id ([`crate::own::Ids::MOST`]).
     pub fn new(mm: &Arc<Mm<M>>) -> Result<Self, Error> {
         mm.prepare_idle_root();
         let id = mm.take_id().ok_or(Error::Again)?;
@@ -90,66 +89,65 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// The memory manager it lives in.
+    /// The memory manager.
     pub fn mm(&self) -> &Arc<Mm<M>> {
         &self.mm
     }
-    /// Its tag in the TLB.
+    /// The TLB tag.
     pub fn asid(&self) -> Asid {
         self.id.asid
     }
-    /// What it alone is called in the account of folios, from its beginning to its end; `None` if
-    /// it shares its id.
+    /// The space's account id for its lifetime; `None` if it shares a common id.
     pub fn owner_id(&self) -> Option<MmId> {
         self.id.owner.id().filter(|id| *id != MmId::COMMON)
     }
-    /// The frame of its root table.
+    /// Frame of the root table.
     pub fn root(&self) -> crate::addr::Pfn {
         self.lock().table.root()
     }
-    /// Sets the limits that later calls respect; what exceeds them already stays.
+    /// Sets the limits of later calls; what exceeds them already stays.
     pub fn set_limits(&self, limits: Limits) {
         self.lock().limits = limits;
     }
-    /// Where Place::Hint searches: top-down from `top` (below the stack). Set by exec; ASLR is the
-    /// caller's.
+    /// Sets where Place::Hint searches: top-down from `top`, below the stack. Set by exec; ASLR is
+    /// the caller's.
     pub fn set_mmap_top(&self, top: VirtAddr) {
         self.lock().mmap_top = top.min(M::Pte::USER_END).align_down(PAGE_SIZE);
     }
-    /// Which large folios the process permits itself.
+    /// The large folios that the process permits itself.
     #[inline]
     pub fn thp_permit(&self) -> Permit {
         Permit::from_word(self.thp_permit.load(Ordering::Relaxed))
     }
-    /// Changes it for faults from now on; folios that are there stay.
+    /// Changes the permit for later faults; existing folios stay.
     pub fn change_thp_permit(&self, change: impl Fn(Permit) -> Permit) {
         let change = |word| Some(change(Permit::from_word(word)).word());
-        // Relaxed: nothing else is published with it. It always succeeds.
+        // Relaxed: publishes nothing else. Never fails.
         let _ = self
             .thp_permit
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
-    /// Makes this the current CPU's user half.
+    /// Loads this space's root on the current CPU.
     pub fn activate(&self) {
         let root = self.lock().table.root();
         self.mm.activate(root, self.id.asid);
     }
-    /// If this CPU is in this space, leaves it for one with an empty user half.
+    /// Switches this CPU, if it is in this space, to an empty user half.
     pub fn leave(&self) {
         let root = self.lock().table.root();
         self.mm.leave(root);
     }
 }
 
-/// The pages that `len` bytes from `start` touch; `None` when they end past the last user address.
+/// The pages that overlap `len` bytes at `start`; `None` if they end past the user half.
 pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRange> {
     let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
     (end <= M::Pte::USER_END && start <= end).then_some(VirtRange { start, end })
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// The end of an address space that nothing else has, before it is dropped: everything goes, in
-    /// steps that let others in. The CPU that runs this leaves it first; no other may be in it.
+    /// Unmaps an address space with no other users before its drop, in steps. The calling CPU
+    /// leaves it first; no other may be in it.
     pub fn end(&mut self) {
         self.zap_all(|machine| {
             machine.breathe();
@@ -166,7 +164,7 @@ impl<M: Machine> AddressSpace<M> {
         self.ended = true;
     }
 
-    /// Takes out all pages, with a pause between two steps.
+    /// Unmaps all pages, with a pause between two steps.
     fn zap_all(&mut self, pause: impl Fn(&M)) {
         let inner = self.inner.get_mut();
         self.mm.deactivate(inner.table.root());
@@ -197,14 +195,13 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Drop for AddressSpace<M> {
-    /// What [`AddressSpace::end`] has left goes, all of it if that was not called: it may be
-    /// dropped under a lock.
+    /// Frees what [`AddressSpace::end`] left, or everything without it: a drop may be under a lock.
     fn drop(&mut self) {
         if !self.ended {
             self.zap_all(|_| ());
         }
         self.inner.get_mut().table.free_root(&self.mm);
-        // Last of all: whoever gets the id next must find no mapping of this one.
+        // Last: the next space with this id must find no mapping of this one.
         self.mm.give_id(&self.id);
     }
 }

@@ -1,4 +1,4 @@
-//! What the verbs take and answer.
+//! Arguments and results of the verbs.
 
 use crate::addr::{Pfn, VirtAddr};
 use crate::arch::Machine;
@@ -6,7 +6,7 @@ use crate::frame::Kind;
 use crate::manager::OutOfMemory;
 use crate::vma::{Backing, Prot, VmaFlags};
 
-/// Why a verb refused; the name is the errno.
+/// Error of a verb; the name is the errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// EINVAL
@@ -23,7 +23,7 @@ pub enum Error {
     Fault,
     /// EPERM
     Perm,
-    /// The thread is to end, so the rest was not done.
+    /// The thread is to end; the rest was not done.
     Interrupted,
 }
 
@@ -33,10 +33,10 @@ impl From<OutOfMemory> for Error {
     }
 }
 
-/// Where to map.
+/// Address of a new mapping.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// Anywhere; the hint is honoured when it is free.
+    /// Any address; the hint is honoured if it is free.
     Hint(VirtAddr),
     /// MAP_FIXED: replaces what is there.
     Fixed(VirtAddr),
@@ -44,23 +44,23 @@ pub enum Place {
     FixedNoReplace(VirtAddr),
 }
 
-/// One mmap.
+/// Arguments of mmap(2).
 pub struct MapRequest<M: Machine> {
-    /// Where.
+    /// Address.
     pub place: Place,
     /// Bytes, rounded up to pages.
     pub len: u64,
     /// PROT_*.
     pub prot: Prot,
-    /// MAP_* as far as they stay with the VMA.
+    /// MAP_* flags that stay with the VMA.
     pub flags: VmaFlags,
-    /// What.
+    /// Backing.
     pub backing: Backing<M>,
     /// MAP_POPULATE or MAP_LOCKED.
     pub populate: bool,
 }
 
-/// madvise.
+/// Advice of madvise(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -92,29 +92,28 @@ pub enum Advice {
     Unmergeable,
 }
 
-/// What became of an attempt to collapse 2 MiB into one folio.
+/// Result of a collapse of 2 MiB into one folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collapse {
-    /// It is one folio now, mapped by a PMD leaf.
+    /// Collapsed into one folio, mapped by a PMD leaf.
     Done,
-    /// A PMD leaf maps it already.
+    /// Already mapped by a PMD leaf.
     Already,
-    /// It is not all of one anonymous area where folios of this size are allowed.
+    /// Not covered by one anonymous VMA where folios of this size are allowed.
     NotEligible,
     /// Nothing is mapped.
     Empty,
-    /// More pages are missing than the limit says.
+    /// More pages are absent than the limit allows.
     TooEmpty,
-    /// More pages are shared than the limit says.
+    /// More pages are shared than the limit allows.
     TooShared,
-    /// A page is pinned, or shared while there are pins: whoever holds it would go on with the old
-    /// one.
+    /// A page is pinned, or shared while pins exist: a pin's holder would keep the old page.
     Pinned,
-    /// There is no free folio.
+    /// No free folio.
     NoMem,
 }
 
-/// Limits that map/brk/stack growth respect; bytes, u64::MAX for none.
+/// Limits of mmap, brk and stack growth; bytes, u64::MAX for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// RLIMIT_AS
@@ -142,7 +141,7 @@ impl Limits {
 pub struct Usage {
     /// Mapped (VmSize).
     pub total: u64,
-    /// The most that was ever mapped (VmPeak).
+    /// Peak of mapped pages (VmPeak).
     pub peak_total: u64,
     /// Resident private pages (RssAnon).
     pub rss_anon: u64,
@@ -150,7 +149,7 @@ pub struct Usage {
     pub rss_file: u64,
     /// Resident shared anonymous pages (RssShmem).
     pub rss_shmem: u64,
-    /// The most that was ever resident (VmHWM).
+    /// Peak of resident pages (VmHWM).
     pub peak_rss: u64,
     /// Private writable (VmData).
     pub data: u64,
@@ -164,14 +163,14 @@ pub struct Usage {
     pub page_tables: u64,
 }
 
-/// What /proc/PID/smaps shows of one VMA, in bytes.
+/// Figures of one VMA in /proc/PID/smaps, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Smaps {
     /// Resident.
     pub rss: u64,
-    /// Resident, each page divided by how often it is mapped.
+    /// Resident, each page divided by its number of mappings.
     pub pss: u64,
-    /// The dirty part of it.
+    /// The dirty part of `pss`.
     pub pss_dirty: u64,
     /// Mapped more than once, not written.
     pub shared_clean: u64,
@@ -195,18 +194,17 @@ pub struct Smaps {
     pub folios: [FolioUse; FOLIO_ORDERS],
 }
 
-/// Orders of folios that are told apart: 0 (4 kB) to 9 (2 MiB).
+/// Number of folio orders reported: 0 (4 kB) to 9 (2 MiB).
 pub const FOLIO_ORDERS: usize = 10;
 
-/// How folios of one order are mapped, counted in folios.
+/// Mappings of the folios of one order, in folios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FolioUse {
-    /// All of their pages, side by side and in order.
+    /// Mapped whole, contiguously and in order.
     pub whole: u64,
-    /// Some of their pages.
+    /// Mapped partly.
     pub part: u64,
-    /// Of those that are mapped whole: with the contiguous bit in every entry, or by one entry of a
-    /// higher table.
+    /// Of `whole`: mapped with the contiguous bit in every entry, or by one leaf of a higher level.
     pub contpte: u64,
 }
 
@@ -218,35 +216,35 @@ impl core::ops::AddAssign for FolioUse {
     }
 }
 
-/// Frames in a row that an address space maps.
+/// Consecutive frames that an address space maps.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapped {
-    /// The first of them.
+    /// The first frame.
     pub first: Pfn,
-    /// How many.
+    /// Number of frames.
     pub pages: u64,
-    /// What they are used for.
+    /// Kind of the frames.
     pub kind: Kind,
 }
 
-/// What one page of an address space is (pagemap, mincore).
+/// State of one page of an address space (pagemap, mincore).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageInfo {
-    /// An entry maps it.
+    /// Whether an entry maps it.
     pub present: bool,
-    /// To this frame.
+    /// Number of the frame.
     pub pfn: u64,
-    /// The frame is an object's.
+    /// Whether the frame is an object's.
     pub file_or_shared: bool,
-    /// Nobody else maps the frame.
+    /// Whether the frame has no other mapping.
     pub exclusive: bool,
-    /// The entry allows writing.
+    /// Whether the entry is writable.
     pub writable: bool,
-    /// It was written.
+    /// Whether it is dirty.
     pub dirty: bool,
-    /// It is the shared page of zeros.
+    /// Whether it is the zero page.
     pub zero_page: bool,
-    /// It counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace), present
-    /// or not.
+    /// Whether it counts as written since [`AddressSpace::clear_soft_dirty`](super::AddressSpace),
+    /// present or not.
     pub soft_dirty: bool,
 }

@@ -1,5 +1,4 @@
-//! The kernel in another address space's memory, through the page tables (exec's set-up,
-//! /proc/PID/mem).
+//! Access to another address space's memory through its page tables (exec's setup, /proc/PID/mem).
 
 use super::Access;
 use super::resolve::{Request, resolve};
@@ -8,7 +7,7 @@ use crate::arch::{Machine, PhysMem};
 use crate::space::AddressSpace;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Reads through the page tables, faulting pages in (as a user's read); returns bytes copied
+    /// Reads through the page tables, faulting pages in as for a user's read; returns bytes copied
     /// before the first bad page.
     pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> usize {
         self.each_page(
@@ -22,8 +21,8 @@ impl<M: Machine> AddressSpace<M> {
         )
     }
 
-    /// Writes through the page tables, faulting pages in; `force` ignores that the VMA is not
-    /// writable (exec's set-up). Returns bytes copied before the first bad page.
+    /// Writes through the page tables, faulting pages in; `force` ignores a read-only VMA (exec's
+    /// setup). Returns bytes copied before the first bad page.
     pub fn write(&self, to: VirtAddr, from: &[u8], force: bool) -> usize {
         self.each_page(
             to,

@@ -1,4 +1,4 @@
-//! The first touch of anonymous memory: which folio is wanted.
+//! First touch of anonymous memory: the choice of the folio.
 
 use super::Access;
 use super::resolve::{Fault, Stop};
@@ -13,7 +13,7 @@ use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Fault<'_, M> {
-    /// A read maps the page of zeros, a write a folio of the space's own.
+    /// Maps the zero page for a read; requests a folio for a write.
     pub(super) fn anon_page(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let orders = self.orders();
         if self.access != Access::Write {
@@ -26,7 +26,7 @@ impl<M: Machine> Fault<'_, M> {
         Err(Stop::Wants(order))
     }
 
-    /// The sizes that folios may have here.
+    /// The folio orders allowed here.
     pub(super) fn orders(&self) -> Orders {
         let has = |flag| self.vma.flags.contains(flag);
         policy::allowed(
@@ -38,8 +38,8 @@ impl<M: Machine> Fault<'_, M> {
         .up_to(self.most)
     }
 
-    /// The largest order that fits here. Only as much of the table is looked at as the largest
-    /// order that the area has room for.
+    /// The largest order that fits here. Reads no more of the table than the largest order that the
+    /// VMA has room for.
     #[inline]
     fn order(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Order {
         let mut facts = Facts {
@@ -61,8 +61,7 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// Maps the huge zero page where a folio of that size would be allowed and fits, else the small
-    /// one.
+    /// Maps the huge zero page where such a folio would be allowed and fits, else the small one.
     fn zeros(&self, cursor: &mut Cursor<'_, M>, orders: Orders) -> Result<Pfn, OutOfMemory> {
         let attrs = self.attrs();
         let whole = block(self.va, PMD_ORDER);

@@ -1,4 +1,4 @@
-//! Copy on write: the one place where copy or reuse is decided, and the copying.
+//! Copy-on-write: the only decision between copy and reuse, and the copying.
 
 use super::resolve::{Fault, Reach, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
@@ -14,22 +14,21 @@ use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::Prot;
 
-/// A folio is copied whole only where this many of its size are free.
+/// A folio is copied whole only if this many of its size are free.
 const PLENTY: u64 = 64;
 
-/// What a write does to a private page that is mapped without WRITE.
+/// Decision for a write to a private page mapped without WRITE.
 enum Verdict {
-    /// Reuse: the folio is this space's alone.
+    /// Reuse: the folio is exclusive.
     Reuse(Reach),
-    /// Reuse of the page, which this space has pinned for the long term: others may have the rest
-    /// of its folio.
+    /// Reuse of a page with a long-term pin of this space; the rest of the folio may be shared.
     ReusePinned,
     /// Copy.
     Copy,
 }
 
-/// Fast path of most reuses: a folio of one page that was used, whose PTE lacks only WRITE. Returns
-/// its frame, `None` when [`Fault::break_cow`] is to decide.
+/// Fast path: reuse of an accessed order-0 folio whose PTE lacks only WRITE. Returns its frame;
+/// `None` leaves the decision to [`Fault::break_cow`].
 #[inline]
 pub(super) fn reuse_single<M: Machine>(cursor: &mut Cursor<'_, M>, id: &SpaceId) -> Option<Pfn> {
     let mm = cursor.mm();
@@ -44,7 +43,7 @@ pub(super) fn reuse_single<M: Machine>(cursor: &mut Cursor<'_, M>, id: &SpaceId)
 }
 
 impl<M: Machine> Fault<'_, M> {
-    /// Copy or reuse: what [`reuse_single`] has not decided.
+    /// Copy or reuse, after the fast path [`reuse_single`].
     #[inline]
     fn verdict(&self, leaf: &Leaf) -> Verdict {
         let block = self.mm.frames().folio(leaf.pfn);
@@ -62,7 +61,7 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// A write to a private page that is mapped without WRITE.
+    /// Handles a write to a private page mapped without WRITE.
     pub(super) fn break_cow(
         mut self,
         cursor: &mut Cursor<'_, M>,
@@ -79,8 +78,7 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// Replaces the page by a private copy of it. The old one is freed (by this space) after the
-    /// flush.
+    /// Replaces the page by a private copy; the old one is freed after the flush.
     fn copy(mut self, cursor: &mut Cursor<'_, M>, mut old: Leaf) -> Result<Pfn, Stop> {
         if old.level == Level::Pmd {
             if self.is_huge_zero(&old) && self.orders().contains(PMD_ORDER) {
@@ -94,7 +92,7 @@ impl<M: Machine> Fault<'_, M> {
         Ok(self.copy_page(cursor, &old)?)
     }
 
-    /// Splits the PMD leaf that maps the page; returns what maps it then.
+    /// Splits the page's PMD leaf; returns its PTE leaf.
     fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
         let mut gather = Gather::new(self.mm, self.id);
         let split = cursor.split(&mut gather);
@@ -105,8 +103,8 @@ impl<M: Machine> Fault<'_, M> {
             .expect("the page was mapped, and the space is locked"))
     }
 
-    /// Makes a page writable that this space has pinned for the long term, and so has for itself:
-    /// the page, for others may have the rest of its folio.
+    /// Makes a page with a long-term pin of this space writable: it is exclusive, the rest of its
+    /// folio may be shared.
     #[cold]
     fn reuse_pinned(mut self, cursor: &mut Cursor<'_, M>, mut leaf: Leaf) -> Result<Pfn, Stop> {
         if leaf.level == Level::Pmd {
@@ -117,14 +115,13 @@ impl<M: Machine> Fault<'_, M> {
         Ok(leaf.pfn)
     }
 
-    /// Copies the naturally aligned part of the folio that is mapped around the page into one folio
-    /// of that order, so that what was a folio stays one; `None` when it is better to copy the
-    /// page.
+    /// Copies the naturally aligned block around the page to one folio of that order, which
+    /// preserves large folios; `None` if a page copy is better.
     ///
-    /// The order is the largest that is enabled here, whose pages all come from the one folio, were
-    /// all used, and are not more than 1 in [`PLENTY`] of what is free. So memory is not wasted
-    /// where it is short, and what a process has never touched is not copied for it. Pages that
-    /// were copied and are not written are counted when they go (`cow_wasted`).
+    /// The order is the largest enabled here whose pages belong to the one folio, are all accessed,
+    /// and are at most 1 in [`PLENTY`] of the free ones: memory is not wasted where it is short,
+    /// and untouched pages are not copied. Copied pages that are never written count as
+    /// `cow_wasted` when zapped.
     #[inline(never)]
     fn copy_around(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Option<Pfn> {
         let Block { kind, order, .. } = self.mm.frames().folio(leaf.pfn);
@@ -145,7 +142,7 @@ impl<M: Machine> Fault<'_, M> {
         let start = self.va.align_down(order.bytes());
         let page = (self.va - start) / PAGE_SIZE;
         let first = Pfn(leaf.pfn.0 - page);
-        // A page that is pinned for the long term stays where it is.
+        // A page with a long-term pin stays in place.
         if self.mm.any_long_term(first, order.pages()) {
             return None;
         }
@@ -157,7 +154,7 @@ impl<M: Machine> Fault<'_, M> {
         if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
             gather.flush();
         }
-        // The write that comes next makes its page dirty.
+        // The pending write makes its page dirty.
         cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
@@ -176,7 +173,7 @@ impl<M: Machine> Fault<'_, M> {
         let mut gather = Gather::new(self.mm, self.id);
         cursor.take(&mut gather);
         if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
-            // arm64: a live entry gets another frame only through an absent one and a flush.
+            // arm64: break-before-make for a new frame.
             gather.flush();
         }
         cursor.install_anon(folio, attrs, &self.id.owner);

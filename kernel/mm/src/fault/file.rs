@@ -1,4 +1,4 @@
-//! The first touch of a page that an object backs.
+//! First touch of a page of an object.
 
 use super::resolve::{Fault, Stop};
 use super::{Access, Resolution};
@@ -10,12 +10,11 @@ use crate::stat::Event;
 use crate::table::Cursor;
 use alloc::sync::Arc;
 
-/// A read fault maps what the object already has in the aligned window of this many pages (Linux:
-/// fault_around_bytes).
+/// Fault-around window in pages (Linux: fault_around_bytes).
 const AROUND: u64 = 16;
 
 impl<M: Machine> Fault<'_, M> {
-    /// The object's page; a private write gets a copy at once.
+    /// Maps the object's page, or a copy for a private write.
     pub(super) fn object_page(mut self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let (object, index) = self
             .vma
@@ -51,8 +50,8 @@ impl<M: Machine> Fault<'_, M> {
         Ok(pfn)
     }
 
-    /// Maps the object's other pages in the window, where nothing is mapped yet. The PTE table is
-    /// there, so no memory is needed; entries are read-only where private.
+    /// Maps the object's other pages in the window at absent entries, read-only where private. The
+    /// PTE table exists, so no memory is needed.
     fn map_around(&mut self, cursor: &mut Cursor<'_, M>, object: &Arc<Object<M>>, index: u64) {
         let window = self.va.align_down(AROUND * PAGE_SIZE);
         let start = window.max(self.vma.range.start);

@@ -1,10 +1,10 @@
-//! Fresh folios for faults: allocated and zeroed without the lock of the space, because 2 MiB of
-//! zeros are a quarter of a million instructions.
+//! Fresh folios for faults, allocated and zeroed without the lock of the space: 2 MiB of zeros take
+//! a quarter of a million instructions.
 //!
 //! ```text
-//!   attempt, locked ---> Wants ---> lock open: allocate, zero ---> nobody had the lock: install
+//!   attempt, locked ---> Wants ---> lock open: allocate, zero ---> lock not taken: install
 //!        ^                                                    |
-//!        +--- with the folio kept, or the order refused <-----+ somebody had: look again
+//!        +--- with the folio kept, or the order refused <-----+ lock taken: read the entries again
 //! ```
 
 use super::Resolution;
@@ -21,25 +21,25 @@ use crate::thp::{PMD_ORDER, Stat};
 use crate::tlb::Gather;
 use crate::vma::Slot;
 
-/// The folio that a fault wants, and where it goes.
+/// A folio that a fault needs, and its place.
 pub(super) struct Wants {
     pub order: Order,
-    /// The area of the page.
+    /// The page's VMA.
     pub slot: Slot,
-    /// The page, and the lowest table on the way to it.
+    /// The page and its lowest existing table.
     pub spot: Spot,
 }
 
-/// Why a folio is not mapped.
+/// Reason for not mapping a folio.
 enum Miss {
-    /// There is no memory for it, or for tables.
+    /// Out of memory for it or for tables.
     Refused,
-    /// Somebody else had the lock while it was made.
+    /// The lock was taken during its allocation.
     Disturbed(Folio),
 }
 
-/// Makes the folio and maps it. Retries with what became of the entries when somebody else had the
-/// lock meanwhile, and with a lower order when there is no memory for this one.
+/// Allocates the folio and maps it. Retries from the entries if the lock was taken meanwhile, and
+/// with a lower order when out of memory.
 #[inline(never)]
 pub(super) fn supply<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -49,7 +49,7 @@ pub(super) fn supply<M: Machine>(
     once(locked, request, &wants, None).or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-/// [`supply`] with its way for single pages in place, where the order is a constant.
+/// Fast path: [`supply`] with order 0 inlined as a constant.
 #[inline(always)]
 pub(super) fn supply_here<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -71,7 +71,7 @@ pub(super) fn supply_here<M: Machine>(
     result.or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-/// Goes on with the fault after a miss with a folio of `order`, until it is resolved.
+/// Retries the fault after a miss with a folio of `order`, until it is resolved.
 #[cold]
 fn retry<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -113,7 +113,7 @@ fn retry<M: Machine>(
     }
 }
 
-/// Makes the folio, unless there is one from an earlier attempt, and maps it.
+/// Allocates the folio, unless `kept` is one, and maps it.
 #[inline(never)]
 fn once<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -150,8 +150,8 @@ fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
     }
 }
 
-/// Maps the folio, all of it, around the page; returns the page's frame. Without memory for tables
-/// nothing is mapped, and the folio is freed.
+/// Maps the whole folio around the page; returns the page's frame. Out of memory for tables: frees
+/// the folio.
 #[inline(always)]
 fn install<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -187,7 +187,7 @@ fn install<M: Machine>(
     Ok(first + (va - va.align_down(order.bytes())) / PAGE_SIZE)
 }
 
-/// Takes out what is in the way of a PMD leaf: an empty table, or the huge zero page.
+/// Removes what blocks a PMD leaf: an empty table, or the huge zero page.
 fn clear_way<M: Machine>(cursor: &mut Cursor<'_, M>, order: Order, space: &AddressSpace<M>) {
     if order != PMD_ORDER {
         return;

@@ -1,4 +1,4 @@
-//! What starts from hardware: page faults; and what touches user memory as hardware would.
+//! Page faults, and accesses that fault pages in as hardware would.
 
 mod access;
 mod anon;
@@ -13,7 +13,7 @@ mod stack;
 pub use pin::Pin;
 pub(crate) use populate::Stopped;
 
-/// What the instruction did.
+/// Kind of the faulting access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Loaded.
@@ -24,10 +24,10 @@ pub enum Access {
     Exec,
 }
 
-/// What became of a fault.
+/// Result of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Go on: repeat the instruction.
+    /// Resolved: the instruction restarts.
     Done,
     /// SIGSEGV, SEGV_MAPERR.
     NotMapped,
@@ -35,7 +35,7 @@ pub enum Resolution {
     Denied,
     /// SIGBUS, BUS_ADRERR: past the end of the object.
     Bus,
-    /// No memory: the OOM killer's business.
+    /// Out of memory: for the OOM killer.
     NoMem,
 }
 

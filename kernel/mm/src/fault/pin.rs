@@ -1,14 +1,13 @@
-//! Pins: pages that somebody holds, whatever becomes of the mappings they were taken from.
+//! Pins: references to pages that outlive the mappings they were taken from.
 //!
 //! Each pin is one plain reference of the folio. There are two kinds:
-//! - What a pipe holds (vmsplice(2)) reads as shared: memory that may be written stays so and what
-//!   is written there is seen through the pin, but a write that has to ask first, after a fork,
-//!   gets a copy, and the pin keeps what was there. That is what Linux's vmsplice does.
-//! - What a device reads and writes is pinned for the long term: the process and the device go on
-//!   seeing the same page. A page that may be written is its process's alone; it is recorded who
-//!   pinned it (`frame::lasting`), fork then copies the folio for the child at once, and a write
-//!   that has to ask finds the record, and the page stays where it is. That is what Linux promises
-//!   for `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
+//! - A pipe's pin (vmsplice(2)) reads the page as shared: writable memory stays writable and
+//!   writes are seen through the pin, but a write fault after a fork copies the page, and the pin
+//!   keeps the old one, as with Linux's vmsplice.
+//! - A device's pin is long-term: the process and the device keep sharing the page. A writable page
+//!   is exclusive and its pinner recorded (`manager::long_term`): fork copies the folio for the
+//!   child at once, and a write fault finds the record and reuses the page, as Linux promises for
+//!   `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
 
 use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
@@ -22,24 +21,23 @@ use crate::own::{Account, Owner};
 use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
-/// A page that stays while this is there.
+/// A pinned page.
 #[must_use]
 pub struct Pin<M: Machine> {
     mm: Arc<Mm<M>>,
-    /// Of whom there is a reference; the page of zeros needs none.
+    /// The folio referenced; `None` for the zero page.
     folio: Option<Pfn>,
     pfn: Pfn,
     lasts: bool,
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Pins the page of `addr`, which is faulted in as by a user's read. Why it cannot be as a
-    /// fault would say.
+    /// Pins the page of `addr`, faulted in as for a user's read. Errors as of a fault.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let page = addr.align_down(PAGE_SIZE);
         let pfn = loop {
-            // A pin keeps what a later write changes: so the entry must be there to be
+            // A pin keeps the old contents on a later write: the entry must be private to be
             // write-protected.
             let mut gather = inner.gather();
             let unshared = inner.table.edit(&mut gather).unshare(page, Reserve::User);
@@ -47,14 +45,14 @@ impl<M: Machine> AddressSpace<M> {
             unshared?;
             let turn = inner.turn();
             let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
-            // A fork may have shared the table again when the lock was open.
+            // A fork may have shared the table while the lock was released.
             if inner.turn() == turn {
                 break pfn;
             }
         };
         let Block { head, kind, order } = self.mm.frames().folio(pfn);
         let (folio, pfn) = match kind {
-            // The huge one may go with its last mapping; a page of it looks like the small one.
+            // The huge zero page may be freed with its last mapping; the small one is equal.
             Kind::Kernel => (None, self.mm.zero_page()),
             Kind::Anon => {
                 self.mm.with_account(head, order, |account, book, meter| {
@@ -67,16 +65,15 @@ impl<M: Machine> AddressSpace<M> {
         Ok(self.pinned(folio, pfn, false))
     }
 
-    /// Pins the page of `addr` for the long term: what this process writes there and what is
-    /// written through the pin, both see, for as long as the process maps the page. It is faulted
-    /// in as by a user's write, so private memory is this process's alone from then on. Why it
-    /// cannot be as a fault would say.
+    /// Takes a long-term pin of the page of `addr`: the process and the pin's holder share its
+    /// contents for as long as the process maps it. Faulted in as for a user's write, so a private
+    /// page is exclusive. Errors as of a fault.
     pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
         if kind != Kind::Anon {
-            // Everybody who maps an object's page sees the same.
+            // All mappings of an object's page are coherent.
             let folio = Folio::share(&self.mm, head).into_pfn();
             return Ok(self.pinned(Some(folio), pfn, false));
         }
@@ -98,14 +95,13 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Pin<M> {
-    /// Copies what the page holds now, from byte `offset` on; `offset + into.len()` is at most a
-    /// page.
+    /// Copies bytes of the page from `offset` on; `offset + into.len()` is at most a page.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         assert!(offset + into.len() <= PAGE_SIZE as usize);
         let at = self.pfn.start() + offset as u64;
         self.mm.machine().mem().read(at, into);
     }
-    /// Writes into the page as a device does (long-term pins), from byte `offset` on; `offset +
+    /// Writes bytes of the page from `offset` on, as a device does (long-term pins); `offset +
     /// from.len()` is at most a page.
     pub fn write(&self, offset: usize, from: &[u8]) {
         assert!(offset + from.len() <= PAGE_SIZE as usize);

@@ -1,4 +1,4 @@
-//! Faulting in ahead of use: MAP_POPULATE, mlock, MADV_POPULATE_*.
+//! Populate: faults ahead of use (MAP_POPULATE, mlock, MADV_POPULATE_*).
 
 use super::resolve::{Request, allowed, resolve};
 use super::{Access, Resolution};
@@ -9,15 +9,13 @@ use crate::table::{Budget, Cursor};
 use crate::vma::{Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Faults in what is mapped in `range`, private writable memory as if written. Stops at the
-    /// first page that cannot be had and leaves what is there; returns what stopped it. Memory
-    /// without access is passed over.
+    /// Faults in what is mapped in `range`, private writable memory as for a write. Returns the
+    /// first failure; earlier pages stay. Memory without access is skipped.
     pub(crate) fn populate(&self, range: VirtRange) -> Result<(), Stopped> {
         self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
-    /// The same for what in `range` is locked, and may be written now: the rest of it is left
-    /// alone.
+    /// [`Self::populate`] of the locked VMAs in `range`.
     pub(crate) fn populate_again(&self, range: VirtRange) -> Result<(), Stopped> {
         let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
         self.populate_as(range, |vma| {
@@ -25,14 +23,14 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// The same for mlock(2), which fails at memory without access.
+    /// [`Self::populate`] for mlock(2), which fails at memory without access.
     pub(crate) fn populate_locked(&self, range: VirtRange) -> Result<(), Stopped> {
         self.populate_as(range, |vma| {
             Ok(Some(natural_access(vma).unwrap_or(Access::Read)))
         })
     }
 
-    /// The same with the access chosen by VMA: `Ok(None)` passes it over, `Err` stops there.
+    /// [`Self::populate`] with the access chosen by VMA: `Ok(None)` skips it, `Err` stops there.
     pub(crate) fn populate_as(
         &self,
         range: VirtRange,
@@ -48,7 +46,7 @@ impl<M: Machine> AddressSpace<M> {
         Ok(())
     }
 
-    /// One step from the start of a range on; returns where the next one begins.
+    /// One step from the start of a range; returns where the next one begins.
     fn populate_some(
         &self,
         range: VirtRange,
@@ -62,7 +60,7 @@ impl<M: Machine> AddressSpace<M> {
             let vma = inner.vmas.get(slot);
             let end = vma.range.end.min(range.end);
             let wanted = access(vma)?;
-            // Pages may be there from before they were protected.
+            // Pages may be mapped from before they were protected.
             if wanted.is_some_and(|wanted| !allowed(vma, wanted, false)) {
                 return Err(Resolution::Denied);
             }
@@ -71,13 +69,13 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             let turn = inner.turn();
-            // Areas may have changed when the lock was open.
+            // VMAs may have changed while the lock was released.
             while at < end && inner.turn() == turn {
                 if !budget.take(PAGE) {
                     return Ok(at);
                 }
                 if let Some(next) = ready_until(&self.mm, &mut inner.table, at, wanted) {
-                    // A large leaf may reach out of the range.
+                    // A large leaf may cross the end of the range.
                     at = next.min(end);
                     continue;
                 }
@@ -92,22 +90,21 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Why populating stopped half-way.
+/// Reason for an early stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// A page could not be had.
+    /// A page could not be faulted in.
     Fault(Resolution),
     /// The thread is to end.
     Ends,
 }
 
-/// What a page costs in a step ([`Budget`]): a fault, or to see that there is none.
+/// Cost of a page in a step ([`Budget`]): a fault, or the test for one.
 const PAGE: u32 = 8;
-/// What a page costs that is made.
+/// Cost of a page that is filled.
 const CLEARED: u32 = 16;
 
-/// What populating does to pages of a VMA; `None` where there is no access, or pages are locked
-/// only when they come.
+/// The access for populate; `None` without access, or if pages are locked on fault.
 fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     match vma.prot {
         _ if vma.flags.contains(VmaFlags::LOCKONFAULT) => None,
@@ -118,7 +115,7 @@ fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     }
 }
 
-/// If the page is there already, writable if it has to be: where its leaf ends.
+/// End of the page's leaf, if it already allows the access.
 fn ready_until<M: Machine>(
     mm: &crate::manager::Mm<M>,
     table: &mut crate::table::PageTable,

@@ -1,4 +1,4 @@
-//! The way of a page fault: VMA, permission, entry, page.
+//! The page fault path: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
 use super::fresh::{Wants, supply, supply_here};
@@ -13,7 +13,7 @@ use crate::thp::{PMD_ORDER, Permit};
 use crate::tlb::Gather;
 use crate::vma::{Prot, Vma, VmaFlags};
 
-/// What the steps of one fault share: the page, who wants what, and the space's parts.
+/// State of one fault: the page, the access, and the space's parts.
 pub(super) struct Fault<'a, M: Machine> {
     pub mm: &'a Mm<M>,
     pub id: &'a SpaceId,
@@ -22,17 +22,17 @@ pub(super) struct Fault<'a, M: Machine> {
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
     pub tried: bool,
-    /// The largest order that a folio may have.
+    /// The largest folio order allowed.
     pub most: Order,
     pub vma: &'a mut Vma<M>,
     pub rss: &'a mut Rss,
 }
 
-/// Why an attempt at a fault ends without the page.
+/// Reason for an attempt without a page.
 pub(super) enum Stop {
     /// The access is not possible.
     Failed(Resolution),
-    /// There must be a folio of this order first, all zero.
+    /// A zeroed folio of this order is needed first.
     Wants(Order),
 }
 
@@ -42,19 +42,19 @@ impl<E: Into<Resolution>> From<E> for Stop {
     }
 }
 
-/// What becomes writable with a page.
+/// The entries that become writable with a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Nothing.
+    /// Only the page.
     Page,
-    /// The folded block that it lies in, as far as the VMA reaches.
+    /// Its folded block, within the VMA.
     Block,
-    /// All of its folio in this table, as far as the VMA reaches.
+    /// All of its folio in this table, within the VMA.
     Folio,
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Resolves a fault at `addr`: makes the access possible or says why it is not.
+    /// Resolves a fault at `addr`, or returns why the access is impossible.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
         let request = Request {
@@ -76,20 +76,19 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// What is asked of a space.
+/// A request for an access.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub addr: VirtAddr,
     pub access: Access,
     /// The access was tried and failed, so even an entry that allows it must be made anew.
     pub tried: bool,
-    /// A private page that may not be written is copied all the same and stays read-only (exec's
-    /// set-up).
+    /// Copy a read-only private page all the same; it stays read-only (exec's setup).
     pub force: bool,
 }
 
 impl Request {
-    /// For the kernel, which looks before it touches.
+    /// A request of the kernel, which has not tried the access.
     pub fn new(addr: VirtAddr, access: Access) -> Self {
         Request {
             addr,
@@ -100,8 +99,8 @@ impl Request {
     }
 }
 
-/// Makes an access to a page of a locked space possible and returns its frame. The lock may be open
-/// for a while ([`Locked::turn`]), and is held again at the end.
+/// Makes an access possible and returns the page's frame. The lock may be released meanwhile
+/// ([`Locked::turn`]), and is held at the end.
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
@@ -112,15 +111,15 @@ pub(super) fn resolve<M: Machine>(
     }
 }
 
-/// How an attempt at a fault ends.
+/// Result of an attempt.
 pub(super) enum Attempt {
     /// The access is possible; the frame of the page.
     Mapped(Pfn),
-    /// There must be a folio first.
+    /// A folio is needed first.
     Wants(Wants),
 }
 
-/// Resolves as much as can be done without a fresh folio, of `most` as its order.
+/// Resolves a fault as far as possible without a fresh folio, of order `most` at most.
 #[inline(never)]
 pub(super) fn attempt<M: Machine>(
     locked: &mut Locked<'_, M>,
@@ -162,7 +161,7 @@ fn attempt_here<M: Machine>(
         vma = vmas.get_mut(slot);
     }
     let mut cursor = Cursor::new(&space.mm, table, addr.align_down(PAGE_SIZE));
-    // What was tried is allowed without force, so WRITE may be set.
+    // Fast path. What was tried is allowed without force, so WRITE may be set.
     if tried
         && access == Access::Write
         && !vma.shared()
@@ -181,7 +180,7 @@ fn attempt_here<M: Machine>(
         vma,
         rss,
     };
-    // Only this one is in memory: 9 instructions less for the fast path.
+    // Only this copy is in memory: saves 9 instructions of the fast path.
     let mut passed = cursor;
     match fault.at(&mut passed) {
         Ok(pfn) => Ok(Attempt::Mapped(pfn)),
@@ -193,7 +192,7 @@ fn attempt_here<M: Machine>(
     }
 }
 
-/// Whether the VMA permits the access. Every machine reads where it writes or fetches.
+/// Whether the VMA permits the access. All machines imply read by write and exec.
 pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> bool {
     match access {
         Access::Read => !vma.prot.is_empty() || force,
@@ -214,7 +213,7 @@ impl<M: Machine> Fault<'_, M> {
         }
     }
 
-    /// The table is shared: the space gets its own, unless the access needs no change.
+    /// Unshares a shared table, unless the access needs no change.
     #[cold]
     fn shared_table(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
@@ -224,25 +223,25 @@ impl<M: Machine> Fault<'_, M> {
         let unshared = cursor.unshare(&mut gather);
         gather.finish();
         unshared?;
-        // Once more, and not on from here: a second caller would cost each fault.
+        // Restarts: a second caller would cost each fault.
         self.at(cursor)
     }
 
-    /// Whether the access needs nothing but what is mapped.
+    /// Whether the mapped leaf already allows the access.
     #[inline]
     fn is_enough(&self, leaf: &Leaf) -> bool {
         let needed = self.attrs() & (Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY);
         !self.tried && leaf.attrs.contains(needed) && !self.breaks_cow(leaf)
     }
 
-    /// Whether the access writes to a private page that may not be written as it is mapped.
+    /// Whether the access writes to a private page mapped without WRITE.
     #[inline]
     fn breaks_cow(&self, leaf: &Leaf) -> bool {
         let private_write = self.access == Access::Write && !self.vma.shared();
         private_write && !leaf.attrs.contains(Attrs::WRITE)
     }
 
-    /// Something is mapped: it is copied or reused, or only bits are set.
+    /// Handles a mapped page: copy, reuse, or only bits to set.
     fn present(mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf) -> Result<Pfn, Stop> {
         if self.is_enough(leaf) {
             return Ok(leaf.pfn);
@@ -255,9 +254,8 @@ impl<M: Machine> Fault<'_, M> {
         Ok(leaf.pfn)
     }
 
-    /// Sets the bits that hardware without an accessed and dirty flag leaves to us, and WRITE when
-    /// it may be set. Always flushes: a TLB may hold the entry as it was, or the fault would come
-    /// again.
+    /// Sets the bits that hardware without access and dirty flags leaves to software, and WRITE if
+    /// allowed. Always flushes: a stale TLB entry would fault again.
     #[inline(always)]
     pub(super) fn touch(&mut self, cursor: &mut Cursor<'_, M>, leaf: &Leaf, reach: Reach) {
         let tracked = leaf.attrs.contains(Attrs::TRACKED);
@@ -278,13 +276,13 @@ impl<M: Machine> Fault<'_, M> {
         gather.finish();
     }
 
-    /// What a fresh entry for this access says.
+    /// Attributes of a fresh entry for this access.
     pub(super) fn attrs(&self) -> Attrs {
         attrs(self.vma, self.access)
     }
 }
 
-/// What a fresh entry for an access says: used, and when written dirty and writable.
+/// Attributes of a fresh entry for an access: accessed, and if written dirty and writable.
 #[inline(always)]
 pub(super) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
     let used = vma.attrs() | Attrs::ACCESSED;
@@ -292,9 +290,9 @@ pub(super) fn attrs<M: Machine>(vma: &Vma<M>, access: Access) -> Attrs {
     match access {
         Access::Write if writable => used | Attrs::WRITE | Attrs::DIRTY,
         Access::Write => used | Attrs::DIRTY,
-        // The first write is to be seen.
+        // The first write must fault.
         _ if vma.flags.contains(VmaFlags::TRACKED) => used | Attrs::TRACKED,
-        // Writes to a shared mapping reach the object whenever they come.
+        // Writes to a shared mapping need no fault.
         _ if writable && vma.shared() => used | Attrs::WRITE,
         _ => used,
     }

@@ -1,4 +1,4 @@
-//! A stack grows when it is touched below its start.
+//! Growth of a stack on a fault below its start.
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::arch::Machine;
@@ -6,8 +6,8 @@ use crate::space::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::stat::Event;
 use crate::vma::{Slot, VmaFlags};
 
-/// Extends the stack above `addr` down to it, if there is one, within RLIMIT_STACK and RLIMIT_AS,
-/// and leaving the guard gap to what lies below. Returns the place of its VMA.
+/// Extends the stack above `addr` down to it, within RLIMIT_STACK and RLIMIT_AS, keeping the guard
+/// gap to the mapping below. Returns the slot of its VMA.
 pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
     let slot = inner.vmas.from(addr)?;
     let vma = inner.vmas.get(slot);
@@ -22,7 +22,7 @@ pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Opt
         return None;
     }
     if let Some(below) = inner.vmas.before(slot).map(|s| inner.vmas.get(s)) {
-        // A mapping without access is a guard itself, and two stacks may touch.
+        // A mapping without access is a guard itself; stacks may touch.
         let guards = below.prot.is_empty() || below.flags.contains(VmaFlags::GROWSDOWN);
         if !guards && start - below.range.end < STACK_GUARD_GAP {
             return None;

@@ -1,4 +1,4 @@
-//! Collapsing: small folios become one of PMD size (MADV_COLLAPSE, khugepaged).
+//! Collapse of small folios into one of PMD size (MADV_COLLAPSE, khugepaged).
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
@@ -12,8 +12,8 @@ use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Collapses what is mapped in the 2 MiB around `at` if large folios are enabled there:
-    /// khugepaged's step. Pages that are missing read as zeros afterwards, as before.
+    /// Collapses the 2 MiB around `at` if large folios are enabled there: khugepaged's step. Absent
+    /// pages read as zeros, as before.
     pub fn collapse(&self, at: VirtAddr, limits: CollapseLimits) -> Collapse {
         let eligible = |vma: &Vma<M>| {
             let has = |flag| vma.flags.contains(flag);
@@ -27,14 +27,13 @@ impl<M: Machine> AddressSpace<M> {
         self.lock().collapse(at, limits, eligible)
     }
 
-    /// The first address in `range` at or behind which something is mapped, or was; what lies
-    /// before is empty.
+    /// The first address in `range` with a mapping or a PTE table; what precedes it is empty.
     pub fn first_used(&self, range: VirtRange) -> Option<VirtAddr> {
         first_used(&self.mm, &self.lock().table, range)
     }
 
-    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the area or the process
-    /// forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM when there is no
+    /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the VMA or the process
+    /// forbids it or nothing is mapped, EAGAIN while a page may be pinned, ENOMEM without a free
     /// folio.
     pub(crate) fn collapse_now(&self, at: VirtAddr) -> Result<(), Error> {
         let eligible = |vma: &Vma<M>| {

@@ -1,6 +1,5 @@
-//! A space leaves a folio that it and others have in part: its pages are copied out. When all but
-//! one have left, the last one splits the folio, and what nobody maps is free: no space need know
-//! of another (docs/decisions/0009).
+//! Copies a sharer's pages out of a partly mapped folio. When one sharer is left it splits the
+//! folio, and unmapped pages become free: no space needs to know another (docs/decisions/0009).
 
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
@@ -10,14 +9,13 @@ use crate::space::{Locked, user_pages};
 use crate::table::{Cursor, Leaf};
 use crate::tlb::Gather;
 
-/// A folio is left when at most one in so many of its pages is mapped: it costs a copy each.
+/// Copy-out limit: at most one in this many pages is mapped, as each costs a copy.
 const FEW: u64 = 2;
 
 impl<M: Machine> Locked<'_, M> {
-    /// Copies what this space maps of a private folio that others have, too, to pages of its own,
-    /// if little of it is mapped; where the folio was last known to be mapped. Stops where there is
-    /// no memory: each page is left for itself. Pages that may be written, and all while there are
-    /// pins, stay: they are not for others to see.
+    /// Copies this space's pages of a shared private folio to pages of its own, if few are mapped,
+    /// at its last known address. Stops when out of memory: each page is independent. Writable
+    /// pages, and all pages while there are pins, stay: they may be exclusive or pinned.
     pub(super) fn leave_folio(&mut self, head: Pfn) {
         let (mm, id) = (self.mm(), self.id());
         let meta = mm.frames().get(head);
@@ -44,8 +42,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-/// Replaces a page that may not be written by a copy, used as it was; `false` when there is no
-/// memory.
+/// Replaces a read-only page by a copy with the same attributes; `false` when out of memory.
 fn leave_page<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,

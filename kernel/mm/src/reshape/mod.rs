@@ -1,5 +1,5 @@
-//! Folios that change their size in place: collapse of small pages into a PMD, split of a folio of
-//! which a part is unmapped.
+//! Folio size changes in place: collapse of small pages into a PMD leaf, split of a partly unmapped
+//! folio.
 
 mod collapse;
 mod leave;

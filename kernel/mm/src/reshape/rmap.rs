@@ -1,8 +1,7 @@
-//! From a folio to its mappings, without a reverse map: the account names the space that has a
-//! folio for itself, the frame table says where the folio was mapped, and the tables of that space
-//! whether it still is. What was moved since, with its table and unseen, is looked for in all
-//! private memory of the space, which puts right what the frame table says of all that is there:
-//! the next one is found at once.
+//! Mappings of a folio without a reverse map: the account names the exclusive owner, the frame
+//! table the last known address, and the owner's tables whether it is still mapped there. A folio
+//! moved with its table is searched in all private memory of the space, which also updates the
+//! frame table, so that the next one is found at once.
 
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
 use crate::arch::Machine;
@@ -13,8 +12,8 @@ use crate::table::{Leaf, for_each_leaf};
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Where this space maps the page of a private folio, most quickly one that it has for itself
-    /// ([`Mm::owner`]); `None` where others share the table.
+    /// Address of a private folio's page in this space, fastest if it is exclusive ([`Mm::owner`]);
+    /// `None` in a shared table.
     pub fn address_of(&self, pfn: Pfn) -> Option<VirtAddr> {
         let locked = self.lock();
         let info = self.mm.frame_info(pfn)?;
@@ -29,8 +28,8 @@ impl<M: Machine> AddressSpace<M> {
         found
     }
 
-    /// Whether this space, which the account says has a folio for itself, may have it by a table
-    /// that others share (`fork=share`): the account has one name for all of them.
+    /// Whether this space, the owner of a folio in the account, may map it by a shared table
+    /// (`fork=share`): all sharers have one name in the account.
     pub fn may_share(&self, head: Pfn) -> bool {
         if self.mm.event("page_tables_shared") == Some(0) {
             return false;
@@ -45,9 +44,8 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Calls `f` for each leaf of this space that maps pages of the private folio; returns whether
-    /// those are all references that it has. Looks further than where the folio was last known to
-    /// be only while there are others.
+    /// Calls `f` for each leaf of this space that maps the private folio; returns whether those are
+    /// all references. Searches beyond the last known address only while references are missing.
     pub(crate) fn mappings(&self, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
         let mm = self.mm();
         let meta = mm.frames().get(head);
@@ -71,7 +69,7 @@ impl<M: Machine> Locked<'_, M> {
                 }
             });
         }
-        // Nobody has one that is on its way to the allocator.
+        // A folio about to be freed has no references.
         found.get() == references && references > 0
     }
 
@@ -82,7 +80,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-/// Notes where a private folio is mapped.
+/// Records the address of a private folio.
 fn note_place<M: Machine>(mm: &Mm<M>, leaf: &Leaf) {
     let Block { head, kind, .. } = mm.frames().folio(leaf.pfn);
     let start = leaf.va.0.checked_sub((leaf.pfn - head) * PAGE_SIZE);

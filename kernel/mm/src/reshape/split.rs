@@ -1,9 +1,8 @@
-//! Splitting large folios: under memory pressure those of which a part is not mapped any more, by
-//! hand any.
+//! Split of large folios: partly unmapped ones under memory pressure, any on request.
 //!
-//! A split changes what the frame table says, no entry and no page: every mapped page gets its
-//! references as a page, or as a part, of a folio of its own, and what nobody maps is free. That
-//! needs every reference to be known, so a folio is split only by the space that has all of them.
+//! A split changes the frame table, but no entry and no page: mapped pages become folios of their
+//! own, order 0 or larger, with their references; unmapped ones are freed. All references must be
+//! known, so only a space that has all of them splits a folio.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
@@ -17,18 +16,17 @@ use crate::table::{begin, first_used, lookup};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Splits the folios on the queue of deferred splits that this space has for itself, into the
-    /// largest aligned parts that are mapped whole; returns how many pages that freed. Leaves those
-    /// that others have, too, and of which little is mapped, for the last one to split. For the
-    /// kernel when memory is short: it takes little, and of the reserve.
+    /// Splits this space's exclusive folios on the deferred queue into the largest aligned blocks
+    /// that are mapped whole; returns the pages freed. Sparse shared folios are copied out of, for
+    /// the last sharer to split. Called when memory is short: needs little, from the reserve.
     pub fn split_deferred(&self) -> u64 {
         self.lock().split_queue()
     }
 
-    /// Splits every folio larger than `largest` of which a page is mapped in `range` into parts of
-    /// that order, or the next lower that private memory has, and PMD leaves with them; returns how
-    /// many were split and how many could not be (split_huge_pages in debugfs, transhuge.rst). A
-    /// thread that is to end stops early.
+    /// Splits every folio larger than `largest` with a page in `range` into folios of that order,
+    /// or the next lower that private memory has, and their PMD leaves; returns the numbers of
+    /// successes and failures (split_huge_pages in debugfs, transhuge.rst). A thread that is to end
+    /// stops early.
     pub fn split_range(&self, range: VirtRange, largest: Order) -> (u64, u64) {
         let (mut rest, mut counts) = (range, (0, 0));
         loop {
@@ -41,7 +39,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Which pages of a folio are mapped.
+/// Bitmap of the mapped pages of a folio.
 struct Mapped([u64; 8]);
 
 impl Mapped {
@@ -51,15 +49,15 @@ impl Mapped {
     fn has(&self, page: u64) -> bool {
         self.0[page as usize / 64] & 1 << (page % 64) != 0
     }
-    /// How many of `pages` from `first` on.
+    /// Number of mapped ones among `pages` from `first` on.
     fn count(&self, first: u64, pages: u64) -> u64 {
         (first..first + pages).filter(|&p| self.has(p)).count() as u64
     }
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Splits the larger folios that the first table in use in `range` maps, and counts them;
-    /// returns where the next one may be.
+    /// Splits and counts the larger folios that the first used table in `range` maps; returns where
+    /// the next one may be.
     fn split_some(
         &mut self,
         range: VirtRange,
@@ -85,7 +83,7 @@ impl<M: Machine> Locked<'_, M> {
                 Some(_) => counts.0 += 1,
                 None => {
                     counts.1 += 1;
-                    // The rest of it will not do better.
+                    // The rest of it would fail alike.
                     let rest = order.pages() - (leaf.pfn - head);
                     at = (leaf.va + rest * PAGE_SIZE).max(at);
                 }
@@ -94,7 +92,7 @@ impl<M: Machine> Locked<'_, M> {
         (at < range.end).then_some(at)
     }
 
-    /// Splits what can be of the queue: what the account says is this space's alone.
+    /// Splits the exclusive folios on the queue.
     fn split_queue(&mut self) -> u64 {
         let (mm, owner) = (self.mm(), &self.id().owner);
         let (mut skip, mut freed) = (0, 0);
@@ -106,8 +104,8 @@ impl<M: Machine> Locked<'_, M> {
             for head in batch {
                 let order = mm.frames().get(head).order();
                 let book = mm.frames().book(head, order);
-                // What a space without an id of its own is told is about a folio that it maps, and
-                // it may not map this one.
+                // The answer for a common id is about a folio that the space maps; it may not map
+                // this one.
                 let ours =
                     order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
                 let split = ours.then(|| {
@@ -128,8 +126,7 @@ impl<M: Machine> Locked<'_, M> {
         }
     }
 
-    /// Splits a folio whose first page is mapped, or would be, at `start`: its PMD leaf first, if
-    /// it has one.
+    /// Splits a folio whose first page is or would be mapped at `start`, after its PMD leaf.
     fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
@@ -147,7 +144,7 @@ impl<M: Machine> Locked<'_, M> {
             if !all || elsewhere {
                 return None;
             }
-            // Parts as large as a block, or larger, leave each block in one folio.
+            // Folios of a block's size or more keep each block in one folio.
             if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
                 self.table.edit(&mut gather).unfold_range(range);
             }
@@ -161,8 +158,8 @@ impl<M: Machine> Locked<'_, M> {
         self.split_folio(head, largest)
     }
 
-    /// Splits a folio into parts of at most `largest`. `None`, and nothing happens, when this space
-    /// does not have all references by PTEs.
+    /// Splits a folio into folios of at most `largest`. `None`, with no change, unless all its
+    /// references are PTEs of this space.
     fn split_folio(&mut self, head: Pfn, largest: Order) -> Option<u64> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
@@ -187,8 +184,7 @@ impl<M: Machine> Locked<'_, M> {
         Some(parts.make(0, order))
     }
 
-    /// Which pages of the folio are mapped, if all its references are PTEs of this space in tables
-    /// that nobody shares.
+    /// The mapped pages, if all references are PTEs of this space in unshared tables.
     fn owned(&self, head: Pfn) -> Option<Mapped> {
         let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
         let all = self.mappings(head, &mut |leaf| {
@@ -210,8 +206,8 @@ struct Parts<'a, M: Machine> {
 }
 
 impl<M: Machine> Parts<'_, M> {
-    /// Makes folios of what is mapped in the block of 2^order pages from page `first` on, and frees
-    /// the rest; returns how many pages that freed.
+    /// Makes folios of the mapped pages in the block of 2^order pages at page `first`, and frees
+    /// the rest; returns the pages freed.
     fn make(&self, first: u64, order: Order) -> u64 {
         let (pages, frames) = (order.pages(), self.mm.frames());
         let pfn = self.head + first;
@@ -230,7 +226,7 @@ impl<M: Machine> Parts<'_, M> {
                 1
             }
             _ => {
-                // Orders that private memory does not have are passed over.
+                // Skips orders that private memory does not have.
                 let lower = Order(order.0 - 1);
                 let lower = if usable(lower) { lower } else { Order(0) };
                 frames.split(pfn, order, lower);

@@ -12,21 +12,20 @@ use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 
-/// How far advice about pages has come.
+/// Progress of advice about pages.
 struct Walk {
     rest: VirtRange,
-    /// All of what comes before is mapped.
+    /// Whether everything before `rest` is mapped.
     covered: bool,
 }
 
-/// The part of an object that MADV_REMOVE punches out, after the lock.
+/// Object pages that MADV_REMOVE punches out after the lock: object, first page, number.
 type Hole<M> = (Arc<Object<M>>, u64, u64);
 
 impl<M: Machine> AddressSpace<M> {
-    /// madvise(2): EINVAL unless aligned, or for advice that does not suit the mapping; ENOMEM
-    /// where something is not mapped (the rest is advised all the same, as in Linux); EFAULT when
-    /// populating meets a bus error; EACCES: MADV_REMOVE of memory that is not shared or could not
-    /// be made writable.
+    /// madvise(2). EINVAL: misaligned, or advice that does not suit the mapping; ENOMEM: a hole
+    /// (the rest is advised, as in Linux); EFAULT: populate met a bus error; EACCES: MADV_REMOVE of
+    /// memory that is not shared or could not be made writable.
     pub fn advise(&self, start: VirtAddr, len: u64, advice: Advice) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) || matches!(advice, Advice::Mergeable | Advice::Unmergeable)
         {
@@ -53,7 +52,7 @@ impl<M: Machine> AddressSpace<M> {
         .and(inside)
     }
 
-    /// madvise(2) with MADV_DONTNEED, by far the most frequent advice. Errors as [`Self::advise`].
+    /// Fast path: madvise(2) with MADV_DONTNEED. Errors as [`Self::advise`].
     pub fn dont_need(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -68,7 +67,7 @@ impl<M: Machine> AddressSpace<M> {
         self.advise_pages(range, Advice::DontNeed).and(inside)
     }
 
-    /// Advice about pages, in as many steps as it takes.
+    /// Advice about pages, in steps.
     fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let mut walk = Walk {
             rest: range,
@@ -82,8 +81,8 @@ impl<M: Machine> AddressSpace<M> {
         all_of_it(walk.covered && walk.rest.is_empty())
     }
 
-    /// MADV_REMOVE with the caller's way to drop the pages `first..end` of an object everywhere
-    /// they are mapped (but for private copies). Errors as [`Self::advise`].
+    /// MADV_REMOVE; `zap` unmaps the pages `first..end` of an object everywhere, except for private
+    /// copies. Errors as [`Self::advise`].
     pub fn advise_remove(
         &self,
         start: VirtAddr,
@@ -95,7 +94,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     fn populate_advice(&self, range: VirtRange, access: Access) -> Result<(), Error> {
-        // Machines read what is mapped in any way; the call asks for PROT_READ.
+        // Machines may read any mapping; the call requires PROT_READ.
         let allowed = |vma: &Vma<M>| match access {
             Access::Read if !vma.prot.contains(Prot::READ) => Err(Resolution::Denied),
             _ => Ok(Some(access)),
@@ -108,8 +107,7 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// MADV_COLLAPSE: each whole 2 MiB in the range; goes on after one that cannot be and reports
-    /// it.
+    /// MADV_COLLAPSE of each whole 2 MiB in the range; continues after a failure and reports it.
     fn collapse_advice(&self, range: VirtRange) -> Result<(), Error> {
         let pages = self.areas()?.pages_of(range, |_| true);
         all_of_it(pages == range.pages())?;
@@ -117,7 +115,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut result = Ok(());
         let mut at = range.start.align_up(step).unwrap_or(range.end);
         while at.checked_add(step).is_some_and(|end| end <= range.end) {
-            // What is empty cannot be collapsed, and may be long.
+            // Skips empty memory, which may be long.
             let rest = VirtRange::new(at, range.end.align_down(step));
             let next = self
                 .first_used(rest)
@@ -135,8 +133,8 @@ impl<M: Machine> AddressSpace<M> {
         result
     }
 
-    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; goes on behind what is not mapped
-    /// and reports it.
+    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
+    /// reports it.
     fn remove_pages(
         &self,
         range: VirtRange,
@@ -160,10 +158,10 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Advice that areas remember.
+    /// Advice that VMAs store as flags.
     fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), Error> {
         let Some((set, clear)) = flags(advice) else {
-            // MADV_WILLNEED: all that is there is in memory.
+            // MADV_WILLNEED: everything is in memory.
             return all_of_it(self.pages_of(range, |_| true) == range.pages());
         };
         self.vmas.reserve_update(range)?;
@@ -174,7 +172,7 @@ impl<M: Machine> Areas<'_, M> {
         let (mut pages, mut refused) = (0, false);
         self.in_parts(range, |inner, mut part| {
             if let Some(vma) = inner.vmas.iter_in(part).find(|v| unsuitable(v)) {
-                // What lies before it is advised all the same.
+                // What precedes it is advised all the same.
                 part.end = vma.range.start.max(part.start);
                 refused = true;
             }
@@ -196,7 +194,7 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// One step of advice about pages; returns whether there is more to do.
+    /// One step of advice about pages; returns whether more remains.
     fn advise_pages(&mut self, walk: &mut Walk, advice: Advice) -> Result<bool, Error> {
         let mm = self.mm();
         let mut budget = Budget::step(mm);
@@ -215,8 +213,7 @@ impl<M: Machine> Locked<'_, M> {
                 Advice::Cold | Advice::PageOut => {
                     clear_accessed_some(mm, &mut self.table, part, &mut budget)
                 }
-                // MADV_FREE may free at once: memory is there to be given back, and it reads as
-                // zeros then, as allowed.
+                // MADV_FREE may free at once: reading zeros then is allowed.
                 _ => self.drop_pages(slot, part, &mut budget)?,
             };
             walk.rest.start = stopped.unwrap_or(part.end);
@@ -227,9 +224,9 @@ impl<M: Machine> Locked<'_, M> {
         Ok(false)
     }
 
-    /// Drops the page at `at`, if it is one of those that most are: private, and mapped by a PTE
-    /// that is not folded. Returns whether it was.
-    // Out of line: behind the checks before it the compiler would take it for rare.
+    /// Fast path: drops the page at `at` if it is private and has a PTE that is not folded. Returns
+    /// whether it was.
+    // Out of line: after the checks before it the compiler would treat it as cold.
     #[inline(never)]
     fn drop_page(&mut self, at: VirtAddr) -> bool {
         let (mm, id) = (self.mm(), self.id());
@@ -243,8 +240,8 @@ impl<M: Machine> Locked<'_, M> {
         false
     }
 
-    /// Drops the pages of `part` of the VMA in `slot`, as far as the budget reaches; returns where
-    /// the rest begins. The tables stay, they will be used again.
+    /// Drops the pages of `part` of the VMA in `slot` within the budget; returns where the rest
+    /// begins. Tables stay: they will be used again.
     fn drop_pages(
         &mut self,
         slot: Slot,
@@ -265,7 +262,7 @@ impl<M: Machine> Locked<'_, M> {
         zapped
     }
 
-    /// The part of the first VMA in `range` that lies there, and what it is of its object.
+    /// The part of the first VMA in `range`, and its object pages.
     fn hole(&self, range: VirtRange) -> Result<Option<(VirtRange, Hole<M>)>, Error> {
         let Some((vma, part)) = self
             .vmas
@@ -285,14 +282,14 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-/// ENOMEM unless all of the range is mapped.
+/// ENOMEM unless the whole range is mapped.
 #[inline]
 fn all_of_it(covered: bool) -> Result<(), Error> {
     if covered { Ok(()) } else { Err(Error::NoMem) }
 }
 
-/// The pages of `len` bytes from `start` that are user space, and ENOMEM if there are others;
-/// `None` when they wrap around.
+/// The user pages of `len` bytes at `start`, and ENOMEM if there are others; `None` if they wrap
+/// around.
 fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), Error>)> {
     let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
     let top = M::Pte::USER_END;
@@ -304,7 +301,7 @@ fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), 
     Some((VirtRange::new(start.min(top), end.min(top)), inside))
 }
 
-/// Whether advice about pages does not suit the VMA: locked pages stay.
+/// Whether page advice does not suit the VMA: locked pages stay.
 fn refused<M: Machine>(vma: &Vma<M>, advice: Advice) -> bool {
     let locked = vma.flags.contains(VmaFlags::LOCKED);
     match advice {
@@ -314,7 +311,7 @@ fn refused<M: Machine>(vma: &Vma<M>, advice: Advice) -> bool {
     }
 }
 
-/// Flags that the advice sets and clears; `None` for advice about pages.
+/// The flags that advice sets and clears; `None` for advice about pages.
 fn flags(advice: Advice) -> Option<(VmaFlags, VmaFlags)> {
     let (none, order) = (VmaFlags::empty(), VmaFlags::RANDOM | VmaFlags::SEQUENTIAL);
     Some(match advice {

@@ -6,19 +6,19 @@ use crate::space::{AddressSpace, Areas, Locked, may_commit, user_pages};
 use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// Where the heap starts, empty; exec sets it behind the program's data.
+    /// Sets the start of the empty heap; exec sets it after the program's data.
     pub fn set_brk(&self, start: VirtAddr) {
         let mut inner = self.lock();
         (inner.brk_start, inner.brk) = (start, start);
     }
 
-    /// The heap as it is now: a VMA that has a part of it is shown as `[heap]`.
+    /// The current heap: VMAs that overlap it are shown as `[heap]`.
     pub fn heap(&self) -> VirtRange {
         let inner = self.lock();
         VirtRange::new(inner.brk_start, inner.brk)
     }
 
-    /// brk(2): returns the break after the call (unchanged when refused).
+    /// brk(2): returns the break after the call, unchanged if refused.
     pub fn brk(&self, wanted: VirtAddr) -> VirtAddr {
         let Ok(mut inner) = self.areas() else {
             return self.lock().brk;
@@ -41,7 +41,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Moves the break if it may; `None` when it may not, else the VMAs to drop after the lock.
+    /// Moves the break; `None` if refused, else the VMAs to drop after the lock.
     fn move_brk(&mut self, wanted: VirtAddr) -> Option<Taken<M>> {
         if wanted < self.brk_start {
             return None;
@@ -63,7 +63,7 @@ impl<M: Machine> Areas<'_, M> {
 
 impl<M: Machine> Locked<'_, M> {
     fn grow_heap(&mut self, range: VirtRange, wanted: VirtAddr) -> Option<()> {
-        // One page stays free between the heap and what follows it (and a stack's whole guard gap).
+        // One page stays free above the heap, and a stack's whole guard gap.
         let with_gap = user_pages::<M>(range.start, range.len() + PAGE_SIZE)?;
         if wanted - self.brk_start > self.limits.data || !self.is_free(with_gap) {
             return None;

@@ -1,4 +1,4 @@
-//! fork(2): a copy for a child.
+//! fork(2): a copy of an address space for a child.
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -11,12 +11,11 @@ use crate::tlb::Gather;
 use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
-    /// A copy for a child: private pages are shared copy-on-write. Pages that only an object holds
-    /// are not copied, the child faults them in. On failure nothing is left of the child and the
-    /// parent's counts are as before.
+    /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
+    /// object are left to the child's faults. On failure the child is dropped and the parent's
+    /// counts are as before.
     ///
-    /// Areas are copied at once, tables step by step: what other threads write meanwhile the child
-    /// sees or not.
+    /// VMAs are copied at once, tables in steps: the child may or may not see concurrent writes.
     pub fn fork(&self) -> Result<Self, Error> {
         let mut child = AddressSpace::new(&self.mm)?;
         child.change_thp_permit(|_| self.thp_permit());
@@ -24,7 +23,7 @@ impl<M: Machine> AddressSpace<M> {
         let copied = copy(&mut parent, &mut child);
         drop(parent);
         self.mm.count(Event::Fork, 1);
-        // A child that is not complete is dropped here, and its references with it.
+        // An incomplete child is dropped here, with its references.
         copied.map(|()| child)
     }
 }
@@ -37,9 +36,9 @@ fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> R
     let copied = vmas
         .iter()
         .try_for_each(|vma| copy_pages(parent, child, vma, &mut gather, &mut budget));
-    // The parent's writable translations must be gone before either side may rely on copy-on-write.
+    // Invariant: no writable translation of the parent survives into copy-on-write.
     gather.finish();
-    // Not before: what is in the tables is found by the areas.
+    // Last: the VMAs lead to what the tables hold.
     let child = child.inner.get_mut();
     child.vmas = vmas;
     child.note_total();
@@ -68,12 +67,12 @@ fn copy_areas<M: Machine>(
     Ok(copied?)
 }
 
-/// Whether the child has this area of the parent, too.
+/// Whether the child inherits this VMA.
 fn is_inherited<M: Machine>(vma: &Vma<M>) -> bool {
     !vma.flags.contains(VmaFlags::DONTFORK)
 }
 
-/// Makes an area of the parent one of the child.
+/// Turns the parent's VMA into the child's.
 fn inherit<M: Machine>(vma: &mut Vma<M>) {
     // mlock(2): locks are not inherited.
     vma.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
@@ -83,13 +82,13 @@ fn inherit<M: Machine>(vma: &mut Vma<M>) {
     }
 }
 
-/// The areas of a parent, one after the other, with pauses.
+/// Iterator over a parent's VMAs, with pauses.
 struct Source<'a, 's, M: Machine> {
     parent: &'a mut Areas<'s, M>,
     next: Option<Slot>,
-    /// Areas until the next pause.
+    /// VMAs until the next pause.
     left: usize,
-    /// The thread is to end: there are no more.
+    /// Whether the thread is to end, which ends the iteration.
     ends: bool,
 }
 
@@ -111,7 +110,7 @@ impl<M: Machine> Iterator for Source<'_, '_, M> {
     }
 }
 
-/// Shares the private pages of an area, in as many steps as that takes.
+/// Shares the private pages of a VMA, in steps.
 fn copy_pages<M: Machine>(
     parent: &mut Areas<'_, M>,
     child: &mut AddressSpace<M>,
@@ -138,8 +137,7 @@ fn copy_pages<M: Machine>(
     }
 }
 
-/// Shares what is private of `range` in an area, as far as the budget reaches; returns where the
-/// rest begins.
+/// Shares the private pages of `range` in a VMA within the budget; returns where the rest begins.
 #[inline]
 fn copy_some<M: Machine>(
     parent: &mut Inner<M>,
@@ -154,8 +152,8 @@ fn copy_some<M: Machine>(
     }
     let mm = &*child.mm;
     let Inner { table, rss, .. } = child.inner.get_mut();
-    // A pin keeps what was there at the fork, so every page is to lose WRITE: only what is done
-    // page by page does that.
+    // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
+    // entry.
     let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
     let mut copy = ForkCopy {
         mm: gather.mm(),

@@ -1,5 +1,4 @@
-//! mlock(2) and mlockall(2). Nothing is ever swapped out, so a lock means: populated, counted,
-//! shown.
+//! mlock(2) and mlockall(2). There is no swap: a lock means populated, counted and shown.
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -9,8 +8,8 @@ use crate::vma::{Vma, VmaFlags};
 use core::ops::ControlFlow;
 
 impl<M: Machine> AddressSpace<M> {
-    /// mlock(2), mlock2(2), munlock(2): ENOMEM where something is not mapped, or over
-    /// RLIMIT_MEMLOCK; EPERM when that limit is 0; EAGAIN when a page could not be had.
+    /// mlock(2), mlock2(2), munlock(2). ENOMEM: a hole, or over RLIMIT_MEMLOCK; EPERM: that limit
+    /// is 0; EAGAIN: out of memory for a page.
     pub fn mlock(
         &self,
         start: VirtAddr,
@@ -53,8 +52,8 @@ impl<M: Machine> AddressSpace<M> {
         Ok(())
     }
 
-    /// mlockall(2) (and with both false, munlockall(2)): what is there now, what comes, or both.
-    /// Errors as [`Self::lock`].
+    /// mlockall(2), and munlockall(2) with both false: present mappings, future ones, or both.
+    /// Errors as [`Self::mlock`].
     pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
         let mut inner = self.areas()?;
         if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
@@ -66,7 +65,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         inner.future = lock_flags(future, on_fault);
         if current || !future {
-            // Whole VMAs: nothing is cut.
+            // Whole VMAs: no split.
             let end = inner
                 .vmas
                 .last()
@@ -77,7 +76,7 @@ impl<M: Machine> AddressSpace<M> {
         drop(inner);
         if current && !on_fault {
             let mut at = VirtAddr(0);
-            // mlockall(2) reports nothing about pages that cannot be had.
+            // mlockall(2) does not report pages that cannot be faulted in.
             while let Some(vma) = self.vma_from(at) {
                 at = vma.range.end;
                 if self.populate(vma.range) == Err(Stopped::Ends) {

@@ -6,9 +6,9 @@ use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, may_commit, u
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: does
-    /// not fit, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE where something
-    /// is; EAGAIN: locking over the limit.
+    /// mmap(2): returns the address. EINVAL: no length or a misaligned fixed address; ENOMEM: no
+    /// room, over a limit, or more than all memory; EEXIST: MAP_FIXED_NOREPLACE over a mapping;
+    /// EAGAIN: over the lock limit.
     pub fn map(&self, request: MapRequest<M>) -> Result<VirtAddr, Error> {
         if request.len == 0 {
             return Err(Error::Inval);
@@ -22,7 +22,7 @@ impl<M: Machine> AddressSpace<M> {
         let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
         inner.check_new(&request, flags, range)?;
         inner.vmas.reserve_take(range, 1)?;
-        // Dropped after the lock: a file's last reference takes kernel locks.
+        // Dropped after the lock: a file's release takes kernel locks.
         let replaced = inner.remove(range)?;
         inner
             .vmas
@@ -32,7 +32,7 @@ impl<M: Machine> AddressSpace<M> {
         drop(replaced);
         let locked = flags.contains(VmaFlags::LOCKED) && !flags.contains(VmaFlags::LOCKONFAULT);
         if request.populate || locked {
-            // mmap(2): what cannot be had is faulted in later, or not.
+            // mmap(2) does not report a failure to populate.
             let _ = self.populate(range);
         }
         Ok(range.start)
@@ -65,7 +65,7 @@ impl<M: Machine> Locked<'_, M> {
         if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
             return Err(Error::Again);
         }
-        // What is replaced does not count against the limits.
+        // Replaced pages do not count against the limits.
         let more = range.pages() - self.vmas.pages_in(range);
         self.may_expand(more, request.prot, flags)?;
         may_commit(

@@ -1,4 +1,4 @@
-//! Where a mapping goes when its address is free to choose: from the top down, as Linux does.
+//! Placement of mappings without a fixed address: top-down, as in Linux.
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, PteFormat};
@@ -7,10 +7,10 @@ use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, guarded_start};
 
 impl<M: Machine> Inner<M> {
-    /// An address for `len` bytes (whole pages) of such backing: the hint if it is free, else the
-    /// highest gap below the top, else the lowest above it. Private memory of a whole number of PMD
-    /// sizes without a hint is aligned to that size where there is room, so that the largest folios
-    /// fit (Linux since 6.7).
+    /// An address for `len` bytes (whole pages) of this backing: the hint if it is free, else the
+    /// highest gap below the top, else the lowest above it. Without a hint, private memory in
+    /// multiples of the PMD size is aligned to it where there is room, for the largest folios
+    /// (Linux since 6.7).
     pub(super) fn find_place(
         &self,
         hint: VirtAddr,
@@ -27,9 +27,8 @@ impl<M: Machine> Inner<M> {
             .or_else(|| self.lowest_gap(len))
     }
 
-    /// An address for `len` bytes that are moved from `like`: as far as there is room, at the same
-    /// distance from a multiple of the largest unit that `len` holds, so that entries of that size
-    /// can be moved whole.
+    /// An address for `len` bytes moved from `like`: if possible congruent to it modulo the largest
+    /// unit that `len` holds, so that entries of that size move whole.
     pub(super) fn find_congruent(
         &self,
         like: VirtAddr,
@@ -46,7 +45,7 @@ impl<M: Machine> Inner<M> {
             .or_else(|| self.find_place(VirtAddr(0), len, backing))
     }
 
-    /// The hint, if there is one and it is free.
+    /// The hint, if it is given and free.
     pub(super) fn place_at_hint(&self, hint: VirtAddr, len: u64) -> Option<VirtAddr> {
         if hint.0 == 0 {
             return None;
@@ -56,7 +55,7 @@ impl<M: Machine> Inner<M> {
         (range.end <= M::Pte::USER_END && self.is_free(range)).then_some(start)
     }
 
-    /// Whether nothing is mapped in `range` and no stack's guard gap lies there.
+    /// Whether `range` has neither a mapping nor a stack's guard gap.
     pub(super) fn is_free(&self, range: VirtRange) -> bool {
         let next = self.vmas.from(range.start);
         next.is_none_or(|slot| range.end <= guarded_start(self.vmas.get(slot)))
@@ -69,8 +68,8 @@ impl<M: Machine> Inner<M> {
         Some(VirtAddr(end.0 - len))
     }
 
-    /// The highest place at the same distance from a multiple of `unit` as `like`, in the highest
-    /// gap that has one for any position of its end.
+    /// The highest address congruent to `like` modulo `unit`, in the highest gap with one for any
+    /// position of its end.
     fn highest_congruent_gap(&self, len: u64, unit: u64, like: VirtAddr) -> Option<VirtAddr> {
         let slack = unit - PAGE_SIZE;
         let last = self.highest_gap(len.checked_add(slack)?)? + slack;
@@ -78,7 +77,7 @@ impl<M: Machine> Inner<M> {
         Some(VirtAddr(last.0 - over))
     }
 
-    /// The lowest place above the top: the lowest end below which there is one.
+    /// The lowest place above the top: bisects for the lowest end below which there is one.
     fn lowest_gap(&self, len: u64) -> Option<VirtAddr> {
         let floor = self.mmap_top;
         let below = |end| self.vmas.highest_gap(len, floor, end);

@@ -10,9 +10,8 @@ use crate::tlb::Gather;
 use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mprotect(2): EINVAL unless aligned; ENOMEM where something is not mapped (what lies before
-    /// the hole is changed, as in Linux) or there would be too many VMAs; EACCES to make a
-    /// read-only file's shared mapping writable.
+    /// mprotect(2). EINVAL: misaligned; ENOMEM: a hole (what precedes it is changed, as in Linux)
+    /// or too many VMAs; EACCES: a read-only file's shared mapping made writable.
     pub fn protect(&self, start: VirtAddr, len: u64, prot: Prot) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -32,14 +31,13 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether all that some PTE table translates lies in `range`.
+/// Whether `range` covers all of some PTE table.
 fn holds_table(range: VirtRange) -> bool {
     let first = range.start.align_up(Level::Pmd.bytes());
     first.is_some_and(|first| first < range.end.align_down(Level::Pmd.bytes()))
 }
 
-/// What a change of an area costs in a step ([`Budget`]): up to 8000 instructions, where it becomes
-/// one with its neighbours.
+/// Cost of a VMA change in a step ([`Budget`]): up to 8000 instructions, if it merges.
 const AREA: u32 = 64;
 
 impl<M: Machine> Areas<'_, M> {
@@ -73,12 +71,12 @@ impl<M: Machine> Areas<'_, M> {
                 }
                 if !vma.prot.contains(Prot::WRITE) && !vma.shared() {
                     if vma.flags.contains(VmaFlags::LOCKED) {
-                        // Locked private pages are there, writable ones as the process's own. What
-                        // lies between two of these is not populated for it.
+                        // Locked private pages must be populated as exclusive once writable; gaps
+                        // between such VMAs are not.
                         let start = locked.map_or(part.start, |l| l.start);
                         *locked = Some(VirtRange { start, ..part });
                     }
-                    // What was only readable may need memory of its own from now on.
+                    // Read-only memory may need private pages from now on.
                     self.may_add_data(part.pages(), prot, vma.flags)?;
                     may_commit(mm, part.pages(), prot, vma.flags, &vma.backing)?;
                 }
@@ -88,7 +86,7 @@ impl<M: Machine> Areas<'_, M> {
             self.in_steps(part, &mut budget, |inner, part, gather, budget| {
                 let mut edit = inner.table.edit(gather);
                 edit.split_ends(part, Reserve::User)?;
-                // What it cuts is the space's own now.
+                // Its end tables are private now.
                 match holds_table(part) {
                     true => edit.unshare_some(part, budget),
                     false => Ok(None),
@@ -107,8 +105,8 @@ impl<M: Machine> Areas<'_, M> {
         Ok(())
     }
 
-    /// Calls `f` with what is left of `part` until nothing is, with a pause between two calls. What
-    /// was begun is always finished.
+    /// Calls `f` with the rest of `part` until none is left, with a pause between calls. Always
+    /// completes.
     fn in_steps(
         &mut self,
         mut part: VirtRange,

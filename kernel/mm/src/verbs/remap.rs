@@ -1,4 +1,4 @@
-//! mremap(2): what is asked for, and in which order it is done.
+//! mremap(2): the request and the order of its steps.
 
 mod gone;
 mod grow;
@@ -15,12 +15,11 @@ use gone::Gone;
 use request::{Move, Request};
 
 impl<M: Machine> AddressSpace<M> {
-    /// mremap(2); lengths in bytes, `to` is looked at with FIXED, and as a wish with DONTUNMAP.
-    /// Several mappings may be shrunk, or moved with what is not mapped between them; anything else
-    /// is for one. EINVAL: misaligned, no new length, overlapping, or flags that do not go
-    /// together; EFAULT: nothing is mapped there, or more than one mapping where it must be one;
-    /// ENOMEM: no room or over a limit; EAGAIN: over the locked limit. ENOMEM may come when some of
-    /// several mappings were moved: [`Self::remap_on`] goes on from there.
+    /// mremap(2); lengths in bytes, `to` is used with FIXED, and as a hint with DONTUNMAP. Shrinks
+    /// several mappings, or moves them with the gaps between; all else is for one mapping. EINVAL:
+    /// misaligned, no new length, overlap, or incompatible flags; EFAULT: no mapping, or more than
+    /// one where it must be one; ENOMEM: no room or over a limit; EAGAIN: over the lock limit.
+    /// After ENOMEM part of several mappings may have moved: [`Self::remap_on`] continues.
     pub fn remap(
         &self,
         old: VirtAddr,
@@ -32,9 +31,9 @@ impl<M: Machine> AddressSpace<M> {
         self.remap_on(old, old_len, new_len, flags, to, &mut 0)
     }
 
-    /// The same as one of several attempts: `moved` is how many bytes of the old range, holes
-    /// included, were dealt with by those before, 0 for the first. After ENOMEM the next attempt
-    /// goes on there. When `moved` is 0 nothing was moved.
+    /// [`Self::remap`] as one of several attempts: `moved` is the number of bytes of the old range,
+    /// holes included, done by those before. After ENOMEM the next attempt continues there; 0 means
+    /// that nothing was moved.
     pub fn remap_on(
         &self,
         old: VirtAddr,
@@ -63,7 +62,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Whether what is locked at `at` is populated when it grows.
+    /// Whether the VMA at `at` is locked and populated as it grows.
     fn is_populated(&self, at: VirtAddr) -> bool {
         let flags = self.vmas.find(at).map(|slot| self.vmas.get(slot).flags);
         let kinds = VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
@@ -85,7 +84,7 @@ impl<M: Machine> Areas<'_, M> {
             self.check_duplicate(request, slot)?;
         }
         if request.in_place() && request.new_len == request.old_len {
-            // Whatever is mapped behind it.
+            // Whatever is mapped after it.
             return Ok(request.start);
         }
         let old = user_pages::<M>(request.start, request.old_len).ok_or(Error::Inval)?;
@@ -100,20 +99,20 @@ impl<M: Machine> Areas<'_, M> {
         self.remap_one(request, slot, old, gone)
     }
 
-    /// An old length of 0 makes a second mapping of what is shared.
+    /// Checks an old length of 0: a second mapping of shared memory.
     #[cold]
     fn check_duplicate(&self, request: &Request, slot: Slot) -> Result<(), Error> {
-        // Linux unmaps a target that begins where the source does, and then finds no source
-        // (EFAULT): here both stay.
+        // Linux unmaps a target that begins at the source, and then finds no source (EFAULT): here
+        // both stay.
         if !self.vmas.get(slot).shared() || request.to == Some(request.start) {
             return Err(Error::Inval);
         }
-        // EINVAL in the man page, ENOMEM in Linux: there is no room where it stands.
+        // EINVAL in the man page, ENOMEM in Linux: no room in place.
         let may_move = request.flags.contains(RemapFlags::MAYMOVE);
         may_move.then_some(()).ok_or(Error::NoMem)
     }
 
-    /// Grows or moves what is, as far as it is kept, of the one mapping in `slot`.
+    /// Grows or moves the kept range of the one mapping in `slot`.
     #[inline]
     fn remap_one(
         &mut self,
@@ -136,7 +135,7 @@ impl<M: Machine> Areas<'_, M> {
             }
         }
         self.check_growth(request, slot)?;
-        // All that follows adds four VMAs at most.
+        // At most four VMAs are added below.
         self.vmas.reserve(4)?;
         let place = |areas: &Self, slot| {
             let to = areas.place_of(request, slot)?;
@@ -147,7 +146,7 @@ impl<M: Machine> Areas<'_, M> {
         if request.to.is_some() {
             self.clear(new, gone)?;
         } else if self.has_paused() {
-            // A stack may have grown to there meanwhile.
+            // A stack may have grown into it meanwhile.
             let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
             new = place(self, slot).ok_or(Error::NoMem)?;
         }
@@ -163,7 +162,7 @@ impl<M: Machine> Areas<'_, M> {
         Ok(new.start)
     }
 
-    /// Where it goes: as it says, or where there is room.
+    /// The target address: as requested, or any with room.
     #[inline]
     fn place_of(&self, request: &Request, slot: Slot) -> Option<VirtAddr> {
         if request.to.is_some() {

@@ -1,4 +1,4 @@
-//! munmap(2), and dropping an object's pages.
+//! munmap(2), and unmapping of an object's pages.
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
@@ -12,8 +12,8 @@ use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
 
 impl<M: Machine> AddressSpace<M> {
-    /// munmap(2): the range need not be mapped; EINVAL unless aligned, not empty and in user space;
-    /// ENOMEM when a VMA would have to be cut and there are too many.
+    /// munmap(2); the range need not be mapped. EINVAL: misaligned, empty or not in user space;
+    /// ENOMEM: a VMA would be split and there are too many.
     pub fn unmap(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
         if len == 0 || !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -26,14 +26,12 @@ impl<M: Machine> AddressSpace<M> {
         removed.map(drop).map_err(Error::from)
     }
 
-    /// Drops mappings of the object's pages from page `from` on, copies of them included
-    /// (truncate).
+    /// Unmaps the object's pages from page `from` on, private copies included (truncate).
     pub fn zap_object(&self, object: &Arc<Object<M>>, from: u64) {
         self.zap_object_range(object, from, u64::MAX, false);
     }
 
-    /// Drops mappings of the object's pages `from..end`; with `keep_copies`, private copies stay (a
-    /// punched hole).
+    /// Unmaps the object's pages `from..end`; with `keep_copies`, private copies stay (hole punch).
     pub fn zap_object_range(
         &self,
         object: &Arc<Object<M>>,
@@ -50,14 +48,14 @@ impl<M: Machine> AddressSpace<M> {
         let step = |at| self.lock().zap_object(&pages, at);
         let mut next = step(VirtAddr(0));
         while let Some(at) = next {
-            // Who ends has changed the object already: its pages must not stay mapped.
+            // No early end: the object has changed already, so its pages must not stay mapped.
             self.mm.machine().breathe();
             next = step(at);
         }
     }
 }
 
-/// Pages of an object whose mappings are to go.
+/// Object pages to unmap.
 struct Pages<'a, M: Machine> {
     object: &'a Arc<Object<M>>,
     from: u64,
@@ -66,9 +64,8 @@ struct Pages<'a, M: Machine> {
 }
 
 impl<M: Machine> Areas<'_, M> {
-    /// Takes areas and pages out of `range`. The areas are returned, to be dropped after the lock.
-    /// It may pause, and is never left half done. Out of memory: nothing has changed, or what comes
-    /// first is gone where there are very many areas.
+    /// Unmaps `range` and returns its VMAs, to be dropped after the lock. May pause, but always
+    /// completes. Out of memory: no change, or, with very many VMAs, the first ones are gone.
     pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
@@ -100,8 +97,7 @@ impl<M: Machine> Areas<'_, M> {
         Ok(removed)
     }
 
-    /// Takes the pages of an area, which is out of the tree already, out of the tables, in as many
-    /// steps as that takes.
+    /// Zaps the pages of a VMA that is out of the tree, in steps.
     #[inline]
     pub(super) fn zap_whole(
         &mut self,
@@ -121,8 +117,7 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Splits the PMD leaves that an end of `range` cuts: before a VMA is cut there, or a part of
-    /// one changes.
+    /// Splits the PMD leaves at the ends of `range`, before a VMA is split there or partly changes.
     pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
         let mut gather = self.gather();
         let mut edit = self.table.edit(&mut gather);
@@ -131,8 +126,8 @@ impl<M: Machine> Locked<'_, M> {
         result
     }
 
-    /// Takes the pages of `range`, which lies in `vma`, out of the tables and the figures, as far
-    /// as the budget reaches; returns where the rest begins.
+    /// Zaps the pages of `range`, which lies in `vma`, within the budget; returns where the rest
+    /// begins.
     pub(super) fn zap(
         &mut self,
         vma: &Vma<M>,
@@ -150,7 +145,7 @@ impl<M: Machine> Locked<'_, M> {
         stopped
     }
 
-    /// One step of [`AddressSpace::zap_object_range`], from `start` on; returns where the next one
+    /// One step of [`AddressSpace::zap_object_range`] at `start`; returns where the next one
     /// begins.
     fn zap_object(&mut self, pages: &Pages<'_, M>, start: VirtAddr) -> Option<VirtAddr> {
         let mut gather = self.gather();
@@ -186,7 +181,7 @@ impl<M: Machine> Locked<'_, M> {
 }
 
 impl<M: Machine> Pages<'_, M> {
-    /// Where the VMA maps some of them.
+    /// The range where the VMA maps some of them.
     fn mapped_by(&self, vma: &Vma<M>) -> Option<VirtRange> {
         let Backing::Object { object, offset, .. } = &vma.backing else {
             return None;

@@ -1,4 +1,4 @@
-//! What is unmapped on the way, in the target and behind the new end.
+//! Mappings that a move replaces in its target, or cuts at the new end.
 
 use crate::arch::Machine;
 use crate::manager::OutOfMemory;
@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 
 /// Mappings to be dropped after the lock.
 pub(super) struct Gone<M: Machine> {
-    /// All that the move of one mapping takes.
+    /// Room for the move of one mapping.
     few: ArrayVec<Taken<M>, 2>,
     more: Vec<Taken<M>>,
 }
@@ -21,14 +21,14 @@ impl<M: Machine> Gone<M> {
             more: Vec::new(),
         }
     }
-    /// Makes room for one more. There is room for two.
+    /// Reserves room for one more; there is room for two.
     pub fn reserve(&mut self) -> Result<(), OutOfMemory> {
         if self.few.is_full() {
             fallible::reserve(&mut self.more, 1)?;
         }
         Ok(())
     }
-    /// Adds one; there is room.
+    /// Adds one to the reserved room.
     pub fn push(&mut self, taken: Taken<M>) {
         if let Err(full) = self.few.try_push(taken) {
             self.more.push(full.element());

@@ -1,5 +1,4 @@
-//! Mappings that become longer or shorter where they are, and what limits say about those that
-//! become longer.
+//! Growth and shrinkage in place, and the limits on growth.
 
 use super::gone::Gone;
 use super::request::{RemapFlags, Request};
@@ -9,7 +8,7 @@ use crate::space::{Areas, Error, Locked, may_commit, user_pages};
 use crate::vma::{Slot, VmaFlags};
 
 impl<M: Machine> Areas<'_, M> {
-    /// Unmaps what of the old range is longer than the new one.
+    /// Unmaps the tail of the old range past the new length.
     #[inline]
     pub(super) fn unmap_tail(
         &mut self,
@@ -29,8 +28,8 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Grows at the end, when the range ends its VMA and nothing is behind it. As in Linux, a stack
-    /// above keeps no gap.
+    /// Grows in place, if the range ends its VMA and nothing follows. As in Linux, a stack above
+    /// keeps no gap.
     #[inline(never)]
     pub(super) fn grow_in_place(&mut self, request: &Request, slot: Slot) -> Result<bool, Error> {
         let (end, vma) = (request.kept().end, self.vmas.get(slot));
@@ -49,14 +48,14 @@ impl<M: Machine> Locked<'_, M> {
         let mut tail = self.vmas.get(slot).clone();
         tail.range.end = more.end;
         tail.flags -= VmaFlags::TRACKED;
-        // The tail goes on in the object where the VMA stops, so the tree joins the two.
+        // The tail continues the VMA's object, so the tree merges the two.
         tail.cut_below(end);
         self.vmas.insert(tail);
         self.note_total();
         Ok(true)
     }
 
-    /// Whether the VMA in `slot` may have as many pages more as the request adds.
+    /// Checks the pages that the request adds to the VMA in `slot` against limits and memory.
     #[inline]
     pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
         let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
@@ -70,7 +69,7 @@ impl<M: Machine> Locked<'_, M> {
             return Ok(());
         }
         let vma = self.vmas.get(slot);
-        // What is kept without its pages is locked no more.
+        // A kept range without pages is not locked.
         if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(longer) {
             return Err(Error::Again);
         }

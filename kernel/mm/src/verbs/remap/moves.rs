@@ -1,4 +1,4 @@
-//! Mappings that go elsewhere.
+//! Moves of mappings to another address.
 
 use super::gone::Gone;
 use super::request::{Move, RemapFlags, Request};
@@ -11,18 +11,18 @@ use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
-    /// Unmaps what is in the target.
+    /// Unmaps the target.
     pub(super) fn clear(&mut self, range: VirtRange, gone: &mut Gone<M>) -> Result<(), Error> {
         if self.vmas.is_clear(range) {
             return Ok(());
         }
-        // Mostly it is one reservation, with nothing that must wait for the end of the lock.
+        // Fast path: one private VMA, with nothing to drop after the lock.
         let Some(part) = self.vmas.only_private(range) else {
             gone.push(self.remove(range)?);
             return Ok(());
         };
         self.vmas.reserve_take(part, 0)?;
-        // Fast path: nothing was ever mapped there.
+        // Fast path: no page was ever mapped there.
         if is_empty(self.mm(), &self.table, part) {
             self.vmas.cut_out(part);
             return Ok(());
@@ -40,9 +40,9 @@ impl<M: Machine> Areas<'_, M> {
         Ok(split?)
     }
 
-    /// Moves all mappings of the old range one by one (Linux 6.17). Where there are gaps between
-    /// them the target stays as it is. The first `moved` bytes of the old range were dealt with. An
-    /// error half-way leaves the rest where it was, and `moved` says where that begins.
+    /// Moves all mappings of the old range one by one (Linux 6.17); the target keeps what lies at
+    /// the gaps. The first `moved` bytes are done. After an error the rest is unmoved from `moved`
+    /// on.
     #[inline(never)]
     pub(super) fn move_all(
         &mut self,
@@ -96,8 +96,8 @@ impl<M: Machine> Areas<'_, M> {
         Ok(to)
     }
 
-    /// Moves pages and their VMA. Room for the VMAs was reserved: it fails for want of page tables
-    /// only, and then nothing has changed.
+    /// Moves pages and their VMA, for which room is reserved: fails only for want of page tables,
+    /// with no change.
     #[inline]
     pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
         let Move { old, new, keep } = one;
@@ -114,8 +114,8 @@ impl<M: Machine> Areas<'_, M> {
             self.vmas.relocate(old, new);
         }
         if keep {
-            // The old range stays mapped and empty, its VMA is unlocked as a whole; without pages
-            // it has no history either.
+            // The old range stays mapped and empty; its VMA is unlocked whole, and without pages it
+            // has no anon_vma.
             self.vmas.amend(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);

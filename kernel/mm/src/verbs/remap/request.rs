@@ -1,4 +1,4 @@
-//! What a caller of mremap asks for.
+//! Arguments of mremap(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
@@ -8,36 +8,36 @@ bitflags::bitflags! {
     /// MREMAP_*.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct RemapFlags: u32 {
-        /// MREMAP_MAYMOVE: it may go elsewhere.
+        /// MREMAP_MAYMOVE: it may move.
         const MAYMOVE = 1;
-        /// MREMAP_FIXED: it goes to the address given, in the place of what is mapped there.
+        /// MREMAP_FIXED: it moves to the given address and replaces what is mapped there.
         const FIXED = 2;
-        /// MREMAP_DONTUNMAP: the pages go, the mapping also stays.
+        /// MREMAP_DONTUNMAP: the pages move, the mapping also stays.
         const DONTUNMAP = 4;
     }
 }
 
-/// One mremap, checked as far as the arguments tell, and in whole pages.
+/// One mremap with checked arguments, in whole pages.
 pub(super) struct Request {
     pub start: VirtAddr,
     pub old_len: u64,
     /// Not 0.
     pub new_len: u64,
     pub flags: RemapFlags,
-    /// Where it must go.
+    /// Fixed target address.
     pub to: Option<VirtAddr>,
-    /// Where it would like to go.
+    /// Hint for the target address.
     pub near: Option<VirtAddr>,
 }
 
-/// Pages that go from a part of one mapping, or of all of it, to where nothing is. Nothing goes
-/// from an empty range: it is the second mapping of what is shared.
+/// A move of pages of one mapping to an unmapped range. An empty old range makes a second mapping
+/// of shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Move {
     pub old: VirtRange,
-    /// As long, or longer.
+    /// At least as long.
     pub new: VirtRange,
-    /// The old mapping stays, empty.
+    /// Whether the old mapping stays, empty.
     pub keep: bool,
 }
 
@@ -78,7 +78,7 @@ impl Request {
         })
     }
 
-    /// Whether it stays where it is, if it can.
+    /// Whether it stays in place if possible.
     #[inline]
     pub fn in_place(&self) -> bool {
         !self
@@ -86,7 +86,7 @@ impl Request {
             .intersects(RemapFlags::FIXED | RemapFlags::DONTUNMAP)
     }
 
-    /// The part of the old range that is not unmapped. It was checked that the new length fits.
+    /// The part of the old range that stays mapped; the new length is valid.
     #[inline]
     pub fn kept(&self) -> VirtRange {
         VirtRange {
@@ -96,7 +96,7 @@ impl Request {
     }
 }
 
-/// Whether the target is user memory and does not overlap with the old range.
+/// Checks that the target is user memory and does not overlap the old range.
 #[inline]
 fn check_target<M: Machine>(old: (VirtAddr, u64), new: (VirtAddr, u64)) -> Result<(), Error> {
     let fits = new.0.is_aligned(PAGE_SIZE) && user_pages::<M>(new.0, new.1).is_some();

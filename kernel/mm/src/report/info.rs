@@ -1,4 +1,4 @@
-//! What /proc and mincore(2) show.
+//! Figures for /proc and mincore(2).
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -10,9 +10,8 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
-    /// Each VMA in address order. `f` runs without the lock, so it may ask files for their names,
-    /// and without a copy of the list, which may be long: VMAs that come and go meanwhile are seen
-    /// or not.
+    /// Calls `f` with each VMA in address order, without the lock, as `f` may ask files for their
+    /// names, and without a copy of the list: concurrent changes are seen or not.
     pub fn for_each_vma(&self, f: &mut dyn FnMut(&Vma<M>)) {
         let mut at = VirtAddr(0);
         while let Some(vma) = self.vma_from(at) {
@@ -30,8 +29,8 @@ impl<M: Machine> AddressSpace<M> {
             .map(|slot| inner.vmas.get(slot).clone())
     }
 
-    /// Appends copies of the VMAs that end above `addr`, in address order, as many as `into` has
-    /// room for.
+    /// Appends copies of the VMAs that end above `addr`, in address order, within the capacity of
+    /// `into`.
     pub fn vmas_from(&self, addr: VirtAddr, into: &mut Vec<Vma<M>>) {
         self.lock().vmas.copies_from(addr, into);
     }
@@ -61,7 +60,7 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
-    /// What the page of `addr` is.
+    /// State of the page of `addr`.
     pub fn page_info(&self, addr: VirtAddr) -> PageInfo {
         let found = Cell::new(PageInfo::default());
         self.page_words(addr, &mut [0], |info| {
@@ -71,8 +70,8 @@ impl<M: Machine> AddressSpace<M> {
         found.get()
     }
 
-    /// What the pages from that of `start` on are, each as `word` puts it; 0 past the last user
-    /// page. The space is locked meanwhile, so the caller asks for a few hundred at a time.
+    /// States of the pages from `start` on, each encoded by `word`; 0 past the last user page. The
+    /// space is locked meanwhile: ask for a few hundred at a time.
     pub fn page_words(&self, start: VirtAddr, words: &mut [u64], word: impl Fn(&PageInfo) -> u64) {
         words.fill(0);
         let start = start.align_down(PAGE_SIZE);
@@ -132,9 +131,9 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
-    /// Calls `f` with what is mapped in one step from the start of `range` on, some 100,000
-    /// instructions' worth; returns where the rest begins. Zeros that everybody shares are left
-    /// out. The space is locked meanwhile.
+    /// Calls `f` with what is mapped in one step at the start of `range`, some 100,000
+    /// instructions; returns where the rest begins. Skips zero pages. The space is locked
+    /// meanwhile.
     pub fn frames_step(&self, range: VirtRange, f: &mut impl FnMut(Mapped)) -> VirtAddr {
         let mut inner = self.lock();
         step(&self.mm, &self.id, &mut inner.table, range, &mut |leaf| {
@@ -149,8 +148,7 @@ impl<M: Machine> AddressSpace<M> {
         })
     }
 
-    /// mincore(2): one byte per page, 1 when it is in memory. EINVAL unless aligned; ENOMEM where
-    /// something is not mapped.
+    /// mincore(2): one byte per page, 1 if it is in memory. EINVAL: misaligned; ENOMEM: a hole.
     pub fn mincore(&self, start: VirtAddr, into: &mut [u8]) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);
@@ -168,7 +166,7 @@ impl<M: Machine> AddressSpace<M> {
                 continue;
             };
             if let Some((object, first)) = vma.object_page(part.start) {
-                // A page that the object has is in memory, mapped or not.
+                // A page of the object is in memory, mapped or not.
                 object.for_each_page(first, first + part.pages(), &mut |page, _| {
                     into[index(part.start) + (page - first) as usize] = 1;
                     true

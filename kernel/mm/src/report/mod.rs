@@ -1,5 +1,5 @@
-//! Read-only walks over an address space, for /proc: smaps, pagemap, references of a page, the
-//! mappings of a frame.
+//! Read-only walks over an address space for /proc: smaps, pagemap, references, mappings of a
+//! frame.
 
 mod info;
 mod refs;

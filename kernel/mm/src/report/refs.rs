@@ -1,4 +1,4 @@
-//! /proc/PID/clear_refs: what was used and written is forgotten, to be seen anew.
+//! /proc/PID/clear_refs: clears the accessed and soft-dirty state.
 
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -7,13 +7,11 @@ use crate::table::{Budget, clear_accessed_some};
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
-    /// 4: no page counts as written any more (soft-dirty.rst), until it is. What is mapped, grown
-    /// or moved later counts as written. Out of memory (only tables that are shared need any): some
-    /// still count as written.
+    /// 4: clears soft-dirty (soft-dirty.rst). What is mapped, grown or moved later is soft-dirty.
+    /// Out of memory, which only shared tables need: some pages stay soft-dirty.
     pub fn clear_soft_dirty(&self) -> Result<(), Error> {
         let mut areas = self.areas()?;
-        // No two become one here, of which one may not say so yet: the other would count as
-        // written, too.
+        // No merge here with a VMA not yet marked: both would count as written.
         let mut at = VirtAddr(0);
         for n in 1.. {
             let Some(slot) = areas.vmas.from(at) else {
@@ -38,10 +36,10 @@ impl<M: Machine> AddressSpace<M> {
         tracked.map(|_| ())
     }
 
-    /// 1, 2, 3: no page counts as used any more: of all mappings, of private memory
-    /// (`Some(false)`), or of files and shared memory (`Some(true)`).
+    /// 1, 2, 3: clears the accessed bits of all mappings, of private memory (`Some(false)`), or of
+    /// files and shared memory (`Some(true)`).
     pub fn clear_referenced(&self, of_objects: Option<bool>) {
-        // Only an early end can stop it.
+        // Only an early end of the thread stops it.
         let _ = self.area_by_area(|inner, part, budget| {
             if of_objects.is_some_and(|wanted| wanted != part.of_object) {
                 return Ok(None);
@@ -51,14 +49,14 @@ impl<M: Machine> AddressSpace<M> {
         });
     }
 
-    /// 5: the peak of the resident pages is what there is now.
+    /// 5: resets the peak of resident pages to the current number.
     pub fn forget_peak(&self) {
         let rss = &mut self.lock().rss;
         rss.peak = rss.total();
     }
 
-    /// Calls `f` with each area that there is, or the rest of it: it does as much as the budget
-    /// allows and returns where the rest begins. Then others are let in.
+    /// Calls `f` with each VMA, or the rest of it: `f` works within the budget and returns where
+    /// the rest begins. Releases the lock after each step.
     fn area_by_area(
         &self,
         mut f: impl FnMut(&mut Locked<'_, M>, Part, &mut Budget) -> Stop,
@@ -75,17 +73,17 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// What an area costs in a step ([`Budget`]), whatever is mapped there.
+/// Cost of a VMA in a step ([`Budget`]), besides its pages.
 const AREA: u32 = 16;
 
-/// An area, or the rest of it.
+/// A VMA, or the rest of it.
 struct Part {
     range: VirtRange,
     /// Whether it is a file or shared memory.
     of_object: bool,
 }
 
-/// Where the rest begins, if there is one.
+/// Where the rest begins, if any.
 type Stop = Result<Option<VirtAddr>, Error>;
 
 impl<M: Machine> Locked<'_, M> {
@@ -107,7 +105,7 @@ impl<M: Machine> Locked<'_, M> {
             if stopped.is_some() {
                 return Ok(stopped);
             }
-            // Last, so that a step of any size gets a table done.
+            // Last, so that each step completes a table.
             if !budget.take(AREA) {
                 return Ok(Some(at));
             }

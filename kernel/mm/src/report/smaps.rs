@@ -1,4 +1,4 @@
-//! What /proc/PID/smaps shows of one VMA: its pages, and the folios that they belong to.
+//! Figures of one VMA in /proc/PID/smaps: its pages and their folios.
 
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
@@ -9,7 +9,7 @@ use crate::space::{AddressSpace, FolioUse, Smaps};
 use crate::table::{Leaf, owns, step};
 use crate::vma::VmaFlags;
 
-/// The figures of a range of pages while they are added up, step by step.
+/// Running figures of a range of pages.
 #[derive(Default)]
 pub struct SmapsWalk {
     rest: VirtRange,
@@ -18,15 +18,14 @@ pub struct SmapsWalk {
 }
 
 impl SmapsWalk {
-    /// Begins with a range, of which nothing has been seen.
+    /// Begins the walk of a range.
     pub fn begin(&mut self, range: VirtRange) {
         self.rest = range;
         self.out = Smaps::default();
         self.current = None;
     }
 
-    /// The figures, once [`AddressSpace::smaps_step`] has seen everything, of an area with these
-    /// flags.
+    /// The figures of a VMA with these flags, after the last [`AddressSpace::smaps_step`].
     pub fn finish(&mut self, flags: VmaFlags) -> &Smaps {
         self.leave();
         if flags.contains(VmaFlags::LOCKED) {
@@ -35,7 +34,7 @@ impl SmapsWalk {
         &self.out
     }
 
-    /// Counts the folio that the walk was in.
+    /// Counts the folio that the walk leaves.
     fn leave(&mut self) {
         let Some(current) = self.current.take() else {
             return;
@@ -59,8 +58,8 @@ impl<M: Machine> AddressSpace<M> {
         Some(*walk.finish(vma.flags))
     }
 
-    /// Adds up what some 100,000 instructions can; returns whether that was all. Pages that come
-    /// and go between two steps are seen or not.
+    /// Adds up one step of some 100,000 instructions; returns whether that was all. Concurrent
+    /// changes are seen or not.
     pub fn smaps_step(&self, walk: &mut SmapsWalk) -> bool {
         let mut inner = self.lock();
         let mut tally = Tally {
@@ -77,22 +76,22 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// The large folio that the walk is in.
+/// The large folio of the walk's position.
 struct Current {
     head: Pfn,
     order: Order,
-    /// Whether the space has it for itself, but for what lies in a table that others share.
+    /// Whether it is exclusive, except for what lies in a shared table.
     owned: bool,
     /// Pages seen.
     pages: u64,
     /// Of them, in folded blocks or in a PMD leaf.
     folded: u64,
-    /// The page that comes next when the folio is mapped side by side and in order.
+    /// The next page if the folio is mapped contiguously and in order.
     next: (VirtAddr, Pfn),
     in_order: bool,
 }
 
-/// The figures while the leaves of a VMA are walked.
+/// The running figures of a walk over a VMA's leaves.
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
     owner: &'a Owner,
@@ -103,7 +102,7 @@ impl<M: Machine> Tally<'_, M> {
     fn leaf(&mut self, leaf: &Leaf) {
         let Block { head, kind, order } = self.mm.frames().folio(leaf.pfn);
         if kind == Kind::Kernel {
-            // Zeros that everybody shares.
+            // The zero page.
             return;
         }
         if kind == Kind::Anon && order != Order(0) {
@@ -115,10 +114,10 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// A page of an object, or a private folio of one page.
+    /// A page of an object, or an order-0 private folio.
     fn single(&mut self, leaf: &Leaf, head: Pfn, kind: Kind) {
         let refs = self.mm.references(head);
-        // Those who share a table are one in the account.
+        // Sharers of a table are one in the account.
         let times = (refs + leaf.sharers.saturating_sub(1))
             .saturating_sub(u64::from(kind == Kind::Object))
             .max(1);
@@ -129,7 +128,7 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// Pages of a large folio. How often each is mapped is not counted: the mean is what there is.
+    /// Pages of a large folio. There are no per-page counts: uses the mean.
     fn large(&mut self, leaf: &Leaf, order: Order) {
         let Some(current) = &mut self.walk.current else {
             return;
@@ -137,7 +136,7 @@ impl<M: Machine> Tally<'_, M> {
         let refs = self.mm.references(current.head);
         let others = leaf.sharers.saturating_sub(1);
         let times = (refs.div_ceil(order.pages()) + others).max(1);
-        // A folio may lie in two tables, of which others share one.
+        // A folio may lie in two tables, one of them shared.
         let owned = current.owned && leaf.sharers <= 1;
         current.pages += leaf.pages;
         current.in_order &= current.next == (leaf.va, leaf.pfn);
@@ -154,7 +153,7 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// Goes on in the folio of the leaf, or from another one to it.
+    /// Enters the folio of the leaf, unless it is the current one.
     fn enter(&mut self, leaf: &Leaf, head: Pfn, order: Order) {
         if self.walk.current.as_ref().is_some_and(|c| c.head == head) {
             return;
@@ -177,7 +176,7 @@ impl<M: Machine> Tally<'_, M> {
 }
 
 impl Smaps {
-    /// Adds the pages of a leaf that are mapped so many times.
+    /// Adds the pages of a leaf, each mapped `times` times.
     fn add(&mut self, leaf: &Leaf, times: u64, shared: bool) {
         let (bytes, dirty) = (leaf.pages * PAGE_SIZE, leaf.attrs.contains(Attrs::DIRTY));
         self.rss += bytes;

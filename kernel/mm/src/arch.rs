@@ -1,5 +1,5 @@
-//! The seam to a machine: four small traits. `arch/x86_64`, `arch/aarch64` and `arch/sim` implement
-//! them; nothing else in this crate knows which machine it runs on.
+//! The interface to a machine: four small traits, implemented by `arch/x86_64`, `arch/aarch64` and
+//! `arch/sim`. All else in this crate is machine-independent.
 
 use crate::addr::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
 use bitflags::bitflags;
@@ -7,7 +7,7 @@ use bitflags::bitflags;
 /// Entries in one table of any level (4 KiB of 8-byte entries).
 pub const TABLE_ENTRIES: usize = 512;
 
-/// A level of the four-level page table, named as in Linux; the number counts from the leaf.
+/// A level of the four-level page table, named as in Linux; numbered from the leaf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Level {
@@ -47,7 +47,7 @@ impl Level {
     pub const fn order(self) -> Order {
         Order(9 * self as u8)
     }
-    /// The index of the entry that covers `va` in its table of this level.
+    /// Index of the entry for `va` in its table of this level.
     #[inline]
     pub const fn index(self, va: VirtAddr) -> usize {
         (va.0 >> self.shift()) as usize & (TABLE_ENTRIES - 1)
@@ -55,52 +55,50 @@ impl Level {
 }
 
 bitflags! {
-    /// What a leaf entry says, in words common to all machines. Reading is always allowed.
+    /// Attributes of a leaf entry, common to all machines. Reading is always allowed.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub struct Attrs: u16 {
-        /// Writing is allowed (on arm64: once the entry is dirty, or the hardware may make it so).
+        /// Writable (on arm64: once the entry is dirty, or the hardware may make it so).
         const WRITE = 1 << 0;
-        /// Instructions may be fetched.
+        /// Executable.
         const EXEC = 1 << 1;
-        /// User mode may use it.
+        /// Accessible from user mode.
         const USER = 1 << 2;
-        /// The same in every address space: survives a switch of ASID.
+        /// Global: survives a switch of ASID.
         const GLOBAL = 1 << 3;
-        /// Was used since the bit was cleared. Without it arm64 faults on use when the hardware
-        /// does not set it.
+        /// Accessed since the bit was cleared. Without it arm64 faults on use if the hardware does
+        /// not set it.
         const ACCESSED = 1 << 4;
-        /// Was written since the bit was cleared.
+        /// Written since the bit was cleared.
         const DIRTY = 1 << 5;
-        /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored where
-        /// there is none.
+        /// arm64's contiguous bit: 16 aligned entries that the TLB may hold as one. Ignored
+        /// elsewhere.
         const CONTIG = 1 << 6;
         /// Device memory: uncached, no speculation.
         const DEVICE = 1 << 7;
-        /// Valid for the kernel's bookkeeping but refuses every access from user mode (PROT_NONE):
-        /// the hardware sees an absent entry or one that user mode cannot use.
+        /// PROT_NONE: present for the kernel, but absent or inaccessible for user mode.
         const NO_ACCESS = 1 << 8;
-        /// Software's: soft-dirty was cleared and the page was not written since, so WRITE is not
-        /// set until it is. Means something only in a VMA that is tracked; entries are made without
-        /// it, so nobody pays who does not ask.
+        /// Software bit: not written since soft-dirty was cleared, so WRITE is not set until a
+        /// write faults. Meaningful only in a tracked VMA; fresh entries lack it.
         const TRACKED = 1 << 9;
     }
 }
 
-/// The meaning of a raw entry. The raw bits never leave `table/`.
+/// A decoded entry. The raw bits never leave `table/`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// Nothing is mapped here.
+    /// Nothing is mapped.
     Absent,
     /// Points to a table of the next lower level.
     Table(Pfn),
-    /// Points to a table of PTEs that several spaces share (`table::share`): nothing below may be
-    /// written, whatever the leaves say.
+    /// Points to a shared PTE table (`table::share`): nothing below is writable, whatever the
+    /// leaves say.
     Shared(Pfn),
-    /// Maps a folio part of the level's size.
+    /// Maps frames of a folio, of the level's size.
     Leaf {
-        /// The first frame that is mapped, naturally aligned to the level.
+        /// The first frame, naturally aligned to the level.
         pfn: Pfn,
-        /// How it may be used and how it was used.
+        /// Rights and use.
         attrs: Attrs,
     },
 }
@@ -113,37 +111,35 @@ pub trait PteFormat: Send + Sync + 'static {
     const LARGEST_LEAF: Level;
     /// log2 of the entries in a contiguous block (4 on arm64), `None` where there is no such bit.
     const CONTIG_ORDER: Option<Order>;
-    /// Whether a live entry may change size, frame or contiguity only through an absent entry and a
-    /// flush (arm64).
+    /// Whether a live entry changes size, frame or contiguity only through an absent entry and a
+    /// flush (arm64: break-before-make).
     const BREAK_BEFORE_MAKE: bool;
-    /// Added to a leaf, it maps the next frame: the frame number stands at the same bits of every
-    /// entry, bit 12 and up.
+    /// Difference between leaves of consecutive frames: the frame number is at the same bits of
+    /// every entry, bit 12 and up.
     const NEXT_FRAME: u64 = PAGE_SIZE;
-    /// The bits by which entries that are alike may differ because of how they were used or folded:
-    /// accessed, dirty, contiguous.
+    /// The bits in which entries of a run may differ: accessed, dirty, contiguous.
     fn loose_bits(raw: u64) -> u64;
-    /// Without it the hardware looks at no other bit of an entry.
+    /// The valid bit: without it the hardware ignores all others.
     const VALID: u64 = 1;
-    /// An entry (not zero) as it was before [`Self::VALID`] was cleared to hide it from the walker.
+    /// A nonzero entry before [`Self::VALID`] was cleared to freeze it.
     fn thaw(raw: u64) -> u64;
-    /// Reads the bits of an entry that stands in a table of `level`.
+    /// Decodes an entry of a table of `level`.
     fn decode(raw: u64, level: Level) -> Entry;
-    /// The bits of a leaf. `pfn` is aligned to the level; `level` is at most
-    /// [`Self::LARGEST_LEAF`].
+    /// Encodes a leaf. `pfn` is aligned to the level; `level` is at most [`Self::LARGEST_LEAF`].
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64;
-    /// The frame of a leaf in a PTE table; of an absent entry frame 0.
+    /// The frame of a PTE; 0 if absent.
     fn frame(raw: u64) -> Pfn;
-    /// The bits of a leaf without WRITE; how it was used stays.
+    /// A leaf's bits without WRITE; ACCESSED and DIRTY stay.
     fn read_only(raw: u64) -> u64;
-    /// The bits of a leaf that may be written from now on, and is as clean or dirty as it was. What
-    /// refuses every access, or is watched for soft-dirty, stays as it is.
+    /// A leaf's bits with WRITE, ACCESSED and DIRTY as before. PROT_NONE and soft-dirty leaves are
+    /// unchanged.
     fn writable(raw: u64) -> u64;
-    /// Whether the walker has no bit left to set in a leaf that may not be written: it was used.
+    /// Whether the walker has no bit left to set in a read-only leaf: accessed.
     fn is_still(raw: u64) -> bool;
-    /// Whether the walker has no bit left to set in a leaf that may be written: it was used and
-    /// written. Then a plain store may replace it.
+    /// Whether the walker has no bit left to set in a writable leaf: accessed and dirty. Then a
+    /// plain store may replace it.
     fn is_settled(raw: u64) -> bool;
-    /// The bits of a PTE that says what `raw` says and `bits`; what is no leaf stays as it is.
+    /// A PTE's bits with `bits` added; anything but a leaf is unchanged.
     #[inline(always)]
     fn add(raw: u64, bits: Attrs) -> u64 {
         match Self::decode(raw, Level::Pte) {
@@ -151,27 +147,25 @@ pub trait PteFormat: Send + Sync + 'static {
             _ => raw,
         }
     }
-    /// The bits of an entry that points to the table in frame `pfn`. Permissions come from the
-    /// leaves alone.
+    /// Encodes an entry that points to the table in frame `pfn`. Permissions come from the leaves
+    /// alone.
     fn table(pfn: Pfn) -> u64;
-    /// The bits of a PMD entry that points to a table that is shared: nothing below may be written,
-    /// whatever the leaves say.
+    /// Encodes a PMD entry that points to a shared table: nothing below is writable.
     fn shared_table(pfn: Pfn) -> u64;
 }
 
 /// A table and the index of an entry.
 pub type Place = (Pfn, usize);
 
-/// Access to physical memory that the memory manager owns: page tables and folios. Everything goes
-/// by frame, so nothing here can touch memory the kernel lives in. Ordering: see each function.
+/// Access by frame to the physical memory that the memory manager owns: page tables and folios,
+/// never the kernel's memory. Ordering: see each function.
 pub trait PhysMem: Send + Sync + 'static {
     /// Reads entry `index` of a table (acquire: pairs with [`Self::store`]).
     fn load(&self, table: Pfn, index: usize) -> u64;
     /// Writes entry `index` of a table (release, and visible to the walker before the next user
     /// instruction).
     fn store(&self, table: Pfn, index: usize, raw: u64);
-    /// [`Self::store`] of an entry that maps what is mapped already: whatever that takes the first
-    /// time was done.
+    /// [`Self::store`] of an entry whose frame is already mapped: first-time work is done.
     #[inline]
     fn store_again(&self, table: Pfn, index: usize, raw: u64) {
         self.store(table, index, raw);
@@ -185,8 +179,8 @@ pub trait PhysMem: Send + Sync + 'static {
             raw = raw.wrapping_add(step);
         }
     }
-    /// How many entries from `index` on, at most `n`, are `raw`, `raw + step`, and so on in the
-    /// bits of `mask`. What they point to may only be used after a [`Self::load`].
+    /// Number of entries from `index` on, at most `n`, that equal `raw`, `raw + step`, and so on in
+    /// the bits of `mask`. A [`Self::load`] must precede the use of what they point to.
     fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
         let agrees = |i: &usize| {
             let wanted = raw.wrapping_add(*i as u64 * step);
@@ -194,9 +188,9 @@ pub trait PhysMem: Send + Sync + 'static {
         };
         (0..n).take_while(agrees).count()
     }
-    /// Of the entries from `index` on, at most `n`, as many as are `raw`, `raw + step`, and so on
-    /// become `new`, `new + step`, and so on; returns how many. Only for entries in which the
-    /// walker sets no bit, and that map what they mapped.
+    /// Replaces the entries from `index` on, at most `n`, while they equal `raw`, `raw + step`, and
+    /// so on, by `new`, `new + step`, and so on; returns how many. Only for entries with no bit
+    /// left for the walker and with the same frames.
     fn replace_run(
         &self,
         table: Pfn,
@@ -208,10 +202,9 @@ pub trait PhysMem: Send + Sync + 'static {
     ) -> usize {
         self.copy_run((table, table), index, n, raw, new, step)
     }
-    /// Of the entries of the first table from `index` on, at most `n`, as many as are `raw`, `raw +
-    /// step`, and so on become `new`, `new + step`, and so on, there and in the second table, where
-    /// they are absent; returns how many. Only for entries in which the walker sets no bit, unless
-    /// `new` is `raw`. In any order; what they map is mapped already.
+    /// [`Self::replace_run`] in the first table that also writes the new entries to the second,
+    /// where they are absent. Only for entries with no bit left for the walker, unless `new` is
+    /// `raw`. In any order; the frames are already mapped.
     fn copy_run(
         &self,
         (from, to): (Pfn, Pfn),
@@ -234,14 +227,14 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         n
     }
-    /// Whether `n` entries from `index` on are zero. What they point to may only be used after a
-    /// [`Self::load`].
+    /// Whether `n` entries from `index` on are zero. A [`Self::load`] must precede the use of what
+    /// they point to.
     fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
         (index..index + n).all(|index| self.load(table, index) == 0)
     }
-    /// Hides `n` entries of `level` from `index` on from the walker: clears `valid` in each that is
-    /// not zero, in one step where the walker may set bits, so that none is lost. Returns how many
-    /// were not zero.
+    /// Freezes `n` entries of `level` from `index` on: clears `valid` in each nonzero one,
+    /// atomically where the walker may set bits, so that none is lost. Returns how many were not
+    /// zero.
     fn freeze_run(&self, table: Pfn, index: usize, n: usize, _: Level, valid: u64) -> u32 {
         let mut found = 0;
         for index in index..index + n {
@@ -256,9 +249,8 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         found
     }
-    /// Moves `n` entries that no CPU walks over as many absent ones, each changed by `f` unless it
-    /// is zero; as [`Self::store`], in any order. Where they were is zero. Returns how many were
-    /// not.
+    /// Moves `n` entries that no CPU walks over absent ones, mapping each nonzero one through `f`;
+    /// as [`Self::store`], in any order. The source is zero afterwards. Returns how many were not.
     fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
         let mut found = 0;
         for i in 0..n {
@@ -271,8 +263,7 @@ pub trait PhysMem: Send + Sync + 'static {
         }
         found
     }
-    /// Takes the entries from `index` on, which no CPU walks: what they were is in `into`, and they
-    /// are zero.
+    /// Moves the entries from `index` on, which no CPU walks, to `into`, leaving zeros.
     fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
         for (i, raw) in into.iter_mut().enumerate() {
             *raw = self.load(table, index + i);
@@ -281,30 +272,28 @@ pub trait PhysMem: Send + Sync + 'static {
             }
         }
     }
-    /// Writes the entries from `index` on, which are absent; as [`Self::store`], in any order. What
-    /// user mode may execute was mapped for it before.
+    /// Writes the entries from `index` on, which are absent; as [`Self::store`], in any order.
+    /// Executable pages were made so before.
     fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
         for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
             self.store(table, index + i, *raw);
         }
     }
-    /// Exchanges entry `index` in one step, so that an access or dirty bit set by the walker is not
-    /// lost.
+    /// Exchanges entry `index` atomically, so that no accessed or dirty bit of the walker is lost.
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64;
-    /// Replaces `old` by `new` in one step; `Err` carries what was there instead.
+    /// Replaces `old` by `new` atomically; `Err` is the entry found instead.
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64>;
     /// Fills 2^order frames with zeros.
     fn zero(&self, first: Pfn, order: Order);
     /// Copies 2^order frames.
     fn copy(&self, from: Pfn, to: Pfn, order: Order);
-    /// Copies bytes out; the range may cross frames that lie side by side.
+    /// Copies bytes out; the range may cross consecutive frames.
     fn read(&self, from: PhysAddr, into: &mut [u8]);
-    /// Copies bytes in; the range may cross frames that lie side by side.
+    /// Copies bytes in; the range may cross consecutive frames.
     fn write(&self, to: PhysAddr, from: &[u8]);
 }
 
-/// How many of `entries`, from the first on, are `raw`, `raw + step`, and so on in the bits of
-/// `mask` ([`PhysMem::agree`]): by eight, as in [`all_zero`].
+/// Body of [`PhysMem::agree`] over entries in memory: eight at a time, as in [`all_zero`].
 #[inline]
 pub fn agreeing<T>(
     entries: &[T],
@@ -324,8 +313,7 @@ pub fn agreeing<T>(
     found + (found..entries.len()).take_while(agrees).count()
 }
 
-/// Whether all of these entries are zero ([`PhysMem::is_zero`]): by eight, for counting rounds
-/// costs more than an entry.
+/// Body of [`PhysMem::is_zero`]: eight at a time, as a loop round costs more than an entry.
 #[inline]
 pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     let (eights, rest) = entries.as_chunks::<8>();
@@ -333,8 +321,7 @@ pub fn all_zero<T>(entries: &[T], load: impl Fn(&T) -> u64) -> bool {
     eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
 }
 
-/// [`PhysMem::copy_run`] over entries in memory, as `load` and `store` have it; the caller has the
-/// barriers.
+/// Body of [`PhysMem::copy_run`] over entries in memory; the caller issues the barriers.
 #[inline]
 pub fn copying<T>(
     (from, to): (&[T], &[T]),
@@ -353,7 +340,7 @@ pub fn copying<T>(
         (raw, new) = (raw.wrapping_add(step), new.wrapping_add(step));
         true
     };
-    // By eight: counting the rounds costs as much as an entry.
+    // By eight: a loop round costs as much as an entry.
     let ((eights, from_rest), (to_eights, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
     for (from, to) in eights.iter().zip(to_eights) {
         for i in 0..8 {
@@ -367,23 +354,21 @@ pub fn copying<T>(
     done + rest.take_while(|(from, to)| one(from, to)).count()
 }
 
-/// An address-space tag in the TLB. 0 means "no tag": such a space is flushed whenever it is
-/// switched to.
+/// An address-space tag in the TLB. 0 is "no tag": such a space is flushed on each switch to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Asid(pub u16);
 
-/// TLB maintenance on every CPU that may hold the translation. Each call returns when it is
-/// complete everywhere.
+/// TLB maintenance (shootdown) on every CPU that may hold the translation. Each call returns when
+/// it is complete everywhere.
 pub trait Tlb: Send + Sync + 'static {
-    /// Drops leaf entries of `asid` that translate `range`; `stride` is the level of the leaves
-    /// that were there. With `tables`, also drops cached pointers to tables that covered the range.
+    /// Drops leaf entries of `asid` for `range`; `stride` is the level of the old leaves. With
+    /// `tables`, also drops cached pointers to tables that covered the range.
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool);
-    /// The entry for the page of `va`, on which this CPU has just faulted, lacked a right and has
-    /// it now; frame, size and contiguity are as they were. Makes sure that this CPU does not fault
-    /// again. Others may, once, from what they hold: that is no harm, so no other is disturbed.
-    /// Returns whether an invalidation was needed.
+    /// Ends a spurious fault: the entry for `va`, on which this CPU faulted, gained a right; frame,
+    /// size and contiguity are unchanged. Other CPUs may fault once more on a stale entry, so there
+    /// is no shootdown. Returns whether an invalidation was needed.
     fn widened(&self, asid: Asid, va: VirtAddr) -> bool;
-    /// [`Self::flush_range`] for the one page at `va`, which a PTE mapped.
+    /// [`Self::flush_range`] for the one PTE at `va`.
     #[inline]
     fn flush_page(&self, asid: Asid, va: VirtAddr) {
         let range = VirtRange::new(va, va + PAGE_SIZE);
@@ -397,17 +382,17 @@ pub trait Tlb: Send + Sync + 'static {
 
 /// The CPUs.
 pub trait Cpu: Send + Sync + 'static {
-    /// The CPU that runs this code, from 0.
+    /// Number of the current CPU, from 0.
     fn id(&self) -> usize;
-    /// How many CPUs there are.
+    /// Number of CPUs.
     fn count(&self) -> usize;
-    /// How many ASIDs the hardware has, 0 included; 1 means that it has none.
+    /// Number of hardware ASIDs, 0 included; 1 if there are none.
     fn asids(&self) -> usize;
     /// Makes `root` the user half of this CPU's address space.
     fn activate(&self, root: Pfn, asid: Asid);
 }
 
-/// A machine is the four together, as a value: tests own many small ones.
+/// The four as one value: tests own many small machines.
 pub trait Machine: Send + Sync + 'static {
     /// Its entry format.
     type Pte: PteFormat;
@@ -423,27 +408,27 @@ pub trait Machine: Send + Sync + 'static {
     fn tlb(&self) -> &Self::Tlb;
     /// The CPUs.
     fn cpu(&self) -> &Self::Cpu;
-    /// The highest level at which this machine's CPUs know leaves: at most the format's.
+    /// The highest leaf level of this machine's CPUs: at most the format's.
     fn largest_leaf(&self) -> Level {
         Self::Pte::LARGEST_LEAF
     }
-    /// Prepares a new root table (zeroed) for a user address space: a machine with one root for
-    /// both halves copies its kernel half into it.
+    /// Prepares a zeroed root table for a user address space: a machine with one root for both
+    /// halves copies its kernel half into it.
     fn prepare_root(&self, root: Pfn);
 
-    /// How much a long verb does before it calls [`Self::breathe`]: entries looked at, about 100
+    /// Size of a step of a long verb before it calls [`Self::breathe`]: entries read, about 100
     /// instructions each; at least 2.
     #[inline]
     fn step(&self) -> u32 {
         1024
     }
-    /// Between two steps of a long verb, with no lock held: lets interrupts and other threads in.
-    /// Returns whether the thread is to end: a verb that may stop half-way does then.
+    /// Yields between two steps of a long verb, with no lock held. Returns whether the thread is to
+    /// end: a verb that may stop early then does.
     fn breathe(&self) -> bool {
         false
     }
-    /// Sleeps, with no lock held, until `ready`, which is asked first and again after each
-    /// [`Self::wake`]. `false`: the thread is to end instead.
+    /// Sleeps, with no lock held, until `ready`, tested first and after each [`Self::wake`].
+    /// `false`: the thread is to end instead.
     fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
         while !ready() {
             core::hint::spin_loop();

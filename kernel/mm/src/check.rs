@@ -1,6 +1,6 @@
-//! Verifies everything against everything: counts against tables, tables against VMAs, references
-//! against mappings, free lists, leaks, and (entry by entry, as the machine lists them) TLBs
-//! against tables. Panics with what is wrong.
+//! Verifies the invariants: counts against tables, tables against VMAs, references against
+//! mappings, free lists, leaks, and (entry by entry, as the machine lists them) TLBs against
+//! tables. Panics on a violation.
 
 use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
@@ -17,26 +17,26 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What is found while the spaces are walked.
+/// Findings of the walk over the spaces.
 struct Tally<'a, M: Machine> {
     mm: &'a Mm<M>,
-    /// References that were found, by folio.
+    /// References found, by folio.
     refs: BTreeMap<Pfn, u64>,
-    /// Of them, those of private folios by what the space that maps them is in the account.
+    /// Of them, those of private folios, by the mapping space's owner in the account.
     mapped: BTreeMap<Pfn, BTreeMap<Option<MmId>, (Owner, u64)>>,
-    /// The spaces, by their roots, that map a private folio in tables of their own: several may
-    /// have one id.
+    /// The roots of the spaces that map a private folio in unshared tables: several may share one
+    /// id.
     mappers: BTreeMap<Pfn, BTreeSet<Pfn>>,
     /// Pages of private memory.
     private: BTreeMap<Pfn, Private>,
     tables: u64,
-    /// Tables that spaces share: how many were found to.
+    /// Shared tables, with the sharers found.
     sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
 }
 
-/// Checks the whole memory manager. `spaces` and `objects` are all there are (objects that a VMA
-/// maps need not be listed); `kernel_tables` is how many page tables the kernel's half has. Nothing
+/// Checks the whole memory manager. `spaces` and `objects` are complete (objects that a VMA maps
+/// need not be listed); `kernel_tables` is the number of page tables of the kernel half. Nothing
 /// may change meanwhile.
 pub fn all<M: Machine>(
     mm: &Mm<M>,
@@ -65,8 +65,8 @@ pub fn all<M: Machine>(
     tally.finish();
 }
 
-/// Checks a translation that some CPU's TLB holds for the space against the tables: the same frame,
-/// and nothing allowed that the tables do not allow. Anything else is a flush that was missed.
+/// Checks a cached translation of a TLB against the tables: the same frame, and no right that they
+/// do not allow. Anything else is a missed flush.
 pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, cached: Attrs) {
     let inner = space.lock();
     let Some(Leaf {
@@ -91,16 +91,16 @@ pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, 
     );
 }
 
-/// How a page of private memory is mapped.
+/// Mappings of a private page.
 #[derive(Clone, Copy, Default)]
 struct Private {
-    /// By how many entries; those of a table that spaces share are one.
+    /// Number of entries; those of a shared table count once.
     times: u32,
-    /// Whether one of them may be written.
+    /// Whether one of them is writable.
     written: bool,
-    /// By this space, or an earlier one that is in the account with the table.
+    /// The mapping space, or an earlier one in the account of the table.
     by: u16,
-    /// In a table that spaces share.
+    /// Whether a shared table maps it.
     shared: bool,
 }
 
@@ -183,7 +183,7 @@ impl<M: Machine> Tally<'_, M> {
                         mappers.insert(inner.table.root());
                         self.leaf(vma, &leaf, Some(owner));
                     }
-                    // Its references are its accountant's, once.
+                    // The accountant has its references, once.
                     Some(table) => {
                         let first = self.sharers[&table.frame] == 1;
                         let owner = first.then(|| table.node().accountant());
@@ -214,8 +214,8 @@ impl<M: Machine> Tally<'_, M> {
         );
     }
 
-    /// One leaf against its VMA and its folio; the references are `owner`'s, or were counted
-    /// already.
+    /// Checks a leaf against its VMA and its folio; its references are `owner`'s, or already
+    /// counted.
     fn leaf(&mut self, vma: &Vma<M>, leaf: &Leaf, owner: Option<&Owner>) {
         let Leaf { va, pfn, attrs, .. } = *leaf;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);
@@ -293,9 +293,9 @@ impl<M: Machine> Tally<'_, M> {
         }
     }
 
-    /// Checks what the account says of a private folio against what was found; returns how many
-    /// references are pins. They are looked for: above as many references as there are pages, the
-    /// account need not know their number (docs/proofs).
+    /// Checks the account of a private folio against the mappings found; returns the number of
+    /// pins, by search: above as many references as pages, the account need not know it
+    /// (docs/proofs).
     fn account(&self, head: Pfn) -> u64 {
         let order = self.mm.frames().get(head).order();
         let (book, account) = (self.mm.frames().book(head, order), self.mm.account());
@@ -339,7 +339,7 @@ impl<M: Machine> Tally<'_, M> {
         pins
     }
 
-    /// How many long-term pins a private page has; no space but the pinner has it.
+    /// Number of long-term pins of a private page; only the pinner maps it.
     fn long_term(&self, page: Pfn) -> u64 {
         let Some(LongTerm { pinner, pins }) = self.mm.long_term(page) else {
             return 0;
@@ -352,8 +352,8 @@ impl<M: Machine> Tally<'_, M> {
         pins.into()
     }
 
-    /// References of every folio, and that each one in use was found; a page that may be written is
-    /// nobody else's.
+    /// Checks the references of every folio, that each one in use was found, and that a writable
+    /// page has one mapping.
     fn finish(self) {
         for (page, Private { times, written, .. }) in &self.private {
             assert!(

@@ -7,14 +7,14 @@
 //! | room | purpose |
 //! |---|---|
 //! | [`addr`] | addresses, frame and page numbers, orders, ranges |
-//! | [`arch`] | the seam to a machine: four small traits |
+//! | [`arch`] | the interface to a machine: four small traits |
 //! | [`sync`] | atomics and the ranked spin lock |
 //! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
-//! | [`switch`] | which mechanisms are on |
+//! | [`switch`] | the switch of each mechanism |
 //! | [`mutant`] | rules broken on purpose, for tests of the tests |
 //! | [`asid`] | address-space tags |
-//! | [`own`] | the account of the references to a folio, and which of its six schemes the switches choose |
-//! | [`thp`] | multi-size THP: what is allowed, which order a fault takes, what became of it |
+//! | [`own`] | the account of the references to a folio, and the scheme, one of six, that the switches select |
+//! | [`thp`] | multi-size THP: controls, order of a fault, statistics |
 //! | [`frame`] | the page allocator: the frame table, zones, buddy lists, per-CPU lists |
 //! | [`manager`] | [`Mm`]: machine, frames, account, zero pages, tags and counters as one value |
 //! | [`folio`] | a counted reference to a frame, as a value that must be given back |
@@ -23,11 +23,11 @@
 //! | [`tlb`] | the gather: a freed frame travels with its flush |
 //! | [`table`] | the only place that writes page-table entries |
 //! | [`space`] | [`AddressSpace`]: its lock and what that covers, limits, figures |
-//! | [`fault`] | what starts from hardware, and what touches memory as hardware would |
+//! | [`fault`] | page faults, and accesses that fault pages in: populate, pins, copies |
 //! | [`reshape`] | folios that change their size in place: collapse and split |
 //! | [`verbs`] | system calls on an address space, one per file |
 //! | [`report`] | read-only walks for `/proc`: smaps, pagemap, mappings of a frame |
-//! | [`check`] | verifies everything against everything |
+//! | [`check`] | verifies the invariants between tables, account, frames and figures |
 //!
 //! # The lock order
 //! A lock may be taken only while every held lock has a lower rank; debug builds check it at run
@@ -49,14 +49,14 @@
 //! | 245 [`sync::rank::THP`] | one | the settings of multi-size THP; faults read copies without it |
 //! | 250 [`sync::rank::CONSOLE`] | the console | a line of the log may be written under every lock |
 //!
-//! Two locks of one rank are never held together: fork locks the parent only, because nobody else
-//! can see the child yet. What leaves an address space (files, objects) is dropped after its lock,
-//! because a file's end takes kernel locks.
+//! Two locks of one rank are never held together: fork locks only the parent, as the child is still
+//! private. What leaves an address space (files, objects) is dropped after its lock, because a
+//! file's release takes kernel locks.
 
 #![no_std]
 
 extern crate alloc;
-// The host's thread-local storage and panic state, for tests: on the machines there is no std.
+// Thread-local storage and panic state for host tests: the machines have no std.
 #[cfg(not(target_os = "none"))]
 extern crate std;
 

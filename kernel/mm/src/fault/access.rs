@@ -2,62 +2,49 @@
 
 use super::Access;
 use super::resolve::{Request, resolve};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::space::AddressSpace;
+use core::ops::Range;
 
 impl<M: Machine> AddressSpace<M> {
     /// Reads through the page tables, faulting pages in as for a user's read; returns bytes copied
     /// before the first bad page.
     pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> usize {
-        self.each_page(
-            from,
-            into.len(),
-            Access::Read,
-            false,
-            |mem, pfn, inside, done, n| {
-                mem.read(pfn.start() + inside, &mut into[done..done + n]);
-            },
-        )
+        let request = Request::new(from, Access::Read);
+        self.each_page(request, into.len(), |mem, at, bytes| {
+            mem.read(at, &mut into[bytes])
+        })
     }
 
     /// Writes through the page tables, faulting pages in; `force` ignores a read-only VMA (exec's
     /// setup). Returns bytes copied before the first bad page.
     pub fn write(&self, to: VirtAddr, from: &[u8], force: bool) -> usize {
-        self.each_page(
-            to,
-            from.len(),
-            Access::Write,
-            force,
-            |mem, pfn, inside, done, n| {
-                mem.write(pfn.start() + inside, &from[done..done + n]);
-            },
-        )
+        let mut request = Request::new(to, Access::Write);
+        request.force = force;
+        self.each_page(request, from.len(), |mem, at, bytes| {
+            mem.write(at, &from[bytes])
+        })
     }
 
+    /// Calls `f` with the address and the index range of each page's part of `len` bytes.
     fn each_page(
         &self,
-        start: VirtAddr,
+        mut request: Request,
         len: usize,
-        access: Access,
-        force: bool,
-        mut f: impl FnMut(&M::Mem, Pfn, u64, usize, usize),
+        mut f: impl FnMut(&M::Mem, PhysAddr, Range<usize>),
     ) -> usize {
-        let mut inner = self.lock();
-        let mut done = 0;
-        while done < len {
-            let Some(at) = start.checked_add(done as u64) else {
-                break;
-            };
-            let request = Request {
-                force,
-                ..Request::new(at, access)
-            };
+        let (mut inner, start, mut done) = (self.lock(), request.addr, 0);
+        while done < len
+            && let Some(at) = start.checked_add(done as u64)
+        {
+            request.addr = at;
             let Ok(pfn) = resolve(&mut inner, request) else {
                 break;
             };
             let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;
-            f(self.mm.machine().mem(), pfn, at.page_offset(), done, n);
+            let page = pfn.start() + at.page_offset();
+            f(self.mm.machine().mem(), page, done..done + n);
             done += n;
         }
         done

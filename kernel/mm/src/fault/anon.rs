@@ -76,7 +76,7 @@ impl<M: Machine> Fault<'_, M> {
             let mut gather = Gather::new(self.mm, self.id);
             cursor.remove_empty_table(&mut gather);
             gather.finish();
-            cursor.install_huge_zero_page(pfn, attrs);
+            cursor.write_huge(pfn, attrs);
             self.mm.count(Event::ZeroPage, 1);
             return Ok(pfn + (self.va - whole.start) / PAGE_SIZE);
         }

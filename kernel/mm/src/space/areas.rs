@@ -11,7 +11,7 @@ use super::{AddressSpace, Error, Locked};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::vma::Vma;
-use core::ops::{ControlFlow, Deref, DerefMut};
+use core::ops::{Deref, DerefMut};
 
 /// VMAs per step, read or changed: up to 8000 instructions each, if two merge.
 pub(crate) const AREAS: usize = 32;
@@ -81,29 +81,29 @@ impl<M: Machine> Areas<'_, M> {
     }
 
     /// Calls `f` with consecutive parts of `range`, each small enough for one step, until it
-    /// breaks.
+    /// returns `false`.
     #[inline]
     pub fn in_parts(
         &mut self,
         range: VirtRange,
-        mut f: impl FnMut(&mut Locked<'_, M>, VirtRange) -> ControlFlow<()>,
+        mut f: impl FnMut(&mut Locked<'_, M>, VirtRange) -> bool,
     ) {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
-            if f(self, VirtRange::new(rest.start, cut)).is_break() {
+            if !f(self, VirtRange::new(rest.start, cut)) {
                 return;
             }
             rest.start = cut;
             self.pause();
         }
-        let _ = f(self, rest);
+        f(self, rest);
     }
 
     /// [`crate::vma::VmaTree::update`] of all VMAs in `range`, in steps.
     pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
         self.in_parts(range, |inner, part| {
             inner.vmas.update(part, &mut f);
-            ControlFlow::Continue(())
+            true
         });
     }
 
@@ -112,7 +112,7 @@ impl<M: Machine> Areas<'_, M> {
         let mut pages = 0;
         self.in_parts(range, |inner, part| {
             pages += inner.vmas.pages_of(part, &counts);
-            ControlFlow::Continue(())
+            true
         });
         pages
     }

@@ -313,12 +313,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
             _ => self.install_folio(folio, order, attrs, owner),
         }
     }
-    /// Maps the huge zero page at an absent PMD entry; consumes a reference.
-    pub fn install_huge_zero_page(&mut self, pfn: Pfn, attrs: Attrs) {
-        self.write_huge(pfn, attrs);
-    }
     /// Writes a leaf above the PTE level, whose references exist already.
-    pub(super) fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
+    pub fn write_huge(&mut self, pfn: Pfn, attrs: Attrs) {
         self.node.write_leaf(self.index(), pfn, attrs);
         self.node.add_live(1);
         self.mm().count(Event::EntryWrites, 1);

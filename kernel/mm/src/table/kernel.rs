@@ -45,13 +45,7 @@ impl<M: Machine> KernelSpace<M> {
             let to = pa + (at - va.start);
             let level = largest(self.mm.machine(), at, to, va.end - at);
             if let Err(error) = self.map_one(*root, at, to, level, attrs) {
-                self.clear(
-                    *root,
-                    VirtRange {
-                        start: va.start,
-                        end: at,
-                    },
-                );
+                self.clear(*root, VirtRange::new(va.start, at));
                 return Err(error);
             }
             at += level.bytes();
@@ -75,27 +69,16 @@ impl<M: Machine> KernelSpace<M> {
     ) -> Result<(), OutOfMemory> {
         let mut node = self.root(root).down_to(va, leaf);
         while node.level > leaf {
-            assert!(
-                node.entry(node.index(va)) == Entry::Absent,
-                "{va:?} is mapped already"
-            );
+            assert_absent(node, va);
             let child = self.mm.alloc(Order(0), Kind::Table, Reserve::Kernel)?;
             self.mm.machine().mem().zero(child, Order(0));
             self.mm.count(Event::TableAlloc, 1);
             node.write_table(node.index(va), child);
             node = node.down_to(va, leaf);
         }
-        assert!(
-            node.entry(node.index(va)) == Entry::Absent,
-            "{va:?} is mapped already"
-        );
-        let used = attrs
-            | Attrs::ACCESSED
-            | if attrs.contains(Attrs::WRITE) {
-                Attrs::DIRTY
-            } else {
-                Attrs::empty()
-            };
+        assert_absent(node, va);
+        let mut used = attrs | Attrs::ACCESSED;
+        used.set(Attrs::DIRTY, attrs.intersects(Attrs::WRITE | Attrs::DIRTY));
         node.write_leaf(node.index(va), pa.frame(), used);
         self.mm.count(Event::EntryWrites, 1);
         Ok(())
@@ -146,6 +129,11 @@ impl<M: Machine> KernelSpace<M> {
             level: Level::Pgd,
         }
     }
+}
+
+fn assert_absent<M: Machine>(node: Node<'_, M>, va: VirtAddr) {
+    let entry = node.entry(node.index(va));
+    assert!(entry == Entry::Absent, "{va:?} is mapped already");
 }
 
 /// The highest level whose entry fits both addresses and the remaining size.

@@ -10,7 +10,6 @@ use crate::table::{Budget, Zap, clear_accessed_some, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
-use core::ops::ControlFlow;
 
 /// Progress of advice about pages.
 struct Walk {
@@ -180,11 +179,7 @@ impl<M: Machine> Areas<'_, M> {
             inner
                 .vmas
                 .update(part, |v| v.flags = (v.flags - clear) | set);
-            if refused {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            !refused
         });
         if refused {
             return Err(Error::Inval);
@@ -293,12 +288,8 @@ fn all_of_it(covered: bool) -> Result<(), Error> {
 fn clip<M: Machine>(start: VirtAddr, len: u64) -> Option<(VirtRange, Result<(), Error>)> {
     let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
     let top = M::Pte::USER_END;
-    let inside = if end <= top {
-        Ok(())
-    } else {
-        Err(Error::NoMem)
-    };
-    Some((VirtRange::new(start.min(top), end.min(top)), inside))
+    let range = VirtRange::new(start.min(top), end.min(top));
+    Some((range, all_of_it(end <= top)))
 }
 
 /// Whether page advice does not suit the VMA: locked pages stay.

@@ -5,7 +5,6 @@ use crate::arch::Machine;
 use crate::fault::{Resolution, Stopped};
 use crate::space::{AddressSpace, Areas, Error, user_pages};
 use crate::vma::{Vma, VmaFlags};
-use core::ops::ControlFlow;
 
 impl<M: Machine> AddressSpace<M> {
     /// mlock(2), mlock2(2), munlock(2). ENOMEM: a hole, or over RLIMIT_MEMLOCK; EPERM: that limit
@@ -18,14 +17,8 @@ impl<M: Machine> AddressSpace<M> {
         on_fault: bool,
     ) -> Result<(), Error> {
         let first = start.align_down(PAGE_SIZE);
-        let range = len
-            .checked_add(start.page_offset())
-            .and_then(|len| user_pages::<M>(first, len));
-        let range = range.ok_or(if start.checked_add(len).is_none() {
-            Error::Inval
-        } else {
-            Error::NoMem
-        })?;
+        start.checked_add(len).ok_or(Error::Inval)?;
+        let range = user_pages::<M>(first, start.page_offset() + len).ok_or(Error::NoMem)?;
         if range.is_empty() {
             return Ok(());
         }
@@ -57,10 +50,9 @@ impl<M: Machine> AddressSpace<M> {
     pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
         let mut inner = self.areas()?;
         if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
-            return Err(if inner.limits.memlock == 0 {
-                Error::Perm
-            } else {
-                Error::NoMem
+            return Err(match inner.limits.memlock {
+                0 => Error::Perm,
+                _ => Error::NoMem,
             });
         }
         inner.future = lock_flags(future, on_fault);
@@ -118,11 +110,7 @@ impl<M: Machine> Areas<'_, M> {
             }
             let mapped = VirtRange::new(part.start, end.max(part.start));
             inner.vmas.update(mapped, |v| v.set_lock(flags));
-            if mapped == part {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
+            mapped == part
         });
         Ok(end == range.end)
     }

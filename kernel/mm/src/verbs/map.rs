@@ -68,12 +68,7 @@ impl<M: Machine> Locked<'_, M> {
         // Replaced pages do not count against the limits.
         let more = range.pages() - self.vmas.pages_in(range);
         self.may_expand(more, request.prot, flags)?;
-        may_commit(
-            self.mm(),
-            range.pages(),
-            request.prot,
-            flags,
-            &request.backing,
-        )
+        let (pages, backing) = (range.pages(), &request.backing);
+        may_commit(self.mm(), pages, request.prot, flags, backing)
     }
 }

@@ -53,10 +53,8 @@ impl Request {
         // Lengths wrap, as in Linux.
         let whole = |len: u64| len.wrapping_add(PAGE_SIZE - 1) & !(PAGE_SIZE - 1);
         let (old_len, new_len) = (whole(old_len), whole(new_len));
-        let (fixed, keeps) = (
-            flags.contains(RemapFlags::FIXED),
-            flags.contains(RemapFlags::DONTUNMAP),
-        );
+        let fixed = flags.contains(RemapFlags::FIXED);
+        let keeps = flags.contains(RemapFlags::DONTUNMAP);
         if !start.is_aligned(PAGE_SIZE)
             || new_len == 0
             || new_len > M::Pte::USER_END.0

@@ -9,9 +9,7 @@ use crate::manager::{LongTerm, Mm};
 use crate::object::Object;
 use crate::own::{Account, MmId, Owner};
 use crate::space::{AddressSpace, Inner};
-use crate::table::{
-    Leaf, Table, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte,
-};
+use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -122,18 +120,9 @@ impl<M: Machine> Tally<'_, M> {
         let (mut tables, mut again) = (0, 0);
         let sharers = &mut self.sharers;
         for_each_table(self.mm, &inner.table, &mut |found| {
-            let Table {
-                node,
-                range,
-                live,
-                shared,
-            } = found;
+            let (node, range, shared) = (found.node, found.range, found.shared);
             let (table, level, meta) = (node.frame, node.level, node.meta());
-            assert!(
-                meta.kind() == Kind::Table,
-                "{table:?} is a {level:?} table and {:?}",
-                meta.kind()
-            );
+            assert_eq!(meta.kind(), Kind::Table, "{level:?} table {table:?}");
             assert!(
                 shared || meta.refs() == 1 && node.accountant() == Owner::PLAIN,
                 "others have {table:?}, and it may be written through"
@@ -142,10 +131,10 @@ impl<M: Machine> Tally<'_, M> {
                 level == Level::Pgd || inner.vmas.iter_in(range).next().is_some(),
                 "{level:?} table {table:?} translates {range:?}, where no VMA is"
             );
-            assert!(
-                meta.live() == live,
-                "{level:?} table {table:?} has {live} entries, {} are counted",
-                meta.live()
+            assert_eq!(
+                meta.live(),
+                found.live,
+                "entries of {level:?} table {table:?}"
             );
             if level == Level::Pte {
                 validate_contpte(node.ptes());
@@ -157,11 +146,7 @@ impl<M: Machine> Tally<'_, M> {
                 again += u64::from(*found > 1);
             }
         });
-        assert!(
-            tables == inner.table.pages(),
-            "{tables} page tables, {} are counted",
-            inner.table.pages()
-        );
+        assert_eq!(inner.table.pages(), tables, "page tables of a space");
         self.tables += tables - again;
         self.pages(inner, owner);
     }
@@ -200,18 +185,11 @@ impl<M: Machine> Tally<'_, M> {
         }
         let mut everywhere = 0u64;
         let whole = VirtRange::new(VirtAddr(0), <M::Pte as crate::arch::PteFormat>::USER_END);
-        for_each_leaf(self.mm, &inner.table, whole, &mut |leaf| {
-            everywhere += leaf.pages
-        });
-        assert!(
-            everywhere == in_vmas,
-            "{everywhere} pages are mapped, {in_vmas} of them in VMAs"
-        );
-        let rss = inner.rss;
-        assert!(
-            (rss.anon, rss.file, rss.shmem) == (anon, file, shmem),
-            "{rss:?} is counted, not {anon}, {file}, {shmem}"
-        );
+        let mut count = |leaf: Leaf| everywhere += leaf.pages;
+        for_each_leaf(self.mm, &inner.table, whole, &mut count);
+        assert_eq!(everywhere, in_vmas, "pages mapped, of them in VMAs");
+        let counted = [inner.rss.anon, inner.rss.file, inner.rss.shmem];
+        assert_eq!(counted, [anon, file, shmem], "RSS of a space");
     }
 
     /// Checks a leaf against its VMA and its folio; its references are `owner`'s, or already
@@ -322,10 +300,7 @@ impl<M: Machine> Tally<'_, M> {
             if let Some(said) = account.page_count(&book, page as usize) {
                 let found = self.private.get(&(head + page));
                 let times = found.map_or(0, |private| private.times);
-                assert!(
-                    said == times,
-                    "page {page} of {head:?} is mapped {times} times, {said} are counted"
-                );
+                assert_eq!(said, times, "mappings of page {page} of {head:?}");
             }
         }
         let mappers = self.mappers.get(&head).map_or(0, BTreeSet::len);
@@ -363,10 +338,7 @@ impl<M: Machine> Tally<'_, M> {
         }
         for (table, sharers) in &self.sharers {
             let counted = self.mm.frames().get(*table).refs();
-            assert!(
-                counted == *sharers,
-                "{table:?} is shared by {sharers} spaces, {counted} are counted"
-            );
+            assert_eq!(counted, *sharers, "sharers of {table:?}");
         }
         let mut pins = 0;
         for (pfn, meta) in self.mm.frames().iter() {
@@ -380,10 +352,9 @@ impl<M: Machine> Tally<'_, M> {
                     references
                 );
                 let anon = meta.kind() == Kind::Anon;
-                pins += if anon {
-                    self.account(pfn)
-                } else {
-                    references - found
+                pins += match anon {
+                    true => self.account(pfn),
+                    false => references - found,
                 };
                 let large = anon && meta.order() != Order(0);
                 let partly = large && references < meta.order().pages();
@@ -394,16 +365,8 @@ impl<M: Machine> Tally<'_, M> {
                 );
             }
         }
-        assert!(
-            pins == self.mm.pins(),
-            "{pins} references are no mapping's, {} pins are there",
-            self.mm.pins()
-        );
+        assert_eq!(self.mm.pins(), pins, "pins, and references of no mapping");
         let counted = self.mm.counts().page_tables;
-        assert!(
-            counted == self.tables,
-            "{counted} page tables are in use, {} were found",
-            self.tables
-        );
+        assert_eq!(counted, self.tables, "page tables in use, and found");
     }
 }

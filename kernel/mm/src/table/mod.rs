@@ -35,7 +35,7 @@ pub use protect::Rights;
 pub(crate) use share::shared_table;
 pub(crate) use step::step;
 pub use walk::{Leaf, clear_accessed_some, for_each_leaf, lookup};
-pub(crate) use walk::{Table, for_each_table, is_empty};
+pub(crate) use walk::{for_each_table, is_empty};
 pub use zap::Zap;
 pub use zap_page::zap_page;
 
@@ -70,16 +70,10 @@ impl PageTable {
     }
     /// Frees the root. Precondition: everything below is zapped, and no CPU has it loaded.
     pub(crate) fn free_root<M: Machine>(&mut self, mm: &Mm<M>) {
-        assert!(
-            self.pages == 1,
-            "{} page tables are left under a root that is freed",
-            self.pages - 1
-        );
+        assert_eq!(self.pages, 1, "page tables left under a freed root");
         let meta = mm.frames().get(self.root).page_table();
-        assert!(
-            meta.live() == 0 && meta.put_ref(),
-            "a root is freed with entries in it"
-        );
+        let last = meta.live() == 0 && meta.put_ref();
+        assert!(last, "a root is freed with entries in it");
         mm.count(Event::TableFree, 1);
         mm.free(&[self.root]);
     }

@@ -60,10 +60,9 @@ impl<M: Machine> Locked<'_, M> {
     pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
         let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
         let keeps = request.flags.contains(RemapFlags::DONTUNMAP);
-        let more = if keeps {
-            request.new_len / PAGE_SIZE
-        } else {
-            longer
+        let more = match keeps {
+            true => request.new_len / PAGE_SIZE,
+            false => longer,
         };
         if more == 0 {
             return Ok(());

@@ -101,7 +101,6 @@ impl<M: Machine> VmaStore<M> {
     }
 
     /// The way to the first VMA that ends above `addr`, or to the place behind the last one.
-    #[inline]
     pub fn path(&self, addr: VirtAddr) -> Option<Path> {
         let mut node = self.root?;
         let mut steps = [(0, 0); MAX_HEIGHT];

@@ -56,8 +56,8 @@ impl Allocator {
     }
     /// Free frames, those in per-CPU lists included.
     pub fn free_frames(&self) -> u64 {
-        let free = self.zones.iter().map(|z| z.look(|b| b.free_frames()));
-        free.chain(self.cpus.iter().map(|cpu| cpu.cached())).sum()
+        let zones: u64 = self.zones.iter().map(|z| z.look(|b| b.free_frames())).sum();
+        zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
     }
     /// Frames by use.
     pub fn counts(&self) -> AllocatorCounts {

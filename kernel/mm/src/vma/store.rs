@@ -28,6 +28,7 @@ pub struct Slot {
 
 impl Slot {
     /// Another VMA of the same leaf.
+    #[inline(always)]
     fn with(self, at: u32) -> Slot {
         Slot { at, ..self }
     }

@@ -129,8 +129,8 @@ mod tests {
         assert!(Times::new(0).keep(1).is_err());
     }
 
-    #[test]
-    fn a_fault_is_counted() {
+    /// What is counted when a fresh page is written twice.
+    fn two_stores() -> Summary {
         let page = userland::sys::mem::anon(1).expect("a page");
         let mut times = Times::new(2);
         times.warm().expect("warm");
@@ -139,8 +139,15 @@ mod tests {
                 .take(|| userland::sys::mem::store(page, 1))
                 .expect("a sample");
         }
-        let summary = times.summary().expect("samples");
-        assert_eq!(summary.faults, 1);
-        assert!(summary.largest > 0);
+        times.summary().expect("samples")
+    }
+
+    /// One fault, unless other threads of the process have some meanwhile: they count, too.
+    #[test]
+    fn a_fault_is_counted() {
+        let least = (0..100).map(|_| two_stores()).min_by_key(|s| s.faults);
+        let least = least.expect("a hundred");
+        assert_eq!(least.faults, 1);
+        assert!(least.largest > 0);
     }
 }

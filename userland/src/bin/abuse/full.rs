@@ -2,7 +2,7 @@
 //! be the kernel's end.
 use super::Outcome;
 use std::io::Write;
-use userland::sys::mem::{ANON, PAGE, mmap, store_bytes};
+use userland::sys::mem::{ANON, PAGE, mmap, munmap, store_bytes};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Errno, Result, call, file};
 
@@ -241,11 +241,20 @@ fn split() -> Result<String> {
     let mut ended = Vec::with_capacity(8);
     for way in 0..4 {
         let none = libc::PROT_NONE;
-        let area = mmap(0, 2 * AREAS * PAGE, none, ANON | libc::MAP_NORESERVE, -1, 0)?;
+        let len = 2 * AREAS * PAGE;
+        let area = match mmap(0, len, none, ANON | libc::MAP_NORESERVE, -1, 0) {
+            Ok(area) => area,
+            Err(error) => {
+                ended.push((0, Some(error)));
+                continue;
+            }
+        };
         ended.push(until_refused(AREAS, |n| {
             split_off(way, area + 2 * n * PAGE)
         }));
         ended.push(until_refused(64, child));
+        // A process has no more areas than this way may have made.
+        let _ = munmap(area, len);
     }
     filling.empty();
     println!("abuse: splits and forks: {ended:?}");

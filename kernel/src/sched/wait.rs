@@ -95,9 +95,24 @@ fn wait_on<T>(
     how: TaskState,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<Option<T>> {
-    if let Some(value) = ready() {
-        return Ok(Some(value));
+    let mut value = ready();
+    if value.is_none() {
+        sleep_on(queues, deadline, how, &mut || {
+            value = ready();
+            value.is_some()
+        })?;
     }
+    Ok(value)
+}
+
+/// Sleeps until `ready`, which is asked after each wake-up. `Ok`, too, when `deadline` has passed.
+/// One copy of this function serves all conditions.
+fn sleep_on(
+    queues: &[&WaitQueue],
+    deadline: Option<u64>,
+    how: TaskState,
+    ready: &mut dyn FnMut() -> bool,
+) -> Result {
     let task = sched::running();
     let entity = task.entity();
     let mut timer = None;
@@ -105,11 +120,14 @@ fn wait_on<T>(
         entity.set_state(TaskState::Preparing);
         let queued = in_steps(queues).all(|queue| queue.add(&task));
         // Checked again now that a wake-up cannot be missed. The check may pause.
-        let result = match ready() {
-            Some(value) => Some(Ok(Some(value))),
-            None if task.is_interrupted(how) => Some(Err(Errno::ERESTARTSYS)),
-            None if deadline.is_some_and(|at| at <= timers::now()) => Some(Ok(None)),
-            None => None,
+        let result = if ready() {
+            Some(Ok(()))
+        } else if task.is_interrupted(how) {
+            Some(Err(Errno::ERESTARTSYS))
+        } else if deadline.is_some_and(|at| at <= timers::now()) {
+            Some(Ok(()))
+        } else {
+            None
         };
         let woken = entity.state() != TaskState::Preparing;
         if result.is_none() && queued && !woken {

@@ -29,7 +29,8 @@ impl Moved {
 pub(super) fn through_buffer(
     total: usize,
     largest: usize,
-    mut step: impl FnMut(usize, &mut [u8]) -> Result<Moved>,
+    // One copy of this function serves all callers.
+    step: &mut dyn FnMut(usize, &mut [u8]) -> Result<Moved>,
 ) -> Result<usize> {
     let mut small = [0; SMALL];
     let mut large = Vec::new();

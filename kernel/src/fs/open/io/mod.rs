@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
     /// Hands everything to `consume`, piece by piece, until it takes less than it is given. How
     /// many bytes it took.
     pub fn drain(&mut self, mut consume: impl FnMut(&[u8]) -> Result<usize>) -> Result<usize> {
-        through_buffer(self.left(), LARGE, |_, buffer| {
+        through_buffer(self.left(), LARGE, &mut |_, buffer| {
             let n = self.take(buffer)?;
             let taken = consume(&buffer[..n])?;
             Ok(Moved::ending_before(taken, buffer))
@@ -104,7 +104,7 @@ impl<'a> Source<'a> {
         size: usize,
         mut consume: impl FnMut(&[u8]) -> Result,
     ) -> Result<usize> {
-        through_buffer(self.left(), size, |_, buffer| {
+        through_buffer(self.left(), size, &mut |_, buffer| {
             let n = self.take(buffer)?;
             consume(&buffer[..n])?;
             Ok(Moved::ending_before(n, buffer))
@@ -170,7 +170,7 @@ impl<'a> Sink<'a> {
         size: usize,
         mut produce: impl FnMut(usize, &mut [u8]) -> Result<usize>,
     ) -> Result<usize> {
-        through_buffer(self.left(), size, |done, buffer| {
+        through_buffer(self.left(), size, &mut |done, buffer| {
             let n = produce(done, buffer)?;
             let given = self.give(&buffer[..n])?;
             Ok(Moved::ending_before(given, buffer))
@@ -183,7 +183,7 @@ impl<'a> Sink<'a> {
         mut take: impl FnMut(&mut [u8], bool) -> Result<usize>,
         mut put_back: impl FnMut(&[u8]),
     ) -> Result<usize> {
-        through_buffer(self.left(), LARGE, |done, buffer| {
+        through_buffer(self.left(), LARGE, &mut |done, buffer| {
             let n = take(buffer, done == 0)?;
             let given = self.give(&buffer[..n]);
             let taken = given.unwrap_or(0);

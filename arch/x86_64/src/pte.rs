@@ -135,7 +135,7 @@ impl PteFormat for Format {
         Entry::Leaf { pfn, attrs }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leaf(pfn: Pfn, attrs: Attrs, level: Level) -> u64 {
         debug_assert!(level <= Self::LARGEST_LEAF && pfn.0.is_multiple_of(level.order().pages()));
         let mut raw = pfn.0 << 12 | plain(attrs);

@@ -153,10 +153,10 @@ macro_rules! range {
         }
 
         impl $name {
-            /// `start..end`; panics when `end` is below `start`.
+            /// `start..end`; debug builds panic when `end` is below `start`.
             #[inline]
             pub const fn new(start: $point, end: $point) -> Self {
-                assert!(start.0 <= end.0, "a range ends before it starts");
+                debug_assert!(start.0 <= end.0, "a range ends before it starts");
                 Self { start, end }
             }
             /// How many units (bytes or pages) the range covers.
@@ -235,9 +235,6 @@ impl PhysRange {
     pub fn whole_frames(&self) -> PfnRange {
         let start = Pfn(self.start.0.div_ceil(PAGE_SIZE));
         let end = Pfn(self.end.0 >> PAGE_SHIFT);
-        PfnRange {
-            start,
-            end: end.max(start),
-        }
+        PfnRange::new(start, end.max(start))
     }
 }

@@ -13,9 +13,9 @@ use mm::Collapse;
 use mm::addr::{VirtAddr, VirtRange};
 use mm::sync::Lock;
 use mm::thp::khugepaged::Knob;
-use mm::thp::policy::{allowed, block};
+use mm::thp::policy::block;
 use mm::thp::{Khugepaged, PMD_ORDER};
-use mm::vma::{Backing, VmaFlags};
+use mm::vma::Backing;
 
 /// Shortest sleep between two rounds, in ns: programs run, too.
 const LEAST_SLEEP: u64 = 1_000_000;
@@ -139,12 +139,6 @@ fn whole_blocks(range: VirtRange, at: VirtAddr) -> Option<VirtRange> {
 }
 
 fn may_collapse(space: &AddressSpace, vma: &Vma) -> bool {
-    let has = |flag| vma.flags.contains(flag);
-    let orders = allowed(
-        &mm().thp().controls,
-        has(VmaFlags::HUGEPAGE),
-        has(VmaFlags::NOHUGEPAGE),
-        space.thp_permit(),
-    );
+    let orders = vma.orders(&mm().thp().controls, space.thp_permit());
     matches!(vma.backing, Backing::Anon) && orders.contains(PMD_ORDER)
 }

@@ -5,12 +5,11 @@ use super::resolve::{Fault, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Level, Machine};
 use crate::manager::OutOfMemory;
+use crate::space::gathered;
 use crate::stat::Event;
 use crate::table::Cursor;
 use crate::thp::policy::{self, block};
 use crate::thp::{Facts, Orders, PMD_ORDER};
-use crate::tlb::Gather;
-use crate::vma::VmaFlags;
 
 impl<M: Machine> Fault<'_, M> {
     /// Maps the zero page for a read; requests a folio for a write.
@@ -28,14 +27,8 @@ impl<M: Machine> Fault<'_, M> {
 
     /// The folio orders allowed here.
     pub(super) fn orders(&self) -> Orders {
-        let has = |flag| self.vma.flags.contains(flag);
-        policy::allowed(
-            &self.mm.thp().controls,
-            has(VmaFlags::HUGEPAGE),
-            has(VmaFlags::NOHUGEPAGE),
-            self.permit,
-        )
-        .up_to(self.most)
+        let controls = &self.mm.thp().controls;
+        self.vma.orders(controls, self.permit).up_to(self.most)
     }
 
     /// The largest order that fits here. Reads no more of the table than the largest order that the
@@ -73,9 +66,7 @@ impl<M: Machine> Fault<'_, M> {
             && cursor.prepare(Level::Pmd).is_ok()
             && let Ok(pfn) = self.mm.get_huge_zero_page()
         {
-            let mut gather = Gather::new(self.mm, self.id);
-            cursor.remove_empty_table(&mut gather);
-            gather.finish();
+            gathered(self.mm, self.id, |g| cursor.remove_empty_table(g));
             cursor.write_huge(pfn, attrs);
             self.mm.count(Event::ZeroPage, 1);
             return Ok(pfn + (self.va - whole.start) / PAGE_SIZE);

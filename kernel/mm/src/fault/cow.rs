@@ -8,6 +8,7 @@ use crate::frame::{Block, Kind};
 use crate::manager::{OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::Account;
+use crate::space::gathered;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap, owns_block};
 use crate::thp::PMD_ORDER;
@@ -94,10 +95,7 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Splits the page's PMD leaf; returns its PTE leaf.
     fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
-        let mut gather = Gather::new(self.mm, self.id);
-        let split = cursor.split(&mut gather);
-        gather.finish();
-        split?;
+        gathered(self.mm, self.id, |gather| cursor.split(gather))?;
         Ok(cursor
             .leaf()
             .expect("the page was mapped, and the space is locked"))
@@ -149,14 +147,12 @@ impl<M: Machine> Fault<'_, M> {
         let folio = Folio::large_copy(self.mm, order, first).ok()?;
         let pfn = folio.pfn() + page;
         self.mm.frames().get(folio.pfn()).anon().set_copied_around();
-        let mut gather = Gather::new(self.mm, self.id);
-        cursor.take_block(&mut gather, leaf, order);
-        if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
-            gather.flush();
-        }
-        // The pending write makes its page dirty.
-        cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
-        gather.finish();
+        gathered(self.mm, self.id, |gather| {
+            cursor.take_block(gather, leaf, order);
+            break_first(gather);
+            // The pending write makes its page dirty.
+            cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
+        });
         self.mm.count(Event::CowCopied, 1);
         self.mm.count(Event::CowAround, order.pages() - 1);
         Some(pfn)
@@ -172,10 +168,7 @@ impl<M: Machine> Fault<'_, M> {
         let (pfn, attrs) = (folio.pfn(), self.attrs());
         let mut gather = Gather::new(self.mm, self.id);
         cursor.take(&mut gather);
-        if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
-            // arm64: break-before-make for a new frame.
-            gather.flush();
-        }
+        break_first(&mut gather);
         cursor.install_anon(folio, attrs, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
@@ -189,5 +182,13 @@ impl<M: Machine> Fault<'_, M> {
 
     fn is_huge_zero(&self, leaf: &Leaf) -> bool {
         self.mm.frames().head(leaf.pfn) == self.mm.huge_zero_page()
+    }
+}
+
+/// arm64: break-before-make for a new frame.
+#[inline(always)]
+fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
+    if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
+        gather.flush();
     }
 }

@@ -14,11 +14,10 @@ use crate::arch::{Level, Machine};
 use crate::folio::Folio;
 use crate::manager::{Mm, OutOfMemory};
 use crate::mutant::{self, Mutant};
-use crate::space::{AddressSpace, Inner, Locked};
+use crate::space::{Inner, Locked, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Spot};
 use crate::thp::{PMD_ORDER, Stat};
-use crate::tlb::Gather;
 use crate::vma::Slot;
 
 /// A folio that a fault needs, and its place.
@@ -180,22 +179,15 @@ fn install<M: Machine>(
         cursor.install_anon(folio, attrs, &space.id.owner);
         return Ok(first);
     }
-    clear_way(&mut cursor, order, space);
+    if order == PMD_ORDER {
+        // What blocks a PMD leaf: the huge zero page, or an empty table.
+        gathered(&space.mm, &space.id, |gather| match cursor.leaf() {
+            Some(_) => cursor.take_huge(gather),
+            None => cursor.remove_empty_table(gather),
+        });
+    }
     cursor.install_folio(folio, order, attrs, &space.id.owner);
     space.mm.thp().stats.add(order, Stat::AnonFaultAlloc, 1);
     let va = cursor.va();
     Ok(first + (va - va.align_down(order.bytes())) / PAGE_SIZE)
-}
-
-/// Removes what blocks a PMD leaf: an empty table, or the huge zero page.
-fn clear_way<M: Machine>(cursor: &mut Cursor<'_, M>, order: Order, space: &AddressSpace<M>) {
-    if order != PMD_ORDER {
-        return;
-    }
-    let mut gather = Gather::new(&space.mm, &space.id);
-    match cursor.leaf() {
-        Some(_) => cursor.take_huge(&mut gather),
-        None => cursor.remove_empty_table(&mut gather),
-    }
-    gather.finish();
 }

@@ -39,10 +39,7 @@ impl<M: Machine> AddressSpace<M> {
         let pfn = loop {
             // A pin keeps the old contents on a later write: the entry must be private to be
             // write-protected.
-            let mut gather = inner.gather();
-            let unshared = inner.table.edit(&mut gather).unshare(page, Reserve::User);
-            gather.finish();
-            unshared?;
+            inner.edit(|edit| edit.unshare(page, Reserve::User))?;
             let turn = inner.turn();
             let pfn = resolve(&mut inner, Request::new(addr, Access::Read))?;
             // A fork may have shared the table while the lock was released.

@@ -6,7 +6,7 @@ use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
-use crate::space::{AddressSpace, Inner, Locked, Rss};
+use crate::space::{AddressSpace, Inner, Locked, Rss, gathered};
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf};
 use crate::thp::{PMD_ORDER, Permit};
@@ -219,10 +219,7 @@ impl<M: Machine> Fault<'_, M> {
         if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
             return Ok(leaf.pfn);
         }
-        let mut gather = Gather::new(self.mm, self.id);
-        let unshared = cursor.unshare(&mut gather);
-        gather.finish();
-        unshared?;
+        gathered(self.mm, self.id, |gather| cursor.unshare(gather))?;
         // Restarts: a second caller would cost each fault.
         self.at(cursor)
     }

@@ -27,11 +27,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         drop(areas);
         let tracked = self.area_by_area(|inner, part, budget| {
-            let mut gather = inner.gather();
-            let mut edit = inner.table.edit(&mut gather);
-            let stopped = edit.track_some(part.range, budget);
-            gather.finish();
-            Ok(stopped?)
+            Ok(inner.edit(|edit| edit.track_some(part.range, budget))?)
         });
         tracked.map(|_| ())
     }

@@ -6,8 +6,8 @@ use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::space::{AddressSpace, Collapse, Error, Inner, Locked};
-use crate::table::{Zap, census, first_used};
-use crate::thp::policy::{self, block};
+use crate::table::{census, first_used};
+use crate::thp::policy::block;
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
@@ -15,16 +15,9 @@ impl<M: Machine> AddressSpace<M> {
     /// Collapses the 2 MiB around `at` if large folios are enabled there: khugepaged's step. Absent
     /// pages read as zeros, as before.
     pub fn collapse(&self, at: VirtAddr, limits: CollapseLimits) -> Collapse {
-        let eligible = |vma: &Vma<M>| {
-            let has = |flag| vma.flags.contains(flag);
-            policy::allowed(
-                &self.mm.thp().controls,
-                has(VmaFlags::HUGEPAGE),
-                has(VmaFlags::NOHUGEPAGE),
-                self.thp_permit(),
-            )
-        };
-        self.lock().collapse(at, limits, eligible)
+        let (controls, permit) = (&self.mm.thp().controls, self.thp_permit());
+        self.lock()
+            .collapse(at, limits, |vma| vma.orders(controls, permit))
     }
 
     /// The first address in `range` with a mapping or a PTE table; what precedes it is empty.
@@ -97,27 +90,18 @@ impl<M: Machine> Locked<'_, M> {
         stats.add(PMD_ORDER, Stat::CollapseAlloc, 1);
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
-        let mut gather = self.gather();
-        let mut edit = self.table.edit(&mut gather);
-        if let Err(OutOfMemory) = edit.unshare(range.start, Reserve::User) {
-            gather.finish();
+        let start = range.start;
+        if let Err(OutOfMemory) = self.edit(|edit| edit.unshare(start, Reserve::User)) {
             folio.free(mm);
             return Collapse::NoMem;
         }
-        edit.collapse(range.start, folio, attrs);
-        gather.finish();
-        let gone = Zap {
-            anon: u64::from(found.anon),
-            ..Zap::default()
-        };
+        self.edit(|edit| edit.collapse(start, folio, attrs));
         if self.vmas.get(slot).anon_vma.is_none() {
             self.vmas.prepare_anon(slot);
         }
         let Inner { vmas, rss, .. } = &mut **self;
-        let vma = vmas.get_mut(slot);
-        vma.has_anon = true;
-        rss.sub(vma, &gone);
-        rss.add(vma, PMD_ORDER.pages(), 0);
+        vmas.get_mut(slot).has_anon = true;
+        rss.add_anon(PMD_ORDER.pages() - u64::from(found.anon));
         Collapse::Done
     }
 }

@@ -5,9 +5,8 @@ use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::manager::{Mm, SpaceId};
-use crate::space::{Locked, user_pages};
+use crate::space::{Locked, gathered, user_pages};
 use crate::table::{Cursor, Leaf};
-use crate::tlb::Gather;
 
 /// Copy-out limit: at most one in this many pages is mapped, as each costs a copy.
 const FEW: u64 = 2;
@@ -52,10 +51,10 @@ fn leave_page<M: Machine>(
     let Ok(copy) = Folio::copy_to_give_back(mm, leaf.pfn) else {
         return false;
     };
-    let mut gather = Gather::new(mm, id);
-    cursor.take(&mut gather);
-    gather.flush();
-    cursor.install_copy(copy, Order(0), leaf.attrs, &id.owner);
-    gather.finish();
+    gathered(mm, id, |gather| {
+        cursor.take(gather);
+        gather.flush();
+        cursor.install_copy(copy, Order(0), leaf.attrs, &id.owner);
+    });
     true
 }

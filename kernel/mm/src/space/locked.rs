@@ -4,6 +4,7 @@ use super::{AddressSpace, Inner};
 use crate::arch::Machine;
 use crate::manager::{Mm, SpaceId};
 use crate::sync::{Guard, rank};
+use crate::table::Edit;
 use crate::tlb::Gather;
 use core::ops::{Deref, DerefMut};
 
@@ -56,6 +57,26 @@ impl<'a, M: Machine> Locked<'a, M> {
     pub fn gather(&self) -> Gather<'a, M> {
         Gather::new(self.mm(), self.id())
     }
+    /// Edits the page tables by `f`, then flushes what it changed and frees what it removed.
+    #[inline(always)]
+    pub fn edit<R>(&mut self, f: impl FnOnce(&mut Edit<'_, 'a, M>) -> R) -> R {
+        gathered(self.mm(), self.id(), |gather| {
+            f(&mut self.table.edit(gather))
+        })
+    }
+}
+
+/// Changes entries of a space by `f`, then flushes what it changed and frees what it removed.
+#[inline(always)]
+pub(crate) fn gathered<'a, M: Machine, R>(
+    mm: &'a Mm<M>,
+    id: &'a SpaceId,
+    f: impl FnOnce(&mut Gather<'a, M>) -> R,
+) -> R {
+    let mut gather = Gather::new(mm, id);
+    let result = f(&mut gather);
+    gather.finish();
+    result
 }
 
 impl<M: Machine> Deref for Locked<'_, M> {

@@ -8,7 +8,7 @@ mod types;
 
 pub(crate) use areas::{AREAS, Areas};
 pub(crate) use figures::{Rss, may_commit};
-pub(crate) use locked::Locked;
+pub(crate) use locked::{Locked, gathered};
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
     Smaps, Usage,
@@ -142,7 +142,7 @@ impl<M: Machine> AddressSpace<M> {
 /// The pages that overlap `len` bytes at `start`; `None` if they end past the user half.
 pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRange> {
     let end = start.checked_add(len)?.align_up(PAGE_SIZE)?;
-    (end <= M::Pte::USER_END && start <= end).then_some(VirtRange { start, end })
+    (end <= M::Pte::USER_END && start <= end).then(|| VirtRange::new(start, end))
 }
 
 impl<M: Machine> AddressSpace<M> {

@@ -29,6 +29,7 @@ pub(crate) use budget::first_used;
 pub use collapse::census;
 pub(crate) use contpte::validate as validate_contpte;
 pub use cursor::{Cursor, Spot};
+pub use edit::Edit;
 pub use fork::ForkCopy;
 pub(crate) use owner::{begin, owns, owns_block};
 pub use protect::Rights;

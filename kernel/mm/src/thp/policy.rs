@@ -89,10 +89,7 @@ pub struct Facts {
 #[inline]
 pub fn block(va: VirtAddr, order: Order) -> VirtRange {
     let start = va.align_down(order.bytes());
-    VirtRange {
-        start,
-        end: start + order.bytes(),
-    }
+    VirtRange::new(start, start + order.bytes())
 }
 
 /// Those of `orders` of which a naturally aligned block fits into the area.

@@ -18,8 +18,14 @@ struct Walk {
     covered: bool,
 }
 
-/// Object pages that MADV_REMOVE punches out after the lock: object, first page, number.
-type Hole<M> = (Arc<Object<M>>, u64, u64);
+/// Pages that MADV_REMOVE punches out of an object after the lock.
+struct Hole<M: Machine> {
+    /// Where they are, or would be, mapped.
+    part: VirtRange,
+    object: Arc<Object<M>>,
+    /// The first page in the object.
+    first: u64,
+}
 
 impl<M: Machine> AddressSpace<M> {
     /// madvise(2). EINVAL: misaligned, or advice that does not suit the mapping; ENOMEM: a hole
@@ -37,7 +43,7 @@ impl<M: Machine> AddressSpace<M> {
         match advice {
             Advice::PopulateRead => self.populate_advice(range, Access::Read),
             Advice::PopulateWrite => self.populate_advice(range, Access::Write),
-            Advice::Remove => self.remove_pages(range, |object, first, end| {
+            Advice::Remove => self.advise_remove(start, len, |object, first, end| {
                 self.zap_object_range(object, first, end, true)
             }),
             Advice::Collapse => self.collapse_advice(range),
@@ -80,16 +86,32 @@ impl<M: Machine> AddressSpace<M> {
         all_of_it(walk.covered && walk.rest.is_empty())
     }
 
-    /// MADV_REMOVE; `zap` unmaps the pages `first..end` of an object everywhere, except for private
+    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
+    /// reports it. `zap` unmaps the pages `first..end` of an object everywhere, except for private
     /// copies. Errors as [`Self::advise`].
     pub fn advise_remove(
         &self,
         start: VirtAddr,
         len: u64,
-        zap: impl FnMut(&Arc<Object<M>>, u64, u64),
+        mut zap: impl FnMut(&Arc<Object<M>>, u64, u64),
     ) -> Result<(), Error> {
-        let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
-        self.remove_pages(range, zap).and(inside)
+        let (mut rest, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
+        let mut covered = true;
+        loop {
+            let next = self.lock().hole(rest)?;
+            let Some(Hole {
+                part,
+                object,
+                first,
+            }) = next
+            else {
+                return all_of_it(covered && rest.is_empty()).and(inside);
+            };
+            covered &= part.start == rest.start;
+            object.punch(first << PAGE_SHIFT, part.len());
+            zap(&object, first, first + part.pages());
+            rest.start = part.end;
+        }
     }
 
     fn populate_advice(&self, range: VirtRange, access: Access) -> Result<(), Error> {
@@ -130,29 +152,6 @@ impl<M: Machine> AddressSpace<M> {
             }
         }
         result
-    }
-
-    /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
-    /// reports it.
-    fn remove_pages(
-        &self,
-        range: VirtRange,
-        mut zap: impl FnMut(&Arc<Object<M>>, u64, u64),
-    ) -> Result<(), Error> {
-        let mut rest = range;
-        let mut covered = true;
-        loop {
-            let next = self.lock().hole(rest)?;
-            let Some((part, hole)) = next else {
-                break;
-            };
-            covered &= part.start == rest.start;
-            let (object, first, pages) = hole;
-            object.punch(first << PAGE_SHIFT, pages << PAGE_SHIFT);
-            zap(&object, first, first + pages);
-            rest.start = part.end;
-        }
-        all_of_it(covered && rest.is_empty())
     }
 }
 
@@ -243,14 +242,12 @@ impl<M: Machine> Locked<'_, M> {
         part: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let mut gather = self.gather();
         let mut zap = Zap {
             keep_tables: true,
             budget: *budget,
             ..Zap::default()
         };
-        let zapped = self.table.edit(&mut gather).zap_part(part, &mut zap);
-        gather.finish();
+        let zapped = self.edit(|edit| edit.zap_part(part, &mut zap));
         let Inner { vmas, rss, .. } = &mut **self;
         rss.sub(vmas.get(slot), &zap);
         *budget = zap.budget;
@@ -258,12 +255,11 @@ impl<M: Machine> Locked<'_, M> {
     }
 
     /// The part of the first VMA in `range`, and its object pages.
-    fn hole(&self, range: VirtRange) -> Result<Option<(VirtRange, Hole<M>)>, Error> {
-        let Some((vma, part)) = self
-            .vmas
-            .iter_in(range)
-            .find_map(|v| Some((v, v.range.intersection(&range)?)))
-        else {
+    fn hole(&self, range: VirtRange) -> Result<Option<Hole<M>>, Error> {
+        let Some(vma) = self.vmas.iter_in(range).next() else {
+            return Ok(None);
+        };
+        let Some(part) = vma.range.intersection(&range) else {
             return Ok(None);
         };
         if vma.flags.contains(VmaFlags::LOCKED) {
@@ -273,7 +269,12 @@ impl<M: Machine> Locked<'_, M> {
         if !vma.shared() || vma.flags.contains(VmaFlags::NO_MAYWRITE) {
             return Err(Error::Acces);
         }
-        Ok(Some((part, (object.clone(), first, part.pages()))))
+        let object = object.clone();
+        Ok(Some(Hole {
+            part,
+            object,
+            first,
+        }))
     }
 }
 

@@ -57,7 +57,7 @@ impl<M: Machine> Areas<'_, M> {
             self.grow_heap(VirtRange::new(old_end, new_end), wanted)?;
         }
         self.brk = wanted;
-        Some(removed.unwrap_or_default())
+        Some(removed.unwrap_or(Taken::one(None)))
     }
 }
 

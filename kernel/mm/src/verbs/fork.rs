@@ -30,12 +30,14 @@ impl<M: Machine> AddressSpace<M> {
 
 fn copy<M: Machine>(parent: &mut Areas<'_, M>, child: &mut AddressSpace<M>) -> Result<(), Error> {
     let vmas = copy_areas(parent, child.inner.get_mut())?;
-    let space = parent.space;
-    let mut gather = Gather::new(&space.mm, &space.id);
-    let mut budget = Budget::step(&space.mm);
-    let copied = vmas
-        .iter()
-        .try_for_each(|vma| copy_pages(parent, child, vma, &mut gather, &mut budget));
+    let mut gather = parent.gather();
+    let mut copying = Copying {
+        budget: Budget::step(parent.mm()),
+        gather: &mut gather,
+        parent,
+        child,
+    };
+    let copied = vmas.iter().try_for_each(|vma| copying.pages(vma));
     // Invariant: no writable translation of the parent survives into copy-on-write.
     gather.finish();
     // Last: the VMAs lead to what the tables hold.
@@ -110,61 +112,62 @@ impl<M: Machine> Iterator for Source<'_, '_, M> {
     }
 }
 
-/// Shares the private pages of a VMA, in steps.
-fn copy_pages<M: Machine>(
-    parent: &mut Areas<'_, M>,
-    child: &mut AddressSpace<M>,
-    vma: &Vma<M>,
-    gather: &mut Gather<'_, M>,
-    budget: &mut Budget,
-) -> Result<(), Error> {
-    let mut rest = vma.range;
-    loop {
-        let stopped = if budget.take(1) {
-            copy_some(parent, child, vma, rest, gather, budget)?
-        } else {
-            Some(rest.start)
-        };
-        let Some(next) = stopped else {
-            return Ok(());
-        };
-        rest.start = next;
-        gather.finish();
-        *budget = Budget::step(&parent.space.mm);
-        if parent.pause() {
-            return Err(Error::Interrupted);
-        }
-    }
+/// A fork that copies the tables.
+struct Copying<'f, 's, M: Machine> {
+    parent: &'f mut Areas<'s, M>,
+    child: &'f mut AddressSpace<M>,
+    gather: &'f mut Gather<'s, M>,
+    budget: Budget,
 }
 
-/// Shares the private pages of `range` in a VMA within the budget; returns where the rest begins.
-#[inline]
-fn copy_some<M: Machine>(
-    parent: &mut Inner<M>,
-    child: &mut AddressSpace<M>,
-    vma: &Vma<M>,
-    range: VirtRange,
-    gather: &mut Gather<'_, M>,
-    budget: &mut Budget,
-) -> Result<Option<VirtAddr>, OutOfMemory> {
-    if vma.anon_vma.is_none() || vma.shared() {
-        return Ok(None);
+impl<M: Machine> Copying<'_, '_, M> {
+    /// Shares the private pages of a VMA, in steps.
+    fn pages(&mut self, vma: &Vma<M>) -> Result<(), Error> {
+        let mut rest = vma.range;
+        loop {
+            let stopped = match self.budget.take(1) {
+                true => self.some_pages(vma, rest)?,
+                false => Some(rest.start),
+            };
+            let Some(next) = stopped else {
+                return Ok(());
+            };
+            rest.start = next;
+            self.gather.finish();
+            self.budget = Budget::step(self.gather.mm());
+            if self.parent.pause() {
+                return Err(Error::Interrupted);
+            }
+        }
     }
-    let mm = &*child.mm;
-    let Inner { table, rss, .. } = child.inner.get_mut();
-    // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
-    // entry.
-    let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
-    let mut copy = ForkCopy {
-        mm: gather.mm(),
-        child: &child.id.owner,
-        gather,
-        pinned: parent.pinned,
-        tables: tables && matches!(vma.backing, Backing::Anon),
-        anon: 0,
-        object: 0,
-    };
-    let stopped = copy.range(&mut parent.table, table, range, budget);
-    rss.add(vma, copy.anon, copy.object);
-    stopped
+
+    /// Shares the private pages of `range` in a VMA within the budget; returns where the rest
+    /// begins.
+    #[inline]
+    fn some_pages(
+        &mut self,
+        vma: &Vma<M>,
+        range: VirtRange,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        if vma.anon_vma.is_none() || vma.shared() {
+            return Ok(None);
+        }
+        let mm = self.gather.mm();
+        let Inner { table, rss, .. } = self.child.inner.get_mut();
+        // A pin keeps the contents as of the fork, so every page loses WRITE, which needs a copy by
+        // entry.
+        let tables = mm.switches().fork() == ForkBy::Share && mm.pins() == 0;
+        let mut copy = ForkCopy {
+            mm,
+            child: &self.child.id.owner,
+            gather: self.gather,
+            pinned: self.parent.pinned,
+            tables: tables && matches!(vma.backing, Backing::Anon),
+            anon: 0,
+            object: 0,
+        };
+        let stopped = copy.range(&mut self.parent.table, table, range, &mut self.budget);
+        rss.add(vma, copy.anon, copy.object);
+        stopped
+    }
 }

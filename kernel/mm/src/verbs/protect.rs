@@ -4,9 +4,8 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
-use crate::space::{AddressSpace, Areas, Error, Inner, may_commit, user_pages};
-use crate::table::{Budget, Rights};
-use crate::tlb::Gather;
+use crate::space::{AddressSpace, Areas, Error, may_commit, user_pages};
+use crate::table::{Budget, Edit, Rights};
 use crate::vma::{Prot, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -57,10 +56,7 @@ impl<M: Machine> Areas<'_, M> {
             }
             let index = self.vmas.find(at).ok_or(Error::NoMem)?;
             let vma = self.vmas.get(index);
-            let part = VirtRange {
-                start: at,
-                end: range.end.min(vma.range.end),
-            };
+            let part = VirtRange::new(at, range.end.min(vma.range.end));
             at = part.end;
             if vma.prot == prot {
                 continue;
@@ -74,7 +70,7 @@ impl<M: Machine> Areas<'_, M> {
                         // Locked private pages must be populated as exclusive once writable; gaps
                         // between such VMAs are not.
                         let start = locked.map_or(part.start, |l| l.start);
-                        *locked = Some(VirtRange { start, ..part });
+                        *locked = Some(VirtRange::new(start, part.end));
                     }
                     // Read-only memory may need private pages from now on.
                     self.may_add_data(part.pages(), prot, vma.flags)?;
@@ -83,8 +79,7 @@ impl<M: Machine> Areas<'_, M> {
             }
             let shared = vma.shared();
             self.vmas.reserve_update(part)?;
-            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
-                let mut edit = inner.table.edit(gather);
+            self.in_steps(part, &mut budget, |edit, part, budget| {
                 edit.split_ends(part, Reserve::User)?;
                 // Its end tables are private now.
                 match holds_table(part) {
@@ -98,8 +93,8 @@ impl<M: Machine> Areas<'_, M> {
                 writable: prot.contains(Prot::WRITE),
                 shared,
             };
-            self.in_steps(part, &mut budget, |inner, part, gather, budget| {
-                Ok(inner.table.edit(gather).protect_some(part, rights, budget))
+            self.in_steps(part, &mut budget, |edit, part, budget| {
+                Ok(edit.protect_some(part, rights, budget))
             })?;
         }
         Ok(())
@@ -112,23 +107,16 @@ impl<M: Machine> Areas<'_, M> {
         mut part: VirtRange,
         budget: &mut Budget,
         mut f: impl FnMut(
-            &mut Inner<M>,
+            &mut Edit<'_, '_, M>,
             VirtRange,
-            &mut Gather<'_, M>,
             &mut Budget,
         ) -> Result<Option<VirtAddr>, OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        let space = self.space;
-        loop {
-            let mut gather = Gather::new(&space.mm, &space.id);
-            let stopped = f(self, part, &mut gather, budget);
-            gather.finish();
-            let Some(next) = stopped? else {
-                return Ok(());
-            };
+        while let Some(next) = self.edit(|edit| f(edit, part, budget))? {
             part.start = next;
             self.pause();
-            *budget = Budget::step(&space.mm);
+            *budget = Budget::step(self.mm());
         }
+        Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! mremap(2): the request and the order of its steps.
 
-mod gone;
 mod grow;
 mod moves;
 mod request;
@@ -10,9 +9,13 @@ pub use request::RemapFlags;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::space::{AddressSpace, Areas, Error, user_pages};
-use crate::vma::{Slot, VmaFlags};
-use gone::Gone;
+use crate::vma::{Slot, Taken, VmaFlags};
+use arrayvec::ArrayVec;
 use request::{Move, Request};
+
+/// Mappings that a move replaces in its target, or cuts at the new end, to be dropped after the
+/// lock. Room for those of one mapping that moves.
+type Gone<M> = ArrayVec<Taken<M>, 2>;
 
 impl<M: Machine> AddressSpace<M> {
     /// mremap(2); lengths in bytes, `to` is used with FIXED, and as a hint with DONTUNMAP. Shrinks

@@ -78,7 +78,7 @@ impl<M: Machine> Areas<'_, M> {
 
     fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         if self.vmas.is_clear(range) {
-            return Ok(Taken::default());
+            return Ok(Taken::one(None));
         }
         self.vmas.reserve_take(range, 0)?;
         let mut gather = self.gather();
@@ -119,11 +119,7 @@ impl<M: Machine> Areas<'_, M> {
 impl<M: Machine> Locked<'_, M> {
     /// Splits the PMD leaves at the ends of `range`, before a VMA is split there or partly changes.
     pub(crate) fn split_ends(&mut self, range: VirtRange) -> Result<(), OutOfMemory> {
-        let mut gather = self.gather();
-        let mut edit = self.table.edit(&mut gather);
-        let result = edit.split_ends(range, Reserve::User);
-        gather.finish();
-        result
+        self.edit(|edit| edit.split_ends(range, Reserve::User))
     }
 
     /// Zaps the pages of `range`, which lies in `vma`, within the budget; returns where the rest

@@ -136,15 +136,13 @@ impl<M: Machine> VmaTree<M> {
             taken.push(part);
         }
         let cut = self.find(range.end).map(|slot| self.get(slot).range.start);
-        let whole = VirtRange {
-            end: cut.map_or(range.end, |cut| cut.max(range.start)),
-            ..range
-        };
+        let whole_end = cut.map_or(range.end, |cut| cut.max(range.start));
         let figures = &mut self.figures;
-        self.store.remove(whole, &mut |vma| {
-            figures.sub(&vma);
-            taken.push(vma);
-        });
+        self.store
+            .remove(VirtRange::new(range.start, whole_end), &mut |vma| {
+                figures.sub(&vma);
+                taken.push(vma);
+            });
         if let Some(start) = cut.filter(|&cut| range.start <= cut && cut < range.end) {
             self.change(start, |high| {
                 let upper = high.split_off(range.end);
@@ -162,11 +160,7 @@ impl<M: Machine> VmaTree<M> {
         while let Some(slot) = self.from(at) {
             let vma = self.get(slot);
             // What lies before `at` was looked at; it may have become one with this.
-            let left = VirtRange {
-                start: at,
-                end: range.end,
-            };
-            let Some(part) = vma.range.intersection(&left) else {
+            let Some(part) = vma.range.intersection(&VirtRange::new(at, range.end)) else {
                 break;
             };
             at = part.end;

@@ -3,6 +3,7 @@
 use crate::addr::{PAGE_SHIFT, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::object::Object;
+use crate::thp::{Controls, Orders, Permit, policy};
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -224,6 +225,13 @@ impl<M: Machine> Vma<M> {
     #[inline]
     pub fn attrs(&self) -> Attrs {
         self.prot.attrs()
+    }
+    /// The orders of large folios that it may have, in a process with this permit.
+    #[inline]
+    pub fn orders(&self, controls: &Controls, permit: Permit) -> Orders {
+        let has = |flag| self.flags.contains(flag);
+        let (advised, no_huge) = (has(VmaFlags::HUGEPAGE), has(VmaFlags::NOHUGEPAGE));
+        policy::allowed(controls, advised, no_huge, permit)
     }
     /// The page of the object that backs `va`, for an object-backed VMA.
     #[inline]

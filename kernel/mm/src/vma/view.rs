@@ -74,10 +74,7 @@ impl<M: Machine> VmaTree<M> {
 
     /// All VMAs in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {
-        self.iter_in(VirtRange {
-            start: VirtAddr(0),
-            end: VirtAddr(u64::MAX),
-        })
+        self.iter_in(VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX)))
     }
     /// The VMAs that share a page with `range`, in address order.
     pub fn iter_in(&self, range: VirtRange) -> impl Iterator<Item = &Vma<M>> {

@@ -1,6 +1,6 @@
 //! Growth and shrinkage in place, and the limits on growth.
 
-use super::gone::Gone;
+use super::Gone;
 use super::request::{RemapFlags, Request};
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
@@ -16,10 +16,7 @@ impl<M: Machine> Areas<'_, M> {
         old: VirtRange,
         gone: &mut Gone<M>,
     ) -> Result<(), Error> {
-        let tail = VirtRange {
-            start: request.kept().end,
-            end: old.end,
-        };
+        let tail = VirtRange::new(request.kept().end, old.end);
         if !tail.is_empty() {
             gone.push(self.remove(tail)?);
         }
@@ -36,17 +33,16 @@ impl<M: Machine> Locked<'_, M> {
         let Some(grown) = user_pages::<M>(request.start, request.new_len) else {
             return Ok(false);
         };
-        let more = VirtRange {
-            start: end,
-            end: grown.end,
-        };
-        if request.old_len == 0 || end != vma.range.end || !self.vmas.is_clear(more) {
+        if request.old_len == 0
+            || end != vma.range.end
+            || !self.vmas.is_clear(VirtRange::new(end, grown.end))
+        {
             return Ok(false);
         }
         self.check_growth(request, slot)?;
         self.vmas.reserve(1)?;
         let mut tail = self.vmas.get(slot).clone();
-        tail.range.end = more.end;
+        tail.range.end = grown.end;
         tail.flags -= VmaFlags::TRACKED;
         // The tail continues the VMA's object, so the tree merges the two.
         tail.cut_below(end);

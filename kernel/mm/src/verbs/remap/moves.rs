@@ -1,13 +1,12 @@
 //! Moves of mappings to another address.
 
-use super::gone::Gone;
+use super::Gone;
 use super::request::{Move, RemapFlags, Request};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::Reserve;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::{Budget, is_empty};
-use crate::tlb::Gather;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
@@ -71,26 +70,20 @@ impl<M: Machine> Areas<'_, M> {
             };
             self.check_growth(&piece, slot)?;
             self.vmas.reserve(4)?;
-            gone.reserve()?;
-            let new = VirtRange {
-                start,
-                end: start + part.len(),
-            };
+            let new = VirtRange::new(start, start + part.len());
             self.clear(new, gone)?;
             if self.has_paused() {
                 self.vmas.reserve(4)?;
             }
-            let keep = request.flags.contains(RemapFlags::DONTUNMAP);
-            let one = Move {
+            self.move_vma(Move {
                 old: part,
                 new,
-                keep,
-            };
-            self.move_vma(one)?;
+                keep: request.flags.contains(RemapFlags::DONTUNMAP),
+            })?;
             *moved = left.start - old.start;
             areas += 1;
-            if areas % AREAS == 0 {
-                self.pause();
+            if areas % AREAS == 0 || gone.is_full() {
+                self.pause_to(|| gone.clear());
             }
         }
         Ok(to)
@@ -101,12 +94,8 @@ impl<M: Machine> Areas<'_, M> {
     #[inline]
     pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
         let Move { old, new, keep } = one;
-        let (mm, id) = (&*self.space.mm, &self.space.id);
         if !old.is_empty() {
-            let mut gather = Gather::new(mm, id);
-            let result = self.table.edit(&mut gather).move_range(old, new.start);
-            gather.finish();
-            result?;
+            self.edit(|edit| edit.move_range(old, new.start))?;
         }
         if old.is_empty() || keep {
             self.vmas.duplicate(old.start, new);

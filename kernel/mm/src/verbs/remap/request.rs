@@ -87,10 +87,7 @@ impl Request {
     /// The part of the old range that stays mapped; the new length is valid.
     #[inline]
     pub fn kept(&self) -> VirtRange {
-        VirtRange {
-            start: self.start,
-            end: self.start + self.old_len.min(self.new_len),
-        }
+        VirtRange::new(self.start, self.start + self.old_len.min(self.new_len))
     }
 }
 

@@ -67,7 +67,14 @@ fn draining_gives_everything_back() {
         .iter()
         .for_each(|pfn| world.mm.free_kernel(*pfn, Order(0)));
     let before = world.mm.counts();
-    let lists = || world.mm.allocator().lists().map(|l| l.count).sum::<usize>();
+    let lists = || {
+        world
+            .mm
+            .allocator()
+            .lists()
+            .map(|(_, l)| l.len())
+            .sum::<usize>()
+    };
     let zones = world.mm.allocator().zones().iter();
     let in_zones: u64 = zones.map(|z| z.look(|b| b.free_frames())).sum();
     assert!(lists() > 0);

@@ -90,7 +90,8 @@ fn one_page_for_both<F: PteFormat>(w: &World<F>) {
         protect_and_back(&s);
         same(w, &s, 3, &pins[1], 3);
         let to = page(1024);
-        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, FIXED, to).unwrap();
+        s.remap(page(3), PAGE_SIZE, PAGE_SIZE, FIXED, to, &mut 0)
+            .unwrap();
         same(w, &s, 1024, &pins[0], 5);
         assert_eq!(w.mm.event("pages_copied"), copied);
         w.check(&[&s], &[]);
@@ -214,8 +215,15 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
     for n in 0..16 {
         w.store(0, &s, from + n * PAGE_SIZE, 5).unwrap();
     }
-    s.remap(from, pages * PAGE_SIZE, pages * PAGE_SIZE, FIXED, to)
-        .unwrap();
+    s.remap(
+        from,
+        pages * PAGE_SIZE,
+        pages * PAGE_SIZE,
+        FIXED,
+        to,
+        &mut 0,
+    )
+    .unwrap();
     let child = w.adopt(s.fork().unwrap());
     child.unmap(to, 8 * PAGE_SIZE).unwrap();
     let pin = s.pin_lasting(page(505)).unwrap();

@@ -38,7 +38,7 @@ fn a_stack_grows_to_its_limit<F: PteFormat>(w: &World<F>) {
     })
     .unwrap();
     w.store(0, &s, page(590), 1).unwrap();
-    assert_eq!(s.usage().stack, 12);
+    assert_eq!(s.usage().mapped.stack, 12);
     w.store(0, &s, page(586), 1).unwrap();
     assert_eq!(w.store(0, &s, page(585), 1), Err(Resolution::NotMapped));
     // A neighbour below stops it at the guard gap, and a new mapping keeps away from it.
@@ -105,14 +105,24 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 4, RW);
     (0..4).for_each(|n| w.store(0, &s, page(n), n as u8 + 1).unwrap());
     let to = page(1000);
-    assert_eq!(s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, FIXED, to), Ok(to));
+    assert_eq!(
+        s.remap(AT, 4 * PAGE_SIZE, 6 * PAGE_SIZE, FIXED, to, &mut 0),
+        Ok(to)
+    );
     assert_eq!(w.load(0, &s, page(0)), Err(Resolution::NotMapped));
     (0..4).for_each(|n| assert_eq!(w.load(1, &s, page(1000 + n)), Ok(n as u8 + 1)));
     assert_eq!(w.load(0, &s, page(1005)), Ok(0));
     w.check(&[&s], &[]);
     // Shrink, grow in place, be blocked, move.
     let resize = |at, from: u64, to: u64, flags| {
-        s.remap(at, from * PAGE_SIZE, to * PAGE_SIZE, flags, VirtAddr(0))
+        s.remap(
+            at,
+            from * PAGE_SIZE,
+            to * PAGE_SIZE,
+            flags,
+            VirtAddr(0),
+            &mut 0,
+        )
     };
     let stays = RemapFlags::empty();
     assert_eq!(resize(to, 6, 2, stays), Ok(to));
@@ -132,7 +142,14 @@ fn remap_moves_the_pages<F: PteFormat>(w: &World<F>) {
     assert_eq!(resize(again, 1, 0, MAYMOVE), Err(Error::Inval));
     assert_eq!(resize(page(5000), 1, 1, MAYMOVE), Err(Error::Fault));
     assert_eq!(
-        s.remap(again, 2 * PAGE_SIZE, PAGE_SIZE, FIXED, again + PAGE_SIZE),
+        s.remap(
+            again,
+            2 * PAGE_SIZE,
+            PAGE_SIZE,
+            FIXED,
+            again + PAGE_SIZE,
+            &mut 0
+        ),
         Err(Error::Inval)
     );
 }
@@ -266,7 +283,12 @@ fn figures_are_right<F: PteFormat>(w: &World<F>) {
     w.load(0, &s, page(3)).unwrap();
     let usage = s.usage();
     assert_eq!(
-        (usage.total, usage.rss_anon, usage.data, usage.page_tables),
+        (
+            usage.mapped.total,
+            usage.rss.anon,
+            usage.mapped.data,
+            usage.page_tables
+        ),
         (8, 3, 8, 4)
     );
     let smaps = s.smaps(AT).unwrap();
@@ -288,7 +310,7 @@ fn figures_are_right<F: PteFormat>(w: &World<F>) {
     assert_eq!(s.write(page(7), &[3; 5000], false), PAGE_SIZE as usize);
     assert_eq!(s.read(page(7), &mut bytes), PAGE_SIZE as usize);
     assert_eq!((bytes[0], bytes[4095]), (3, 3));
-    assert_eq!(s.usage().peak_rss, 4);
+    assert_eq!(s.usage().rss.peak, 4);
 }
 
 fn locks_are_counted<F: PteFormat>(w: &World<F>) {
@@ -296,21 +318,25 @@ fn locks_are_counted<F: PteFormat>(w: &World<F>) {
     map(&s, AT, 2, RW);
     map(&s, page(5), 2, RW);
     s.mlock(page(0) + 100, 10, true, false).unwrap();
-    assert_eq!((s.usage().locked, s.usage().rss_anon), (1, 1));
+    assert_eq!((s.usage().mapped.locked, s.usage().rss.anon), (1, 1));
     assert_eq!(
         s.mlock(page(1), 5 * PAGE_SIZE, true, true),
         Err(Error::NoMem),
         "a hole"
     );
-    assert_eq!(s.usage().locked, 2, "what lies before the hole is locked");
+    assert_eq!(
+        s.usage().mapped.locked,
+        2,
+        "what lies before the hole is locked"
+    );
     s.lock_all(true, true, false).unwrap();
-    assert_eq!((s.usage().locked, s.usage().rss_anon), (4, 4));
+    assert_eq!((s.usage().mapped.locked, s.usage().rss.anon), (4, 4));
     map(&s, page(9), 1, RW);
-    assert_eq!((s.usage().locked, s.usage().rss_anon), (5, 5));
+    assert_eq!((s.usage().mapped.locked, s.usage().rss.anon), (5, 5));
     let child = w.adopt(s.fork().unwrap());
-    assert_eq!(child.usage().locked, 0, "locks are not inherited");
+    assert_eq!(child.usage().mapped.locked, 0, "locks are not inherited");
     s.lock_all(false, false, false).unwrap();
-    assert_eq!(s.usage().locked, 0);
+    assert_eq!(s.usage().mapped.locked, 0);
     s.set_limits(Limits {
         memlock: 0,
         ..Limits::NONE
@@ -326,9 +352,9 @@ fn what_is_not_locked_is_not_populated<F: PteFormat>(w: &World<F>) {
         s.mlock(page(n), PAGE_SIZE, true, false).unwrap();
     }
     s.mlock(page(5), PAGE_SIZE, true, true).unwrap();
-    assert_eq!((s.usage().locked, s.usage().rss_anon), (3, 0));
+    assert_eq!((s.usage().mapped.locked, s.usage().rss.anon), (3, 0));
     s.protect(AT, 12 * PAGE_SIZE, RW).unwrap();
-    assert_eq!(s.usage().rss_anon, 2);
+    assert_eq!(s.usage().rss.anon, 2);
     w.check(&[&s], &[]);
 }
 
@@ -343,7 +369,7 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &s, page(n), n as u8).unwrap());
     for (to, pages) in [(2, 1), (2, 2), (1, 2), (0, 4)] {
         assert_eq!(
-            s.remap(page(2), 0, pages * PAGE_SIZE, FIXED, page(to)),
+            s.remap(page(2), 0, pages * PAGE_SIZE, FIXED, page(to), &mut 0),
             Err(Error::Inval)
         );
         assert_eq!(s.vma_at(AT).unwrap().range.pages(), 4);
@@ -351,7 +377,7 @@ fn a_second_mapping_leaves_the_first<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(n as u8)));
     // Beside it there is room, whatever is mapped there.
     for (to, expected) in [(3, [0, 1, 2, 2]), (1, [0, 2, 2, 2])] {
-        let second = s.remap(page(2), 0, PAGE_SIZE, FIXED, page(to));
+        let second = s.remap(page(2), 0, PAGE_SIZE, FIXED, page(to), &mut 0);
         assert_eq!(second, Ok(page(to)));
         (0..4).for_each(|n| assert_eq!(w.load(0, &s, page(n)), Ok(expected[n as usize])));
     }
@@ -378,5 +404,5 @@ fn too_many_mappings<F: PteFormat>(w: &World<F>) {
     );
     s.unmap(page(2 * count), 2 * PAGE_SIZE).unwrap();
     s.unmap(AT, 2 * count * PAGE_SIZE).unwrap();
-    assert_eq!(s.usage().total, 0);
+    assert_eq!(s.usage().mapped.total, 0);
 }

@@ -148,7 +148,7 @@ fn writable<F: PteFormat>(p: &Process<F>, first: u64, pages: u64) {
 
 fn move_to<F: PteFormat>(p: &Process<F>, first: u64, pages: u64, to: VirtAddr) {
     let len = pages * PAGE_SIZE;
-    assert_eq!(p.remap(page(first), len, len, FIXED, to), Ok(to));
+    assert_eq!(p.remap(page(first), len, len, FIXED, to, &mut 0), Ok(to));
 }
 
 /// What a PGD entry covers, in pages.
@@ -167,7 +167,7 @@ fn move_pgd<F: PteFormat>(w: &World<F>, p: &Process<F>, by: u64) {
         w.store(1, p, start + n * PAGE_SIZE, 1).unwrap();
     }
     let (len, to) = (PGD * PAGE_SIZE, start + by * PAGE_SIZE);
-    assert_eq!(p.remap(start, len, len, FIXED, to), Ok(to));
+    assert_eq!(p.remap(start, len, len, FIXED, to, &mut 0), Ok(to));
 }
 
 fn pin_and_fork<F: PteFormat>(w: &World<F>, p: &Process<F>) {

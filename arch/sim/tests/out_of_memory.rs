@@ -168,7 +168,7 @@ fn remap<F: PteFormat>(w: &World<F>) {
     (0..4).for_each(|n| w.store(0, &p, page(n), 1).unwrap());
     // The target crosses a table's end 512 GiB away: a PUD, a PMD and two PTE tables are needed.
     let to = page((1 << 27) + 510);
-    let verb = || match p.remap(AT, 4 * PAGE_SIZE, 4 * PAGE_SIZE, FIXED, to) {
+    let verb = || match p.remap(AT, 4 * PAGE_SIZE, 4 * PAGE_SIZE, FIXED, to, &mut 0) {
         Ok(at) => Ok(at),
         Err(Error::NoMem) => Err(OutOfMemory),
         Err(other) => panic!("{other:?}"),
@@ -193,7 +193,7 @@ fn remap_of_several<F: PteFormat>(w: &World<F>) {
         }
         w.load(0, &s, page(9)).unwrap();
         let mut moved = 0;
-        let mut attempt = || s.remap_on(AT, 24 * PAGE_SIZE, 24 * PAGE_SIZE, FIXED, to, &mut moved);
+        let mut attempt = || s.remap(AT, 24 * PAGE_SIZE, 24 * PAGE_SIZE, FIXED, to, &mut moved);
         w.mm.allocator().fail_after(Some(k));
         let first = attempt();
         w.mm.allocator().fail_after(None);
@@ -204,7 +204,7 @@ fn remap_of_several<F: PteFormat>(w: &World<F>) {
             assert_eq!(attempt(), Ok(to));
             w.check(&[&s], &[]);
         }
-        assert_eq!(s.usage().total, 12);
+        assert_eq!(s.usage().mapped.total, 12);
         assert_eq!(s.vma_from(AT).unwrap().range.start, to);
         for (n, byte) in [(1, 1), (9, 0), (21, 21)] {
             assert_eq!(w.load(0, &s, to + n * PAGE_SIZE), Ok(byte), "{k}");

@@ -127,8 +127,15 @@ fn moves<F: PteFormat>() {
         if s.vma_at(to).is_some() {
             return Ok(());
         }
-        s.remap(page(TABLE * k), 4 * PAGE_SIZE, 4 * PAGE_SIZE, FIXED, to)
-            .map(drop)
+        s.remap(
+            page(TABLE * k),
+            4 * PAGE_SIZE,
+            4 * PAGE_SIZE,
+            FIXED,
+            to,
+            &mut 0,
+        )
+        .map(drop)
     });
 }
 

@@ -116,7 +116,7 @@ fn the_area_moves<F: PteFormat>() {
     let away: Other<F> = |w, p| {
         w.store(1, p, page(0), 9).unwrap();
         let to = page(4 * PAGES);
-        assert_eq!(p.remap(AT, LEN, LEN, FIXED, to), Ok(to));
+        assert_eq!(p.remap(AT, LEN, LEN, FIXED, to, &mut 0), Ok(to));
     };
     while_another(nothing, away, Err(Resolution::NotMapped), 1, |w, p| {
         assert_eq!(w.load(0, p, page(4 * PAGES)), Ok(9));
@@ -127,7 +127,7 @@ fn large_folios_are_refused<F: PteFormat>() {
     let refuse: Other<F> = |_, p| p.advise(AT, LEN, Advice::NoHugePage).unwrap();
     while_another(nothing, refuse, Ok(()), 1, |w, p| {
         let usage = p.usage();
-        assert_eq!(usage.rss_anon, 1);
+        assert_eq!(usage.rss.anon, 1);
         assert_eq!(w.load(0, p, page(NEAR)), Ok(0));
     });
 }
@@ -179,7 +179,7 @@ fn populating<F: PteFormat>() {
     w.sim
         .while_zeroing(move || q.unmap(page(8), 8 * PAGE_SIZE).unwrap());
     assert!(p.advise(AT, 64 * PAGE_SIZE, Advice::PopulateWrite).is_err());
-    assert_eq!(p.usage().rss_anon, 8);
+    assert_eq!(p.usage().rss.anon, 8);
     w.check(&[&p], &[]);
     drop(p);
     assert_eq!(before, w.mm.counts());

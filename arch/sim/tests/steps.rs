@@ -92,7 +92,7 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
         let (result, pauses) = paused(w, others, || p.unmap(AT, LEN));
         assert_eq!(result, Ok(()));
         assert!(pauses >= TABLES / 2, "{pauses}");
-        assert_eq!((p.usage().total, p.usage().rss_anon), (0, 0));
+        assert_eq!((p.usage().mapped.total, p.usage().rss.anon), (0, 0));
         map(&p, AT, 1, RW);
         w.check(&[&p], &[]);
     });
@@ -304,12 +304,12 @@ fn many_areas<F: PteFormat>() {
     let (child, pauses) = paused(&w, waits.clone(), || p.fork());
     assert!(pauses >= 2);
     let child = w.adopt(child.unwrap());
-    assert_eq!(child.usage().total, areas);
+    assert_eq!(child.usage().mapped.total, areas);
     drop(child);
     let (locked, pauses) = paused(&w, waits.clone(), || p.mlock(AT, len, true, true));
     assert_eq!(locked, Ok(()));
     assert!(pauses >= 2);
-    assert_eq!(p.usage().locked, areas);
+    assert_eq!(p.usage().mapped.locked, areas);
     assert_eq!(p.lock_all(false, false, false), Ok(()));
     assert_eq!(
         paused(&w, |_| true, || p.fork()).0.err(),
@@ -318,7 +318,7 @@ fn many_areas<F: PteFormat>() {
     let (gone, pauses) = paused(&w, waits, || p.unmap(AT, len - PAGE_SIZE));
     assert_eq!(gone, Ok(()));
     assert!(pauses >= 2);
-    assert_eq!(p.usage().total, 1);
+    assert_eq!(p.usage().mapped.total, 1);
     w.check(&[&p], &[]);
     drop(p);
     assert_eq!(before, w.mm.counts());
@@ -336,7 +336,7 @@ fn a_space_ends_in_steps<F: PteFormat>() {
             move || {
                 let mut child = child;
                 child.end();
-                child.usage().total
+                child.usage().mapped.total
             },
         );
         assert!(pauses >= TABLES / 2);

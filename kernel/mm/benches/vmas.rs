@@ -24,7 +24,7 @@ fn put(tree: &mut Tree, page: u64) {
 
 /// One VMA of one page at every third page from 16 on.
 fn tree(count: u64) -> Tree {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
     (0..count).for_each(|n| put(&mut tree, 16 + 3 * n));
     tree
 }

@@ -214,14 +214,6 @@ range! {
 }
 
 impl VirtRange {
-    /// `len` bytes from `start`; `None` when the end would not fit in 64 bits.
-    #[inline]
-    pub const fn from_len(start: VirtAddr, len: u64) -> Option<Self> {
-        match start.checked_add(len) {
-            Some(end) => Some(Self { start, end }),
-            None => None,
-        }
-    }
     /// How many pages the range covers; both ends are page-aligned.
     #[inline]
     pub const fn pages(&self) -> u64 {

@@ -53,20 +53,18 @@ impl Folio {
         pfn.map(Folio)
     }
     /// A page of private memory with the contents of `from`.
+    #[inline]
     pub fn copy_of<M: Machine>(mm: &Mm<M>, from: Pfn) -> Result<Folio, OutOfMemory> {
-        let folio = mm.alloc(Order(0), Kind::Anon, Reserve::User).map(Folio)?;
-        folio.copy_page(mm, 0, from);
-        Ok(folio)
+        Folio::copy_from(mm, from, Reserve::User)
     }
-    /// The same, so that the folio of `from` can be given back: may use the part of the reserve
-    /// that is for that.
-    pub(crate) fn copy_to_give_back<M: Machine>(
+    /// The same, with the part of the reserve that this allocation may use.
+    #[inline]
+    pub(crate) fn copy_from<M: Machine>(
         mm: &Mm<M>,
         from: Pfn,
+        reserve: Reserve,
     ) -> Result<Folio, OutOfMemory> {
-        let folio = mm
-            .alloc(Order(0), Kind::Anon, Reserve::GivingBack)
-            .map(Folio)?;
+        let folio = mm.alloc(Order(0), Kind::Anon, reserve).map(Folio)?;
         folio.copy_page(mm, 0, from);
         Ok(folio)
     }

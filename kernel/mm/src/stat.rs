@@ -135,9 +135,4 @@ impl Stats {
             f(name, self.get(i));
         }
     }
-
-    /// A counter by name.
-    pub fn by_name(&self, name: &str) -> Option<u64> {
-        NAMES.iter().position(|n| *n == name).map(|i| self.get(i))
-    }
 }

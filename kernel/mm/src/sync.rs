@@ -112,9 +112,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
 
     /// Takes the lock, spinning until it is open.
     #[inline]
-    #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> Guard<'_, T, RANK> {
-        order::taking(RANK);
+        ranks(|held| held.take(RANK));
         if !take(&self.state, OPEN) {
             wait(&self.state);
         }
@@ -128,7 +127,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         if !try_take(&self.state) {
             return None;
         }
-        order::tried(RANK);
+        ranks(|held| held.note(RANK));
         Some(Guard(self))
     }
 
@@ -145,7 +144,7 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
     pub fn reopen<R>(&mut self, f: impl FnOnce() -> R) -> (R, bool) {
         // Of all guards that have a lock open at a time, each has a place of its own.
         let mark = &raw const *self as usize;
-        order::left(RANK);
+        ranks(|held| held.leave(RANK));
         self.0.state.store(mark, Ordering::Release);
         let mut retake = Retake::<RANK> {
             state: &self.0.state,
@@ -170,7 +169,7 @@ struct Retake<'a, const RANK: u8> {
 impl<const RANK: u8> Retake<'_, RANK> {
     #[inline(always)]
     fn take(&mut self) {
-        order::taking(RANK);
+        ranks(|held| held.take(RANK));
         self.undisturbed = take(self.state, self.mark);
         if !self.undisturbed {
             wait(self.state);
@@ -206,23 +205,10 @@ impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
 impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     #[inline]
     fn drop(&mut self) {
-        order::left(RANK);
+        ranks(|held| held.leave(RANK));
         // Release pairs with the acquire in `take`.
         self.0.state.store(OPEN, Ordering::Release);
     }
-}
-
-/// The number of ranked locks that this CPU (on the host: this thread) holds, in debug builds; 0
-/// otherwise. The scheduler asserts 0.
-pub fn held() -> usize {
-    order::held()
-}
-
-/// Sets the function that returns the id of the CPU that runs, for the checks of ranks; without it
-/// the id is 0. Bare metal only.
-#[cfg(target_os = "none")]
-pub fn set_cpu_id(id: fn() -> usize) {
-    order::set_cpu_id(id);
 }
 
 /// Whether a panic is under way: then destructors do not panic again, so that its message is kept.
@@ -233,12 +219,30 @@ pub fn panicking() -> bool {
     false
 }
 
+/// Whether ranks are checked. Under loom all threads are one thread of the host: the ranks that it
+/// holds mean nothing.
+const CHECKED: bool = cfg!(all(debug_assertions, not(loom)));
+
+/// The number of ranked locks that this CPU (on the host: this thread) holds, in debug builds; 0
+/// otherwise. The scheduler asserts 0.
+pub fn held() -> usize {
+    let mut n = 0;
+    ranks(|held| n = held.count());
+    n
+}
+
+/// Calls `f` with the ranks that this CPU (on the host: this thread) holds, if they are checked.
+#[inline(always)]
+fn ranks(f: impl FnOnce(&mut Ranks)) {
+    if CHECKED {
+        cpu::ranks(f);
+    }
+}
+
 /// A set of ranks, one bit each.
-#[cfg(all(debug_assertions, not(loom)))]
 #[derive(Clone, Copy)]
 struct Ranks([u64; 4]);
 
-#[cfg(all(debug_assertions, not(loom)))]
 impl Ranks {
     fn highest(&self) -> Option<u8> {
         (0..4)
@@ -246,7 +250,6 @@ impl Ranks {
             .find(|&i| self.0[i] != 0)
             .map(|i| (i as u32 * 64 + 63 - self.0[i].leading_zeros()) as u8)
     }
-    #[cfg_attr(debug_assertions, track_caller)]
     fn take(&mut self, rank: u8) {
         if let Some(top) = self.highest() {
             assert!(
@@ -267,87 +270,49 @@ impl Ranks {
     }
 }
 
-#[cfg(all(debug_assertions, not(target_os = "none"), not(loom)))]
-mod order {
+#[cfg(not(target_os = "none"))]
+mod cpu {
     use super::Ranks;
     std::thread_local! {
         static HELD: core::cell::RefCell<Ranks> = const { core::cell::RefCell::new(Ranks([0; 4])) };
     }
-    #[track_caller]
-    pub fn taking(rank: u8) {
-        HELD.with_borrow_mut(|h| h.take(rank));
-    }
-    pub fn tried(rank: u8) {
-        HELD.with_borrow_mut(|h| h.note(rank));
-    }
-    pub fn left(rank: u8) {
-        HELD.with_borrow_mut(|h| h.leave(rank));
-    }
-    pub fn held() -> usize {
-        HELD.with_borrow(Ranks::count)
+    pub fn ranks(f: impl FnOnce(&mut Ranks)) {
+        HELD.with_borrow_mut(f);
     }
 }
 
-#[cfg(all(debug_assertions, target_os = "none"))]
-mod order {
+#[cfg(target_os = "none")]
+mod cpu {
     use super::{AtomicU64, AtomicUsize, Ordering, Ranks};
 
     /// CPUs whose held ranks are recorded; a CPU past that checks nothing.
     const CPUS: usize = 64;
     static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
-    static CPU_ID: AtomicUsize = AtomicUsize::new(0);
+    static ID: AtomicUsize = AtomicUsize::new(0);
 
+    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks; without
+    /// it the id is 0. Bare metal only.
     pub fn set_cpu_id(id: fn() -> usize) {
-        CPU_ID.store(id as usize, Ordering::Relaxed);
+        ID.store(id as usize, Ordering::Relaxed);
     }
-    fn cpu() -> usize {
-        match CPU_ID.load(Ordering::Relaxed) {
+    fn id() -> usize {
+        match ID.load(Ordering::Relaxed) {
             0 => 0,
             // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu_id`.
             #[allow(unsafe_code)]
             id => unsafe { core::mem::transmute::<usize, fn() -> usize>(id)() },
         }
     }
-    #[track_caller]
-    fn change(f: impl FnOnce(&mut Ranks)) {
+    pub fn ranks(f: impl FnOnce(&mut Ranks)) {
         // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain
         // loads and stores do.
-        let Some(words) = HELD.get(cpu()) else { return };
+        let Some(words) = HELD.get(id()) else { return };
         let mut ranks = Ranks(core::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
         f(&mut ranks);
         for (word, value) in words.iter().zip(ranks.0) {
             word.store(value, Ordering::Relaxed);
         }
     }
-    #[track_caller]
-    pub fn taking(rank: u8) {
-        change(|r| r.take(rank));
-    }
-    pub fn tried(rank: u8) {
-        change(|r| r.note(rank));
-    }
-    pub fn left(rank: u8) {
-        change(|r| r.leave(rank));
-    }
-    pub fn held() -> usize {
-        let mut n = 0;
-        change(|r| n = r.count());
-        n
-    }
 }
-
-// Under loom all threads are one thread of the host: the ranks that it holds mean nothing.
-#[cfg(any(not(debug_assertions), loom))]
-mod order {
-    #[inline]
-    pub fn taking(_rank: u8) {}
-    #[inline]
-    pub fn tried(_rank: u8) {}
-    #[inline]
-    pub fn left(_rank: u8) {}
-    pub fn held() -> usize {
-        0
-    }
-    #[cfg(target_os = "none")]
-    pub fn set_cpu_id(_id: fn() -> usize) {}
-}
+#[cfg(target_os = "none")]
+pub use cpu::set_cpu_id;

@@ -20,9 +20,8 @@ const fn range(start: u64, end: u64) -> PfnRange {
     PfnRange::new(Pfn(FIRST.0 + start), Pfn(FIRST.0 + end))
 }
 
-/// An allocator with the table it works on.
+/// An allocator.
 struct World {
-    table: FrameTable,
     frames: Allocator,
 }
 
@@ -30,8 +29,8 @@ impl World {
     fn of(first: Pfn, len: u64, free: &[PfnRange], cpus: usize) -> World {
         let metas: Vec<FrameMeta> = (0..len).map(|_| FrameMeta::default()).collect();
         let table = FrameTable::new(first, Box::leak(metas.into_boxed_slice()));
-        let frames = Allocator::new(&table, free, cpus);
-        World { table, frames }
+        let frames = Allocator::new(table, free, cpus);
+        World { frames }
     }
     fn new() -> World {
         World::of(FIRST, FRAMES, &FREE, CPUS)
@@ -48,7 +47,7 @@ impl World {
             kind,
             reserve,
         };
-        self.frames.alloc(&self.table, request)
+        self.frames.alloc(request)
     }
     fn take(&self, order: u8, kind: Kind) -> Option<Pfn> {
         self.alloc(0, Order(order), kind, Reserve::Kernel)
@@ -57,20 +56,23 @@ impl World {
         self.alloc(0, Order(order), Kind::Anon, Reserve::User)
     }
     fn give(&self, pfn: Pfn, order: u8) {
-        let kind = self.table.get(pfn).kind();
-        self.frames
-            .free_owned(&self.table, 0, pfn, Order(order), kind);
+        let kind = self.frames.table().get(pfn).kind();
+        self.frames.free_owned(0, pfn, Order(order), kind);
     }
     fn drain(&self) {
         (0..CPUS.min(self.cpus())).for_each(|cpu| {
-            self.frames.drain(&self.table, cpu);
+            self.frames.drain(cpu);
         });
     }
     fn cpus(&self) -> usize {
-        self.frames.lists().map(|l| l.cpu + 1).max().unwrap_or(0)
+        self.frames
+            .lists()
+            .map(|(cpu, _)| cpu + 1)
+            .max()
+            .unwrap_or(0)
     }
     fn check(&self) {
-        self.frames.validate(&self.table);
+        self.frames.validate();
     }
     /// Free blocks of all zones and mobilities, by order.
     fn blocks(&self) -> Vec<u64> {
@@ -134,24 +136,24 @@ proptest! {
                     prop_assert!(FREE.iter().any(|r| r.covers(&block)), "{block:?} is not all ours");
                     let below = taken.range(..block.end).next_back();
                     prop_assert!(below.is_none_or(|(p, (o, _))| *p + o.pages() <= pfn), "{block:?} is taken");
-                    let meta = w.table.get(pfn);
+                    let meta = w.frames.table().get(pfn);
                     prop_assert!(meta.kind() == kind && meta.order() == order && meta.refs() == 1);
                     taken.insert(pfn, (order, kind));
                 }
                 Step::Free(cpu, which) if !taken.is_empty() => {
                     let pfn = *taken.keys().nth(which % taken.len()).expect("below the length");
                     let (order, kind) = taken.remove(&pfn).expect("it was there");
-                    w.frames.free_owned(&w.table, cpu, pfn, order, kind);
+                    w.frames.free_owned(cpu, pfn, order, kind);
                 }
                 Step::Free(..) => {}
-                Step::Drain(cpu) => { w.frames.drain(&w.table, cpu); }
+                Step::Drain(cpu) => { w.frames.drain(cpu); }
             }
             w.check();
             let in_use: u64 = taken.values().map(|(o, _)| o.pages()).sum();
             prop_assert_eq!(w.frames.counts().free + in_use, total);
         }
         for (pfn, (order, kind)) in taken {
-            w.frames.free_owned(&w.table, 1, pfn, order, kind);
+            w.frames.free_owned(1, pfn, order, kind);
         }
         w.drain();
         w.check();
@@ -280,21 +282,22 @@ fn lists_stay_within_their_bounds() {
     let blocks: Vec<Pfn> = (0..2000).filter_map(|_| w.take(0, Kind::Anon)).collect();
     for pfn in blocks {
         w.give(pfn, 0);
-        for list in w.frames.lists() {
-            assert!(list.count <= list.high, "{list:?}");
+        for (_, list) in w.frames.lists() {
+            assert!(list.len() <= list.capacity(), "{list:?}");
         }
     }
     let of = |order| {
         w.frames
             .lists()
+            .map(|(_, list)| list)
             .find(|l| l.order == Order(order) && l.mobility == Mobility::Movable)
     };
     let singles = of(0).expect("order 0 has a list");
     assert!(
-        singles.high == 256 && singles.count > singles.high / 2,
+        singles.capacity() == 256 && singles.len() > singles.capacity() / 2,
         "{singles:?}"
     );
-    assert!(of(4).is_some_and(|l| l.high == 32) && of(9).is_some_and(|l| l.high == 1));
+    assert!(of(4).is_some_and(|l| l.capacity() == 32) && of(9).is_some_and(|l| l.capacity() == 1));
     w.check();
 }
 
@@ -307,21 +310,20 @@ fn other_cpus_drain_when_asked() {
     let cached = |cpu| {
         w.frames
             .lists()
-            .filter(|l| l.cpu == cpu)
-            .map(|l| l.count)
+            .filter(|(of, _)| *of == cpu)
+            .map(|(_, list)| list.len())
             .sum::<usize>()
     };
     assert!(cached(1) > 1);
-    assert_eq!(w.frames.drain(&w.table, 0), 0, "CPU 0 has nothing");
+    assert_eq!(w.frames.drain(0), 0, "CPU 0 has nothing");
     assert!(cached(1) > 1, "it does not touch the other's lists");
     // The next time that CPU 1 comes to a zone, it gives back all it has.
     let large = w
         .alloc(1, Order(6), Kind::Anon, Reserve::User)
         .expect("a block");
     assert_eq!(cached(1), 0);
-    w.frames
-        .free_owned(&w.table, 1, large, Order(6), Kind::Anon);
-    w.frames.free_owned(&w.table, 1, pfn, Order(0), Kind::Anon);
+    w.frames.free_owned(1, large, Order(6), Kind::Anon);
+    w.frames.free_owned(1, pfn, Order(0), Kind::Anon);
     w.check();
 }
 
@@ -363,21 +365,20 @@ fn cpus_do_not_meet_in_their_lists() {
                     } else if !held.is_empty() {
                         let (pfn, order, kind) =
                             held.swap_remove((seed >> 20) as usize % held.len());
-                        w.frames.free_owned(&w.table, cpu, pfn, order, kind);
+                        w.frames.free_owned(cpu, pfn, order, kind);
                     }
                     if n % 1000 == 0 {
-                        w.frames.drain(&w.table, cpu);
+                        w.frames.drain(cpu);
                     }
                 }
-                held.iter().for_each(|(pfn, order, kind)| {
-                    w.frames.free_owned(&w.table, cpu, *pfn, *order, *kind)
-                });
+                held.iter()
+                    .for_each(|(pfn, order, kind)| w.frames.free_owned(cpu, *pfn, *order, *kind));
             });
         }
     });
     w.check();
     (0..4).for_each(|cpu| {
-        w.frames.drain(&w.table, cpu);
+        w.frames.drain(cpu);
     });
     w.check();
     assert_eq!(w.blocks()[16], 1, "all of it merged again");
@@ -418,7 +419,7 @@ fn mistakes_are_named_with_the_frames_state() {
         tail.contains("is not the first frame of a block: Reserved"),
         "{tail}"
     );
-    let shared = complaint(|w, pfn| w.frames.free(&w.table, 0, &[pfn]));
+    let shared = complaint(|w, pfn| w.frames.free(0, &[pfn]));
     assert!(
         shared.contains("has other references than the one that is dropped: Anon"),
         "{shared}"
@@ -457,8 +458,8 @@ fn full_lists_give_whole_pieces_back() {
     let [high, batch] = w
         .frames
         .lists()
-        .find(|l| l.order == Order(0))
-        .map(|l| [l.high, l.batch])
+        .find(|(_, l)| l.order == Order(0))
+        .map(|(_, l)| [l.capacity(), l.batch()])
         .expect("a list of pages");
     let mut pages: Vec<Pfn> = (0..2 * high)
         .map(|_| w.user(0).expect("all is free"))

@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn many_vmas_and_their_gaps(steps in prop::collection::vec((step(), 1..700u64, 0..PAGES), 1..40)) {
-        let (mut tree, mut model) = (VmaTree::new(), Model::new());
+        let (mut tree, mut model) = (VmaTree::default(), Model::new());
         for (step, len, top) in &steps {
             run(&mut tree, &mut model, step);
             tree.validate();
@@ -146,7 +146,7 @@ proptest! {
 /// 65,530 and one more, as in Linux; then only what makes fewer of them.
 #[test]
 fn as_many_as_linux_allows() {
-    let mut tree: VmaTree<Machine> = VmaTree::new();
+    let mut tree: VmaTree<Machine> = VmaTree::default();
     let mut n = 0;
     while tree.reserve_take(range(2 * n, 1), 1).is_ok() {
         tree.insert(Vma::new(
@@ -171,7 +171,7 @@ fn as_many_as_linux_allows() {
 /// A cut in the middle makes one more, which is too many; whole VMAs and ends can always go.
 #[test]
 fn a_full_tree_can_be_emptied() {
-    let mut tree: VmaTree<Machine> = VmaTree::new();
+    let mut tree: VmaTree<Machine> = VmaTree::default();
     for n in 0..MAX_VMAS as u64 {
         put(&mut tree, 4 * n, 3, RW, VmaFlags::empty());
     }

@@ -127,7 +127,7 @@ proptest! {
     fn vmas_are_the_runs_of_equal_pages(steps in prop::collection::vec(step(), 1..80)) {
         let world = World::<arch_x86_64::pte::Format>::new(Options { frames: 16, ..Options::default() });
         let object = Object::new(&world.mm);
-        let (mut tree, mut model) = (VmaTree::new(), BTreeMap::new());
+        let (mut tree, mut model) = (VmaTree::default(), BTreeMap::new());
         for step in &steps {
             run(&mut tree, &mut model, &object, step);
             tree.validate();

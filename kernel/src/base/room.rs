@@ -4,21 +4,26 @@
 
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
+use mm::frame::zone::Marks;
 
 /// The most that is left, in frames: 2 MiB.
 const MOST: u64 = 512;
 
+/// Frames below a mark of every zone, together.
+fn below(mark: impl Fn(&Marks) -> u64) -> u64 {
+    let zones = mm().allocator().zones();
+    zones.iter().map(|zone| mark(&zone.marks)).sum()
+}
+
 /// Frames that are left for the kernel's own needs: half of what user memory leaves, 2 MiB at the
 /// most.
 fn reserve() -> u64 {
-    let zones = mm().allocator().zones();
-    let left: u64 = zones.iter().map(|zone| zone.marks.min).sum();
-    (left / 2).clamp(32, MOST)
+    (below(|marks| marks.min) / 2).clamp(32, MOST)
 }
 
 /// Whether `pages` can be taken so that enough is left.
 pub fn leaves_enough(pages: u64) -> bool {
-    let left = mm().allocator().free_frames().saturating_sub(pages);
+    let left = mm().free_frames().saturating_sub(pages);
     left >= MOST || left >= reserve()
 }
 
@@ -26,9 +31,7 @@ pub fn leaves_enough(pages: u64) -> bool {
 /// marks). The end of a program does not give a file's pages back, so what touches its memory
 /// next must still find some.
 pub fn left_for_files() -> u64 {
-    let zones = mm().allocator().zones();
-    let kept: u64 = zones.iter().map(|zone| zone.marks.high).sum();
-    mm().counts().free.saturating_sub(kept)
+    mm().free_frames().saturating_sub(below(|marks| marks.high))
 }
 
 /// ENOSPC when memory is too short for another inode or name.

@@ -18,8 +18,8 @@ pub(super) fn points(freed: u64, adjustment: i32, total: u64) -> Option<i64> {
 /// tables, and what it maps of objects that nothing else has. A file with a name keeps its pages.
 fn freed(space: &AddressSpace) -> u64 {
     let usage = space.usage();
-    let own = usage.rss_anon + usage.page_tables;
-    match usage.rss_file + usage.rss_shmem {
+    let own = usage.rss.anon + usage.page_tables;
+    match usage.rss.file + usage.rss.shmem {
         0 => own,
         of_objects => own + of_objects.min(kept_by_mappings(space)),
     }

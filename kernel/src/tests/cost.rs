@@ -34,7 +34,7 @@ fn counts_instructions() -> bool {
 ktest::ktest! {
     /// A page from a warm per-CPU list, and back.
     fn allocator_cost(ctx) {
-        let (allocator, frames, cpu) = (mm().allocator(), mm().frames(), mm().machine().cpu().id());
+        let (allocator, cpu) = (mm().allocator(), mm().machine().cpu().id());
         let request = AllocRequest { cpu, order: Order(0), kind: Kind::Anon, reserve: Reserve::User };
         let mut pages = [Pfn(0); PAGES];
         let mut costs = [0; 2];
@@ -42,14 +42,14 @@ ktest::ktest! {
         for _ in 0..2 {
             let start = now();
             for page in &mut pages {
-                match allocator.alloc(frames, request) {
+                match allocator.alloc(request) {
                     Some(pfn) => *page = pfn,
                     None => ktest::skip!("no memory"),
                 }
             }
             let middle = now();
             for page in pages {
-                allocator.free_owned(frames, cpu, page, Order(0), Kind::Anon);
+                allocator.free_owned(cpu, page, Order(0), Kind::Anon);
             }
             costs = [middle - start, now() - middle].map(|ns| ns.div_ceil(PAGES as u64));
         }

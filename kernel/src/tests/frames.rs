@@ -71,7 +71,7 @@ ktest::ktest! {
             mm().free_kernel(pfn, order);
         }
         mm().drain_pcp();
-        ktest::check_eq!(ctx, mm().allocator().lists().map(|l| l.count).sum::<usize>(), 0);
-        mm().allocator().validate(mm().frames());
+        ktest::check_eq!(ctx, mm().allocator().lists().map(|(_, l)| l.len()).sum::<usize>(), 0);
+        mm().allocator().validate();
     }
 }

@@ -26,7 +26,7 @@ fn collapsing_makes_one_folio<F: PteFormat>(w: &World<F>) {
         );
         verify(w, &s, 0..300);
         assert_eq!(w.load(1, &s, at(400)), Ok(0));
-        assert_eq!(s.usage().rss_anon, 512);
+        assert_eq!(s.usage().rss.anon, 512);
         w.check(&[&s], &[]);
         assert_eq!(s.advise(HUGE, 512 * PAGE_SIZE, Advice::Collapse), Ok(()));
     }

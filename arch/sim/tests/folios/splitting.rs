@@ -19,7 +19,7 @@ fn a_pmd_leaf_splits_where_a_part_changes<F: PteFormat>(w: &World<F>) {
         |s| s.advise(at(3), PAGE_SIZE, Advice::DontFork).unwrap(),
         |s| s.mlock(at(3), PAGE_SIZE, true, false).unwrap(),
         |s| {
-            s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000))
+            s.remap(at(3), PAGE_SIZE, PAGE_SIZE, FIXED, at(2000), &mut 0)
                 .map(drop)
                 .unwrap()
         },

@@ -13,7 +13,7 @@ fn the_huge_zero_page_is_shared_and_replaced<F: PteFormat>(w: &World<F>) {
     map(&s, HUGE, 1024, RW);
     assert_eq!(w.load(0, &s, at(7)), Ok(0));
     assert_eq!(w.load(0, &s, at(600)), Ok(0));
-    assert_eq!(s.usage().rss_anon, 0);
+    assert_eq!(s.usage().rss.anon, 0);
     w.check(&[&s], &[]);
     let child = w.adopt(s.fork().unwrap());
     w.store(0, &child, at(7), 9).unwrap();

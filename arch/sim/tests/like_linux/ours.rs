@@ -139,13 +139,13 @@ impl Ours {
         let (old_len, new_len) = (remap.old_len * PAGE_SIZE, remap.new_len * PAGE_SIZE);
         let now = self
             .process()
-            .remap(at(remap.at), old_len, new_len, flags, to)?;
+            .remap(at(remap.at), old_len, new_len, flags, to, &mut 0)?;
         if (at(0)..at(2 * PAGES)).contains(&now) {
             return Ok(vec![((now.0 - BASE) / PAGE_SIZE) as u8]);
         }
         let p = self.process();
         let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
-        p.remap(now, new_len, new_len, flags, to)?;
+        p.remap(now, new_len, new_len, flags, to, &mut 0)?;
         Ok(Vec::new())
     }
 

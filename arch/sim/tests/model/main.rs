@@ -128,7 +128,7 @@ impl<F: PteFormat> Bench<F> {
             }
             Step::Punch(o, index) => {
                 let o = o as usize;
-                self.objects[o].punch(self.bytes(index), self.bytes(1));
+                while !self.objects[o].punch_step(self.bytes(index), self.bytes(1)) {}
                 let first = index * self.shape.unit;
                 for (process, _) in self.processes.iter().flatten() {
                     process.zap_object_range(
@@ -224,7 +224,7 @@ impl<F: PteFormat> Bench<F> {
             let pages = (model.pages.len() as u64, locked.count() as u64);
             let unit = self.shape.unit;
             assert_eq!(
-                (usage.total, usage.locked),
+                (usage.mapped.total, usage.mapped.locked),
                 (pages.0 * unit, pages.1 * unit)
             );
         }

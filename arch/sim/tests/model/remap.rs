@@ -30,7 +30,7 @@ impl<F: PteFormat> Bench<F> {
         };
         let target = self.start(to.unwrap_or(0));
         let (old, new) = (self.bytes(len), self.bytes(remap.new_len));
-        let result = process.remap(self.start(from), old, new, flags, target);
+        let result = process.remap(self.start(from), old, new, flags, target, &mut 0);
         assert_eq!(result, expected);
         if result.is_ok() {
             model.remap(remap);

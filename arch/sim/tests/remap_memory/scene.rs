@@ -65,6 +65,7 @@ impl Call {
             new_len,
             self.flags,
             at(self.unit, self.to),
+            &mut 0,
         )
     }
     pub fn fixed(&self) -> bool {

@@ -74,7 +74,7 @@ fn head<F: PteFormat>(w: &World<F>, s: &Space<F>, n: u64) -> Pfn {
 fn a_child_takes_whole_tables<F: PteFormat>(w: &World<F>) {
     families(w, |parent, child| {
         let tables = w.mm.counts().page_tables;
-        assert_eq!(parent.usage().rss_anon, child.usage().rss_anon);
+        assert_eq!(parent.usage().rss.anon, child.usage().rss.anon);
         assert_eq!(parent.usage().page_tables, child.usage().page_tables);
         holds(w, &parent, None);
         holds(w, &child, None);
@@ -188,16 +188,16 @@ fn zeros_are_not_counted<F: PteFormat>(w: &World<F>) {
     }
     // Where they went, and where they went by a copy.
     let to = page(4 * PAGES + 7);
-    parent.remap(AT, LEN, LEN, FIXED, to).unwrap();
-    parent.remap(to, LEN, LEN, FIXED, AT).unwrap();
+    parent.remap(AT, LEN, LEN, FIXED, to, &mut 0).unwrap();
+    parent.remap(to, LEN, LEN, FIXED, AT, &mut 0).unwrap();
     let child = w.adopt(parent.fork().unwrap());
     w.store(0, &child, page(6), 1).unwrap();
     let grandchild = w.adopt(child.fork().unwrap());
     let all = [&parent, &child, &grandchild];
-    assert_eq!(all.map(|s| s.usage().rss_anon), [1, 2, 2]);
+    assert_eq!(all.map(|s| s.usage().rss.anon), [1, 2, 2]);
     w.check(&[&parent, &child, &grandchild], &[]);
     child.unmap(AT, LEN).unwrap();
-    assert_eq!(child.usage().rss_anon, 0);
+    assert_eq!(child.usage().rss.anon, 0);
     w.check(&[&parent, &child, &grandchild], &[]);
 }
 
@@ -218,8 +218,15 @@ fn a_folio_in_two_tables<F: PteFormat>(w: &World<F>) {
         for n in 0..16 {
             w.store(0, &s, from + (first + n) * PAGE_SIZE, 5).unwrap();
         }
-        s.remap(from, pages * PAGE_SIZE, pages * PAGE_SIZE, FIXED, to)
-            .unwrap();
+        s.remap(
+            from,
+            pages * PAGE_SIZE,
+            pages * PAGE_SIZE,
+            FIXED,
+            to,
+            &mut 0,
+        )
+        .unwrap();
         let child = w.adopt(s.fork().unwrap());
         child.unmap(own, half * PAGE_SIZE).unwrap();
         w.check(&[&s, &child], &[]);

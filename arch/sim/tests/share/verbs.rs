@@ -38,7 +38,7 @@ fn a_part_goes_in_each<F: PteFormat>(w: &World<F>) {
 fn all_of_it_goes_in_each<F: PteFormat>(w: &World<F>) {
     each(w, |s, other| {
         s.unmap(AT, LEN).unwrap();
-        assert_eq!(s.usage().rss_anon, 0);
+        assert_eq!(s.usage().rss.anon, 0);
         holds(w, other, None);
         w.store(0, other, page(1), 3).unwrap();
     });
@@ -75,7 +75,7 @@ fn what_moves_stays_shared_or_not<F: PteFormat>(w: &World<F>) {
         each(w, |s, other| {
             let (from, len) = (page(first), pages * PAGE_SIZE);
             let to = page(to);
-            assert_eq!(s.remap(from, len, len, FIXED, to), Ok(to));
+            assert_eq!(s.remap(from, len, len, FIXED, to, &mut 0), Ok(to));
             w.check(&[s, other], &[]);
             let moved = |n: u64| VirtAddr(to.0 + (n - first) * PAGE_SIZE);
             assert_eq!(w.load(0, s, moved(15)), Ok(15));
@@ -135,8 +135,15 @@ fn out_of_memory<F: PteFormat>(w: &World<F>) {
         &|s| s.protect(AT, LEN, Prot::READ),
         &|s| s.advise(page(10), PAGE_SIZE, Advice::DontNeed),
         &|s| {
-            s.remap(page(10), PAGE_SIZE, PAGE_SIZE, FIXED, page(20 * PAGES))
-                .map(drop)
+            s.remap(
+                page(10),
+                PAGE_SIZE,
+                PAGE_SIZE,
+                FIXED,
+                page(20 * PAGES),
+                &mut 0,
+            )
+            .map(drop)
         },
         &|s| s.clear_soft_dirty(),
     ];

@@ -23,9 +23,8 @@ pub trait Subject: Sync {
     fn check(&self) -> u64;
 }
 
-/// `mm::frame::Allocator` with its frame table; each thread is a CPU.
+/// `mm::frame::Allocator`; each thread is a CPU.
 pub struct Quire {
-    table: FrameTable,
     allocator: Allocator,
 }
 
@@ -40,8 +39,7 @@ impl Subject for Quire {
         let table = FrameTable::new(first, &mut metas[..frames as usize]);
         let free = PfnRange::new(first, first + frames);
         Quire {
-            allocator: Allocator::new(&table, &[free], threads),
-            table,
+            allocator: Allocator::new(table, &[free], threads),
         }
     }
     #[inline]
@@ -53,17 +51,15 @@ impl Subject for Quire {
             kind: what,
             reserve: Reserve::Kernel,
         };
-        self.allocator
-            .alloc(&self.table, request)
-            .map(|pfn| pfn.0 as u32)
+        self.allocator.alloc(request).map(|pfn| pfn.0 as u32)
     }
     #[inline]
     fn free(&self, thread: usize, frame: u32, order: Order, what: Kind) {
         self.allocator
-            .free_owned(&self.table, thread, Pfn(u64::from(frame)), order, what);
+            .free_owned(thread, Pfn(u64::from(frame)), order, what);
     }
     fn check(&self) -> u64 {
-        self.allocator.validate(&self.table);
+        self.allocator.validate();
         self.allocator.counts().free
     }
 }

@@ -2,16 +2,17 @@
 
 use super::resolve::{Fault, Stop};
 use super::{Access, Resolution};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::object::Object;
 use crate::stat::Event;
 use crate::table::Cursor;
+use crate::thp::policy::block;
 use alloc::sync::Arc;
 
-/// Fault-around window in pages (Linux: fault_around_bytes).
-const AROUND: u64 = 16;
+/// Fault-around window: 16 pages (Linux: fault_around_bytes).
+const AROUND: Order = Order(4);
 
 impl<M: Machine> Fault<'_, M> {
     /// Maps the object's page, or a copy for a private write.
@@ -53,24 +54,20 @@ impl<M: Machine> Fault<'_, M> {
     /// Maps the object's other pages in the window at absent entries, read-only where private. The
     /// PTE table exists, so no memory is needed.
     fn map_around(&mut self, cursor: &mut Cursor<'_, M>, object: &Arc<Object<M>>, index: u64) {
-        let window = self.va.align_down(AROUND * PAGE_SIZE);
-        let start = window.max(self.vma.range.start);
-        let end = VirtAddr(window.0 + AROUND * PAGE_SIZE).min(self.vma.range.end);
-        let first = index - (self.va - start) / PAGE_SIZE;
+        let Some(part) = block(self.va, AROUND).intersection(&self.vma.range) else {
+            return;
+        };
+        let first = index - (self.va - part.start) / PAGE_SIZE;
         let attrs = self.attrs() - Attrs::DIRTY;
         let mut mapped = 0;
-        object.for_each_page(
-            first,
-            first + (end - start) / PAGE_SIZE,
-            &mut |page, pfn| {
-                cursor.move_in_table(start + (page - first) * PAGE_SIZE);
-                if cursor.leaf().is_none() {
-                    cursor.install_object(Folio::share(self.mm, pfn), attrs);
-                    mapped += 1;
-                }
-                true
-            },
-        );
+        object.for_each_page(first, first + part.pages(), &mut |page, pfn| {
+            cursor.move_in_table(part.start + (page - first) * PAGE_SIZE);
+            if cursor.leaf().is_none() {
+                cursor.install_object(Folio::share(self.mm, pfn), attrs);
+                mapped += 1;
+            }
+            true
+        });
         self.rss.add(self.vma, 0, mapped);
         self.mm.count(Event::FaultAround, mapped);
     }

@@ -11,7 +11,7 @@ mod resolve;
 mod stack;
 
 pub use pin::Pin;
-pub(crate) use populate::Stopped;
+pub(crate) use populate::{Stopped, natural_access};
 
 /// Kind of the faulting access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,8 @@
 //! - A pipe's pin (vmsplice(2)) reads the page as shared: writable memory stays writable and
 //!   writes are seen through the pin, but a write fault after a fork copies the page, and the pin
 //!   keeps the old one, as with Linux's vmsplice.
-//! - A device's pin is long-term: the process and the device keep sharing the page. A writable page
-//!   is exclusive and its pinner recorded (`manager::long_term`): fork copies the folio for the
-//!   child at once, and a write fault finds the record and reuses the page, as Linux promises for
-//!   `FOLL_PIN | FOLL_LONGTERM` (core-api/pin_user_pages.rst).
+//! - A device's pin is long-term: the process and the device keep sharing the page, which
+//!   `manager::long_term` records.
 
 use super::resolve::{Request, resolve};
 use super::{Access, Resolution};
@@ -17,7 +15,6 @@ use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
-use crate::own::{Account, Owner};
 use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
@@ -52,9 +49,7 @@ impl<M: Machine> AddressSpace<M> {
             // The huge zero page may be freed with its last mapping; the small one is equal.
             Kind::Kernel => (None, self.mm.zero_page()),
             Kind::Anon => {
-                self.mm.with_account(head, order, |account, book, meter| {
-                    account.add(book, &Owner::PLAIN, 1, meter)
-                });
+                self.mm.add_plain(head, order);
                 (Some(head), pfn)
             }
             _ => (Some(Folio::share(&self.mm, head).into_pfn()), pfn),
@@ -117,13 +112,9 @@ impl<M: Machine> Drop for Pin<M> {
         if meta.kind() != Kind::Anon {
             return Folio::from_pfn(head).free(&self.mm);
         }
-        let last = if self.lasts {
-            self.mm.sub_long_term(self.pfn)
-        } else {
-            self.mm
-                .with_account(head, meta.order(), |account, book, meter| {
-                    account.sub(book, &Owner::PLAIN, 1, meter)
-                })
+        let last = match self.lasts {
+            true => self.mm.sub_long_term(self.pfn),
+            false => self.mm.sub_plain(head, meta.order()),
         };
         if last {
             self.mm.free(&[head]);

@@ -15,21 +15,6 @@ impl<M: Machine> AddressSpace<M> {
         self.populate_as(range, |vma| Ok(natural_access(vma)))
     }
 
-    /// [`Self::populate`] of the locked VMAs in `range`.
-    pub(crate) fn populate_again(&self, range: VirtRange) -> Result<(), Stopped> {
-        let locked = |vma: &Vma<M>| vma.flags.contains(VmaFlags::LOCKED);
-        self.populate_as(range, |vma| {
-            Ok(locked(vma).then(|| natural_access(vma)).flatten())
-        })
-    }
-
-    /// [`Self::populate`] for mlock(2), which fails at memory without access.
-    pub(crate) fn populate_locked(&self, range: VirtRange) -> Result<(), Stopped> {
-        self.populate_as(range, |vma| {
-            Ok(Some(natural_access(vma).unwrap_or(Access::Read)))
-        })
-    }
-
     /// [`Self::populate`] with the access chosen by VMA: `Ok(None)` skips it, `Err` stops there.
     pub(crate) fn populate_as(
         &self,
@@ -105,7 +90,7 @@ const PAGE: u32 = 8;
 const CLEARED: u32 = 16;
 
 /// The access for populate; `None` without access, or if pages are locked on fault.
-fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
+pub(crate) fn natural_access<M: Machine>(vma: &Vma<M>) -> Option<Access> {
     match vma.prot {
         _ if vma.flags.contains(VmaFlags::LOCKONFAULT) => None,
         prot if prot.is_empty() => None,

@@ -1,7 +1,7 @@
 //! The page fault path: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
-use super::fresh::{Wants, supply, supply_here};
+use super::fresh::{Wants, supply};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -64,9 +64,9 @@ impl<M: Machine> AddressSpace<M> {
             force: false,
         };
         let mut locked = self.lock();
-        let result = match attempt_here(&mut locked, request, PMD_ORDER) {
+        let result = match attempt(&mut locked, request, PMD_ORDER) {
             Ok(Attempt::Mapped(_)) => return Resolution::Done,
-            Ok(Attempt::Wants(wants)) => supply_here(&mut locked, request, wants),
+            Ok(Attempt::Wants(wants)) => supply(&mut locked, request, wants),
             Err(why) => return why,
         };
         match result {
@@ -101,6 +101,7 @@ impl Request {
 
 /// Makes an access possible and returns the page's frame. The lock may be released meanwhile
 /// ([`Locked::turn`]), and is held at the end.
+#[inline(never)]
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
@@ -120,17 +121,8 @@ pub(super) enum Attempt {
 }
 
 /// Resolves a fault as far as possible without a fresh folio, of order `most` at most.
-#[inline(never)]
-pub(super) fn attempt<M: Machine>(
-    locked: &mut Locked<'_, M>,
-    request: Request,
-    most: Order,
-) -> Result<Attempt, Resolution> {
-    attempt_here(locked, request, most)
-}
-
 #[inline(always)]
-fn attempt_here<M: Machine>(
+pub(super) fn attempt<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     most: Order,

@@ -6,10 +6,10 @@
 //!  free ---- the CPU's list --- full, or memory is tight --- zone
 //! ```
 
-use super::meta::{FrameMeta, Kind};
+use super::meta::Kind;
 use super::pcp::{List, Local, add};
 use super::table::FrameTable;
-use super::zone::{Reserve, Zone};
+use super::zone::{AllocRequest, Reserve, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -17,21 +17,10 @@ use alloc::boxed::Box;
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
 const DMA32_END: Pfn = Pfn(1 << 20);
 
-/// The parameters of an allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AllocRequest {
-    /// The CPU that runs.
-    pub cpu: usize,
-    /// log2 of the frames.
-    pub order: Order,
-    /// What they are for.
-    pub kind: Kind,
-    /// How far into the reserve it may go.
-    pub reserve: Reserve,
-}
-
 /// The page allocator.
 pub struct Allocator {
+    /// The metadata of all frames.
+    pub(crate) table: FrameTable,
     /// From low addresses to high ones.
     pub(super) zones: Box<[Zone]>,
     pub(super) cpus: Box<[Local]>,
@@ -45,7 +34,7 @@ pub struct Allocator {
 
 impl Allocator {
     /// An allocator for `cpus` CPUs, of the frames in `free`.
-    pub fn new(table: &FrameTable, free: &[PfnRange], cpus: usize) -> Self {
+    pub fn new(table: FrameTable, free: &[PfnRange], cpus: usize) -> Self {
         let PfnRange { start, end } = table.span();
         let border = DMA32_END.clamp(start, end);
         let spans = [
@@ -55,10 +44,11 @@ impl Allocator {
         let zones: Box<[Zone]> = spans
             .into_iter()
             .filter(|(_, span)| !span.is_empty())
-            .map(|(name, span)| Zone::new(name, span, table, free))
+            .map(|(name, span)| Zone::new(name, span, &table, free))
             .collect();
         let total = zones.iter().map(|zone| zone.managed).sum();
         Allocator {
+            table,
             cpus: (0..cpus).map(|_| Local::new(total, cpus)).collect(),
             zones,
             total,
@@ -69,121 +59,133 @@ impl Allocator {
 
     /// Takes a block with one reference; `None` when there is none so far into the reserve.
     #[inline(always)]
-    pub fn alloc(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
-        match self.alloc_from_list(table, request) {
+    pub fn alloc(&self, request: AllocRequest) -> Option<Pfn> {
+        match self.alloc_from_list(request) {
             Some(pfn) => Some(pfn),
-            None => self.alloc_slowly(table, request),
+            None => self.alloc_slowly(request),
         }
     }
 
     /// Fast path: a block from the CPU's list. It calls nothing, so it saves no registers.
     #[inline(always)]
-    pub(crate) fn alloc_from_list(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+    pub(crate) fn alloc_from_list(&self, request: AllocRequest) -> Option<Pfn> {
         let local = &self.cpus[request.cpu];
         if self.fail_in.load(Ordering::Relaxed) != u64::MAX {
             return None;
         }
         let index = local.list_for(request.order, request.kind)?.pop()?;
-        Some(hand_out(table, local, index, request))
+        Some(self.hand_out(local, index, request))
     }
 
     /// Slow path, after [`Self::alloc_from_list`] found nothing.
     #[inline(never)]
-    pub(crate) fn alloc_slowly(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+    pub(crate) fn alloc_slowly(&self, request: AllocRequest) -> Option<Pfn> {
         let local = &self.cpus[request.cpu];
         if self.fails() {
             return None;
         }
         let list = local.list_for(request.order, request.kind);
         let cached = list.and_then(List::pop);
-        let index = cached.or_else(|| self.take_from_zones(table, local, request))?;
-        Some(hand_out(table, local, index, request))
+        let index = cached.or_else(|| self.take_from_zones(local, request))?;
+        Some(self.hand_out(local, index, request))
+    }
+
+    /// Marks a block as in use, with one reference.
+    #[inline]
+    fn hand_out(&self, local: &Local, index: u32, request: AllocRequest) -> Pfn {
+        let AllocRequest { order, kind, .. } = request;
+        add(&local.allocated[kind as usize], order.pages());
+        let meta = self.table.at(index);
+        meta.set(kind, order);
+        meta.set_refs(1);
+        self.table.pfn(index)
     }
 
     /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was
     /// never handed out, that is not the first of its block, or that has references.
     #[inline]
-    pub fn free(&self, table: &FrameTable, cpu: usize, blocks: &[Pfn]) {
+    pub fn free(&self, cpu: usize, blocks: &[Pfn]) {
         let local = &self.cpus[cpu];
         // Blocks in a row of one order without a list: they go to the zone together, where
         // neighbours merge first.
         let (mut start, mut end, mut of) = (0, 0, Order(0));
         for (i, &pfn) in blocks.iter().enumerate() {
-            let meta = table.get(pfn);
+            let meta = self.table.get(pfn);
             let (kind, order) = meta.kind_and_order();
             if !kind.in_use() || meta.refs() != 0 {
-                bad_free(pfn, meta, kind, order);
+                meta.bad_free(pfn, kind, order);
             }
             if local.list_for(order, kind).is_some() {
-                self.keep(table, local, pfn, kind, order);
+                self.keep(local, pfn, kind, order);
                 continue;
             }
             add(&local.freed[kind as usize], order.pages());
             meta.set(Kind::Cached, order);
             if end != i || of != order {
-                self.give_blocks(table, of, &blocks[start..end]);
+                self.give_blocks(of, &blocks[start..end]);
                 (start, of) = (i, order);
             }
             end = i + 1;
         }
-        self.give_blocks(table, of, &blocks[start..end]);
+        self.give_blocks(of, &blocks[start..end]);
     }
     /// [`Self::free`] of one frame, which is a block.
     #[inline(always)]
-    pub(crate) fn free_page(&self, table: &FrameTable, cpu: usize, pfn: Pfn) {
-        let meta = table.get(pfn);
+    pub(crate) fn free_page(&self, cpu: usize, pfn: Pfn) {
+        let meta = self.table.get(pfn);
         let (kind, order) = meta.kind_and_order();
         if !kind.in_use() || order != Order(0) || meta.refs() != 0 {
-            bad_free(pfn, meta, kind, Order(0));
+            meta.bad_free(pfn, kind, Order(0));
         }
-        self.keep(table, &self.cpus[cpu], pfn, kind, Order(0));
+        self.keep(&self.cpus[cpu], pfn, kind, Order(0));
     }
     #[inline]
-    fn give_blocks(&self, table: &FrameTable, order: Order, blocks: &[Pfn]) {
+    fn give_blocks(&self, order: Order, blocks: &[Pfn]) {
         if !blocks.is_empty() {
-            self.give(table, order, blocks.iter().map(|pfn| table.index(*pfn)));
+            self.give(order, blocks.iter().map(|pfn| self.table.index(*pfn)));
         }
     }
 
     /// Gives back a block of known order and kind by its only reference. Panics when its order or
     /// kind is another or there are more references.
     #[inline]
-    pub fn free_owned(&self, table: &FrameTable, cpu: usize, pfn: Pfn, order: Order, kind: Kind) {
-        let meta = table.get(pfn);
+    pub fn free_owned(&self, cpu: usize, pfn: Pfn, order: Order, kind: Kind) {
+        let meta = self.table.get(pfn);
         if !kind.in_use() || !meta.is(kind, order) || meta.refs() != 1 {
-            bad_free(pfn, meta, kind, order);
+            meta.bad_free(pfn, kind, order);
         }
         meta.set_refs(0);
-        self.keep(table, &self.cpus[cpu], pfn, kind, order);
+        self.keep(&self.cpus[cpu], pfn, kind, order);
     }
 
     /// Frees a block to its list or to its zone.
     #[inline(always)]
-    fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
+    fn keep(&self, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
         add(&local.freed[kind as usize], order.pages());
-        table.get(pfn).set(Kind::Cached, order);
-        let (index, list) = (table.index(pfn), local.list_for(order, kind));
+        self.table.get(pfn).set(Kind::Cached, order);
+        let (index, list) = (self.table.index(pfn), local.list_for(order, kind));
         let kept = list.is_some_and(|list| !self.is_tight() && list.push(index));
         if !kept {
-            self.to_zones(table, local, list, index, order);
+            self.to_zones(local, list, index, order);
         }
     }
 
     /// Drains the lists of this CPU into the zones, where blocks merge; returns the number of
     /// frames. Other CPUs are requested to do the same, and do when they next enter a zone.
-    pub fn drain(&self, table: &FrameTable, cpu: usize) -> u64 {
+    pub fn drain(&self, cpu: usize) -> u64 {
         self.ask_others();
-        self.drain_own(table, &self.cpus[cpu])
+        self.drain_own(&self.cpus[cpu])
     }
     fn ask_others(&self) {
         for other in self.cpus.iter().filter(|other| other.cached() != 0) {
             other.asked.store(true, Ordering::Relaxed);
         }
     }
-    fn drain_own(&self, table: &FrameTable, local: &Local) -> u64 {
+    fn drain_own(&self, local: &Local) -> u64 {
         let drained = local.cached();
         for list in &local.lists {
-            list.remove_oldest(usize::MAX, |blocks| self.give(table, list.order, blocks));
+            self.give(list.order, list.oldest(usize::MAX));
+            list.remove_oldest(usize::MAX);
         }
         local.asked.store(false, Ordering::Relaxed);
         drained
@@ -191,83 +193,71 @@ impl Allocator {
 
     /// A block from the zones, with a batch for the list if the order has one. On failure the lists
     /// are drained for a second try, but not for a large block of a user: a smaller folio will do.
-    fn take_from_zones(
-        &self,
-        table: &FrameTable,
-        local: &Local,
-        request: AllocRequest,
-    ) -> Option<u32> {
+    fn take_from_zones(&self, local: &Local, request: AllocRequest) -> Option<u32> {
         if local.asked.load(Ordering::Relaxed) {
-            self.drain_own(table, local);
+            self.drain_own(local);
         }
-        let found = self.try_zones(table, local, request);
+        let found = self.try_zones(local, request);
         if found.is_some() || request.order != Order(0) && request.reserve == Reserve::User {
             return found;
         }
         self.ask_others();
-        if self.drain_own(table, local) == 0 {
+        if self.drain_own(local) == 0 {
             return None;
         }
-        self.try_zones(table, local, request)
+        self.try_zones(local, request)
     }
 
     /// High addresses first.
-    fn try_zones(&self, table: &FrameTable, local: &Local, request: AllocRequest) -> Option<u32> {
-        let AllocRequest {
-            order,
-            kind,
-            reserve,
-            ..
-        } = request;
-        let list = local.list_for(order, kind);
-        let found = match list.filter(|list| list.capacity() != 0) {
-            Some(list) => self.zones.iter().rev().find_map(|zone| {
-                list.refill(|slots| zone.alloc_many(table, order, list.mobility, reserve, slots));
-                list.pop()
-            }),
-            None => self.zones.iter().rev().find_map(|zone| {
-                let pfn = zone.alloc(table, order, kind, reserve)?;
-                Some(table.index(pfn))
-            }),
-        };
+    fn try_zones(&self, local: &Local, request: AllocRequest) -> Option<u32> {
+        let list = local.list_for(request.order, request.kind);
+        let list = list.filter(|list| list.capacity() != 0);
+        let found = self.zones.iter().rev().find_map(|zone| {
+            let take = |slots: &mut [u32]| zone.alloc_many(&self.table, request, slots);
+            match list {
+                Some(list) => {
+                    list.refill(take);
+                    list.pop()
+                }
+                None => {
+                    let mut one = [0];
+                    (take(&mut one) == 1).then_some(one[0])
+                }
+            }
+        });
         self.note();
         found
     }
 
     /// Slow path of a free: makes room in a full list; a block without a list goes to its zone.
     #[inline(never)]
-    fn to_zones(
-        &self,
-        table: &FrameTable,
-        local: &Local,
-        list: Option<&List>,
-        index: u32,
-        order: Order,
-    ) {
+    fn to_zones(&self, local: &Local, list: Option<&List>, index: u32, order: Order) {
         if local.asked.load(Ordering::Relaxed) {
-            self.drain_own(table, local);
+            self.drain_own(local);
         }
         if let Some(list) = list.filter(|_| !self.is_tight()) {
-            list.remove_oldest(list.surplus(), |blocks| self.give(table, order, blocks));
+            let n = list.surplus();
+            self.give(order, list.oldest(n));
+            list.remove_oldest(n);
             if list.push(index) {
                 return;
             }
         }
-        self.give(table, order, core::iter::once(index));
+        self.give(order, core::iter::once(index));
     }
 
     /// Gives blocks of 2^order frames to their zones.
     #[inline(never)]
-    fn give(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
+    fn give(&self, order: Order, blocks: impl Iterator<Item = u32> + Clone) {
         if let [zone] = &*self.zones {
-            zone.free(table, order, blocks);
+            zone.free(&self.table, order, blocks);
             return self.note();
         }
         for zone in &self.zones {
-            let here = |index: &u32| zone.span.contains(table.pfn(*index));
+            let here = |index: &u32| zone.span.contains(self.table.pfn(*index));
             let mut blocks = blocks.clone().filter(here).peekable();
             if blocks.peek().is_some() {
-                zone.free(table, order, blocks);
+                zone.free(&self.table, order, blocks);
             }
         }
         self.note();
@@ -299,38 +289,13 @@ impl Allocator {
     pub fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
+    /// The metadata of the frames.
+    #[inline]
+    pub fn table(&self) -> &FrameTable {
+        &self.table
+    }
     /// The zones, from low addresses to high ones.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
-}
-
-/// Marks a block as in use, with one reference.
-#[inline]
-fn hand_out(table: &FrameTable, local: &Local, index: u32, request: AllocRequest) -> Pfn {
-    add(
-        &local.allocated[request.kind as usize],
-        request.order.pages(),
-    );
-    let meta = table.at(index);
-    meta.set(request.kind, request.order);
-    meta.set_refs(1);
-    table.pfn(index)
-}
-
-/// Panics with what is wrong with a free, and with the frame's state.
-#[cold]
-#[inline(never)]
-fn bad_free(pfn: Pfn, meta: &FrameMeta, kind: Kind, order: Order) -> ! {
-    let what = match meta.kind() {
-        Kind::Free | Kind::Cached => "is free already",
-        Kind::Reserved => "is not the first frame of a block",
-        found if found != kind => "is used otherwise",
-        _ if meta.order() != order => "has another order",
-        _ => "has other references than the one that is dropped",
-    };
-    panic!(
-        "{pfn:?}, freed as {kind:?} of order {}, {what}: {meta:?}",
-        order.0
-    )
 }

@@ -2,9 +2,7 @@
 
 use super::Allocator;
 use super::meta::Kind;
-use super::pageblock::Mobility;
 use super::pcp::List;
-use crate::addr::Order;
 use crate::sync::Ordering;
 
 /// Frames by use.
@@ -22,37 +20,11 @@ pub struct AllocatorCounts {
     pub freed: u64,
 }
 
-/// One per-CPU list, for /proc/zoneinfo.
-#[derive(Clone, Copy, Debug)]
-pub struct ListInfo {
-    /// The CPU.
-    pub cpu: usize,
-    /// The order of its blocks.
-    pub order: Order,
-    /// The mobility of its blocks.
-    pub mobility: Mobility,
-    /// Blocks in it.
-    pub count: usize,
-    /// The most blocks it holds.
-    pub high: usize,
-    /// Blocks that a refill brings or that a full list gives back.
-    pub batch: usize,
-}
-
 impl Allocator {
-    /// The per-CPU lists.
-    pub fn lists(&self) -> impl Iterator<Item = ListInfo> {
-        self.cpus.iter().enumerate().flat_map(|(cpu, local)| {
-            let info = move |l: &List| ListInfo {
-                cpu,
-                order: l.order,
-                mobility: l.mobility,
-                count: l.len(),
-                high: l.capacity(),
-                batch: l.batch(),
-            };
-            local.lists.each_ref().map(info)
-        })
+    /// The per-CPU lists, each with its CPU.
+    pub fn lists(&self) -> impl Iterator<Item = (usize, &List)> {
+        let cpus = self.cpus.iter().enumerate();
+        cpus.flat_map(|(cpu, local)| local.lists.iter().map(move |list| (cpu, list)))
     }
     /// Free frames, those in per-CPU lists included.
     pub fn free_frames(&self) -> u64 {

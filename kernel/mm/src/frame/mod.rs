@@ -14,10 +14,11 @@ pub mod table;
 mod validate;
 pub mod zone;
 
-pub use allocator::{AllocRequest, Allocator};
+pub use allocator::Allocator;
 pub use meta::{FrameMeta, Kind};
 pub use pageblock::Mobility;
 pub use table::{Block, FrameTable};
+pub use zone::AllocRequest;
 
 #[cfg(test)]
 mod tests;

@@ -37,9 +37,12 @@ const LIST_OF: [u8; 64] = {
     table
 };
 
-/// A stack of free blocks.
-pub(super) struct List {
+/// A stack of free blocks of one CPU.
+#[derive(Debug)]
+pub struct List {
+    /// The order of its blocks.
     pub order: Order,
+    /// The mobility of its blocks.
     pub mobility: Mobility,
     /// Indices in the frame table; the first `len` are valid.
     slots: Box<[AtomicU32]>,
@@ -49,7 +52,7 @@ pub(super) struct List {
 impl List {
     /// Takes the block that was freed last.
     #[inline]
-    pub fn pop(&self) -> Option<u32> {
+    pub(super) fn pop(&self) -> Option<u32> {
         let last = self.len().checked_sub(1)?;
         let index = self.slots.get(last)?.load(Ordering::Relaxed);
         self.len.store(last, Ordering::Relaxed);
@@ -57,7 +60,7 @@ impl List {
     }
     /// Adds a block; `false` when the list is full.
     #[inline]
-    pub fn push(&self, index: u32) -> bool {
+    pub(super) fn push(&self, index: u32) -> bool {
         let len = self.len();
         let Some(slot) = self.slots.get(len) else {
             return false;
@@ -71,11 +74,10 @@ impl List {
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
-    /// Where the blocks are in the frame table, the oldest first.
-    pub fn blocks(&self) -> impl Iterator<Item = u32> {
-        self.slots[..self.len()]
-            .iter()
-            .map(|slot| slot.load(Ordering::Relaxed))
+    /// Where at most `n` blocks are in the frame table, the oldest first.
+    pub(super) fn oldest(&self, n: usize) -> impl Iterator<Item = u32> + Clone {
+        let slots = self.slots[..n.min(self.len())].iter();
+        slots.map(|slot| slot.load(Ordering::Relaxed))
     }
     /// The most blocks it holds; 0 where memory is too small for a list.
     pub fn capacity(&self) -> usize {
@@ -87,7 +89,7 @@ impl List {
     }
     /// Fills the empty list by what `take` writes and counts, a batch or nearly two, so that the
     /// first written is the first taken.
-    pub fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
+    pub(super) fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
         let mut batch = [0; 2 * BATCH_MAX];
         let got = take(&mut batch[..(2 * self.batch()).min(self.capacity())]);
@@ -97,7 +99,7 @@ impl List {
     }
     /// How many blocks a full list gives back: a batch, and what follows on its last block up to an
     /// aligned end. What comes later then begins there, and goes in one piece.
-    pub fn surplus(&self) -> usize {
+    pub(super) fn surplus(&self) -> usize {
         let (len, step) = (self.len(), self.order.pages() as u32);
         let aligned = step * self.batch() as u32;
         let at = |n: usize| self.slots[n].load(Ordering::Relaxed);
@@ -107,27 +109,14 @@ impl List {
         }
         n
     }
-    /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
-    pub fn remove_oldest<'a>(&'a self, n: usize, give: impl FnOnce(Oldest<'a>)) {
+    /// Removes the `n` blocks that are in the list longest.
+    pub(super) fn remove_oldest(&self, n: usize) {
         let len = self.len();
         let n = n.min(len);
-        give(Oldest(self.slots[..n].iter()));
         for (to, from) in self.slots.iter().zip(&self.slots[n..len]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.len.store(len - n, Ordering::Relaxed);
-    }
-}
-
-/// Blocks that leave a list.
-#[derive(Clone)]
-pub(super) struct Oldest<'a>(core::slice::Iter<'a, AtomicU32>);
-
-impl Iterator for Oldest<'_> {
-    type Item = u32;
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        Some(self.0.next()?.load(Ordering::Relaxed))
     }
 }
 

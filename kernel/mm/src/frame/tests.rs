@@ -24,11 +24,11 @@ fn anon(order: Order, reserve: Reserve) -> AllocRequest {
 
 #[test]
 fn a_block_in_use_is_split_and_freed_in_parts() {
-    let table = table(4096);
-    let frames = Allocator::new(&table, &[PfnRange::new(FIRST, FIRST + 4096)], 1);
+    let frames = Allocator::new(table(4096), &[PfnRange::new(FIRST, FIRST + 4096)], 1);
+    let table = frames.table();
     let before = frames.counts();
     let block = frames
-        .alloc(&table, anon(Order(9), Reserve::User))
+        .alloc(anon(Order(9), Reserve::User))
         .expect("an empty zone");
     let used = frames.counts();
     for to in [Order(9), Order(4), Order(2)] {
@@ -36,7 +36,7 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
         (0..512)
             .step_by(from.pages() as usize)
             .for_each(|i| table.split(block + i, from, to));
-        frames.validate(&table);
+        frames.validate();
         assert_eq!(frames.counts(), used, "splitting takes and gives nothing");
     }
     for part in (0..512).step_by(4).map(|i| block + i) {
@@ -45,8 +45,8 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
         assert_eq!(meta.refs(), u64::from(part == block));
         meta.set_refs(0);
         assert_eq!(table.head(part + 3), part);
-        frames.free(&table, 0, &[part]);
-        frames.validate(&table);
+        frames.free(0, &[part]);
+        frames.validate();
     }
     let after = frames.counts();
     assert_eq!((after.free, after.used), (before.free, before.used));
@@ -57,9 +57,8 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
 #[test]
 #[should_panic(expected = "cannot be split from order 9 to 2")]
 fn a_free_block_is_not_split() {
-    let table = table(512);
-    Allocator::new(&table, &[PfnRange::new(FIRST, FIRST + 512)], 1);
-    table.split(FIRST, Order(9), Order(2));
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 1);
+    frames.table().split(FIRST, Order(9), Order(2));
 }
 
 #[test]
@@ -97,16 +96,17 @@ fn nobody_looks_at_the_table_of_a_hole() {
         PfnRange::new(start + 512 + gib, start + 1024 + gib),
     ];
     let table = FrameTable::around(start, Box::leak::<'static>(metas), &[], &free);
-    let frames = Allocator::new(&table, &free, 1);
-    frames.validate(&table);
-    let take = || frames.alloc(&table, anon(Order(0), Reserve::Kernel));
+    let frames = Allocator::new(table, &free, 1);
+    let table = frames.table();
+    frames.validate();
+    let take = || frames.alloc(anon(Order(0), Reserve::Kernel));
     let taken: alloc::vec::Vec<Pfn> = core::iter::from_fn(take).collect();
     assert_eq!(taken.len(), 504 + 512);
     for page in taken {
         table.get(page).set_refs(0);
-        frames.free(&table, 0, &[page]);
+        frames.free(0, &[page]);
     }
-    frames.validate(&table);
+    frames.validate();
     assert_eq!(table.iter().count(), 1024);
     assert!(table.try_get(start + 511).is_some() && table.try_get(start + 512).is_none());
 }

@@ -63,11 +63,12 @@ impl Buddy {
 impl Allocator {
     /// Checks that every frame is in one zone's free list, in one CPU's list, or counted as used.
     /// Must not run concurrently with allocations.
-    pub fn validate(&self, table: &FrameTable) {
+    pub fn validate(&self) {
+        let table = &self.table;
         for zone in self.zones() {
             zone.look(|buddy| buddy.validate(table, zone.span));
         }
-        self.validate_lists(table);
+        self.validate_lists();
         let mut used = [0; Kind::COUNT];
         for (_, meta) in table.iter().filter(|(_, m)| m.kind().in_use()) {
             used[meta.kind() as usize] += meta.order().pages();
@@ -86,11 +87,12 @@ impl Allocator {
         );
     }
 
-    fn validate_lists(&self, table: &FrameTable) {
+    fn validate_lists(&self) {
+        let table = &self.table;
         let mut listed = BTreeSet::new();
         for cpu in &self.cpus {
             for list in &cpu.lists {
-                for index in list.blocks() {
+                for index in list.oldest(usize::MAX) {
                     let meta = table.at(index);
                     let pfn = table.pfn(index);
                     assert!(

@@ -5,7 +5,7 @@ use super::buddy::Buddy;
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
-use crate::addr::{Order, Pfn, PfnRange};
+use crate::addr::{Order, PfnRange};
 use crate::sync::{AtomicBool, Lock, Ordering, rank};
 
 /// How far into the reserve of free frames an allocation may go.
@@ -21,6 +21,19 @@ pub enum Reserve {
     Urgent,
     /// The kernel itself: may take the last frame.
     Kernel,
+}
+
+/// The parameters of an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocRequest {
+    /// The CPU that runs.
+    pub cpu: usize,
+    /// log2 of the frames.
+    pub order: Order,
+    /// What they are for.
+    pub kind: Kind,
+    /// How far into the reserve it may go.
+    pub reserve: Reserve,
 }
 
 /// Watermarks, in free frames of the zone.
@@ -99,37 +112,21 @@ impl Zone {
         f(&self.buddy.lock())
     }
 
-    /// Takes a block of 2^order frames; `None` when there is none for `reserve`.
-    pub(super) fn alloc(
-        &self,
-        table: &FrameTable,
-        order: Order,
-        kind: Kind,
-        reserve: Reserve,
-    ) -> Option<Pfn> {
-        let mut buddy = self.buddy.lock();
-        if self.available(&buddy, reserve) < order.pages() {
-            return None;
-        }
-        let pfn = buddy.alloc(table, order, kind);
-        self.note(&buddy);
-        pfn
-    }
-    /// Takes blocks of 2^order frames for a CPU's list, as [`Buddy::alloc_many`] does; returns how
-    /// many. The reserve gives one block, not a batch that users could take afterwards.
+    /// Takes blocks like the one requested, for a CPU's list, as [`Buddy::alloc_many`] does;
+    /// returns how many. The reserve gives one block, not a batch that users could take afterwards.
     pub(super) fn alloc_many(
         &self,
         table: &FrameTable,
-        order: Order,
-        mobility: Mobility,
-        reserve: Reserve,
+        request: AllocRequest,
         into: &mut [u32],
     ) -> usize {
         let mut buddy = self.buddy.lock();
+        let AllocRequest { order, reserve, .. } = request;
         let users = self.available(&buddy, Reserve::User) >> order.0;
         let least =
             u64::from(reserve != Reserve::User && self.available(&buddy, reserve) >> order.0 > 0);
         let wanted = users.max(least).min(into.len() as u64) as usize;
+        let mobility = Mobility::of(request.kind);
         let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
         self.note(&buddy);
         got

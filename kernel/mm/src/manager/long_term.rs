@@ -1,6 +1,7 @@
 //! Long-term pins: a device may read and write the page without a limit in time, so the process
 //! that pinned it must keep mapping the same page, across forks and changes of protection
-//! (`FOLL_PIN | FOLL_LONGTERM`, core-api/pin_user_pages.rst).
+//! (`FOLL_PIN | FOLL_LONGTERM`, core-api/pin_user_pages.rst): fork copies the folio for the child
+//! at once, and a write fault finds the record and reuses the page.
 //!
 //! # The record
 //! A pin is one plain reference in the folio's account. The promise is about a *page*, to the space
@@ -60,21 +61,13 @@ impl LongTerm {
 }
 
 /// All long-term pins.
+#[derive(Default)]
 pub(super) struct LongTermPins {
     /// Held while pins are added and dropped, and while [`Mm::exclusive_but_long_term`] counts
     /// them: account and records change together, or it might subtract a reference that is gone.
     change: Lock<(), { rank::LONG_TERM }>,
     /// The number of long-term pins.
     count: AtomicU64,
-}
-
-impl LongTermPins {
-    pub(super) fn new() -> Self {
-        LongTermPins {
-            change: Lock::new(()),
-            count: AtomicU64::new(0),
-        }
-    }
 }
 
 impl<M: Machine> Mm<M> {
@@ -88,17 +81,15 @@ impl<M: Machine> Mm<M> {
     /// One more long-term pin of a private page, which `owner` maps and may write, under the lock
     /// of its space. Fails when the page has as many as can be counted.
     pub(crate) fn add_long_term(&self, page: Pfn, owner: &Owner) -> Result<(), OutOfMemory> {
-        let Block { head, order, .. } = self.frames.folio(page);
+        let Block { head, order, .. } = self.frames().folio(page);
         let pinner = owner.id().map_or(0, MmId::get);
         let _held = self.long_term.change.lock();
-        let meta = self.frames.get(page);
+        let meta = self.frames().get(page);
         let before = LongTerm::of(meta).map_or(0, |had| had.pins);
         if before == MOST {
             return Err(OutOfMemory);
         }
-        self.with_account(head, order, |account, book, meter| {
-            account.add(book, &Owner::PLAIN, 1, meter)
-        });
+        self.add_plain(head, order);
         let pins = before + 1;
         meta.anon_page().set_pins(LongTerm { pinner, pins }.word());
         self.long_term.count.fetch_add(1, Ordering::Relaxed);
@@ -107,9 +98,9 @@ impl<M: Machine> Mm<M> {
 
     /// One less; returns whether it was the folio's last reference, so that the caller frees it.
     pub(crate) fn sub_long_term(&self, page: Pfn) -> bool {
-        let Block { head, order, .. } = self.frames.folio(page);
+        let Block { head, order, .. } = self.frames().folio(page);
         let _held = self.long_term.change.lock();
-        let meta = self.frames.get(page);
+        let meta = self.frames().get(page);
         let had = LongTerm::of(meta).expect("a long-term pin is recorded with its page");
         let left = LongTerm {
             pins: had.pins - 1,
@@ -118,15 +109,13 @@ impl<M: Machine> Mm<M> {
         meta.anon_page()
             .set_pins(if left.pins == 0 { 0 } else { left.word() });
         self.long_term.count.fetch_sub(1, Ordering::Relaxed);
-        self.with_account(head, order, |account, book, meter| {
-            account.sub(book, &Owner::PLAIN, 1, meter)
-        })
+        self.sub_plain(head, order)
     }
 
     /// The long-term pins of a page; `None` for one that is not private memory, too.
     #[inline]
     pub(crate) fn long_term(&self, page: Pfn) -> Option<LongTerm> {
-        let meta = self.frames.get(page);
+        let meta = self.frames().get(page);
         let private = matches!(meta.kind(), Kind::Anon | Kind::Reserved);
         private.then(|| LongTerm::of(meta)).flatten()
     }
@@ -157,7 +146,7 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn exclusive_but_long_term(&self, head: Pfn, order: Order, owner: &Owner) -> bool {
         let _held = self.long_term.change.lock();
         let pins = self.count_long_term(head, order.pages());
-        let book = self.frames.book(head, order);
+        let book = self.frames().book(head, order);
         pins != 0 && self.account().exclusive_but(&book, owner, pins)
     }
 }

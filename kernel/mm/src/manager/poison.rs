@@ -14,7 +14,7 @@ impl<M: Machine> Mm<M> {
     pub(super) fn poison(&self, blocks: &[Pfn]) {
         let blocks = if cfg!(debug_assertions) { blocks } else { &[] };
         for block in blocks {
-            let meta = self.frames.get(*block);
+            let meta = self.frames().get(*block);
             // A block that is not in use is left as it is: the allocator panics on it.
             let frames = if meta.kind().in_use() {
                 meta.order().pages()
@@ -23,7 +23,7 @@ impl<M: Machine> Mm<M> {
             };
             for pfn in (0..frames).map(|i| *block + i) {
                 self.machine.mem().write(pfn.start(), &POISON_PAGE);
-                self.frames.get(pfn).set_poisoned(true);
+                self.frames().get(pfn).set_poisoned(true);
             }
         }
     }
@@ -36,7 +36,7 @@ impl<M: Machine> Mm<M> {
             0
         };
         for pfn in (0..frames).map(|i| block + i) {
-            let meta = self.frames.get(pfn);
+            let meta = self.frames().get(pfn);
             if meta.poisoned() {
                 let clean = (0..TABLE_ENTRIES)
                     .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));

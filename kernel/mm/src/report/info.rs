@@ -44,18 +44,10 @@ impl<M: Machine> AddressSpace<M> {
     /// The figures of the whole space.
     pub fn usage(&self) -> Usage {
         let inner = self.lock();
-        let figures = inner.vmas.figures();
         Usage {
-            total: figures.total,
+            mapped: inner.vmas.figures(),
             peak_total: inner.peak_total,
-            rss_anon: inner.rss.anon,
-            rss_file: inner.rss.file,
-            rss_shmem: inner.rss.shmem,
-            peak_rss: inner.rss.peak,
-            data: figures.data,
-            stack: figures.stack,
-            exec: figures.exec,
-            locked: figures.locked,
+            rss: inner.rss,
             page_tables: inner.table.pages(),
         }
     }

@@ -1,8 +1,6 @@
-//! Read-only walks over an address space for /proc: smaps, pagemap, references, mappings of a
-//! frame.
+//! Read-only walks over an address space for /proc: smaps, pagemap, mincore(2).
 
 mod info;
-mod refs;
 mod smaps;
 
 pub use smaps::SmapsWalk;

@@ -4,7 +4,8 @@
 use crate::addr::{Order, PAGE_SIZE, Pfn};
 use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
-use crate::manager::{Mm, SpaceId};
+use crate::frame::zone::Reserve;
+use crate::manager::{Mm, Queued, SpaceId};
 use crate::space::{Locked, gathered, user_pages};
 use crate::table::{Cursor, Leaf};
 
@@ -15,17 +16,15 @@ impl<M: Machine> Locked<'_, M> {
     /// Copies this space's pages of a shared private folio to pages of its own, if few are mapped,
     /// at its last known address. Stops when out of memory: each page is independent. Writable
     /// pages, and all pages while there are pins, stay: they may be exclusive or pinned.
-    pub(super) fn leave_folio(&mut self, head: Pfn) {
-        let (mm, id) = (self.mm(), self.id());
-        let meta = mm.frames().get(head);
-        let order = meta.order();
-        if mm.pins() != 0 || mm.references(head) * FEW > order.pages() {
+    pub(super) fn leave_folio(&mut self, head: Pfn, folio: &Queued) {
+        let (mm, id, pages) = (self.mm(), self.id(), folio.order.pages());
+        if mm.pins() != 0 || folio.references * FEW > pages {
             return;
         }
-        let Some(range) = user_pages::<M>(meta.anon().index().start(), order.bytes()) else {
+        let Some(range) = user_pages::<M>(folio.start, folio.order.bytes()) else {
             return;
         };
-        for page in 0..order.pages() {
+        for page in 0..pages {
             let mut cursor = Cursor::new(mm, &mut self.table, range.start + page * PAGE_SIZE);
             let here = cursor.leaf().filter(|leaf| {
                 leaf.pfn == head + page
@@ -48,7 +47,7 @@ fn leave_page<M: Machine>(
     cursor: &mut Cursor<'_, M>,
     leaf: &Leaf,
 ) -> bool {
-    let Ok(copy) = Folio::copy_to_give_back(mm, leaf.pfn) else {
+    let Ok(copy) = Folio::copy_from(mm, leaf.pfn, Reserve::GivingBack) else {
         return false;
     };
     gathered(mm, id, |gather| {

@@ -39,21 +39,8 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Bitmap of the mapped pages of a folio.
-struct Mapped([u64; 8]);
-
-impl Mapped {
-    fn set(&mut self, page: u64) {
-        self.0[page as usize / 64] |= 1 << (page % 64);
-    }
-    fn has(&self, page: u64) -> bool {
-        self.0[page as usize / 64] & 1 << (page % 64) != 0
-    }
-    /// Number of mapped ones among `pages` from `first` on.
-    fn count(&self, first: u64, pages: u64) -> u64 {
-        (first..first + pages).filter(|&p| self.has(p)).count() as u64
-    }
-}
+/// Which pages of a folio are mapped.
+type Mapped = [bool; PMD_ORDER.pages() as usize];
 
 impl<M: Machine> Locked<'_, M> {
     /// Splits and counts the larger folios that the first used table in `range` maps; returns where
@@ -102,25 +89,21 @@ impl<M: Machine> Locked<'_, M> {
                 return freed;
             }
             for head in batch {
-                let order = mm.frames().get(head).order();
-                let book = mm.frames().book(head, order);
-                // The answer for a common id is about a folio that the space maps; it may not map
-                // this one.
-                let ours =
-                    order != Order(0) && !owner.is_common() && mm.account().exclusive(&book, owner);
-                let split = ours.then(|| {
-                    let largest = Order(order.0 - 1);
-                    self.split_folio(head, largest)
-                });
-                match split.flatten() {
+                let Some(folio) = mm.queued(head, owner) else {
+                    continue;
+                };
+                // An exclusive folio stays while its space is locked.
+                let split = match folio.exclusive {
+                    true => self.split_folio(head, Order(folio.order.0 - 1)),
+                    false => {
+                        self.leave_folio(head, &folio);
+                        None
+                    }
+                };
+                match split {
                     Some(pages) => freed += pages,
                     // It stays on the queue, for another space.
-                    None => {
-                        skip += 1;
-                        if !ours && order != Order(0) {
-                            self.leave_folio(head);
-                        }
-                    }
+                    None => skip += 1,
                 }
             }
         }
@@ -186,10 +169,10 @@ impl<M: Machine> Locked<'_, M> {
 
     /// The mapped pages, if all references are PTEs of this space in unshared tables.
     fn owned(&self, head: Pfn) -> Option<Mapped> {
-        let (mut mapped, mut by_ptes) = (Mapped([0; 8]), true);
+        let (mut mapped, mut by_ptes): (Mapped, _) = ([false; _], true);
         let all = self.mappings(head, &mut |leaf| {
             by_ptes &= leaf.level == Level::Pte && leaf.sharers == 0;
-            mapped.set(leaf.pfn - head);
+            mapped[(leaf.pfn - head) as usize] = true;
         });
         (all && by_ptes).then_some(mapped)
     }
@@ -211,7 +194,8 @@ impl<M: Machine> Parts<'_, M> {
     fn make(&self, first: u64, order: Order) -> u64 {
         let (pages, frames) = (order.pages(), self.mm.frames());
         let pfn = self.head + first;
-        match self.mapped.count(first, pages) {
+        let part = &self.mapped[first as usize..][..pages as usize];
+        match part.iter().filter(|mapped| **mapped).count() as u64 {
             n if n == pages && order <= self.largest && usable(order) => {
                 let start = self.start + first * PAGE_SIZE;
                 begin(self.mm, (pfn, order), self.owner, start, By::Ptes);

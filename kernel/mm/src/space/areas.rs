@@ -99,14 +99,6 @@ impl<M: Machine> Areas<'_, M> {
         f(self, rest);
     }
 
-    /// [`crate::vma::VmaTree::update`] of all VMAs in `range`, in steps.
-    pub fn update_all(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
-        self.in_parts(range, |inner, part| {
-            inner.vmas.update(part, &mut f);
-            true
-        });
-    }
-
     /// Pages of `range` in VMAs for which `counts` holds.
     pub fn pages_of(&mut self, range: VirtRange, counts: impl Fn(&Vma<M>) -> bool) -> u64 {
         let mut pages = 0;

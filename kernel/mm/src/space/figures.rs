@@ -1,18 +1,21 @@
 //! Resident pages by kind, and the checks of a new mapping against limits and memory.
 
-use super::{Error, Inner};
+use super::{Error, Inner, Locked};
 use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
-use crate::manager::Mm;
 use crate::table::Zap;
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 
 /// Resident pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rss {
+pub struct Rss {
+    /// Private (RssAnon).
     pub anon: u64,
+    /// Of files (RssFile).
     pub file: u64,
+    /// Shared anonymous (RssShmem).
     pub shmem: u64,
+    /// The peak of all (VmHWM).
     pub peak: u64,
 }
 
@@ -23,19 +26,19 @@ impl Rss {
         self.anon + self.file + self.shmem
     }
     /// Adds pages of a VMA.
-    pub fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
+    pub(crate) fn add<M: Machine>(&mut self, vma: &Vma<M>, anon: u64, object: u64) {
         self.anon += anon;
         *self.of_object(vma) += object;
         self.peak = self.peak.max(self.total());
     }
     /// Adds private pages.
     #[inline]
-    pub fn add_anon(&mut self, pages: u64) {
+    pub(crate) fn add_anon(&mut self, pages: u64) {
         self.anon += pages;
         self.peak = self.peak.max(self.total());
     }
     /// Subtracts what was zapped in a VMA.
-    pub fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
+    pub(crate) fn sub<M: Machine>(&mut self, vma: &Vma<M>, zap: &Zap) {
         self.anon -= zap.anon;
         *self.of_object(vma) -= zap.object;
     }
@@ -54,20 +57,38 @@ fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) ->
     !flags.contains(VmaFlags::NORESERVE) && (!shared && prot.contains(Prot::WRITE) || shared_anon)
 }
 
-/// Refuses more than all memory (vm.overcommit_memory 0, proc(5)).
-pub(crate) fn may_commit<M: Machine>(
-    mm: &Mm<M>,
-    pages: u64,
-    prot: Prot,
-    flags: VmaFlags,
-    backing: &Backing<M>,
-) -> Result<(), Error> {
-    let too_much = accountable(prot, flags, backing) && pages > mm.total_frames();
-    if too_much { Err(Error::NoMem) } else { Ok(()) }
-}
-
 fn bytes(pages: u64) -> u64 {
     pages.saturating_mul(PAGE_SIZE)
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Checks a new mapping of `pages`, of which `replaced` are mapped now, against limits and
+    /// memory.
+    pub(crate) fn may_map(
+        &self,
+        pages: u64,
+        replaced: u64,
+        prot: Prot,
+        flags: VmaFlags,
+        backing: &Backing<M>,
+    ) -> Result<(), Error> {
+        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(pages) {
+            return Err(Error::Again);
+        }
+        self.may_expand(pages - replaced, prot, flags)?;
+        self.may_commit(pages, prot, flags, backing)
+    }
+    /// Refuses more than all memory (vm.overcommit_memory 0, proc(5)).
+    pub(crate) fn may_commit(
+        &self,
+        pages: u64,
+        prot: Prot,
+        flags: VmaFlags,
+        backing: &Backing<M>,
+    ) -> Result<(), Error> {
+        let too_much = accountable(prot, flags, backing) && pages > self.mm().total_frames();
+        if too_much { Err(Error::NoMem) } else { Ok(()) }
+    }
 }
 
 impl<M: Machine> Inner<M> {
@@ -85,25 +106,16 @@ impl<M: Machine> Inner<M> {
         prot: Prot,
         flags: VmaFlags,
     ) -> Result<(), Error> {
-        let data =
-            prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN);
-        let unlimited = self.limits.data == u64::MAX;
-        if data && !unlimited && bytes(self.data_pages() + pages) > self.limits.data {
+        let data = Vma::<M>::is_data(prot, flags) && self.limits.data != u64::MAX;
+        if data && bytes(self.vmas.figures().data + pages) > self.limits.data {
             return Err(Error::NoMem);
         }
         Ok(())
     }
     /// Whether `pages` more may be locked.
     pub(crate) fn may_lock(&self, pages: u64) -> bool {
-        self.limits.memlock == u64::MAX || bytes(self.locked_pages() + pages) <= self.limits.memlock
-    }
-    /// Private writable pages (VmData).
-    pub(crate) fn data_pages(&self) -> u64 {
-        self.vmas.figures().data
-    }
-    /// Locked pages (VmLck).
-    pub(crate) fn locked_pages(&self) -> u64 {
-        self.vmas.figures().locked
+        let limit = self.limits.memlock;
+        limit == u64::MAX || bytes(self.vmas.figures().locked + pages) <= limit
     }
     /// Updates the peak of mapped pages.
     pub(crate) fn note_total(&mut self) {

@@ -4,10 +4,11 @@
 mod areas;
 mod figures;
 mod locked;
+mod steps;
 mod types;
 
 pub(crate) use areas::{AREAS, Areas};
-pub(crate) use figures::{Rss, may_commit};
+pub use figures::Rss;
 pub(crate) use locked::{Locked, gathered};
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
@@ -67,7 +68,7 @@ impl<M: Machine> AddressSpace<M> {
         let id = mm.take_id().ok_or(Error::Again)?;
         let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
         let inner = Inner {
-            vmas: VmaTree::new(),
+            vmas: VmaTree::default(),
             table,
             limits: Limits::NONE,
             rss: Rss::default(),
@@ -84,7 +85,7 @@ impl<M: Machine> AddressSpace<M> {
             mm: mm.clone(),
             id,
             inner: Lock::new(inner),
-            thp_permit: AtomicU32::new(Permit::ALL.word()),
+            thp_permit: AtomicU32::new(Permit::ALL.0),
             ended: false,
         })
     }
@@ -117,11 +118,11 @@ impl<M: Machine> AddressSpace<M> {
     /// The large folios that the process permits itself.
     #[inline]
     pub fn thp_permit(&self) -> Permit {
-        Permit::from_word(self.thp_permit.load(Ordering::Relaxed))
+        Permit(self.thp_permit.load(Ordering::Relaxed))
     }
     /// Changes the permit for later faults; existing folios stay.
     pub fn change_thp_permit(&self, change: impl Fn(Permit) -> Permit) {
-        let change = |word| Some(change(Permit::from_word(word)).word());
+        let change = |word| Some(change(Permit(word)).0);
         // Relaxed: publishes nothing else. Never fails.
         let _ = self
             .thp_permit
@@ -160,7 +161,7 @@ impl<M: Machine> AddressSpace<M> {
             drop(taken);
             self.mm.machine().breathe();
         }
-        self.inner.get_mut().vmas = VmaTree::new();
+        self.inner.get_mut().vmas = VmaTree::default();
         self.ended = true;
     }
 

@@ -1,10 +1,11 @@
 //! Arguments and results of the verbs.
 
+use super::Rss;
 use crate::addr::{Pfn, VirtAddr};
 use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::manager::OutOfMemory;
-use crate::vma::{Backing, Prot, VmaFlags};
+use crate::vma::{Backing, Figures, Prot, VmaFlags};
 
 /// Error of a verb; the name is the errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,26 +140,12 @@ impl Limits {
 /// Figures of one space in pages (/proc/PID/status, stat, statm).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Mapped (VmSize).
-    pub total: u64,
+    /// Mapped.
+    pub mapped: Figures,
     /// Peak of mapped pages (VmPeak).
     pub peak_total: u64,
-    /// Resident private pages (RssAnon).
-    pub rss_anon: u64,
-    /// Resident file pages (RssFile).
-    pub rss_file: u64,
-    /// Resident shared anonymous pages (RssShmem).
-    pub rss_shmem: u64,
-    /// Peak of resident pages (VmHWM).
-    pub peak_rss: u64,
-    /// Private writable (VmData).
-    pub data: u64,
-    /// Stacks (VmStk).
-    pub stack: u64,
-    /// Executable files (VmExe and VmLib).
-    pub exec: u64,
-    /// Locked (VmLck).
-    pub locked: u64,
+    /// Resident.
+    pub rss: Rss,
     /// Page tables (VmPTE).
     pub page_tables: u64,
 }

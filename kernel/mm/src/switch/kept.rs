@@ -22,7 +22,7 @@ pub enum AccountScheme {
 /// The account as it is kept: the scheme and what is counted beside it, in one word, so that it is
 /// read by one load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept(u32);
+pub struct Kept(pub(super) u32);
 
 impl Kept {
     /// The default, without counts of single pages.
@@ -52,16 +52,6 @@ impl Kept {
     #[inline]
     pub fn in_section(self) -> bool {
         self.0 & Kept::IN_SECTION != 0
-    }
-
-    /// The word.
-    pub(super) fn number(self) -> u32 {
-        self.0
-    }
-    /// From [`Kept::number`].
-    #[inline]
-    pub(super) fn from_number(number: u32) -> Kept {
-        Kept(number)
     }
 
     /// From the numbers of the switches.

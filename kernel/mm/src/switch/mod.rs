@@ -38,7 +38,7 @@ impl Default for Switches {
         let mut initial = || all.next().map_or(0, Switch::initial);
         Switches {
             numbers: core::array::from_fn(|_| AtomicU32::new(initial())),
-            kept: AtomicU32::new(Kept::of(Switch::initial).number()),
+            kept: AtomicU32::new(Kept::of(Switch::initial).0),
             slowly: AtomicU32::new(0),
             singly: AtomicU32::new(0),
         }
@@ -61,7 +61,7 @@ impl Switches {
         assert!((number as usize) < switch.words().len());
         self.numbers[switch as usize].store(number, Ordering::Relaxed);
         let kept = Kept::of(|switch| self.get(switch));
-        self.kept.store(kept.number(), Ordering::Relaxed);
+        self.kept.store(kept.0, Ordering::Relaxed);
         let one_by_one = |switch: Switch| u32::from(self.get(switch) == 0);
         let singly = one_by_one(Switch::Refs) | one_by_one(Switch::Rmap) << 1;
         self.singly.store(singly, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Switches {
     /// How the account is kept.
     #[inline]
     pub fn kept(&self) -> Kept {
-        Kept::from_number(self.kept.load(Ordering::Relaxed))
+        Kept(self.kept.load(Ordering::Relaxed))
     }
     /// [`Switch::Fork`].
     #[inline]

@@ -4,9 +4,9 @@
 use super::controls::{Controls, Enabled, SizeEnabled};
 pub use super::words::BadValue;
 use super::words::Choice;
-use super::{ORDERS, sizes};
+use super::{SIZES, sizes};
 
-type Sizes = [Option<SizeEnabled>; *ORDERS.end() as usize + 1];
+type Sizes = [Option<SizeEnabled>; SIZES];
 
 /// `transparent_hugepage=`.
 pub fn transparent_hugepage(controls: &Controls, value: &str) -> Result<(), BadValue> {

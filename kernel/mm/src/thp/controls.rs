@@ -3,10 +3,9 @@
 //! meanings and defaults are Linux's (transhuge.rst); of the two top-level defaults in use it is
 //! `madvise`, so that 2 MiB does not take the place of a smaller size that a user enables.
 
-use super::ORDERS;
-use super::PMD_ORDER;
 use super::policy::Orders;
 use super::words::{Choice, words};
+use super::{ORDERS, PMD_ORDER, SIZES};
 use crate::addr::Order;
 use crate::sync::{AtomicU32, Lock, Ordering, rank};
 
@@ -67,8 +66,6 @@ words! {
         Force = "force",
     }
 }
-
-const SIZES: usize = *ORDERS.end() as usize + 1;
 
 /// The settings as they were written.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 
 use super::PMD_ORDER;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::ops::RangeInclusive;
 
 /// How much of a range may be missing or shared for it to become one folio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +31,7 @@ macro_rules! knobs {
         impl Knob {
             /// Every knob with the name of its file.
             pub const ALL: &'static [(Knob, &'static str)] = &[$((Knob::$name, $text)),*];
-            const INITIAL: &'static [u32] = &[$($initial),*];
-            const RANGES: &'static [core::ops::RangeInclusive<u32>] = &[$($range),*];
+            const VALUES: &'static [(u32, RangeInclusive<u32>)] = &[$(($initial, $range)),*];
         }
     };
 }
@@ -65,7 +65,7 @@ pub struct Khugepaged {
 impl Default for Khugepaged {
     fn default() -> Self {
         Khugepaged {
-            knobs: core::array::from_fn(|i| AtomicU32::new(Knob::INITIAL[i])),
+            knobs: core::array::from_fn(|i| AtomicU32::new(Knob::VALUES[i].0)),
             full_scans: AtomicU64::new(0),
             pages_collapsed: AtomicU64::new(0),
         }
@@ -79,7 +79,7 @@ impl Khugepaged {
     }
     /// Sets a knob; `false`, and nothing changes, when the value is out of range.
     pub fn set(&self, knob: Knob, value: u32) -> bool {
-        let allowed = Knob::RANGES[knob as usize].contains(&value);
+        let allowed = Knob::VALUES[knob as usize].1.contains(&value);
         if allowed {
             self.knobs[knob as usize].store(value, Ordering::Relaxed);
         }

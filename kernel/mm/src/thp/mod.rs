@@ -22,6 +22,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// The orders that anonymous folios larger than a page may have: 16 kB to 2 MiB.
 pub const ORDERS: core::ops::RangeInclusive<u8> = 2..=9;
+/// The length of a table by order.
+pub(crate) const SIZES: usize = *ORDERS.end() as usize + 1;
 /// The order that a PMD entry maps.
 pub const PMD_ORDER: crate::addr::Order = crate::addr::Order(9);
 

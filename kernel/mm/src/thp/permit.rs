@@ -50,7 +50,7 @@ impl Disable {
 ///
 /// The orders that follow from both are kept beside them, so that a fault only extracts bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Permit(u32);
+pub struct Permit(pub(crate) u32);
 
 /// The bits of a [`Disable`]'s number, below those of any order.
 const DISABLE: u32 = 3;
@@ -69,16 +69,6 @@ impl Permit {
         let other = if disable.forbids(false) { 0 } else { set };
         let advised = if disable.forbids(true) { 0 } else { set };
         Permit(disable as u32 | other | set << SET | advised << ADVISED)
-    }
-    /// From [`Permit::word`].
-    #[inline]
-    pub const fn from_word(word: u32) -> Permit {
-        Permit(word)
-    }
-    /// As one word.
-    #[inline]
-    pub const fn word(self) -> u32 {
-        self.0
     }
     /// The attribute.
     pub fn disable(self) -> Disable {

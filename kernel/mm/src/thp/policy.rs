@@ -38,11 +38,6 @@ impl Orders {
     pub const fn with(self, other: Orders) -> Orders {
         Orders(self.0 | other.0)
     }
-    /// The orders that are in this set and not in the other.
-    #[inline]
-    pub const fn without(self, other: Orders) -> Orders {
-        Orders(self.0 & !other.0)
-    }
     /// The large orders of the set, the smallest first.
     pub fn iter(self) -> impl Iterator<Item = Order> {
         ORDERS.map(Order).filter(move |order| self.contains(*order))

@@ -41,8 +41,8 @@ pub fn list(text: &str) -> Result<Orders, BadValue> {
         if from > to {
             return Err(BadValue::Range);
         }
-        let up_to = Orders::ALL.below(Order(to.0 + 1));
-        Ok(set.with(up_to.without(up_to.below(from))))
+        let range = Orders::ALL.up_to(to).0 & !Orders::ALL.below(from).0;
+        Ok(set.with(Orders(range)))
     })
 }
 

@@ -41,10 +41,8 @@ stats! {
     CollapseExceedSharedPte = "collapse_exceed_shared_pte",
 }
 
-const ORDERS: usize = *super::ORDERS.end() as usize + 1;
-
 /// A counter for each size and statistic.
-pub struct ThpStats([[AtomicU64; Stat::ALL.len()]; ORDERS]);
+pub struct ThpStats([[AtomicU64; Stat::ALL.len()]; super::SIZES]);
 
 impl Default for ThpStats {
     fn default() -> Self {

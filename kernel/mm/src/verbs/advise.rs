@@ -11,13 +11,6 @@ use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
 
-/// Progress of advice about pages.
-struct Walk {
-    rest: VirtRange,
-    /// Whether everything before `rest` is mapped.
-    covered: bool,
-}
-
 /// Pages that MADV_REMOVE punches out of an object after the lock.
 struct Hole<M: Machine> {
     /// Where they are, or would be, mapped.
@@ -74,16 +67,20 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Advice about pages, in steps.
     fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
-        let mut walk = Walk {
-            rest: range,
-            covered: true,
-        };
-        while self.lock().advise_pages(&mut walk, advice)? {
-            if self.mm.machine().breathe() {
-                return Err(Error::Interrupted);
+        let covered = self.area_by_area(range, |inner, slot, part, budget| {
+            if refused(inner.vmas.get(slot), advice) {
+                return Err(Error::Inval);
             }
-        }
-        all_of_it(walk.covered && walk.rest.is_empty())
+            match advice {
+                Advice::Cold | Advice::PageOut => {
+                    let table = &mut inner.table;
+                    Ok(clear_accessed_some(&self.mm, table, part, budget))
+                }
+                // MADV_FREE may free at once: reading zeros then is allowed.
+                _ => Ok(inner.drop_pages(slot, part, budget)?),
+            }
+        });
+        all_of_it(covered?)
     }
 
     /// MADV_REMOVE: punches a hole into the object, VMA by VMA; continues after an unmapped gap and
@@ -108,7 +105,9 @@ impl<M: Machine> AddressSpace<M> {
                 return all_of_it(covered && rest.is_empty()).and(inside);
             };
             covered &= part.start == rest.start;
-            object.punch(first << PAGE_SHIFT, part.len());
+            while !object.punch_step(first << PAGE_SHIFT, part.len()) {
+                self.mm.machine().breathe();
+            }
             zap(&object, first, first + part.pages());
             rest.start = part.end;
         }
@@ -188,36 +187,6 @@ impl<M: Machine> Areas<'_, M> {
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// One step of advice about pages; returns whether more remains.
-    fn advise_pages(&mut self, walk: &mut Walk, advice: Advice) -> Result<bool, Error> {
-        let mm = self.mm();
-        let mut budget = Budget::step(mm);
-        while !walk.rest.is_empty()
-            && let Some(slot) = self.vmas.from(walk.rest.start)
-        {
-            let vma = self.vmas.get(slot);
-            let Some(part) = vma.range.intersection(&walk.rest) else {
-                break;
-            };
-            if refused(vma, advice) {
-                return Err(Error::Inval);
-            }
-            walk.covered &= part.start == walk.rest.start;
-            let stopped = match advice {
-                Advice::Cold | Advice::PageOut => {
-                    clear_accessed_some(mm, &mut self.table, part, &mut budget)
-                }
-                // MADV_FREE may free at once: reading zeros then is allowed.
-                _ => self.drop_pages(slot, part, &mut budget)?,
-            };
-            walk.rest.start = stopped.unwrap_or(part.end);
-            if stopped.is_some() || !budget.take(1) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Fast path: drops the page at `at` if it is private and has a PTE that is not folded. Returns
     /// whether it was.
     // Out of line: after the checks before it the compiler would treat it as cold.

@@ -2,7 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::space::{AddressSpace, Areas, Locked, may_commit, user_pages};
+use crate::space::{AddressSpace, Areas, Locked, user_pages};
 use crate::vma::{Backing, Prot, Taken, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -69,11 +69,8 @@ impl<M: Machine> Locked<'_, M> {
             return None;
         }
         let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::ACCOUNT | self.future);
-        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
-            return None;
-        }
-        self.may_expand(range.pages(), prot, flags).ok()?;
-        may_commit(self.mm(), range.pages(), prot, flags, &Backing::Anon).ok()?;
+        self.may_map(range.pages(), 0, prot, flags, &Backing::Anon)
+            .ok()?;
         self.vmas.reserve(1).ok()?;
         self.vmas
             .insert(Vma::new(range, prot, flags, Backing::Anon));

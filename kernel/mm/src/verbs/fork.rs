@@ -8,7 +8,7 @@ use crate::stat::Event;
 use crate::switch::ForkBy;
 use crate::table::{Budget, ForkCopy};
 use crate::tlb::Gather;
-use crate::vma::{Backing, Slot, Vma, VmaFlags, VmaTree};
+use crate::vma::{Backing, Vma, VmaFlags, VmaTree};
 
 impl<M: Machine> AddressSpace<M> {
     /// Copies the space for a child: private pages become copy-on-write. Pages held only by an
@@ -56,17 +56,23 @@ fn copy_areas<M: Machine>(
     if parent.vmas.len() <= AREAS {
         return Ok(VmaTree::copy_of(parent.vmas.iter(), is_inherited, inherit)?);
     }
-    let mut source = Source {
-        next: parent.vmas.from(VirtAddr(0)),
-        parent,
-        left: AREAS,
-        ends: false,
-    };
-    let copied = VmaTree::copy_of(&mut source, is_inherited, inherit);
-    if source.ends {
-        return Err(Error::Interrupted);
+    let (mut at, mut left, mut ends) = (VirtAddr(0), AREAS, false);
+    let vmas = core::iter::from_fn(|| {
+        if left == 0 {
+            left = AREAS;
+            ends = parent.pause();
+        }
+        let slot = parent.vmas.walk_from(at).filter(|_| !ends)?;
+        let vma = parent.vmas.get(slot).clone();
+        at = vma.range.end;
+        left -= 1;
+        Some(vma)
+    });
+    let copied = VmaTree::copy_of(vmas, is_inherited, inherit);
+    match ends {
+        true => Err(Error::Interrupted),
+        false => Ok(copied?),
     }
-    Ok(copied?)
 }
 
 /// Whether the child inherits this VMA.
@@ -81,34 +87,6 @@ fn inherit<M: Machine>(vma: &mut Vma<M>) {
     if vma.flags.contains(VmaFlags::WIPEONFORK) {
         vma.has_anon = false;
         vma.anon_vma = None;
-    }
-}
-
-/// Iterator over a parent's VMAs, with pauses.
-struct Source<'a, 's, M: Machine> {
-    parent: &'a mut Areas<'s, M>,
-    next: Option<Slot>,
-    /// VMAs until the next pause.
-    left: usize,
-    /// Whether the thread is to end, which ends the iteration.
-    ends: bool,
-}
-
-impl<M: Machine> Iterator for Source<'_, '_, M> {
-    type Item = Vma<M>;
-    #[inline]
-    fn next(&mut self) -> Option<Vma<M>> {
-        let slot = self.next?;
-        let vma = self.parent.vmas.get(slot).clone();
-        self.next = self.parent.vmas.next(slot);
-        self.left -= 1;
-        if self.left == 0 {
-            self.left = AREAS;
-            self.ends = self.parent.pause();
-            let next = self.parent.vmas.from(vma.range.end);
-            self.next = next.filter(|_| !self.ends);
-        }
-        Some(vma)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
-use crate::fault::{Resolution, Stopped};
+use crate::fault::{Access, Resolution, Stopped, natural_access};
 use crate::space::{AddressSpace, Areas, Error, user_pages};
 use crate::vma::{Vma, VmaFlags};
 
@@ -40,7 +40,14 @@ impl<M: Machine> AddressSpace<M> {
             return Err(Error::NoMem);
         }
         if lock && !on_fault {
-            return populated(self.populate_locked(range));
+            // Fails at memory without access.
+            let access = |vma: &Vma<M>| natural_access(vma).unwrap_or(Access::Read);
+            let result = self.populate_as(range, |vma| Ok(Some(access(vma))));
+            return result.map_err(|why| match why {
+                Stopped::Fault(Resolution::NoMem) => Error::Again,
+                Stopped::Fault(_) => Error::NoMem,
+                Stopped::Ends => Error::Interrupted,
+            });
         }
         Ok(())
     }
@@ -49,7 +56,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Errors as [`Self::mlock`].
     pub fn lock_all(&self, current: bool, future: bool, on_fault: bool) -> Result<(), Error> {
         let mut inner = self.areas()?;
-        if current && !inner.may_lock(inner.vmas.pages() - inner.locked_pages()) {
+        if current && !inner.may_lock(inner.vmas.pages() - inner.vmas.figures().locked) {
             return Err(match inner.limits.memlock {
                 0 => Error::Perm,
                 _ => Error::NoMem,
@@ -63,7 +70,10 @@ impl<M: Machine> AddressSpace<M> {
                 .last()
                 .map_or(VirtAddr(0), |last| inner.vmas.get(last).range.end);
             let flags = lock_flags(current, on_fault);
-            inner.update_all(VirtRange::new(VirtAddr(0), end), |v| v.set_lock(flags));
+            inner.in_parts(VirtRange::new(VirtAddr(0), end), |inner, part| {
+                inner.vmas.update(part, |v| v.set_lock(flags));
+                true
+            });
         }
         drop(inner);
         if current && !on_fault {
@@ -86,14 +96,6 @@ fn lock_flags(lock: bool, on_fault: bool) -> VmaFlags {
         (true, false) => VmaFlags::LOCKED,
         (true, true) => VmaFlags::LOCKED | VmaFlags::LOCKONFAULT,
     }
-}
-
-fn populated(result: Result<(), Stopped>) -> Result<(), Error> {
-    result.map_err(|why| match why {
-        Stopped::Fault(Resolution::NoMem) => Error::Again,
-        Stopped::Fault(_) => Error::NoMem,
-        Stopped::Ends => Error::Interrupted,
-    })
 }
 
 impl<M: Machine> Areas<'_, M> {

@@ -2,7 +2,7 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
-use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, may_commit, user_pages};
+use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, user_pages};
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -20,7 +20,8 @@ impl<M: Machine> AddressSpace<M> {
         let mut inner = self.areas()?;
         let range = inner.choose(request.place, len, &request.backing)?;
         let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
-        inner.check_new(&request, flags, range)?;
+        let (pages, replaced) = (range.pages(), inner.vmas.pages_in(range));
+        inner.may_map(pages, replaced, request.prot, flags, &request.backing)?;
         inner.vmas.reserve_take(range, 1)?;
         // Dropped after the lock: a file's release takes kernel locks.
         let replaced = inner.remove(range)?;
@@ -54,21 +55,5 @@ impl<M: Machine> Locked<'_, M> {
             return Err(Error::Exist);
         }
         Ok(range)
-    }
-
-    fn check_new(
-        &self,
-        request: &MapRequest<M>,
-        flags: VmaFlags,
-        range: VirtRange,
-    ) -> Result<(), Error> {
-        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(range.pages()) {
-            return Err(Error::Again);
-        }
-        // Replaced pages do not count against the limits.
-        let more = range.pages() - self.vmas.pages_in(range);
-        self.may_expand(more, request.prot, flags)?;
-        let (pages, backing) = (range.pages(), &request.backing);
-        may_commit(self.mm(), pages, request.prot, flags, backing)
     }
 }

@@ -1,8 +1,9 @@
-//! System calls on an address space, one per file. Errors are those of the manual pages (mmap(2)
-//! and its relatives).
+//! System calls on an address space, and writes to its files in /proc, one per file. Errors are
+//! those of the manual pages (mmap(2) and its relatives).
 
 mod advise;
 mod brk;
+mod clear_refs;
 mod fork;
 mod lock;
 mod map;

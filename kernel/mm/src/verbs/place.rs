@@ -51,7 +51,7 @@ impl<M: Machine> Inner<M> {
             return None;
         }
         let start = VirtAddr(hint.align_up(PAGE_SIZE)?.0.max(MMAP_MIN_ADDR));
-        let range = VirtRange::from_len(start, len)?;
+        let range = VirtRange::new(start, start.checked_add(len)?);
         (range.end <= M::Pte::USER_END && self.is_free(range)).then_some(start)
     }
 

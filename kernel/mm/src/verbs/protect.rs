@@ -2,9 +2,10 @@
 
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine};
+use crate::fault::natural_access;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
-use crate::space::{AddressSpace, Areas, Error, may_commit, user_pages};
+use crate::space::{AddressSpace, Areas, Error, user_pages};
 use crate::table::{Budget, Edit, Rights};
 use crate::vma::{Prot, VmaFlags};
 
@@ -24,7 +25,10 @@ impl<M: Machine> AddressSpace<M> {
         let result = areas.protect(range, prot, &mut locked);
         drop(areas);
         if let Some(locked) = locked {
-            let _ = self.populate_again(locked);
+            let _ = self.populate_as(locked, |vma| {
+                let access = natural_access(vma);
+                Ok(access.filter(|_| vma.flags.contains(VmaFlags::LOCKED)))
+            });
         }
         result
     }
@@ -74,7 +78,7 @@ impl<M: Machine> Areas<'_, M> {
                     }
                     // Read-only memory may need private pages from now on.
                     self.may_add_data(part.pages(), prot, vma.flags)?;
-                    may_commit(mm, part.pages(), prot, vma.flags, &vma.backing)?;
+                    self.may_commit(part.pages(), prot, vma.flags, &vma.backing)?;
                 }
             }
             let shared = vma.shared();

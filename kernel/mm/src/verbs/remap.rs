@@ -22,22 +22,11 @@ impl<M: Machine> AddressSpace<M> {
     /// several mappings, or moves them with the gaps between; all else is for one mapping. EINVAL:
     /// misaligned, no new length, overlap, or incompatible flags; EFAULT: no mapping, or more than
     /// one where it must be one; ENOMEM: no room or over a limit; EAGAIN: over the lock limit.
-    /// After ENOMEM part of several mappings may have moved: [`Self::remap_on`] continues.
+    ///
+    /// `moved` is the number of bytes of the old range, holes included, done by earlier attempts, 0
+    /// for the first. After ENOMEM part of several mappings may have moved, and the next attempt
+    /// continues there.
     pub fn remap(
-        &self,
-        old: VirtAddr,
-        old_len: u64,
-        new_len: u64,
-        flags: RemapFlags,
-        to: VirtAddr,
-    ) -> Result<VirtAddr, Error> {
-        self.remap_on(old, old_len, new_len, flags, to, &mut 0)
-    }
-
-    /// [`Self::remap`] as one of several attempts: `moved` is the number of bytes of the old range,
-    /// holes included, done by those before. After ENOMEM the next attempt continues there; 0 means
-    /// that nothing was moved.
-    pub fn remap_on(
         &self,
         old: VirtAddr,
         old_len: u64,

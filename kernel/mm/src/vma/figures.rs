@@ -19,14 +19,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Nothing.
-    pub(super) const NONE: Figures = Figures {
-        total: 0,
-        data: 0,
-        stack: 0,
-        exec: 0,
-        locked: 0,
-    };
     pub(super) fn add<M: Machine>(&mut self, vma: &Vma<M>) {
         self.each(vma, |sum, pages| *sum += pages);
     }
@@ -36,7 +28,7 @@ impl Figures {
     fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64, u64)) {
         let pages = vma.range.pages();
         change(&mut self.total, pages);
-        if vma.is_data() {
+        if Vma::<M>::is_data(vma.prot, vma.flags) {
             change(&mut self.data, pages);
         }
         if vma.prot.contains(Prot::EXEC)

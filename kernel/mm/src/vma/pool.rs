@@ -31,7 +31,7 @@ impl<T, const N: usize> NodePool<T, N> {
                 self.add()?;
             } else {
                 let next = self.unused[self.unused.len() - 1 - self.ready];
-                give_memory::<T, N>(&mut self.nodes[next as usize])?;
+                fallible::reserve_exact(&mut self.nodes[next as usize], N)?;
             }
             self.ready += 1;
         }
@@ -44,7 +44,7 @@ impl<T, const N: usize> NodePool<T, N> {
         let wanted = self.nodes.capacity() - self.unused.len();
         fallible::reserve(&mut self.unused, wanted)?;
         let mut node = Vec::new();
-        give_memory::<T, N>(&mut node)?;
+        fallible::reserve_exact(&mut node, N)?;
         self.nodes.push(node);
         self.unused.push(number);
         // All other unused nodes have memory, too, so their order does not matter.
@@ -119,8 +119,4 @@ impl<T, const N: usize> NodePool<T, N> {
             .expect("two nodes of the pool");
         (a, b)
     }
-}
-
-fn give_memory<T, const N: usize>(node: &mut Vec<T>) -> Result<(), OutOfMemory> {
-    fallible::reserve_exact(node, N)
 }

@@ -26,9 +26,9 @@ impl<M: Machine> Taken<M> {
         fallible::reserve_exact(&mut several, n)?;
         Ok(Taken { one: None, several })
     }
-    /// Adds one; room was made for it.
-    pub(super) fn push(&mut self, vma: Vma<M>) {
-        self.several.push(vma);
+    /// Adds one, if any; room was made for it.
+    pub(super) fn extend(&mut self, vma: Option<Vma<M>>) {
+        self.several.extend(vma);
     }
     /// The VMAs in address order.
     pub fn iter(&self) -> impl Iterator<Item = &Vma<M>> {

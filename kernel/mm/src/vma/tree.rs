@@ -25,21 +25,17 @@ pub struct VmaTree<M: Machine> {
 }
 
 impl<M: Machine> Default for VmaTree<M> {
+    /// No VMAs.
     fn default() -> Self {
-        Self::new()
+        VmaTree {
+            store: VmaStore::new(),
+            figures: Figures::default(),
+            histories: 0,
+        }
     }
 }
 
 impl<M: Machine> VmaTree<M> {
-    /// No VMAs.
-    pub const fn new() -> Self {
-        VmaTree {
-            store: VmaStore::new(),
-            figures: Figures::NONE,
-            histories: 0,
-        }
-    }
-
     /// Makes room for `n` more VMAs, so that what follows cannot fail.
     pub fn reserve(&mut self, n: usize) -> Result<(), OutOfMemory> {
         self.limit(self.len() + n <= MAX_VMAS)?;
@@ -125,29 +121,18 @@ impl<M: Machine> VmaTree<M> {
         if let Some(slot) = self.find(range.start)
             && self.get(slot).range.start < range.start
         {
-            let mut part = self.get(slot).clone();
-            let first = part.range.start;
-            part.cut_below(range.start);
-            self.change(first, |low| low.range.end = range.start);
-            if range.end < part.range.end {
-                let upper = part.split_off(range.end);
-                self.add(upper);
-            }
-            taken.push(part);
+            let end = self.get(slot).range.end;
+            taken.extend(self.cut_out(VirtRange::new(range.start, end)));
         }
         let cut = self.find(range.end).map(|slot| self.get(slot).range.start);
-        let whole_end = cut.map_or(range.end, |cut| cut.max(range.start));
+        let whole = VirtRange::new(range.start, cut.unwrap_or(range.end));
         let figures = &mut self.figures;
-        self.store
-            .remove(VirtRange::new(range.start, whole_end), &mut |vma| {
-                figures.sub(&vma);
-                taken.push(vma);
-            });
-        if let Some(start) = cut.filter(|&cut| range.start <= cut && cut < range.end) {
-            self.change(start, |high| {
-                let upper = high.split_off(range.end);
-                taken.push(core::mem::replace(high, upper));
-            });
+        self.store.remove(whole, &mut |vma| {
+            figures.sub(&vma);
+            taken.extend(Some(vma));
+        });
+        if let Some(start) = cut.filter(|&cut| cut < range.end) {
+            taken.extend(self.cut_out(VirtRange::new(start, range.end)));
         }
         Ok(taken)
     }
@@ -171,12 +156,6 @@ impl<M: Machine> VmaTree<M> {
                 self.replace(slot, changed);
             }
         }
-    }
-
-    /// Changes flags of the VMA that contains `at` and joins it with nothing: mremap's
-    /// MREMAP_DONTUNMAP leaves such, and a fork, which drops locks.
-    pub fn amend(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
-        self.change(at, f);
     }
 
     /// Puts `part` where a part of the VMA in `slot`, or all of it, was.
@@ -233,7 +212,7 @@ impl<M: Machine> VmaTree<M> {
         keep: impl Fn(&Vma<M>) -> bool,
         change: impl Fn(&mut Vma<M>),
     ) -> Result<VmaTree<M>, OutOfMemory> {
-        let (mut figures, mut histories) = (Figures::NONE, 0);
+        let (mut figures, mut histories) = (Figures::default(), 0);
         let store = VmaStore::build(vmas.filter(|vma| keep(vma.borrow())), |vma| {
             change(vma);
             if let Some(history) = &mut vma.anon_vma {
@@ -262,8 +241,9 @@ impl<M: Machine> VmaTree<M> {
         let figures = &mut self.figures;
         self.store.remove(range, &mut |vma| figures.sub(&vma));
     }
-    /// Changes the VMA that contains `at`; it stays where it is among the others.
-    pub(super) fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
+    /// Changes the VMA that contains `at`; it stays where it is among the others, and is joined
+    /// with none, as mremap's MREMAP_DONTUNMAP leaves it.
+    pub fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
         let figures = &mut self.figures;
         self.store.change(at, |vma| {
             figures.sub(vma);

@@ -149,13 +149,8 @@ pub struct AnonVma {
 impl<M: Machine> Clone for Vma<M> {
     fn clone(&self) -> Self {
         Vma {
-            range: self.range,
-            prot: self.prot,
-            flags: self.flags,
             backing: self.backing.clone(),
-            has_anon: self.has_anon,
-            anon_vma: self.anon_vma,
-            moved: self.moved,
+            ..*self
         }
     }
 }
@@ -213,12 +208,9 @@ impl<M: Machine> Vma<M> {
     pub fn shared(&self) -> bool {
         self.flags.contains(VmaFlags::SHARED)
     }
-    /// Whether it counts as data (RLIMIT_DATA, VmData): private, writable, not a stack.
-    pub fn is_data(&self) -> bool {
-        self.prot.contains(Prot::WRITE)
-            && !self
-                .flags
-                .intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
+    /// Whether a VMA with these counts as data (RLIMIT_DATA, VmData): private, writable, no stack.
+    pub fn is_data(prot: Prot, flags: VmaFlags) -> bool {
+        prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
     }
     /// The attributes of every entry of the VMA, but for WRITE, ACCESSED and DIRTY, which depend on
     /// the page.

@@ -131,7 +131,7 @@ impl<M: Machine> VmaTree<M> {
     /// Checks that VMAs are sorted, not empty, page-aligned, not overlapping and counted, and every
     /// inner node's summary of its subtree. Panics with what is wrong.
     pub fn validate(&self) {
-        let (mut end, mut len, mut figures) = (VirtAddr(0), 0, Figures::NONE);
+        let (mut end, mut len, mut figures) = (VirtAddr(0), 0, Figures::default());
         for vma in self.iter() {
             let range = vma.range;
             assert!(

@@ -120,7 +120,7 @@ fn leave_process(task: &Arc<Task>) -> bool {
 /// Frees the address space at once, not when the zombie is waited for.
 fn release_space(process: &Process) {
     if let Some(space) = process.space() {
-        process.last_peak_rss.store(space.usage().peak_rss, Relaxed);
+        process.last_peak_rss.store(space.usage().rss.peak, Relaxed);
     }
     sched::activate_none();
     process.releases_memory.store(true, Relaxed);

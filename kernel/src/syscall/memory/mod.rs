@@ -133,7 +133,7 @@ pub fn mremap(
         if moved == 0 {
             room::check(Errno::ENOMEM)?;
         }
-        let at = space(task).remap_on(old.start, old.len, new_len, flags, new, &mut moved)?;
+        let at = space(task).remap(old.start, old.len, new_len, flags, new, &mut moved)?;
         Ok(at.0)
     })
 }

@@ -74,13 +74,13 @@ pub fn zoneinfo(out: &mut Text) -> Result {
     }
     out.line("  pagesets");
     let mut cpu = None;
-    for list in mm().allocator().lists() {
-        if cpu != Some(list.cpu) {
-            cpu = Some(list.cpu);
-            out.put(format_args!("    cpu: {}\n", list.cpu));
+    for (of, list) in mm().allocator().lists() {
+        if cpu != Some(of) {
+            cpu = Some(of);
+            out.put(format_args!("    cpu: {of}\n"));
         }
         let Order(order) = list.order;
-        let (count, high, batch) = (list.count, list.high, list.batch);
+        let (count, high, batch) = (list.len(), list.capacity(), list.batch());
         out.put(format_args!(
             "      order {order} {:?}\n              count: {count}\n              high:  {high}\n              batch: {batch}\n",
             list.mobility

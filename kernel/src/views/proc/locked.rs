@@ -33,7 +33,7 @@ impl Mlocked {
     /// Counts them now. ENOMEM; EINTR when this thread is to end.
     pub fn now() -> Result<Mlocked> {
         let (mut locked, mut any) = (Mlocked::default(), false);
-        task::for_each_space(|space| any |= space.usage().locked > 0);
+        task::for_each_space(|space| any |= space.usage().mapped.locked > 0);
         if !any {
             return Ok(locked);
         }

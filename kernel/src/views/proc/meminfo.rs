@@ -109,7 +109,7 @@ fn committed() -> u64 {
     let mut pages = 0;
     task::for_each_space(|space| {
         let usage = space.usage();
-        pages += usage.data + usage.stack;
+        pages += usage.mapped.data + usage.mapped.stack;
     });
     pages
 }

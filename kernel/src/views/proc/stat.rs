@@ -50,7 +50,7 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     };
     let [pending, _, blocked, ignored, caught] = process.signal_sets();
     let nice = process.nice();
-    let rss = usage.rss_anon + usage.rss_file + usage.rss_shmem;
+    let rss = usage.rss.anon + usage.rss.file + usage.rss.shmem;
     // Fields 1 to 13: identity, faults.
     out.put(format_args!(
         "{} ({name}) {state} {} {} {} {terminal} {} 4194560 0 0 0 0 ",
@@ -74,7 +74,7 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     // 23 to 30: memory, text, stack.
     out.put(format_args!(
         "{} {rss} {} {} {} {} 0 0 ",
-        usage.total * PAGE_SIZE,
+        usage.mapped.total * PAGE_SIZE,
         process.limits().soft(Resource::Rss),
         image.code.start.0,
         image.code.end.0,
@@ -102,13 +102,13 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
 /// /proc/PID/statm: pages.
 pub fn statm(subject: &Subject, out: &mut Text) -> Result {
     let usage = usage(subject);
-    let shared = usage.rss_file + usage.rss_shmem;
+    let shared = usage.rss.file + usage.rss.shmem;
     out.put(format_args!(
         "{} {} {shared} {} 0 {} 0\n",
-        usage.total,
-        usage.rss_anon + shared,
-        usage.exec,
-        usage.data + usage.stack,
+        usage.mapped.total,
+        usage.rss.anon + shared,
+        usage.mapped.exec,
+        usage.mapped.data + usage.mapped.stack,
     ));
     Ok(())
 }

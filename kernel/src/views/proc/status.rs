@@ -88,22 +88,22 @@ fn memory(subject: &Subject, out: &mut Text) {
     let space = subject.process.space();
     let large = space.is_some_and(|space| !space.thp_permit().is_none());
     kb(out, "VmPeak", usage.peak_total);
-    kb(out, "VmSize", usage.total);
-    kb(out, "VmLck", usage.locked);
+    kb(out, "VmSize", usage.mapped.total);
+    kb(out, "VmLck", usage.mapped.locked);
     kb(out, "VmPin", 0);
-    kb(out, "VmHWM", usage.peak_rss);
+    kb(out, "VmHWM", usage.rss.peak);
     kb(
         out,
         "VmRSS",
-        usage.rss_anon + usage.rss_file + usage.rss_shmem,
+        usage.rss.anon + usage.rss.file + usage.rss.shmem,
     );
-    kb(out, "RssAnon", usage.rss_anon);
-    kb(out, "RssFile", usage.rss_file);
-    kb(out, "RssShmem", usage.rss_shmem);
-    kb(out, "VmData", usage.data);
-    kb(out, "VmStk", usage.stack);
+    kb(out, "RssAnon", usage.rss.anon);
+    kb(out, "RssFile", usage.rss.file);
+    kb(out, "RssShmem", usage.rss.shmem);
+    kb(out, "VmData", usage.mapped.data);
+    kb(out, "VmStk", usage.mapped.stack);
     kb(out, "VmExe", text);
-    kb(out, "VmLib", usage.exec.saturating_sub(text));
+    kb(out, "VmLib", usage.mapped.exec.saturating_sub(text));
     kb(out, "VmPTE", usage.page_tables);
     kb(out, "VmSwap", 0);
     kb(out, "HugetlbPages", 0);

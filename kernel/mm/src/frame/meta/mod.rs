@@ -19,7 +19,7 @@ mod views;
 
 pub(crate) use views::{Links, TableFrame};
 
-use crate::addr::Order;
+use crate::addr::{Order, Pfn};
 use crate::sync::{AccountWords, AtomicU32, AtomicU64, Ordering};
 use core::fmt;
 
@@ -188,6 +188,22 @@ impl FrameMeta {
     #[inline]
     pub(crate) fn copied_around(&self) -> bool {
         self.flag(COPIED_AROUND)
+    }
+    /// Panics with what is wrong with a free of the block at `pfn`, and with the frame's state.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn bad_free(&self, pfn: Pfn, kind: Kind, order: Order) -> ! {
+        let what = match self.kind() {
+            Kind::Free | Kind::Cached => "is free already",
+            Kind::Reserved => "is not the first frame of a block",
+            found if found != kind => "is used otherwise",
+            _ if self.order() != order => "has another order",
+            _ => "has other references than the one that is dropped",
+        };
+        panic!(
+            "{pfn:?}, freed as {kind:?} of order {}, {what}: {self:?}",
+            order.0
+        )
     }
     #[inline(always)]
     fn flag(&self, flag: u32) -> bool {

@@ -4,7 +4,7 @@ use super::Gone;
 use super::request::{RemapFlags, Request};
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
-use crate::space::{Areas, Error, Locked, may_commit, user_pages};
+use crate::space::{Areas, Error, Locked, user_pages};
 use crate::vma::{Slot, VmaFlags};
 
 impl<M: Machine> Areas<'_, M> {
@@ -73,6 +73,6 @@ impl<M: Machine> Locked<'_, M> {
             .and_then(|at| user_pages::<M>(at, request.new_len));
         let replaced = target.map_or(0, |range| self.vmas.pages_in(range));
         self.may_expand(more.saturating_sub(replaced), vma.prot, vma.flags)?;
-        may_commit(self.mm(), more, vma.prot, vma.flags, &vma.backing)
+        self.may_commit(more, vma.prot, vma.flags, &vma.backing)
     }
 }

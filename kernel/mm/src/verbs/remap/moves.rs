@@ -105,7 +105,7 @@ impl<M: Machine> Areas<'_, M> {
         if keep {
             // The old range stays mapped and empty; its VMA is unlocked whole, and without pages it
             // has no anon_vma.
-            self.vmas.amend(old.start, |v| {
+            self.vmas.change(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);
             });

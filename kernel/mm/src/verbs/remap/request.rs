@@ -64,7 +64,12 @@ impl Request {
             return Err(Error::Inval);
         }
         if fixed || keeps {
-            check_target::<M>((start, old_len), (to, new_len))?;
+            // The target is user memory and does not overlap the old range.
+            let old = VirtRange::new(start, VirtAddr(start.0.saturating_add(old_len)));
+            let target = user_pages::<M>(to, new_len).filter(|_| to.is_aligned(PAGE_SIZE));
+            if target.is_none_or(|target| target.overlaps(&old)) {
+                return Err(Error::Inval);
+            }
         }
         Ok(Request {
             start,
@@ -88,18 +93,5 @@ impl Request {
     #[inline]
     pub fn kept(&self) -> VirtRange {
         VirtRange::new(self.start, self.start + self.old_len.min(self.new_len))
-    }
-}
-
-/// Checks that the target is user memory and does not overlap the old range.
-#[inline]
-fn check_target<M: Machine>(old: (VirtAddr, u64), new: (VirtAddr, u64)) -> Result<(), Error> {
-    let fits = new.0.is_aligned(PAGE_SIZE) && user_pages::<M>(new.0, new.1).is_some();
-    let overlap =
-        old.0.0 < new.0.0.saturating_add(new.1) && new.0.0 < old.0.0.saturating_add(old.1);
-    if fits && !overlap {
-        Ok(())
-    } else {
-        Err(Error::Inval)
     }
 }

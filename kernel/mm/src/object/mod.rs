@@ -1,11 +1,15 @@
 //! Memory objects: pages by index, behind files, shared anonymous memory and memfds (Linux:
 //! address_space).
 
+mod pool;
+
+pub use pool::PagePool;
+
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, Pfn};
 use crate::arch::{Machine, PhysMem};
 use crate::folio::Folio;
 use crate::manager::{Mm, OutOfMemory};
-use crate::sync::{AtomicU64, Lock, Ordering, rank};
+use crate::sync::{Lock, rank};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -15,50 +19,6 @@ struct ObjectPages {
     len: u64,
     /// Each frame here carries one reference.
     pages: BTreeMap<u64, Pfn>,
-}
-
-/// A limit of the pages that several objects have together: the size of a file system in memory.
-pub struct PagePool {
-    limit: u64,
-    used: AtomicU64,
-}
-
-impl PagePool {
-    /// At most `limit` pages.
-    pub fn new(limit: u64) -> Arc<PagePool> {
-        let used = AtomicU64::new(0);
-        Arc::new(PagePool { limit, used })
-    }
-    /// The limit, in pages.
-    pub fn limit(&self) -> u64 {
-        self.limit
-    }
-    /// Pages in use.
-    pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
-    /// Counts one more page, unless the limit is reached. Relaxed: the count orders nothing.
-    fn take(&self) -> bool {
-        let more = |used| (used < self.limit).then_some(used + 1);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.used.fetch_update(set, fetch, more).is_ok()
-    }
-    fn give(&self, pages: u64) {
-        self.used.fetch_sub(pages, Ordering::Relaxed);
-    }
-}
-
-/// Why there is no page.
-enum NoPage {
-    /// The pool is used up.
-    Full,
-    OutOfMemory,
-}
-
-impl From<NoPage> for OutOfMemory {
-    fn from(_: NoPage) -> OutOfMemory {
-        OutOfMemory
-    }
 }
 
 /// The most pages that one step drops: some 100,000 instructions.
@@ -158,6 +118,7 @@ impl<M: Machine> Object<M> {
         for (index, inside, len) in pieces(offset, from.len() as u64) {
             // A page that is written whole need not be zeroed first.
             let pfn = self.page_in(&mut inner, index, len == PAGE_SIZE)?;
+            let pfn = pfn.ok_or(OutOfMemory)?;
             self.mm
                 .machine()
                 .mem()
@@ -173,13 +134,8 @@ impl<M: Machine> Object<M> {
         self.inner.lock().pages.len() as u64
     }
 
-    /// Drops the pages wholly inside the byte range and zeroes the partial ones
-    /// (FALLOC_FL_PUNCH_HOLE).
-    pub fn punch(&self, offset: u64, len: u64) {
-        while !self.punch_step(offset, len) {}
-    }
-
-    /// One step of [`Self::punch`], which drops some pages; returns whether it was the last.
+    /// One step that drops some pages wholly inside the byte range and, at last, zeroes the partial
+    /// ones (FALLOC_FL_PUNCH_HOLE); returns whether it was the last.
     pub fn punch_step(&self, offset: u64, len: u64) -> bool {
         let mut inner = self.inner.lock();
         let end = offset.saturating_add(len);
@@ -228,7 +184,7 @@ impl<M: Machine> Object<M> {
                 continue;
             }
             let pushed = fallible::push(&mut fresh, index).is_ok();
-            if !pushed || self.page_in(&mut inner, index, false).is_err() {
+            if !pushed || !matches!(self.page_in(&mut inner, index, false), Ok(Some(_))) {
                 self.drop_pages(fresh.iter().filter_map(|index| inner.pages.remove(index)));
                 return Err(OutOfMemory);
             }
@@ -243,11 +199,8 @@ impl<M: Machine> Object<M> {
         if index >= inner.len.div_ceil(PAGE_SIZE) {
             return Ok(None);
         }
-        match self.page_in(&mut inner, index, false) {
-            Ok(pfn) => Ok(Some(Folio::share(&self.mm, pfn))),
-            Err(NoPage::Full) => Ok(None),
-            Err(NoPage::OutOfMemory) => Err(OutOfMemory),
-        }
+        let pfn = self.page_in(&mut inner, index, false)?;
+        Ok(pfn.map(|pfn| Folio::share(&self.mm, pfn)))
     }
 
     /// Calls `f` with each page that is there in `first..end` (and before the object's end), in
@@ -272,23 +225,26 @@ impl<M: Machine> Object<M> {
         }
     }
 
-    fn page_in(&self, inner: &mut ObjectPages, index: u64, unfilled: bool) -> Result<Pfn, NoPage> {
+    /// The page at `index`, allocated if it is a hole; `None` when the pool is used up.
+    fn page_in(
+        &self,
+        inner: &mut ObjectPages,
+        index: u64,
+        unfilled: bool,
+    ) -> Result<Option<Pfn>, OutOfMemory> {
         if let Some(pfn) = inner.pages.get(&index) {
-            return Ok(*pfn);
+            return Ok(Some(*pfn));
         }
         // For the nodes of the map, which cannot fail: one page needs few, a call may bring in very
         // many pages.
-        fallible::check().map_err(|_| NoPage::OutOfMemory)?;
+        fallible::check()?;
         if self.pool.as_ref().is_some_and(|pool| !pool.take()) {
-            return Err(NoPage::Full);
+            return Ok(None);
         }
-        let folio = Folio::object(&self.mm, unfilled).map_err(|OutOfMemory| {
-            self.left_pool(1);
-            NoPage::OutOfMemory
-        })?;
+        let folio = Folio::object(&self.mm, unfilled).inspect_err(|_| self.left_pool(1))?;
         let pfn = folio.into_pfn();
         inner.pages.insert(index, pfn);
-        Ok(pfn)
+        Ok(Some(pfn))
     }
 
     fn left_pool(&self, pages: u64) {

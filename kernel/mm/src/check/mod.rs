@@ -2,18 +2,19 @@
 //! mappings, free lists, leaks, and (entry by entry, as the machine lists them) TLBs against
 //! tables. Panics on a violation.
 
-use crate::addr::{Order, Pfn, VirtAddr, VirtRange};
+mod references;
+
+use crate::addr::{Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Block, Kind};
-use crate::manager::{LongTerm, Mm};
+use crate::manager::Mm;
 use crate::object::Object;
-use crate::own::{Account, MmId, Owner};
+use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
 use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// Findings of the walk over the spaces.
 struct Tally<'a, M: Machine> {
@@ -42,7 +43,7 @@ pub fn all<M: Machine>(
     objects: &[&Arc<Object<M>>],
     kernel_tables: u64,
 ) {
-    mm.allocator().validate(mm.frames());
+    mm.allocator().validate();
     // The idle root is a table too.
     let mut tally = Tally {
         mm,
@@ -269,104 +270,5 @@ impl<M: Machine> Tally<'_, M> {
             }
             _ => panic!("{va:?} maps {pfn:?}, which is {kind:?}"),
         }
-    }
-
-    /// Checks the account of a private folio against the mappings found; returns the number of
-    /// pins, by search: above as many references as pages, the account need not know it
-    /// (docs/proofs).
-    fn account(&self, head: Pfn) -> u64 {
-        let order = self.mm.frames().get(head).order();
-        let (book, account) = (self.mm.frames().book(head, order), self.mm.account());
-        let found = self.refs.get(&head).copied().unwrap_or(0);
-        let held = self.mapped.get(&head).into_iter();
-        let mut held: Vec<_> = held.flat_map(BTreeMap::values).copied().collect();
-        held.push((Owner::PLAIN, 0));
-        let last = held.len() - 1;
-        let said = account.references(&book).saturating_sub(found);
-        let pins = (0..=said).find(|pins| {
-            held[last].1 = *pins;
-            account.agrees(&book, &held)
-        });
-        let Some(pins) = pins else {
-            panic!("the account of {head:?} does not say what was found: {held:?}");
-        };
-        let long_term = |page| self.long_term(head + page);
-        let lasting: u64 = (0..order.pages()).map(long_term).sum();
-        assert!(
-            lasting <= pins,
-            "{head:?} has {lasting} long-term pins, of {pins}"
-        );
-        for page in 0..order.pages() {
-            if let Some(said) = account.page_count(&book, page as usize) {
-                let found = self.private.get(&(head + page));
-                let times = found.map_or(0, |private| private.times);
-                assert_eq!(said, times, "mappings of page {page} of {head:?}");
-            }
-        }
-        let mappers = self.mappers.get(&head).map_or(0, BTreeSet::len);
-        for (who, n) in &held[..last] {
-            assert!(
-                !account.exclusive(&book, who) || *n == found + pins && mappers <= 1,
-                "{head:?} has {found} mappings and {pins} pins, {n} of {:?}, and reads as exclusive",
-                who.id()
-            );
-        }
-        pins
-    }
-
-    /// Number of long-term pins of a private page; only the pinner maps it.
-    fn long_term(&self, page: Pfn) -> u64 {
-        let Some(LongTerm { pinner, pins }) = self.mm.long_term(page) else {
-            return 0;
-        };
-        let alone = |is: &Private| is.times == 1 && is.by == pinner && !is.shared;
-        assert!(
-            self.private.get(&page).is_none_or(alone),
-            "{page:?} has {pins} long-term pins of {pinner}, and others have it"
-        );
-        pins.into()
-    }
-
-    /// Checks the references of every folio, that each one in use was found, and that a writable
-    /// page has one mapping.
-    fn finish(self) {
-        for (page, Private { times, written, .. }) in &self.private {
-            assert!(
-                !written || *times == 1,
-                "{page:?} may be written and is mapped {times} times"
-            );
-        }
-        for (table, sharers) in &self.sharers {
-            let counted = self.mm.frames().get(*table).refs();
-            assert_eq!(counted, *sharers, "sharers of {table:?}");
-        }
-        let mut pins = 0;
-        for (pfn, meta) in self.mm.frames().iter() {
-            if matches!(meta.kind(), Kind::Anon | Kind::Object) {
-                let references = self.mm.references(pfn);
-                let found = self.refs.get(&pfn).copied().unwrap_or(0);
-                assert!(
-                    references >= found && references > 0,
-                    "{pfn:?} ({:?}) has {} references, {found} were found",
-                    meta.kind(),
-                    references
-                );
-                let anon = meta.kind() == Kind::Anon;
-                pins += match anon {
-                    true => self.account(pfn),
-                    false => references - found,
-                };
-                let large = anon && meta.order() != Order(0);
-                let partly = large && references < meta.order().pages();
-                assert!(
-                    meta.deferred() || !partly,
-                    "{pfn:?} of order {} has {found} references and is not to be split",
-                    meta.order().0
-                );
-            }
-        }
-        assert_eq!(self.mm.pins(), pins, "pins, and references of no mapping");
-        let counted = self.mm.counts().page_tables;
-        assert_eq!(counted, self.tables, "page tables in use, and found");
     }
 }

@@ -1,0 +1,136 @@
+//! Allocation of frames: the page allocator, and what is tried when it has none.
+
+use super::{Mm, OutOfMemory};
+use crate::addr::{Order, Pfn};
+use crate::arch::{Cpu, Machine, PhysMem};
+use crate::frame::zone::Reserve;
+use crate::frame::{AllocRequest, Kind};
+use crate::stat::Event;
+use crate::sync::Ordering;
+use crate::thp::Stat;
+
+impl<M: Machine> Mm<M> {
+    /// 2^order frames for the kernel itself (heap, stacks); not zeroed. May use the reserve that
+    /// user allocations may not.
+    pub fn alloc_kernel(&self, order: Order) -> Option<Pfn> {
+        self.alloc(order, Kind::Kernel, Reserve::Kernel).ok()
+    }
+    /// Gives back what [`Self::alloc_kernel`] handed out, with the same order.
+    pub fn free_kernel(&self, pfn: Pfn, order: Order) {
+        self.poison(&[pfn]);
+        let cpu = self.machine.cpu().id();
+        self.allocator.free_owned(cpu, pfn, order, Kind::Kernel);
+    }
+
+    /// 2^order frames with one reference, not zeroed.
+    #[inline]
+    pub(crate) fn alloc(
+        &self,
+        order: Order,
+        kind: Kind,
+        reserve: Reserve,
+    ) -> Result<Pfn, OutOfMemory> {
+        let request = self.request(order, kind, reserve);
+        match self.allocator.alloc_from_list(request) {
+            Some(pfn) => Ok(self.check_poison(pfn, order)),
+            // The request anew: built before the branch, it costs the fast path registers.
+            None => self.alloc_slowly(order, kind, reserve),
+        }
+    }
+    #[inline(always)]
+    fn request(&self, order: Order, kind: Kind, reserve: Reserve) -> AllocRequest {
+        AllocRequest {
+            cpu: self.machine.cpu().id(),
+            order,
+            kind,
+            reserve,
+        }
+    }
+    #[inline(never)]
+    fn alloc_slowly(&self, order: Order, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+        let request = self.request(order, kind, reserve);
+        let alloc = || self.allocator.alloc_slowly(request);
+        alloc()
+            .or_else(|| (self.free_idle_zeros() > 0).then(alloc).flatten())
+            .or_else(|| self.stalled(request))
+            .map(|pfn| self.check_poison(pfn, order))
+            .ok_or(OutOfMemory)
+    }
+    /// Counts a failure (not that of a large folio or piece of heap, which a smaller one replaces),
+    /// and tries the reserve while [`Self::urgently`] runs.
+    #[cold]
+    fn stalled(&self, request: AllocRequest) -> Option<Pfn> {
+        let AllocRequest { order, reserve, .. } = request;
+        if order > Order(0) && (reserve != Reserve::Kernel || order > Order(3)) {
+            return None;
+        }
+        self.count(Event::AllocStall, 1);
+        let urgent = reserve == Reserve::User && self.urgent.load(Ordering::Relaxed) > 0;
+        let allocator = urgent.then_some(&self.allocator)?;
+        let reserve = Reserve::Urgent;
+        allocator.alloc(AllocRequest { reserve, ..request })
+    }
+    /// Lets user memory have half of the reserve while `f` runs: for faults that cannot wait for
+    /// free memory. The caller reclaims memory as soon as it can.
+    pub fn urgently<R>(&self, f: impl FnOnce() -> R) -> R {
+        // Relaxed: an allocation on another CPU at the same time may have a part of it, too.
+        self.urgent.fetch_add(1, Ordering::Relaxed);
+        let result = f();
+        self.urgent.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+    /// The number of failed allocations ([`Event::AllocStall`]): when it grew during a call that
+    /// failed, memory was the reason.
+    #[inline]
+    pub fn stalls(&self) -> u64 {
+        self.stats.get(Event::AllocStall as usize)
+    }
+    /// One zeroed frame for a page table or for user memory.
+    #[inline]
+    pub(crate) fn alloc_zeroed(&self, kind: Kind, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+        let pfn = self.alloc(Order(0), kind, reserve)?;
+        self.zero(pfn, Order(0));
+        Ok(pfn)
+    }
+    /// Frees blocks whose last reference is gone (and whose flush is done: see `tlb::gather`).
+    #[inline]
+    pub(crate) fn free(&self, blocks: &[Pfn]) {
+        for &pfn in blocks {
+            let meta = self.frames().get(pfn);
+            let order = meta.order();
+            if order != Order(0) && meta.kind() == Kind::Anon {
+                self.large_folio_ends(pfn, order);
+            }
+        }
+        self.poison(blocks);
+        self.allocator.free(self.machine.cpu().id(), blocks);
+    }
+    /// [`Self::free`] of one block.
+    #[inline(always)]
+    pub(crate) fn free_one(&self, pfn: Pfn) {
+        if cfg!(debug_assertions) || self.frames().get(pfn).order() != Order(0) {
+            return self.free(&[pfn]);
+        }
+        self.allocator.free_page(self.machine.cpu().id(), pfn);
+    }
+    /// Drains this CPU's lists, and the huge zero page if no leaf maps it, into the zones, and
+    /// requests the same of the other CPUs; returns the number of frames.
+    pub fn drain_pcp(&self) -> u64 {
+        let zeros = self.free_idle_zeros();
+        zeros + self.allocator.drain(self.machine.cpu().id())
+    }
+    /// Bookkeeping for a large private folio that is about to be freed or split.
+    #[inline]
+    pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
+        if self.frames().get(pfn).deferred() {
+            self.forget_deferred(pfn, order);
+        }
+        self.thp.stats.sub(order, Stat::NrAnon, 1);
+    }
+    /// Fills 2^order frames with zeros.
+    #[inline]
+    pub(crate) fn zero(&self, first: Pfn, order: Order) {
+        self.count(Event::Zeroed, order.pages());
+        self.machine.mem().zero(first, order);
+    }
+}

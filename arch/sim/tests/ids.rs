@@ -102,7 +102,7 @@ fn no_space_is_called_by_the_common_id<F: PteFormat>(w: &World<F>) {
     let spaces = [w.process(), written(w, 4), written(w, 4)];
     for s in &spaces[1..] {
         let pfn = mm::addr::Pfn(s.page_info(page(3)).pfn);
-        let head = w.mm.frame_info(pfn).expect("a frame").head;
+        let head = w.mm.frame_info(pfn).expect("a frame").block.head;
         assert_eq!((s.owner_id(), w.mm.owner(head)), (None, None));
         // It still finds its pages, splits its folios and pins them.
         assert_eq!(s.address_of(pfn), Some(page(3)));

@@ -72,7 +72,7 @@ fn the_owner_and_its_address<F: PteFormat>(w: &World<F>) {
         let s = filled(w, order);
         for n in [0, 3, 17, 511] {
             let pfn = frame(&s, at(n));
-            let head = w.mm.frame_info(pfn).expect("a frame").head;
+            let head = w.mm.frame_info(pfn).expect("a frame").block.head;
             assert_eq!(w.mm.owner(head), s.owner_id());
             assert_eq!(s.address_of(pfn), Some(at(n)));
         }

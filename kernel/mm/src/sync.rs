@@ -16,30 +16,22 @@ use core::ops::{Deref, DerefMut};
 
 /// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for
 /// what each covers.
+#[expect(
+    missing_docs,
+    reason = "a table on the crate's first page says what each covers"
+)]
 pub mod rank {
-    /// An address space.
     pub const SPACE: u8 = 200;
-    /// An object's pages.
     pub const OBJECT: u8 = 210;
-    /// The pool of address-space tags.
     pub const ASID: u8 = 220;
-    /// The ids of address spaces in the account.
     pub const MM_ID: u8 = 221;
-    /// The kernel's heap.
     pub const HEAP: u8 = 230;
-    /// The kernel's half of the page tables.
     pub const KERNEL_SPACE: u8 = 235;
-    /// The huge zero page.
     pub const HUGE_ZERO: u8 = 236;
-    /// The queue of deferred splits.
     pub const DEFERRED: u8 = 237;
-    /// Long-term pins.
     pub const LONG_TERM: u8 = 238;
-    /// The free frames of a zone.
     pub const ZONE: u8 = 240;
-    /// The settings of multi-size THP.
     pub const THP: u8 = 245;
-    /// The console and the log.
     pub const CONSOLE: u8 = 250;
 }
 

@@ -57,14 +57,14 @@ impl Owners {
     /// Looks up the owner of a frame. Pauses now and then: the caller holds no lock.
     fn get(&self, pfn: Pfn) -> Option<(i32, Arc<AddressSpace>)> {
         let info = mm().frame_info(pfn)?;
-        let owner = self.spaces.get(&mm().owner(info.head)?)?;
+        let owner = self.spaces.get(&mm().owner(info.block.head)?)?;
         self.asked.update(|n| n + 1);
         if self.asked.get().is_multiple_of(FOLIOS) {
             sched::breathe();
         }
         let space = owner.space.upgrade()?;
         // Spaces that share a page table are one in the account.
-        (!space.may_share(info.head)).then_some((owner.pid, space))
+        (!space.may_share(info.block.head)).then_some((owner.pid, space))
     }
 
     /// The process that has the folio of a frame for itself; 0 when there is none, or it is not

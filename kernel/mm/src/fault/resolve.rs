@@ -20,7 +20,7 @@ pub(super) struct Fault<'a, M: Machine> {
     pub permit: Permit,
     pub va: VirtAddr,
     pub access: Access,
-    /// The access was tried and failed, so even an entry that allows it must be made anew.
+    /// As in the [`Request`].
     pub tried: bool,
     /// The largest folio order allowed.
     pub most: Order,
@@ -127,12 +127,7 @@ pub(super) fn attempt<M: Machine>(
     request: Request,
     most: Order,
 ) -> Result<Attempt, Resolution> {
-    let Request {
-        addr,
-        access,
-        tried,
-        force,
-    } = request;
+    let (addr, access, tried) = (request.addr, request.access, request.tried);
     let space = locked.space;
     if addr >= M::Pte::USER_END {
         return Err(Resolution::NotMapped);
@@ -145,7 +140,7 @@ pub(super) fn attempt<M: Machine>(
         vmas, table, rss, ..
     } = &mut **locked;
     let mut vma = vmas.get_mut(slot);
-    if !allowed(vma, access, force) {
+    if !allowed(vma, access, request.force) {
         return Err(Resolution::Denied);
     }
     if access == Access::Write && vma.anon_vma.is_none() && !vma.shared() {

@@ -8,12 +8,8 @@ use crate::frame::{Block, FrameTable, Kind};
 /// The block that a frame lies in, as it was when it was looked at: nothing keeps it from changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameInfo {
-    /// What it is used for; [`Kind::Reserved`] for frames that are not the allocator's.
-    pub kind: Kind,
-    /// Its first frame.
-    pub head: Pfn,
-    /// log2 of its frames.
-    pub order: Order,
+    /// The block; of [`Kind::Reserved`] for frames that are not the allocator's.
+    pub block: Block,
     /// References to it: one for each page that an entry maps, and one for any other owner. 0 when
     /// free.
     pub references: u64,
@@ -25,22 +21,18 @@ impl<M: Machine> Mm<M> {
     /// The block that a frame lies in; `None` where the frame table does not reach.
     pub fn frame_info(&self, pfn: Pfn) -> Option<FrameInfo> {
         self.frames().try_get(pfn)?;
-        let Block { head, kind, order } = block(self.frames(), pfn).unwrap_or(Block {
+        let block = block(self.frames(), pfn).unwrap_or(Block {
             head: pfn,
             kind: Kind::Reserved,
             order: Order(0),
         });
-        let zeros = head == self.zero_page() || head == self.huge_zero_page();
-        let references = match kind {
-            Kind::Anon | Kind::Object => self.references(head),
-            _ => 0,
-        };
         Some(FrameInfo {
-            kind,
-            head,
-            order,
-            references,
-            zeros,
+            block,
+            references: match block.kind {
+                Kind::Anon | Kind::Object => self.references(block.head),
+                _ => 0,
+            },
+            zeros: [self.zero_page(), self.huge_zero_page()].contains(&block.head),
         })
     }
 }

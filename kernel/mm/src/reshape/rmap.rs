@@ -18,8 +18,8 @@ impl<M: Machine> AddressSpace<M> {
         let locked = self.lock();
         let info = self.mm.frame_info(pfn)?;
         let mut found = None;
-        if info.kind == Kind::Anon {
-            locked.mappings(info.head, &mut |leaf| {
+        if info.block.kind == Kind::Anon {
+            locked.mappings(info.block.head, &mut |leaf| {
                 if leaf.sharers < 2 && leaf.pfn <= pfn && pfn - leaf.pfn < leaf.pages {
                     found = Some(leaf.va + (pfn - leaf.pfn) * PAGE_SIZE);
                 }

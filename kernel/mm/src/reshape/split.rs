@@ -113,11 +113,8 @@ impl<M: Machine> Locked<'_, M> {
     fn split_mapped(&mut self, head: Pfn, start: VirtAddr, largest: Order) -> Option<u64> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
-        let mut gather = self.gather();
         let ready = user_pages::<M>(start, order.bytes()).and_then(|range| {
-            self.table
-                .edit(&mut gather)
-                .split_leaf(start, Reserve::User)
+            self.edit(|edit| edit.split_leaf(start, Reserve::User))
                 .ok()?;
             mm.frames().get(head).anon().set_index(start.page());
             let mut elsewhere = false;
@@ -129,11 +126,10 @@ impl<M: Machine> Locked<'_, M> {
             }
             // Folios of a block's size or more keep each block in one folio.
             if M::Pte::CONTIG_ORDER.is_some_and(|block| largest < block) {
-                self.table.edit(&mut gather).unfold_range(range);
+                self.edit(|edit| edit.unfold_range(range));
             }
             Some(())
         });
-        gather.finish();
         if ready.is_none() {
             mm.thp().stats.add(order, Stat::SplitFailed, 1);
             return None;

@@ -4,7 +4,7 @@ use super::{Error, Inner, Locked};
 use crate::addr::PAGE_SIZE;
 use crate::arch::Machine;
 use crate::table::Zap;
-use crate::vma::{Backing, Prot, Vma, VmaFlags};
+use crate::vma::{Backing, Vma, VmaFlags};
 
 /// Resident pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,63 +50,38 @@ impl Rss {
     }
 }
 
-/// Whether the mapping counts against overcommit: private writable, or shared anonymous.
-fn accountable<M: Machine>(prot: Prot, flags: VmaFlags, backing: &Backing<M>) -> bool {
-    let shared = flags.contains(VmaFlags::SHARED);
-    let shared_anon = shared && matches!(backing, Backing::Object { file: None, .. });
-    !flags.contains(VmaFlags::NORESERVE) && (!shared && prot.contains(Prot::WRITE) || shared_anon)
-}
-
 fn bytes(pages: u64) -> u64 {
     pages.saturating_mul(PAGE_SIZE)
 }
 
 impl<M: Machine> Locked<'_, M> {
-    /// Checks a new mapping of `pages`, of which `replaced` are mapped now, against limits and
-    /// memory.
-    pub(crate) fn may_map(
-        &self,
-        pages: u64,
-        replaced: u64,
-        prot: Prot,
-        flags: VmaFlags,
-        backing: &Backing<M>,
-    ) -> Result<(), Error> {
-        if flags.contains(VmaFlags::LOCKED) && !self.may_lock(pages) {
+    /// Checks a new VMA, `replaced` pages of which are mapped now, against limits and memory.
+    pub(crate) fn may_map(&self, vma: &Vma<M>, replaced: u64) -> Result<(), Error> {
+        let pages = vma.range.pages();
+        if vma.flags.contains(VmaFlags::LOCKED) && !self.may_lock(pages) {
             return Err(Error::Again);
         }
-        self.may_expand(pages - replaced, prot, flags)?;
-        self.may_commit(pages, prot, flags, backing)
+        self.may_expand(pages - replaced, vma)?;
+        self.may_commit(pages, vma)
     }
-    /// Refuses more than all memory (vm.overcommit_memory 0, proc(5)).
-    pub(crate) fn may_commit(
-        &self,
-        pages: u64,
-        prot: Prot,
-        flags: VmaFlags,
-        backing: &Backing<M>,
-    ) -> Result<(), Error> {
-        let too_much = accountable(prot, flags, backing) && pages > self.mm().total_frames();
+    /// Refuses more than all memory (vm.overcommit_memory 0, proc(5)) in a VMA like this one.
+    pub(crate) fn may_commit(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
+        let too_much = vma.is_accountable() && pages > self.mm().total_frames();
         if too_much { Err(Error::NoMem) } else { Ok(()) }
     }
 }
 
 impl<M: Machine> Inner<M> {
-    /// Checks `pages` more with these properties: RLIMIT_AS and RLIMIT_DATA.
-    pub(crate) fn may_expand(&self, pages: u64, prot: Prot, flags: VmaFlags) -> Result<(), Error> {
+    /// Checks `pages` more in a VMA like this one: RLIMIT_AS and RLIMIT_DATA.
+    pub(crate) fn may_expand(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
         if bytes(self.vmas.pages() + pages) > self.limits.address_space {
             return Err(Error::NoMem);
         }
-        self.may_add_data(pages, prot, flags)
+        self.may_add_data(pages, vma)
     }
-    /// Checks `pages` more of data: RLIMIT_DATA.
-    pub(crate) fn may_add_data(
-        &self,
-        pages: u64,
-        prot: Prot,
-        flags: VmaFlags,
-    ) -> Result<(), Error> {
-        let data = Vma::<M>::is_data(prot, flags) && self.limits.data != u64::MAX;
+    /// Checks `pages` more in a VMA like this one: RLIMIT_DATA.
+    pub(crate) fn may_add_data(&self, pages: u64, vma: &Vma<M>) -> Result<(), Error> {
+        let data = vma.is_data() && self.limits.data != u64::MAX;
         if data && bytes(self.vmas.figures().data + pages) > self.limits.data {
             return Err(Error::NoMem);
         }

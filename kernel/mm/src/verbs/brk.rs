@@ -69,11 +69,10 @@ impl<M: Machine> Locked<'_, M> {
             return None;
         }
         let (prot, flags) = (Prot::READ | Prot::WRITE, VmaFlags::ACCOUNT | self.future);
-        self.may_map(range.pages(), 0, prot, flags, &Backing::Anon)
-            .ok()?;
+        let vma = Vma::new(range, prot, flags, Backing::Anon);
+        self.may_map(&vma, 0).ok()?;
         self.vmas.reserve(1).ok()?;
-        self.vmas
-            .insert(Vma::new(range, prot, flags, Backing::Anon));
+        self.vmas.insert(vma);
         self.note_total();
         Some(())
     }

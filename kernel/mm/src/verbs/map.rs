@@ -17,17 +17,17 @@ impl<M: Machine> AddressSpace<M> {
             .align_up(PAGE_SIZE)
             .ok_or(Error::NoMem)?
             .0;
+        // It and what it replaces are dropped after the lock: a file's release takes kernel locks.
+        let MapRequest { prot, backing, .. } = request;
+        let mut vma = Vma::new(VirtRange::default(), prot, request.flags, backing);
         let mut inner = self.areas()?;
-        let range = inner.choose(request.place, len, &request.backing)?;
-        let flags = Vma::<M>::accounted(request.prot, request.flags | inner.future);
-        let (pages, replaced) = (range.pages(), inner.vmas.pages_in(range));
-        inner.may_map(pages, replaced, request.prot, flags, &request.backing)?;
+        let range = inner.choose(request.place, len, &vma.backing)?;
+        let flags = Vma::<M>::accounted(prot, request.flags | inner.future);
+        (vma.range, vma.flags) = (range, flags);
+        inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;
-        // Dropped after the lock: a file's release takes kernel locks.
         let replaced = inner.remove(range)?;
-        inner
-            .vmas
-            .insert(Vma::new(range, request.prot, flags, request.backing));
+        inner.vmas.insert(vma);
         inner.note_total();
         drop(inner);
         drop(replaced);

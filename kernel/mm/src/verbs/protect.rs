@@ -77,8 +77,10 @@ impl<M: Machine> Areas<'_, M> {
                         *locked = Some(VirtRange::new(start, part.end));
                     }
                     // Read-only memory may need private pages from now on.
-                    self.may_add_data(part.pages(), prot, vma.flags)?;
-                    self.may_commit(part.pages(), prot, vma.flags, &vma.backing)?;
+                    let mut writable = vma.clone();
+                    writable.prot = prot;
+                    self.may_add_data(part.pages(), &writable)?;
+                    self.may_commit(part.pages(), &writable)?;
                 }
             }
             let shared = vma.shared();

@@ -11,7 +11,7 @@ use crate::arch::Machine;
 use crate::space::{AddressSpace, Areas, Error, user_pages};
 use crate::vma::{Slot, Taken, VmaFlags};
 use arrayvec::ArrayVec;
-use request::{Move, Request};
+use request::Request;
 
 /// Mappings that a move replaces in its target, or cuts at the new end, to be dropped after the
 /// lock. Room for those of one mapping that moves.
@@ -145,12 +145,7 @@ impl<M: Machine> Areas<'_, M> {
         if self.has_paused() {
             self.vmas.reserve(4)?;
         }
-        let keep = request.flags.contains(RemapFlags::DONTUNMAP);
-        self.move_vma(Move {
-            old: kept,
-            new,
-            keep,
-        })?;
+        self.move_vma(kept, new, request.keeps())?;
         Ok(new.start)
     }
 

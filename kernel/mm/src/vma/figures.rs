@@ -28,7 +28,7 @@ impl Figures {
     fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64, u64)) {
         let pages = vma.range.pages();
         change(&mut self.total, pages);
-        if Vma::<M>::is_data(vma.prot, vma.flags) {
+        if vma.is_data() {
             change(&mut self.data, pages);
         }
         if vma.prot.contains(Prot::EXEC)

@@ -208,9 +208,18 @@ impl<M: Machine> Vma<M> {
     pub fn shared(&self) -> bool {
         self.flags.contains(VmaFlags::SHARED)
     }
-    /// Whether a VMA with these counts as data (RLIMIT_DATA, VmData): private, writable, no stack.
-    pub fn is_data(prot: Prot, flags: VmaFlags) -> bool {
-        prot.contains(Prot::WRITE) && !flags.intersects(VmaFlags::SHARED | VmaFlags::GROWSDOWN)
+    /// Whether it counts as data (RLIMIT_DATA, VmData): private, writable, not a stack.
+    pub fn is_data(&self) -> bool {
+        let other = VmaFlags::SHARED | VmaFlags::GROWSDOWN;
+        self.prot.contains(Prot::WRITE) && !self.flags.intersects(other)
+    }
+    /// Whether it counts against overcommit: private writable, or shared anonymous.
+    pub fn is_accountable(&self) -> bool {
+        let counts = match self.shared() {
+            true => matches!(self.backing, Backing::Object { file: None, .. }),
+            false => self.prot.contains(Prot::WRITE),
+        };
+        counts && !self.flags.contains(VmaFlags::NORESERVE)
     }
     /// The attributes of every entry of the VMA, but for WRITE, ACCESSED and DIRTY, which depend on
     /// the page.

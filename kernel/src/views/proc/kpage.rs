@@ -73,8 +73,8 @@ fn count(pfn: Pfn) -> u64 {
     let Some(info) = mm().frame_info(pfn) else {
         return 0;
     };
-    match info.kind {
-        Use::Anon => info.references.div_ceil(info.order.pages()),
+    match info.block.kind {
+        Use::Anon => info.references.div_ceil(info.block.order.pages()),
         // One of them is the object's own.
         Use::Object => info.references.saturating_sub(1),
         _ => 0,
@@ -102,8 +102,8 @@ fn flags(pfn: Pfn) -> u64 {
         return NOPAGE;
     };
     let mapped = if count(pfn) > 0 { MMAP } else { 0 };
-    let what = match info.kind {
-        Use::Free if info.head == pfn => return BUDDY,
+    let what = match info.block.kind {
+        Use::Free if info.block.head == pfn => return BUDDY,
         Use::Anon => UPTODATE | ANON | SWAPBACKED | mapped,
         Use::Object => UPTODATE | DIRTY | SWAPBACKED | mapped,
         Use::Table => PGTABLE,
@@ -114,14 +114,14 @@ fn flags(pfn: Pfn) -> u64 {
 }
 
 fn compound(info: &FrameInfo, pfn: Pfn) -> u64 {
-    if info.order == Order(0) || !info.kind.in_use() {
+    if info.block.order == Order(0) || !info.block.kind.in_use() {
         return 0;
     }
-    let place = if info.head == pfn {
+    let place = if info.block.head == pfn {
         COMPOUND_HEAD
     } else {
         COMPOUND_TAIL
     };
-    let huge = info.kind == Use::Anon || info.zeros;
+    let huge = info.block.kind == Use::Anon || info.zeros;
     place | if huge { THP } else { 0 }
 }

@@ -1,7 +1,7 @@
 //! Growth and shrinkage in place, and the limits on growth.
 
 use super::Gone;
-use super::request::{RemapFlags, Request};
+use super::request::Request;
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
 use crate::space::{Areas, Error, Locked, user_pages};
@@ -55,8 +55,7 @@ impl<M: Machine> Locked<'_, M> {
     #[inline]
     pub(super) fn check_growth(&self, request: &Request, slot: Slot) -> Result<(), Error> {
         let longer = request.new_len.saturating_sub(request.old_len) / PAGE_SIZE;
-        let keeps = request.flags.contains(RemapFlags::DONTUNMAP);
-        let more = match keeps {
+        let more = match request.keeps() {
             true => request.new_len / PAGE_SIZE,
             false => longer,
         };
@@ -72,7 +71,7 @@ impl<M: Machine> Locked<'_, M> {
             .to
             .and_then(|at| user_pages::<M>(at, request.new_len));
         let replaced = target.map_or(0, |range| self.vmas.pages_in(range));
-        self.may_expand(more.saturating_sub(replaced), vma.prot, vma.flags)?;
-        self.may_commit(more, vma.prot, vma.flags, &vma.backing)
+        self.may_expand(more.saturating_sub(replaced), vma)?;
+        self.may_commit(more, vma)
     }
 }

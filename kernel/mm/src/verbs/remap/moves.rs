@@ -1,7 +1,7 @@
 //! Moves of mappings to another address.
 
 use super::Gone;
-use super::request::{Move, RemapFlags, Request};
+use super::request::Request;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::Reserve;
@@ -75,11 +75,7 @@ impl<M: Machine> Areas<'_, M> {
             if self.has_paused() {
                 self.vmas.reserve(4)?;
             }
-            self.move_vma(Move {
-                old: part,
-                new,
-                keep: request.flags.contains(RemapFlags::DONTUNMAP),
-            })?;
+            self.move_vma(part, new, request.keeps())?;
             *moved = left.start - old.start;
             areas += 1;
             if areas % AREAS == 0 || gone.is_full() {
@@ -89,11 +85,16 @@ impl<M: Machine> Areas<'_, M> {
         Ok(to)
     }
 
-    /// Moves pages and their VMA, for which room is reserved: fails only for want of page tables,
-    /// with no change.
+    /// Moves the pages of one mapping, and its VMA, for which room is reserved, to an unmapped
+    /// range, which may be longer; with `keep` the old mapping stays, empty. An empty old range
+    /// makes a second mapping of shared memory. Fails only for want of page tables, with no change.
     #[inline]
-    pub(super) fn move_vma(&mut self, one: Move) -> Result<(), Error> {
-        let Move { old, new, keep } = one;
+    pub(super) fn move_vma(
+        &mut self,
+        old: VirtRange,
+        new: VirtRange,
+        keep: bool,
+    ) -> Result<(), Error> {
         if !old.is_empty() {
             self.edit(|edit| edit.move_range(old, new.start))?;
         }

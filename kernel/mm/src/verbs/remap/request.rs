@@ -30,17 +30,6 @@ pub(super) struct Request {
     pub near: Option<VirtAddr>,
 }
 
-/// A move of pages of one mapping to an unmapped range. An empty old range makes a second mapping
-/// of shared memory.
-#[derive(Clone, Copy)]
-pub(super) struct Move {
-    pub old: VirtRange,
-    /// At least as long.
-    pub new: VirtRange,
-    /// Whether the old mapping stays, empty.
-    pub keep: bool,
-}
-
 impl Request {
     #[inline]
     pub fn new<M: Machine>(
@@ -79,6 +68,12 @@ impl Request {
             to: fixed.then_some(to),
             near: keeps.then_some(to),
         })
+    }
+
+    /// Whether the old mapping stays, empty.
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        self.flags.contains(RemapFlags::DONTUNMAP)
     }
 
     /// Whether it stays in place if possible.

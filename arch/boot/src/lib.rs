@@ -1,7 +1,7 @@
 //! What all ways to boot have in common: the facts they hand to the kernel ([`BootInfo`]), lists of
 //! physical memory ([`memory`]), and the Limine boot protocol (`limine`, machine only), which is
-//! the same on both architectures. [`trap`] holds the reasons why user mode is left, also the same
-//! on both.
+//! the same on both architectures. [`trap`] holds the reasons why user mode is left, [`rows`] the
+//! loops over page-table entries, also the same on both.
 #![no_std]
 #![allow(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod limine;
 pub mod memory;
 pub mod patience;
 pub mod payload;
+pub mod rows;
 pub mod trap;
 
 use arrayvec::ArrayVec;

@@ -14,6 +14,7 @@
 
 mod inside;
 mod machine;
+mod physmem;
 mod ram;
 mod rng;
 mod rules;

@@ -5,8 +5,8 @@ use crate::ram::Ram;
 use crate::rng::Rng;
 use crate::shadow::Shadow;
 use crate::tlb::{Cached, CpuCaches, Flush};
-use mm::addr::{Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, VirtAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, PhysMem, PteFormat, Tlb};
+use mm::addr::{Pfn, PfnRange, VirtAddr, VirtRange};
+use mm::arch::{Asid, Cpu, Level, Machine, PteFormat, Tlb};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -151,7 +151,7 @@ impl<F: PteFormat> Sim<F> {
     pub fn is_waiting_to_zero(&self) -> bool {
         self.zeroing().is_some()
     }
-    fn zeroing(&self) -> MutexGuard<'_, Option<Box<dyn FnOnce() + Send>>> {
+    pub(crate) fn zeroing(&self) -> MutexGuard<'_, Option<Box<dyn FnOnce() + Send>>> {
         self.0
             .zeroing
             .lock()
@@ -197,7 +197,7 @@ impl<F: PteFormat> Sim<F> {
         self.0.recent[at].store(va.0, Ordering::Relaxed);
     }
     /// A CPU may cache any valid entry at any time: around table writes it finds most mistakes.
-    fn maybe_prefetch(&self) {
+    pub(crate) fn maybe_prefetch(&self) {
         if !self.0.rng.one_in(self.0.options.prefetch) {
             return;
         }
@@ -252,67 +252,6 @@ impl<F: PteFormat> Machine for Sim<F> {
     fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
         assert_eq!(mm::sync::held(), 0, "a verb waits with a lock held");
         ready()
-    }
-}
-
-impl<F: PteFormat> PhysMem for Sim<F> {
-    fn load(&self, table: Pfn, index: usize) -> u64 {
-        self.0.ram.word(table, index).load(Ordering::Acquire)
-    }
-    fn store(&self, table: Pfn, index: usize, raw: u64) {
-        let _inside = Inside::new();
-        self.maybe_prefetch();
-        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
-        self.written(table, index, old, raw);
-        self.maybe_prefetch();
-    }
-    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
-        let _inside = Inside::new();
-        self.maybe_prefetch();
-        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
-        self.written(table, index, old, raw);
-        self.maybe_prefetch();
-        old
-    }
-    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
-        let _inside = Inside::new();
-        self.maybe_prefetch();
-        let word = self.0.ram.word(table, index);
-        let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-        if result.is_ok() {
-            self.written(table, index, old, new);
-        }
-        self.maybe_prefetch();
-        result.map(drop)
-    }
-    fn zero(&self, first: Pfn, order: Order) {
-        // Taken out of the lock: it may zero frames, too.
-        let other = match mm::sync::held() {
-            0 => self.zeroing().take(),
-            _ => None,
-        };
-        if let Some(other) = other {
-            other();
-        }
-        let _inside = Inside::new();
-        self.shadow().renew(first, order);
-        self.0.ram.zero(first, order);
-    }
-    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
-        let _inside = Inside::new();
-        self.shadow().renew(to, order);
-        self.0.ram.copy(from, to, order);
-    }
-    fn read(&self, from: PhysAddr, into: &mut [u8]) {
-        self.0.ram.read(from, into);
-    }
-    fn write(&self, to: PhysAddr, from: &[u8]) {
-        let _inside = Inside::new();
-        // A whole frame: what a freed one is filled with, if nothing else.
-        if to.0.is_multiple_of(PAGE_SIZE) && from.len() as u64 == PAGE_SIZE {
-            self.shadow().renew(to.frame(), Order(0));
-        }
-        self.0.ram.write(to, from);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::arch::pte::Format;
 use crate::base::machine::mm;
 use mm::addr::{Order, Pfn};
-use mm::arch::{Attrs, Level, Machine, PhysMem, PteFormat, TABLE_ENTRIES};
+use mm::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Row, Series, Settled, TABLE_ENTRIES};
 
 /// Two frames as tables.
 struct Tables(Pfn, Pfn);
@@ -64,14 +64,15 @@ ktest::ktest! {
     fn rows_end_where_they_differ(ctx) {
         let Some(tables) = Tables::new() else { return Err(ktest::Failure::Skipped("no memory")) };
         let (mem, step) = (mm().machine().mem(), Format::NEXT_FRAME);
+        let series = |raw| Series { raw, step };
         let used = Attrs::USER | Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
         let raw = Format::leaf(Pfn(0x12345), used, Level::Pte);
         for (row, new) in ROWS.iter().flat_map(|row| [(*row, raw), (*row, Format::read_only(raw))]) {
             let (index, n, alike) = row;
             fill(tables.0, row, raw);
             fill(tables.1, (0, 0, 0), raw);
-            ktest::check_eq!(ctx, mem.agree(tables.0, index, n, raw, step, u64::MAX), alike);
-            ktest::check_eq!(ctx, mem.copy_run((tables.0, tables.1), index, n, raw, new, step), alike);
+            ktest::check_eq!(ctx, mem.agree(Row { table: tables.0, index, n }, series(raw), u64::MAX), alike);
+            ktest::check_eq!(ctx, mem.copy_run(Settled(Row { table: tables.0, index, n }), tables.1, series(raw), series(new)), alike);
             for at in 0..TABLE_ENTRIES {
                 let place = (at as u64).wrapping_sub(index as u64).wrapping_mul(step);
                 let done = at >= index && at < index + alike;

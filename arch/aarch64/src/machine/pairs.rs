@@ -4,48 +4,44 @@
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
+use mm::arch::Series;
 
-/// [`mm::arch::copying`] in steps of eight entries.
+/// [`arch_boot::rows::copy`] as far as whole steps of eight entries go.
 #[inline(always)]
-pub(crate) fn copying(
-    (from, to): (&[AtomicU64], &[AtomicU64]),
-    (raw, new, step): (u64, u64, u64),
-) -> usize {
+pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64], old: Series, new: Series) -> usize {
     let mut done = 0;
     let eights = from.as_chunks::<8>().0.iter().zip(to.as_chunks::<8>().0);
     for (from, to) in eights {
-        let row = |first: u64| -> [u64; 8] {
-            core::array::from_fn(|i| first.wrapping_add((done + i) as u64 * step))
-        };
-        let (found, wanted) = (load(from), row(raw));
+        let (found, wanted) = (load(from), eight(old.after(done)));
         if !(0..8).fold(true, |same, i| same & (found[i] == wanted[i])) {
             break;
         }
-        if new != raw {
-            store(from, row(new));
+        if new.raw != old.raw {
+            store(from, eight(new.after(done)));
         }
-        store(to, row(new));
+        store(to, eight(new.after(done)));
         done += 8;
     }
     done
 }
 
-/// Writes `first`, `first + step` and so on to `entries`.
+/// Writes `new` to the entries.
 #[inline(always)]
-pub(crate) fn fill(entries: &[AtomicU64], first: u64, step: u64) {
+pub(crate) fn fill(entries: &[AtomicU64], mut new: Series) {
     let (eights, rest) = entries.as_chunks::<8>();
-    let mut next = first;
     for entries in eights {
-        store(
-            entries,
-            core::array::from_fn(|i| next.wrapping_add(i as u64 * step)),
-        );
-        next = next.wrapping_add(8 * step);
+        store(entries, eight(new));
+        new = new.after(8);
     }
     for entry in rest {
-        entry.store(next, Ordering::Relaxed);
-        next = next.wrapping_add(step);
+        entry.store(new.raw, Ordering::Relaxed);
+        new = new.after(1);
     }
+}
+
+#[inline(always)]
+fn eight(series: Series) -> [u64; 8] {
+    core::array::from_fn(|i| series.at(i))
 }
 
 /// Eight entries, by relaxed loads.

@@ -4,7 +4,7 @@
 use super::tlb::Hardware;
 use super::{features, icache, pairs, regs};
 use crate::pte::bits;
-use arch_boot::DIRECT_MAP;
+use arch_boot::{DIRECT_MAP, rows};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use mm::addr::*;
@@ -17,15 +17,15 @@ fn mapped(frame: Pfn) -> *mut u8 {
 }
 
 #[inline]
-fn slots(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
+fn table(frame: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
     // SAFETY: the memory manager owns the frame as a table; all its entries are only used through
     // atomics.
-    unsafe { &*mapped(table).cast() }
+    unsafe { &*mapped(frame).cast() }
 }
 
 #[inline]
-fn slot(table: Pfn, index: usize) -> &'static AtomicU64 {
-    &slots(table)[index]
+fn slots(row: Row) -> &'static [AtomicU64] {
+    &table(row.table)[row.index..][..row.n]
 }
 
 /// Makes a written entry visible to the walker. Kernel entries and tables may be used by the very
@@ -45,77 +45,58 @@ impl PhysMem for Hardware {
     #[inline]
     fn load(&self, table: Pfn, index: usize) -> u64 {
         // Pairs with the release in `store`, `swap` and `compare_exchange`.
-        slot(table, index).load(Ordering::Acquire)
+        self::table(table)[index].load(Ordering::Acquire)
     }
     #[inline]
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         icache::before_mapping(raw);
         // Pairs with `load`: an observer of the entry also observes the contents of what it points
         // to.
-        slot(table, index).store(raw, Ordering::Release);
+        self::table(table)[index].store(raw, Ordering::Release);
         written(raw);
     }
     #[inline]
     fn store_again(&self, table: Pfn, index: usize, raw: u64) {
         // As in `store`. The table's flush, or its first use by a CPU, has the barrier.
-        slot(table, index).store(raw, Ordering::Release);
+        self::table(table)[index].store(raw, Ordering::Release);
     }
     #[inline]
-    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
-        if step == 0 || n == 1 {
-            icache::before_mapping(raw);
+    fn agree(&self, row: Row, like: Series, mask: u64) -> usize {
+        rows::agree(slots(row), like, mask)
+    }
+    #[inline]
+    fn is_zero(&self, row: Row) -> bool {
+        rows::is_zero(slots(row))
+    }
+    #[inline]
+    fn store_run(&self, Blank(row): Blank, new: Series) {
+        if new.step == 0 || row.n == 1 {
+            icache::before_mapping(new.raw);
         } else {
-            (0..n as u64).for_each(|i| icache::before_mapping(raw.wrapping_add(i * step)));
+            (0..row.n).for_each(|i| icache::before_mapping(new.at(i)));
         }
+        // The stores below pair with `load`, as in `store`.
         fence(Ordering::Release);
-        // After the fence: as in `store`.
-        pairs::fill(&slots(table)[index..index + n], raw, step);
-        written(raw);
+        pairs::fill(slots(row), new);
+        written(new.raw);
     }
     #[inline]
-    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
-        // Relaxed: nothing is done with what the entries point to.
-        let load = |entry: &AtomicU64| entry.load(Ordering::Relaxed);
-        agreeing(&slots(table)[index..index + n], load, (raw, step, mask))
-    }
-    #[inline]
-    fn copy_run(
-        &self,
-        (from, to): (Pfn, Pfn),
-        index: usize,
-        n: usize,
-        raw: u64,
-        new: u64,
-        step: u64,
-    ) -> usize {
-        let (from, to) = (&slots(from)[index..index + n], &slots(to)[index..index + n]);
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
+        let (from, to) = (slots(row), slots(Row { table: to, ..row }));
         // As in `store_run`. What is mapped already was prepared for execution then.
         fence(Ordering::Release);
-        let mut done = pairs::copying((from, to), (raw, new, step));
-        if done < n {
-            let past = done as u64 * step;
-            done += copying(
-                (&from[done..], &to[done..]),
-                (
-                    |entry: &AtomicU64| entry.load(Ordering::Relaxed),
-                    |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
-                ),
-                (raw.wrapping_add(past), new.wrapping_add(past), step),
-            );
+        let mut done = pairs::copy(from, to, old, new);
+        if done < row.n {
+            let (old, new) = (old.after(done), new.after(done));
+            done += rows::copy(&from[done..], &to[done..], old, new);
         }
         written(bits::NOT_GLOBAL);
         done
     }
     #[inline]
-    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
-        all_zero(&slots(table)[index..index + n], |slot| {
-            slot.load(Ordering::Relaxed)
-        })
-    }
-    #[inline]
-    fn freeze_run(&self, table: Pfn, index: usize, n: usize, level: Level, valid: u64) -> u32 {
+    fn freeze_run(&self, Live(row): Live, level: Level, valid: u64) -> u32 {
         let mut found = 0;
-        for slot in &slots(table)[index..index + n] {
+        for slot in slots(row) {
             let raw = slot.load(Ordering::Relaxed);
             // What is absent stays so while the space is locked: no write is needed.
             if raw == 0 {
@@ -133,69 +114,29 @@ impl PhysMem for Hardware {
         found
     }
     #[inline]
-    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
+    fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
+        // As in `store_run`.
         fence(Ordering::Release);
-        let mut found = 0;
-        let (from, to) = (&slots(from.0)[from.1..][..n], &slots(to.0)[to.1..][..n]);
-        let mut one = |from: &AtomicU64, to: &AtomicU64| {
-            let raw = from.load(Ordering::Relaxed);
-            if raw != 0 {
-                // After the fence: as in `store`.
-                to.store(f(raw), Ordering::Relaxed);
-                from.store(0, Ordering::Relaxed);
-                found += 1;
-            }
-        };
-        // By eight: counting the rounds costs as much as an entry.
-        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
-        for (from, to) in from.iter().zip(to) {
-            (0..8).for_each(|i| one(&from[i], &to[i]));
-        }
-        for (from, to) in from_rest.iter().zip(to_rest) {
-            one(from, to);
-        }
+        let found = rows::carry(slots(from.0), slots(to.0), f);
         written(bits::NOT_GLOBAL);
         found
     }
     #[inline]
-    fn take_run(&self, table: Pfn, index: usize, into: &mut [u64]) {
-        let from = &slots(table)[index..][..into.len()];
-        let one = |slot: &AtomicU64, raw: &mut u64| {
-            *raw = slot.load(Ordering::Relaxed);
-            slot.store(0, Ordering::Relaxed);
-        };
-        // By eight: counting the rounds costs as much as an entry.
-        let ((from, from_rest), (into, into_rest)) =
-            (from.as_chunks::<8>(), into.as_chunks_mut::<8>());
-        for (from, into) in from.iter().zip(into) {
-            (0..8).for_each(|i| one(&from[i], &mut into[i]));
-        }
-        from_rest
-            .iter()
-            .zip(into_rest)
-            .for_each(|(slot, raw)| one(slot, raw));
+    fn take_run(&self, from: Unwalked, into: &mut [u64]) {
+        rows::take(slots(from.0), into);
     }
     #[inline]
-    fn put_run(&self, table: Pfn, index: usize, from: &[u64]) {
+    fn put_run(&self, to: Blank, from: &[u64]) {
+        // As in `store_run`.
         fence(Ordering::Release);
-        let to = &slots(table)[index..][..from.len()];
-        // After the fence: as in `store`.
-        let one = |slot: &AtomicU64, raw: &u64| slot.store(*raw, Ordering::Relaxed);
-        let ((to, to_rest), (from, from_rest)) = (to.as_chunks::<8>(), from.as_chunks::<8>());
-        for (to, from) in to.iter().zip(from) {
-            (0..8).for_each(|i| one(&to[i], &from[i]));
-        }
-        to_rest
-            .iter()
-            .zip(from_rest)
-            .for_each(|(slot, raw)| one(slot, raw));
+        rows::put(slots(to.0), from);
         written(bits::NOT_GLOBAL);
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         icache::before_mapping(raw);
         // Both sides of the pair with `load`.
-        let old = slot(table, index).swap(raw, Ordering::AcqRel);
+        let old = self::table(table)[index].swap(raw, Ordering::AcqRel);
         written(raw);
         old
     }
@@ -203,7 +144,12 @@ impl PhysMem for Hardware {
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
         icache::before_mapping(new);
         // As in `swap`.
-        slot(table, index).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)?;
+        self::table(table)[index].compare_exchange(
+            old,
+            new,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        )?;
         written(new);
         Ok(())
     }

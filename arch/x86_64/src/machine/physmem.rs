@@ -3,83 +3,65 @@
 
 use super::direct_map;
 use super::tlb::Hardware;
+use arch_boot::rows;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use mm::addr::{Order, Pfn, PhysAddr};
-use mm::arch::{Level, PhysMem, Place, TABLE_ENTRIES, agreeing, all_zero, copying};
+use mm::arch::{Blank, Level, Live, PhysMem, Row, Series, Settled, TABLE_ENTRIES, Unwalked};
 
 #[inline]
-fn entries(table: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
+fn table(frame: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
     // SAFETY: a frame that the memory manager owns as a table, through the direct map; its entries
     // are only used as atomics.
-    unsafe { &*direct_map::pointer::<[AtomicU64; TABLE_ENTRIES]>(table.start().0) }
+    unsafe { &*direct_map::pointer::<[AtomicU64; TABLE_ENTRIES]>(frame.start().0) }
 }
 
 #[inline]
-fn entry(table: Pfn, index: usize) -> &'static AtomicU64 {
-    &entries(table)[index]
+fn entries(row: Row) -> &'static [AtomicU64] {
+    &table(row.table)[row.index..][..row.n]
+}
+
+/// Precedes relaxed stores of entries, which pair with `load`: x86 does not reorder stores.
+#[inline]
+fn publish() {
+    compiler_fence(Ordering::Release);
 }
 
 impl PhysMem for Hardware {
     #[inline]
     fn load(&self, table: Pfn, index: usize) -> u64 {
-        entry(table, index).load(Ordering::Acquire)
+        self::table(table)[index].load(Ordering::Acquire)
     }
     #[inline]
     fn store(&self, table: Pfn, index: usize, raw: u64) {
         // Release pairs with `load`; the walker is coherent, and the way to user mode serialises.
-        entry(table, index).store(raw, Ordering::Release);
+        self::table(table)[index].store(raw, Ordering::Release);
     }
     #[inline]
-    fn store_run(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64) {
-        let mut next = raw;
-        for entry in &entries(table)[index..index + n] {
+    fn agree(&self, row: Row, like: Series, mask: u64) -> usize {
+        rows::agree(entries(row), like, mask)
+    }
+    #[inline]
+    fn is_zero(&self, row: Row) -> bool {
+        rows::is_zero(entries(row))
+    }
+    #[inline]
+    fn store_run(&self, Blank(row): Blank, mut new: Series) {
+        for entry in entries(row) {
             // As in `store`.
-            entry.store(next, Ordering::Release);
-            next = next.wrapping_add(step);
+            entry.store(new.raw, Ordering::Release);
+            new = new.after(1);
         }
     }
     #[inline]
-    fn agree(&self, table: Pfn, index: usize, n: usize, raw: u64, step: u64, mask: u64) -> usize {
-        // Relaxed: nothing is done with what the entries point to.
-        let load = |entry: &AtomicU64| entry.load(Ordering::Relaxed);
-        agreeing(&entries(table)[index..index + n], load, (raw, step, mask))
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
+        publish();
+        rows::copy(entries(row), entries(Row { table: to, ..row }), old, new)
     }
     #[inline]
-    fn copy_run(
-        &self,
-        (from, to): (Pfn, Pfn),
-        index: usize,
-        n: usize,
-        raw: u64,
-        new: u64,
-        step: u64,
-    ) -> usize {
-        let (from, to) = (
-            &entries(from)[index..index + n],
-            &entries(to)[index..index + n],
-        );
-        // Stores are not reordered on x86; as in `store`.
-        compiler_fence(Ordering::Release);
-        copying(
-            (from, to),
-            (
-                |entry: &AtomicU64| entry.load(Ordering::Relaxed),
-                |entry: &AtomicU64, raw| entry.store(raw, Ordering::Relaxed),
-            ),
-            (raw, new, step),
-        )
-    }
-    #[inline]
-    fn is_zero(&self, table: Pfn, index: usize, n: usize) -> bool {
-        all_zero(&entries(table)[index..index + n], |entry| {
-            entry.load(Ordering::Relaxed)
-        })
-    }
-    #[inline]
-    fn freeze_run(&self, table: Pfn, index: usize, n: usize, _: Level, valid: u64) -> u32 {
+    fn freeze_run(&self, Live(row): Live, _: Level, valid: u64) -> u32 {
         let mut found = 0;
-        for entry in &entries(table)[index..index + n] {
+        for entry in entries(row) {
             // What is absent stays so while the space is locked: no write is needed.
             if entry.load(Ordering::Relaxed) != 0 {
                 entry.fetch_and(!valid, Ordering::AcqRel);
@@ -89,35 +71,26 @@ impl PhysMem for Hardware {
         found
     }
     #[inline]
-    fn move_run(&self, from: Place, to: Place, n: usize, f: impl Fn(u64) -> u64) -> u32 {
-        let mut found = 0;
-        let (from, to) = (&entries(from.0)[from.1..][..n], &entries(to.0)[to.1..][..n]);
-        let mut one = |from: &AtomicU64, to: &AtomicU64| {
-            let raw = from.load(Ordering::Relaxed);
-            if raw != 0 {
-                // As in `store`.
-                to.store(f(raw), Ordering::Release);
-                from.store(0, Ordering::Relaxed);
-                found += 1;
-            }
-        };
-        // By eight: counting the rounds costs as much as an entry.
-        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
-        for (from, to) in from.iter().zip(to) {
-            (0..8).for_each(|i| one(&from[i], &to[i]));
-        }
-        for (from, to) in from_rest.iter().zip(to_rest) {
-            one(from, to);
-        }
-        found
+    fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
+        publish();
+        rows::carry(entries(from.0), entries(to.0), f)
+    }
+    #[inline]
+    fn take_run(&self, from: Unwalked, into: &mut [u64]) {
+        rows::take(entries(from.0), into);
+    }
+    #[inline]
+    fn put_run(&self, to: Blank, from: &[u64]) {
+        publish();
+        rows::put(entries(to.0), from);
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
-        entry(table, index).swap(raw, Ordering::AcqRel)
+        self::table(table)[index].swap(raw, Ordering::AcqRel)
     }
     #[inline]
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
-        entry(table, index)
+        self::table(table)[index]
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
             .map(|_| ())
     }

@@ -1,10 +1,10 @@
 //! Copy-on-write entries; `fault::cow` decides. A reused folio becomes writable as far as this
 //! table and the VMA map it; the mapped part of a shared one is replaced in one block.
 
-use super::node::Present;
+use super::node::{Present, frames};
 use super::{Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Tlb};
+use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Settled, Tlb};
 use crate::frame::Block;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -103,8 +103,8 @@ impl<M: Machine> Cursor<'_, M> {
             }
             if M::Pte::is_still(raw) {
                 // Fast path: nearly all entries are uniform.
-                let step = M::Pte::NEXT_FRAME;
-                let n = mem.replace_run(table, index, pages + 1 - page, raw, new, step);
+                let row = Settled(self.node().row(index, pages + 1 - page));
+                let n = mem.replace_run(row, frames::<M>(raw), frames::<M>(new));
                 written += n as u64;
                 page += n.saturating_sub(1);
             } else if mem.compare_exchange(table, index, raw, new).is_ok() {

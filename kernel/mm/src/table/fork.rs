@@ -6,11 +6,11 @@
 
 use super::budget::some_leaf_tables;
 use super::edit::Entries;
-use super::node::{Node, Present, PteTable};
+use super::node::{Node, Present, PteTable, frames};
 use super::walk::Leaves;
 use super::{Budget, Cursor, PageTable, budget, owner, share};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat, Row, Settled};
 use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::frame::{Block, Kind};
@@ -501,15 +501,12 @@ fn copy_piece<M: Machine>(mm: &Mm<M>, piece: &Piece, mut raw: u64, done: &mut Do
         let (index, left) = (piece.index + page, piece.pages - page);
         let (new, writable) = (M::Pte::read_only(raw), M::Pte::read_only(raw) != raw);
         let n = if !writable || M::Pte::is_settled(raw) {
-            let step = M::Pte::NEXT_FRAME;
-            mem.copy_run(
-                (piece.tables.from, piece.tables.to),
+            let row = Settled(Row {
+                table: piece.tables.from,
                 index,
-                left,
-                raw,
-                new,
-                step,
-            )
+                n: left,
+            });
+            mem.copy_run(row, piece.tables.to, frames::<M>(raw), frames::<M>(new))
         } else {
             // The walker may set a bit at any moment: until it is read-only.
             match mem.compare_exchange(piece.tables.from, index, raw, new) {

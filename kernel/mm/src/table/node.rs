@@ -5,7 +5,9 @@
 
 use super::PageTable;
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
+use crate::arch::{
+    Attrs, Blank, Entry, Level, Live, Machine, PhysMem, PteFormat, Row, Series, Unwalked,
+};
 use crate::frame::meta::TableFrame;
 use crate::manager::Mm;
 use core::ops::Range;
@@ -93,6 +95,16 @@ impl<'a, M: Machine> Node<'a, M> {
         }
     }
 
+    /// `n` entries from `index` on.
+    #[inline(always)]
+    pub fn row(self, index: usize, n: usize) -> Row {
+        Row {
+            table: self.frame,
+            index,
+            n,
+        }
+    }
+
     /// The decoded entry.
     #[inline(always)]
     pub fn entry(self, index: usize) -> Entry {
@@ -124,7 +136,7 @@ impl<'a, M: Machine> Node<'a, M> {
     /// Whether `n` entries starting at `index` are absent.
     #[inline(always)]
     pub fn all_absent(self, index: usize, n: usize) -> bool {
-        self.mem().is_zero(self.frame, index, n)
+        self.mem().is_zero(self.row(index, n))
     }
 
     /// The table of the next lower level for `va`, unless there is none or it is shared.
@@ -243,8 +255,8 @@ impl<'a, M: Machine> Node<'a, M> {
     /// are not absent.
     #[inline]
     pub fn freeze_run(self, index: usize, n: usize) -> u32 {
-        self.mem()
-            .freeze_run(self.frame, index, n, self.level, M::Pte::VALID)
+        let row = Live(self.row(index, n));
+        self.mem().freeze_run(row, self.level, M::Pte::VALID)
     }
     /// The entry as it was before it may have been frozen.
     #[inline(always)]
@@ -270,12 +282,21 @@ impl<'a, M: Machine> Node<'a, M> {
         to: Node<'a, M>,
         at: usize,
     ) -> u32 {
-        let (from, to) = ((self.frame, index), (to.frame, at));
+        let (from, to) = (Unwalked(self.row(index, n)), Blank(to.row(at, n)));
         if frozen {
-            self.mem().move_run(from, to, n, M::Pte::thaw)
+            self.mem().move_run(from, to, M::Pte::thaw)
         } else {
-            self.mem().move_run(from, to, n, |raw| raw)
+            self.mem().move_run(from, to, |raw| raw)
         }
+    }
+}
+
+/// Entries of consecutive frames; the first is `raw`.
+#[inline(always)]
+pub(super) fn frames<M: Machine>(raw: u64) -> Series {
+    Series {
+        raw,
+        step: M::Pte::NEXT_FRAME,
     }
 }
 
@@ -318,8 +339,9 @@ impl<'a, M: Machine> PteTable<'a, M> {
     /// only in ACCESSED and DIRTY. The first entry, `raw`, counts.
     #[inline(always)]
     pub fn alike(self, index: usize, raw: u64, max: usize) -> usize {
-        let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw));
-        self.mem().agree(self.frame, index, max, raw, step, firm)
+        let row = self.node().row(index, max);
+        self.mem()
+            .agree(row, frames::<M>(raw), !M::Pte::loose_bits(raw))
     }
     /// Whether a run of `n` entries starts at `index`, whose first is `raw`, with ACCESSED set in
     /// each.
@@ -327,27 +349,34 @@ impl<'a, M: Machine> PteTable<'a, M> {
     pub fn all_used(self, index: usize, raw: u64, n: usize) -> bool {
         let leaf = |attrs| M::Pte::leaf(Pfn(0), attrs, Level::Pte);
         let accessed = leaf(Attrs::ACCESSED) ^ leaf(Attrs::empty());
-        let (step, firm) = (M::Pte::NEXT_FRAME, !M::Pte::loose_bits(raw) | accessed);
-        raw & accessed != 0 && self.mem().agree(self.frame, index, n, raw, step, firm) == n
+        let (row, firm) = (
+            self.node().row(index, n),
+            !M::Pte::loose_bits(raw) | accessed,
+        );
+        raw & accessed != 0 && self.mem().agree(row, frames::<M>(raw), firm) == n
     }
     /// Number of absent entries starting at `index`, at most `max`.
     #[inline(always)]
     pub fn absent(self, index: usize, max: usize) -> usize {
-        self.mem().agree(self.frame, index, max, 0, 0, u64::MAX)
+        self.mem()
+            .agree(self.node().row(index, max), Series::ZERO, u64::MAX)
     }
 
     /// Writes `n` entries that map the frames from `pfn` on over absent ones.
     #[inline(always)]
     pub fn write_run(self, index: usize, n: usize, pfn: Pfn, attrs: Attrs) {
-        let (raw, step) = (M::Pte::leaf(pfn, attrs, Level::Pte), M::Pte::NEXT_FRAME);
-        self.mem().store_run(self.frame, index, n, raw, step);
+        let entries = frames::<M>(M::Pte::leaf(pfn, attrs, Level::Pte));
+        self.mem()
+            .store_run(Blank(self.node().row(index, n)), entries);
     }
     /// Clears `n` entries; ACCESSED and DIRTY are lost.
     #[inline(always)]
     pub fn clear_run(self, index: usize, n: usize) {
         match n {
             1 => self.mem().store(self.frame, index, 0),
-            _ => self.mem().store_run(self.frame, index, n, 0, 0),
+            _ => self
+                .mem()
+                .store_run(Blank(self.node().row(index, n)), Series::ZERO),
         }
     }
     /// Sets bits in an entry; returns whether it changed.
@@ -369,7 +398,8 @@ impl<'a, M: Machine> PteTable<'a, M> {
     /// Takes the entries starting at `index`, which no CPU walks, thawing them if `frozen`.
     #[inline]
     pub fn take_run(self, index: usize, into: &mut [u64], frozen: bool) {
-        self.mem().take_run(self.frame, index, into);
+        let row = self.node().row(index, into.len());
+        self.mem().take_run(Unwalked(row), into);
         if frozen {
             let thaw = |raw: &mut u64| *raw = M::Pte::thaw(*raw);
             into.iter_mut().filter(|raw| **raw != 0).for_each(thaw);
@@ -378,6 +408,7 @@ impl<'a, M: Machine> PteTable<'a, M> {
     /// Writes entries from [`Self::take_run`] over absent ones.
     #[inline]
     pub fn put_run(self, index: usize, from: &[u64]) {
-        self.mem().put_run(self.frame, index, from);
+        let row = self.node().row(index, from.len());
+        self.mem().put_run(Blank(row), from);
     }
 }

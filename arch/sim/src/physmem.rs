@@ -1,0 +1,127 @@
+//! Physical memory of the simulated machine: rows of entries go one by one, so that a prefetch may
+//! happen before and after each.
+
+use crate::inside::Inside;
+use crate::machine::Sim;
+use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
+use mm::arch::{Blank, Level, Live, PhysMem, PteFormat, Row, Series, Settled, Unwalked};
+use std::sync::atomic::Ordering;
+
+impl<F: PteFormat> PhysMem for Sim<F> {
+    fn load(&self, table: Pfn, index: usize) -> u64 {
+        self.0.ram.word(table, index).load(Ordering::Acquire)
+    }
+    fn store(&self, table: Pfn, index: usize, raw: u64) {
+        let _inside = Inside::new();
+        self.maybe_prefetch();
+        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
+        self.written(table, index, old, raw);
+        self.maybe_prefetch();
+    }
+    fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
+        let _inside = Inside::new();
+        self.maybe_prefetch();
+        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
+        self.written(table, index, old, raw);
+        self.maybe_prefetch();
+        old
+    }
+    fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
+        let _inside = Inside::new();
+        self.maybe_prefetch();
+        let word = self.0.ram.word(table, index);
+        let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+        if result.is_ok() {
+            self.written(table, index, old, new);
+        }
+        self.maybe_prefetch();
+        result.map(drop)
+    }
+    fn agree(&self, row: Row, like: Series, mask: u64) -> usize {
+        let agrees = |i: &usize| (self.load(row.table, row.index + i) ^ like.at(*i)) & mask == 0;
+        (0..row.n).take_while(agrees).count()
+    }
+    fn is_zero(&self, row: Row) -> bool {
+        self.agree(row, Series::ZERO, u64::MAX) == row.n
+    }
+    fn store_run(&self, Blank(row): Blank, entries: Series) {
+        (0..row.n).for_each(|i| self.store(row.table, row.index + i, entries.at(i)));
+    }
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
+        for i in 0..row.n {
+            let (index, raw, copy) = (row.index + i, old.at(i), new.at(i));
+            if self.load(row.table, index) != raw {
+                return i;
+            }
+            if copy != raw {
+                self.store(row.table, index, copy);
+            }
+            self.store(to, index, copy);
+        }
+        row.n
+    }
+    fn freeze_run(&self, Live(row): Live, _: Level, valid: u64) -> u32 {
+        let mut found = 0;
+        for index in row.index..row.index + row.n {
+            let mut raw = self.load(row.table, index);
+            found += u32::from(raw != 0);
+            while raw & valid != 0 {
+                match self.compare_exchange(row.table, index, raw, raw & !valid) {
+                    Ok(()) => break,
+                    Err(now) => raw = now,
+                }
+            }
+        }
+        found
+    }
+    fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
+        let mut moved = vec![0; from.0.n];
+        self.take_run(from, &mut moved);
+        let present = moved.iter_mut().filter(|raw| **raw != 0);
+        let found = present.map(|raw| *raw = f(*raw)).count();
+        self.put_run(to, &moved);
+        found as u32
+    }
+    fn take_run(&self, Unwalked(from): Unwalked, into: &mut [u64]) {
+        for (i, raw) in into.iter_mut().enumerate() {
+            *raw = self.load(from.table, from.index + i);
+            if *raw != 0 {
+                self.store(from.table, from.index + i, 0);
+            }
+        }
+    }
+    fn put_run(&self, Blank(to): Blank, from: &[u64]) {
+        for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
+            self.store(to.table, to.index + i, *raw);
+        }
+    }
+    fn zero(&self, first: Pfn, order: Order) {
+        // Taken out of the lock: it may zero frames, too.
+        let other = match mm::sync::held() {
+            0 => self.zeroing().take(),
+            _ => None,
+        };
+        if let Some(other) = other {
+            other();
+        }
+        let _inside = Inside::new();
+        self.shadow().renew(first, order);
+        self.0.ram.zero(first, order);
+    }
+    fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        let _inside = Inside::new();
+        self.shadow().renew(to, order);
+        self.0.ram.copy(from, to, order);
+    }
+    fn read(&self, from: PhysAddr, into: &mut [u8]) {
+        self.0.ram.read(from, into);
+    }
+    fn write(&self, to: PhysAddr, from: &[u8]) {
+        let _inside = Inside::new();
+        // A whole frame: what a freed one is filled with, if nothing else.
+        if to.0.is_multiple_of(PAGE_SIZE) && from.len() as u64 == PAGE_SIZE {
+            self.shadow().renew(to.frame(), Order(0));
+        }
+        self.0.ram.write(to, from);
+    }
+}

@@ -2,7 +2,6 @@
 //! barriers: all accesses here are relaxed. Loops go by eight, as a loop round costs as much as an
 //! entry.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mm::arch::Series;
 
@@ -40,20 +39,20 @@ pub fn is_zero(entries: &[AtomicU64]) -> bool {
     eights.iter().all(|eight| bits(eight) == 0) && bits(rest) == 0
 }
 
-/// Copies the entries while they are those of `old`, as those of `new`, to both sides; returns how
-/// many.
+/// Replaces the entries while they are those of `old` by `new` and so on, and writes these to `to`,
+/// too; returns how many.
 #[inline]
-pub fn copy(from: &[AtomicU64], to: &[AtomicU64], mut old: Series, mut new: Series) -> usize {
-    let (mut done, change) = (0, old.raw != new.raw);
+pub fn copy(from: &[AtomicU64], to: &[AtomicU64], mut old: Series, mut new: u64) -> usize {
+    let (mut done, change) = (0, old.raw != new);
     let mut one = |from: &AtomicU64, to: &AtomicU64| {
         if get(from) != old.raw {
             return false;
         }
         if change {
-            set(from, new.raw);
+            set(from, new);
         }
-        set(to, new.raw);
-        (old, new) = (old.after(1), new.after(1));
+        set(to, new);
+        (old, new) = (old.after(1), new.wrapping_add(old.step));
         true
     };
     let ((eights, from_rest), (to_eights, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
@@ -69,43 +68,47 @@ pub fn copy(from: &[AtomicU64], to: &[AtomicU64], mut old: Series, mut new: Seri
     done + rest.take_while(|(from, to)| one(from, to)).count()
 }
 
+/// Replaces the entries while they are those of `old` by `new` and so on; returns how many.
+#[inline]
+pub fn replace(entries: &[AtomicU64], mut old: Series, mut new: u64) -> usize {
+    let mut one = |entry: &AtomicU64| {
+        let same = get(entry) == old.raw;
+        if same {
+            set(entry, new);
+            (old, new) = (old.after(1), new.wrapping_add(old.step));
+        }
+        same
+    };
+    let (eights, rest) = entries.as_chunks::<8>();
+    let mut done = 0;
+    for eight in eights {
+        for entry in eight {
+            if !one(entry) {
+                return done;
+            }
+            done += 1;
+        }
+    }
+    done + rest.iter().take_while(|entry| one(entry)).count()
+}
+
 /// Moves the entries that are not zero, each mapped through `f`; returns how many.
 #[inline]
 pub fn carry(from: &[AtomicU64], to: &[AtomicU64], f: impl Fn(u64) -> u64) -> u32 {
     let mut found = 0;
-    by_eight(from, to, |from, to| {
+    let mut one = |from: &AtomicU64, to: &AtomicU64| {
         let raw = get(from);
         if raw != 0 {
             set(to, f(raw));
             set(from, 0);
             found += 1;
         }
-    });
-    found
-}
-
-/// Moves the entries to `into`, leaving zeros.
-#[inline]
-pub fn take(from: &[AtomicU64], into: &mut [u64]) {
-    let into = Cell::from_mut(into).as_slice_of_cells();
-    by_eight(from, into, |entry, raw| {
-        raw.set(get(entry));
-        set(entry, 0);
-    });
-}
-
-/// Writes the entries.
-#[inline]
-pub fn put(to: &[AtomicU64], from: &[u64]) {
-    by_eight(to, from, |entry, raw| set(entry, *raw));
-}
-
-/// Calls `one` for each pair.
-#[inline(always)]
-fn by_eight<A, B>(a: &[A], b: &[B], mut one: impl FnMut(&A, &B)) {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    for (a, b) in a.iter().zip(b) {
-        (0..8).for_each(|i| one(&a[i], &b[i]));
+    };
+    let ((eights, from_rest), (to_eights, to_rest)) = (from.as_chunks::<8>(), to.as_chunks::<8>());
+    for (from, to) in eights.iter().zip(to_eights) {
+        (0..8).for_each(|i| one(&from[i], &to[i]));
     }
-    a_rest.iter().zip(b_rest).for_each(|(a, b)| one(a, b));
+    let rest = from_rest.iter().zip(to_rest);
+    rest.for_each(|(from, to)| one(from, to));
+    found
 }

@@ -47,7 +47,8 @@ impl<F: PteFormat> PhysMem for Sim<F> {
     fn store_run(&self, Blank(row): Blank, entries: Series) {
         (0..row.n).for_each(|i| self.store(row.table, row.index + i, entries.at(i)));
     }
-    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: u64) -> usize {
+        let new = Series { raw: new, ..old };
         for i in 0..row.n {
             let (index, raw, copy) = (row.index + i, old.at(i), new.at(i));
             if self.load(row.table, index) != raw {
@@ -75,25 +76,16 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         found
     }
     fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
-        let mut moved = vec![0; from.0.n];
-        self.take_run(from, &mut moved);
-        let present = moved.iter_mut().filter(|raw| **raw != 0);
-        let found = present.map(|raw| *raw = f(*raw)).count();
-        self.put_run(to, &moved);
-        found as u32
-    }
-    fn take_run(&self, Unwalked(from): Unwalked, into: &mut [u64]) {
-        for (i, raw) in into.iter_mut().enumerate() {
-            *raw = self.load(from.table, from.index + i);
-            if *raw != 0 {
-                self.store(from.table, from.index + i, 0);
+        let mut found = 0;
+        for i in 0..from.0.n {
+            let raw = self.load(from.0.table, from.0.index + i);
+            if raw != 0 {
+                self.store(from.0.table, from.0.index + i, 0);
+                self.store(to.0.table, to.0.index + i, f(raw));
+                found += 1;
             }
         }
-    }
-    fn put_run(&self, Blank(to): Blank, from: &[u64]) {
-        for (i, raw) in from.iter().enumerate().filter(|(_, raw)| **raw != 0) {
-            self.store(to.table, to.index + i, *raw);
-        }
+        found
     }
     fn zero(&self, first: Pfn, order: Order) {
         // Taken out of the lock: it may zero frames, too.

@@ -72,7 +72,7 @@ ktest::ktest! {
             fill(tables.0, row, raw);
             fill(tables.1, (0, 0, 0), raw);
             ktest::check_eq!(ctx, mem.agree(Row { table: tables.0, index, n }, series(raw), u64::MAX), alike);
-            ktest::check_eq!(ctx, mem.copy_run(Settled(Row { table: tables.0, index, n }), tables.1, series(raw), series(new)), alike);
+            ktest::check_eq!(ctx, mem.copy_run(Settled(Row { table: tables.0, index, n }), tables.1, series(raw), new), alike);
             for at in 0..TABLE_ENTRIES {
                 let place = (at as u64).wrapping_sub(index as u64).wrapping_mul(step);
                 let done = at >= index && at < index + alike;

@@ -8,7 +8,8 @@ use mm::arch::Series;
 
 /// [`arch_boot::rows::copy`] as far as whole steps of eight entries go.
 #[inline(always)]
-pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64], old: Series, new: Series) -> usize {
+pub(crate) fn copy(from: &[AtomicU64], to: &[AtomicU64], old: Series, new: u64) -> usize {
+    let new = Series { raw: new, ..old };
     let mut done = 0;
     let eights = from.as_chunks::<8>().0.iter().zip(to.as_chunks::<8>().0);
     for (from, to) in eights {

@@ -23,9 +23,9 @@ fn table(frame: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
     unsafe { &*mapped(frame).cast() }
 }
 
-#[inline]
+#[inline(always)]
 fn slots(row: Row) -> &'static [AtomicU64] {
-    &table(row.table)[row.index..][..row.n]
+    &table(row.table)[row.index..row.index + row.n]
 }
 
 /// Makes a written entry visible to the walker. Kernel entries and tables may be used by the very
@@ -39,6 +39,35 @@ fn written(raw: u64) {
             asm!("isb", options(nostack, preserves_flags));
         }
     }
+}
+
+/// [`PhysMem::store_run`], perhaps called.
+#[inline]
+fn store_row(row: &[AtomicU64], new: Series) {
+    if new.step == 0 || row.len() == 1 {
+        icache::before_mapping(new.raw);
+    } else {
+        (0..row.len()).for_each(|i| icache::before_mapping(new.at(i)));
+    }
+    // The stores below pair with `load`, as in `store`.
+    fence(Ordering::Release);
+    pairs::fill(row, new);
+    written(new.raw);
+}
+
+/// [`PhysMem::copy_run`], perhaps called.
+#[inline]
+fn copy_row(from: Pfn, to: Pfn, index: usize, n: usize, old: Series, new: u64) -> usize {
+    let [from, to] = [from, to].map(|table| slots(Row { table, index, n }));
+    // As in `store_row`. What is mapped already was prepared for execution then.
+    fence(Ordering::Release);
+    let mut done = pairs::copy(from, to, old, new);
+    if done < from.len() {
+        let (old, new) = (old.after(done), Series { raw: new, ..old }.at(done));
+        done += rows::copy(&from[done..], &to[done..], old, new);
+    }
+    written(bits::NOT_GLOBAL);
+    done
 }
 
 impl PhysMem for Hardware {
@@ -60,40 +89,23 @@ impl PhysMem for Hardware {
         // As in `store`. The table's flush, or its first use by a CPU, has the barrier.
         self::table(table)[index].store(raw, Ordering::Release);
     }
-    #[inline]
+    #[inline(always)]
     fn agree(&self, row: Row, like: Series, mask: u64) -> usize {
         rows::agree(slots(row), like, mask)
     }
-    #[inline]
+    #[inline(always)]
     fn is_zero(&self, row: Row) -> bool {
         rows::is_zero(slots(row))
     }
-    #[inline]
+    #[inline(always)]
     fn store_run(&self, Blank(row): Blank, new: Series) {
-        if new.step == 0 || row.n == 1 {
-            icache::before_mapping(new.raw);
-        } else {
-            (0..row.n).for_each(|i| icache::before_mapping(new.at(i)));
-        }
-        // The stores below pair with `load`, as in `store`.
-        fence(Ordering::Release);
-        pairs::fill(slots(row), new);
-        written(new.raw);
+        store_row(slots(row), new);
     }
-    #[inline]
-    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
-        let (from, to) = (slots(row), slots(Row { table: to, ..row }));
-        // As in `store_run`. What is mapped already was prepared for execution then.
-        fence(Ordering::Release);
-        let mut done = pairs::copy(from, to, old, new);
-        if done < row.n {
-            let (old, new) = (old.after(done), new.after(done));
-            done += rows::copy(&from[done..], &to[done..], old, new);
-        }
-        written(bits::NOT_GLOBAL);
-        done
+    #[inline(always)]
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: u64) -> usize {
+        copy_row(row.table, to, row.index, row.n, old, new)
     }
-    #[inline]
+    #[inline(always)]
     fn freeze_run(&self, Live(row): Live, level: Level, valid: u64) -> u32 {
         let mut found = 0;
         for slot in slots(row) {
@@ -113,24 +125,13 @@ impl PhysMem for Hardware {
         written(bits::NOT_GLOBAL);
         found
     }
-    #[inline]
+    #[inline(always)]
     fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
-        // As in `store_run`.
+        // As in `store_row`.
         fence(Ordering::Release);
         let found = rows::carry(slots(from.0), slots(to.0), f);
         written(bits::NOT_GLOBAL);
         found
-    }
-    #[inline]
-    fn take_run(&self, from: Unwalked, into: &mut [u64]) {
-        rows::take(slots(from.0), into);
-    }
-    #[inline]
-    fn put_run(&self, to: Blank, from: &[u64]) {
-        // As in `store_run`.
-        fence(Ordering::Release);
-        rows::put(slots(to.0), from);
-        written(bits::NOT_GLOBAL);
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {

@@ -16,9 +16,9 @@ fn table(frame: Pfn) -> &'static [AtomicU64; TABLE_ENTRIES] {
     unsafe { &*direct_map::pointer::<[AtomicU64; TABLE_ENTRIES]>(frame.start().0) }
 }
 
-#[inline]
+#[inline(always)]
 fn entries(row: Row) -> &'static [AtomicU64] {
-    &table(row.table)[row.index..][..row.n]
+    &table(row.table)[row.index..row.index + row.n]
 }
 
 /// Precedes relaxed stores of entries, which pair with `load`: x86 does not reorder stores.
@@ -37,15 +37,15 @@ impl PhysMem for Hardware {
         // Release pairs with `load`; the walker is coherent, and the way to user mode serialises.
         self::table(table)[index].store(raw, Ordering::Release);
     }
-    #[inline]
+    #[inline(always)]
     fn agree(&self, row: Row, like: Series, mask: u64) -> usize {
         rows::agree(entries(row), like, mask)
     }
-    #[inline]
+    #[inline(always)]
     fn is_zero(&self, row: Row) -> bool {
         rows::is_zero(entries(row))
     }
-    #[inline]
+    #[inline(always)]
     fn store_run(&self, Blank(row): Blank, mut new: Series) {
         for entry in entries(row) {
             // As in `store`.
@@ -53,12 +53,17 @@ impl PhysMem for Hardware {
             new = new.after(1);
         }
     }
-    #[inline]
-    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: Series) -> usize {
+    #[inline(always)]
+    fn replace_run(&self, Settled(row): Settled, old: Series, new: u64) -> usize {
+        publish();
+        rows::replace(entries(row), old, new)
+    }
+    #[inline(always)]
+    fn copy_run(&self, Settled(row): Settled, to: Pfn, old: Series, new: u64) -> usize {
         publish();
         rows::copy(entries(row), entries(Row { table: to, ..row }), old, new)
     }
-    #[inline]
+    #[inline(always)]
     fn freeze_run(&self, Live(row): Live, _: Level, valid: u64) -> u32 {
         let mut found = 0;
         for entry in entries(row) {
@@ -70,19 +75,10 @@ impl PhysMem for Hardware {
         }
         found
     }
-    #[inline]
+    #[inline(always)]
     fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32 {
         publish();
         rows::carry(entries(from.0), entries(to.0), f)
-    }
-    #[inline]
-    fn take_run(&self, from: Unwalked, into: &mut [u64]) {
-        rows::take(entries(from.0), into);
-    }
-    #[inline]
-    fn put_run(&self, to: Blank, from: &[u64]) {
-        publish();
-        rows::put(entries(to.0), from);
     }
     #[inline]
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {

@@ -21,8 +21,8 @@ pub struct Row {
 #[derive(Clone, Copy, Debug)]
 pub struct Live(pub Row);
 
-/// A row that CPUs may walk, but in which they have no bit left to set as long as an entry is the
-/// one that is looked for, or whose bits stay as they are: a plain store may follow a plain load.
+/// A row that CPUs may walk with no bit left to set, or whose entries are only copied: what was
+/// read is still so when a plain store replaces it.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled(pub Row);
 
@@ -65,7 +65,7 @@ impl Series {
 
 /// Access by frame to the physical memory that the memory manager owns: page tables and folios,
 /// never the kernel's memory. Ordering: see each function; a row's entries are accessed in any
-/// order.
+/// order. Functions with a [`Row`] are inlined: called, it would go through memory.
 pub trait PhysMem: Send + Sync + 'static {
     /// Reads entry `index` of a table (acquire: pairs with [`Self::store`]).
     fn load(&self, table: Pfn, index: usize) -> u64;
@@ -89,26 +89,21 @@ pub trait PhysMem: Send + Sync + 'static {
     fn is_zero(&self, row: Row) -> bool;
     /// Writes `entries`; as [`Self::store`].
     fn store_run(&self, row: Blank, entries: Series);
-    /// Replaces the entries, while they equal those of `old`, by those of `new`, of the same
-    /// frames; returns how many.
-    #[inline]
-    fn replace_run(&self, row: Settled, old: Series, new: Series) -> usize {
+    /// Replaces the entries, while they equal those of `old`, by `new` and so on, by the same step;
+    /// returns how many. The frames stay.
+    #[inline(always)]
+    fn replace_run(&self, row: Settled, old: Series, new: u64) -> usize {
         self.copy_run(row, row.0.table, old, new)
     }
     /// [`Self::replace_run`] that also writes the new entries at the same indices of table `to`,
     /// where they are absent. The frames are already mapped.
-    fn copy_run(&self, from: Settled, to: Pfn, old: Series, new: Series) -> usize;
+    fn copy_run(&self, from: Settled, to: Pfn, old: Series, new: u64) -> usize;
     /// Freezes entries of `level`: clears `valid` in each nonzero one, and loses no bit of the
     /// walker. Returns how many were not zero.
     fn freeze_run(&self, row: Live, level: Level, valid: u64) -> u32;
     /// Moves entries, mapping each nonzero one through `f`; as [`Self::store`]. The source is zero
     /// afterwards. Returns how many were not.
     fn move_run(&self, from: Unwalked, to: Blank, f: impl Fn(u64) -> u64) -> u32;
-    /// Moves the entries to `into`, which is as long, leaving zeros.
-    fn take_run(&self, from: Unwalked, into: &mut [u64]);
-    /// Writes entries from [`Self::take_run`]; as [`Self::store`]. Executable pages were made so
-    /// before.
-    fn put_run(&self, to: Blank, from: &[u64]);
 
     /// Fills 2^order frames with zeros.
     fn zero(&self, first: Pfn, order: Order);

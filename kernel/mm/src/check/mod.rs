@@ -5,13 +5,13 @@
 mod references;
 
 use crate::addr::{Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::object::Object;
 use crate::own::{MmId, Owner};
 use crate::space::{AddressSpace, Inner};
-use crate::table::{Leaf, for_each_leaf, for_each_table, lookup, shared_table, validate_contpte};
+use crate::table::{Leaf, Node, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -70,7 +70,7 @@ pub fn translation<M: Machine>(space: &AddressSpace<M>, va: VirtAddr, pfn: Pfn, 
     let inner = space.lock();
     let Some(Leaf {
         pfn: now, attrs, ..
-    }) = lookup(&space.mm, &inner.table, va)
+    }) = inner.root().lookup(va)
     else {
         panic!("missed flush: a TLB translates {va:?} to {pfn:?}, where nothing is mapped");
     };
@@ -120,7 +120,9 @@ impl<M: Machine> Tally<'_, M> {
         inner.vmas.validate();
         let (mut tables, mut again) = (0, 0);
         let sharers = &mut self.sharers;
-        for_each_table(self.mm, &inner.table, &mut |found| {
+        let root = Node::root(self.mm, &inner.table);
+        let user = VirtRange::new(VirtAddr(0), <M::Pte as PteFormat>::USER_END);
+        root.for_each_table(user, false, &mut |found| {
             let (node, range, shared) = (found.node, found.range, found.shared);
             let (table, level, meta) = (node.frame, node.level, node.meta());
             assert_eq!(meta.kind(), Kind::Table, "{level:?} table {table:?}");
@@ -153,15 +155,15 @@ impl<M: Machine> Tally<'_, M> {
     }
 
     fn pages(&mut self, inner: &Inner<M>, owner: &Owner) {
+        let root = Node::root(self.mm, &inner.table);
         let (mut anon, mut file, mut shmem, mut in_vmas) = (0, 0, 0, 0u64);
         for vma in inner.vmas.iter() {
             if let Backing::Object { object, .. } = &vma.backing {
                 self.object(object);
             }
-            for_each_leaf(self.mm, &inner.table, vma.range, &mut |leaf| {
+            root.for_each_leaf(vma.range, &mut |leaf| {
                 in_vmas += leaf.pages;
-                let table =
-                    (leaf.sharers != 0).then(|| shared_table(self.mm, &inner.table, leaf.va));
+                let table = (leaf.sharers != 0).then(|| root.shared_table(leaf.va));
                 match table.flatten() {
                     None => {
                         let head = self.mm.frames().head(leaf.pfn);
@@ -172,7 +174,7 @@ impl<M: Machine> Tally<'_, M> {
                     // The accountant has its references, once.
                     Some(table) => {
                         let first = self.sharers[&table.frame] == 1;
-                        let owner = first.then(|| table.node().accountant());
+                        let owner = first.then(|| table.accountant());
                         self.leaf(vma, &leaf, owner.as_ref());
                     }
                 }
@@ -185,9 +187,9 @@ impl<M: Machine> Tally<'_, M> {
             });
         }
         let mut everywhere = 0u64;
-        let whole = VirtRange::new(VirtAddr(0), <M::Pte as crate::arch::PteFormat>::USER_END);
+        let whole = VirtRange::new(VirtAddr(0), <M::Pte as PteFormat>::USER_END);
         let mut count = |leaf: Leaf| everywhere += leaf.pages;
-        for_each_leaf(self.mm, &inner.table, whole, &mut count);
+        root.for_each_leaf(whole, &mut count);
         assert_eq!(everywhere, in_vmas, "pages mapped, of them in VMAs");
         let counted = [inner.rss.anon, inner.rss.file, inner.rss.shmem];
         assert_eq!(counted, [anon, file, shmem], "RSS of a space");

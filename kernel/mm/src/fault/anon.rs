@@ -66,7 +66,7 @@ impl<M: Machine> Fault<'_, M> {
             && cursor.prepare(Level::Pmd).is_ok()
             && let Ok(pfn) = self.mm.get_huge_zero_page()
         {
-            gathered(self.mm, self.id, |g| cursor.remove_empty_table(g));
+            gathered(self.mm, self.id, |g| cursor.edit(g).remove_empty_table());
             cursor.write_huge(pfn, attrs);
             self.mm.count(Event::ZeroPage, 1);
             return Ok(pfn + (self.va - whole.start) / PAGE_SIZE);

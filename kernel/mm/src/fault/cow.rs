@@ -10,7 +10,7 @@ use crate::mutant::{self, Mutant};
 use crate::own::Account;
 use crate::space::gathered;
 use crate::stat::Event;
-use crate::table::{Cursor, Leaf, Zap, owns_block};
+use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
 use crate::tlb::Gather;
 use crate::vma::Prot;
@@ -48,7 +48,7 @@ impl<M: Machine> Fault<'_, M> {
     #[inline]
     fn verdict(&self, leaf: &Leaf) -> Verdict {
         let block = self.mm.frames().folio(leaf.pfn);
-        if owns_block(self.mm, &self.id.owner, leaf, &block) {
+        if self.mm.owns_block(&self.id.owner, leaf, &block) {
             // `reuse=around`: the neighbours become writable with it.
             let around = leaf.level == Level::Pte
                 && block.order != Order(0)
@@ -95,7 +95,7 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Splits the page's PMD leaf; returns its PTE leaf.
     fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
-        gathered(self.mm, self.id, |gather| cursor.split(gather))?;
+        gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
         Ok(cursor
             .leaf()
             .expect("the page was mapped, and the space is locked"))
@@ -148,7 +148,7 @@ impl<M: Machine> Fault<'_, M> {
         let pfn = folio.pfn() + page;
         self.mm.frames().get(folio.pfn()).anon().set_copied_around();
         gathered(self.mm, self.id, |gather| {
-            cursor.take_block(gather, leaf, order);
+            cursor.edit(gather).take_block(leaf, order);
             break_first(gather);
             // The pending write makes its page dirty.
             cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
@@ -167,7 +167,7 @@ impl<M: Machine> Fault<'_, M> {
         };
         let (pfn, attrs) = (folio.pfn(), self.attrs());
         let mut gather = Gather::new(self.mm, self.id);
-        cursor.take(&mut gather);
+        cursor.edit(&mut gather).take();
         break_first(&mut gather);
         cursor.install_anon(folio, attrs, &self.id.owner);
         gather.finish();

@@ -42,7 +42,7 @@ impl<M: Machine> Fault<'_, M> {
             self.vma.has_anon = true;
             self.rss.add_anon(1);
         } else {
-            cursor.install_object(folio, self.attrs());
+            cursor.install_page(folio.into_pfn(), self.attrs());
             self.rss.add(self.vma, 0, 1);
             if self.access != Access::Write {
                 self.map_around(cursor, &object, index);
@@ -63,7 +63,7 @@ impl<M: Machine> Fault<'_, M> {
         object.for_each_page(first, first + part.pages(), &mut |page, pfn| {
             cursor.move_in_table(part.start + (page - first) * PAGE_SIZE);
             if cursor.leaf().is_none() {
-                cursor.install_object(Folio::share(self.mm, pfn), attrs);
+                cursor.install_page(Folio::share(self.mm, pfn).into_pfn(), attrs);
                 mapped += 1;
             }
             true

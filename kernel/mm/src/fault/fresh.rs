@@ -158,8 +158,8 @@ fn install<M: Machine>(
     if order == PMD_ORDER {
         // What blocks a PMD leaf: the huge zero page, or an empty table.
         gathered(&space.mm, &space.id, |gather| match cursor.leaf() {
-            Some(_) => cursor.take_huge(gather),
-            None => cursor.remove_empty_table(gather),
+            Some(_) => cursor.edit(gather).take_huge(),
+            None => cursor.edit(gather).remove_empty_table(),
         });
     }
     cursor.install_folio(folio, order, attrs, &space.id.owner);

@@ -206,7 +206,7 @@ impl<M: Machine> Fault<'_, M> {
         if let Some(leaf) = cursor.shared_leaf().filter(|leaf| self.is_enough(leaf)) {
             return Ok(leaf.pfn);
         }
-        gathered(self.mm, self.id, |gather| cursor.unshare(gather))?;
+        gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
         // Restarts: a second caller would cost each fault.
         self.at(cursor)
     }
@@ -250,12 +250,12 @@ impl<M: Machine> Fault<'_, M> {
             _ => self.vma.range,
         };
         if reach == Reach::Folio {
-            cursor.reuse_around(&mut gather, leaf, area);
+            cursor.edit(&mut gather).reuse_around(leaf, area);
         }
         if tracked && self.access == Access::Write {
-            cursor.write_tracked(&mut gather, bits);
+            cursor.edit(&mut gather).write_tracked(bits);
         } else {
-            cursor.add_bits(&mut gather, bits, area);
+            cursor.edit(&mut gather).add_bits(bits, area);
         }
         gather.finish();
     }

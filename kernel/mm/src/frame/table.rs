@@ -33,6 +33,20 @@ pub struct Block {
     pub order: Order,
 }
 
+impl Block {
+    /// A private folio.
+    #[inline(always)]
+    pub(crate) fn anon(head: Pfn, order: Order) -> Self {
+        let kind = Kind::Anon;
+        Block { head, kind, order }
+    }
+    /// Number of its frames from `first`, one of them, on.
+    #[inline(always)]
+    pub(crate) fn pages_from(&self, first: Pfn) -> usize {
+        (self.order.pages() - (first - self.head)) as usize
+    }
+}
+
 /// The part of `span` that must be described for an allocator of the frames in `free`: the blocks
 /// of the largest order that contain any of them, because blocks merge within those. Sorted and
 /// joined.

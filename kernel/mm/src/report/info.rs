@@ -4,7 +4,7 @@ use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
 use crate::frame::{Block, Kind};
 use crate::space::{AddressSpace, Error, Inner, Mapped, PageInfo, Usage, user_pages};
-use crate::table::{Leaf, for_each_leaf, owns, step};
+use crate::table::{Leaf, step};
 use crate::vma::{Vma, VmaFlags};
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -106,7 +106,7 @@ impl<M: Machine> AddressSpace<M> {
     fn describe(&self, leaf: &Leaf) -> PageInfo {
         let Block { head, kind, .. } = self.mm.frames().folio(leaf.pfn);
         let exclusive = match kind {
-            Kind::Anon => owns(&self.mm, &self.id.owner, leaf),
+            Kind::Anon => self.mm.owns(&self.id.owner, leaf),
             // The object's own reference and this one.
             Kind::Object => self.mm.frames().get(head).refs() == 2,
             _ => false,
@@ -165,7 +165,7 @@ impl<M: Machine> AddressSpace<M> {
                 });
             }
         }
-        for_each_leaf(&self.mm, &inner.table, range, &mut |leaf| {
+        inner.root().for_each_leaf(range, &mut |leaf| {
             let first = index(leaf.va);
             into[first..first + leaf.pages as usize].fill(1);
         });

@@ -6,7 +6,7 @@ use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::own::Owner;
 use crate::space::{AddressSpace, FolioUse, Smaps};
-use crate::table::{Leaf, owns, step};
+use crate::table::{Leaf, step};
 use crate::vma::VmaFlags;
 
 /// Running figures of a range of pages.
@@ -166,7 +166,7 @@ impl<M: Machine> Tally<'_, M> {
         self.walk.current = Some(Current {
             head,
             order,
-            owned: owns(self.mm, self.owner, &own),
+            owned: self.mm.owns(self.owner, &own),
             pages: 0,
             folded: 0,
             next: (leaf.va, head),

@@ -6,7 +6,6 @@ use crate::folio::Folio;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::space::{AddressSpace, Collapse, Error, Inner, Locked};
-use crate::table::{census, first_used};
 use crate::thp::policy::block;
 use crate::thp::{CollapseLimits, Orders, PMD_ORDER, Stat};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
@@ -22,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// The first address in `range` with a mapping or a PTE table; what precedes it is empty.
     pub fn first_used(&self, range: VirtRange) -> Option<VirtAddr> {
-        first_used(&self.mm, &self.lock().table, range)
+        self.lock().root().first_used(range)
     }
 
     /// MADV_COLLAPSE of one 2 MiB range, whatever is enabled: EINVAL where the VMA or the process
@@ -64,7 +63,7 @@ impl<M: Machine> Locked<'_, M> {
         {
             return Collapse::NotEligible;
         }
-        let found = census(mm, &self.table, &self.id().owner, range.start);
+        let found = self.root().census(&self.id().owner, range.start);
         let stats = &mm.thp().stats;
         if found.other {
             return Collapse::Already;

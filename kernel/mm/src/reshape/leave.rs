@@ -51,7 +51,7 @@ fn leave_page<M: Machine>(
         return false;
     };
     gathered(mm, id, |gather| {
-        cursor.take(gather);
+        cursor.edit(gather).take();
         gather.flush();
         cursor.install_copy(copy, Order(0), leaf.attrs, &id.owner);
     });

@@ -8,7 +8,7 @@ use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::space::{AddressSpace, Locked, user_pages};
-use crate::table::{Leaf, for_each_leaf};
+use crate::table::Leaf;
 use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
@@ -59,7 +59,7 @@ impl<M: Machine> Locked<'_, M> {
         };
         let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
         if let Some(range) = near {
-            for_each_leaf(mm, &self.table, range, &mut see);
+            self.root().for_each_leaf(range, &mut see);
         }
         if found.get() < references {
             self.private_leaves(&mut |leaf| {
@@ -75,7 +75,7 @@ impl<M: Machine> Locked<'_, M> {
 
     fn private_leaves(&self, f: &mut impl FnMut(Leaf)) {
         for vma in self.vmas.iter().filter(|vma| vma.has_anon) {
-            for_each_leaf(self.mm(), &self.table, vma.range, f);
+            self.root().for_each_leaf(vma.range, f);
         }
     }
 }

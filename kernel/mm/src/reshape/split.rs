@@ -12,7 +12,6 @@ use crate::manager::Mm;
 use crate::own::{Account, By, Owner};
 use crate::space::{AddressSpace, Locked, user_pages};
 use crate::stat::Event;
-use crate::table::{begin, first_used, lookup};
 use crate::thp::{ORDERS, PMD_ORDER, Stat};
 
 impl<M: Machine> AddressSpace<M> {
@@ -52,10 +51,10 @@ impl<M: Machine> Locked<'_, M> {
         counts: &mut (u64, u64),
     ) -> Option<VirtAddr> {
         let mm = self.mm();
-        let mut at = first_used(mm, &self.table, range)?;
+        let mut at = self.root().first_used(range)?;
         let end = (at.align_down(PMD_ORDER.bytes()) + PMD_ORDER.bytes()).min(range.end);
         while at < end {
-            let leaf = lookup(mm, &self.table, at);
+            let leaf = self.root().lookup(at);
             at = at.align_down(PAGE_SIZE) + PAGE_SIZE;
             let Some(leaf) = leaf else {
                 continue;
@@ -194,7 +193,8 @@ impl<M: Machine> Parts<'_, M> {
         match part.iter().filter(|mapped| **mapped).count() as u64 {
             n if n == pages && order <= self.largest && usable(order) => {
                 let start = self.start + first * PAGE_SIZE;
-                begin(self.mm, (pfn, order), self.owner, start, By::Ptes);
+                let block = Block::anon(pfn, order);
+                self.mm.begin(block, self.owner, start, By::Ptes);
                 if order != Order(0) {
                     self.mm.thp().stats.add(order, Stat::NrAnon, 1);
                 }

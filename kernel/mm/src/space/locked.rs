@@ -4,7 +4,7 @@ use super::{AddressSpace, Inner};
 use crate::arch::Machine;
 use crate::manager::{Mm, SpaceId};
 use crate::sync::{Guard, rank};
-use crate::table::Edit;
+use crate::table::{Edit, Node};
 use crate::tlb::Gather;
 use core::ops::{Deref, DerefMut};
 
@@ -36,6 +36,11 @@ impl<'a, M: Machine> Locked<'a, M> {
     #[inline]
     pub fn id(&self) -> &'a SpaceId {
         &self.space.id
+    }
+    /// The root of the page tables, to read from.
+    #[inline]
+    pub fn root(&self) -> Node<'a, M> {
+        Node::root(self.mm(), &self.table)
     }
     /// Runs `f` without the lock. Returns its result, and whether the lock was not taken meanwhile:
     /// then all that was read under it is still valid.

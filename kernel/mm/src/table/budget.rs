@@ -1,9 +1,6 @@
 //! Budget of one step of a long walk: the lock of the space is released between steps.
 
-use super::PageTable;
-use super::node::Node;
-use super::walk::{Leaves, leaf_tables};
-use crate::addr::{VirtAddr, VirtRange};
+use super::walk::Leaves;
 use crate::arch::{Level, Machine};
 use crate::manager::Mm;
 
@@ -30,6 +27,8 @@ impl Default for Budget {
 impl Budget {
     /// No limit: more than there are entries.
     pub const UNLIMITED: Budget = Budget(i64::MAX / 2);
+    /// Of a step that reads all leaves, some 50 instructions each.
+    pub(super) const READ: Budget = Budget(1024);
 
     /// The budget of one step.
     #[inline]
@@ -61,43 +60,4 @@ impl Budget {
     pub fn take_leaf(&mut self) -> bool {
         self.take(LEAF)
     }
-}
-
-/// [`leaf_tables`] within a budget, which `f` charges; returns where the rest begins, if any.
-pub(super) fn some_leaf_tables<'a, M: Machine, E>(
-    root: Node<'a, M>,
-    range: VirtRange,
-    budget: &mut Budget,
-    f: &mut impl FnMut(Leaves<'a, M>, &mut Budget) -> Result<(), E>,
-) -> Result<Option<VirtAddr>, E> {
-    let walked = leaf_tables(root, range, &mut |leaves| {
-        if budget.is_spent() {
-            return Err(Stop::Here(leaves.part.start));
-        }
-        f(leaves, budget).map_err(Stop::Failed)
-    });
-    match walked {
-        Ok(()) => Ok(None),
-        Err(Stop::Here(at)) => Ok(Some(at)),
-        Err(Stop::Failed(error)) => Err(error),
-    }
-}
-
-/// Reason for an early end of a walk.
-enum Stop<E> {
-    Here(VirtAddr),
-    Failed(E),
-}
-
-/// The first address in `range` with a leaf or a PTE table: what precedes it is empty. Costs a few
-/// tables' entries at most, however long the range.
-pub(crate) fn first_used<M: Machine>(
-    mm: &Mm<M>,
-    space: &PageTable,
-    range: VirtRange,
-) -> Option<VirtAddr> {
-    leaf_tables(Node::root(mm, space), range, &mut |leaves| {
-        Err(leaves.part.start)
-    })
-    .err()
 }

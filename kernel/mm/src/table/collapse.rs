@@ -1,20 +1,17 @@
 //! Collapse: copies the pages of one PTE table to one folio under a PMD leaf, whichever folios they
 //! were in.
 
-use super::edit::Edit;
-use super::node::{Node, PteTable};
+use super::edit::{Edit, Entries};
+use super::node::Node;
 use super::walk::leaf_tables;
-use super::{PageTable, owner};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Attrs, Level, Machine, TABLE_ENTRIES};
 use crate::folio::Folio;
-use crate::frame::Kind;
-use crate::manager::Mm;
+use crate::frame::{Block, Kind};
 use crate::mutant::{self, Mutant};
 use crate::own::{By, Owner};
 use crate::stat::Event;
-use crate::thp::PMD_ORDER;
-use crate::tlb::{Gather, Removed};
+use crate::thp::{PMD_ORDER, policy::block};
 use core::convert::Infallible;
 
 /// Counts of the pages under one PMD entry.
@@ -30,40 +27,37 @@ pub struct Census {
     pub other: bool,
 }
 
-/// Counts what is mapped in the 2 MiB at `start`.
-pub fn census<M: Machine>(mm: &Mm<M>, space: &PageTable, owner: &Owner, start: VirtAddr) -> Census {
-    let mut found = Census::default();
-    let Some(pmd) = Node::root(mm, space).table_at(start, Level::Pmd) else {
-        return found;
-    };
-    let (frame, shared) = match pmd.entry(pmd.index(start)) {
-        Entry::Table(frame) => (frame, false),
-        Entry::Shared(frame) => (frame, true),
-        Entry::Leaf { .. } => {
-            found.other = true;
-            return found;
-        }
-        Entry::Absent => return found,
-    };
-    let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    for (va, run) in (PteTable { mm, frame }).runs(range) {
-        match run.kind {
-            Kind::Anon => {
-                found.anon += run.n as u32;
-                let owned = !shared && owner::owns(mm, owner, &run.leaf(va));
-                if !owned {
-                    found.shared += run.n as u32;
-                }
-                // A pin and another mapping look the same in the account.
-                if mm.pins() != 0 && !owned || mm.any_long_term(run.pfn, run.n as u64) {
-                    found.pinned += run.n as u32;
+impl<M: Machine> Node<'_, M> {
+    /// Counts what is mapped in the 2 MiB at `start`, below this root.
+    pub fn census(self, owner: &Owner, start: VirtAddr) -> Census {
+        let (mm, mut found) = (self.mm, Census::default());
+        let Ok(()) = leaf_tables(self, block(start, PMD_ORDER), &mut |leaves| {
+            let Some(table) = leaves.ptes() else {
+                found.other = true;
+                return Ok::<_, Infallible>(());
+            };
+            for (va, run) in table.runs(leaves.part) {
+                let pages = run.n as u32;
+                match run.kind {
+                    Kind::Anon => {
+                        found.anon += pages;
+                        let owned = !leaves.shared && mm.owns(owner, &run.leaf(va));
+                        if !owned {
+                            found.shared += pages;
+                        }
+                        // A pin and another mapping look the same in the account.
+                        if mm.pins() != 0 && !owned || mm.any_long_term(run.pfn, run.n as u64) {
+                            found.pinned += pages;
+                        }
+                    }
+                    Kind::Kernel => {}
+                    _ => found.other = true,
                 }
             }
-            Kind::Kernel => {}
-            _ => found.other = true,
-        }
+            Ok(())
+        });
+        found
     }
-    found
 }
 
 impl<M: Machine> Edit<'_, '_, M> {
@@ -81,12 +75,13 @@ impl<M: Machine> Edit<'_, '_, M> {
         if !mutant::on(Mutant::CollapseWithoutFlush) {
             self.gather.flush();
         }
-        copy_pages(table.ptes(), start, &folio, self.gather);
+        self.entries(table.ptes()).copy_to(start, &folio);
         table.meta().set_live(0);
         self.gather.table(start, Level::Pte, table.frame);
         self.space.pages -= 1;
         let pfn = folio.into_pfn();
-        owner::begin(mm, (pfn, PMD_ORDER), self.gather.owner(), start, By::Leaf);
+        let block = Block::anon(pfn, PMD_ORDER);
+        mm.begin(block, self.gather.owner(), start, By::Leaf);
         mm.count(Event::EntryWrites, 2);
         pmd.write_leaf(pmd.index(start), pfn, attrs);
         mm.thp().pmd_mapped();
@@ -103,37 +98,26 @@ impl<M: Machine> Edit<'_, '_, M> {
     }
 }
 
-/// Fills the folio from the unlinked table for the 2 MiB at `start`, and hands what it mapped to
-/// the gather.
-fn copy_pages<M: Machine>(
-    table: PteTable<'_, M>,
-    start: VirtAddr,
-    folio: &Folio,
-    gather: &mut Gather<'_, M>,
-) {
-    let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    let mut filled = 0;
-    for (va, run) in table.runs(range) {
-        (filled..run.index).for_each(|page| folio.zero_page(table.mm, page as u64));
-        filled = run.index + run.n;
-        for page in run.index..filled {
-            match run.kind {
-                Kind::Anon => {
-                    let from = run.pfn + (page - run.index) as u64;
-                    folio.copy_page(table.mm, page as u64, from);
+impl<M: Machine> Entries<'_, '_, M> {
+    /// Fills the folio from this unlinked table for the 2 MiB at `start`, and hands what it mapped
+    /// to the gather.
+    fn copy_to(&mut self, start: VirtAddr, folio: &Folio) {
+        let (table, mm) = (self.table, self.table.mm);
+        let mut filled = 0;
+        for (va, run) in table.runs(block(start, PMD_ORDER)) {
+            (filled..run.index).for_each(|page| folio.zero_page(mm, page as u64));
+            filled = run.index + run.n;
+            for page in run.index..filled {
+                match run.kind {
+                    Kind::Anon => {
+                        let from = run.pfn + (page - run.index) as u64;
+                        folio.copy_page(mm, page as u64, from);
+                    }
+                    _ => folio.zero_page(mm, page as u64),
                 }
-                _ => folio.zero_page(table.mm, page as u64),
             }
+            self.gather.removed(va, run.removed());
         }
-        gather.removed(
-            va,
-            Removed {
-                folio: run.head,
-                first: run.pfn,
-                pages: run.n as u32,
-                level: Level::Pte,
-            },
-        );
+        (filled..TABLE_ENTRIES).for_each(|page| folio.zero_page(mm, page as u64));
     }
-    (filled..TABLE_ENTRIES).for_each(|page| folio.zero_page(table.mm, page as u64));
 }

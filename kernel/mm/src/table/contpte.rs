@@ -49,13 +49,12 @@ mod moved;
 mod range;
 mod validate;
 
-pub(super) use moved::{fold_carried, unfold_carried};
 pub(crate) use validate::validate;
 
 use super::edit::Entries;
-use super::node::{Present, PteTable};
+use super::node::{Present, PteTable, leaf_of};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PteFormat};
 use crate::manager::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -90,9 +89,9 @@ fn block<M: Machine>(index: usize) -> Range<usize> {
 #[inline]
 fn blocks<M: Machine>(part: VirtRange) -> impl Iterator<Item = VirtAddr> {
     let first = part.start.align_down(bytes::<M>()).0;
-    (first..part.end.0)
-        .step_by(bytes::<M>() as usize)
-        .map(VirtAddr)
+    // None where the format has no contiguous bit.
+    let end = M::Pte::CONTIG_ORDER.map_or(first, |_| part.end.0);
+    (first..end).step_by(bytes::<M>() as usize).map(VirtAddr)
 }
 
 /// Whether the raw attributes are those of a folded block.
@@ -104,10 +103,29 @@ pub(super) fn folded<M: Machine>(attrs: Attrs) -> bool {
 /// Whether these bits are a leaf of a folded block.
 #[inline]
 pub(super) fn is_folded<M: Machine>(raw: u64) -> bool {
-    match M::Pte::decode(raw, Level::Pte) {
-        Entry::Leaf { attrs, .. } => folded::<M>(attrs),
-        _ => false,
+    leaf_of::<M>(raw, Level::Pte).is_some_and(|leaf| folded::<M>(leaf.attrs))
+}
+
+/// The first of a block's entries, which `leaf` reads, if the block is foldable and not folded.
+#[inline(always)]
+fn complete<M: Machine>(mm: &Mm<M>, leaf: impl Fn(usize) -> Option<Present>) -> Option<Present> {
+    let (order, first) = (M::Pte::CONTIG_ORDER?, leaf(0)?);
+    // Fast path: the tests that small folios fail come first.
+    if first.pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
+        || !one_folio(mm, first.pfn, order)
+        || first.attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
+    {
+        return None;
     }
+    let follows = |i: usize| {
+        leaf(i).is_some_and(|other| {
+            other.pfn == first.pfn + i as u64
+                && ((other.attrs - USED) == (first.attrs - USED)
+                    || mutant::on(Mutant::FoldNonUniform))
+        })
+    };
+    let last = span::<M>() - 1;
+    (follows(last) && (1..last).all(follows)).then_some(first)
 }
 
 impl<M: Machine> PteTable<'_, M> {
@@ -155,29 +173,6 @@ impl<M: Machine> PteTable<'_, M> {
         let written = entries.map(|index| u64::from(self.add(index, used))).sum();
         self.mm.count(Event::EntryWrites, written);
     }
-
-    /// Whether the block around an entry is foldable and not folded.
-    fn is_complete(self, index: usize, order: Order) -> bool {
-        let Range { start, end } = block::<M>(index);
-        let Some(Present { pfn, attrs, .. }) = self.present(start) else {
-            return false;
-        };
-        // Fast path: the tests that small folios fail come first.
-        if pfn.0 & (order.pages() - 1) != 0 && !mutant::on(Mutant::FoldMisaligned)
-            || !one_folio(self.mm, pfn, order)
-            || attrs.intersects(Attrs::CONTIG | Attrs::NO_ACCESS)
-        {
-            return false;
-        }
-        let follows = |i: usize| {
-            self.present(i).is_some_and(|other| {
-                other.pfn == pfn + (i - start) as u64
-                    && ((other.attrs - USED) == (attrs - USED)
-                        || mutant::on(Mutant::FoldNonUniform))
-            })
-        };
-        follows(end - 1) && (start + 1..end - 1).all(follows)
-    }
 }
 
 /// Entries of a run, relative to its first, to be installed with CONTIG at once: the whole blocks
@@ -223,9 +218,10 @@ impl<M: Machine> Entries<'_, '_, M> {
     /// gather owes.
     #[inline]
     pub fn fold(&mut self, va: VirtAddr) {
-        if let Some(order) = M::Pte::CONTIG_ORDER
-            && self.table.mm.switches().contpte()
-            && self.table.is_complete(Level::Pte.index(va), order)
+        let (table, start) = (self.table, block::<M>(Level::Pte.index(va)).start);
+        if M::Pte::CONTIG_ORDER.is_some()
+            && table.mm.switches().contpte()
+            && complete(table.mm, |i| table.present(start + i)).is_some()
         {
             self.remake(va, Attrs::CONTIG);
             self.table.mm.count(Event::ContpteFold, 1);
@@ -297,13 +293,13 @@ impl<M: Machine> Entries<'_, '_, M> {
         let (mut pfn, mut attrs) = (None, Attrs::empty());
         for index in entries.clone() {
             let taken = if broken(contig) {
-                table.present(index).map(|leaf| (leaf.pfn, leaf.attrs))
+                table.present(index)
             } else {
-                table.node().take_leaf(index)
+                table.take_leaf(index)
             };
-            let (page, other) = taken.expect("a block that is remade is complete");
-            pfn = pfn.or(Some(page));
-            attrs |= other;
+            let leaf = taken.expect("a block that is remade is complete");
+            pfn = pfn.or(Some(leaf.pfn));
+            attrs |= leaf.attrs;
         }
         let first = pfn.expect("a block has entries");
         let start = va.align_down(bytes::<M>());
@@ -314,7 +310,7 @@ impl<M: Machine> Entries<'_, '_, M> {
         }
         let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
         for (i, index) in entries.enumerate() {
-            table.node().write_leaf(index, first + i as u64, attrs);
+            table.write_leaf(index, first + i as u64, attrs);
         }
         table.mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
     }

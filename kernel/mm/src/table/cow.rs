@@ -2,13 +2,14 @@
 //! table and the VMA map it; the mapped part of a shared one is replaced in one block.
 
 use super::node::{Present, frames};
-use super::{Cursor, Leaf, contpte};
+use super::{Change, Cursor, Leaf, contpte};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Asid, Attrs, Level, Machine, PhysMem, PteFormat, Settled, Tlb};
 use crate::frame::Block;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
-use crate::tlb::{Gather, Removed};
+use crate::thp::{PMD_ORDER, policy::block};
+use crate::tlb::Removed;
 
 /// A read-only page and its PTE, ACCESSED.
 pub struct ReadOnly {
@@ -22,10 +23,10 @@ impl<M: Machine> Cursor<'_, M> {
     /// leaves behind.
     #[inline]
     pub fn read_only_page(&self) -> Option<ReadOnly> {
-        if self.node().level != Level::Pte {
+        if self.node.level != Level::Pte {
             return None;
         }
-        let table = self.node().ptes();
+        let table = self.node.ptes();
         let raw = table.mem().load(table.frame, Level::Pte.index(self.va));
         let only = M::Pte::is_still(raw) && M::Pte::writable(raw) != raw;
         let pfn = M::Pte::frame(raw);
@@ -35,7 +36,7 @@ impl<M: Machine> Cursor<'_, M> {
     /// Makes the PTE writable, ACCESSED and DIRTY.
     #[inline]
     pub fn make_written(&mut self, page: &ReadOnly, asid: Asid) {
-        let (mm, frame, index) = (self.mm(), self.node().frame, Level::Pte.index(self.va));
+        let (mm, frame, index) = (self.mm(), self.node.frame, Level::Pte.index(self.va));
         let bits = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
         // The walker has no bit left to set, and the page is already mapped.
         let mem = mm.machine().mem();
@@ -47,44 +48,24 @@ impl<M: Machine> Cursor<'_, M> {
     }
 
     /// The addresses in `area` and this PTE table that the leaf's folio would cover.
-    fn folio_range(&self, leaf: &Leaf, (head, order): (Pfn, Order), area: VirtRange) -> VirtRange {
+    fn folio_range(&self, leaf: &Leaf, folio: &Block, area: VirtRange) -> VirtRange {
         let area = if mutant::on(Mutant::ReuseOutside) {
             VirtRange::new(VirtAddr(0), VirtAddr(u64::MAX))
         } else {
             area
         };
-        let (before, after) = (leaf.pfn - head, head + order.pages() - leaf.pfn);
-        let table = self.va.align_down(Level::Pmd.bytes());
-        let from = area.start.max(table);
-        let to = area.end.min(table + Level::Pmd.bytes());
+        let before = (leaf.pfn - folio.head) * PAGE_SIZE;
+        let after = folio.pages_from(leaf.pfn) as u64 * PAGE_SIZE;
+        let table = block(self.va, PMD_ORDER);
         VirtRange {
-            start: VirtAddr(self.va.0.saturating_sub(before * PAGE_SIZE)).max(from),
-            end: (self.va + after * PAGE_SIZE).min(to),
-        }
-    }
-
-    /// Reuses the exclusive folio of the leaf: every entry of this table in `area` that maps it
-    /// read-only becomes writable, ACCESSED and DIRTY unchanged. Soft-dirty entries stay. The
-    /// gather owes the flush, which avoids spurious faults.
-    pub fn reuse_around(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, area: VirtRange) {
-        let Block { head, order, .. } = self.mm().frames().folio(leaf.pfn);
-        let range = self.folio_range(leaf, (head, order), area);
-        let folds = contpte::may_fold::<M>(order);
-        if folds {
-            // A block that crosses the end of the area must not become writable there.
-            self.entries(gather).unfold_ends(range);
-        }
-        let written = self.make_writable(leaf, range);
-        self.mm().count(Event::EntryWrites, written);
-        gather.changed_range(range.start, range.len(), Level::Pte);
-        if folds {
-            self.entries(gather).fold_range(range);
+            start: VirtAddr(self.va.0.saturating_sub(before)).max(area.start.max(table.start)),
+            end: (self.va + after).min(area.end.min(table.end)),
         }
     }
 
     /// Sets WRITE in the entries of `range` that map the folio in order; returns how many changed.
     fn make_writable(&self, leaf: &Leaf, range: VirtRange) -> u64 {
-        let (mem, table) = (self.mm().machine().mem(), self.node().frame);
+        let (mem, table) = (self.mm().machine().mem(), self.node.frame);
         let first = Level::Pte.index(range.start);
         let (mut page, pages) = (0, range.pages() as usize);
         let mut written = 0;
@@ -103,8 +84,8 @@ impl<M: Machine> Cursor<'_, M> {
             }
             if M::Pte::is_still(raw) {
                 // Fast path: nearly all entries are uniform.
-                let row = Settled(self.node().row(index, pages + 1 - page));
-                let n = mem.replace_run(row, frames::<M>(raw), frames::<M>(new));
+                let row = Settled(self.node.row(index, pages + 1 - page));
+                let n = mem.replace_run(row, frames::<M>(raw), new);
                 written += n as u64;
                 page += n.saturating_sub(1);
             } else if mem.compare_exchange(table, index, raw, new).is_ok() {
@@ -120,11 +101,8 @@ impl<M: Machine> Cursor<'_, M> {
     /// Whether the naturally aligned block of 2^`order` pages around the page lies in `area` and is
     /// a run of the leaf's folio, read-only, with ACCESSED set throughout.
     pub fn maps_block(&self, leaf: &Leaf, order: Order, area: VirtRange) -> bool {
-        let start = self.va.align_down(order.bytes());
-        let range = VirtRange {
-            start,
-            end: start + order.bytes(),
-        };
+        let range = block(self.va, order);
+        let start = range.start;
         // Index of the first page in the folio; frames outside the folio may not exist.
         let Block {
             head, order: folio, ..
@@ -136,7 +114,7 @@ impl<M: Machine> Cursor<'_, M> {
         let (index, pages) = (Level::Pte.index(start), order.pages() as usize);
         area.covers(&range)
             && self
-                .node()
+                .node
                 .ptes()
                 .present(index)
                 .is_some_and(|Present { pfn, attrs, raw }| {
@@ -149,7 +127,7 @@ impl<M: Machine> Cursor<'_, M> {
     /// Whether the `pages` PTEs at `index`, whose first is `raw`, are a run with ACCESSED set in
     /// each; a folded block has one ACCESSED bit.
     fn alike_and_used(&self, index: usize, raw: u64, pages: usize) -> bool {
-        let table = self.node().ptes();
+        let table = self.node.ptes();
         if table.all_used(index, raw, pages) {
             return true;
         }
@@ -159,25 +137,43 @@ impl<M: Machine> Cursor<'_, M> {
         };
         table.alike(index, raw, pages) == pages && (index..index + pages).all(used)
     }
+}
+
+impl<M: Machine> Change<'_, '_, '_, M> {
+    /// Reuses the exclusive folio of the leaf: every entry of this table in `area` that maps it
+    /// read-only becomes writable, ACCESSED and DIRTY unchanged. Soft-dirty entries stay. The
+    /// gather owes the flush, which avoids spurious faults.
+    pub fn reuse_around(&mut self, leaf: &Leaf, area: VirtRange) {
+        let folio = self.cursor.mm().frames().folio(leaf.pfn);
+        let range = self.cursor.folio_range(leaf, &folio, area);
+        let folds = contpte::may_fold::<M>(folio.order);
+        if folds {
+            // A block that crosses the end of the area must not become writable there.
+            self.entries().unfold_ends(range);
+        }
+        let written = self.cursor.make_writable(leaf, range);
+        self.cursor.mm().count(Event::EntryWrites, written);
+        self.gather
+            .changed_range(range.start, range.len(), Level::Pte);
+        if folds {
+            self.entries().fold_range(range);
+        }
+    }
 
     /// Unmaps the block of 2^`order` pages around the page, which maps one folio in order.
-    pub fn take_block(&mut self, gather: &mut Gather<'_, M>, leaf: &Leaf, order: Order) {
-        let (start, pages) = (self.va.align_down(order.bytes()), order.pages());
-        let range = VirtRange {
-            start,
-            end: start + order.bytes(),
-        };
-        self.entries(gather).unfold_ends(range);
-        let index = Level::Pte.index(start);
-        self.node().ptes().clear_run(index, pages as usize);
-        self.node().add_live((pages as u32).wrapping_neg());
-        self.mm().count(Event::EntryWrites, pages);
-        let removed = Removed {
-            folio: self.mm().frames().head(leaf.pfn),
-            first: Pfn(leaf.pfn.0 - (self.va - start) / PAGE_SIZE),
-            pages: pages as u32,
-            level: Level::Pte,
-        };
-        gather.removed(start, removed);
+    pub fn take_block(mut self, leaf: &Leaf, order: Order) {
+        let (va, node, range) = (
+            self.cursor.va,
+            self.cursor.node,
+            block(self.cursor.va, order),
+        );
+        let pages = order.pages() as u32;
+        self.entries().unfold_ends(range);
+        node.ptes()
+            .clear_run(Level::Pte.index(range.start), pages as usize);
+        node.lost(pages);
+        let first = Pfn(leaf.pfn.0 - (va - range.start) / PAGE_SIZE);
+        let removed = Removed::ptes(node.mm.frames().head(leaf.pfn), first, pages);
+        self.gather.removed(range.start, removed);
     }
 }

@@ -1,9 +1,10 @@
 //! Editors: the only interfaces that change entries of a locked space.
 
 use super::PageTable;
-use super::node::{Node, PteTable};
+use super::node::{Node, Present, PteTable};
+use super::walk::Leaves;
 use crate::addr::VirtAddr;
-use crate::arch::Machine;
+use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::manager::Mm;
 use crate::stat::Event;
@@ -53,40 +54,39 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         }
     }
 
+    /// Maps the attributes of the PMD leaf of a walk through `f`.
+    pub(super) fn modify_leaf(&mut self, leaves: &Leaves<'a, M>, f: impl FnMut(Attrs) -> Attrs) {
+        let node = leaves.node;
+        if node.modify(leaves.index(), f) {
+            self.gather.changed_leaf(leaves.part.start, node.level);
+            node.mm.count(Event::EntryWrites, 1);
+        }
+    }
+
     /// Unlinks the empty table for `va` from the one above.
     pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, va: VirtAddr) {
         node.clear(node.index(va));
-        node.add_live(u32::MAX);
+        node.lost(1);
         self.space.pages -= 1;
-        node.mm.count(Event::EntryWrites, 1);
         self.gather.table(va, child.level, child.frame);
-    }
-
-    /// Takes the leaf for `va` out of a table above the PTE level.
-    pub(super) fn take_leaf(&mut self, node: Node<'a, M>, va: VirtAddr) {
-        take_leaf(node, va, self.gather);
     }
 }
 
-/// [`Edit::take_leaf`], for a cursor.
+/// Takes the leaf for `va` out of a table above the PTE level.
 pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mut Gather<'_, M>) {
     let (mm, level) = (node.mm, node.level);
-    let Some((folio, _)) = node.take_leaf(node.index(va)) else {
+    let Some(Present { pfn: folio, .. }) = node.take_leaf(node.index(va)) else {
         unreachable!("a leaf goes only under the lock of its space");
     };
-    node.add_live(u32::MAX);
-    mm.count(Event::EntryWrites, 1);
+    node.lost(1);
     if mm.frames().get(folio).kind() == Kind::Anon {
         mm.thp().pmd_unmapped();
     }
-    let pages = level.order().pages() as u32;
-    gather.removed(
-        va,
-        Removed {
-            folio,
-            first: folio,
-            pages,
-            level,
-        },
-    );
+    let removed = Removed {
+        folio,
+        first: folio,
+        pages: level.order().pages() as u32,
+        level,
+    };
+    gather.removed(va, removed);
 }

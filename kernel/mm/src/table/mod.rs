@@ -4,6 +4,7 @@
 //! one, and an empty table is known by its count.
 
 mod budget;
+mod change;
 mod collapse;
 mod contpte;
 mod cow;
@@ -11,6 +12,7 @@ mod cursor;
 mod edit;
 mod fork;
 pub mod kernel;
+mod leaf;
 mod moving;
 mod node;
 mod owner;
@@ -18,29 +20,24 @@ mod protect;
 mod run;
 mod share;
 mod split;
-mod step;
 mod track;
 mod walk;
+mod write;
 mod zap;
-mod zap_page;
 
 pub use budget::Budget;
-pub(crate) use budget::first_used;
-pub use collapse::census;
+pub use change::Change;
 pub(crate) use contpte::validate as validate_contpte;
 pub use cursor::{Cursor, Spot};
 pub use edit::Edit;
 pub use fork::ForkCopy;
-pub(crate) use owner::{begin, owns, owns_block};
+pub use leaf::Leaf;
+pub(crate) use node::Node;
 pub use protect::Rights;
-pub(crate) use share::shared_table;
-pub(crate) use step::step;
-pub use walk::{Leaf, clear_accessed_some, for_each_leaf, lookup};
-pub(crate) use walk::{for_each_table, is_empty};
-pub use zap::Zap;
-pub use zap_page::zap_page;
+pub(crate) use walk::step;
+pub use zap::{Zap, zap_page};
 
-use crate::addr::{Order, Pfn};
+use crate::addr::{Pfn, VirtAddr};
 use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
@@ -57,7 +54,7 @@ pub struct PageTable {
 impl PageTable {
     /// Allocates a root with an empty user half.
     pub fn new<M: Machine>(mm: &Mm<M>) -> Result<PageTable, OutOfMemory> {
-        let root = alloc_table(mm, Reserve::User)?;
+        let root = mm.alloc_table(Reserve::User)?;
         mm.machine().prepare_root(root);
         Ok(PageTable { root, pages: 1 })
     }
@@ -72,35 +69,32 @@ impl PageTable {
     /// Frees the root. Precondition: everything below is zapped, and no CPU has it loaded.
     pub(crate) fn free_root<M: Machine>(&mut self, mm: &Mm<M>) {
         assert_eq!(self.pages, 1, "page tables left under a freed root");
-        let meta = mm.frames().get(self.root).page_table();
-        let last = meta.live() == 0 && meta.put_ref();
-        assert!(last, "a root is freed with entries in it");
-        mm.count(Event::TableFree, 1);
-        mm.free(&[self.root]);
+        mm.free_table(self.root);
     }
 }
 
-/// Allocates a zeroed frame for a user page table.
-fn alloc_table<M: Machine>(mm: &Mm<M>, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
-    let pfn = mm.alloc_zeroed(Kind::Table, reserve)?;
-    let meta = mm.frames().get(pfn).page_table();
-    meta.set_live(0);
-    meta.set_note(0);
-    mm.count(Event::TableAlloc, 1);
-    Ok(pfn)
-}
+impl<M: Machine> Mm<M> {
+    /// Allocates a zeroed frame for a user page table.
+    fn alloc_table(&self, reserve: Reserve) -> Result<Pfn, OutOfMemory> {
+        let pfn = self.alloc_zeroed(Kind::Table, reserve)?;
+        let meta = self.frames().get(pfn).page_table();
+        meta.set_live(0);
+        meta.set_note(0);
+        self.count(Event::TableAlloc, 1);
+        Ok(pfn)
+    }
 
-/// Frees a table that was never linked.
-fn free_unused_table<M: Machine>(mm: &Mm<M>, pfn: Pfn) {
-    debug_assert!(mm.frames().get(pfn).order() == Order(0));
-    let meta = mm.frames().get(pfn).page_table();
-    meta.put_ref();
-    meta.set_live(0);
-    mm.count(Event::TableFree, 1);
-    mm.free(&[pfn]);
+    /// Frees a page table without entries that no entry points to.
+    fn free_table(&self, pfn: Pfn) {
+        let meta = self.frames().get(pfn).page_table();
+        let last = meta.live() == 0 && meta.put_ref();
+        assert!(last, "a page table is freed with entries in it");
+        self.count(Event::TableFree, 1);
+        self.free(&[pfn]);
+    }
 }
 
 /// One past the last root index of the user half; the kernel half is the machine's.
 fn user_root_end<M: Machine>() -> usize {
-    Level::Pgd.index(crate::addr::VirtAddr(M::Pte::USER_END.0 - 1)) + 1
+    Level::Pgd.index(VirtAddr(M::Pte::USER_END.0 - 1)) + 1
 }

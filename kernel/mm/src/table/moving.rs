@@ -18,20 +18,17 @@
 //! [`Plan::prepare`] unshares a shared table before its entries are frozen one by one; moved whole
 //! it stays shared, as its contents do not depend on its address.
 
-mod piece;
 mod write;
 
-use super::edit::{Edit, Entries};
+use super::edit::Edit;
 use super::node::Node;
 use super::{Cursor, Zap};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Level, Machine, TABLE_ENTRIES};
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
-use crate::tlb::Gather;
-use piece::{Piece, piece};
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Moves everything mapped in `from`, which is not empty, to `to ..`, which is unmapped. All
@@ -49,10 +46,10 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 start: to,
                 end: plan.target(from.end),
             };
-            self.zap_range(range, &mut Zap::default());
+            self.free_tables(range);
             return Err(OutOfMemory);
         }
-        plan.freeze(top, from, self.gather);
+        plan.freeze(self, top, from);
         if !mutant::on(Mutant::MoveWithoutFlush) {
             self.gather.flush();
         }
@@ -60,26 +57,51 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             range: from,
             frozen: true,
         };
-        if plan.carry(self, top, part, &mut None) {
-            self.zap_range(from, &mut Zap::default());
+        if plan.carry(self, top, part) {
+            self.free_tables(from);
         }
         Ok(())
     }
 
-    /// The table below the entry for `at`, which moves partly: splits a PMD leaf, unshares a table.
+    /// Frees the tables of a range that maps nothing.
+    fn free_tables(&mut self, range: VirtRange) {
+        let stopped = self.zap_some(range, &mut Zap::default());
+        debug_assert!(stopped.is_none(), "without a limit nothing is left");
+    }
+}
+
+/// `n` entries of one table covered whole, or the part of one that ends at `end`.
+struct Piece {
+    at: VirtAddr,
+    n: usize,
+    end: VirtAddr,
+}
+
+/// The first piece of `part`, which lies in one table: all entries that it covers whole, if
+/// `whole`.
+#[inline]
+fn piece(level: Level, part: VirtRange, whole: bool) -> Piece {
+    let (at, bytes) = (part.start, level.bytes());
+    let n = (part.end - at) >> level.shift();
+    if whole && n > 0 && at.is_aligned(bytes) {
+        let end = at + (n << level.shift());
+        return Piece {
+            at,
+            n: n as usize,
+            end,
+        };
+    }
+    let end = VirtAddr((at.0 | (bytes - 1)) + 1).min(part.end);
+    Piece { at, n: 0, end }
+}
+
+impl Piece {
     #[inline]
-    fn open(
-        &mut self,
-        node: Node<'a, M>,
-        at: VirtAddr,
-    ) -> Result<Option<Node<'a, M>>, OutOfMemory> {
-        let index = node.index(at);
-        match node.entry(index) {
-            Entry::Leaf { .. } => self.split_leaf(at, Reserve::User)?,
-            Entry::Shared(_) => self.unshare(at, Reserve::User)?,
-            found => return Ok(node.child(found)),
+    fn range(&self) -> VirtRange {
+        VirtRange {
+            start: self.at,
+            end: self.end,
         }
-        Ok(node.child(node.entry(index)))
     }
 }
 
@@ -171,7 +193,7 @@ impl Plan {
                 }
                 continue;
             }
-            if let Some(child) = edit.open(node, piece.at)? {
+            if let Some(child) = edit.open(node, piece.at, Reserve::User)? {
                 self.prepare(edit, child, piece.range())?;
             }
         }
@@ -183,19 +205,14 @@ impl Plan {
     /// too, unless the target lies there.
     fn freeze<'a, M: Machine>(
         &self,
+        edit: &mut Edit<'_, 'a, M>,
         node: Node<'a, M>,
         part: VirtRange,
-        gather: &mut Gather<'a, M>,
     ) -> bool {
         let level = node.level;
         let (mut frozen, mut left) = (0, part);
         if level == Level::Pte {
-            let table = node.ptes();
-            Entries {
-                table,
-                gather: &mut *gather,
-            }
-            .unfold_ends(part);
+            edit.entries(node.ptes()).unfold_ends(part);
         }
         while !left.is_empty() {
             let piece = piece(level, left, true);
@@ -204,15 +221,15 @@ impl Plan {
             if piece.n > 0 {
                 let n = node.freeze_run(index, piece.n);
                 if n > 0 {
-                    gather.moved(piece.range(), level);
+                    edit.gather.moved(piece.range(), level);
                 }
                 frozen += n;
             } else if let Some(child) = node.child(node.entry(index))
-                && self.freeze(child, piece.range(), gather)
+                && self.freeze(edit, child, piece.range())
                 && !self.comes_under(piece.at, level)
             {
                 frozen += node.freeze_run(index, 1);
-                gather.unhooked(piece.at, child.level);
+                edit.gather.unhooked(piece.at, child.level);
             }
         }
         node.mm.count(Event::EntryWrites, u64::from(frozen));

@@ -1,9 +1,9 @@
 //! Changes the protection of mapped pages (mprotect).
 
-use super::budget::some_leaf_tables;
 use super::edit::{Edit, Entries};
 use super::node::PteTable;
-use super::{Budget, Leaf, owner};
+use super::walk::some_leaf_tables;
+use super::{Budget, Leaf};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::manager::Mm;
@@ -44,15 +44,10 @@ impl<M: Machine> Edit<'_, '_, M> {
                 self.entries(table).protect(leaves.part, rights);
                 return Ok::<_, Infallible>(());
             }
-            let (node, start) = (leaves.node, leaves.part.start);
-            let leaf = node
-                .leaf_at(start, 1)
-                .expect("the walk found a leaf, and the space is locked");
+            let leaf = leaves.node.leaf_at(leaves.part.start, 1);
+            let leaf = leaf.expect("the walk found a leaf, and the space is locked");
             let attrs = new_attrs(mm, self.gather.owner(), &leaf, rights);
-            if node.modify(leaves.index(), |old| attrs | old & USED) {
-                self.gather.changed_leaf(start, node.level);
-                mm.count(Event::EntryWrites, 1);
-            }
+            self.modify_leaf(&leaves, |old| attrs | old & USED);
             Ok(())
         });
         stopped
@@ -106,7 +101,7 @@ fn forbid<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attr
 fn new_attrs<M: Machine>(mm: &Mm<M>, owner: &Owner, leaf: &Leaf, rights: Rights) -> Attrs {
     let write = rights.writable
         && !leaf.attrs.contains(Attrs::TRACKED)
-        && (rights.shared || owner::owns(mm, owner, leaf));
+        && (rights.shared || mm.owns(owner, leaf));
     let write = if write { Attrs::WRITE } else { Attrs::empty() };
     rights.base | write
 }

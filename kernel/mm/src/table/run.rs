@@ -7,6 +7,7 @@ use super::node::{Present, PteTable};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
 use crate::frame::{Block, Kind};
+use crate::tlb::Removed;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The run, after it was cleared.
+    #[inline(always)]
+    pub fn removed(&self) -> Removed {
+        Removed::ptes(self.head, self.pfn, self.n as u32)
+    }
     /// The run as one leaf at `va`.
     pub fn leaf(&self, va: VirtAddr) -> Leaf {
         Leaf {

@@ -36,19 +36,18 @@
 //! leave during a copy, the copying space drops the old table.
 
 use super::edit::{Edit, Entries};
-use super::node::{Node, PteTable};
-use super::run::Run;
-use super::walk::{Leaf, Leaves, leaf_tables};
-use super::{Budget, Cursor, PageTable, Zap, alloc_table, budget, fork};
+use super::node::{AtLevel, Node, PteTable};
+use super::walk::{Leaves, some_leaf_tables};
+use super::{Budget, Cursor, Zap, budget, fork};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::OutOfMemory;
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, MmId, Owner};
 use crate::stat::Event;
-use crate::tlb::Gather;
+use crate::thp::{PMD_ORDER, policy::block};
 
 /// A table's note ([`crate::frame::meta::TableFrame::note`]): the accountant's id in the low 16
 /// bits, 0 for plain, and the number of private pages in the high half, both only while shared.
@@ -60,7 +59,7 @@ const ZEROS: u64 = 1 << 16;
 /// Records a mapping of the zero page in the table's note.
 #[inline]
 pub(super) fn note_zeros<M: Machine>(table: PteTable<'_, M>) {
-    let meta = table.node().meta();
+    let meta = table.meta();
     meta.set_note(meta.note() | ZEROS);
 }
 /// Copies the note of zero pages to a table that received entries.
@@ -71,16 +70,14 @@ pub(super) fn inherit_zeros<M: Machine>(from: Node<'_, M>, to: Node<'_, M>) {
     }
 }
 
-/// The shared table for `va`, if any.
-pub(crate) fn shared_table<'a, M: Machine>(
-    mm: &'a Mm<M>,
-    space: &PageTable,
-    va: VirtAddr,
-) -> Option<PteTable<'a, M>> {
-    Hung::find(Node::root(mm, space), va).map(|hung| hung.table)
+impl<'a, M: Machine> Node<'a, M> {
+    /// The shared table for `va`, if any, below this root.
+    pub(crate) fn shared_table(self, va: VirtAddr) -> Option<PteTable<'a, M>> {
+        Hung::find(self, va).map(|hung| hung.table)
+    }
 }
 
-impl<M: Machine> Node<'_, M> {
+impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Owner of a shared table's references in the account; plain for any other table.
     pub(crate) fn accountant(self) -> Owner {
         let id = self.meta().note() & ACCOUNTANT;
@@ -89,16 +86,6 @@ impl<M: Machine> Node<'_, M> {
 }
 
 impl<M: Machine> PteTable<'_, M> {
-    /// The leaf for `va` in a shared table; never WRITE.
-    pub(super) fn leaf_at_shared(self, va: VirtAddr) -> Option<Leaf> {
-        let leaf = self.node().leaf_at(va, 1)?;
-        Some(Leaf {
-            attrs: leaf.attrs - Attrs::WRITE,
-            sharers: self.node().meta().refs(),
-            ..leaf
-        })
-    }
-
     /// The accountant id for the note of a table that `owner` shares first.
     fn becomes_accountant(self, owner: &Owner) -> u64 {
         if owner.is_common() {
@@ -110,7 +97,7 @@ impl<M: Machine> PteTable<'_, M> {
 
     /// Number of private pages mapped: all but zero pages.
     fn private_pages(self) -> u64 {
-        let meta = self.node().meta();
+        let meta = self.meta();
         if meta.note() & ZEROS == 0 {
             return meta.live().into();
         }
@@ -126,17 +113,22 @@ impl<M: Machine> PteTable<'_, M> {
 
     /// Marks the references of a shared table plain.
     fn be_plain(self) {
-        let meta = self.node().meta();
+        let meta = self.meta();
         meta.set_note(meta.note() & !ACCOUNTANT);
+    }
+
+    /// Number of sharers.
+    fn refs(self) -> u64 {
+        self.meta().refs()
     }
 
     /// Makes the last sharer the table's only owner.
     fn take_over(self, owner: &Owner) {
-        let from = self.node().accountant();
+        let from = self.accountant();
         if from != *owner {
             self.pass(&from, owner);
         }
-        let meta = self.node().meta();
+        let meta = self.meta();
         meta.set_note(meta.note() & ZEROS);
     }
 
@@ -144,11 +136,12 @@ impl<M: Machine> PteTable<'_, M> {
     fn pass(self, from: &Owner, to: &Owner) {
         let (mm, mut meter) = (self.mm, Meter::default());
         // The address does not matter.
-        let all = VirtRange::new(VirtAddr(0), VirtAddr(Level::Pmd.bytes()));
-        for (_, Run { n, head, kind, .. }) in self.runs(all) {
-            if kind == Kind::Anon {
-                let book = mm.frames().book(head, mm.frames().get(head).order());
-                mm.account().pass(&book, from, to, n as u32, &mut meter);
+        for (_, run) in self.runs(block(VirtAddr(0), PMD_ORDER)) {
+            if run.kind == Kind::Anon {
+                let book = mm
+                    .frames()
+                    .book(run.head, mm.frames().get(run.head).order());
+                mm.account().pass(&book, from, to, run.n as u32, &mut meter);
             }
         }
         mm.metered(meter);
@@ -167,37 +160,8 @@ impl<'a, M: Machine> Hung<'a, M> {
     fn find(root: Node<'a, M>, va: VirtAddr) -> Option<Self> {
         let pmd = root.table_at(va, Level::Pmd)?;
         let index = pmd.index(va);
-        match pmd.entry(index) {
-            Entry::Shared(frame) => Some(Hung {
-                pmd,
-                index,
-                table: PteTable { mm: root.mm, frame },
-            }),
-            _ => None,
-        }
-    }
-
-    /// Takes over a table with no other sharers; returns whether it did.
-    fn settle(&self, va: VirtAddr, gather: &mut Gather<'_, M>) -> bool {
-        let table = self.table;
-        if table.node().meta().refs() != 1 {
-            return false;
-        }
-        table.take_over(gather.owner());
-        self.pmd.write_table(self.index, table.frame);
-        table.mm.count(Event::EntryWrites, 1);
-        // A cached PMD entry would remain read-only.
-        gather.unhooked(va, Level::Pte);
-        gather.flush();
-        true
-    }
-}
-
-/// Flushes the old table from every CPU's paging-structure caches.
-fn hide<M: Machine>(start: VirtAddr, gather: &mut Gather<'_, M>) {
-    if !mutant::on(Mutant::UnshareWithoutFlush) {
-        gather.unhooked(start, Level::Pte);
-        gather.flush();
+        let table = pmd.shared(pmd.entry(index))?;
+        Some(Hung { pmd, index, table })
     }
 }
 
@@ -232,37 +196,81 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
     }
 
     /// Makes a shared table for `va` private to this space. Out of memory: no change.
+    #[inline(never)]
     pub fn unshare(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
-        let Some(hung) = Hung::find(self.root(), va) else {
+        let Some(Hung { pmd, index, table }) = Hung::find(self.root(), va) else {
             return Ok(());
         };
         let start = va.align_down(Level::Pmd.bytes());
-        if hung.settle(start, self.gather) {
+        if self.settle(start) {
             return Ok(());
         }
-        let (mm, Hung { pmd, index, table }) = (self.mm(), hung);
-        let frame = alloc_table(mm, reserve)?;
-        copy_entries(table, PteTable { mm, frame }, start, self.gather);
+        let mm = self.mm();
+        let frame = mm.alloc_table(reserve)?;
+        self.copy_entries(table, PteTable::new(mm, frame), start);
         if M::Pte::BREAK_BEFORE_MAKE {
             pmd.clear(index);
-            hide(start, self.gather);
+            self.hide(start);
         }
         pmd.write_table(index, frame);
         if !M::Pte::BREAK_BEFORE_MAKE {
-            hide(start, self.gather);
+            self.hide(start);
         }
         mm.count(Event::EntryWrites, 1);
         mm.count(Event::TableUnshared, 1);
-        if table.node().meta().put_ref() {
-            discard(table, start, self.gather);
+        if table.meta().put_ref() {
+            self.entries(table).discard(start);
         }
         Ok(())
     }
 
-    /// [`Hung::settle`] for the shared table of `va`, if any.
+    /// [`Edit::unshare`] of the table of a walk, which goes on with the copy.
+    #[inline(always)]
+    pub(super) fn own(&mut self, leaves: &mut Leaves<'a, M>) -> Result<(), OutOfMemory> {
+        if leaves.shared {
+            let start = leaves.part.start;
+            self.unshare(start, Reserve::User)?;
+            let table = self.root().pte_table(start).expect("it was unshared");
+            (leaves.node, leaves.shared) = (table.node(), false);
+        }
+        Ok(())
+    }
+
+    /// Takes over the shared table for `va`, if it has no other sharers; returns whether it did.
     pub(crate) fn settle(&mut self, va: VirtAddr) -> bool {
         let hung = Hung::find(self.root(), va);
-        hung.is_some_and(|hung| hung.settle(va, self.gather))
+        let Some(Hung { pmd, index, table }) = hung.filter(|hung| hung.table.refs() == 1) else {
+            return false;
+        };
+        table.take_over(self.gather.owner());
+        pmd.write_table(index, table.frame);
+        pmd.mm.count(Event::EntryWrites, 1);
+        // A cached PMD entry would remain read-only.
+        self.gather.unhooked(va, Level::Pte);
+        self.gather.flush();
+        true
+    }
+
+    /// Flushes the old table from every CPU's paging-structure caches.
+    fn hide(&mut self, start: VirtAddr) {
+        if !mutant::on(Mutant::UnshareWithoutFlush) {
+            self.gather.unhooked(start, Level::Pte);
+            self.gather.flush();
+        }
+    }
+
+    /// Copies a shared table into a fresh one, as fork does, and assigns the references.
+    fn copy_entries(&mut self, from: PteTable<'a, M>, to: PteTable<'a, M>, start: VirtAddr) {
+        let owner = self.gather.owner();
+        if from.accountant() != *owner {
+            fork::whole(from, to, start, owner, self.gather);
+            return;
+        }
+        // The accountant's own references stand for the copy.
+        fork::whole(from, to, start, &Owner::PLAIN, self.gather);
+        if !mutant::on(Mutant::KeepAccountant) {
+            from.be_plain();
+        }
     }
 
     /// [`Edit::unshare`] of the tables in `range` within the budget; returns where the rest begins,
@@ -272,23 +280,17 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let stopped = leaf_tables(self.root(), range, &mut |leaves| {
-            let at = leaves.part.start;
+        some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
             // Unshared tables are skipped, but in sparse memory the walk is long.
             let entries = if leaves.shared { TABLE_ENTRIES } else { 0 };
-            if !budget.take(budget::TABLE + entries as u32) {
-                return Err(Ok(at));
-            }
-            match leaves.shared {
-                true => self.unshare(at, Reserve::User).map_err(Err),
-                false => Ok(()),
-            }
-        });
-        stopped.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
+            budget.take(budget::TABLE + entries as u32);
+            self.own(&mut leaves)
+        })
     }
 
     /// Drops consecutive shared tables of a PMD table in `range`: each whole, or the space is
     /// exiting.
+    #[inline(never)]
     pub(super) fn zap_shared_row(
         &mut self,
         pmd: Node<'a, M>,
@@ -296,96 +298,59 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         range: VirtRange,
         zap: &mut Zap,
     ) {
-        let all = pmd.indices(range).end;
-        let end = (first..all)
-            .find(|index| !hide_shared(pmd, *index, pmd.part(*index, range), self.gather, zap))
-            .unwrap_or(all);
+        let end = pmd.indices(range).end;
+        let shared = |index: &usize| matches!(pmd.entry(*index), Entry::Shared(_));
+        let n = (first..end).take_while(shared).count();
+        for index in first..first + n {
+            let part = pmd.part(index, range);
+            debug_assert!(
+                zap.dead || part.len() == Level::Pmd.bytes() && !zap.keep_anon,
+                "a shared table is cut by {part:?}"
+            );
+            self.gather.unhooked(part.start, Level::Pte);
+        }
+        pmd.freeze_run(first, n);
         // One TLB flush for all: the remaining sharers may write to the pages afterwards.
         self.gather.flush();
-        for index in first..end {
-            let Entry::Shared(frame) = pmd.frozen_entry(index) else {
-                unreachable!("it was hidden just now, under the lock of the space");
+        for index in first..first + n {
+            let Some(table) = pmd.shared(pmd.frozen_entry(index)) else {
+                unreachable!("it was frozen just now, under the lock of the space");
             };
-            let table = PteTable { mm: pmd.mm, frame };
             pmd.clear(index);
-            zap.anon += table.node().meta().note() >> PAGES_AT;
-            leave(table, pmd.part(index, range).start, self.gather);
+            zap.anon += table.meta().note() >> PAGES_AT;
+            self.entries(table).leave(pmd.part(index, range).start);
         }
-        let gone = end - first;
-        pmd.add_live((gone as u32).wrapping_neg());
-        self.space.pages -= gone as u64;
-        pmd.mm.count(Event::EntryWrites, gone as u64);
+        pmd.lost(n as u32);
+        self.space.pages -= n as u64;
     }
 }
 
-/// Copies a shared table into a fresh one, as fork does, and assigns the references.
-fn copy_entries<'a, M: Machine>(
-    from: PteTable<'a, M>,
-    to: PteTable<'a, M>,
-    start: VirtAddr,
-    gather: &mut Gather<'a, M>,
-) {
-    let owner = gather.owner();
-    if from.node().accountant() != *owner {
-        fork::whole(from, to, start, owner, gather);
-        return;
+impl<M: Machine> Entries<'_, '_, M> {
+    /// Drops the space's share of this table, which it no longer maps at `at`.
+    fn leave(&mut self, at: VirtAddr) {
+        let (table, owner) = (self.table, self.gather.owner());
+        let accounts = table.accountant() == *owner;
+        if table.refs() != 1 && accounts && !mutant::on(Mutant::KeepAccountant) {
+            table.pass(owner, &Owner::PLAIN);
+            table.be_plain();
+        }
+        if table.meta().put_ref() {
+            self.discard(at.align_down(Level::Pmd.bytes()));
+        }
     }
-    // The accountant's own references stand for the copy.
-    fork::whole(from, to, start, &Owner::PLAIN, gather);
-    if !mutant::on(Mutant::KeepAccountant) {
-        from.be_plain();
-    }
-}
 
-/// Freezes an entry that points to a shared table; the gather owes the flush.
-fn hide_shared<M: Machine>(
-    pmd: Node<'_, M>,
-    index: usize,
-    part: VirtRange,
-    gather: &mut Gather<'_, M>,
-    zap: &Zap,
-) -> bool {
-    if !matches!(pmd.entry(index), Entry::Shared(_)) {
-        return false;
+    /// Frees this table, which is unlinked, after its last share was dropped.
+    fn discard(&mut self, start: VirtAddr) {
+        let (table, owner) = (self.table, self.gather.owner());
+        table.take_over(owner);
+        let meta = table.meta();
+        meta.set_note(0);
+        meta.set_refs(1);
+        let mut zap = Zap {
+            dead: true,
+            ..Zap::default()
+        };
+        self.zap_called(block(start, PMD_ORDER), &mut zap);
+        self.gather.dead_table(table.frame);
     }
-    debug_assert!(
-        zap.dead || part.len() == Level::Pmd.bytes() && !zap.keep_anon,
-        "a shared table is cut by {part:?}"
-    );
-    pmd.freeze_run(index, 1);
-    gather.unhooked(part.start, Level::Pte);
-    true
-}
-
-/// Drops the space's share of a table that it no longer maps.
-fn leave<'a, M: Machine>(table: PteTable<'a, M>, at: VirtAddr, gather: &mut Gather<'a, M>) {
-    let (meta, owner) = (table.node().meta(), gather.owner());
-    if meta.refs() != 1
-        && table.node().accountant() == *owner
-        && !mutant::on(Mutant::KeepAccountant)
-    {
-        table.pass(owner, &Owner::PLAIN);
-        table.be_plain();
-    }
-    if meta.put_ref() {
-        discard(table, at.align_down(Level::Pmd.bytes()), gather);
-    }
-}
-
-/// Frees an unlinked table after its last share was dropped.
-fn discard<'a, M: Machine>(table: PteTable<'a, M>, start: VirtAddr, gather: &mut Gather<'a, M>) {
-    let (from, owner) = (table.node().accountant(), gather.owner());
-    if from != *owner {
-        table.pass(&from, owner);
-    }
-    let meta = table.node().meta();
-    meta.set_note(0);
-    meta.set_refs(1);
-    let mut zap = Zap {
-        dead: true,
-        ..Zap::default()
-    };
-    let range = VirtRange::new(start, start + Level::Pmd.bytes());
-    Entries { table, gather }.zap_called(range, &mut zap);
-    gather.dead_table(table.frame);
 }

@@ -1,9 +1,8 @@
 //! Split of a PMD leaf into 512 PTEs that map the same pages, so that a subrange can change. The
 //! folio and its account stay: a PMD leaf counts as 512 pages.
 
-use super::alloc_table;
 use super::edit::Edit;
-use super::node::PteTable;
+use super::node::{Node, Present, PteTable};
 use super::share;
 use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
@@ -15,7 +14,7 @@ use crate::stat::Event;
 use crate::switch::Kept;
 use crate::thp::PMD_ORDER;
 
-impl<M: Machine> Edit<'_, '_, M> {
+impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Splits the PMD leaves and unshares the tables that the ends of `range` cut, with tables from
     /// `reserve`. On failure one may be split already, which is invisible.
     pub fn split_ends(&mut self, range: VirtRange, reserve: Reserve) -> Result<(), OutOfMemory> {
@@ -25,17 +24,29 @@ impl<M: Machine> Edit<'_, '_, M> {
 
     /// Splits the PMD leaf, or unshares the table, that covers both sides of `va`.
     fn split_at(&mut self, va: VirtAddr, reserve: Reserve) -> Result<(), OutOfMemory> {
-        if va.is_aligned(Level::Pmd.bytes()) {
-            return Ok(());
+        if !va.is_aligned(Level::Pmd.bytes())
+            && let Some(pmd) = self.root().table_at(va, Level::Pmd)
+        {
+            self.open(pmd, va, reserve)?;
         }
-        let Some(pmd) = self.root().table_at(va, Level::Pmd) else {
-            return Ok(());
-        };
-        match pmd.entry(pmd.index(va)) {
-            Entry::Leaf { .. } => self.split_leaf(va, reserve),
-            Entry::Shared(_) => self.unshare(va, reserve),
-            _ => Ok(()),
+        Ok(())
+    }
+
+    /// The table below the entry for `va`, which changes partly: splits a PMD leaf, unshares a
+    /// table.
+    #[inline]
+    pub(super) fn open(
+        &mut self,
+        node: Node<'a, M>,
+        va: VirtAddr,
+        reserve: Reserve,
+    ) -> Result<Option<Node<'a, M>>, OutOfMemory> {
+        match node.entry(node.index(va)) {
+            Entry::Leaf { .. } => self.split_leaf(va, reserve)?,
+            Entry::Shared(_) => self.unshare(va, reserve)?,
+            found => return Ok(node.child(found)),
         }
+        Ok(node.below(va))
     }
 
     /// Splits the PMD leaf that maps `va`, if any, with a table from `reserve`.
@@ -46,9 +57,9 @@ impl<M: Machine> Edit<'_, '_, M> {
         let Some(pmd) = pmd.filter(|pmd| matches!(pmd.entry(index), Entry::Leaf { .. })) else {
             return Ok(());
         };
-        let frame = alloc_table(mm, reserve)?;
-        let (table, start) = (PteTable { mm, frame }, va.align_down(Level::Pmd.bytes()));
-        let Some((pfn, attrs)) = pmd.take_leaf(index) else {
+        let frame = mm.alloc_table(reserve)?;
+        let (table, start) = (PteTable::new(mm, frame), va.align_down(Level::Pmd.bytes()));
+        let Some(Present { pfn, attrs, .. }) = pmd.take_leaf(index) else {
             unreachable!("a PMD leaf goes only under the lock of its space");
         };
         self.gather.changed_leaf(start, Level::Pmd);
@@ -60,7 +71,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         if pfn == mm.huge_zero_page() {
             // PTEs map the small zero page, which has no count.
             for index in 0..TABLE_ENTRIES {
-                table.node().write_leaf(index, mm.zero_page(), attrs);
+                table.write_leaf(index, mm.zero_page(), attrs);
             }
             mm.put_huge_zero_page(1);
             share::note_zeros(table);
@@ -71,7 +82,7 @@ impl<M: Machine> Edit<'_, '_, M> {
                 split_account(mm, pfn, self.gather.owner());
             }
         }
-        table.node().meta().set_live(TABLE_ENTRIES as u32);
+        table.meta().set_live(TABLE_ENTRIES as u32);
         pmd.write_table(index, frame);
         self.space.pages += 1;
         mm.count(Event::EntryWrites, TABLE_ENTRIES as u64 + 2);

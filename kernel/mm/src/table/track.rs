@@ -2,15 +2,13 @@
 //! written since the last clear_refs. It implies no WRITE, so that the first write faults. Fresh
 //! entries lack it: tracking costs nothing until it is used.
 
-use super::budget::some_leaf_tables;
+use super::Budget;
 use super::edit::Edit;
-use super::{Budget, Cursor};
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use super::walk::some_leaf_tables;
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Level, Machine};
-use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::stat::Event;
-use crate::tlb::Gather;
 
 fn tracked(attrs: Attrs) -> Attrs {
     (attrs - Attrs::WRITE) | Attrs::TRACKED
@@ -25,48 +23,21 @@ impl<M: Machine> Edit<'_, '_, M> {
         range: VirtRange,
         budget: &mut Budget,
     ) -> Result<Option<VirtAddr>, OutOfMemory> {
-        let root = self.root();
-        some_leaf_tables(root, range, budget, &mut |mut leaves, budget| {
+        some_leaf_tables(self.root(), range, budget, &mut |mut leaves, budget| {
             budget.take_leaves(&leaves);
+            self.own(&mut leaves)?;
+            let Some(table) = leaves.ptes() else {
+                self.modify_leaf(&leaves, tracked);
+                return Ok(());
+            };
             let part = leaves.part;
-            if leaves.shared {
-                self.unshare(part.start, Reserve::User)?;
-                leaves.node = root.pte_table(part.start).expect("it was unshared").node();
-            }
-            let mut written = 0;
-            if let Some(table) = leaves.ptes() {
-                self.entries(table).unfold_ends(part);
-                for index in table.indices(part) {
-                    written += u64::from(table.modify(index, tracked));
-                }
-                self.gather
-                    .changed_range(part.start, part.len(), Level::Pte);
-            } else if leaves.node.modify(leaves.index(), tracked) {
-                written = 1;
-                self.gather.changed_leaf(part.start, leaves.node.level);
-            }
-            root.mm.count(Event::EntryWrites, written);
+            self.entries(table).unfold_ends(part);
+            let track = |index| u64::from(table.modify(index, tracked));
+            let written = table.indices(part).map(track).sum();
+            self.gather
+                .changed_range(part.start, part.len(), Level::Pte);
+            table.mm.count(Event::EntryWrites, written);
             Ok(())
         })
-    }
-}
-
-impl<M: Machine> Cursor<'_, M> {
-    /// Adds `bits` to the leaf and clears its mark after a tracked write; of a folded block, this
-    /// page alone changes.
-    pub fn write_tracked(&mut self, gather: &mut Gather<'_, M>, bits: Attrs) {
-        let (va, node) = (self.va(), self.node());
-        let level = node.level;
-        if level == Level::Pte {
-            self.entries(gather).unfold(va);
-        }
-        let changed = node.modify(node.index(va), |attrs| (attrs - Attrs::TRACKED) | bits);
-        node.mm.count(Event::EntryWrites, changed.into());
-        let start = va.align_down(level.bytes());
-        gather.changed_range(start, level.bytes().max(PAGE_SIZE), level);
-        if level == Level::Pte {
-            // It may complete its block.
-            self.entries(gather).fold(va);
-        }
     }
 }

@@ -1,65 +1,14 @@
-//! Read-only page-table walks: one address, every leaf or every table of a range.
+//! Walks: the leaves and tables of a range, from the root down.
 
-use super::budget::some_leaf_tables;
-use super::node::{Node, Present, PteTable};
-use super::{Budget, PageTable, contpte, user_root_end};
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
-use crate::manager::Mm;
+use super::edit::Edit;
+use super::node::{Node, PteTable};
+use super::{Budget, Leaf, PageTable, user_root_end};
+use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Entry, Level, Machine};
+use crate::manager::{Mm, SpaceId};
+use crate::thp::{PMD_ORDER, policy::block};
+use crate::tlb::Gather;
 use core::convert::Infallible;
-
-/// A leaf, or the part of it in a range.
-#[derive(Clone, Copy, Debug)]
-pub struct Leaf {
-    /// The first page.
-    pub va: VirtAddr,
-    /// Number of pages: 1 for a PTE.
-    pub pages: u64,
-    /// The frame of the first page.
-    pub pfn: Pfn,
-    /// Rights and use; of a folded block, the OR of ACCESSED and DIRTY over its entries. Never
-    /// CONTIG.
-    pub attrs: Attrs,
-    /// Level of the entry.
-    pub level: Level,
-    /// Whether it belongs to a folded contpte block.
-    pub folded: bool,
-    /// Number of spaces that share the table (`share`); 0 if it is not shared.
-    pub sharers: u64,
-}
-
-/// The leaf that translates `va`, narrowed to one page.
-pub fn lookup<M: Machine>(mm: &Mm<M>, space: &PageTable, va: VirtAddr) -> Option<Leaf> {
-    let va = va.align_down(PAGE_SIZE);
-    let node = Node::root(mm, space).down_to(va, Level::Pte);
-    match node.entry(node.index(va)) {
-        Entry::Shared(frame) => PteTable { mm, frame }.leaf_at_shared(va),
-        _ => node.leaf_at(va, 1),
-    }
-}
-
-impl<'a, M: Machine> Node<'a, M> {
-    /// The leaf in the entry for `va`, starting at `va`.
-    #[inline]
-    pub fn leaf_at(self, va: VirtAddr, pages: u64) -> Option<Leaf> {
-        let index = self.index(va);
-        let Present { pfn, attrs, .. } = self.present(index)?;
-        let folded = self.level == Level::Pte && contpte::folded::<M>(attrs);
-        Some(Leaf {
-            va,
-            pages,
-            pfn: pfn + (va - va.align_down(self.level.bytes())) / PAGE_SIZE,
-            attrs: if folded {
-                self.ptes().seen(index, attrs)
-            } else {
-                attrs
-            },
-            level: self.level,
-            folded,
-            sharers: 0,
-        })
-    }
-}
 
 /// A PTE table, or the PMD table of one leaf.
 pub(super) struct Leaves<'a, M: Machine> {
@@ -80,7 +29,6 @@ impl<'a, M: Machine> Leaves<'a, M> {
     pub fn index(&self) -> usize {
         self.node.index(self.part.start)
     }
-
     /// Calls `f` for each leaf.
     pub fn each(&self, f: &mut impl FnMut(Leaf)) {
         let (step, pages) = match self.node.level {
@@ -123,82 +71,86 @@ fn descend<'a, M: Machine, E>(
     range: VirtRange,
     f: &mut impl FnMut(Leaves<'a, M>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let lower = node.level.lower().expect("a PTE table holds leaves only");
     for index in node.indices(range) {
-        let part = node.part(index, range);
-        let below = |frame| Node {
-            frame,
-            level: lower,
-            ..node
-        };
-        let (node, shared) = match node.entry(index) {
-            Entry::Table(child) if lower > Level::Pte => {
-                descend(below(child), part, f)?;
+        let (entry, part) = (node.entry(index), node.part(index, range));
+        let (node, shared) = match (node.child(entry), entry) {
+            (Some(child), _) if child.level > Level::Pte => {
+                descend(child, part, f)?;
                 continue;
             }
-            Entry::Table(child) => (below(child), false),
-            Entry::Shared(child) => (below(child), true),
-            Entry::Leaf { .. } => (node, false),
-            Entry::Absent => continue,
+            (Some(child), _) => (child, false),
+            (_, Entry::Leaf { .. }) => (node, false),
+            (_, entry) => match node.shared(entry) {
+                Some(table) => (table.node(), true),
+                None => continue,
+            },
         };
         f(Leaves { node, shared, part })?;
     }
     Ok(())
 }
 
-/// Calls `f` for each leaf in `range`.
-pub fn for_each_leaf<M: Machine>(
-    mm: &Mm<M>,
-    space: &PageTable,
-    range: VirtRange,
-    f: &mut impl FnMut(Leaf),
-) {
-    let Ok(()) = leaf_tables(Node::root(mm, space), range, &mut |leaves| {
-        leaves.each(f);
-        Ok::<_, Infallible>(())
-    });
-}
-
-/// Fast path: whether `range` holds neither a leaf nor a table, if one PMD table translates it;
-/// `false` for any other range.
-#[inline]
-pub(crate) fn is_empty<M: Machine>(mm: &Mm<M>, space: &PageTable, range: VirtRange) -> bool {
-    let near = (range.start.0 ^ (range.end.0 - 1)) < Level::Pud.bytes();
-    let pmd = Node::root(mm, space).table_at(range.start, Level::Pmd);
-    pmd.is_some_and(|pmd| {
-        let span = pmd.indices(range);
-        near && pmd.all_absent(span.start, span.len())
-    })
-}
-
-/// Clears the accessed bits in `range` (MADV_COLD), without a flush: a cached entry only delays the
-/// next setting of an advisory bit. A PMD leaf that crosses an end is cleared whole. Returns where
-/// the rest begins when the budget is spent.
-pub fn clear_accessed_some<M: Machine>(
-    mm: &Mm<M>,
-    space: &mut PageTable,
+/// [`leaf_tables`] within a budget, which `f` charges; returns where the rest begins, if any.
+pub(super) fn some_leaf_tables<'a, M: Machine, E>(
+    root: Node<'a, M>,
     range: VirtRange,
     budget: &mut Budget,
-) -> Option<VirtAddr> {
-    let clear = |attrs: Attrs| attrs - Attrs::ACCESSED;
-    let root = Node::root(mm, space);
-    let Ok(stopped) = some_leaf_tables(root, range, budget, &mut |leaves, budget| {
-        budget.take_leaves(&leaves);
-        match leaves.ptes() {
-            None => {
-                leaves.node.modify(leaves.index(), clear);
-            }
-            // Advice does not justify the copy of a table.
-            Some(_) if leaves.shared => {}
-            Some(table) => {
-                for index in table.indices(leaves.part) {
-                    table.modify(index, clear);
-                }
+    f: &mut impl FnMut(Leaves<'a, M>, &mut Budget) -> Result<(), E>,
+) -> Result<Option<VirtAddr>, E> {
+    let walked = leaf_tables(root, range, &mut |leaves| match budget.is_spent() {
+        true => Err(Ok(leaves.part.start)),
+        false => f(leaves, budget).map_err(Err),
+    });
+    walked.map_or_else(|stopped| stopped.map(Some), |()| Ok(None))
+}
+
+impl<'a, M: Machine> Node<'a, M> {
+    /// Calls `f` for each leaf in `range` below this root.
+    pub fn for_each_leaf(self, range: VirtRange, f: &mut impl FnMut(Leaf)) {
+        let Ok(()) = leaf_tables(self, range, &mut |leaves| {
+            leaves.each(f);
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// The first address in `range` with a leaf or a PTE table: what precedes it is empty. Costs a
+    /// few tables' entries at most, however long the range.
+    pub fn first_used(self, range: VirtRange) -> Option<VirtAddr> {
+        leaf_tables(self, range, &mut |leaves| Err(leaves.part.start)).err()
+    }
+
+    /// Fast path: whether `range` holds neither a leaf nor a table, if one PMD table translates it;
+    /// `false` for any other range.
+    #[inline]
+    pub fn is_empty(self, range: VirtRange) -> bool {
+        let near = (range.start.0 ^ (range.end.0 - 1)) < Level::Pud.bytes();
+        let pmd = self.table_at(range.start, Level::Pmd);
+        pmd.is_some_and(|pmd| {
+            let span = pmd.indices(range);
+            near && pmd.all_absent(span.start, span.len())
+        })
+    }
+
+    /// Visits this table for `range`, which is shared if `shared`, and every one below it in
+    /// postorder, for [`crate::check`].
+    pub fn for_each_table(self, range: VirtRange, shared: bool, f: &mut impl FnMut(Table<'a, M>)) {
+        let mut live = 0;
+        for index in self.indices(range) {
+            let (entry, part) = (self.entry(index), self.part(index, range));
+            live += u32::from(entry != Entry::Absent);
+            if let Some(child) = self.child(entry) {
+                child.for_each_table(part, false, f);
+            } else if let Some(table) = self.shared(entry) {
+                table.node().for_each_table(part, true, f);
             }
         }
-        Ok::<_, Infallible>(())
-    });
-    stopped
+        f(Table {
+            node: self,
+            range,
+            live,
+            shared,
+        });
+    }
 }
 
 /// A table, for [`crate::check`].
@@ -212,41 +164,76 @@ pub(crate) struct Table<'a, M: Machine> {
     pub shared: bool,
 }
 
-/// Visits every table of `space` in postorder, for [`crate::check`].
-pub(crate) fn for_each_table<'a, M: Machine>(
-    mm: &'a Mm<M>,
-    space: &PageTable,
-    f: &mut impl FnMut(Table<'a, M>),
-) {
-    fn visit<'a, M: Machine>(mut table: Table<'a, M>, f: &mut impl FnMut(Table<'a, M>)) {
-        let node = table.node;
-        for index in node.indices(table.range) {
-            let range = node.part(index, table.range);
-            let below = |frame, shared| Table {
-                node: Node {
-                    frame,
-                    level: node.level.lower().expect("a PTE is never a table"),
-                    ..node
-                },
-                range,
-                live: 0,
-                shared,
-            };
-            match node.entry(index) {
-                Entry::Absent => continue,
-                Entry::Table(child) => visit(below(child, false), f),
-                Entry::Shared(child) => visit(below(child, true), f),
-                Entry::Leaf { .. } => {}
-            }
-            table.live += 1;
-        }
-        f(table);
+/// Calls `f` for each leaf of one step at the start of `range`. Returns where the rest begins, or
+/// the end of `range`. Shared tables with one sharer left are taken over first, so that the account
+/// is exact.
+pub(crate) fn step<M: Machine>(
+    mm: &Mm<M>,
+    id: &SpaceId,
+    space: &mut PageTable,
+    range: VirtRange,
+    f: &mut impl FnMut(Leaf),
+) -> VirtAddr {
+    /// Cost of a PTE table besides its leaves, as all entries are read.
+    const TABLE: u32 = 128;
+    let root = Node::root(mm, space);
+    // Fast path: one unshared PTE table holds all leaves of a small range.
+    if block(range.start, PMD_ORDER).covers(&range)
+        && let Some(table) = root.pte_table(range.start)
+    {
+        let leaves = Leaves {
+            node: table.node(),
+            shared: false,
+            part: range,
+        };
+        leaves.each(f);
+        return range.end;
     }
-    let root = Table {
-        node: Node::root(mm, space),
-        range: VirtRange::new(VirtAddr(0), M::Pte::USER_END),
-        live: 0,
-        shared: false,
-    };
-    visit(root, f);
+    let mut budget = Budget::READ;
+    let Ok(stopped) = some_leaf_tables(root, range, &mut budget, &mut |mut leaves, budget| {
+        if leaves.shared {
+            let mut gather = Gather::new(mm, id);
+            leaves.shared = !space.edit(&mut gather).settle(leaves.part.start);
+            gather.finish();
+        }
+        if leaves.ptes().is_some() {
+            budget.take(TABLE);
+        }
+        leaves.each(&mut |leaf| {
+            budget.take(1);
+            f(leaf);
+        });
+        Ok::<_, Infallible>(())
+    });
+    stopped.unwrap_or(range.end)
+}
+
+impl<M: Machine> Edit<'_, '_, M> {
+    /// Clears the accessed bits in `range` (MADV_COLD); the gather owes nothing for it: a cached
+    /// entry only delays the next setting of an advisory bit. A PMD leaf that crosses an end is
+    /// cleared whole. Returns where the rest begins when the budget is spent.
+    pub fn clear_accessed_some(
+        &mut self,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Option<VirtAddr> {
+        let clear = |attrs: Attrs| attrs - Attrs::ACCESSED;
+        let Ok(stopped) = some_leaf_tables(self.root(), range, budget, &mut |leaves, budget| {
+            budget.take_leaves(&leaves);
+            match leaves.ptes() {
+                None => {
+                    leaves.node.modify(leaves.index(), clear);
+                }
+                // Advice does not justify the copy of a table.
+                Some(_) if leaves.shared => {}
+                Some(table) => {
+                    for index in table.indices(leaves.part) {
+                        table.modify(index, clear);
+                    }
+                }
+            }
+            Ok::<_, Infallible>(())
+        });
+        stopped
+    }
 }

@@ -1,15 +1,15 @@
 //! Zap: unmaps everything in a range, and frees the tables that become empty.
 
-use super::edit::{Edit, Entries};
-use super::node::{Node, PteTable};
-use super::{Budget, budget};
+use super::edit::{Edit, Entries, take_leaf};
+use super::node::{Node, PteTable, leaf_of};
+use super::{Budget, PageTable, budget, contpte};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, PteFormat};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
-use crate::manager::OutOfMemory;
+use crate::manager::{Mm, OutOfMemory, SpaceId};
 use crate::stat::Event;
-use crate::tlb::Removed;
+use crate::tlb::{self, Gather};
 
 /// Options and page counts of a zap.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,15 +41,9 @@ impl Zap {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Unmaps every page in `range`; the gather flushes and frees. No PMD leaf and no shared table
-    /// crosses an end of the range ([`Edit::split_ends`]).
-    pub fn zap_range(&mut self, range: VirtRange, zap: &mut Zap) {
-        zap.budget = Budget::UNLIMITED;
-        let stopped = self.zap_some(range, zap);
-        debug_assert!(stopped.is_none(), "without a limit nothing is left");
-    }
-
-    /// [`Edit::zap_range`] within the budget; returns where the rest begins, if any.
+    /// Unmaps every page in `range` within the budget; the gather flushes and frees. No PMD leaf and
+    /// no shared table crosses an end of the range ([`Edit::split_ends`]). Returns where the rest
+    /// begins, if any.
     #[must_use = "the rest is still mapped"]
     pub fn zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
         if range.is_empty() {
@@ -111,7 +105,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                             node.level
                         );
                         if !(zap.keep_anon && kind == Kind::Anon) {
-                            self.take_leaf(node, part.start);
+                            take_leaf(node, part.start, self.gather);
                             zap.add(kind, part.pages());
                         }
                     }
@@ -151,7 +145,7 @@ impl<M: Machine> Entries<'_, '_, M> {
     #[inline(always)]
     pub fn zap(&mut self, range: VirtRange, zap: &mut Zap) {
         let (table, mm) = (self.table, self.table.mm);
-        let meta = table.node().meta();
+        let meta = table.meta();
         let before = meta.live();
         if before == 0 {
             return;
@@ -175,7 +169,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             if !zap.keep_anon && mm.frames().single(page).is_some() {
                 let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
                 if !zap.dead {
-                    table.node().clear(index);
+                    table.clear(index);
                 }
                 zap.anon += 1;
                 live -= 1;
@@ -184,7 +178,7 @@ impl<M: Machine> Entries<'_, '_, M> {
                 continue;
             }
             let end = if batch { span.end } else { index + 1 };
-            let Some(first) = table.node().leaf_of(raw) else {
+            let Some(first) = leaf_of::<M>(raw, Level::Pte) else {
                 index += 1;
                 continue;
             };
@@ -204,15 +198,7 @@ impl<M: Machine> Entries<'_, '_, M> {
                 table.clear_run(run.index, run.n);
             }
             live -= run.n as u32;
-            gather.removed(
-                va,
-                Removed {
-                    folio: run.head,
-                    first: run.pfn,
-                    pages: run.n as u32,
-                    level: Level::Pte,
-                },
-            );
+            gather.removed(va, run.removed());
         }
         meta.set_live(live);
         let runs = gather.taken_over() - runs_before;
@@ -221,6 +207,50 @@ impl<M: Machine> Entries<'_, '_, M> {
             mm.count(Event::EntryWrites, u64::from(before - live));
         }
     }
+}
+
+/// Fast path, as allocators return memory by single pages (MADV_DONTNEED): zaps the private page at
+/// `va`, if any; flushes and frees at once; tables stay. Returns the
+/// number of pages, 0 or 1, or `None`, with no change, for other mappings, which need
+/// [`super::Edit::zap_part`].
+#[inline(always)]
+pub fn zap_page<M: Machine>(
+    mm: &Mm<M>,
+    space: &mut PageTable,
+    va: VirtAddr,
+    id: &SpaceId,
+) -> Option<u64> {
+    let table = Node::root(mm, space).pte_table(va)?;
+    let index = Level::Pte.index(va);
+    let raw = table.mem().load(table.frame, index);
+    if raw == 0 {
+        return Some(0);
+    }
+    let page = M::Pte::frame(raw);
+    let folio = mm.frames().folio(page);
+    // The range path counts wasted copies.
+    if folio.kind != Kind::Anon || mm.frames().get(folio.head).copied_around() {
+        return None;
+    }
+    if contpte::is_folded::<M>(raw) {
+        unfold(table, va, id);
+    }
+    table.clear(index);
+    table.lost(1);
+    tlb::removed_alone(mm, id, va, &folio, page);
+    Some(1)
+}
+
+/// Out of line: once per block.
+#[inline(never)]
+fn unfold<M: Machine>(table: PteTable<'_, M>, va: VirtAddr, id: &SpaceId) {
+    let mut gather = Gather::new(table.mm, id);
+    Entries {
+        table,
+        gather: &mut gather,
+    }
+    .unfold(va);
+    gather.finish();
 }
 
 /// Number of clean entries among `n`.

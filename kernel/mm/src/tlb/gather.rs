@@ -4,7 +4,7 @@
 use super::release::{Gone, LEAF, Release};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
-use crate::frame::Kind;
+use crate::frame::{Block, Kind};
 use crate::manager::{Mm, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme, with_single};
@@ -29,6 +29,19 @@ pub struct Removed {
     pub pages: u32,
     /// Level of the entries.
     pub level: Level,
+}
+
+impl Removed {
+    /// `n` PTEs that mapped the pages of `folio` from `first` on.
+    #[inline(always)]
+    pub(crate) fn ptes(folio: Pfn, first: Pfn, n: u32) -> Self {
+        Removed {
+            folio,
+            first,
+            pages: n,
+            level: Level::Pte,
+        }
+    }
 }
 
 /// Collects changes to live entries of one address space; [`Gather::finish`] flushes the TLBs, then
@@ -103,28 +116,24 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// Takes over the references of entries removed at `va`.
     #[inline]
     pub fn removed(&mut self, va: VirtAddr, removed: Removed) {
-        let Removed {
-            folio,
-            first,
-            pages,
-            level,
-        } = removed;
-        self.changed_range(va, u64::from(pages) * PAGE_SIZE, level);
+        // Taken apart: a call with the whole would put it into memory.
+        let (folio, pages, level) = (removed.folio, removed.pages.into(), removed.level);
+        self.changed_range(va, pages * PAGE_SIZE, level);
         if folio == self.mm.zero_page() {
             return;
         }
         if self.mm.switches().kept().counts_pages() {
-            return self.push_part(folio, first, pages, level);
+            return self.push_part(folio, removed.first, pages, level);
         }
-        self.push(folio, pages.into());
+        self.push(folio, pages);
     }
     /// [`Gather::push`] where mappings are counted by page: keeps which pages of a private folio
     /// go.
     #[cold]
-    fn push_part(&mut self, folio: Pfn, first: Pfn, pages: u32, level: Level) {
+    fn push_part(&mut self, folio: Pfn, first: Pfn, pages: u64, level: Level) {
         let frames = self.mm.frames();
         if frames.get(folio).kind() != Kind::Anon {
-            return self.push(folio, pages.into());
+            return self.push(folio, pages);
         }
         let leaf = if level == Level::Pte { 0 } else { LEAF };
         if let Some(last) = self.frames.last_mut()
@@ -132,10 +141,10 @@ impl<'a, M: Machine> Gather<'a, M> {
             && first != folio
             && self.mm.switches().zap_batch()
         {
-            last.refs += u64::from(pages);
+            last.refs += pages;
             return;
         }
-        let refs = u64::from(pages) | leaf;
+        let refs = pages | leaf;
         self.hold(Gone { pfn: first, refs });
     }
     /// Fast path: [`Gather::removed`] for the PTE of an order-0 private folio.
@@ -324,7 +333,7 @@ pub(crate) fn removed_alone<M: Machine>(
     mm: &Mm<M>,
     id: &SpaceId,
     va: VirtAddr,
-    (folio, order): (Pfn, Order),
+    folio: &Block,
     page: Pfn,
 ) {
     if mutant::on(Mutant::FlushWideStride) {
@@ -337,14 +346,15 @@ pub(crate) fn removed_alone<M: Machine>(
     }
     mm.count(Event::FlushRange, 1);
     let mut meter = Meter::default();
-    let book = mm.frames().book(folio, order);
-    let part = Part::ptes((page - folio) as u32, 1);
+    let &Block { head, order, .. } = folio;
+    let book = mm.frames().book(head, order);
+    let part = Part::ptes((page - head) as u32, 1);
     let last = mm.account().unmap(&book, &id.owner, part, &mut meter);
     mm.metered(meter);
     if last {
-        mm.free_one(folio);
+        mm.free_one(head);
     } else if order != Order(0) {
-        mm.defer_split(folio);
+        mm.defer_split(head);
     }
 }
 

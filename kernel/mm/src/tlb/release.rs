@@ -1,6 +1,6 @@
 //! Drops the references of a gather after its TLB flush.
 
-use crate::addr::{Order, Pfn};
+use crate::addr::Pfn;
 use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
@@ -68,11 +68,10 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
         let meta = mm.frames().get(pfn);
         let (kind, order) = meta.kind_and_order();
         let last = match kind {
-            Kind::Anon => return self.large(gone, (pfn, order), meter),
+            Kind::Anon => return self.large(gone, Block::anon(pfn, order), meter),
             // A tail page of a large folio.
             Kind::Reserved if self.account.counts_pages() => {
-                let Block { head, order, .. } = mm.frames().folio(pfn);
-                return self.large(gone, (head, order), meter);
+                return self.large(gone, mm.frames().folio(pfn), meter);
             }
             Kind::Kernel => {
                 // Only the huge zero page: 512 per leaf.
@@ -95,8 +94,8 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
 
     /// Pages of a large private folio.
     #[inline(always)]
-    fn large(&self, gone: Gone, (head, order): (Pfn, Order), meter: &mut Meter) -> Option<Pfn> {
-        let (mm, Gone { pfn, refs }) = (self.mm, gone);
+    fn large(&self, gone: Gone, folio: Block, meter: &mut Meter) -> Option<Pfn> {
+        let (mm, Gone { pfn, refs }, Block { head, order, .. }) = (self.mm, gone, folio);
         let (by, n) = match self.account.counts_pages() && refs & LEAF != 0 {
             false => (By::Ptes, refs as u32),
             true => (By::Leaf, refs as u32),

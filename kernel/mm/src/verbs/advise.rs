@@ -6,7 +6,7 @@ use crate::fault::{Access, Resolution, Stopped};
 use crate::manager::OutOfMemory;
 use crate::object::Object;
 use crate::space::{AddressSpace, Advice, Areas, Error, Inner, Locked};
-use crate::table::{Budget, Zap, clear_accessed_some, zap_page};
+use crate::table::{Budget, Zap, zap_page};
 use crate::thp::PMD_ORDER;
 use crate::vma::{Backing, Prot, Slot, Vma, VmaFlags};
 use alloc::sync::Arc;
@@ -73,8 +73,7 @@ impl<M: Machine> AddressSpace<M> {
             }
             match advice {
                 Advice::Cold | Advice::PageOut => {
-                    let table = &mut inner.table;
-                    Ok(clear_accessed_some(&self.mm, table, part, budget))
+                    Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
                 }
                 // MADV_FREE may free at once: reading zeros then is allowed.
                 _ => Ok(inner.drop_pages(slot, part, budget)?),

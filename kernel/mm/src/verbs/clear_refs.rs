@@ -3,7 +3,6 @@
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{AREAS, AddressSpace, Error};
-use crate::table::clear_accessed_some;
 use crate::vma::{Backing, Vma, VmaFlags};
 
 impl<M: Machine> AddressSpace<M> {
@@ -41,8 +40,7 @@ impl<M: Machine> AddressSpace<M> {
             if of_objects.is_some_and(|wanted| wanted != of_object) {
                 return Ok(None);
             }
-            let table = &mut inner.table;
-            Ok(clear_accessed_some(&self.mm, table, part, budget))
+            Ok(inner.edit(|edit| edit.clear_accessed_some(part, budget)))
         });
     }
 

@@ -19,14 +19,6 @@ fn at_ends<M: Machine>(part: VirtRange, mut change: impl FnMut(VirtAddr)) {
     }
 }
 
-/// Calls `change` with an address in each block that `part` overlaps.
-#[inline]
-fn at_each<M: Machine>(part: VirtRange, change: impl FnMut(VirtAddr)) {
-    if M::Pte::CONTIG_ORDER.is_some() {
-        blocks::<M>(part).for_each(change);
-    }
-}
-
 /// `part` is never empty.
 impl<M: Machine> Entries<'_, '_, M> {
     /// Unfolds the two blocks at most that `part` covers partly, before a range verb changes
@@ -35,22 +27,19 @@ impl<M: Machine> Entries<'_, '_, M> {
     pub fn unfold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.unfold(va));
     }
-
     /// Folds the two blocks at most that `part` covers partly and new entries have completed.
     #[inline]
     pub fn fold_ends(&mut self, part: VirtRange) {
         at_ends::<M>(part, |va| self.fold(va));
     }
-
     /// Folds every complete block that `part` overlaps.
     #[inline]
     pub fn fold_range(&mut self, part: VirtRange) {
-        at_each::<M>(part, |va| self.fold(va));
+        blocks::<M>(part).for_each(|va| self.fold(va));
     }
-
     /// Unfolds every block that `part` overlaps.
     #[inline]
     pub fn unfold_range(&mut self, part: VirtRange) {
-        at_each::<M>(part, |va| self.unfold(va));
+        blocks::<M>(part).for_each(|va| self.unfold(va));
     }
 }

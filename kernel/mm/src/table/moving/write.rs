@@ -1,15 +1,12 @@
 //! The last step of a move: writes unreachable entries at their new address.
 
 use super::super::edit::Edit;
-use super::super::node::{Node, PteTable};
-use super::super::{contpte, share};
+use super::super::node::Node;
+use super::super::share;
 use super::{Part, Plan};
 use crate::addr::VirtRange;
-use crate::arch::{Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Level, Machine, PteFormat};
 use crate::stat::Event;
-
-/// Buffer for entries that move by blocks; cleared once per move, and only if needed.
-type Room = [u64; TABLE_ENTRIES];
 
 /// Bug: [`Plan::prepare`] allocates all tables.
 const NO_TABLE: &str = "entries are moved to where no table is";
@@ -25,13 +22,12 @@ impl Plan {
         edit: &mut Edit<'_, 'a, M>,
         node: Node<'a, M>,
         part: Part,
-        room: &mut Option<Room>,
     ) -> bool {
         let level = node.level;
-        if level == Level::Pte && M::Pte::CONTIG_ORDER.is_some() {
-            let room = room.get_or_insert([0; TABLE_ENTRIES]);
-            self.carry_blocks(edit, node.ptes(), part, room);
-            return false;
+        let contpte = level == Level::Pte && M::Pte::CONTIG_ORDER.is_some();
+        if contpte {
+            let to = self.target(part.range.start);
+            node.ptes().refold(part.range, to, part.frozen);
         }
         let (mut left, mut left_empty) = (part.range, false);
         while !left.is_empty() {
@@ -43,16 +39,21 @@ impl Plan {
                     assert!(node.all_absent(index, piece.n), "{NO_TABLE}");
                     continue;
                 };
-                let to = level.index(self.target(piece.at));
-                debug_assert!(target.all_absent(to, piece.n), "{TAKEN}");
-                let moved = node.move_run(index, piece.n, part.frozen, target, to);
+                let to = self.target(piece.at);
+                debug_assert!(target.all_absent(level.index(to), piece.n), "{TAKEN}");
+                let moved = node.move_run(index, piece.n, part.frozen, target, level.index(to));
                 count(node, target, moved);
+                if contpte {
+                    let end = self.target(piece.end);
+                    edit.entries(target.ptes())
+                        .fold_ends(VirtRange { start: to, end });
+                }
             } else if let Some(child) = node.child(node.frozen_entry(index)) {
                 let inside = Part {
                     range: piece.range(),
                     frozen: piece.range().len() < level.bytes(),
                 };
-                left_empty |= self.carry(edit, child, inside, room);
+                left_empty |= self.carry(edit, child, inside);
                 if child.live() != 0 {
                     continue;
                 }
@@ -68,44 +69,6 @@ impl Plan {
             }
         }
         left_empty
-    }
-
-    /// [`Self::carry`] for a PTE table with contpte blocks, which are refolded for the new address.
-    fn carry_blocks<'a, M: Machine>(
-        &self,
-        edit: &mut Edit<'_, 'a, M>,
-        table: PteTable<'a, M>,
-        part: Part,
-        room: &mut Room,
-    ) {
-        let Part { range, frozen } = part;
-        let mut taken = &mut room[..range.pages() as usize];
-        table.take_run(Level::Pte.index(range.start), taken, frozen);
-        contpte::unfold_carried::<M>(taken, range.start, self.target(range.start));
-        let mut left = range;
-        while !left.is_empty() {
-            let piece = self.piece(Level::Pte, left);
-            left.start = piece.end;
-            let (these, rest) = taken.split_at_mut(piece.n);
-            taken = rest;
-            let to = self.target(piece.at);
-            let Some(target) = edit.root().table_at(to, Level::Pte) else {
-                assert!(these.iter().all(|raw| *raw == 0), "{NO_TABLE}");
-                continue;
-            };
-            debug_assert!(target.all_absent(target.index(to), piece.n), "{TAKEN}");
-            contpte::fold_carried(table.mm, these, to);
-            target.ptes().put_run(target.index(to), these);
-            let moved = if piece.n == TABLE_ENTRIES {
-                table.live()
-            } else {
-                these.iter().map(|raw| u32::from(*raw != 0)).sum()
-            };
-            count(table.node(), target, moved);
-            let end = self.target(piece.end);
-            edit.entries(target.ptes())
-                .fold_ends(VirtRange { start: to, end });
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::zone::Reserve;
 use crate::space::{AREAS, Areas, Error};
-use crate::table::{Budget, is_empty};
+use crate::table::Budget;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
@@ -22,7 +22,7 @@ impl<M: Machine> Areas<'_, M> {
         };
         self.vmas.reserve_take(part, 0)?;
         // Fast path: no page was ever mapped there.
-        if is_empty(self.mm(), &self.table, part) {
+        if self.root().is_empty(part) {
             self.vmas.cut_out(part);
             return Ok(());
         }

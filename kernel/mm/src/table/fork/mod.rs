@@ -1,0 +1,222 @@
+//! Fork: copies entries to a child, table by table and folio by folio, with no lookups per page.
+//!
+//! An entry is copied with its bits, ACCESSED, DIRTY and CONTIG included, less WRITE, so a batch
+//! may be non-uniform (seed 000 compares entries): the account needs only the folio and the number
+//! of pages. Blocks that a range cuts are unfolded first; the others stay folded on both sides.
+
+mod entries;
+
+use super::edit::Entries;
+use super::node::{Node, Present, PteTable};
+use super::walk::{Leaves, some_leaf_tables};
+use super::{Budget, Cursor, PageTable, budget, share};
+use crate::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
+use crate::arch::{Attrs, Level, Machine};
+use crate::folio::Folio;
+use crate::frame::Block;
+use crate::manager::{Mm, OutOfMemory};
+use crate::mutant::{self, Mutant};
+use crate::own::{Account, Book, Meter, Owner, Part, with_scheme};
+use crate::stat::Event;
+use crate::thp::{PMD_ORDER, policy::block};
+use crate::tlb::Gather;
+use entries::Pair;
+
+/// Copies the mappings of a parent to a child that does not run yet.
+pub struct ForkCopy<'s, 'a, M: Machine> {
+    /// The memory manager of both.
+    pub mm: &'a Mm<M>,
+    /// Owner of the child's mappings.
+    pub child: &'s Owner,
+    /// Gather of the parent.
+    pub gather: &'s mut Gather<'a, M>,
+    /// Whether the parent may have long-term pins: such folios are copied at once, as the pin's
+    /// holder keeps using the parent's page.
+    pub pinned: bool,
+    /// Whether to share whole PTE tables (`share`) that the range covers: private anonymous memory
+    /// only.
+    pub tables: bool,
+    /// Private pages of the child.
+    pub anon: u64,
+    /// Object pages of the child.
+    pub object: u64,
+}
+
+/// Totals for one table.
+#[derive(Default)]
+struct Done {
+    /// Entries copied.
+    copied: usize,
+    /// Copied entries that do not map anonymous memory.
+    others: usize,
+    /// Entries of the parent that lost WRITE.
+    protected: usize,
+    meter: Meter,
+}
+
+impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
+    /// Copies the mappings of `range` within the budget; returns where the rest begins, if any.
+    /// Both sides lose WRITE; each folio gains one reference per copied page. On failure the child
+    /// is partial and the caller drops it. No PMD leaf crosses an end of the range: VMA splits
+    /// split theirs.
+    pub fn range(
+        &mut self,
+        parent: &mut PageTable,
+        child: &mut PageTable,
+        range: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<Option<VirtAddr>, OutOfMemory> {
+        let root = Node::root(self.mm, parent);
+        some_leaf_tables(root, range, budget, &mut |mut leaves, budget| {
+            if leaves.ptes().is_none() {
+                budget.take_leaf();
+                return self.leaf(&leaves, parent, child);
+            }
+            if leaves.node.live() == 0 {
+                return Ok(());
+            }
+            let part = leaves.part;
+            let mut to = Cursor::new(self.mm, child, part.start);
+            if self.tables && !self.pinned && part.len() == Level::Pmd.bytes() {
+                budget.take_leaf();
+                if self.gather.owner().is_common() {
+                    // The references of the table change owner.
+                    budget.take_leaves(&leaves);
+                }
+                self.anon += parent.edit(self.gather).share(&leaves, &mut to)?;
+                return Ok(());
+            }
+            parent.edit(self.gather).own(&mut leaves)?;
+            to.prepare(Level::Pte)?;
+            self.table(leaves.node.ptes(), to.node.ptes(), part, budget)
+        })
+    }
+
+    /// Copies a PMD leaf.
+    fn leaf(
+        &mut self,
+        leaves: &Leaves<'a, M>,
+        parent: &mut PageTable,
+        child: &mut PageTable,
+    ) -> Result<(), OutOfMemory> {
+        let (mm, node, index) = (self.mm, leaves.node, leaves.index());
+        let mut to = Cursor::new(mm, child, leaves.part.start);
+        to.prepare(node.level)?;
+        let Some(Present { pfn, mut attrs, .. }) = node.present(index) else {
+            unreachable!("the walk found a leaf, and the space is locked");
+        };
+        let folio = Block::anon(pfn, node.level.order());
+        if pfn == mm.huge_zero_page() {
+            mm.share_huge_zero_page();
+        } else if self.keeps(&folio) {
+            return self.copy_leaf(&mut to, &folio, attrs);
+        } else {
+            mm.with_account(pfn, folio.order, |account, book, meter| {
+                account.map(book, self.child, Part::leaf(book.order()), meter)
+            });
+            mm.thp().pmd_mapped();
+            self.anon += folio.order.pages();
+        }
+        if attrs.contains(Attrs::WRITE) {
+            let mut edit = parent.edit(self.gather);
+            edit.modify_leaf(leaves, |attrs| attrs - Attrs::WRITE);
+            attrs = node.present(index).map_or(attrs, |leaf| leaf.attrs);
+        }
+        to.write_huge(pfn, attrs - Attrs::WRITE);
+        mm.count(Event::ForkEntries, 1);
+        Ok(())
+    }
+
+    /// Copies a pinned PMD leaf to the child: one folio or, if none is available, pages.
+    fn copy_leaf(
+        &mut self,
+        to: &mut Cursor<'_, M>,
+        folio: &Block,
+        attrs: Attrs,
+    ) -> Result<(), OutOfMemory> {
+        let (pfn, order) = (folio.head, folio.order);
+        if let Ok(copy) = Folio::large_copy(self.mm, order, pfn) {
+            to.install_copy(copy, order, attrs, self.child);
+        } else {
+            to.prepare(Level::Pte)?;
+            let start = to.va();
+            for page in 0..order.pages() {
+                let copy = Folio::copy_of(self.mm, pfn + page)?;
+                to.move_in_table(start + page * PAGE_SIZE);
+                to.install_copy(copy, Order(0), attrs, self.child);
+            }
+        }
+        self.anon += order.pages();
+        Ok(())
+    }
+
+    /// Copies the entries of a PTE table in `part`.
+    fn table(
+        &mut self,
+        from: PteTable<'a, M>,
+        to: PteTable<'_, M>,
+        part: VirtRange,
+        budget: &mut Budget,
+    ) -> Result<(), OutOfMemory> {
+        let (mm, table) = (self.mm, from);
+        let gather = &mut *self.gather;
+        Entries { table, gather }.unfold_ends(part);
+        share::inherit_zeros(from.node(), to.node());
+        let tables = &Pair {
+            mm,
+            from: from.frame,
+            to: to.frame,
+        };
+        let mut done = Done::default();
+        let slowly = mm.switches().fork_slowly();
+        // The scheme is selected once per table, not per entry.
+        let result = with_scheme!(mm.account(), account => match slowly {
+            false => self.entries::<_, false>(account, tables, part, &mut done),
+            true => self.entries::<_, true>(account, tables, part, &mut done),
+        });
+        self.anon += (done.copied - done.others) as u64;
+        to.add_live(done.copied as u32);
+        if done.protected > 0 {
+            self.gather
+                .changed_range(part.start, part.len(), Level::Pte);
+        }
+        let written = done.copied + done.protected;
+        mm.count(Event::ForkEntries, done.copied as u64);
+        mm.count(Event::EntryWrites, written as u64);
+        // One account update per run, or per page.
+        let cost = budget::of_runs(done.meter.updates, done.copied as u32);
+        mm.metered(done.meter);
+        budget.take(budget::TABLE + cost);
+        result
+    }
+
+    /// Whether a long-term pin keeps the folio with the parent.
+    #[inline]
+    fn keeps(&self, folio: &Block) -> bool {
+        self.pinned
+            && self.mm.any_long_term(folio.head, folio.order.pages())
+            && !mutant::on(Mutant::SharePinned)
+    }
+}
+
+/// Copies all entries of the table for the 2 MiB at `start` to an empty one, for owner `who`.
+pub(super) fn whole<'a, M: Machine>(
+    from: PteTable<'a, M>,
+    to: PteTable<'a, M>,
+    start: VirtAddr,
+    who: &Owner,
+    gather: &mut Gather<'a, M>,
+) {
+    let mut copy = ForkCopy {
+        mm: from.mm,
+        child: who,
+        gather,
+        pinned: false,
+        tables: false,
+        anon: 0,
+        object: 0,
+    };
+    let Ok(()) = copy.table(from, to, block(start, PMD_ORDER), &mut Budget::default()) else {
+        unreachable!("memory is needed only for pages that are pinned");
+    };
+}

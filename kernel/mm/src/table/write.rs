@@ -1,0 +1,142 @@
+//! Writes of one page table's entries. The live count, the write counters and the flush
+//! obligations are [`super::edit`]'s.
+
+use super::node::{AtLevel, Node, Present, PteTable, frames, leaf_of};
+use crate::addr::Pfn;
+use crate::arch::{Attrs, Blank, Level, Live, Machine, PhysMem, PteFormat, Series, Unwalked};
+use crate::stat::Event;
+
+impl<M: Machine, L: AtLevel> Node<'_, M, L> {
+    /// Adds `n` to the live count; wraps around, for subtraction.
+    #[inline(always)]
+    pub(super) fn add_live(self, n: u32) {
+        let meta = self.meta();
+        meta.set_live(meta.live().wrapping_add(n));
+    }
+
+    /// Counts `n` entries that were written over absent ones.
+    #[inline(always)]
+    pub(super) fn gained(self, n: u32) {
+        self.add_live(n);
+        self.mm.count(Event::EntryWrites, n.into());
+    }
+    /// Counts `n` entries that became absent.
+    #[inline(always)]
+    pub(super) fn lost(self, n: u32) {
+        self.add_live(n.wrapping_neg());
+        self.mm.count(Event::EntryWrites, n.into());
+    }
+
+    /// Writes a leaf over an absent entry, or in a table that no CPU walks.
+    #[inline(always)]
+    pub(super) fn write_leaf(self, index: usize, pfn: Pfn, attrs: Attrs) {
+        let raw = M::Pte::leaf(pfn, attrs, self.level.get());
+        self.mem().store(self.frame, index, raw);
+    }
+    /// Replaces a leaf whose bits were `raw`; `false` when the walker has set a bit meanwhile and
+    /// the entry must be read again.
+    #[inline(always)]
+    fn exchange(self, index: usize, old: Present, attrs: Attrs) -> bool {
+        let raw = M::Pte::leaf(old.pfn, attrs, self.level.get());
+        self.mem()
+            .compare_exchange(self.frame, index, old.raw, raw)
+            .is_ok()
+    }
+    /// Maps the attributes of a live leaf through `f`, keeping its frame and the bits that the
+    /// walker sets meanwhile. Returns whether the entry changed; what is not a leaf is left alone.
+    #[inline(always)]
+    pub(super) fn modify(self, index: usize, mut f: impl FnMut(Attrs) -> Attrs) -> bool {
+        while let Some(old) = self.present(index) {
+            let new = f(old.attrs);
+            if new == old.attrs {
+                return false;
+            }
+            if self.exchange(index, old, new) {
+                return true;
+            }
+        }
+        false
+    }
+    /// Clears an entry; returns the leaf, including the walker's last bits.
+    #[inline(always)]
+    pub(super) fn take_leaf(self, index: usize) -> Option<Present> {
+        leaf_of::<M>(self.mem().swap(self.frame, index, 0), self.level.get())
+    }
+    /// Links a table.
+    #[inline(always)]
+    pub(super) fn write_table(self, index: usize, child: Pfn) {
+        self.mem().store(self.frame, index, M::Pte::table(child));
+    }
+    /// Links a shared PTE table.
+    #[inline(always)]
+    pub(super) fn write_shared(self, index: usize, child: Pfn) {
+        let raw = M::Pte::shared_table(child);
+        self.mem().store(self.frame, index, raw);
+    }
+    /// Clears an entry, discarding its bits.
+    #[inline(always)]
+    pub(super) fn clear(self, index: usize) {
+        self.mem().store(self.frame, index, 0);
+    }
+
+    /// Freezes `n` entries, leaves or tables: invalid for the walker, bits kept. Returns how many
+    /// are not absent.
+    #[inline]
+    pub(super) fn freeze_run(self, index: usize, n: usize) -> u32 {
+        let row = Live(self.row(index, n));
+        self.mem().freeze_run(row, self.level.get(), M::Pte::VALID)
+    }
+    /// Moves `n` entries that no CPU walks over absent ones of another table, thawing them if
+    /// `frozen`; returns how many were present.
+    #[inline]
+    pub(super) fn move_run(
+        &self,
+        index: usize,
+        n: usize,
+        frozen: bool,
+        to: Self,
+        at: usize,
+    ) -> u32 {
+        let (from, to) = (Unwalked(self.row(index, n)), Blank(to.row(at, n)));
+        if frozen {
+            self.mem().move_run(from, to, M::Pte::thaw)
+        } else {
+            self.mem().move_run(from, to, |raw| raw)
+        }
+    }
+}
+
+impl<M: Machine> PteTable<'_, M> {
+    /// Writes `n` entries that map the frames from `pfn` on over absent ones.
+    #[inline(always)]
+    pub(super) fn write_run(self, index: usize, n: usize, pfn: Pfn, attrs: Attrs) {
+        let entries = frames::<M>(M::Pte::leaf(pfn, attrs, Level::Pte));
+        self.mem().store_run(Blank(self.row(index, n)), entries);
+    }
+    /// Clears `n` entries; ACCESSED and DIRTY are lost.
+    #[inline(always)]
+    pub(super) fn clear_run(self, index: usize, n: usize) {
+        match n {
+            1 => self.mem().store(self.frame, index, 0),
+            _ => self
+                .mem()
+                .store_run(Blank(self.row(index, n)), Series::ZERO),
+        }
+    }
+    /// Sets bits in an entry; returns whether it changed.
+    // Inlined: halves the cost of a loop over a run.
+    #[inline(always)]
+    pub(super) fn add(self, index: usize, bits: Attrs) -> bool {
+        let mut raw = self.mem().load(self.frame, index);
+        loop {
+            let new = M::Pte::add(raw, bits);
+            if new == raw {
+                return false;
+            }
+            match self.mem().compare_exchange(self.frame, index, raw, new) {
+                Ok(()) => return true,
+                Err(now) => raw = now,
+            }
+        }
+    }
+}

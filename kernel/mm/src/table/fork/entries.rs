@@ -64,7 +64,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             } else if SLOWLY && mm.switches().fork() == ForkBy::Pte {
                 // Cached: the cost of a folio must not be the lookup of its head.
                 let mut folio = folio;
-                let book = move |page: Pfn| {
+                let book = move |mm: &'a Mm<M>, page: Pfn| {
                     if page.0.wrapping_sub(folio.head.0) >= folio.order.pages() {
                         folio = mm.frames().folio(page);
                     }
@@ -76,7 +76,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                 self.pages(&account, tables, span, left, done, book)
             } else if folio.order == Order(0) {
                 let (span, left) = (index..self.end(index, span.end), live - done.copied);
-                let book = move |page| Some((mm.frames().single(page)?, Part::ptes(0, 1)));
+                let book =
+                    |mm: &'a Mm<M>, page| Some((mm.frames().single(page)?, Part::ptes(0, 1)));
                 with_single!(mm.account(), account => {
                     self.pages(&account, tables, span, left, done, book)
                 })
@@ -106,7 +107,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         span: Range<usize>,
         left: usize,
         done: &mut Done,
-        mut book: impl FnMut(Pfn) -> Option<(B, Part)>,
+        mut book: impl FnMut(&'a Mm<M>, Pfn) -> Option<(B, Part)>,
     ) -> usize {
         let &Pair { mm, from, to } = tables;
         let (tables, mem) = (Pair { mm, from, to }, mm.machine().mem());
@@ -115,7 +116,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         while index < span.end && copied < left {
             let raw = mem.load(tables.from, index);
             if raw != 0 {
-                let Some((book, part)) = book(M::Pte::frame(raw)) else {
+                let Some((book, part)) = book(self.mm, M::Pte::frame(raw)) else {
                     break;
                 };
                 account.map(&book, self.child, part, &mut meter);

@@ -2,8 +2,8 @@
 //! drives.
 
 use super::board::{Controller, Devices, Uart, UartKind};
+use arch_boot::cpus::{self, Cpu, Cpus, Start};
 use arch_boot::memory::{self, Ram, Ranges};
-use arch_boot::{Cpu, Cpus, Start};
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
@@ -161,8 +161,7 @@ pub fn cpus(fdt: Fdt<'_>) -> Cpus {
             Start::Unknown
         };
         if let Some(id) = number(&node, "reg") {
-            // More than the list takes are left out.
-            let _ = cpus.try_push(Cpu { id, start });
+            cpus::list(&mut cpus, Cpu { id, start });
         }
     }
     cpus

@@ -121,6 +121,59 @@ fn memory_and_devices() {
     assert_eq!(devices(fdt).mailbox.unwrap().start.0, 0x3f00_b880);
 }
 
+/// A tree with these CPUs: `reg`, `status`, `enable-method`, `cpu-release-addr`.
+fn with_cpus(all: &[(&[u32], &str, &str, &[u32])]) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    let mut parent = node("cpus", cells());
+    for (i, (reg, status, method, release)) in all.iter().enumerate() {
+        let mut cpu = node(&std::format!("cpu@{i}"), std::vec![words("reg", reg)]);
+        cpu.add_property(text("device_type", "cpu"));
+        cpu.add_property(text("status", status));
+        cpu.add_property(text("enable-method", method));
+        cpu.add_property(words("cpu-release-addr", release));
+        parent.add_child(cpu);
+    }
+    parent.add_child(node("cpu-map", Vec::new()));
+    tree.root.add_child(parent);
+    tree.to_dtb()
+}
+
+#[test]
+fn cpus_and_how_they_start() {
+    let bytes = with_cpus(&[
+        (&[0], "okay", "spin-table", &[0, 0xd8]),
+        (&[1], "disabled", "spin-table", &[0xe0]),
+        (&[2], "fail", "psci", &[]),
+        (&[1, 3], "okay", "psci", &[]),
+        // The first again; an address that is out of reach; an unknown method.
+        (&[0], "okay", "psci", &[]),
+        (&[4], "okay", "spin-table", &[0x8000_0000, 0]),
+        (&[5], "okay", "magic", &[]),
+    ]);
+    let found = cpus(parse(&bytes).unwrap());
+    let found: Vec<_> = found.iter().map(|cpu| (cpu.id, cpu.start)).collect();
+    let spin = |at| Start::Spin(PhysAddr(at));
+    let expected = [
+        (0, spin(0xd8)),
+        (1, spin(0xe0)),
+        (1 << 32 | 3, Start::Psci),
+        (4, Start::Unknown),
+        (5, Start::Unknown),
+    ];
+    assert_eq!(found, expected);
+    assert!(cpus(parse(&tree(&[], &[], false)).unwrap()).is_empty());
+}
+
+#[test]
+fn more_cpus_than_are_listed() {
+    let ids: Vec<[u32; 1]> = (0..200).map(|id| [id]).collect();
+    let all: Vec<(&[u32], &str, &str, &[u32])> = ids
+        .iter()
+        .map(|id| (&id[..], "okay", "psci", &[][..]))
+        .collect();
+    assert_eq!(cpus(parse(&with_cpus(&all)).unwrap()).len(), 128);
+}
+
 #[test]
 fn which_port_is_the_console() {
     let port = |chosen: &[_], aliases: &[_], bluetooth| {

@@ -3,6 +3,8 @@
 //!
 //! Lengths and addresses in the tables are not trusted: all reads go through [`Memory`].
 
+use crate::cpus::{self, Cpu, Cpus, Start};
+
 /// Physical memory with the firmware's tables in it.
 pub trait Memory {
     /// The bytes at a physical address; zeros where none can be read.
@@ -86,6 +88,40 @@ pub fn madt<M: Memory>(memory: &M, table: AcpiTable) -> impl Iterator<Item = (u8
         at += len;
         (len >= 2 && at <= table.at + table.len).then(|| (memory.u8(entry), entry))
     })
+}
+
+/// A MADT's entry for the interface of a GIC to a CPU (5.2.12.14).
+pub const GICC: u8 = 11;
+
+/// The CPUs of a PC's MADT that are enabled: entries for a local APIC (kind 0, an ID of 8 bits) and
+/// a local x2APIC (kind 9, one of 32), of which a CPU may have both. All bits set is no CPU's ID.
+pub fn local_apics<M: Memory>(memory: &M, table: AcpiTable) -> Cpus {
+    let mut found = Cpus::new();
+    for (kind, at) in madt(memory, table) {
+        let (id, flags) = match kind {
+            0 => (u32::from(memory.u8(at + 3)), memory.u32(at + 4)),
+            9 => (memory.u32(at + 4), memory.u32(at + 8)),
+            _ => continue,
+        };
+        let none = if kind == 0 { 0xff } else { u32::MAX };
+        if flags & 1 != 0 && id != none {
+            let (id, start) = (id.into(), Start::Sipi);
+            cpus::list(&mut found, Cpu { id, start });
+        }
+    }
+    found
+}
+
+/// The CPUs of an Arm machine's MADT that are enabled; PSCI starts them.
+pub fn gic_interfaces<M: Memory>(memory: &M, table: AcpiTable) -> Cpus {
+    let mut found = Cpus::new();
+    for (_, at) in madt(memory, table).filter(|(kind, _)| *kind == GICC) {
+        if memory.u32(at + 12) & 1 != 0 {
+            let (id, start) = (memory.u64(at + 68), Start::Psci);
+            cpus::list(&mut found, Cpu { id, start });
+        }
+    }
+    found
 }
 
 /// How an ISA interrupt reaches the I/O APICs.
@@ -221,6 +257,62 @@ mod tests {
         assert_eq!(kinds(&memory), [(0, 344)], "longer than the table");
         memory.put(344, &[0, 0]);
         assert_eq!(kinds(&memory), [], "no length");
+    }
+
+    fn ids(cpus: Cpus) -> Vec<u64> {
+        cpus.iter().map(|cpu| cpu.id).collect()
+    }
+
+    #[test]
+    fn cpus_of_a_pc() {
+        let mut memory = Bytes([0; 4096].into());
+        let table = memory.table(0, b"APIC", 44 + 5 * 8 + 3 * 16);
+        // IDs 0 and 4, 4 again, a disabled one that could be plugged in, none.
+        for (i, (id, flags)) in [(0, 1), (4, 1), (4, 1), (5, 2), (255, 1)]
+            .iter()
+            .enumerate()
+        {
+            memory.put(44 + i * 8, &[0, 8, 0, *id, *flags]);
+        }
+        // x2APICs 4 and 300, none.
+        for (i, id) in [4, 300, u32::MAX].iter().enumerate() {
+            memory.put(84 + i * 16, &[9, 16]);
+            memory.put(84 + i * 16 + 4, &id.to_le_bytes());
+            memory.put(84 + i * 16 + 8, &[1]);
+        }
+        assert_eq!(ids(local_apics(&memory, table)), [0, 4, 300]);
+        let cut = AcpiTable {
+            len: 44 + 12,
+            ..table
+        };
+        assert_eq!(
+            ids(local_apics(&memory, cut)),
+            [0],
+            "the second entry is cut"
+        );
+    }
+
+    #[test]
+    fn more_cpus_than_are_listed() {
+        let mut memory = Bytes([0; 4096].into());
+        let table = memory.table(0, b"APIC", 44 + 200 * 8);
+        for i in 0..200 {
+            memory.put(44 + i * 8, &[0, 8, 0, i as u8, 1]);
+        }
+        assert_eq!(local_apics(&memory, table).len(), 128);
+    }
+
+    #[test]
+    fn cpus_with_a_gic() {
+        let mut memory = Bytes([0; 4096].into());
+        let table = memory.table(0, b"APIC", 44 + 4 * 80);
+        // Two clusters; the third is disabled, the fourth is the first again.
+        for (i, (affinity, flags)) in [(0, 1), (0x100, 1), (0x200, 0), (0, 1)].iter().enumerate() {
+            memory.put(44 + i * 80, &[GICC, 80]);
+            memory.put(44 + i * 80 + 12, &[*flags]);
+            memory.put(44 + i * 80 + 68, &u64::to_le_bytes(*affinity));
+        }
+        assert_eq!(ids(gic_interfaces(&memory, table)), [0, 0x100]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 pub mod acpi;
 pub mod cmdline;
+pub mod cpus;
 mod framebuffer;
 #[cfg(target_os = "none")]
 pub mod limine;
@@ -17,6 +18,7 @@ pub mod rows;
 pub mod trap;
 
 use arrayvec::ArrayVec;
+use cpus::Cpus;
 use memory::{Ram, Ranges};
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
 
@@ -49,7 +51,7 @@ pub struct BootInfo {
     pub cmdline: &'static str,
     /// The initramfs handed over by the loader (QEMU's -initrd, Limine's first module), if any.
     pub initramfs: Option<PhysRange>,
-    /// The CPUs that firmware or loader listed, the running one included; empty without a list.
+    /// The CPUs that the firmware listed, the running one included; empty without a list.
     pub cpus: Cpus,
     /// Where the image's first byte (`__image_start`) lies.
     pub image: PhysAddr,
@@ -108,29 +110,4 @@ impl BootInfo {
     pub fn has(&self, range: PhysRange) -> bool {
         memory::covers(&self.ram, range)
     }
-}
-
-/// Capacity of the list of CPUs; further ones are left out.
-pub type Cpus = ArrayVec<Cpu, 128>;
-
-/// A CPU that the kernel could use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cpu {
-    /// Local APIC ID (x86_64), affinity fields of MPIDR_EL1 (aarch64).
-    pub id: u64,
-    /// How it is started.
-    pub start: Start,
-}
-
-/// How a CPU is started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// By INIT and SIPI of the local APIC.
-    Sipi,
-    /// By PSCI's CPU_ON.
-    Psci,
-    /// By an entry point written to this address (spin table).
-    Spin(PhysAddr),
-    /// By a method that the kernel does not support.
-    Unknown,
 }

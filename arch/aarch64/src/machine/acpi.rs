@@ -5,8 +5,8 @@ use super::early;
 use crate::board::{Controller, Devices, Uart, UartKind};
 use crate::fdt::{REACH, range};
 use arch_boot::DIRECT_MAP;
-use arch_boot::acpi::{self, AcpiTable, Memory};
-use arch_boot::{Cpu, Cpus, Start};
+use arch_boot::acpi::{self, AcpiTable, GICC, Memory};
+use arch_boot::cpus::Cpus;
 use mm::addr::{PhysAddr, PhysRange};
 
 /// The tables, mapped as they are read.
@@ -32,7 +32,7 @@ pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
         match &table.signature {
             b"APIC" => {
                 devices.controller = controller(table);
-                cpus = self::cpus(table);
+                cpus = acpi::gic_interfaces(&Tables, table);
             }
             b"FACP" => devices.psci_smc = psci_smc(table),
             // The virtual timer's interrupt.
@@ -44,9 +44,7 @@ pub fn read(rsdp: PhysAddr) -> Option<(Devices, Cpus)> {
     devices.controller.is_some().then_some((devices, cpus))
 }
 
-/// Kinds of the MADT's entries (5.2.12): a CPU's interface, the distributor, a range of
-/// redistributors.
-const GICC: u8 = 11;
+/// Kinds of the MADT's entries (5.2.12): the distributor, a range of redistributors.
 const GICD: u8 = 12;
 const GICR: u8 = 14;
 
@@ -76,18 +74,6 @@ fn controller(madt: AcpiTable) -> Option<Controller> {
         )),
         _ => None,
     }
-}
-
-/// The CPUs that are enabled; PSCI starts them.
-fn cpus(madt: AcpiTable) -> Cpus {
-    let enabled = |at: &u64| Tables.u32(at + 12) & 1 != 0;
-    let interfaces = acpi::madt(&Tables, madt).filter(|(kind, _)| *kind == GICC);
-    let cpu = |at| Cpu {
-        id: Tables.u64(at + 68),
-        start: Start::Psci,
-    };
-    let all = interfaces.map(|(_, at)| at).filter(enabled).map(cpu);
-    all.take(Cpus::new_const().capacity()).collect()
 }
 
 /// How PSCI is called (FADT, ARM_BOOT_ARCH, 5.2.9.4): bit 0 it is there, bit 1 by `hvc`.

@@ -10,8 +10,9 @@ use super::{
 use crate::board::Devices;
 use crate::fdt;
 use crate::pte::Format;
+use arch_boot::cpus::Start;
 use arch_boot::memory::Ram;
-use arch_boot::{Start, cmdline, kernel_main, limine};
+use arch_boot::{cmdline, kernel_main, limine};
 use dtoolkit::fdt::Fdt;
 use mm::addr::{Order, Pfn, PhysAddr, PhysRange};
 use mm::arch::{Machine, PhysMem, PteFormat};

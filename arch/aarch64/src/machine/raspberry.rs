@@ -3,7 +3,8 @@
 use super::mmio::Mmio;
 use super::{early, regs};
 use crate::board::{self, Controller, Devices, Uart, UartKind};
-use arch_boot::{Cpu, Cpus, Start, memory};
+use arch_boot::cpus::{Cpu, Cpus, Start};
+use arch_boot::memory;
 use mm::addr::{PhysAddr, PhysRange};
 
 fn window(start: u64, bytes: u64) -> PhysRange {

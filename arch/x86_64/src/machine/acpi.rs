@@ -3,7 +3,7 @@
 
 use super::{direct_map, early};
 use arch_boot::acpi::{self, AcpiTable, IsaLine, Memory};
-use arch_boot::{Cpu, Cpus, Start};
+use arch_boot::cpus::{self, Cpus};
 use arrayvec::ArrayVec;
 use core::cell::UnsafeCell;
 use mm::addr::{PAGE_SIZE, PhysAddr, PhysRange};
@@ -87,18 +87,6 @@ impl Platform {
         }
     }
 
-    /// Adds a CPU whose flags mark it as enabled, unless it is listed already by the other kind of
-    /// APIC entry.
-    fn add_cpu(&mut self, id: u32, flags: u32) {
-        let cpu = Cpu {
-            id: id.into(),
-            start: Start::Sipi,
-        };
-        if flags & 1 != 0 && !self.cpus.is_full() && !self.cpus.contains(&cpu) {
-            self.cpus.push(cpu);
-        }
-    }
-
     /// How ISA line `irq` is wired.
     pub fn isa_line(&self, irq: u8) -> IsaLine {
         self.isa[usize::from(irq) % ISA_LINES]
@@ -151,11 +139,11 @@ pub fn read_tables(rsdp: u64) {
 /// Multiple APIC description table, 5.2.12.
 fn read_madt(table: AcpiTable, platform: &mut Platform) {
     platform.local_apic = u64::from(Tables.u32(table.at + 36));
+    for cpu in acpi::local_apics(&Tables, table) {
+        cpus::list(&mut platform.cpus, cpu);
+    }
     for (kind, at) in acpi::madt(&Tables, table) {
         match kind {
-            // Local APIC, with an ID of 8 bits; local x2APIC, with one of 32.
-            0 => platform.add_cpu(Tables.u8(at + 3).into(), Tables.u32(at + 4)),
-            9 => platform.add_cpu(Tables.u32(at + 4), Tables.u32(at + 8)),
             // I/O APIC whose inputs start at global interrupt 0.
             1 if Tables.u32(at + 8) == 0 => platform.io_apic = u64::from(Tables.u32(at + 4)),
             // Interrupt source override of an ISA line.

@@ -26,9 +26,9 @@ mod thp;
 mod views;
 
 use arch::boot::BootInfo;
-use base::{cmdline, console, heap, klog, machine};
+use base::{cmdline, console, cpus, heap, klog, machine};
 use core::fmt::Write;
-use entry::{boot, panic, payload};
+use entry::{boot, bring_up, panic, payload};
 use mm::addr::PhysRange;
 
 /// From the boot protocol to the kernel's own tables; the architecture's `_start` comes here on the
@@ -93,7 +93,7 @@ fn run(info: &BootInfo) -> ! {
     sched::start()
 }
 
-/// The boot lines that every user sees.
+/// The boot lines that every user sees; the other CPUs are started for theirs.
 fn greet(info: &BootInfo) {
     let counts = machine::mm().counts();
     let mut features = alloc::string::String::new();
@@ -106,13 +106,7 @@ fn greet(info: &BootInfo) {
         info.protocol
     );
     log::info!("CPU features in use: {features}");
-    match info.cpus.len() {
-        0 | 1 => log::info!("CPUs: 1"),
-        count if info.cpus.is_full() => {
-            log::info!("CPUs: {count} or more, of which 1 is used");
-        }
-        count => log::info!("CPUs: {count}, of which 1 is used"),
-    }
+    bring_up::all(info, cmdline::get().max_cpus);
     log::info!(
         "memory: {} MiB, {} MiB free",
         counts.total >> 8,
@@ -131,5 +125,6 @@ fn greet(info: &BootInfo) {
 /// would say nothing.
 fn give_up(why: core::fmt::Arguments<'_>) -> ! {
     let _ = writeln!(klog::Console, "quire: {why}");
+    cpus::stop_others();
     arch::cpu::stop(panic::STATUS)
 }

@@ -6,6 +6,8 @@
 // Each unsafe block has a SAFETY line.
 #![allow(unsafe_code)]
 
+extern crate alloc;
+
 pub mod board;
 pub mod fdt;
 pub mod pte;

@@ -64,16 +64,18 @@ impl Roster {
     /// The CPUs of a list whose IDs are different; `boot` is the running CPU's, which may be
     /// missing there. `most`: how many may run, from the command line.
     pub fn new(listed: &Cpus, boot: u64, most: usize) -> Roster {
-        let first = Cpu {
+        let mut numbered = ArrayVec::new();
+        numbered.push(Cpu {
             id: boot,
             start: Start::Unknown,
-        };
-        let others = || listed.iter().filter(|cpu| cpu.id != boot);
-        let all = core::iter::once(&first).chain(others());
-        let numbered: ArrayVec<Cpu, NR_CPUS> = all.copied().take(NR_CPUS).collect();
+        });
+        let mut beyond = 0;
+        for cpu in listed.iter().filter(|cpu| cpu.id != boot) {
+            beyond += usize::from(numbered.try_push(*cpu).is_err());
+        }
         Roster {
             wanted: most.clamp(1, numbered.len()),
-            beyond: 1 + others().count() - numbered.len(),
+            beyond,
             numbered,
         }
     }

@@ -33,6 +33,9 @@ pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
 unsafe extern "Rust" {
     /// Called on the boot CPU with interrupts off, the early tables on, on the boot stack.
     pub safe fn kernel_main(info: BootInfo) -> !;
+    /// Called on each further CPU, on its own stack, with its number, interrupts off, and all that
+    /// the boot CPU has turned on; or with why it cannot be used.
+    pub safe fn secondary_main(cpu: usize, fit: Result<(), cpus::Unfit>) -> !;
 }
 
 /// The facts that the boot protocol handed over, in one form for all protocols. Addresses are

@@ -11,6 +11,8 @@ pub enum Irq {
     Timer,
     /// The console has bytes: read until `None`.
     Serial,
+    /// Another CPU sent it.
+    Ipi,
     /// None was pending.
     Spurious,
     /// An interrupt without a handler: its vector (x86_64) or its number at the controller

@@ -20,6 +20,8 @@ pub struct CommandLine {
     pub norandmaps: bool,
     /// `loglevel=N` (0 to 8), or 4 with `quiet`.
     pub loglevel: u8,
+    /// `maxcpus=N`: how many CPUs may run, the first included; 0 is 1.
+    pub max_cpus: u32,
     /// `quire.noinput`: the terminal is at its end of input from the start.
     pub no_input: bool,
     /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
@@ -52,6 +54,7 @@ pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
         init_env: Vec::from(["HOME=/".into(), "TERM=linux".into()]),
         norandmaps: false,
         loglevel: 7,
+        max_cpus: u32::MAX,
         no_input: false,
         crash: None,
         heap_fail: 0,
@@ -110,6 +113,9 @@ impl CommandLine {
             ("quiet", None) => self.loglevel = 4,
             ("loglevel", Some(n)) if n.parse::<u8>().is_ok_and(|n| n <= 8) => {
                 self.loglevel = n.parse().unwrap_or(7)
+            }
+            ("maxcpus", Some(n)) if n.parse::<u32>().is_ok() => {
+                self.max_cpus = n.parse().unwrap_or(u32::MAX)
             }
             // Read by ktest::Plan.
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
@@ -183,9 +189,19 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_unknown_words() {
-        let line = line("loglevel=9 quire.heap_fail=x loglevel=4 quire.heap_fail=3");
+        let line = line("loglevel=9 quire.heap_fail=x loglevel=4 quire.heap_fail=3 maxcpus=-1");
         assert_eq!((line.loglevel, line.heap_fail), (4, 3));
-        assert_eq!(line.unknown, ["loglevel=9", "quire.heap_fail=x"]);
+        assert_eq!(line.max_cpus, u32::MAX);
+        assert_eq!(
+            line.unknown,
+            ["loglevel=9", "quire.heap_fail=x", "maxcpus=-1"]
+        );
+    }
+
+    #[test]
+    fn fewer_cpus() {
+        let most = |text| line(text).max_cpus;
+        assert_eq!(["maxcpus=0", "maxcpus=4", ""].map(most), [0, 4, u32::MAX]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod above;
 pub mod clock;
 pub mod cmdline;
 pub mod console;
+pub mod cpus;
 pub mod errno;
 pub mod heap;
 pub mod klog;

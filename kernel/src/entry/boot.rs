@@ -206,7 +206,7 @@ pub fn on_guarded_stack(info: BootInfo, next: fn(&BootInfo) -> !) -> ! {
     unreachable!("nobody switches back to the boot stack")
 }
 
-/// The three functions that the architecture crates declare and call.
+/// The functions that the architecture crates declare and call.
 mod entry {
     use super::{BootInfo, VirtAddr};
     use mm::fault::Access;
@@ -214,6 +214,11 @@ mod entry {
     #[unsafe(no_mangle)]
     fn kernel_main(info: BootInfo) -> ! {
         crate::start(info)
+    }
+
+    #[unsafe(no_mangle)]
+    fn secondary_main(cpu: usize, fit: Result<(), arch_boot::cpus::Unfit>) -> ! {
+        crate::entry::bring_up::secondary(cpu, fit)
     }
 
     #[unsafe(no_mangle)]

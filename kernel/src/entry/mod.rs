@@ -2,6 +2,7 @@
 //! and the end of the machine.
 
 pub mod boot;
+pub mod bring_up;
 pub mod panic;
 pub mod payload;
 mod symbols;

@@ -2,8 +2,8 @@
 //! machine stops with status 101.
 
 use crate::arch;
-use crate::base::console;
 use crate::base::klog::{self, Console};
+use crate::base::{console, cpus};
 use crate::entry::symbols;
 use crate::process::task;
 use core::fmt::Write;
@@ -20,7 +20,7 @@ static PANICKING: AtomicBool = AtomicBool::new(false);
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    enter();
+    let stopped = enter();
     let _ = match info.location() {
         Some(at) => writeln!(
             Console,
@@ -31,7 +31,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         ),
         None => writeln!(Console, "\nquire: kernel panic: {}", info.message()),
     };
-    report(None)
+    report(None, stopped)
 }
 
 /// Gives each register's name and value to its argument.
@@ -39,7 +39,7 @@ pub type Registers<'a> = dyn Fn(&mut dyn FnMut(&'static str, u64)) + 'a;
 
 /// A trap in kernel mode that nothing can mend.
 pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Registers<'_>) -> ! {
-    enter();
+    let stopped = enter();
     let _ = writeln!(
         Console,
         "\nquire: kernel panic: {what} at address {addr:#x}, pc {pc:#x}"
@@ -51,14 +51,18 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
         let _ = write!(Console, " {name:>6} {value:016x}{end}");
     });
     let _ = writeln!(Console);
-    report(Some(TraceStart { pc, fp }))
+    report(Some(TraceStart { pc, fp }), stopped)
 }
 
-fn enter() {
+/// Stops the other CPUs, so that the report can be read; returns how many have stopped. Of two CPUs
+/// that panic at once, one does not come back.
+fn enter() -> usize {
+    let stopped = cpus::stop_others();
     if PANICKING.swap(true, Ordering::AcqRel) {
         console::write(b"\r\nquire: panic inside the panic report\r\n");
         arch::cpu::stop(STATUS);
     }
+    stopped
 }
 
 /// Where a backtrace starts.
@@ -69,8 +73,21 @@ struct TraceStart {
 }
 
 /// Prints the rest of the report, from the frame of a trap or else of the caller, and stops.
-fn report(from: Option<TraceStart>) -> ! {
-    let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
+fn report(from: Option<TraceStart>, stopped: usize) -> ! {
+    match cpus::current() {
+        0 => {
+            let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
+        }
+        cpu => {
+            let _ = writeln!(Console, "on CPU {cpu}, which runs no task");
+        }
+    }
+    match stopped {
+        0 => {}
+        stopped => {
+            let _ = writeln!(Console, "stopped CPUs: {stopped}");
+        }
+    }
     let _ = writeln!(Console, "backtrace, innermost first:");
     let mut trace = Trace::default();
     if let Some(frame) = from {

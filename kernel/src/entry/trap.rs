@@ -3,6 +3,7 @@
 
 use crate::arch::trap::{Irq, Trap, UserContext};
 use crate::base::above::Above;
+use crate::base::cpus;
 use crate::base::errno::Errno;
 use crate::base::heap::fail;
 use crate::base::machine::mm;
@@ -57,6 +58,7 @@ fn interrupt(irq: Irq) {
     match irq {
         Irq::Timer => timers::interrupt(),
         Irq::Serial => fs::tty::receive_pending(),
+        Irq::Ipi => cpus::serve(),
         Irq::Spurious => {}
         Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
     }

@@ -1,4 +1,4 @@
-//! Scheduling calls. There is one CPU and one scheduling class.
+//! Scheduling calls. Programs have one CPU and one scheduling class.
 
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};

@@ -2,6 +2,7 @@
 //! (prctl(2), prlimit(2)).
 
 use crate::arch::cpu;
+use crate::base::cpus;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::mm;
 use crate::base::random;
@@ -226,10 +227,12 @@ pub fn reboot(magic1: u32, magic2: u32, command: u32) -> Result<u64> {
     match command {
         abi::LINUX_REBOOT_CMD_POWER_OFF | abi::LINUX_REBOOT_CMD_HALT => {
             log::info!("reboot: power off");
+            cpus::stop_others();
             cpu::exit(0)
         }
         abi::LINUX_REBOOT_CMD_RESTART | abi::LINUX_REBOOT_CMD_RESTART2 => {
             log::info!("reboot: restart");
+            cpus::stop_others();
             cpu::reboot()
         }
         abi::LINUX_REBOOT_CMD_CAD_ON | abi::LINUX_REBOOT_CMD_CAD_OFF => Ok(0),

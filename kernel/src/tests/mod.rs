@@ -1,6 +1,7 @@
 //! Tests that need the real machine, and failures on purpose.
 
 mod cost;
+mod cpus;
 mod files;
 mod frames;
 mod heap;
@@ -21,6 +22,7 @@ pub fn run(plan: &ktest::Plan<'_>) -> ! {
         machine: None,
     };
     let totals = ktest::run(plan, &hooks, &mut Console);
+    crate::base::cpus::stop_others();
     arch::cpu::exit(totals.status())
 }
 

@@ -217,7 +217,13 @@ pub fn adopt_kernel_root(root: Pfn) {
         let switch: unsafe extern "C" fn(u64, u64) = core::mem::transmute(at);
         switch(root.start().0, empty);
     }
-    regs::write!("ttbr0_el1", empty);
+    leave_early_tables();
+    features::remember();
+}
+
+/// Leaves the head's identity mapping, and turns on this CPU's protections.
+pub(crate) fn leave_early_tables() {
+    regs::write!("ttbr0_el1", image::physical(&raw const EMPTY).0);
     regs::isb();
     // SAFETY: drops every translation of the early tables; those in use are found again.
     unsafe {

@@ -2,6 +2,7 @@
 //! mode reads itself (HWCAP_CPUID: Linux's Documentation/arch/arm64/cpu-feature-registers.rst).
 
 use super::regs;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Registers that carry features, by CRm and op2 of their encoding S3_0_C0_Cm_op2.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,33 @@ pub(crate) fn has_mops() -> bool {
 /// 16-bit ASIDs.
 pub(crate) fn has_asid16() -> bool {
     regs::field(Id::Mmfr0.read(), 4) == 2
+}
+
+/// What the kernel or user mode relies on, of each register.
+static BOOT_CPU: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+
+fn relied_on() -> [u64; 8] {
+    use Id::*;
+    let [pfr0, pfr1, isar0, isar1, mmfr2] =
+        [Pfr0, Pfr1, Isar0, Isar1, Mmfr2].map(|id| id.read() & id.visible());
+    // PARange, ASIDBits; HAFDBS, PAN; MOPS; TLB.
+    let mmfr = Mmfr0.read() & 0xff | (Mmfr1.read() & 0xf0_000f) << 8;
+    let kernel = u64::from(has_mops()) | u64::from(has_tlbi_range()) << 1;
+    let counter = regs::read!("cntfrq_el0");
+    [pfr0, pfr1, isar0, isar1, mmfr2, mmfr, kernel, counter]
+}
+
+/// Records the boot CPU's features, for [`same_here`].
+pub(crate) fn remember() {
+    for (word, value) in BOOT_CPU.iter().zip(relied_on()) {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Whether this CPU has the features of the boot CPU.
+pub(crate) fn same_here() -> bool {
+    let same = |(word, value): (&AtomicU64, u64)| word.load(Ordering::Relaxed) == value;
+    BOOT_CPU.iter().zip(relied_on()).all(same)
 }
 
 /// `mrs xN, <ID register>` in user mode: emulates the read. `false` for another instruction, or a

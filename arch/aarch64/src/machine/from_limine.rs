@@ -35,6 +35,7 @@ limine_start:
     mov     x20, x0
     mov     x21, x1
     ldr     x22, ={SCTLR_OFF}
+    mov     x23, xzr                // the boot CPU
     adrp    x9, _start
     sub     x9, x21, x9             // from here to physical
     adrp    x0, __early_tables

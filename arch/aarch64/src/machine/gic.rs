@@ -1,5 +1,6 @@
 //! The interrupt controller: GICv2 by memory (Arm IHI 0048), GICv3 by system registers (IHI 0069).
-//! One priority, one CPU, every interrupt level-sensitive as the device tree of QEMU's `virt` says.
+//! One priority; what devices send goes to the boot CPU. Every interrupt is level-sensitive, as the
+//! device tree of QEMU's `virt` says.
 
 use super::mmio::Mmio;
 use super::regs;
@@ -42,11 +43,17 @@ const PRIORITY: u32 = 0xa0a0_a0a0;
 /// First of the special interrupt numbers: none pending.
 const SPURIOUS: u32 = 1020;
 
+/// The software-generated interrupt from CPU to CPU.
+pub(crate) const IPI: u32 = 0;
+const GICD_SGIR: u64 = 0xf00;
+
 /// 0 (not yet, or none), 2 or 3.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static DISTRIBUTOR: AtomicU64 = AtomicU64::new(0);
-/// The CPU interface (v2), this CPU's redistributor (v3).
+/// The CPU interface (v2), the boot CPU's redistributor (v3).
 static LOCAL: AtomicU64 = AtomicU64::new(0);
+/// The first region of redistributors (v3).
+static REDISTRIBUTORS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// 2 or 3; 0 before either was turned on.
 pub(crate) fn version() -> u32 {
     VERSION.load(Ordering::Relaxed)
@@ -65,32 +72,45 @@ fn words(distributor: Mmio) -> u64 {
     u64::from(distributor.read(GICD_TYPER) & 0x1f) + 1
 }
 
-/// Turns a GICv2 on with every interrupt disabled: distributor, CPU interface.
-pub(crate) fn init_v2(window: PhysRange, cpu: PhysRange) {
+/// Turns a GICv2 on with every interrupt disabled: distributor, CPU interface. Returns the boot
+/// CPU's target for [`send`].
+pub(crate) fn init_v2(window: PhysRange, cpu: PhysRange) -> u64 {
     DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
     LOCAL.store(cpu.start.0, Ordering::Relaxed);
-    let (gicd, gicc) = (distributor(), local());
+    let gicd = distributor();
     gicd.write(GICD_CTLR, 0);
     // Banked: reads as this CPU's bit.
     let target = gicd.read(GICD_ITARGETSR);
-    for word in 0..words(gicd) {
+    for word in 1..words(gicd) {
         gicd.write(GICD_ICENABLER + word * 4, u32::MAX);
         gicd.write(GICD_ICACTIVER + word * 4, u32::MAX);
         for byte in 0..8 {
             gicd.write(GICD_IPRIORITYR + word * 32 + byte * 4, PRIORITY);
-            if word > 0 {
-                gicd.write(GICD_ITARGETSR + word * 32 + byte * 4, target);
-            }
+            gicd.write(GICD_ITARGETSR + word * 32 + byte * 4, target);
         }
     }
     gicd.write(GICD_CTLR, 1);
-    gicc.write(GICC_PMR, PRIORITY_MASK);
-    gicc.write(GICC_CTLR, 1);
     VERSION.store(2, Ordering::Relaxed);
+    init_interface()
 }
 
-/// Turns a GICv3 on with every interrupt disabled: distributor, the first region of redistributors.
-pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
+/// Turns this CPU's part of a GICv2 on: banked registers of the distributor, CPU interface.
+fn init_interface() -> u64 {
+    let (gicd, gicc) = (distributor(), local());
+    gicd.write(GICD_ICENABLER, u32::MAX);
+    gicd.write(GICD_ICACTIVER, u32::MAX);
+    for byte in 0..8 {
+        gicd.write(GICD_IPRIORITYR + byte * 4, PRIORITY);
+    }
+    gicd.write(GICD_ISENABLER, 1 << IPI);
+    gicc.write(GICC_PMR, PRIORITY_MASK);
+    gicc.write(GICC_CTLR, 1);
+    u64::from(gicd.read(GICD_ITARGETSR) & 0xff)
+}
+
+/// Turns a GICv3 on with every interrupt disabled: distributor, redistributor. Returns the boot
+/// CPU's target for [`send`].
+pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) -> u64 {
     DISTRIBUTOR.store(window.start.0, Ordering::Relaxed);
     let gicd = distributor();
     gicd.write(GICD_CTLR, 0);
@@ -106,12 +126,18 @@ pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
     gicd.write(GICD_CTLR, CTLR_V3);
     wait_for_writes(gicd);
 
-    let affinity = affinity();
-    LOCAL.store(
-        find_redistributor(redistributors, affinity),
-        Ordering::Relaxed,
-    );
-    let gicr = local();
+    REDISTRIBUTORS[0].store(redistributors.start.0, Ordering::Relaxed);
+    REDISTRIBUTORS[1].store(redistributors.end.0, Ordering::Relaxed);
+    VERSION.store(3, Ordering::Relaxed);
+    let Some(own) = find_redistributor() else {
+        panic!("no GIC redistributor for CPU affinity {:#x}", affinity())
+    };
+    LOCAL.store(own, Ordering::Relaxed);
+    init_redistributor(Mmio::new(own))
+}
+
+/// Turns this CPU's part of a GICv3 on: redistributor, CPU interface.
+fn init_redistributor(gicr: Mmio) -> u64 {
     gicr.write(GICR_WAKER, gicr.read(GICR_WAKER) & !WAKER_SLEEP);
     while gicr.read(GICR_WAKER) & WAKER_ASLEEP != 0 {
         core::hint::spin_loop();
@@ -122,6 +148,7 @@ pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
     for byte in 0..8 {
         gicr.write(GICR_SGI + GICD_IPRIORITYR + byte * 4, PRIORITY);
     }
+    gicr.write(GICR_SGI + GICD_ISENABLER, 1 << IPI);
     // ICC_SRE_EL1.SRE: the system registers; then the mask, and group 1 on.
     regs::write!("S3_0_C12_C12_5", regs::read!("S3_0_C12_C12_5") | 1);
     regs::isb();
@@ -129,7 +156,34 @@ pub(crate) fn init_v3(window: PhysRange, redistributors: PhysRange) {
     regs::write!("S3_0_C12_C12_4", 0);
     regs::write!("S3_0_C12_C12_7", 1);
     regs::isb();
-    VERSION.store(3, Ordering::Relaxed);
+    affinity()
+}
+
+/// Turns another CPU's part on. Returns its target for [`send`]; `None` when it has no
+/// redistributor among those that are known.
+pub(crate) fn init_secondary() -> Option<u64> {
+    match version() {
+        2 => Some(init_interface()),
+        _ => Some(init_redistributor(Mmio::new(find_redistributor()?))),
+    }
+}
+
+/// Interrupts another CPU.
+pub(crate) fn send(target: u64) {
+    if version() == 2 {
+        distributor().write(GICD_SGIR, (target as u32) << 16 | IPI);
+        return;
+    }
+    // ICC_SGI1R_EL1: Aff3, range of Aff0, Aff2, number, Aff1, one bit for Aff0.
+    let field = |shift: u32| target >> shift & 0xff;
+    let value = field(32) << 48
+        | (field(0) >> 4) << 44
+        | field(16) << 32
+        | u64::from(IPI) << 24
+        | field(8) << 16
+        | 1 << (field(0) & 15);
+    regs::write!("S3_0_C12_C11_5", value);
+    regs::isb();
 }
 
 fn wait_for_writes(gicd: Mmio) {
@@ -144,14 +198,14 @@ fn affinity() -> u64 {
 }
 
 /// The redistributor with this CPU's affinity.
-fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
-    let packed = (affinity & 0xff_ffff | (affinity >> 32 & 0xff) << 24) as u32;
-    let mut at = window.start.0;
-    while at < window.end.0 {
+fn find_redistributor() -> Option<u64> {
+    let packed = (affinity() & 0xff_ffff | (affinity() >> 32 & 0xff) << 24) as u32;
+    let [mut at, end] = [&REDISTRIBUTORS[0], &REDISTRIBUTORS[1]].map(|a| a.load(Ordering::Relaxed));
+    while at < end {
         let frame = Mmio::new(at);
         let kind = frame.read(GICR_TYPER);
         if frame.read(GICR_TYPER + 4) == packed {
-            return at;
+            return Some(at);
         }
         if kind & TYPER_LAST != 0 {
             break;
@@ -163,7 +217,7 @@ fn find_redistributor(window: PhysRange, affinity: u64) -> u64 {
             0x2_0000
         };
     }
-    panic!("no GIC redistributor for CPU affinity {packed:#x}");
+    None
 }
 
 /// Enables an interrupt on this CPU.

@@ -4,7 +4,10 @@
 //! the device tree, the image cleaned to the point of coherency, anywhere in RAM at a 2 MiB
 //! boundary. Everything up to `virtual_entry` is position independent and uses no stack.
 
+use super::launch::{self, Launch};
 use crate::pte::MAIR;
+use arch_boot::cpus::Claim;
+use core::mem::offset_of;
 
 /// TCR_EL1 on every CPU; the head adds IPS, AS, HA and HD from the ID registers. Both halves: 48
 /// bits (T0SZ = T1SZ = 16), 4 KiB granule (TG1 = 0b10), walks inner shareable write-back. TBI0:
@@ -51,6 +54,8 @@ _start:
 
 10: msr     daifset, #0xf
     mov     x20, x0                 // the device tree
+    mov     x23, xzr                // the boot CPU
+1:
     adr     x21, _start             // where the image is
     ldr     x22, ={SCTLR_OFF}
     mrs     x0, CurrentEL
@@ -150,7 +155,7 @@ _start:
     eret
 
     // From here on, however it was started: EL1, x20 = the device tree, x21 = where the image is,
-    // x22 = SCTLR_OFF.
+    // x22 = SCTLR_OFF, x23 = 0 on the boot CPU.
     .global __mmu_off
 __mmu_off:
 30: msr     sctlr_el1, x22
@@ -169,7 +174,7 @@ __mmu_off:
     ubfx    x0, x0, #44, #4         // AMU
     cbz     x0, 33f
     msr     S3_3_C13_C2_3, xzr      // AMUSERENR_EL0: nor are the activity monitors
-33:
+33: cbnz    x23, 34f
 
     // The first tables: TTBR0 maps the image's first 2 MiB where they are, TTBR1 maps the image
     // high.
@@ -214,8 +219,15 @@ __mmu_off:
     cmp     x1, x3
     b.lo    41b
     dsb     sy
+    b       35f
 
-    ldr     x1, ={MAIR}
+    // Another CPU: the same TTBR0, the kernel's own root, which was cleaned for this read.
+34: adrp    x0, __early_tables
+    adrp    x6, {launch}
+    add     x6, x6, :lo12:{launch}
+    ldr     x6, [x6, #{ROOT}]
+
+35: ldr     x1, ={MAIR}
     msr     mair_el1, x1
     ldr     x1, ={TCR}
     mrs     x2, id_aa64mmfr0_el1
@@ -249,6 +261,7 @@ __mmu_off:
     br      x0
 
 virtual_entry:
+    cbnz    x23, 60f
     adrp    x0, __bss_start
     adrp    x1, __bss_end           // both page-aligned; the payload behind is left alone
 50: stp     xzr, xzr, [x0], #16
@@ -266,6 +279,42 @@ virtual_entry:
     mov     x0, x20
     mov     x1, x21
     b       {early_main}
+
+    // Another CPU: only the one that is being started goes on, unless it was given up meanwhile.
+60: adrp    x0, {launch}
+    add     x0, x0, :lo12:{launch}
+    mrs     x1, mpidr_el1
+    ldr     x2, =0xff00ffffff
+    and     x1, x1, x2
+    ldr     x2, [x0, #{ID}]
+    cmp     x1, x2
+    b.ne    63f
+    add     x1, x0, #{CLAIM}
+    mov     w4, #{TAKEN}
+61: ldaxr   w3, [x1]
+    cmp     w3, #{OPEN}
+    b.ne    63f
+    stxr    w5, w4, [x1]
+    cbnz    w5, 61b
+    msr     spsel, #1
+    ldr     x1, [x0, #{STACK}]
+    mov     sp, x1
+    ldr     x0, [x0, #{CPU_BLOCK}]
+    mov     x29, xzr
+    mov     x30, xzr
+    b       {secondary}
+63: wfe
+    b       63b
+
+    // Where another CPU enters: as the boot CPU does, but for x0. SPIN-TABLE and PSCI: MMU off, at
+    // the same exception level as the boot CPU was entered at, or EL1.
+    .balign 8
+    .global __secondary_start
+__secondary_start:
+    msr     daifset, #0xf
+    mov     x20, xzr
+    mov     x23, #1
+    b       1b
 
     // switch_ttbr1(x0 = new root, x1 = empty table): runs where TTBR0 maps it, so that TTBR1 can be
     // replaced by way of an empty table (D8.16.1, break-before-make); ends with the empty table in
@@ -298,6 +347,15 @@ __early_tables:
     boot_stack = sym BOOT_STACK_MEMORY,
     BOOT_STACK = const BOOT_STACK,
     early_main = sym super::boot::early_main,
+    launch = sym launch::LAUNCH,
+    ROOT = const offset_of!(Launch, root),
+    ID = const offset_of!(Launch, id),
+    CLAIM = const offset_of!(Launch, claim),
+    TAKEN = const Claim::TAKEN,
+    OPEN = const Claim::OPEN,
+    STACK = const offset_of!(Launch, stack),
+    CPU_BLOCK = const offset_of!(Launch, block),
+    secondary = sym super::cpus::secondary,
 );
 
 /// Bytes of the stack that the kernel boots on.

@@ -1,11 +1,13 @@
 //! Interrupts through the board's controller. The end of interrupt follows right after the device
 //! was silenced, because the kernel runs with interrupts off until it has served the device.
 
-use super::{bcm2836, gic, serial, timer};
+use super::power::halt;
+use super::{bcm2836, gic, percpu, regs, serial, timer};
 use crate::board::Controller;
+use arch_boot::cpus::{NR_CPUS, must_stop};
 use arch_boot::trap::Irq;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The virtual timer's private interrupt on every GIC so far (PPI 11).
 const GIC_VIRTUAL_TIMER: u32 = 27;
@@ -15,6 +17,9 @@ static BCM2836: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 static TIMER: AtomicU32 = AtomicU32::new(u32::MAX);
 static SERIAL: AtomicU32 = AtomicU32::new(u32::MAX);
+static IPI: AtomicU32 = AtomicU32::new(u32::MAX);
+/// What the controller knows each CPU by, by number.
+static TARGETS: [AtomicU64; NR_CPUS] = [const { AtomicU64::new(0) }; NR_CPUS];
 
 fn is_bcm2836() -> bool {
     BCM2836.load(Ordering::Relaxed)
@@ -22,21 +27,20 @@ fn is_bcm2836() -> bool {
 
 /// Turns the controller on and enables the interrupts of the virtual timer and the console.
 pub(crate) fn init(controller: Controller, timer: Option<u32>, serial: Option<u32>) {
-    let usual = match controller {
-        Controller::GicV2(distributor, cpu) => {
-            gic::init_v2(distributor, cpu);
-            GIC_VIRTUAL_TIMER
-        }
+    let (usual, target) = match controller {
+        Controller::GicV2(distributor, cpu) => (GIC_VIRTUAL_TIMER, gic::init_v2(distributor, cpu)),
         Controller::GicV3(distributor, redistributors) => {
-            gic::init_v3(distributor, redistributors);
-            GIC_VIRTUAL_TIMER
+            (GIC_VIRTUAL_TIMER, gic::init_v3(distributor, redistributors))
         }
         Controller::Bcm2836(cores, peripherals) => {
-            bcm2836::init(cores, peripherals);
+            let target = bcm2836::init(cores, peripherals);
             BCM2836.store(true, Ordering::Relaxed);
-            bcm2836::VIRTUAL_TIMER
+            (bcm2836::VIRTUAL_TIMER, target)
         }
     };
+    TARGETS[0].store(target, Ordering::Relaxed);
+    let ipi = if is_bcm2836() { bcm2836::IPI } else { gic::IPI };
+    IPI.store(ipi, Ordering::Relaxed);
     READY.store(true, Ordering::Relaxed);
     enable(timer.unwrap_or(usual), &TIMER);
     if let Some(serial) = serial {
@@ -77,8 +81,50 @@ fn serve(number: u32) -> Irq {
     } else if number == SERIAL.load(Ordering::Relaxed) {
         serial::acknowledge();
         Irq::Serial
+    } else if number == IPI.load(Ordering::Relaxed) {
+        if must_stop(percpu_number()) {
+            halt();
+        }
+        Irq::Ipi
     } else {
         Irq::Other(number)
+    }
+}
+
+/// The running CPU's number.
+fn percpu_number() -> usize {
+    // SAFETY: this CPU's own field.
+    unsafe { (*percpu::this()).number as usize }
+}
+
+/// Turns on another CPU's part of the controller: interrupts from CPUs reach it. False: it has
+/// none.
+pub(crate) fn init_secondary(number: usize) -> bool {
+    let target = if is_bcm2836() {
+        Some(bcm2836::init_secondary())
+    } else {
+        gic::init_secondary()
+    };
+    if let (Some(target), Some(slot)) = (target, TARGETS.get(number)) {
+        slot.store(target, Ordering::Relaxed);
+    }
+    target.is_some()
+}
+
+/// Whether there is a controller.
+pub(crate) fn are_ready() -> bool {
+    READY.load(Ordering::Relaxed)
+}
+
+/// Interrupts another CPU.
+pub(crate) fn send(number: usize) {
+    let target = TARGETS[number].load(Ordering::Relaxed);
+    // What this CPU has written before is visible to the other one when it is interrupted.
+    regs::dsb_ish();
+    if is_bcm2836() {
+        bcm2836::send(target);
+    } else {
+        gic::send(target);
     }
 }
 

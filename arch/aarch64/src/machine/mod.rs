@@ -5,6 +5,7 @@ pub use crate::pte;
 
 pub mod boot;
 pub mod cpu;
+pub mod cpus;
 pub mod serial;
 pub mod timer;
 pub mod tlb;
@@ -28,6 +29,7 @@ mod identify;
 mod image;
 mod interrupts;
 mod kernel_traps;
+mod launch;
 mod mailbox;
 mod memcpy;
 mod mini_uart;

@@ -48,6 +48,21 @@ pub(crate) fn last_words(why: &str) {
     }
 }
 
+/// Starts the CPU with these affinity fields at a physical address.
+pub(crate) fn cpu_on(id: u64, entry: u64) -> Result<(), &'static str> {
+    let answer = match PSCI.load(Ordering::Relaxed) {
+        1 => psci::cpu_on::<Hvc>(id, entry, 0),
+        2 => psci::cpu_on::<Smc>(id, entry, 0),
+        _ => return Err("there is no PSCI"),
+    };
+    answer.map_err(|error| match error {
+        psci::Error::InvalidParameters => "PSCI knows no such CPU",
+        psci::Error::Denied | psci::Error::Disabled => "PSCI does not permit it",
+        psci::Error::AlreadyOn | psci::Error::OnPending => "PSCI says that it is on already",
+        _ => "PSCI has failed to start it",
+    })
+}
+
 /// Ends the machine with a status that `run.sh` turns into its exit status (QEMU exit device or
 /// semihosting), else powers off, else halts.
 pub fn exit(status: u8) -> ! {
@@ -84,7 +99,7 @@ pub fn reboot() -> ! {
     halt()
 }
 
-fn halt() -> ! {
+pub(crate) fn halt() -> ! {
     loop {
         // SAFETY: nothing is left to do; interrupts are off.
         unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };

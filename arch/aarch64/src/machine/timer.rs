@@ -30,6 +30,11 @@ pub(crate) fn init() {
         Ordering::Relaxed,
     );
     START.store(counter(), Ordering::Relaxed);
+    init_local();
+}
+
+/// Prepares this CPU's timer, which is off.
+pub(crate) fn init_local() {
     regs::write!("cntv_ctl_el0", 0);
     // EL0 reads the virtual counter (EL0VCTEN), as on Linux; no event stream, no other access.
     regs::write!("cntkctl_el1", 1 << 1);

@@ -10,6 +10,11 @@ pub use arch_boot::trap::{Irq, SignalFrame, Trap};
 /// Loads the per-CPU pointer and the vectors, before anything can go wrong.
 pub(crate) fn init_early() {
     percpu::init();
+    load_vectors();
+}
+
+/// Loads this CPU's vectors.
+pub(crate) fn load_vectors() {
     regs::write!("vbar_el1", &raw const entry::__vectors as u64);
     regs::isb();
 }

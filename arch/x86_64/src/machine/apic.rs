@@ -12,6 +12,8 @@ pub const SERIAL_VECTOR: u8 = 0x30;
 pub const KEYBOARD_VECTOR: u8 = 0x31;
 /// Vector of the local timer.
 pub const TIMER_VECTOR: u8 = 0xf0;
+/// Vector of an interrupt from another CPU.
+pub const IPI_VECTOR: u8 = 0xf1;
 /// Spurious-interrupt vector; needs no end-of-interrupt.
 const SPURIOUS_VECTOR: u8 = 0xff;
 
@@ -20,6 +22,8 @@ const ID: u32 = 0x02;
 const TASK_PRIORITY: u32 = 0x08;
 const END_OF_INTERRUPT: u32 = 0x0b;
 const SPURIOUS: u32 = 0x0f;
+const COMMAND: u32 = 0x30;
+const COMMAND_HIGH: u32 = 0x31;
 const LVT_TIMER: u32 = 0x32;
 const LVT_LINT0: u32 = 0x35;
 const LVT_LINT1: u32 = 0x36;
@@ -29,7 +33,14 @@ const CURRENT_COUNT: u32 = 0x39;
 const DIVIDE: u32 = 0x3e;
 
 const MASKED: u32 = 1 << 16;
-const NMI: u32 = 4 << 8;
+/// Delivery modes of the command register (SDM Vol 3, 11.6.1).
+pub const NMI: u32 = 4 << 8;
+/// The CPU waits for [`STARTUP`].
+pub const INIT: u32 = 5 << 8;
+/// The CPU starts at the page whose number is the vector.
+pub const STARTUP: u32 = 6 << 8;
+const ASSERT: u32 = 1 << 14;
+const PENDING: u32 = 1 << 12;
 const TSC_DEADLINE_MODE: u32 = 2 << 17;
 const DIVIDE_BY_1: u32 = 0b1011;
 
@@ -65,31 +76,79 @@ fn read(register: u32) -> u32 {
     }
 }
 
-/// Turns the local APIC on, everything masked but the NMI input; masks the old 8259s.
+/// Turns the local APIC on and masks the old 8259s.
 pub fn init() {
     // SAFETY: the 8259s' mask registers; nothing is lost, no driver uses them.
     unsafe {
         Port::<u8>::new(0x21).write(0xff);
         Port::<u8>::new(0xa1).write(0xff);
     }
+    // Firmware may have switched to an x2APIC already, which only a reset undoes.
+    BY_MSR.store(enable(features::get().x2apic), Relaxed);
+    init_local();
+}
+
+/// Turns the local APIC of another CPU than the first on, in the same mode.
+pub fn init_secondary() {
+    enable(BY_MSR.load(Relaxed));
+    init_local();
+}
+
+/// Turns this CPU's local APIC on, as an x2APIC if `by_msr`; returns whether it is one now.
+fn enable(by_msr: bool) -> bool {
     let mut base = APIC_BASE;
     // SAFETY: every long-mode CPU has the register; the mode bits are set as the SDM (11.12.5)
     // allows: off -> xAPIC -> x2APIC.
     unsafe {
         let value = base.read() | ENABLED;
         base.write(value);
-        if features::get().x2apic {
+        if by_msr {
             base.write(value | X2APIC);
         }
-        // Firmware may have switched it on already, which only a reset undoes.
-        BY_MSR.store(base.read() & X2APIC != 0, Relaxed);
+        base.read() & X2APIC != 0
     }
+}
+
+/// Masks everything of this CPU's local APIC but the NMI input.
+fn init_local() {
     write(TASK_PRIORITY, 0);
     write(LVT_TIMER, MASKED | u32::from(TIMER_VECTOR));
     write(LVT_LINT0, MASKED);
     write(LVT_LINT1, NMI);
     write(LVT_ERROR, MASKED);
     write(SPURIOUS, 1 << 8 | u32::from(SPURIOUS_VECTOR));
+}
+
+/// The highest APIC ID that [`send`] reaches: all bits set is everyone.
+pub fn highest_id() -> u32 {
+    if BY_MSR.load(Relaxed) {
+        u32::MAX - 1
+    } else {
+        0xfe
+    }
+}
+
+/// Sends an interrupt to a CPU: a vector, [`NMI`], [`INIT`] or [`STARTUP`] and a page's number.
+#[cold]
+pub fn send(id: u32, what: u32) {
+    let command = what | ASSERT;
+    // What this CPU has written before is visible to the other one when it is interrupted: with an
+    // x2APIC the write below is not ordered after it (SDM Vol 3, 11.12.3).
+    // SAFETY: barriers.
+    unsafe { core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags)) };
+    if BY_MSR.load(Relaxed) {
+        let mut msr = Msr::new(0x800 + COMMAND);
+        // SAFETY: x2APIC mode is on; the callers know what the CPU does with it.
+        unsafe { msr.write(u64::from(id) << 32 | u64::from(command)) };
+        return;
+    }
+    // An interrupt that never leaves must not keep a panic's report.
+    let mut looks = 0..1 << 20;
+    while read(COMMAND) & PENDING != 0 && looks.next().is_some() {
+        core::hint::spin_loop();
+    }
+    write(COMMAND_HIGH, id << 24);
+    write(COMMAND, command);
 }
 
 /// Unmasks the timer, as one shot at the bus clock or by TSC deadline.

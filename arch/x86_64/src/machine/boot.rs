@@ -3,7 +3,7 @@
 
 use super::{
     acpi, apic, cpu, descriptors, direct_map, early, features, fp, image, keyboard, percpu, pvh,
-    segments, serial, timer, tlb, trap,
+    segments, serial, timer, tlb, trampoline, trap,
 };
 use arch_boot::{kernel_main, limine};
 use mm::addr::{Pfn, PhysAddr, PhysRange};
@@ -56,7 +56,7 @@ fn prepare_cpu() {
     unsafe {
         segments::init();
         percpu::init();
-        descriptors::load();
+        descriptors::init();
     }
     timer::init();
 }
@@ -77,6 +77,7 @@ fn go_on(mut info: BootInfo) -> ! {
         // SAFETY: the boot CPU, once, on the early tables.
         .filter(|screen| unsafe { early::reach(screen.window) });
     info.keep_screen();
+    trampoline::reserve(&mut info);
     kernel_main(info)
 }
 
@@ -119,18 +120,25 @@ pub fn zero(range: PhysRange) {
 /// first address space; what comes later lies below the same entries.
 pub fn adopt_kernel_root(root: Pfn) {
     tlb::set_kernel_root(root);
+    // SAFETY: the kernel's tables map everything that is in use (its promise); global pages come on
+    // after the switch, so nothing of the early mapping stays in the TLB.
+    unsafe {
+        Efer::update(|f| f.insert(EferFlags::NO_EXECUTE_ENABLE));
+        tlb::write_cr3(root);
+    }
+    protect();
+}
+
+/// Turns on this CPU's protections.
+pub(crate) fn protect() {
     let have = features::get();
     let mut wanted = Cr4Flags::PAGE_GLOBAL;
     wanted.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, have.smep);
     wanted.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, have.smap);
     wanted.set(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, have.umip);
-    // SAFETY: the kernel's tables map everything that is in use (its promise); the bits set are
-    // those the CPU has, and global pages come on after the switch, so nothing of the early mapping
-    // stays in the TLB.
+    // SAFETY: the bits set are those the CPU has, and the kernel keeps to the protections.
     unsafe {
-        Efer::update(|f| f.insert(EferFlags::NO_EXECUTE_ENABLE));
         Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
-        tlb::write_cr3(root);
         Cr4::update(|f| f.insert(wanted));
     }
 }

@@ -31,19 +31,38 @@ static mut STACKS: [Stack; 4] = [const { Stack([0; 8 << 10]) }; 4];
 struct Idt([[u64; 2]; 256]);
 static mut IDT: Idt = Idt([[0; 2]; 256]);
 
-/// Loads the descriptor tables, with small static emergency stacks until [`set_emergency_stacks`].
+/// Fills the interrupt gates and loads the descriptor tables of the boot CPU, with small static
+/// emergency stacks until [`set_emergency_stacks`].
 ///
 /// # Safety
-/// Once per CPU, after `percpu::init`, with interrupts off.
-pub unsafe fn load() {
+/// Once, on the boot CPU, after `percpu::init`, with interrupts off.
+pub unsafe fn init() {
+    let first = (&raw const STACKS).addr() as u64;
+    let size = size_of::<Stack>() as u64;
+    // SAFETY: the caller's promise; the table is not in use yet, and the stacks are static.
+    unsafe {
+        fill_idt();
+        load([1, 2, 3, 4].map(|end| first + end * size));
+    }
+}
+
+/// Loads the descriptor tables of this CPU. `stacks`: upper ends of those for double fault, NMI,
+/// debug trap and machine check.
+///
+/// # Safety
+/// Once per CPU, after `percpu::load`, with interrupts off; the stacks are valid for good.
+pub unsafe fn load(stacks: [u64; 4]) {
     let cpu = percpu::this();
-    // SAFETY: boot CPU, the tables are not in use yet; they are static, so they live as long as the
-    // CPU uses them.
+    // SAFETY: the tables of this CPU's block are not in use yet, and live as long as the CPU uses
+    // them, as the gates do.
     unsafe {
         fill_gdt(cpu);
-        let first = (&raw const STACKS).cast::<Stack>();
-        (*cpu).tss.interrupt_stack_table =
-            core::array::from_fn(|i| VirtAddr::from_ptr(first.add(i.min(3) + 1)));
+        for (index, top) in [IST_DOUBLE_FAULT, IST_NMI, IST_DEBUG, IST_MACHINE_CHECK]
+            .into_iter()
+            .zip(stacks)
+        {
+            set_stack(cpu, index, top);
+        }
         lgdt(&pointer(
             (&raw const (*cpu).gdt).addr(),
             size_of::<[u64; 9]>(),
@@ -52,7 +71,6 @@ pub unsafe fn load() {
         SS::set_reg(SegmentSelector(KERNEL_DATA));
         no_local_table();
         load_tss(SegmentSelector(TSS));
-        fill_idt();
         lidt(&pointer((&raw const IDT).addr(), size_of::<Idt>()));
     }
 }
@@ -64,9 +82,22 @@ pub fn set_emergency_stacks(tops: [u64; 2]) {
     // SAFETY: this CPU's own task state; the CPU reads it when it takes such a trap, and both old
     // and new stacks are valid.
     unsafe {
-        (*cpu).tss.interrupt_stack_table[usize::from(IST_DOUBLE_FAULT) - 1] =
-            VirtAddr::new(tops[0]);
-        (*cpu).tss.interrupt_stack_table[usize::from(IST_NMI) - 1] = VirtAddr::new(tops[1]);
+        set_stack(cpu, IST_DOUBLE_FAULT, tops[0]);
+        set_stack(cpu, IST_NMI, tops[1]);
+    }
+}
+
+/// Sets the stack of one entry of the interrupt stack table. The address of the CPU's block lies on
+/// top of it: the stubs that load GS find it behind the frame.
+///
+/// # Safety
+/// `cpu` is this CPU's block; the stack that ends at `top` is valid, and no such trap is on it.
+unsafe fn set_stack(cpu: *mut PerCpu, index: u8, top: u64) {
+    let start = top - 16;
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<*mut PerCpu>(start as usize).write(cpu);
+        (*cpu).tss.interrupt_stack_table[usize::from(index) - 1] = VirtAddr::new(start);
     }
 }
 

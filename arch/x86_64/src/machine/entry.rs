@@ -4,7 +4,8 @@
 //! it saves right into the frame and the stubs push the rest. `enter_*` keep the kernel's stack
 //! pointer in the per-CPU block; coming back is a plain `ret` on it. GS is the kernel's in kernel
 //! mode and the user's in user mode; the debug, NMI, double-fault and machine-check stubs may run
-//! at any instruction, so from kernel mode they load GS themselves and restore it.
+//! at any instruction, so from kernel mode they load GS themselves and restore it. Their stacks
+//! begin with the address of the CPU's block.
 
 use super::frame::{ALWAYS_RFLAGS, NEVER_USER, SYSCALL, TrapFrame};
 use super::percpu::{self, PerCpu};
@@ -259,7 +260,7 @@ paranoid:
     shl rdx, 32
     or rax, rdx
     mov rbx, rax
-    lea rax, [rip + {cpu0}]
+    mov rax, [rsp + {frame_size}]   // on top of each of these stacks
     mov rdx, rax
     shr rdx, 32
     wrmsr
@@ -278,7 +279,6 @@ paranoid:
     kernel_sp = const offset_of!(PerCpu, kernel_sp),
     user_sp = const offset_of!(PerCpu, user_sp),
     rsp0 = const percpu::RSP0,
-    cpu0 = sym percpu::CPU0,
     frame_size = const size_of::<TrapFrame>(),
     r15 = const offset_of!(TrapFrame, r15),
     r14 = const offset_of!(TrapFrame, r14),

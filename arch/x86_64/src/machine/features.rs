@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use raw_cpuid::CpuId;
 
 /// The features the kernel uses or reports.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Features {
     /// 1 GiB pages.
     pub pages_1g: bool,
@@ -70,6 +70,18 @@ fn emulated_by_tcg() -> bool {
 
 /// Detects the features. Called once, before all other code.
 pub fn detect() {
+    let features = read();
+    // SAFETY: called once on the boot CPU before any reader.
+    unsafe { *FEATURES.0.get() = features };
+}
+
+/// Whether this CPU has the features of the boot CPU.
+pub fn same_here() -> bool {
+    read() == *get()
+}
+
+/// The features of this CPU.
+fn read() -> Features {
     let id = CpuId::new();
     let mut f = Features::default();
     if let Some(basic) = id.get_feature_info() {
@@ -93,8 +105,7 @@ pub fn detect() {
         f.pages_1g = extended.has_1gib_pages();
     }
     f.hwcap = core::arch::x86_64::__cpuid(1).edx;
-    // SAFETY: called once on the boot CPU before any reader.
-    unsafe { *FEATURES.0.get() = f };
+    f
 }
 
 /// A feature that the kernel requires and this CPU lacks, as a sentence. PVH's entry checks the

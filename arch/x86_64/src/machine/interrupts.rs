@@ -1,6 +1,6 @@
 //! Interrupts by vector.
 
-use super::apic::{self, KEYBOARD_VECTOR, SERIAL_VECTOR, TIMER_VECTOR};
+use super::apic::{self, IPI_VECTOR, KEYBOARD_VECTOR, SERIAL_VECTOR, TIMER_VECTOR};
 use super::timer;
 use arch_boot::trap::Irq;
 
@@ -13,6 +13,7 @@ pub fn acknowledge(vector: u8) -> Irq {
         TIMER_VECTOR if timer::fired() => Irq::Timer,
         TIMER_VECTOR => Irq::Spurious,
         SERIAL_VECTOR | KEYBOARD_VECTOR => Irq::Serial,
+        IPI_VECTOR => Irq::Ipi,
         other => Irq::Other(u32::from(other)),
     }
 }

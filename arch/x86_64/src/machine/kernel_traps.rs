@@ -2,9 +2,11 @@
 
 use super::frame::TrapFrame;
 use super::page_fault::{PAGE_FAULT, access_of};
+use super::power::halt;
 use super::{early, percpu, uaccess};
 use crate::pte::Format;
 use arch_boot::STACK_AREA;
+use arch_boot::cpus::must_stop;
 use arch_boot::trap::{kernel_fault, kernel_trap};
 use mm::addr::VirtAddr;
 use mm::arch::PteFormat;
@@ -75,7 +77,11 @@ pub(crate) extern "C" fn paranoid(frame: &mut TrapFrame) {
         }
         2 => {
             // SAFETY: this CPU's own field; NMIs do not nest.
-            unsafe { (*percpu::this()).nmis += 1 };
+            let cpu = unsafe { &mut *percpu::this() };
+            cpu.nmis += 1;
+            if must_stop(cpu.number as usize) {
+                halt();
+            }
             // It may have hit user mode, and goes straight back there.
             frame.mend();
         }

@@ -5,6 +5,7 @@ pub use crate::pte;
 
 pub mod boot;
 pub mod cpu;
+pub mod cpus;
 pub mod serial;
 pub mod timer;
 pub mod tlb;
@@ -37,3 +38,4 @@ mod rtc;
 mod segments;
 mod selectors;
 mod sigframe;
+mod trampoline;

@@ -1,5 +1,5 @@
-//! What belongs to one CPU, reached through GS while the kernel runs. One CPU today: [`CPU0`]; a
-//! second one gets its own block.
+//! What belongs to one CPU, reached through GS while the kernel runs: [`CPU0`] is the boot CPU's
+//! block, each other CPU has one of its own.
 
 use core::arch::asm;
 use x86_64::registers::model_specific::{GsBase, KernelGsBase};
@@ -22,6 +22,10 @@ pub struct PerCpu {
     pub deadline: u64,
     /// Non-maskable interrupts so far.
     pub nmis: u64,
+    /// The CPU's number.
+    pub number: u64,
+    /// Tops of the stacks for double fault, NMI, debug trap and machine check.
+    pub emergency: [u64; 4],
     /// RSP0 is the end of the running context's register frame: traps from user mode push right
     /// into it.
     pub tss: TaskStateSegment,
@@ -32,27 +36,47 @@ pub struct PerCpu {
 /// Offset of TSS.RSP0 (SDM Vol 3, 8.7: at byte 4 of the TSS).
 pub const RSP0: usize = core::mem::offset_of!(PerCpu, tss) + 4;
 
-/// The boot CPU's block.
-pub static mut CPU0: PerCpu = PerCpu {
-    this: core::ptr::null_mut(),
-    kernel_sp: 0,
-    user_sp: 0,
-    live: 0,
-    irq: 0,
-    deadline: u64::MAX,
-    nmis: 0,
-    tss: TaskStateSegment::new(),
-    gdt: [0; 9],
-};
+impl PerCpu {
+    /// The block of a CPU that has not run yet; its own address is still missing.
+    pub const fn new(number: u64) -> PerCpu {
+        PerCpu {
+            this: core::ptr::null_mut(),
+            kernel_sp: 0,
+            user_sp: 0,
+            live: 0,
+            irq: 0,
+            deadline: u64::MAX,
+            nmis: 0,
+            number,
+            emergency: [0; 4],
+            tss: TaskStateSegment::new(),
+            gdt: [0; 9],
+        }
+    }
+}
 
-/// Points GS at this CPU's block; the user's GS base starts as 0.
+/// The boot CPU's block.
+static mut CPU0: PerCpu = PerCpu::new(0);
+
+/// Points GS at the boot CPU's block.
 ///
 /// # Safety
 /// Called once on the boot CPU, in kernel mode, before anything uses `this`.
 pub unsafe fn init() {
     let block = &raw mut CPU0;
     // SAFETY: the only code that runs; the block is static.
-    unsafe { (*block).this = block };
+    unsafe {
+        (*block).this = block;
+        load(block);
+    }
+}
+
+/// Points GS at this CPU's block; the user's GS base starts as 0.
+///
+/// # Safety
+/// Called once on each CPU, in kernel mode, before anything uses `this`. The block is this CPU's
+/// alone and lives for ever.
+pub unsafe fn load(block: *mut PerCpu) {
     GsBase::write(x86_64::VirtAddr::from_ptr(block));
     KernelGsBase::write(x86_64::VirtAddr::zero());
 }

@@ -41,7 +41,7 @@ fn power_off() {
     }
 }
 
-fn halt() -> ! {
+pub(crate) fn halt() -> ! {
     loop {
         // SAFETY: interrupts are off for good.
         unsafe { asm!("cli", "hlt") };

@@ -22,6 +22,11 @@ pub(crate) fn set_kernel_root(root: Pfn) {
     KERNEL_ROOT.store(root.0, Ordering::Relaxed);
 }
 
+/// The root of the kernel half, with nothing in the user's: what a CPU without a space has loaded.
+pub(crate) fn kernel_root() -> Pfn {
+    Pfn(KERNEL_ROOT.load(Ordering::Relaxed))
+}
+
 /// # Safety
 /// `root` maps the kernel half as the kernel needs it.
 pub(crate) unsafe fn write_cr3(root: Pfn) {
@@ -63,7 +68,7 @@ impl Machine for Hardware {
         }
     }
     fn prepare_root(&self, root: Pfn) {
-        let kernel = Pfn(KERNEL_ROOT.load(Ordering::Relaxed));
+        let kernel = kernel_root();
         let half = TABLE_ENTRIES as u64 / 2;
         let at = |table: Pfn| direct_map::pointer::<u64>(table.start().0 + half * 8);
         // SAFETY: the new root is the caller's and not in use yet; the kernel's root lives for

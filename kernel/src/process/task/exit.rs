@@ -2,6 +2,7 @@
 
 use super::{Process, Task, Work, groups, table};
 use crate::arch::cpu;
+use crate::base::cpus;
 use crate::base::klog::Console;
 use crate::base::machine::AddressSpace;
 use crate::base::uaccess;
@@ -252,5 +253,6 @@ fn end_machine(status: i32) -> ! {
         let _ = writeln!(Console, "quire: PID 1 was ended by signal {number}");
         128 + number
     };
+    cpus::stop_others();
     cpu::exit(number as u8)
 }

@@ -225,6 +225,9 @@ fn own_programs() -> [Case; 9] {
     ]
 }
 
+/// What boot says of four CPUs that are all up.
+const ALL_FOUR: &str = "CPUs: 4, of which 1 runs programs and 3 are parked";
+
 /// Machines that are not the default one: other boards, older CPUs, much memory and little.
 fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
     let on = |name, qemu| Case {
@@ -236,7 +239,27 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
         ..Case::new(name, Some(sound.to_vec()), &[], 3)
     };
     let mut several = on("several_cpus", &["-smp", "4"]);
-    several.says.push("CPUs: 4, of which 1 is used");
+    several.says.push(ALL_FOUR);
+    let mut fewer = on("maxcpus", &["-smp", "4"]);
+    fewer.words = "maxcpus=2";
+    fewer
+        .says
+        .push("CPUs: 4, of which 1 runs programs and 1 are parked");
+    let mut alone = on("maxcpus_0", &["-smp", "4"]);
+    alone.words = "maxcpus=0";
+    alone
+        .says
+        .push("CPUs: 4, of which 1 runs programs and 0 are parked");
+    let panic = Case {
+        qemu: &["-smp", "4"],
+        words: "quire.crash=panic",
+        ..Case::new(
+            "cpus_stop_for_a_panic",
+            None,
+            &["on CPU 0, ", "stopped CPUs: 3"],
+            101,
+        )
+    };
     let leaf = |name, qemu| Case {
         mem: "5G",
         words: "quire.test=*largest_leaf*",
@@ -248,6 +271,14 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
         with("memory_4g", "4G"),
         with("memory_64m", "64M"),
         several,
+        fewer,
+        alone,
+        panic,
+        Case {
+            qemu: &["-smp", "4"],
+            words: "quiet -- sh -c \"cat /sys/devices/system/cpu/present; cat /sys/devices/system/cpu/offline; selftests sys_cpus\"",
+            ..Case::new("parked_cpus_are_offline", None, &["0-3", "1-3", "ok 1 "], 0)
+        },
     ];
     if arch == Arch::X86_64 {
         let lacks = |name, qemu, says: &[&'static str]| Case {
@@ -269,7 +300,16 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
         ]);
     }
     let mut many_cpus = on("many_cpus", &["-smp", "140"]);
-    many_cpus.says.push("CPUs: 128 or more");
+    many_cpus
+        .says
+        .push("64 or more CPUs are left out: too many");
+    many_cpus
+        .says
+        .push("CPUs: 64, of which 1 runs programs and 63 are parked");
+    let mut pluggable = on("cpus_not_plugged_in", &["-smp", "2,maxcpus=4"]);
+    pluggable
+        .says
+        .push("CPUs: 2, of which 1 runs programs and 1 are parked");
     let mut no_8254 = on("no_8254", &["-machine", "pit=off"]);
     no_8254.says.push("neither CPUID nor an 8254");
     cases.extend(match arch {
@@ -283,6 +323,7 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
             on("no_keyboard_controller", &["-machine", "i8042=off"]),
             no_8254,
             many_cpus,
+            pluggable,
         ],
         Arch::Aarch64 => vec![
             on("gic_v3", &["-machine", "virt,gic-version=3"] as &[_]),

@@ -1,7 +1,7 @@
 //! /proc and /sys about the whole machine.
 use std::fs;
 use userland::counters::Table;
-use userland::ktap::{Outcome, skip};
+use userland::ktap::{Outcome, Stop, skip};
 use userland::sys::mem::{PAGE, anon, store};
 use userland::{check, check_eq, check_err, counters};
 
@@ -171,5 +171,51 @@ fn sys_cpus() -> Outcome {
         online.starts_with('0') && online.ends_with('\n'),
         "{online}"
     );
+    let list = |name: &str| -> Result<Vec<usize>, Stop> {
+        let text = fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))?;
+        Ok(cpu_list(text.trim_end()))
+    };
+    let [online, offline] = [list("online")?, list("offline")?];
+    let [present, possible] = [list("present")?, list("possible")?];
+    let within = |part: &[usize], whole: &[usize]| part.iter().all(|cpu| whole.contains(cpu));
+    check!(
+        !online.is_empty() && within(&online, &present),
+        "{online:?}"
+    );
+    check!(within(&present, &possible), "{present:?} {possible:?}");
+    check!(
+        !within(&offline, &online) || offline.is_empty(),
+        "{offline:?}"
+    );
+    check_eq!(online.len() + offline.len(), possible.len());
+    let most = fs::read_to_string("/sys/devices/system/cpu/kernel_max")?;
+    check!(
+        most.trim_end()
+            .parse()
+            .is_ok_and(|most: usize| within(&possible, &Vec::from_iter(0..=most)))
+    );
+    for cpu in &present {
+        check!(fs::metadata(format!("/sys/devices/system/cpu/cpu{cpu}"))?.is_dir());
+    }
+    // Every list of CPUs that can be used has the same number.
+    let lines = |file: &str, prefix: &str| -> Result<usize, Stop> {
+        let text = fs::read_to_string(file)?;
+        Ok(text.lines().filter(|line| line.starts_with(prefix)).count())
+    };
+    check_eq!(lines("/proc/cpuinfo", "processor\t:")?, online.len());
+    check_eq!(lines("/proc/stat", "cpu")?, online.len() + 1);
+    check!(std::thread::available_parallelism()?.get() <= online.len());
     Ok(())
+}
+
+/// The CPUs in a list like "0-3,7".
+fn cpu_list(text: &str) -> Vec<usize> {
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    parts
+        .flat_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.parse().unwrap_or(usize::MAX - 1);
+            number(first)..=number(last)
+        })
+        .collect()
 }

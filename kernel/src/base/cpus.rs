@@ -1,0 +1,188 @@
+//! The CPUs: what belongs to each of them, and requests from one to another.
+//!
+//! CPU 0 runs everything. The others wait, parked, for requests: each has its own interrupts,
+//! tables and stacks, but takes no lock and touches no user memory.
+
+use crate::arch;
+use crate::arch::timer;
+use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
+use bitflags::bitflags;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// How long CPUs that are asked to stop are waited for, in ns.
+const STOP_TIME: u64 = 100_000_000;
+
+bitflags! {
+    /// Requests to a CPU; one that is not served yet stands for all like it.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Requests: u32 {
+        /// Count it.
+        const PING = 1;
+    }
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// It was not started, or has not come.
+    Off = 0,
+    /// It runs, or waits for requests.
+    Up = 1,
+    /// It has come, but has other features than CPU 0.
+    Different = 2,
+    /// It has come, but no interrupt reaches it.
+    Unreachable = 3,
+}
+
+/// What belongs to one CPU, in cache lines of its own.
+#[repr(align(64))]
+pub struct PerCpu {
+    state: AtomicU8,
+    requests: AtomicU32,
+    /// Requests that it has served.
+    pings: AtomicU64,
+    /// Its ID and its control registers, as it has read them itself.
+    id: AtomicU64,
+    controls: [AtomicU64; 4],
+}
+
+static CPUS: [PerCpu; NR_CPUS] = [const { PerCpu::new() }; NR_CPUS];
+/// CPUs with a number.
+static PRESENT: AtomicUsize = AtomicUsize::new(1);
+
+/// Number of CPUs of the machine that have a number, whether they have come up or not.
+pub fn present() -> usize {
+    PRESENT.load(Ordering::Relaxed)
+}
+
+/// Sets how many CPUs have a number; called once, on CPU 0.
+pub fn set_present(count: usize) {
+    of(0).arrive(Ok(()));
+    PRESENT.store(count, Ordering::Relaxed);
+}
+
+/// The number of the running CPU.
+pub fn current() -> usize {
+    // With one CPU a panic may come before it can be asked.
+    match present() {
+        1 => 0,
+        _ => arch::cpus::current(),
+    }
+}
+
+/// The data of a CPU.
+pub fn of(number: usize) -> &'static PerCpu {
+    &CPUS[number]
+}
+
+/// The data of the running CPU.
+pub fn this() -> &'static PerCpu {
+    of(current())
+}
+
+/// The other CPUs that are up, by number.
+pub fn others() -> impl Iterator<Item = usize> {
+    let own = current();
+    (0..present()).filter(move |number| is_another(*number, own))
+}
+
+// Not once for each loop over the others: none is hot.
+#[inline(never)]
+fn is_another(number: usize, own: usize) -> bool {
+    number != own && of(number).state() == State::Up
+}
+
+impl PerCpu {
+    const fn new() -> PerCpu {
+        PerCpu {
+            state: AtomicU8::new(State::Off as u8),
+            requests: AtomicU32::new(0),
+            pings: AtomicU64::new(0),
+            id: AtomicU64::new(0),
+            controls: [const { AtomicU64::new(0) }; 4],
+        }
+    }
+
+    /// Records that this CPU, the running one, has come. Release: with all that it has prepared.
+    pub fn arrive(&self, fit: Result<(), Unfit>) {
+        self.id.store(arch::cpus::own_id(), Ordering::Relaxed);
+        for (word, value) in self.controls.iter().zip(arch::cpus::controls()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let state = match fit {
+            Ok(()) => State::Up,
+            Err(Unfit::Different) => State::Different,
+            Err(Unfit::Unreachable) => State::Unreachable,
+        };
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// What it does.
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Off,
+            1 => State::Up,
+            2 => State::Different,
+            _ => State::Unreachable,
+        }
+    }
+
+    /// Pings that it has answered.
+    pub fn pings(&self) -> u64 {
+        self.pings.load(Ordering::Acquire)
+    }
+
+    /// Its ID, as it has read it.
+    pub fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// Its control registers, as it has read them.
+    pub fn controls(&self) -> [u64; 4] {
+        self.controls
+            .each_ref()
+            .map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// Asks another CPU.
+pub fn ask(number: usize, what: Requests) {
+    // Release pairs with `serve`.
+    of(number).requests.fetch_or(what.bits(), Ordering::Release);
+    arch::cpus::interrupt(number);
+}
+
+/// Asks all others that are up. Returns how many these are.
+pub fn ask_others(what: Requests) -> usize {
+    others().inspect(|number| ask(*number, what)).count()
+}
+
+/// Serves what the running CPU was asked, in the interrupt.
+#[cold]
+pub fn serve() {
+    let this = this();
+    let asked = this.requests.swap(0, Ordering::Acquire);
+    if Requests::from_bits_truncate(asked).contains(Requests::PING) {
+        this.pings.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Stops all other CPUs for good: the machine ends. Returns how many have stopped. A CPU that comes
+/// second stops itself.
+pub fn stop_others() -> usize {
+    if others().next().is_none() {
+        return 0;
+    }
+    if !ask_to_stop(current()) {
+        arch::cpus::halt();
+    }
+    let all = others()
+        .inspect(|number| arch::cpus::interrupt_to_stop(*number))
+        .count();
+    let end = timer::now() + STOP_TIME;
+    while stopped() < all && timer::now() < end {
+        arch::cpus::relax();
+    }
+    stopped()
+}

@@ -1,0 +1,128 @@
+//! The other CPUs are started, one after the other, and park.
+
+use crate::arch;
+use crate::arch::boot::BootInfo;
+use crate::arch::cpus::{SETTLE, Stacks};
+use crate::arch::trap::Irq;
+use crate::arch::{cpu, timer};
+use crate::base::above::Above;
+use crate::base::cpus::{self, State};
+use crate::base::kstack::KernelStack;
+use crate::sched::Entry;
+use alloc::vec::Vec;
+use arch_boot::cpus::{Cpu, Roster, Start, Unfit};
+use core::mem::forget;
+use mm::addr::{PhysAddr, PhysRange};
+
+/// How long a CPU may take to come up, in ns.
+const TIME: u64 = 1_000_000_000;
+/// When it is asked a second time, in ns.
+const AGAIN: u64 = 20_000_000;
+
+/// Starts the CPUs that the firmware listed, `most` in all with this one; reports those that are
+/// left out, and how many there are.
+pub fn all(info: &BootInfo, most: u32) {
+    let roster = Roster::new(&info.cpus, arch::cpus::own_id(), most as usize);
+    cpus::set_present(roster.numbered.len());
+    let others = &roster.numbered[1..roster.wanted];
+    if !others.is_empty() {
+        mm::sync::set_cpu_id(arch::cpus::current);
+        match arch::cpus::prepare(others) {
+            Ok(()) => start_each(info, others),
+            Err(why) => log::warn!("the other CPUs stay off: {why}"),
+        }
+    }
+    if roster.beyond > 0 {
+        let more = if info.cpus.is_full() { " or more" } else { "" };
+        log::warn!("{}{more} CPUs are left out: too many", roster.beyond);
+    }
+    match (roster.numbered.len(), cpus::others().count()) {
+        (1, _) => log::info!("CPUs: 1"),
+        (count, parked) => {
+            log::info!("CPUs: {count}, of which 1 runs programs and {parked} are parked");
+        }
+    }
+}
+
+fn start_each(info: &BootInfo, others: &[Cpu]) {
+    if let Some(time) = SETTLE {
+        wait(timer::now() + time, &|| false);
+    }
+    for (number, cpu) in (1..).zip(others) {
+        if let Err(why) = start(info, cpu, number) {
+            log::warn!("CPU {number} (ID {:#x}) is left out: {why}", cpu.id);
+        }
+    }
+}
+
+/// Starts one CPU and waits until it is up.
+fn start(info: &BootInfo, cpu: &Cpu, number: usize) -> Result<(), &'static str> {
+    if let Start::Spin(at) = cpu.start
+        && !info.has(PhysRange::new(at, PhysAddr(at.0.saturating_add(8))))
+    {
+        return Err("its spin table is not in RAM");
+    }
+    let mut stacks = Vec::new();
+    for _ in 0..3 {
+        let Ok(stack) = KernelStack::new() else {
+            return Err("there is no memory for its stacks");
+        };
+        stacks.push(stack);
+    }
+    let tops = Stacks {
+        own: stacks[0].top(),
+        emergency: [stacks[1].top(), stacks[2].top()],
+    };
+    let started = arch::cpus::start(cpu, number, &tops);
+    if started.is_ok() && came(number) {
+        // It is on them, now or soon.
+        forget(stacks);
+    }
+    started?;
+    match cpus::of(number).state() {
+        State::Up => Ok(()),
+        State::Off => Err("it has not come up within a second"),
+        State::Different => Err("it has other features than CPU 0"),
+        State::Unreachable => Err("the interrupt controller has no part for it"),
+    }
+}
+
+/// Waits for the CPU that was started. False: it was given up.
+fn came(number: usize) -> bool {
+    let there = || cpus::of(number).state() != State::Off;
+    let since = timer::now();
+    if wait(since + AGAIN, &there) {
+        return true;
+    }
+    arch::cpus::start_again(number);
+    wait(since + TIME, &there) || !arch::cpus::give_up()
+}
+
+/// Sleeps until `until` (ns since boot), or until another CPU has made `done` true. Returns whether
+/// it is.
+#[inline(never)]
+fn wait(until: u64, done: &dyn Fn() -> bool) -> bool {
+    timer::set_deadline(Some(until));
+    while !done() {
+        match cpu::wait_for_interrupt() {
+            Irq::Timer => break,
+            irq => Above::interrupt(irq),
+        }
+    }
+    timer::set_deadline(None);
+    done()
+}
+
+/// Where another CPU goes when it is ready: it says so and waits for requests.
+pub fn secondary(number: usize, fit: Result<(), Unfit>) -> ! {
+    cpus::of(number).arrive(fit);
+    if fit.is_err() {
+        arch::cpus::halt();
+    }
+    arch::cpus::interrupt(0);
+    loop {
+        if cpu::wait_for_interrupt() == Irq::Ipi {
+            cpus::serve();
+        }
+    }
+}

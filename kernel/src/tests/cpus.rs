@@ -1,0 +1,93 @@
+//! The other CPUs, which are parked: `./run.sh test` runs these with several.
+
+use crate::arch;
+use crate::arch::timer;
+use crate::base::cpus::{self, Requests, State};
+use arch_boot::cpus::NR_CPUS;
+
+/// How long an answer may take, in ns. Many times what the emulator needs.
+const TIME: u64 = 1_000_000_000;
+
+/// That there are other CPUs.
+fn several() -> Result<(), ktest::Failure> {
+    match cpus::others().next() {
+        Some(_) => Ok(()),
+        None => Err(ktest::Failure::Skipped("one CPU on this machine")),
+    }
+}
+
+/// The pings that each CPU has answered, by number.
+struct Pings([u64; NR_CPUS]);
+
+impl Pings {
+    fn now() -> Pings {
+        Pings(core::array::from_fn(|number| cpus::of(number).pings()))
+    }
+
+    /// Waits until every CPU has answered as many as here, for a limited time; the first that has
+    /// another number.
+    fn differ(&self) -> Option<usize> {
+        let end = timer::now() + TIME;
+        loop {
+            let now = Pings::now();
+            let other = (0..NR_CPUS).find(|number| now.0[*number] != self.0[*number]);
+            if other.is_none() || timer::now() > end {
+                return other;
+            }
+            arch::cpus::relax();
+        }
+    }
+}
+
+ktest::ktest! {
+    /// All CPUs with a number are up, and each is another one.
+    fn each_cpu_is_up(ctx) {
+        several()?;
+        ktest::check_eq!(ctx, (cpus::current(), cpus::this().state()), (0, State::Up));
+        for number in 0..cpus::present() {
+            let cpu = cpus::of(number);
+            ktest::check!(ctx, cpu.state() == State::Up, "CPU {number}");
+            let twin = (0..number).any(|other| cpus::of(other).id() == cpu.id());
+            ktest::check!(ctx, !twin, "two CPUs say that they are {:#x}", cpu.id());
+        }
+    }
+}
+
+ktest::ktest! {
+    /// Every CPU has turned on what the first one has.
+    fn each_cpu_is_set_up_alike(ctx) {
+        several()?;
+        for number in cpus::others() {
+            ktest::check_eq!(ctx, cpus::of(number).controls(), arch::cpus::controls());
+        }
+    }
+}
+
+ktest::ktest! {
+    /// Each CPU answers each ping to all, once.
+    fn all_answer_a_ping(ctx) {
+        several()?;
+        let mut expected = Pings::now();
+        for _ in 0..100 {
+            let asked = cpus::ask_others(Requests::PING);
+            ktest::check!(ctx, asked == cpus::present() - 1, "{asked} are asked");
+            cpus::others().for_each(|number| expected.0[number] += 1);
+            let other = expected.differ();
+            ktest::check!(ctx, other.is_none(), "CPU {other:?}");
+        }
+    }
+}
+
+ktest::ktest! {
+    /// A ping to one CPU is answered by that one alone.
+    fn one_answers_a_ping(ctx) {
+        several()?;
+        let mut expected = Pings::now();
+        for number in cpus::others() {
+            expected.0[number] += 1;
+            cpus::ask(number, Requests::PING);
+            let other = expected.differ();
+            ktest::check!(ctx, other.is_none(), "CPU {other:?} when {number} is asked");
+        }
+    }
+}

@@ -22,6 +22,8 @@ pub struct Chosen {
     /// Where the initramfs' first byte and the one behind its last are, when it is not QEMU that
     /// puts one there.
     pub initramfs: Option<(u32, u32)>,
+    /// CPUs that are listed beside the four that there are.
+    pub missing_cpus: u32,
 }
 
 impl Board {
@@ -65,6 +67,7 @@ impl Board {
             properties.push(words("linux,initrd-end", &[end]));
         }
         root.add_child(node("chosen", properties));
+        root.add_child(cpus(4 + chosen.missing_cpus));
         root.add_child(node("soc", self.bus()));
         let soc = root.child_mut("soc").expect("just added");
         self.devices()
@@ -182,6 +185,22 @@ impl Board {
     }
 }
 
+/// The CPUs, which wait for an entry point where the firmware's stub looks for one.
+fn cpus(count: u32) -> DeviceTreeNode {
+    let cells = [words("#address-cells", &[1]), words("#size-cells", &[0])];
+    let mut all = node("cpus", cells);
+    for cpu in 0..count {
+        let properties = [
+            text("device_type", "cpu"),
+            words("reg", &[cpu]),
+            text("enable-method", "spin-table"),
+            words("cpu-release-addr", &[0, 0xd8 + 8 * cpu]),
+        ];
+        all.add_child(node(&format!("cpu@{cpu}"), properties));
+    }
+    all
+}
+
 fn property(name: &str, value: &[u8]) -> DeviceTreeProperty {
     DeviceTreeProperty::new(name, value).expect("names here are sound")
 }
@@ -214,9 +233,10 @@ mod tests {
             let bytes = board.device_tree(Chosen {
                 mini_uart,
                 initramfs: Some((1, 2)),
+                missing_cpus: 1,
             });
             let tree = Fdt::new(&bytes).unwrap();
-            for path in ["/chosen", "/soc/serial@7e201000", MINI_UART] {
+            for path in ["/chosen", "/cpus/cpu@4", "/soc/serial@7e201000", MINI_UART] {
                 assert!(tree.find_node(path).is_some(), "{path} of {board:?}");
             }
             assert_eq!(tree.find_node("/aliases").is_some(), mini_uart);

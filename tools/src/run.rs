@@ -119,7 +119,14 @@ fn machine(args: &RunArgs) -> Result<Machine> {
         // Even "end of input" would arrive at a moment of the host's choosing.
         words = format!("quire.noinput {words}").trim_end().to_owned();
     }
+    if machine.board().is_some() && args.smp != 1 {
+        return Err(UsageError(
+            "a Raspberry Pi has 4 CPUs; --append maxcpus=N starts fewer".to_owned(),
+        )
+        .into());
+    }
     machine.mem.clone_from(&args.mem);
+    machine.smp = args.smp;
     machine.command_line = words;
     machine.icount = args.icount;
     machine.extra.clone_from(&args.qemu);

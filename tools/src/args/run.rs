@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Guest memory
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     pub mem: String,
+    /// CPUs of the guest
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub smp: u32,
     /// Boot this newc archive (plain, gzip or zstd) and run its /init instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub initramfs: Option<PathBuf>,

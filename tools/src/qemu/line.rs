@@ -24,12 +24,15 @@ impl Machine {
     pub fn arguments(&self, console: Console, files: &Files) -> Vec<OsString> {
         let mut line = Line::default();
         line.add(&["-nodefaults", "-no-user-config", "-no-reboot"]);
-        line.add(&["-display", "none", "-accel", "tcg,thread=single"]);
+        line.add(&["-display", "none", "-accel", self.accelerator()]);
         line.add(&["-machine", &self.machine_option()]);
         match self.board() {
             // Its CPU and memory are what they are.
             Some(board) => line.add(&["-m", &format!("{}M", board.mebibytes())]),
             None => line.add(&["-cpu", self.cpu(), "-m", &self.mem]),
+        }
+        if self.smp > 1 && self.board().is_none() {
+            line.add(&["-smp", &self.smp.to_string()]);
         }
         self.add_console(console, &mut line);
         if self.exit {
@@ -174,7 +177,20 @@ impl Machine {
             // QEMU would otherwise describe devices that are not there on the kernel's command
             // line.
             "microvm" => format!("{machine},rtc=on,auto-kernel-cmdline=off"),
+            // A GICv2 has no more than 8.
+            "virt" if self.smp > 8 && !machine.contains("gic-version") => {
+                format!("{machine},gic-version=3")
+            }
             _ => machine.to_owned(),
+        }
+    }
+
+    /// One thread for all CPUs, in turn, where runs must repeat; else one for each.
+    fn accelerator(&self) -> &'static str {
+        if self.smp > 1 && !self.icount {
+            "tcg,thread=multi"
+        } else {
+            "tcg,thread=single"
         }
     }
 
@@ -244,6 +260,32 @@ mod tests {
             arm.contains("-semihosting-config") && !arm.contains("isa-"),
             "{arm}"
         );
+    }
+
+    #[test]
+    fn several_cpus() {
+        let words = |arch, smp, icount| {
+            let mut machine = Machine::new(arch, "kernel".into());
+            (machine.smp, machine.icount) = (smp, icount);
+            line(&machine, Console::Pipes)
+        };
+        let one = words(Arch::X86_64, 1, false);
+        assert!(
+            !one.contains("-smp") && one.contains("thread=single"),
+            "{one}"
+        );
+        let four = words(Arch::X86_64, 4, false);
+        assert!(
+            four.contains("-smp 4") && four.contains("thread=multi"),
+            "{four}"
+        );
+        let counted = words(Arch::Aarch64, 4, true);
+        assert!(
+            counted.contains("-smp 4") && counted.contains("thread=single"),
+            "{counted}"
+        );
+        let many = words(Arch::Aarch64, 9, false);
+        assert!(many.contains("-machine virt,gic-version=3"), "{many}");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Machine {
     pub machine: Option<String>,
     /// `-m`.
     pub mem: String,
+    /// `-smp`; a board has the CPUs it has.
+    pub smp: u32,
     /// What loads the kernel.
     pub loader: Loader,
     /// The bootable file: an arm64 Image for the direct way, else an ELF file.
@@ -95,6 +97,7 @@ impl Machine {
             arch,
             machine: None,
             mem: "1G".to_owned(),
+            smp: 1,
             loader: Loader::Direct,
             image,
             initramfs: None,

@@ -4,6 +4,7 @@ use super::super::session::Session;
 use super::super::{Job, programs};
 use super::Way;
 use super::cases::{ends, shell};
+use super::cpus;
 use crate::qemu::Machine;
 use crate::raspi::{Board, Chosen};
 use crate::report::Outcome;
@@ -30,6 +31,17 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
             machine.raw = Some(0);
             machine.device_tree = false;
             built_in(&machine, Board::Pi3)
+        });
+        // The loader that stands in for the firmware lets the others wait for nothing.
+        job.case(name("cpus_that_stay_away"), || {
+            let mut machine = machine.clone();
+            machine.raw = Some(0);
+            machine.device_tree = false;
+            let mut session = Session::start(&machine)?;
+            session.expect(cpus::SILENT)?;
+            session.expect("CPUs: 4, of which 1 runs programs and 0 are parked")?;
+            session.expect("/init starts after")?;
+            Ok(Outcome::Passed)
         });
         job.case(name("damaged_device_tree"), || {
             let (machine, _tree) = damaged(machine, DAMAGED_AT_PI)?;

@@ -1,7 +1,7 @@
 //! A shell, wrong input and little and much memory, on every way to boot.
 use super::super::session::Session;
 use super::super::{Job, console, inputs, programs, tinyelf};
-use super::{BIOS, UEFI, Way, board, screen};
+use super::{BIOS, UEFI, Way, board, cpus, screen};
 use crate::arch::Arch;
 use crate::guest::End;
 use crate::limine;
@@ -64,6 +64,7 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) -> Result<()> {
         ends(&machine, Some(&sound), &[], 3)
     });
     job.case(name("panic_stays"), || screen::panic_stays(machine));
+    cpus::run(job, way, machine);
     if way.arch == Arch::Aarch64 {
         board::run(job, way, machine);
     }

@@ -2,6 +2,7 @@
 //! `way.WAY.boot.CASE`, `way.WAY.kernel.TEST`, `way.WAY.selftests.TEST`.
 mod board;
 mod cases;
+mod cpus;
 mod screen;
 
 use super::{Job, kernel, suite};

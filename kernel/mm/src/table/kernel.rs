@@ -112,14 +112,9 @@ impl<M: Machine> KernelSpace<M> {
     /// The translation of `va`.
     pub fn lookup(&self, va: VirtAddr) -> Option<(PhysAddr, Attrs, Level)> {
         let root = self.root.lock();
-        let node = self.root(*root).down_to(va, Level::Pte);
-        match node.entry(node.index(va)) {
-            Entry::Leaf { pfn, attrs } => {
-                let offset = va.0 & (node.level.bytes() - 1);
-                Some((pfn.start() + offset, attrs, node.level))
-            }
-            _ => None,
-        }
+        let leaf = self.root(*root).lookup(va)?;
+        let pa = leaf.pfn.start() + va.page_offset();
+        Some((pa, leaf.attrs, leaf.level))
     }
 
     fn root(&self, frame: Pfn) -> Node<'_, M> {

@@ -37,8 +37,8 @@ pub use protect::Rights;
 pub(crate) use walk::step;
 pub use zap::{Zap, zap_page};
 
-use crate::addr::{Pfn, VirtAddr};
-use crate::arch::{Level, Machine, PteFormat};
+use crate::addr::Pfn;
+use crate::arch::Machine;
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
@@ -92,9 +92,4 @@ impl<M: Machine> Mm<M> {
         self.count(Event::TableFree, 1);
         self.free(&[pfn]);
     }
-}
-
-/// One past the last root index of the user half; the kernel half is the machine's.
-fn user_root_end<M: Machine>() -> usize {
-    Level::Pgd.index(VirtAddr(M::Pte::USER_END.0 - 1)) + 1
 }

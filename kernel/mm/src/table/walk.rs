@@ -2,9 +2,9 @@
 
 use super::edit::Edit;
 use super::node::{Node, PteTable};
-use super::{Budget, Leaf, PageTable, user_root_end};
+use super::{Budget, Leaf, PageTable};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine};
+use crate::arch::{Attrs, Entry, Level, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::thp::{PMD_ORDER, policy::block};
 use crate::tlb::Gather;
@@ -59,7 +59,7 @@ pub(super) fn leaf_tables<'a, M: Machine, E>(
         return Ok(());
     }
     debug_assert!(
-        Level::Pgd.index(VirtAddr(range.end.0 - 1)) < user_root_end::<M>(),
+        range.end <= M::Pte::USER_END,
         "{range:?} is not in the user half"
     );
     descend(root, range, f)

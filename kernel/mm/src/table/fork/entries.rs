@@ -7,7 +7,7 @@ use crate::arch::{Machine, PhysMem, PteFormat, Row, Settled};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
 use crate::manager::{Mm, OutOfMemory};
-use crate::own::{Account, Batching, Book, By, Meter, Part, with_single};
+use crate::own::{Account, Book, By, Meter, Part, with_single};
 use crate::switch::ForkBy;
 use core::ops::Range;
 
@@ -57,7 +57,11 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             };
             let folio = mm.frames().folio(first);
             index = if folio.kind != Kind::Anon {
-                self.other(tables, &piece, &folio, done);
+                if folio.kind == Kind::Object {
+                    mm.frames().get(folio.head).get_ref();
+                    self.object += 1;
+                }
+                tables.copy_other(index, raw, done);
                 index + 1
             } else if self.keeps(&folio) {
                 index + self.copy_now(tables, &piece, &folio, part, done)?
@@ -82,8 +86,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                     self.pages(&account, tables, span, left, done, book)
                 })
             } else {
-                let by = SLOWLY.then(|| mm.switches().by_page()).flatten();
-                index + self.folio(by, &account, tables, piece, &folio, span.end, done)
+                index + self.folio::<_, SLOWLY>(&account, tables, piece, &folio, span.end, done)
             };
         }
         Ok(())
@@ -111,9 +114,10 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
     ) -> usize {
         let &Pair { mm, from, to } = tables;
         let (tables, mem) = (Pair { mm, from, to }, mm.machine().mem());
-        let (mut index, mut copied, mut protected) = (span.start, 0, 0);
-        let mut meter = Meter::default();
-        while index < span.end && copied < left {
+        let (mut index, mut protected) = (span.start, 0);
+        // Counts down: one number less to keep in the loop.
+        let (most, mut left, mut meter) = (left, left, Meter::default());
+        while index < span.end && left > 0 {
             let raw = mem.load(tables.from, index);
             if raw != 0 {
                 let Some((book, part)) = book(self.mm, M::Pte::frame(raw)) else {
@@ -121,11 +125,11 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
                 };
                 account.map(&book, self.child, part, &mut meter);
                 protected += tables.copy_one(index, raw);
-                copied += 1;
+                left -= 1;
             }
             index += 1;
         }
-        done.copied += copied;
+        done.copied += most - left;
         done.protected += protected;
         done.meter += meter;
         index
@@ -133,9 +137,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
 
     /// Copies the first run of a large folio; returns its length.
     #[inline(always)]
-    fn folio<A: Account>(
+    fn folio<A: Account, const SLOWLY: bool>(
         &mut self,
-        by: Option<Batching>,
         account: &A,
         tables: &Pair<'a, M>,
         mut piece: Piece,
@@ -147,7 +150,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
         let book = self.mm.frames().book(folio.head, folio.order);
         let first = (piece.first - folio.head) as u32;
         let part = Part::ptes(first, piece.pages as u32);
-        match by {
+        match SLOWLY.then(|| self.mm.switches().by_page()).flatten() {
             None => account.map(&book, self.child, part, &mut done.meter),
             Some(by) => account.map_by(by, &book, self.child, part, &mut done.meter),
         }
@@ -159,18 +162,6 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             account.unmap(&book, self.child, part, &mut done.meter);
         }
         copied
-    }
-
-    /// Copies the entry of a page that is not anonymous.
-    #[inline]
-    fn other(&mut self, tables: &Pair<'a, M>, piece: &Piece, folio: &Block, done: &mut Done) {
-        if folio.kind == Kind::Object {
-            self.mm.frames().get(folio.head).get_ref();
-            self.object += 1;
-        }
-        done.protected += tables.copy_one(piece.index, piece.raw);
-        done.copied += 1;
-        done.others += 1;
     }
 
     /// Copies the run of a pinned folio's pages to the child, eagerly; the parent's entries do not
@@ -242,6 +233,14 @@ impl<'a, M: Machine> Pair<'a, M> {
         }
         mem.store_again(self.to, index, new);
         usize::from(writable)
+    }
+
+    /// Copies the entry of a page that is not anonymous.
+    #[inline(never)]
+    fn copy_other(&self, index: usize, raw: u64, done: &mut Done) {
+        done.protected += self.copy_one(index, raw);
+        done.copied += 1;
+        done.others += 1;
     }
 
     /// Copies the run without WRITE, and clears WRITE in the parent. Stops at the first entry

@@ -193,7 +193,8 @@ impl Plan {
                 }
                 continue;
             }
-            if let Some(child) = edit.open(node, piece.at, Reserve::User)? {
+            edit.open(node, piece.at, Reserve::User)?;
+            if let Some(child) = node.below(piece.at) {
                 self.prepare(edit, child, piece.range())?;
             }
         }

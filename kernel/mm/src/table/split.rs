@@ -27,12 +27,12 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         if !va.is_aligned(Level::Pmd.bytes())
             && let Some(pmd) = self.root().table_at(va, Level::Pmd)
         {
-            self.open(pmd, va, reserve)?;
+            return self.open(pmd, va, reserve);
         }
         Ok(())
     }
 
-    /// The table below the entry for `va`, which changes partly: splits a PMD leaf, unshares a
+    /// Makes a table of the entry for `va`, which changes partly, if it is a PMD leaf or a shared
     /// table.
     #[inline]
     pub(super) fn open(
@@ -40,13 +40,12 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         node: Node<'a, M>,
         va: VirtAddr,
         reserve: Reserve,
-    ) -> Result<Option<Node<'a, M>>, OutOfMemory> {
+    ) -> Result<(), OutOfMemory> {
         match node.entry(node.index(va)) {
-            Entry::Leaf { .. } => self.split_leaf(va, reserve)?,
-            Entry::Shared(_) => self.unshare(va, reserve)?,
-            found => return Ok(node.child(found)),
+            Entry::Leaf { .. } => self.split_leaf(va, reserve),
+            Entry::Shared(_) => self.unshare(va, reserve),
+            _ => Ok(()),
         }
-        Ok(node.below(va))
     }
 
     /// Splits the PMD leaf that maps `va`, if any, with a table from `reserve`.

@@ -59,7 +59,7 @@ pub(super) fn leaf_tables<'a, M: Machine, E>(
         return Ok(());
     }
     debug_assert!(
-        range.end <= M::Pte::USER_END,
+        range.start < M::Pte::USER_END,
         "{range:?} is not in the user half"
     );
     descend(root, range, f)
@@ -73,16 +73,17 @@ fn descend<'a, M: Machine, E>(
 ) -> Result<(), E> {
     for index in node.indices(range) {
         let (entry, part) = (node.entry(index), node.part(index, range));
-        let (node, shared) = match (node.child(entry), entry) {
-            (Some(child), _) if child.level > Level::Pte => {
-                descend(child, part, f)?;
-                continue;
-            }
-            (Some(child), _) => (child, false),
-            (_, Entry::Leaf { .. }) => (node, false),
-            (_, entry) => match node.shared(entry) {
-                Some(table) => (table.node(), true),
-                None => continue,
+        let (node, shared) = match entry {
+            Entry::Absent => continue,
+            Entry::Leaf { .. } => (node, false),
+            _ => match (node.child(entry), node.shared(entry)) {
+                (Some(child), _) if child.level > Level::Pte => {
+                    descend(child, part, f)?;
+                    continue;
+                }
+                (Some(child), _) => (child, false),
+                (None, Some(table)) => (table.node(), true),
+                (None, None) => continue,
             },
         };
         f(Leaves { node, shared, part })?;

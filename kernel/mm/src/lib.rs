@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`addr`] | addresses, frame and page numbers, orders, ranges |
 //! | [`arch`] | the interface to a machine: four small traits |
-//! | [`sync`] | atomics and the ranked spin lock |
+//! | [`sync`] | atomics, and the ranks of the locks |
 //! | [`stat`] | event counters, named as in `/proc/vmstat` where Linux has a name |
 //! | [`switch`] | the switch of each mechanism |
 //! | [`mutant`] | rules broken on purpose, for tests of the tests |

@@ -26,7 +26,7 @@ pub fn all(info: &BootInfo, most: u32) {
     cpus::set_present(roster.numbered.len());
     let others = &roster.numbered[1..roster.wanted];
     if !others.is_empty() {
-        mm::sync::set_cpu_id(arch::cpus::current);
+        locks::set_cpu_id(arch::cpus::current);
         match arch::cpus::prepare(others) {
             Ok(()) => start_each(info, others),
             Err(why) => log::warn!("the other CPUs stay off: {why}"),

@@ -59,12 +59,12 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Runs the memory manager's models with loom's atomics in the place of the real ones:
-/// `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo the
-/// other one.
+/// Runs the models of the lock and of the account with loom's atomics in the place of the real
+/// ones: `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo
+/// the other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {
-    let mut build = cargo(&["test", "--package", "mm", "--package", "own"]);
-    build.args(["--features", "mm/mutants,own/mutants"]);
+    let mut build = cargo(&["test", "--package", "locks", "--package", "own"]);
+    build.args(["--features", "own/mutants"]);
     build
         .args(["--test", "loom*", "--target-dir", "target/loom"])
         .env("RUSTFLAGS", "--cfg loom");

@@ -15,7 +15,8 @@ use arrayvec::ArrayVec;
 pub struct Cursor<'a, M: Machine> {
     pub(super) space: &'a mut PageTable,
     pub(super) va: VirtAddr,
-    /// The lowest existing table for `va`, a PTE table after [`Self::prepare`], and the frame of the table above it.
+    /// The lowest existing table for `va`, a PTE table after [`Self::prepare`], and the frame of
+    /// the table above it.
     pub(super) node: Node<'a, M>,
     pub(super) above: Pfn,
 }
@@ -179,8 +180,8 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.install_page(self.mm().zero_page(), attrs);
         share::note_zeros(self.node.ptes());
     }
-    /// Maps a page whose reference exists already, after [`Self::prepare`]. No flush: absent entries
-    /// are not cached.
+    /// Maps a page whose reference exists already, after [`Self::prepare`]. No flush: absent
+    /// entries are not cached.
     #[inline(always)]
     pub fn install_page(&mut self, pfn: Pfn, attrs: Attrs) {
         debug_assert!(

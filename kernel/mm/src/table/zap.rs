@@ -41,9 +41,9 @@ impl Zap {
 }
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
-    /// Unmaps every page in `range` within the budget; the gather flushes and frees. No PMD leaf and
-    /// no shared table crosses an end of the range ([`Edit::split_ends`]). Returns where the rest
-    /// begins, if any.
+    /// Unmaps every page in `range` within the budget; the gather flushes and frees. No PMD leaf
+    /// and no shared table crosses an end of the range ([`Edit::split_ends`]). Returns where the
+    /// rest begins, if any.
     #[must_use = "the rest is still mapped"]
     pub fn zap_some(&mut self, range: VirtRange, zap: &mut Zap) -> Option<VirtAddr> {
         if range.is_empty() {

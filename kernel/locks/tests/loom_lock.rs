@@ -1,12 +1,12 @@
 //! The spin lock under every interleaving of two threads: `./run.sh test --filter "host.loom.*"`,
-//! or `RUSTFLAGS="--cfg loom" cargo test -p mm --features mutants --test loom --target-dir
+//! or `RUSTFLAGS="--cfg loom" cargo test -p locks --test loom_lock --target-dir
 //! target/loom`.
 #![cfg(loom)]
 
+use locks::Lock;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use mm::sync::Lock;
 
 /// loom's cell panics when two accesses are not ordered by the lock's acquire and release.
 fn count_up(threads: usize) {

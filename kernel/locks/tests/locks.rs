@@ -1,6 +1,6 @@
 //! The ranked lock: exclusion between threads, and the order of ranks.
 
-use mm::sync::{Lock, held};
+use locks::{Lock, held};
 use std::sync::Arc;
 
 #[test]

@@ -1,0 +1,200 @@
+//! Spin locks with ranks: which lock may be taken while which are held is checked in debug builds.
+//! A crate of its own: the memory manager, the kernel and its machines use it.
+//!
+//! The kernel runs with interrupts off and is never preempted, so a holder always makes progress
+//! and the lock needs neither to disable interrupts nor to be fair.
+#![cfg_attr(target_os = "none", no_std)]
+// Each unsafe block has a SAFETY line.
+#![allow(unsafe_code)]
+
+#[cfg(not(loom))]
+use core::hint::spin_loop;
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::hint::spin_loop;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+mod ranks;
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use ranks::ranks;
+
+pub use ranks::held;
+#[cfg(target_os = "none")]
+pub use ranks::set_cpu_id;
+
+/// The state of a lock that may be taken.
+const OPEN: usize = 0;
+/// The state of a lock that a guard holds.
+const HELD: usize = 1;
+
+/// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank
+/// (debug builds panic).
+#[derive(Debug, Default)]
+pub struct Lock<T, const RANK: u8> {
+    /// [`OPEN`], [`HELD`], or the mark of the guard that has it open for a while.
+    state: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+/// Holds a [`Lock`]; unlocks on drop.
+#[must_use]
+#[derive(Debug)]
+pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
+
+// SAFETY: the lock hands out one guard at a time, so sharing the lock only ever moves the value
+// between threads.
+unsafe impl<T: Send, const RANK: u8> Sync for Lock<T, RANK> {}
+
+/// Takes a lock whose state is `open`, [`OPEN`] or a mark.
+#[inline]
+fn take(state: &AtomicUsize, open: usize) -> bool {
+    // Acquire pairs with the release in `Guard::drop` and `Guard::reopen`: what the last holder
+    // wrote is seen by this one.
+    let was = state.compare_exchange(open, HELD, Ordering::Acquire, Ordering::Relaxed);
+    was.is_ok()
+}
+
+/// Takes a lock if it is open, also if a guard has it open for a while.
+fn try_take(state: &AtomicUsize) -> bool {
+    match state.load(Ordering::Relaxed) {
+        HELD => false,
+        open => take(state, open),
+    }
+}
+
+/// Takes a lock, spinning until it is open.
+#[cold]
+fn wait(state: &AtomicUsize) {
+    while !try_take(state) {
+        spin_loop();
+    }
+}
+
+impl<T, const RANK: u8> Lock<T, RANK> {
+    /// An open lock.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self {
+            state: AtomicUsize::new(OPEN),
+            value: UnsafeCell::new(value),
+        }
+    }
+    /// An open lock (loom's atomics have no constant constructor).
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self {
+            state: AtomicUsize::new(OPEN),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Takes the lock, spinning until it is open.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, T, RANK> {
+        ranks(|held| held.take(RANK));
+        if !take(&self.state, OPEN) {
+            wait(&self.state);
+        }
+        Guard(self)
+    }
+
+    /// Takes the lock if it is open. The rank does not matter: a caller that does not wait cannot
+    /// deadlock.
+    #[inline]
+    pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
+        if !try_take(&self.state) {
+            return None;
+        }
+        ranks(|held| held.note(RANK));
+        Some(Guard(self))
+    }
+
+    /// The value, without locking: a mutable borrow of the lock excludes guards.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T, const RANK: u8> Guard<'_, T, RANK> {
+    /// Opens the lock while `f` runs, and takes it again, also when `f` panics. Returns what `f`
+    /// returned, and whether nobody had the lock meanwhile.
+    #[inline(always)]
+    pub fn reopen<R>(&mut self, f: impl FnOnce() -> R) -> (R, bool) {
+        // Of all guards that have a lock open at a time, each has a place of its own.
+        let mark = &raw const *self as usize;
+        ranks(|held| held.leave(RANK));
+        self.0.state.store(mark, Ordering::Release);
+        let mut retake = Retake::<RANK> {
+            state: &self.0.state,
+            mark,
+            undisturbed: false,
+        };
+        let result = f();
+        retake.take();
+        let undisturbed = retake.undisturbed;
+        core::mem::forget(retake);
+        (result, undisturbed)
+    }
+}
+
+/// Takes a lock again that [`Guard::reopen`] has opened.
+struct Retake<'a, const RANK: u8> {
+    state: &'a AtomicUsize,
+    mark: usize,
+    undisturbed: bool,
+}
+
+impl<const RANK: u8> Retake<'_, RANK> {
+    #[inline(always)]
+    fn take(&mut self) {
+        ranks(|held| held.take(RANK));
+        self.undisturbed = take(self.state, self.mark);
+        if !self.undisturbed {
+            wait(self.state);
+        }
+    }
+}
+
+impl<const RANK: u8> Drop for Retake<'_, RANK> {
+    fn drop(&mut self) {
+        self.take();
+    }
+}
+
+impl<T, const RANK: u8> Deref for Guard<'_, T, RANK> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one, so no one else has a reference to the value.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one and is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
+    #[inline]
+    fn drop(&mut self) {
+        ranks(|held| held.leave(RANK));
+        // Release pairs with the acquire in `take`.
+        self.0.state.store(OPEN, Ordering::Release);
+    }
+}
+
+/// Whether a panic is under way: then destructors do not panic again, so that its message is kept.
+pub fn panicking() -> bool {
+    #[cfg(not(target_os = "none"))]
+    return std::thread::panicking();
+    #[cfg(target_os = "none")]
+    false
+}

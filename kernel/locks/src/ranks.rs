@@ -1,0 +1,99 @@
+//! The ranks that each CPU holds, for the checks of debug builds.
+
+/// Whether ranks are checked. Under loom all threads are one thread of the host: the ranks that it
+/// holds mean nothing.
+const CHECKED: bool = cfg!(all(debug_assertions, not(loom)));
+
+/// The number of ranked locks that this CPU (on the host: this thread) holds, in debug builds; 0
+/// otherwise. The scheduler asserts 0.
+pub fn held() -> usize {
+    let mut n = 0;
+    ranks(|held| n = held.count());
+    n
+}
+
+/// Calls `f` with the ranks that this CPU (on the host: this thread) holds, if they are checked.
+#[inline(always)]
+pub(crate) fn ranks(f: impl FnOnce(&mut Ranks)) {
+    if CHECKED {
+        cpu::ranks(f);
+    }
+}
+
+/// A set of ranks, one bit each.
+#[derive(Clone, Copy)]
+pub(crate) struct Ranks([u64; 4]);
+
+impl Ranks {
+    fn highest(&self) -> Option<u8> {
+        (0..4)
+            .rev()
+            .find(|&i| self.0[i] != 0)
+            .map(|i| (i as u32 * 64 + 63 - self.0[i].leading_zeros()) as u8)
+    }
+    pub(crate) fn take(&mut self, rank: u8) {
+        if let Some(top) = self.highest() {
+            assert!(
+                top < rank,
+                "lock order: taking rank {rank} while holding rank {top}"
+            );
+        }
+        self.note(rank);
+    }
+    pub(crate) fn note(&mut self, rank: u8) {
+        self.0[rank as usize / 64] |= 1 << (rank % 64);
+    }
+    pub(crate) fn leave(&mut self, rank: u8) {
+        self.0[rank as usize / 64] &= !(1 << (rank % 64));
+    }
+    fn count(&self) -> usize {
+        self.0.iter().map(|w| w.count_ones() as usize).sum()
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+mod cpu {
+    use super::Ranks;
+    std::thread_local! {
+        static HELD: core::cell::RefCell<Ranks> = const { core::cell::RefCell::new(Ranks([0; 4])) };
+    }
+    pub fn ranks(f: impl FnOnce(&mut Ranks)) {
+        HELD.with_borrow_mut(f);
+    }
+}
+
+#[cfg(target_os = "none")]
+mod cpu {
+    use super::Ranks;
+    use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+    /// CPUs whose held ranks are recorded; a CPU past that checks nothing.
+    const CPUS: usize = 64;
+    static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
+    static ID: AtomicUsize = AtomicUsize::new(0);
+
+    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks; without
+    /// it the id is 0. Bare metal only.
+    pub fn set_cpu_id(id: fn() -> usize) {
+        ID.store(id as usize, Ordering::Relaxed);
+    }
+    fn id() -> usize {
+        match ID.load(Ordering::Relaxed) {
+            0 => 0,
+            // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu_id`.
+            id => unsafe { core::mem::transmute::<usize, fn() -> usize>(id)() },
+        }
+    }
+    pub fn ranks(f: impl FnOnce(&mut Ranks)) {
+        // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain
+        // loads and stores do.
+        let Some(words) = HELD.get(id()) else { return };
+        let mut ranks = Ranks(core::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
+        f(&mut ranks);
+        for (word, value) in words.iter().zip(ranks.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+#[cfg(target_os = "none")]
+pub use cpu::set_cpu_id;

@@ -8,7 +8,6 @@ use crate::frame::{Block, Kind};
 use crate::manager::{OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::own::Account;
-use crate::space::gathered;
 use crate::stat::Event;
 use crate::table::{Cursor, Leaf, Zap};
 use crate::thp::PMD_ORDER;
@@ -95,7 +94,10 @@ impl<M: Machine> Fault<'_, M> {
 
     /// Splits the page's PMD leaf; returns its PTE leaf.
     fn page_alone(&self, cursor: &mut Cursor<'_, M>) -> Result<Leaf, OutOfMemory> {
-        gathered(self.mm, self.id, |gather| cursor.edit(gather).open())?;
+        let mut gather = Gather::new(self.mm, self.id);
+        let split = cursor.edit(&mut gather).open();
+        gather.finish();
+        split?;
         Ok(cursor
             .leaf()
             .expect("the page was mapped, and the space is locked"))
@@ -147,12 +149,12 @@ impl<M: Machine> Fault<'_, M> {
         let folio = Folio::large_copy(self.mm, order, first).ok()?;
         let pfn = folio.pfn() + page;
         self.mm.frames().get(folio.pfn()).anon().set_copied_around();
-        gathered(self.mm, self.id, |gather| {
-            cursor.edit(gather).take_block(leaf, order);
-            break_first(gather);
-            // The pending write makes its page dirty.
-            cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
-        });
+        let mut gather = Gather::new(self.mm, self.id);
+        cursor.edit(&mut gather).take_block(leaf, order);
+        break_first(&mut gather);
+        // The pending write makes its page dirty.
+        cursor.install_copy(folio, order, self.attrs() - Attrs::DIRTY, &self.id.owner);
+        gather.finish();
         self.mm.count(Event::CowCopied, 1);
         self.mm.count(Event::CowAround, order.pages() - 1);
         Some(pfn)

@@ -39,68 +39,92 @@ enum Miss {
 
 /// Allocates the folio and maps it. Retries from the entries if the lock was taken meanwhile, and
 /// with a lower order when out of memory.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn supply<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     wants: Wants,
 ) -> Result<Pfn, Resolution> {
-    if wants.order != Order(0) {
-        return supply_until(locked, request, wants, None);
-    }
-    // Fast path: order 0 is a constant here.
-    let order = Order(0);
-    let single = Wants { order, ..wants };
-    match once(locked, request, &single, None) {
-        Ok(pfn) => Ok(pfn),
-        Err(miss) => supply_until(locked, request, single, Some(miss)),
-    }
+    once(locked, request, &wants, None).or_else(|miss| retry(locked, request, wants.order, miss))
 }
 
-/// [`supply`], after the first miss if there was one.
-#[inline(never)]
-fn supply_until<M: Machine>(
+/// Fast path: [`supply`] with order 0 inlined as a constant.
+#[inline(always)]
+pub(super) fn supply_here<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
-    mut wants: Wants,
-    mut missed: Option<Miss>,
+    wants: Wants,
 ) -> Result<Pfn, Resolution> {
-    let (mm, mut most, mut kept) = (locked.mm(), PMD_ORDER, None);
-    loop {
-        let miss = match missed.take() {
-            Some(miss) => miss,
-            None => match once(locked, request, &wants, kept.take()) {
-                Ok(pfn) => return Ok(pfn),
-                Err(miss) => miss,
+    let result = match wants.order {
+        Order(0) => once_here(
+            locked,
+            request,
+            &Wants {
+                order: Order(0),
+                ..wants
             },
-        };
-        match miss {
-            Miss::Refused if wants.order == Order(0) => return Err(Resolution::NoMem),
+            None,
+        ),
+        _ => once(locked, request, &wants, None),
+    };
+    result.or_else(|miss| retry(locked, request, wants.order, miss))
+}
+
+/// Retries the fault after a miss with a folio of `order`, until it is resolved.
+#[cold]
+fn retry<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    mut order: Order,
+    mut miss: Miss,
+) -> Result<Pfn, Resolution> {
+    let (mm, mut most) = (locked.mm(), PMD_ORDER);
+    loop {
+        let kept = match miss {
+            Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
             Miss::Refused => {
-                let stats = &mm.thp().stats;
-                stats.add(wants.order, Stat::AnonFaultFallback, 1);
-                most = Order(wants.order.0 - 1);
+                mm.thp().stats.add(order, Stat::AnonFaultFallback, 1);
+                most = Order(order.0 - 1);
+                None
             }
             Miss::Disturbed(folio) => {
                 mm.count(Event::FaultRetry, 1);
-                kept = Some(folio);
+                Some(folio)
             }
-        }
-        let again = attempt(locked, request, most);
-        let fits = matches!(&again, Ok(Attempt::Wants(next)) if next.order == wants.order);
-        if !fits && let Some(folio) = kept.take() {
-            folio.free(mm);
-        }
-        wants = match again? {
-            Attempt::Mapped(pfn) => return Ok(pfn),
-            Attempt::Wants(next) => next,
         };
+        let attempt = attempt(locked, request, most);
+        let wanted = matches!(&attempt, Ok(Attempt::Wants(wants)) if wants.order == order);
+        let kept = match wanted {
+            true => kept,
+            false => {
+                kept.into_iter().for_each(|folio| folio.free(mm));
+                None
+            }
+        };
+        let wants = match attempt? {
+            Attempt::Mapped(pfn) => return Ok(pfn),
+            Attempt::Wants(wants) => wants,
+        };
+        match once(locked, request, &wants, kept) {
+            Ok(pfn) => return Ok(pfn),
+            Err(why) => (order, miss) = (wants.order, why),
+        }
     }
 }
 
 /// Allocates the folio, unless `kept` is one, and maps it.
-#[inline(always)]
+#[inline(never)]
 fn once<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    wants: &Wants,
+    kept: Option<Folio>,
+) -> Result<Pfn, Miss> {
+    once_here(locked, request, wants, kept)
+}
+
+#[inline(always)]
+fn once_here<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     wants: &Wants,

@@ -1,7 +1,7 @@
 //! The page fault path: VMA, permission, entry, page.
 
 use super::cow::reuse_single;
-use super::fresh::{Wants, supply};
+use super::fresh::{Wants, supply, supply_here};
 use super::{Access, Resolution};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine, PteFormat};
@@ -20,7 +20,7 @@ pub(super) struct Fault<'a, M: Machine> {
     pub permit: Permit,
     pub va: VirtAddr,
     pub access: Access,
-    /// As in the [`Request`].
+    /// The access was tried and failed, so even an entry that allows it must be made anew.
     pub tried: bool,
     /// The largest folio order allowed.
     pub most: Order,
@@ -64,9 +64,9 @@ impl<M: Machine> AddressSpace<M> {
             force: false,
         };
         let mut locked = self.lock();
-        let result = match attempt(&mut locked, request, PMD_ORDER) {
+        let result = match attempt_here(&mut locked, request, PMD_ORDER) {
             Ok(Attempt::Mapped(_)) => return Resolution::Done,
-            Ok(Attempt::Wants(wants)) => supply(&mut locked, request, wants),
+            Ok(Attempt::Wants(wants)) => supply_here(&mut locked, request, wants),
             Err(why) => return why,
         };
         match result {
@@ -101,7 +101,6 @@ impl Request {
 
 /// Makes an access possible and returns the page's frame. The lock may be released meanwhile
 /// ([`Locked::turn`]), and is held at the end.
-#[inline(never)]
 pub(super) fn resolve<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
@@ -121,13 +120,27 @@ pub(super) enum Attempt {
 }
 
 /// Resolves a fault as far as possible without a fresh folio, of order `most` at most.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn attempt<M: Machine>(
     locked: &mut Locked<'_, M>,
     request: Request,
     most: Order,
 ) -> Result<Attempt, Resolution> {
-    let (addr, access, tried) = (request.addr, request.access, request.tried);
+    attempt_here(locked, request, most)
+}
+
+#[inline(always)]
+fn attempt_here<M: Machine>(
+    locked: &mut Locked<'_, M>,
+    request: Request,
+    most: Order,
+) -> Result<Attempt, Resolution> {
+    let Request {
+        addr,
+        access,
+        tried,
+        force,
+    } = request;
     let space = locked.space;
     if addr >= M::Pte::USER_END {
         return Err(Resolution::NotMapped);
@@ -140,7 +153,7 @@ pub(super) fn attempt<M: Machine>(
         vmas, table, rss, ..
     } = &mut **locked;
     let mut vma = vmas.get_mut(slot);
-    if !allowed(vma, access, request.force) {
+    if !allowed(vma, access, force) {
         return Err(Resolution::Denied);
     }
     if access == Access::Write && vma.anon_vma.is_none() && !vma.shared() {

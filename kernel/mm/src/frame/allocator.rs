@@ -74,7 +74,7 @@ impl Allocator {
             return None;
         }
         let index = local.list_for(request.order, request.kind)?.pop()?;
-        Some(self.hand_out(local, index, request))
+        Some(hand_out(&self.table, local, index, request))
     }
 
     /// Slow path, after [`Self::alloc_from_list`] found nothing.
@@ -87,36 +87,28 @@ impl Allocator {
         let list = local.list_for(request.order, request.kind);
         let cached = list.and_then(List::pop);
         let index = cached.or_else(|| self.take_from_zones(local, request))?;
-        Some(self.hand_out(local, index, request))
-    }
-
-    /// Marks a block as in use, with one reference.
-    #[inline]
-    fn hand_out(&self, local: &Local, index: u32, request: AllocRequest) -> Pfn {
-        let AllocRequest { order, kind, .. } = request;
-        add(&local.allocated[kind as usize], order.pages());
-        let meta = self.table.at(index);
-        meta.set(kind, order);
-        meta.set_refs(1);
-        self.table.pfn(index)
+        Some(hand_out(&self.table, local, index, request))
     }
 
     /// Gives back blocks whose last reference is gone. Panics on a frame that is free, that was
     /// never handed out, that is not the first of its block, or that has references.
     #[inline]
     pub fn free(&self, cpu: usize, blocks: &[Pfn]) {
-        let local = &self.cpus[cpu];
+        self.free_each(&self.table, &self.cpus[cpu], blocks);
+    }
+    #[inline(always)]
+    fn free_each(&self, table: &FrameTable, local: &Local, blocks: &[Pfn]) {
         // Blocks in a row of one order without a list: they go to the zone together, where
         // neighbours merge first.
         let (mut start, mut end, mut of) = (0, 0, Order(0));
         for (i, &pfn) in blocks.iter().enumerate() {
-            let meta = self.table.get(pfn);
+            let meta = table.get(pfn);
             let (kind, order) = meta.kind_and_order();
             if !kind.in_use() || meta.refs() != 0 {
                 meta.bad_free(pfn, kind, order);
             }
             if local.list_for(order, kind).is_some() {
-                self.keep(local, pfn, kind, order);
+                self.keep(table, local, pfn, kind, order);
                 continue;
             }
             add(&local.freed[kind as usize], order.pages());
@@ -137,7 +129,7 @@ impl Allocator {
         if !kind.in_use() || order != Order(0) || meta.refs() != 0 {
             meta.bad_free(pfn, kind, Order(0));
         }
-        self.keep(&self.cpus[cpu], pfn, kind, Order(0));
+        self.keep(&self.table, &self.cpus[cpu], pfn, kind, Order(0));
     }
     #[inline]
     fn give_blocks(&self, order: Order, blocks: &[Pfn]) {
@@ -155,15 +147,15 @@ impl Allocator {
             meta.bad_free(pfn, kind, order);
         }
         meta.set_refs(0);
-        self.keep(&self.cpus[cpu], pfn, kind, order);
+        self.keep(&self.table, &self.cpus[cpu], pfn, kind, order);
     }
 
     /// Frees a block to its list or to its zone.
     #[inline(always)]
-    fn keep(&self, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
+    fn keep(&self, table: &FrameTable, local: &Local, pfn: Pfn, kind: Kind, order: Order) {
         add(&local.freed[kind as usize], order.pages());
-        self.table.get(pfn).set(Kind::Cached, order);
-        let (index, list) = (self.table.index(pfn), local.list_for(order, kind));
+        table.get(pfn).set(Kind::Cached, order);
+        let (index, list) = (table.index(pfn), local.list_for(order, kind));
         let kept = list.is_some_and(|list| !self.is_tight() && list.push(index));
         if !kept {
             self.to_zones(local, list, index, order);
@@ -184,8 +176,7 @@ impl Allocator {
     fn drain_own(&self, local: &Local) -> u64 {
         let drained = local.cached();
         for list in &local.lists {
-            self.give(list.order, list.oldest(usize::MAX));
-            list.remove_oldest(usize::MAX);
+            list.remove_oldest(usize::MAX, |blocks| self.give(list.order, blocks));
         }
         local.asked.store(false, Ordering::Relaxed);
         drained
@@ -211,20 +202,14 @@ impl Allocator {
     /// High addresses first.
     fn try_zones(&self, local: &Local, request: AllocRequest) -> Option<u32> {
         let list = local.list_for(request.order, request.kind);
-        let list = list.filter(|list| list.capacity() != 0);
-        let found = self.zones.iter().rev().find_map(|zone| {
-            let take = |slots: &mut [u32]| zone.alloc_many(&self.table, request, slots);
-            match list {
-                Some(list) => {
-                    list.refill(take);
-                    list.pop()
-                }
-                None => {
-                    let mut one = [0];
-                    (take(&mut one) == 1).then_some(one[0])
-                }
-            }
-        });
+        let (table, mut zones) = (&self.table, self.zones.iter().rev());
+        let found = match list.filter(|list| list.capacity() != 0) {
+            Some(list) => zones.find_map(|zone| {
+                list.refill(|slots| zone.alloc_many(table, request, slots));
+                list.pop()
+            }),
+            None => zones.find_map(|zone| Some(table.index(zone.alloc(table, request)?))),
+        };
         self.note();
         found
     }
@@ -236,9 +221,7 @@ impl Allocator {
             self.drain_own(local);
         }
         if let Some(list) = list.filter(|_| !self.is_tight()) {
-            let n = list.surplus();
-            self.give(order, list.oldest(n));
-            list.remove_oldest(n);
+            list.remove_oldest(list.surplus(), |blocks| self.give(order, blocks));
             if list.push(index) {
                 return;
             }
@@ -298,4 +281,18 @@ impl Allocator {
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
+}
+
+// Hot paths get the table as a reference of its own: what it holds is then known not to change when
+// a word of the allocator or of a frame is written.
+
+/// Marks a block as in use, with one reference.
+#[inline]
+fn hand_out(table: &FrameTable, local: &Local, index: u32, request: AllocRequest) -> Pfn {
+    let AllocRequest { order, kind, .. } = request;
+    add(&local.allocated[kind as usize], order.pages());
+    let meta = table.at(index);
+    meta.set(kind, order);
+    meta.set_refs(1);
+    table.pfn(index)
 }

@@ -74,10 +74,9 @@ impl List {
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
-    /// Where at most `n` blocks are in the frame table, the oldest first.
-    pub(super) fn oldest(&self, n: usize) -> impl Iterator<Item = u32> + Clone {
-        let slots = self.slots[..n.min(self.len())].iter();
-        slots.map(|slot| slot.load(Ordering::Relaxed))
+    /// Where the blocks are in the frame table, the oldest first.
+    pub(super) fn blocks(&self) -> Oldest<'_> {
+        Oldest(self.slots[..self.len()].iter())
     }
     /// The most blocks it holds; 0 where memory is too small for a list.
     pub fn capacity(&self) -> usize {
@@ -109,14 +108,27 @@ impl List {
         }
         n
     }
-    /// Removes the `n` blocks that are in the list longest.
-    pub(super) fn remove_oldest(&self, n: usize) {
+    /// Removes the `n` blocks that are in the list longest, after `give` has taken them.
+    pub(super) fn remove_oldest<'a>(&'a self, n: usize, give: impl FnOnce(Oldest<'a>)) {
         let len = self.len();
         let n = n.min(len);
+        give(Oldest(self.slots[..n].iter()));
         for (to, from) in self.slots.iter().zip(&self.slots[n..len]) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.len.store(len - n, Ordering::Relaxed);
+    }
+}
+
+/// Blocks of a list, the oldest first.
+#[derive(Clone)]
+pub(super) struct Oldest<'a>(core::slice::Iter<'a, AtomicU32>);
+
+impl Iterator for Oldest<'_> {
+    type Item = u32;
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        Some(self.0.next()?.load(Ordering::Relaxed))
     }
 }
 

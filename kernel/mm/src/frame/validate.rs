@@ -92,7 +92,7 @@ impl Allocator {
         let mut listed = BTreeSet::new();
         for cpu in &self.cpus {
             for list in &cpu.lists {
-                for index in list.oldest(usize::MAX) {
+                for index in list.blocks() {
                     let meta = table.at(index);
                     let pfn = table.pfn(index);
                     assert!(

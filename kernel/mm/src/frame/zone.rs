@@ -5,7 +5,7 @@ use super::buddy::Buddy;
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
-use crate::addr::{Order, PfnRange};
+use crate::addr::{Order, Pfn, PfnRange};
 use crate::sync::{AtomicBool, Lock, Ordering, rank};
 
 /// How far into the reserve of free frames an allocation may go.
@@ -112,6 +112,16 @@ impl Zone {
         f(&self.buddy.lock())
     }
 
+    /// Takes a block; `None` when there is none so far into the reserve.
+    pub(super) fn alloc(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
+        let mut buddy = self.buddy.lock();
+        if self.available(&buddy, request.reserve) < request.order.pages() {
+            return None;
+        }
+        let pfn = buddy.alloc(table, request.order, request.kind);
+        self.note(&buddy);
+        pfn
+    }
     /// Takes blocks like the one requested, for a CPU's list, as [`Buddy::alloc_many`] does;
     /// returns how many. The reserve gives one block, not a batch that users could take afterwards.
     pub(super) fn alloc_many(

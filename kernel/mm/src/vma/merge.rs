@@ -50,13 +50,20 @@ fn continues<M: Machine>(low: &Vma<M>, high: &Vma<M>) -> bool {
                 offset: ob,
                 file: fb,
             },
-        ) => Arc::ptr_eq(a, b) && oa + low.range.pages() == *ob && open_file(fa) == open_file(fb),
+        ) => Arc::ptr_eq(a, b) && oa + low.range.pages() == *ob && same_file(fa, fb),
         _ => false,
     }
 }
 
-/// The same open file, as in Linux: then the join drops no last reference under the lock of the
-/// space.
-fn open_file(file: &Option<Arc<dyn super::MappedFile>>) -> Option<*const ()> {
-    file.as_ref().map(|file| Arc::as_ptr(file).cast())
+fn same_file(
+    a: &Option<Arc<dyn super::MappedFile>>,
+    b: &Option<Arc<dyn super::MappedFile>>,
+) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        // The same open file, as in Linux: then the join drops no last reference under the lock of
+        // the space.
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
 }

@@ -8,7 +8,8 @@
 //! ```text
 //!                 add_range            alloc_many            Allocator::alloc
 //!  Reserved (0) ------------> Free ----------------> Cached ------------------> Kernel/Table/Anon/Object
-//!       ^                     | ^                     | ^                            |            |
+//!       ^                     | ^ |                   | ^                            |            |
+//!       |                     | | +-- Buddy::alloc ---|-|--------------------------> |            |
 //!       |                     | +------- drain -------+ +----- Allocator::free ------+            |
 //!       |                     | +------------ Buddy::free, for orders without a list -------------+
 //!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one

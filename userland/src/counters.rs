@@ -1,5 +1,5 @@
 //! The kernel's figures in `/proc` and `/sys` files of `name value` lines.
-use crate::ktap::Stop;
+use crate::harness::Stop;
 use crate::sys::Errno;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -2,7 +2,7 @@
 //! the kernel must not panic, not leak, and need no more for allocations that cannot fail than its
 //! reserve holds.
 use crate::counters::{Missing, Table, free_frames};
-use crate::ktap::{Outcome, RunOptions, Stop, Test, one, say};
+use crate::harness::{Outcome, RunOptions, Stop, Test, one, say};
 use crate::sys::time;
 use ktap::{Line, Note, TestResult};
 use std::fs;

@@ -4,7 +4,7 @@
 //! Sets one size at a time in sysfs and puts all back. Where it may not, or with `--keep`, only the
 //! size that is set is tried, and the others are skipped.
 use userland::controls::Controls;
-use userland::ktap::{RunOptions, Test, run};
+use userland::harness::{RunOptions, Test, run};
 use userland::replay;
 use userland::sh::expand::glob;
 

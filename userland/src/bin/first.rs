@@ -1,6 +1,6 @@
 //! `first`: what is different for PID 1, tried by PID 1 itself (`init=/bin/first`). On Linux:
 //! `unshare --pid --fork first`. The last line is `first: done`, the status 0.
-use userland::ktap::{Outcome, in_child};
+use userland::harness::{Outcome, in_child};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::sig;
 use userland::{check, check_eq, check_err};

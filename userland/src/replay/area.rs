@@ -1,5 +1,5 @@
 //! Memory with a pattern: two PMDs' worth, in a mapping of its own.
-use crate::ktap::{Outcome, Stop};
+use crate::harness::{Outcome, Stop};
 use crate::sys::mem::{ANON, PAGE, RW, load, madvise, mmap, mprotect, munmap, store};
 use crate::{check, check_eq};
 

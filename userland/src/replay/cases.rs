@@ -2,7 +2,7 @@
 use super::area::{Area, PAGES, PARTS, Size, inside};
 use super::family::{Turn, child};
 use crate::check_eq;
-use crate::ktap::Outcome;
+use crate::harness::Outcome;
 use crate::sys::mem::PAGE;
 use crate::sys::{call, file, proc};
 
@@ -94,7 +94,7 @@ struct Alive {
 }
 
 impl Alive {
-    fn new() -> Result<Alive, crate::ktap::Stop> {
+    fn new() -> Result<Alive, crate::harness::Stop> {
         let (hear, hold) = file::pipe(0)?;
         Ok(Alive { hear, hold })
     }
@@ -137,12 +137,12 @@ fn generations(size: Size, last: usize) -> Outcome {
 
 type Pipe = (i32, i32);
 
-fn turns() -> Result<[Pipe; 3], crate::ktap::Stop> {
+fn turns() -> Result<[Pipe; 3], crate::harness::Stop> {
     Ok([file::pipe(0)?, file::pipe(0)?, file::pipe(0)?])
 }
 
 /// Reads `n` characters from the generations.
-fn words(hear: i32, n: usize) -> Result<String, crate::ktap::Stop> {
+fn words(hear: i32, n: usize) -> Result<String, crate::harness::Stop> {
     let mut said = String::new();
     while said.len() < n {
         let mut one = [0];

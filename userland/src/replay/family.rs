@@ -1,5 +1,5 @@
 //! Processes that act in turn: a child does each step on a message, and answers when it is done.
-use crate::ktap::{Outcome, Stop};
+use crate::harness::{Outcome, Stop};
 use crate::sys::{file, proc, proc::Status};
 use crate::{check, check_eq};
 

@@ -13,7 +13,7 @@ mod shapes;
 
 use crate::controls::Controls;
 use crate::counters::on_quire;
-use crate::ktap::{Outcome, Stop, Test};
+use crate::harness::{Outcome, Stop, Test};
 use area::Size;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -3,7 +3,7 @@
 use super::area::{Area, PAGES, Size};
 use super::family::child;
 use crate::check_eq;
-use crate::ktap::{Outcome, Stop, need, skip};
+use crate::harness::{Outcome, Stop, need, skip};
 use crate::switch::share_an_id;
 use crate::sys::file;
 use crate::sys::mem::{PAGE, munmap};

@@ -2,7 +2,7 @@
 //! for the child.
 use super::area::{Area, LEN, PAGES, PARTS, Size, inside};
 use super::family::child;
-use crate::ktap::Outcome;
+use crate::harness::Outcome;
 use crate::sys::mem::{PAGE, RW, madvise, mprotect, mremap, munmap};
 
 /// Calls `f` with the address and the length of each part.

@@ -1,5 +1,5 @@
 //! madvise, mincore, mlock, pagemap, mremap, brk: calls that move, drop and report pages.
-use userland::ktap::{Outcome, in_child, need};
+use userland::harness::{Outcome, in_child, need};
 use userland::sys::fault;
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, brk, load, madvise, mincore, mlock, mmap, mprotect, mremap, munlock,

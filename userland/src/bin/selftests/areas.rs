@@ -1,6 +1,6 @@
 //! How areas are cut and joined, as /proc/self/maps shows it, where they go, and how many there may
 //! be.
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mlock, mmap, mprotect, mremap, munlock, munmap, store,
 };
@@ -79,7 +79,7 @@ pub fn since(major: u32, minor: u32) -> Outcome {
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match userland::counters::on_quire() || version >= (major, minor) {
         true => Ok(()),
-        false => userland::ktap::skip("an older Linux"),
+        false => userland::harness::skip("an older Linux"),
     }
 }
 
@@ -315,7 +315,7 @@ fn areas_limit_of_data() -> Outcome {
 fn areas_more_than_all_memory() -> Outcome {
     const LEN: usize = 1 << 44;
     if std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|m| m.trim() == "1") {
-        return userland::ktap::skip("vm.overcommit_memory is 1");
+        return userland::harness::skip("vm.overcommit_memory is 1");
     }
     check_err!(mmap(0, LEN, RW, ANON, -1, 0), ENOMEM);
     let at = mmap(0, LEN, READ, ANON, -1, 0)?;
@@ -329,7 +329,7 @@ fn areas_as_many_as_allowed() -> Outcome {
     const MOST: usize = 65530;
     let known = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     if known.is_ok_and(|n| n.trim() != MOST.to_string()) {
-        return userland::ktap::skip("vm.max_map_count is not 65530");
+        return userland::harness::skip("vm.max_map_count is not 65530");
     }
     let at = room(2 * MOST + 2)?;
     let lines = std::fs::read_to_string("/proc/self/maps")?

@@ -1,5 +1,5 @@
 //! System-call arguments: how wide they are, and which flags are refused.
-use userland::ktap::{Outcome, Stop};
+use userland::harness::{Outcome, Stop};
 use userland::sys::mem::{PAGE, anon};
 use userland::sys::{Errno, call, file};
 use userland::{check, check_eq, check_err};

@@ -1,5 +1,5 @@
 //! Clocks and sleeping.
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::{Errno, call, proc, sig, time};
 use userland::{check, check_eq, check_err};
 

@@ -1,5 +1,5 @@
 //! Copy on write after fork, and the page of zeros.
-use userland::ktap::{Outcome, in_child};
+use userland::harness::{Outcome, in_child};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, munmap, store};
 use userland::sys::{file, proc, proc::Status};
 use userland::{check, check_eq, counters};

@@ -1,6 +1,6 @@
 //! execve: what a program gets, scripts, and files that are no programs.
 use std::os::unix::fs::PermissionsExt;
-use userland::ktap::{Outcome, Stop, in_child, skip};
+use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::proc::{self, Status};
 use userland::sys::segments::{self, Selectors, USER_DATA, USER_DATA_0};
 use userland::sys::{Errno, file, sig};

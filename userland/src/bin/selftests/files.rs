@@ -1,7 +1,7 @@
 //! Files, directories, links, devices, descriptors.
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
-use userland::ktap::{Outcome, need};
+use userland::harness::{Outcome, need};
 use userland::sys::{Errno, call, file, tty};
 use userland::{check, check_eq, check_err};
 
@@ -200,7 +200,7 @@ fn dup_shares_position() -> Outcome {
     file::read(a, &mut [0; 4])?;
     check_eq!(file::lseek(b, 0, libc::SEEK_CUR)?, 4);
     check_eq!(file::lseek(c, 0, libc::SEEK_CUR)?, 0);
-    userland::ktap::in_child(|| {
+    userland::harness::in_child(|| {
         file::read(b, &mut [0; 4])?;
         Ok(0)
     })?;

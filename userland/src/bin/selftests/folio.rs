@@ -4,7 +4,7 @@
 use crate::thp::{chosen, only_here, read, size_names, write};
 use std::fs;
 use userland::counters;
-use userland::ktap::{Outcome, Stop, in_child, need};
+use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::mem::{
     ANON, PAGE, RW, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
 };

@@ -2,7 +2,7 @@
 //! one value.
 use crate::folio::{PMD, area, fill, with_sizes};
 use std::fs;
-use userland::ktap::{Outcome, Stop};
+use userland::harness::{Outcome, Stop};
 use userland::sys::mem::{PAGE, munmap};
 use userland::{check, counters};
 

@@ -2,7 +2,7 @@
 use crate::folio::{PMD, area, fill, folios, huge_kb, stat, value, with_sizes, wrong};
 use std::fs;
 use userland::counters::figure;
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::Errno;
 use userland::sys::mem::{PAGE, munmap};
 use userland::sys::proc;

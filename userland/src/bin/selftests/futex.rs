@@ -1,5 +1,5 @@
 //! futex wait and wake.
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, store};
 use userland::sys::{Result, call, proc, time};
 use userland::{check, check_eq, check_err};

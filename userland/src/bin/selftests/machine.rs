@@ -1,7 +1,7 @@
 //! /proc and /sys about the whole machine.
 use std::fs;
 use userland::counters::Table;
-use userland::ktap::{Outcome, Stop, skip};
+use userland::harness::{Outcome, Stop, skip};
 use userland::sys::mem::{PAGE, anon, store};
 use userland::{check, check_eq, check_err, counters};
 

@@ -3,7 +3,7 @@
 //!
 //! On Linux everything passes too, or says why it cannot: that is the check on the tests. Without
 //! rights or in an emulator some are skipped.
-use userland::ktap::{RunOptions, Test, run};
+use userland::harness::{RunOptions, Test, run};
 use userland::replay;
 use userland::sh::expand::glob;
 use userland::starve;

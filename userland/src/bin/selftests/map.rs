@@ -1,5 +1,5 @@
 //! mmap and munmap: what they give, where, and what they refuse.
-use userland::ktap::{Outcome, Stop, need};
+use userland::harness::{Outcome, Stop, need};
 use userland::sys::fault::{self, Trap};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, munmap, store};
 use userland::{check, check_eq, check_err, counters};

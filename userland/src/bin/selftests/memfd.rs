@@ -1,5 +1,5 @@
 //! memfd_create(2): seals, which fail what they forbid, and holes, fallocate(2).
-use userland::ktap::{Outcome, need};
+use userland::harness::{Outcome, need};
 use userland::sys::mem::{PAGE, RW, load, mmap, mprotect, munmap, store};
 use userland::sys::{Result, call, file};
 use userland::{check, check_eq, check_err};
@@ -28,7 +28,7 @@ fn create(flags: u32) -> Result<i32> {
 }
 
 /// A file of `pages` that may be sealed.
-fn sealable(pages: usize) -> std::result::Result<i32, userland::ktap::Stop> {
+fn sealable(pages: usize) -> std::result::Result<i32, userland::harness::Stop> {
     let fd = need(create(libc::MFD_ALLOW_SEALING), "memfd_create")?;
     file::ftruncate(fd, (pages * PAGE) as i64)?;
     Ok(fd)

@@ -1,7 +1,7 @@
 //! Names: unlink, rename, links, directories, paths.
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::{call, file};
 use userland::{check, check_eq, check_err};
 

@@ -1,7 +1,7 @@
 //! Exclusive folios and what they save: Quire's account seen by programs.
 use std::fs;
 use userland::counters::{Missing, OWN};
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::replay::family::{Child, child};
 use userland::switch::share_an_id;
 use userland::sys::mem::{

@@ -2,7 +2,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use userland::counters::on_quire;
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::switch::share_an_id;
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mmap, mprotect, munmap, pagemap, store,

@@ -1,5 +1,5 @@
 //! Pipes, poll and select.
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{call, file, sig, time};
 use userland::{check, check_eq, check_err};

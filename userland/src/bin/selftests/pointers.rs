@@ -1,6 +1,6 @@
 //! User pointers of every wrong kind in many calls: EFAULT, never a crash, and what was right
 //! before stays done.
-use userland::ktap::{Outcome, Stop};
+use userland::harness::{Outcome, Stop};
 use userland::sys::mem::{ANON, PAGE, anon, copy_to, load, mmap, munmap, store};
 use userland::sys::{Errno, call, file};
 use userland::{check, check_eq, check_err};

@@ -1,5 +1,5 @@
 //! fork, vfork, threads, wait, groups, limits, usage.
-use userland::ktap::{Outcome, Stop, in_child, need, skip};
+use userland::harness::{Outcome, Stop, in_child, need, skip};
 use userland::sys::mem::{PAGE, RW, anon, load, madvise, mmap, munmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, call, file};

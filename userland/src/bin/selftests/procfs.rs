@@ -1,6 +1,6 @@
 //! The formats of /proc and /sys, as programs parse them.
 use std::fs;
-use userland::ktap::{Outcome, Stop, in_child, skip};
+use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::mem::{ANON, PAGE, RW, anon, mmap, store};
 use userland::sys::{call, file, proc};
 use userland::{check, check_eq, check_err, counters};

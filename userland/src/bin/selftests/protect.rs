@@ -1,5 +1,5 @@
 //! mprotect: rights that shrink are gone at once, rights that grow come back, code can be made.
-use userland::ktap::{Outcome, Stop};
+use userland::harness::{Outcome, Stop};
 use userland::sys::fault::{self, Probe};
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, copy_to, load, mmap, mprotect, munmap, store, sync_code,
@@ -127,7 +127,7 @@ fn protect_read_only_file() -> Outcome {
 fn protect_shared_page_stays_shared() -> Outcome {
     let at = anon(1)?;
     store(at, 1);
-    let status = userland::ktap::in_child(|| {
+    let status = userland::harness::in_child(|| {
         // Taking and giving the right to write must not let a write reach the frame shared with the
         // parent.
         mprotect(at, PAGE, libc::PROT_READ)?;
@@ -143,7 +143,7 @@ fn protect_shared_page_stays_shared() -> Outcome {
 fn protect_in_child_is_the_childs() -> Outcome {
     let at = anon(1)?;
     store(at, 1);
-    let status = userland::ktap::in_child(|| {
+    let status = userland::harness::in_child(|| {
         mprotect(at, PAGE, libc::PROT_NONE)?;
         Ok(0)
     })?;

@@ -1,7 +1,7 @@
 //! Files of /proc that are made while they are read: by the byte, by position, while what they show
 //! changes, and after its end.
 use std::fs;
-use userland::ktap::{Outcome, Stop, need};
+use userland::harness::{Outcome, Stop, need};
 use userland::sys::mem::{ANON, PAGE, RW, anon, mmap, mprotect, munmap, store};
 use userland::sys::proc::{self, Fork};
 use userland::sys::{Result, call, file};

@@ -1,7 +1,7 @@
 //! mremap(2): its flags, several mappings at once, and large moves. Its errors and limits are in
 //! `remap_errors`.
 use crate::areas::{areas, put, room, since};
-use userland::ktap::{Outcome, Stop, skip};
+use userland::harness::{Outcome, Stop, skip};
 use userland::sys::mem::{ANON, PAGE, RW, load, mmap, mremap, munmap, store};
 use userland::sys::{Errno, fault};
 use userland::{check, check_eq, check_err};

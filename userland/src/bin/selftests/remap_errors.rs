@@ -1,7 +1,7 @@
 //! mremap(2): every error, with nothing changed, and limits.
 use crate::areas::{areas, put, room, since};
 use crate::remap::{FIXED, KEEP, MAY, READ, number, numbered};
-use userland::ktap::{Outcome, in_child, skip};
+use userland::harness::{Outcome, in_child, skip};
 use userland::sys::mem::{PAGE, RW, mlock, mremap};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, call};

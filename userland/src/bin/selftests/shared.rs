@@ -1,6 +1,6 @@
 //! Shared memory and mapped files.
 use std::os::unix::fs::FileExt;
-use userland::ktap::{Outcome, in_child, need};
+use userland::harness::{Outcome, in_child, need};
 use userland::sys::fault;
 use userland::sys::mem::{PAGE, RW, copy_to, load, mmap, msync, munmap, store};
 use userland::sys::{call, file, proc, proc::Status};

@@ -1,5 +1,5 @@
 //! Signals: handlers, masks, stacks, restarts, timers.
-use userland::ktap::{Outcome, in_child, need};
+use userland::harness::{Outcome, in_child, need};
 use userland::sys::mem::{RW, mmap};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, call, file, sig, time};
@@ -195,7 +195,7 @@ fn signal_resethand() -> Outcome {
 
 /// A child that sends SIGUSR1 to its parent as soon as that sleeps in a call, and then a byte into
 /// the pipe.
-fn poker(tell: i32) -> Result<i32, userland::ktap::Stop> {
+fn poker(tell: i32) -> Result<i32, userland::harness::Stop> {
     let parent = proc::getpid();
     match proc::fork()? {
         Fork::Child => {

@@ -2,7 +2,7 @@
 //! addresses.
 use crate::sockets::{DONTWAIT, KINDS, Pair, next, pair, send};
 use userland::counters::on_quire;
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::{Result, call, file};
 use userland::{check_eq, check_err};
 

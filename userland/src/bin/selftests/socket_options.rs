@@ -1,6 +1,6 @@
 //! Options of sockets, socket(7), and what is refused.
 use crate::sockets::{DONTWAIT, KINDS, Pair, pair, receive, send, shut_down};
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::mem::PAGE;
 use userland::sys::{Errno, Result, call, file, proc, time};
 use userland::{check, check_eq, check_err};

@@ -1,5 +1,5 @@
 //! What connected sockets do besides read and write: send(2), recv(2), shutdown(2).
-use userland::ktap::{Outcome, Stop, in_child, need};
+use userland::harness::{Outcome, Stop, in_child, need};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, Result, call, file, sig, time};
 use userland::{check, check_eq, check_err};

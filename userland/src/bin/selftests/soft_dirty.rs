@@ -1,7 +1,7 @@
 //! Soft-dirty: /proc/PID/clear_refs and bit 55 of pagemap, soft-dirty.rst.
 use std::fs;
 use userland::counters::smaps_of;
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{
     ANON, PAGE, RW, anon, load, madvise, mmap, mprotect, mremap, munmap, pagemap, store,
 };

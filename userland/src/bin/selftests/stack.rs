@@ -1,5 +1,5 @@
 //! The stack: it grows by itself, and its end is a signal.
-use userland::ktap::{Outcome, in_child};
+use userland::harness::{Outcome, in_child};
 use userland::sys::mem::{ANON, PAGE, RW, mmap};
 use userland::sys::proc::{self, Status};
 use userland::sys::{fault, sig};

@@ -1,5 +1,5 @@
 //! The rest: uname, getrandom, identity, calls that are not there.
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::mem::anon;
 use userland::sys::{call, mem};
 use userland::{check, check_eq, check_err, counters};
@@ -111,7 +111,7 @@ fn unknown_call_is_enosys() -> Outcome {
 
 fn unknown_call_is_listed() -> Outcome {
     if !counters::on_quire() {
-        return userland::ktap::skip("not Quire");
+        return userland::harness::skip("not Quire");
     }
     check_err!(call(777, [0; 6]), ENOSYS);
     let list = std::fs::read_to_string("/proc/sys/quire/unknown_syscalls")?;

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use userland::controls::Controls;
 use userland::counters::on_quire;
-use userland::ktap::{Outcome, Stop};
+use userland::harness::{Outcome, Stop};
 use userland::sys::Errno;
 use userland::sys::mem::{PAGE, anon, madvise};
 use userland::{check, check_eq, check_err, counters};

@@ -1,7 +1,7 @@
 //! prctl(PR_SET_THP_DISABLE): large folios that a process forbids itself.
 use std::fs;
 use userland::counters::on_quire;
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, store};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Errno, call};

@@ -5,7 +5,7 @@ use crate::thp_disable::set_disable;
 use std::fs;
 use std::io::ErrorKind;
 use userland::counters::on_quire;
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::mem::{PAGE, madvise, munmap};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, file};

@@ -1,5 +1,5 @@
 //! Signals that come from clocks, into computations, and many at once.
-use userland::ktap::Outcome;
+use userland::harness::Outcome;
 use userland::sys::mem::{PAGE, RW, load, mmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, call, sig, time};

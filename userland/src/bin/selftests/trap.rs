@@ -1,6 +1,6 @@
 //! What bad instructions and bad jumps become: signals with the right code and address, and nothing
 //! worse.
-use userland::ktap::{Outcome, Stop, in_child, skip};
+use userland::harness::{Outcome, Stop, in_child, skip};
 use userland::sys::fault::{self, Probe, Trap};
 use userland::sys::mem::{ANON, PAGE, RW, anon, load, mmap, mprotect, store};
 use userland::sys::proc::{self, Fork, Status};

@@ -4,7 +4,7 @@ use crate::folio::{self, PMD, with_sizes};
 use crate::owner::switch;
 use crate::thp::{only_here, restoring, write};
 use userland::counters::{figure, on_quire};
-use userland::ktap::{Outcome, Stop, in_child, need};
+use userland::harness::{Outcome, Stop, in_child, need};
 use userland::replay::family::child;
 use userland::sys::mem::{PAGE, RW, anon, load, madvise, mlock, mmap, munlock, munmap, store};
 use userland::sys::proc::Status;

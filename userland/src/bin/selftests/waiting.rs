@@ -1,5 +1,5 @@
 //! wait4, waitid, orphans, groups and kill.
-use userland::ktap::{Outcome, Stop, in_child};
+use userland::harness::{Outcome, Stop, in_child};
 use userland::sys::proc::{self, Fork, Status, WaitInfo};
 use userland::sys::{Errno, call, file, sig};
 use userland::{check_eq, check_err};

@@ -59,7 +59,7 @@ macro_rules! check {
     ($cond:expr) => { $crate::check!($cond, "{}", stringify!($cond)) };
     ($cond:expr, $($text:tt)+) => {
         if !$cond {
-            return Err($crate::ktap::Stop::Fail(format!("{}:{}: {}", file!(), line!(), format_args!($($text)+))));
+            return Err($crate::harness::Stop::Fail(format!("{}:{}: {}", file!(), line!(), format_args!($($text)+))));
         }
     };
 }
@@ -99,8 +99,8 @@ macro_rules! check_err {
 macro_rules! tests {
     ($($name:ident),* $(,)?) => {
         /// The tests of this family.
-        pub const TESTS: &[$crate::ktap::Test] =
-            &[$($crate::ktap::Test { name: stringify!($name), run: $name }),*];
+        pub const TESTS: &[$crate::harness::Test] =
+            &[$($crate::harness::Test { name: stringify!($name), run: $name }),*];
     };
 }
 

@@ -81,6 +81,16 @@ impl Roster {
     }
 }
 
+/// Stacks of a CPU, by their tops; each has a guard below it and is never given back.
+#[derive(Debug)]
+pub struct Stacks {
+    /// What it runs on.
+    pub own: u64,
+    /// For double fault and NMI (x86_64); the first for what the running stack cannot take
+    /// (aarch64).
+    pub emergency: [u64; 2],
+}
+
 /// State of the one CPU that is being started: it takes its stack only if it is claimed in time.
 #[derive(Debug)]
 #[repr(transparent)]

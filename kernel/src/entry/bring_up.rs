@@ -2,7 +2,7 @@
 
 use crate::arch;
 use crate::arch::boot::BootInfo;
-use crate::arch::cpus::{SETTLE, Stacks};
+use crate::arch::cpus::SETTLE;
 use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
@@ -10,7 +10,7 @@ use crate::base::cpus::{self, State};
 use crate::base::kstack::KernelStack;
 use crate::sched::Entry;
 use alloc::vec::Vec;
-use arch_boot::cpus::{Cpu, Roster, Start, Unfit};
+use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit};
 use core::mem::forget;
 use mm::addr::{PhysAddr, PhysRange};
 

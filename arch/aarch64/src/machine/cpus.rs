@@ -4,29 +4,16 @@
 use super::percpu::{self, PerCpu};
 use super::{boot, features, image, interrupts, launch, power, regs, timer, trap};
 use alloc::boxed::Box;
-use arch_boot::cpus::{Cpu, Start, Unfit};
+use arch_boot::cpus::{Cpu, Stacks, Start, Unfit};
 use arch_boot::secondary_main;
 use mm::addr::PhysAddr;
+
+pub use super::percpu::number as current;
 
 /// How long CPUs take from [`prepare`] until they can be started, in ns: they are ready.
 pub const SETTLE: Option<u64> = None;
 /// Affinity fields of MPIDR_EL1.
 const AFFINITY: u64 = 0xff_00ff_ffff;
-
-/// Stacks of a CPU, by their tops; each has a guard below it and is never given back.
-pub struct Stacks {
-    /// What it runs on.
-    pub own: u64,
-    /// The first is for what the running stack cannot take.
-    pub emergency: [u64; 2],
-}
-
-/// The number of the running CPU.
-#[inline]
-pub fn current() -> usize {
-    // SAFETY: this CPU's own field, written before it ran Rust code.
-    unsafe { (*percpu::this()).number as usize }
-}
 
 /// The ID of the running CPU, as lists of CPUs have it.
 pub fn own_id() -> u64 {

@@ -82,19 +82,13 @@ fn serve(number: u32) -> Irq {
         serial::acknowledge();
         Irq::Serial
     } else if number == IPI.load(Ordering::Relaxed) {
-        if must_stop(percpu_number()) {
+        if must_stop(percpu::number()) {
             halt();
         }
         Irq::Ipi
     } else {
         Irq::Other(number)
     }
-}
-
-/// The running CPU's number.
-fn percpu_number() -> usize {
-    // SAFETY: this CPU's own field.
-    unsafe { (*percpu::this()).number as usize }
 }
 
 /// Turns on another CPU's part of the controller: interrupts from CPUs reach it. False: it has

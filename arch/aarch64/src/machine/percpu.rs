@@ -39,6 +39,13 @@ pub(crate) fn this() -> *mut PerCpu {
     regs::read!("tpidr_el1") as *mut PerCpu
 }
 
+/// The number of this CPU.
+#[inline]
+pub fn number() -> usize {
+    // SAFETY: this CPU's own field, written before it ran Rust code.
+    unsafe { (*this()).number as usize }
+}
+
 /// Points TPIDR_EL1 at this CPU's block.
 pub(crate) fn load(block: *mut PerCpu) {
     regs::write!("tpidr_el1", block as u64);

@@ -4,7 +4,7 @@
 use super::percpu::{self, PerCpu};
 use super::{apic, boot, descriptors, features, fp, segments, tlb, trampoline, trap};
 use alloc::boxed::Box;
-use arch_boot::cpus::{Cpu, NR_CPUS, Start, Unfit};
+use arch_boot::cpus::{Cpu, NR_CPUS, Stacks, Start, Unfit};
 use arch_boot::secondary_main;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,14 +17,6 @@ pub const SETTLE: Option<u64> = Some(10_000_000);
 
 /// APIC IDs of the CPUs that have come, by number.
 static IDS: [AtomicU32; NR_CPUS] = [const { AtomicU32::new(0) }; NR_CPUS];
-
-/// Stacks of a CPU, by their tops; each has a guard below it and is never given back.
-pub struct Stacks {
-    /// What it runs on.
-    pub own: u64,
-    /// For double fault and NMI.
-    pub emergency: [u64; 2],
-}
 
 /// The number of the running CPU.
 #[inline]

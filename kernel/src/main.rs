@@ -39,6 +39,7 @@ fn start(info: BootInfo) -> ! {
     if let Some(missing) = info.missing {
         give_up(format_args!("{missing}"));
     }
+    arch_boot::online::list(info.cpus.len());
     boot::take_over(&info);
     if !heap::reserve::refill() {
         give_up(format_args!("no memory to set aside for the kernel's heap"));
@@ -90,6 +91,7 @@ fn run(info: &BootInfo) -> ! {
     thp::khugepaged::start();
     // Under QEMU's -icount these are guest instructions; a test reads them.
     log::info!("{} starts after {} ns", cmdline.init, arch::timer::now());
+    bring_up::run_threads();
     sched::start()
 }
 

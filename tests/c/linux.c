@@ -16,15 +16,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            printf("line %d: %s fails, errno %d\n", __LINE__, #what, errno); \
-            fflush(stdout); \
-            _exit(1); \
-        } \
-    } while (0)
+#include "check.h"
 
 enum { PAGE = 4096, PAGES = 64 };
 

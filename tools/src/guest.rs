@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// How a machine ended.
@@ -55,8 +55,29 @@ enum Raw {
     Ended(Option<ExitStatus>),
 }
 
+/// The right to run, for as long as it is kept: shared with other machines, or of one that is to be
+/// alone. A thread has one machine at a time.
+struct Place {
+    _shared: Option<RwLockReadGuard<'static, ()>>,
+    _alone: Option<RwLockWriteGuard<'static, ()>>,
+}
+
+impl Place {
+    /// Waits until there is one.
+    fn of(machine: &Machine) -> Place {
+        static PLACES: RwLock<()> = RwLock::new(());
+        let shared = || PLACES.read().unwrap_or_else(PoisonError::into_inner);
+        let alone = || PLACES.write().unwrap_or_else(PoisonError::into_inner);
+        Place {
+            _shared: (!machine.alone).then(shared),
+            _alone: machine.alone.then(alone),
+        }
+    }
+}
+
 /// QEMU, running.
 pub struct Guest {
+    _place: Place,
     arch: Arch,
     pid: Pid,
     status: PathBuf,
@@ -72,6 +93,7 @@ impl Guest {
     /// Starts a machine. With pipes, its console arrives as events, and QEMU's own words are kept
     /// for [`Guest::errors`] when `quiet`.
     pub fn start(machine: &Machine, console: Console, quiet: bool) -> Result<Guest> {
+        let place = Place::of(machine);
         let status = Temporary::name("status").path().to_owned();
         let (disk, tree) = (disk(machine)?, tree(machine)?);
         let path = |file: &Option<Temporary>| file.as_ref().map(|file| file.path().to_owned());
@@ -116,6 +138,7 @@ impl Guest {
         let (send, events) = channel();
         std::thread::spawn(move || pump(child, &send));
         Ok(Guest {
+            _place: place,
             arch: machine.arch,
             pid,
             status,

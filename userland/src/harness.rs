@@ -2,7 +2,7 @@
 //! outcome is a line of KTAP 1. A crash, a hang or leaked frames fail that test only.
 use crate::counters::{free_frames, on_quire};
 use crate::stretch::Record;
-use crate::sys::{Errno, file, proc, sig, time};
+use crate::sys::{Errno, call, file, proc, sig, time};
 use ktap::{Line, Note, TestResult};
 use std::fmt::Display;
 use std::panic::Location;
@@ -253,8 +253,7 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
         let _ = proc::kill(pid, libc::SIGKILL);
     }
     let status = proc::wait_for(pid);
-    // Whatever the test left running in its group.
-    let _ = proc::kill(-pid, libc::SIGKILL);
+    end_group(pid);
     match (said, status?) {
         (None, _) => Err(Stop::Fail(format!(
             "still running after {} s",
@@ -267,6 +266,19 @@ pub(crate) fn one(test: &Test, options: &RunOptions) -> Outcome {
             None => Err(Stop::Fail("ended without a word".into())),
         },
         (Some(text), status) => Err(Stop::Fail(format!("ended by {status:?} {text}"))),
+    }
+}
+
+/// Ends whatever a test left running in its group, and waits until it is gone: what it had would
+/// count as lost. Where another process waits for it, that may take a moment.
+fn end_group(pgid: i32) {
+    let end = time::now() + 2_000_000_000;
+    let mut sent = proc::kill(-pgid, libc::SIGKILL);
+    while sent.is_ok() && time::now() < end {
+        // PID 1 gets the orphans.
+        let _ = proc::wait(-pgid, libc::WNOHANG);
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        sent = proc::kill(-pgid, 0);
     }
 }
 

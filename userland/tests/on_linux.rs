@@ -116,15 +116,39 @@ fn bench_prints_cells_and_refuses_nonsense() {
 }
 
 #[test]
-fn threads_see_no_wrong_byte() {
-    let threads = env!("CARGO_BIN_EXE_threads");
-    let output = run(threads, &["1", "--seed", "1"]);
+fn torture_finds_nothing_wrong() {
+    let torture = env!("CARGO_BIN_EXE_torture");
+    let output = run(torture, &["3", "--seed", "1"]);
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("done, seed 1: no wrong byte"), "{said}");
-    for wrong in [&["x"][..], &["1", "2"], &["--seed"]] {
-        assert_eq!(run(threads, wrong).status.code(), Some(2), "{wrong:?}");
+    assert!(said.contains("done, seed 1: nothing wrong"), "{said}");
+    for play in ["touches", "signals", "tokens passed", "processes ended"] {
+        assert!(said.contains(play), "no {play}: {said}");
     }
+    let wrong: &[&[&str]] = &[
+        &["x"],
+        &["--seed"],
+        &["--processes", "0"],
+        &["--threads", "65"],
+        &["--plays", "chess"],
+        &["--processes", "9", "--threads", "64"],
+    ];
+    for wrong in wrong {
+        assert_eq!(run(torture, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn threads_that_compute_are_measured() {
+    let speedup = env!("CARGO_BIN_EXE_speedup");
+    let said = text(&run(speedup, &["2"]));
+    let times = said.strip_prefix("speedup: 2 threads, ");
+    let times = times.and_then(|rest| rest.strip_suffix(" times\n"));
+    assert!(
+        times.is_some_and(|n| n.parse().is_ok_and(|n: f64| n > 0.3)),
+        "{said}"
+    );
+    assert_eq!(run(speedup, &["0"]).status.code(), Some(2));
 }
 
 #[test]

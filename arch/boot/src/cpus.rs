@@ -2,11 +2,11 @@
 //! record by which a CPU that starts finds its stack, and the flag that stops all but one.
 
 use arrayvec::ArrayVec;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mm::addr::PhysAddr;
 
 /// CPUs that the kernel numbers; further ones are left out.
-pub const NR_CPUS: usize = 64;
+pub const NR_CPUS: usize = mm::arch::CPUS;
 
 /// Capacity of the list of CPUs; further ones are left out.
 pub type Cpus = ArrayVec<Cpu, 128>;
@@ -123,7 +123,7 @@ impl Claim {
 
 /// The CPU that goes on when all others stop, plus 1.
 static SURVIVOR: AtomicUsize = AtomicUsize::new(0);
-static STOPPED: AtomicUsize = AtomicUsize::new(0);
+static STOPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Asks all CPUs but `survivor` to stop at their next interrupt, for good. False: another CPU has
 /// asked already.
@@ -133,19 +133,41 @@ pub fn ask_to_stop(survivor: usize) -> bool {
     asked.map_or_else(|first| first == survivor + 1, |_| true)
 }
 
-/// For a CPU that was interrupted: if it is to stop, counts it among the stopped ones and says so;
-/// it halts then.
-pub fn must_stop(cpu: usize) -> bool {
+/// Where a CPU has stopped: its program counter and its frame pointer. 0: it was in user mode, or
+/// it has not stopped.
+struct Stop {
+    pc: AtomicU64,
+    fp: AtomicU64,
+}
+
+static STOPS: [Stop; NR_CPUS] = [const {
+    Stop {
+        pc: AtomicU64::new(0),
+        fp: AtomicU64::new(0),
+    }
+}; NR_CPUS];
+
+/// For a CPU that was interrupted at `pc` with the frame pointer `fp` (both 0: in user mode): if it
+/// is to stop, counts it among the stopped ones and says so; it halts then.
+pub fn must_stop(cpu: usize, pc: u64, fp: u64) -> bool {
     let survivor = SURVIVOR.load(Ordering::Acquire);
     let stop = survivor != 0 && survivor != cpu + 1;
     if stop {
-        STOPPED.fetch_add(1, Ordering::Release);
+        STOPS[cpu].pc.store(pc, Ordering::Relaxed);
+        STOPS[cpu].fp.store(fp, Ordering::Relaxed);
+        STOPPED.fetch_or(1 << cpu, Ordering::Release);
     }
     stop
 }
 
-/// CPUs that have stopped.
-pub fn stopped() -> usize {
+/// Where a CPU that has stopped was: program counter and frame pointer; `None` in user mode.
+pub fn stopped_at(cpu: usize) -> Option<(u64, u64)> {
+    let at = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    Some((at(&STOPS[cpu].pc), at(&STOPS[cpu].fp))).filter(|(pc, _)| *pc != 0)
+}
+
+/// The CPUs that have stopped, a bit each.
+pub fn stopped() -> u64 {
     STOPPED.load(Ordering::Acquire)
 }
 
@@ -207,10 +229,11 @@ mod tests {
 
     #[test]
     fn all_but_the_first_that_asks_stop() {
-        assert!(!must_stop(1));
+        assert!(!must_stop(1, 0, 0));
         assert!(ask_to_stop(2) && ask_to_stop(2) && !ask_to_stop(0));
-        assert!(!must_stop(2) && must_stop(0) && must_stop(1));
-        assert_eq!(stopped(), 2);
+        assert!(!must_stop(2, 0, 0) && must_stop(0, 4, 8) && must_stop(1, 0, 0));
+        assert_eq!(stopped(), 0b11);
+        assert_eq!((stopped_at(0), stopped_at(1)), (Some((4, 8)), None));
     }
 
     #[test]

@@ -5,6 +5,9 @@
 #![no_std]
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod acpi;
 pub mod cmdline;
 pub mod cpus;
@@ -12,6 +15,7 @@ mod framebuffer;
 #[cfg(target_os = "none")]
 pub mod limine;
 pub mod memory;
+pub mod online;
 pub mod patience;
 pub mod payload;
 pub mod rows;

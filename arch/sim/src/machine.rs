@@ -3,7 +3,8 @@
 use crate::inside::Inside;
 use crate::ram::Ram;
 use crate::rng::Rng;
-use crate::shadow::Shadow;
+use crate::shadow::{Moment, Shadow};
+use crate::threads::Threads;
 use crate::tlb::{Cached, CpuCaches, Flush};
 use mm::addr::{Pfn, PfnRange, VirtAddr, VirtRange};
 use mm::arch::{Asid, Cpu, Level, Machine, PteFormat, Tlb};
@@ -82,13 +83,25 @@ pub(crate) struct State {
     pub options: Options,
     /// The state that the rules are checked against.
     pub shadow: Mutex<Shadow>,
-    current: AtomicUsize,
+    pub threads: Threads,
     /// Addresses used lately, which CPUs prefetch.
     recent: Vec<AtomicU64>,
     used: AtomicUsize,
     drop_flushes: AtomicBool,
     others: Mutex<Option<Others>>,
-    zeroing: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    zeroing: Mutex<Option<Zeroing>>,
+}
+
+/// What another CPU does while frames are filled with zeros with so many locks held.
+pub(crate) struct Zeroing {
+    pub locks: usize,
+    pub other: Box<dyn FnOnce() + Send>,
+}
+
+/// Locks part of the machine. A failed check has poisoned it: only the end of the test uses it
+/// then.
+fn locked<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The work of other threads while a long verb pauses; returns whether the thread that pauses is to
@@ -115,7 +128,7 @@ impl<F: PteFormat> Sim<F> {
             rng: Rng::new(options.seed),
             options,
             shadow: Mutex::new(Shadow::default()),
-            current: AtomicUsize::new(0),
+            threads: Threads::new(),
             recent: (0..32).map(|_| AtomicU64::new(u64::MAX)).collect(),
             used: AtomicUsize::new(0),
             drop_flushes: AtomicBool::new(false),
@@ -129,11 +142,6 @@ impl<F: PteFormat> Sim<F> {
     pub fn options(&self) -> Options {
         self.0.options
     }
-    /// Makes `cpu` the CPU that runs the code from here on.
-    pub fn run_on(&self, cpu: usize) {
-        assert!(cpu < self.0.options.cpus);
-        self.0.current.store(cpu, Ordering::Relaxed);
-    }
     /// Breaks the machine: flushes do nothing. A test of the tests.
     pub fn drop_flushes(&self, on: bool) {
         self.0.drop_flushes.store(on, Ordering::Relaxed);
@@ -145,29 +153,28 @@ impl<F: PteFormat> Sim<F> {
     }
     /// What another CPU does while frames are filled with zeros the next time without a lock held.
     pub fn while_zeroing(&self, other: impl FnOnce() + Send + 'static) {
-        *self.zeroing() = Some(Box::new(other));
+        let other = Box::new(other);
+        *self.zeroing() = Some(Zeroing { locks: 0, other });
+    }
+    /// The same, with the lock of a space held by a reader.
+    pub fn while_zeroing_beside(&self, other: impl FnOnce() + Send + 'static) {
+        let other = Box::new(other);
+        *self.zeroing() = Some(Zeroing { locks: 1, other });
     }
     /// Whether it is still to be done.
     pub fn is_waiting_to_zero(&self) -> bool {
         self.zeroing().is_some()
     }
-    pub(crate) fn zeroing(&self) -> MutexGuard<'_, Option<Box<dyn FnOnce() + Send>>> {
-        self.0
-            .zeroing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn zeroing(&self) -> MutexGuard<'_, Option<Zeroing>> {
+        locked(&self.0.zeroing)
     }
     fn others(&self) -> MutexGuard<'_, Option<Others>> {
-        self.0.others.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.others)
     }
     /// All entries of all TLBs, with the CPU.
     pub fn cached(&self) -> Vec<(usize, Cached)> {
         let of = |(cpu, c): (usize, &Mutex<CpuCaches>)| {
-            let leaves = c
-                .lock()
-                .expect("no test panics with a TLB locked")
-                .leaves()
-                .to_vec();
+            let leaves = locked(c).leaves().to_vec();
             leaves.into_iter().map(move |leaf| (cpu, leaf))
         };
         self.0.cpus.iter().enumerate().flat_map(of).collect()
@@ -177,9 +184,7 @@ impl<F: PteFormat> Sim<F> {
         self.caches(cpu).root
     }
     pub(crate) fn caches(&self, cpu: usize) -> MutexGuard<'_, CpuCaches> {
-        self.0.cpus[cpu]
-            .lock()
-            .expect("no test panics with a TLB locked")
+        locked(&self.0.cpus[cpu])
     }
     /// The root of each CPU.
     fn active(&self) -> Vec<Option<Pfn>> {
@@ -188,8 +193,7 @@ impl<F: PteFormat> Sim<F> {
             .collect()
     }
     pub(crate) fn shadow(&self) -> MutexGuard<'_, Shadow> {
-        // A failed check has poisoned it: only the end of the test uses it then.
-        self.0.shadow.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.shadow)
     }
     /// Notes an address for the prefetcher.
     pub(crate) fn note(&self, va: VirtAddr) {
@@ -198,6 +202,7 @@ impl<F: PteFormat> Sim<F> {
     }
     /// A CPU may cache any valid entry at any time: around table writes it finds most mistakes.
     pub(crate) fn maybe_prefetch(&self) {
+        self.maybe_yield();
         if !self.0.rng.one_in(self.0.options.prefetch) {
             return;
         }
@@ -211,11 +216,16 @@ impl<F: PteFormat> Sim<F> {
             self.caches(cpu).evict(which);
         }
     }
-    /// Runs `f` on the caches of every CPU and `seen` on the shadow, if flushes work.
-    fn flush(&self, f: impl Fn(&mut CpuCaches), seen: impl FnOnce(&mut Shadow)) {
+    /// Runs `f` on the caches of every CPU and `seen` on the shadow, if flushes work: it covers
+    /// what was changed before.
+    fn flush(&self, f: impl Fn(&mut CpuCaches), seen: impl FnOnce(&mut Shadow, Moment)) {
         if !self.0.drop_flushes.load(Ordering::Relaxed) {
-            (0..self.0.options.cpus).for_each(|cpu| f(&mut self.caches(cpu)));
-            seen(&mut self.shadow());
+            let before = self.shadow().stale.moment();
+            (0..self.0.options.cpus).for_each(|cpu| {
+                f(&mut self.caches(cpu));
+                self.maybe_yield();
+            });
+            seen(&mut self.shadow(), before);
         }
     }
 }
@@ -240,6 +250,7 @@ impl<F: PteFormat> Machine for Sim<F> {
     }
     fn breathe(&self) -> bool {
         assert_eq!(mm::sync::held(), 0, "a verb pauses with a lock held");
+        self.maybe_yield();
         // Taken out during the call, which may pause, too.
         let Some(mut others) = self.others().take() else {
             return false;
@@ -248,10 +259,16 @@ impl<F: PteFormat> Machine for Sim<F> {
         self.others().get_or_insert(others);
         ends
     }
-    /// A thread that waits here waits for the thread that pauses: on this machine it ends instead.
+    /// One thread that is several CPUs would wait for itself, in a pause: it ends instead.
     fn wait(&self, ready: &mut dyn FnMut() -> bool) -> bool {
         assert_eq!(mm::sync::held(), 0, "a verb waits with a lock held");
-        ready()
+        while !ready() {
+            if !self.0.threads.are_several() {
+                return false;
+            }
+            self.relax();
+        }
+        true
     }
 }
 
@@ -265,7 +282,7 @@ impl<F: PteFormat> Tlb for Sim<F> {
         };
         self.flush(
             |c| c.flush_range(asid, flush),
-            |s| s.flush_range(asid, flush),
+            |s, before| s.flush_range(asid, flush, before),
         );
     }
     fn widened(&self, asid: Asid, va: VirtAddr) -> bool {
@@ -279,17 +296,19 @@ impl<F: PteFormat> Tlb for Sim<F> {
     fn flush_asid(&self, asid: Asid) {
         let _inside = Inside::new();
         let active = self.active();
-        self.flush(|c| c.flush_asid(asid), |s| s.flush_asid(asid, &active));
+        self.flush(|c| c.flush_asid(asid), |s, _| s.flush_asid(asid, &active));
     }
     fn flush_kernel(&self, range: VirtRange) {
         let _inside = Inside::new();
-        self.flush(|c| c.flush_kernel(range), |_| ());
+        self.flush(|c| c.flush_kernel(range), |_, _| ());
     }
 }
 
 impl<F: PteFormat> Cpu for Sim<F> {
     fn id(&self) -> usize {
-        self.0.current.load(Ordering::Relaxed)
+        // Asked for at each event that is counted: between any two steps of a verb.
+        self.maybe_yield();
+        self.0.threads.current()
     }
     fn count(&self) -> usize {
         self.0.options.cpus
@@ -299,7 +318,11 @@ impl<F: PteFormat> Cpu for Sim<F> {
     }
     fn activate(&self, root: Pfn, asid: Asid) {
         let _inside = Inside::new();
-        self.caches(self.id()).activate(root, asid);
-        self.activated(self.id(), root, asid);
+        self.load_root(self.id(), root, asid);
+    }
+    /// Nothing interrupts a thread of the host: it looks for itself, wherever it waits.
+    fn interrupt(&self, _number: usize) {}
+    fn relax(&self) {
+        Sim::relax(self);
     }
 }

@@ -12,27 +12,26 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         self.0.ram.word(table, index).load(Ordering::Acquire)
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
-        let _inside = Inside::new();
-        self.maybe_prefetch();
-        let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
-        self.written(table, index, old, raw);
-        self.maybe_prefetch();
+        self.swap(table, index, raw);
     }
     fn swap(&self, table: Pfn, index: usize, raw: u64) -> u64 {
         let _inside = Inside::new();
         self.maybe_prefetch();
+        let shadow = self.shadow();
         let old = self.0.ram.word(table, index).swap(raw, Ordering::AcqRel);
-        self.written(table, index, old, raw);
+        self.written(shadow, (table, index), old, raw);
         self.maybe_prefetch();
         old
     }
     fn compare_exchange(&self, table: Pfn, index: usize, old: u64, new: u64) -> Result<(), u64> {
         let _inside = Inside::new();
         self.maybe_prefetch();
+        let shadow = self.shadow();
         let word = self.0.ram.word(table, index);
         let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-        if result.is_ok() {
-            self.written(table, index, old, new);
+        match result {
+            Ok(_) => self.written(shadow, (table, index), old, new),
+            Err(_) => drop(shadow),
         }
         self.maybe_prefetch();
         result.map(drop)
@@ -89,12 +88,10 @@ impl<F: PteFormat> PhysMem for Sim<F> {
     }
     fn zero(&self, first: Pfn, order: Order) {
         // Taken out of the lock: it may zero frames, too.
-        let other = match mm::sync::held() {
-            0 => self.zeroing().take(),
-            _ => None,
-        };
-        if let Some(other) = other {
-            other();
+        let locks = mm::sync::held();
+        let zeroing = self.zeroing().take_if(|zeroing| zeroing.locks == locks);
+        if let Some(zeroing) = zeroing {
+            (zeroing.other)();
         }
         let _inside = Inside::new();
         self.shadow().renew(first, order);

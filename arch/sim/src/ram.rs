@@ -90,8 +90,12 @@ impl Ram {
             Pfn(at.0 >> PAGE_SHIFT),
             (at.0 & (PAGE_SIZE - 1)) as usize / 8,
         );
-        let mut bytes = word.load(Ordering::Relaxed).to_le_bytes();
-        bytes[at.0 as usize & 7] = byte;
-        word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        let set = |word: u64| {
+            let mut bytes = word.to_le_bytes();
+            bytes[at.0 as usize & 7] = byte;
+            Some(u64::from_le_bytes(bytes))
+        };
+        // Other CPUs may write the other bytes. Never fails.
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
     }
 }

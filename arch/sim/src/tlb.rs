@@ -68,6 +68,10 @@ impl CpuCaches {
         self.pointers.retain(|p| p.asid.0 != 0);
         self.root = Some((root, asid));
     }
+    /// The root and the tag that the CPU has loaded. Panics before the first.
+    pub fn loaded(&self) -> (Pfn, Asid) {
+        self.root.expect("a CPU runs in an address space")
+    }
     pub fn leaves(&self) -> &[Cached] {
         &self.leaves
     }

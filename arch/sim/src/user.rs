@@ -2,7 +2,7 @@
 
 use crate::machine::{FIRST, Options, Sim};
 use mm::AddressSpace;
-use mm::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
+use mm::addr::{PAGE_SHIFT, PAGE_SIZE, PhysAddr, VirtAddr};
 use mm::arch::PteFormat;
 use mm::check;
 use mm::fault::{Access, Resolution};
@@ -125,8 +125,7 @@ impl<F: PteFormat> World<F> {
         space: &AddressSpace<Sim<F>>,
         va: VirtAddr,
     ) -> Result<u8, Resolution> {
-        self.access(cpu, space, va, Access::Read)
-            .map(|at| self.sim.0.ram.byte(at))
+        self.access(cpu, space, va, Access::Read, |at| self.sim.0.ram.byte(at))
     }
     /// A user's store of one byte, on `cpu`.
     pub fn store(
@@ -136,8 +135,9 @@ impl<F: PteFormat> World<F> {
         va: VirtAddr,
         byte: u8,
     ) -> Result<(), Resolution> {
-        self.access(cpu, space, va, Access::Write)
-            .map(|at| self.sim.0.ram.set_byte(at, byte))
+        self.access(cpu, space, va, Access::Write, |at| {
+            self.sim.0.ram.set_byte(at, byte)
+        })
     }
     /// A user's instruction fetch, on `cpu`.
     pub fn fetch(
@@ -146,24 +146,28 @@ impl<F: PteFormat> World<F> {
         space: &AddressSpace<Sim<F>>,
         va: VirtAddr,
     ) -> Result<u8, Resolution> {
-        self.access(cpu, space, va, Access::Exec)
-            .map(|at| self.sim.0.ram.byte(at))
+        self.access(cpu, space, va, Access::Exec, |at| self.sim.0.ram.byte(at))
     }
 
-    fn access(
+    fn access<R>(
         &self,
         cpu: usize,
         space: &AddressSpace<Sim<F>>,
         va: VirtAddr,
         access: Access,
-    ) -> Result<mm::addr::PhysAddr, Resolution> {
+        f: impl Fn(PhysAddr) -> R,
+    ) -> Result<R, Resolution> {
         self.sim.run_on(cpu);
         space.activate();
         // One fault maps the page, one more sets a bit, another may meet a stale entry: ten in a
-        // row is a fault loop.
-        for _ in 0..10 {
-            if let Ok(at) = self.sim.translate(cpu, va, access) {
-                return Ok(at);
+        // row is a fault loop, unless other CPUs change the page meanwhile.
+        let most = match self.sim.0.threads.are_several() {
+            true => 10_000,
+            false => 10,
+        };
+        for _ in 0..most {
+            if let Ok(result) = self.sim.instruction(cpu, va, access, &f) {
+                return Ok(result);
             }
             match space.fault(va, access) {
                 Resolution::Done => {}

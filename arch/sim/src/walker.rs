@@ -2,9 +2,9 @@
 //! physical one.
 
 use crate::machine::Sim;
-use crate::tlb::Cached;
+use crate::tlb::{Cached, CpuCaches};
 use mm::addr::{PAGE_SHIFT, Pfn, PhysAddr, VirtAddr};
-use mm::arch::{Asid, Attrs, Entry, Level, PteFormat};
+use mm::arch::{Attrs, Entry, Level, PteFormat};
 use mm::fault::Access;
 use std::sync::atomic::Ordering;
 
@@ -21,12 +21,42 @@ impl<F: PteFormat> Sim<F> {
         va: VirtAddr,
         access: Access,
     ) -> Result<PhysAddr, PageFault> {
+        self.instruction(cpu, va, access, |at| at)
+    }
+
+    /// One access of user mode: `f` gets the physical address. A flush by another CPU comes before
+    /// or after it.
+    pub(crate) fn instruction<R>(
+        &self,
+        cpu: usize,
+        va: VirtAddr,
+        access: Access,
+        f: impl FnOnce(PhysAddr) -> R,
+    ) -> Result<R, PageFault> {
         self.note(va);
-        let (root, asid) = self.root(cpu).expect("a CPU runs in an address space");
-        let hit = self.caches(cpu).find(asid, va);
-        if let Some(cached) = hit {
+        let mut caches = self.caches(cpu);
+        let (cached, hit) = self.look_up(&mut caches, va, access)?;
+        let (root, _) = caches.loaded();
+        if hit && self.0.threads.are_several() {
+            self.may_hit(cpu, root, &cached, va, access);
+        }
+        let at = cached.pfn.start() + (va - cached.va);
+        // With the bits that the entry must have from now on.
+        self.note_used(root, va, at.frame(), access, hit);
+        Ok(f(at))
+    }
+
+    /// The translation of an address that allows the access, and whether it was in the TLB.
+    fn look_up(
+        &self,
+        caches: &mut CpuCaches,
+        va: VirtAddr,
+        access: Access,
+    ) -> Result<(Cached, bool), PageFault> {
+        let (_, asid) = caches.loaded();
+        if let Some(cached) = caches.find(asid, va) {
             if permits(cached.attrs, access) {
-                return Ok(self.done(root, cached, va, access, true));
+                return Ok((cached, true));
             }
             let only_clean =
                 access == Access::Write && cached.attrs.contains(Attrs::WRITE) && self.sets_bits();
@@ -36,34 +66,27 @@ impl<F: PteFormat> Sim<F> {
             }
             // x86_64: the entry that faults is dropped and the tables are walked once more (SDM Vol
             // 3A, 4.10.4.1).
-            self.caches(cpu).remove(asid, va);
+            caches.remove(asid, va);
         }
-        let cached = self.walk(cpu, root, asid, va, access).ok_or(PageFault)?;
+        let cached = self.walk(caches, va, access).ok_or(PageFault)?;
         if !permits(cached.attrs, access) {
             return Err(PageFault);
         }
-        self.caches(cpu).insert(cached);
-        Ok(self.done(root, cached, va, access, false))
-    }
-
-    /// The physical address; the access is recorded, with the bits that the entry must have from
-    /// then on.
-    fn done(&self, root: Pfn, cached: Cached, va: VirtAddr, access: Access, hit: bool) -> PhysAddr {
-        let at = cached.pfn.start() + (va - cached.va);
-        self.note_used(root, va, at.frame(), access, hit);
-        at
+        caches.insert(cached);
+        Ok((cached, false))
     }
 
     /// Caches the translation of `va` in `cpu`, if there is one, as a speculative access would.
     pub(crate) fn prefetch(&self, cpu: usize, va: VirtAddr) {
-        let Some((root, asid)) = self.root(cpu) else {
+        let caches = &mut self.caches(cpu);
+        let Some((_, asid)) = caches.root else {
             return;
         };
-        if self.caches(cpu).find(asid, va).is_some() {
+        if caches.find(asid, va).is_some() {
             return;
         }
-        if let Some(cached) = self.walk(cpu, root, asid, va, Access::Read) {
-            self.caches(cpu).insert(cached);
+        if let Some(cached) = self.walk(caches, va, Access::Read) {
+            caches.insert(cached);
         }
     }
 
@@ -73,16 +96,10 @@ impl<F: PteFormat> Sim<F> {
     }
 
     /// Walks the tables; `None` without a translation that may be cached.
-    fn walk(
-        &self,
-        cpu: usize,
-        root: Pfn,
-        asid: Asid,
-        va: VirtAddr,
-        access: Access,
-    ) -> Option<Cached> {
+    fn walk(&self, caches: &mut CpuCaches, va: VirtAddr, access: Access) -> Option<Cached> {
+        let (root, asid) = caches.loaded();
         let (mut table, mut level, mut read_only) = (root, Level::Pgd, false);
-        let pointer = self.caches(cpu).pointer(asid, va);
+        let pointer = caches.pointer(asid, va);
         if let Some(pointer) = pointer.filter(|_| self.0.rng.one_in(2)) {
             ((table, read_only), level) = (pointer, Level::Pte);
         }
@@ -100,7 +117,7 @@ impl<F: PteFormat> Sim<F> {
                     // Rights are the AND over the levels.
                     read_only |= matches!(entry, Entry::Shared(_));
                     if level == Level::Pte {
-                        self.caches(cpu).insert_pointer(asid, va, (next, read_only));
+                        caches.insert_pointer(asid, va, (next, read_only));
                     }
                     table = next;
                 }

@@ -85,7 +85,8 @@ fn a_stale_write_to_a_freed_frame_is_found() {
         .unwrap();
     // The TLB still lets this through, into a frame that is free.
     world.store(1, &process, page(2) + 9, 7).unwrap();
-    let touch = || (0..4).for_each(|n| assert_eq!(process.write(page(n), &[1], false), 1));
+    map(&process, page(8), 4, RW);
+    let touch = || (8..12).for_each(|n| assert_eq!(process.write(page(n), &[1], false), 1));
     let seen = catch_unwind(AssertUnwindSafe(touch)).expect_err("the stray write was not seen");
     let message = *seen.downcast::<String>().expect("a message");
     assert!(message.contains("was written to"), "{message}");

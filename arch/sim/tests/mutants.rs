@@ -217,6 +217,25 @@ fn unmapped_while_zeroing<F: PteFormat>(w: &World<F>, first: &Process<F>) {
     }
 }
 
+/// Writes to a page that another thread of the space writes to while its folio is filled with
+/// zeros.
+fn written_while_zeroing<F: PteFormat>(w: &World<F>, _: &Process<F>) {
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    map(&p, AT, 2, RW);
+    // The table is there.
+    w.store(0, &p, page(0), 1).unwrap();
+    let (v, q) = (w.clone(), p.clone());
+    w.sim.while_zeroing_beside(move || {
+        let there = std::thread::spawn(move || {
+            v.sim.run_on(1);
+            v.store(1, &q, page(1), 2).unwrap();
+        });
+        there.join().expect("the other CPU has failed");
+    });
+    let _ = w.store(0, &p, page(1), 1);
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -331,12 +350,6 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
                 p.advise(AT, HUGE * PAGE_SIZE, Advice::Collapse).unwrap()
             })
         }],
-        Mutant::CopyWithoutFlush => vec![blocks(LIVE, |w, p| {
-            let child = p.fork().unwrap();
-            w.store(0, p, page(5), 1).unwrap();
-            drop(child);
-        })],
-        Mutant::UnshareWithoutFlush => vec![unshared(LIVE)],
         _ => everywhere(mutant),
     }
 }
@@ -345,6 +358,7 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
 fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
     match mutant {
         Mutant::InstallWithoutLooking => vec![blocks(OUTSIDE, unmapped_while_zeroing)],
+        Mutant::InstallBeside => vec![blocks("is not an absent PTE", written_while_zeroing)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),
             blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),
@@ -387,7 +401,12 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
         Mutant::ShareWritable => vec![shared("it may be written through", |_, p| {
             drop(p.fork().unwrap());
         })],
-        Mutant::UnshareWithoutFlush => vec![unshared(FLUSH)],
+        Mutant::CopyWithoutFlush => vec![blocks(LIVE, |w, p| {
+            let child = p.fork().unwrap();
+            w.store(0, p, page(5), 1).unwrap();
+            drop(child);
+        })],
+        Mutant::UnshareWithoutFlush => vec![unshared(LIVE)],
         Mutant::KeepAccountant => vec![shared("does not say what was found", |w, p| {
             let child = p.fork().unwrap();
             p.unmap(page(5), PAGE_SIZE).unwrap();

@@ -185,13 +185,6 @@ fn populating<F: PteFormat>() {
     assert_eq!(before, w.mm.counts());
 }
 
-macro_rules! on_both_formats {
-    ($($name:ident)*) => {
-        mod x86_64 { $(#[test] fn $name() { super::$name::<arch_x86_64::pte::Format>() })* }
-        mod aarch64 { $(#[test] fn $name() { super::$name::<arch_aarch64::pte::Format>() })* }
-    };
-}
-
 on_both_formats! {
     the_same_page_is_touched a_neighbour_is_touched the_area_goes the_area_may_not_be_written
     the_area_becomes_another the_area_moves large_folios_are_refused a_child_is_made zeros_go

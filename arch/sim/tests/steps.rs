@@ -346,13 +346,6 @@ fn a_space_ends_in_steps<F: PteFormat>() {
     });
 }
 
-macro_rules! on_both_formats {
-    ($($name:ident)*) => {
-        mod x86_64 { $(#[test] fn $name() { super::$name::<arch_x86_64::pte::Format>() })* }
-        mod aarch64 { $(#[test] fn $name() { super::$name::<arch_aarch64::pte::Format>() })* }
-    };
-}
-
 on_both_formats! {
     unmap_is_whole_to_others map_over_memory_is_whole fork_while_others_write
     a_fork_that_is_stopped_leaves_nothing protect_while_others_write

@@ -1,5 +1,6 @@
-//! The x86_64 machine. The page-table format ([`pte`]) and the slot of a far screen ([`far`]) are
-//! pure functions, compiled and tested on every host; [`machine`] exists only on the machine.
+//! The x86_64 machine. The page-table format ([`pte`]), the slot of a far screen ([`far`]) and the
+//! requests of a TLB shootdown ([`shootdown`]) are compiled and tested on every host; [`machine`]
+//! exists only on the machine.
 //!
 //! Manuals: "SDM" is Intel's Software Developer's Manual, "APM" AMD's Architecture Programmer's
 //! Manual; PVH is Xen's "x86/HVM direct boot ABI".
@@ -8,9 +9,12 @@
 #![allow(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod far;
 pub mod pte;
+pub mod shootdown;
 
 #[cfg(all(target_arch = "x86_64", target_os = "none"))]
 pub mod machine;

@@ -7,24 +7,40 @@
 // Each unsafe block has a SAFETY line.
 #![allow(unsafe_code)]
 
-#[cfg(not(loom))]
-use core::hint::spin_loop;
-#[cfg(not(loom))]
-use core::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(loom)]
-use loom::hint::spin_loop;
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, Ordering};
+extern crate alloc;
 
+mod atomic;
+mod bit;
+mod contention;
+pub mod mutant;
 mod ranks;
+mod shape;
+mod sleepers;
+mod ticket;
 
+use atomic::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use ranks::ranks;
+use ranks::{ranks, spin};
 
+pub use bit::BitGuard;
+pub use contention::{Contention, contention, forget_contention};
 pub use ranks::held;
 #[cfg(target_os = "none")]
-pub use ranks::set_cpu_id;
+pub use ranks::set_cpu;
+pub use shape::{ReadGuard, Reader, Shape, WriteGuard};
+pub use sleepers::{Key, Place, Sleeper, Sleepers};
+pub use ticket::{TicketLock, Wait};
+
+/// Constants of ranks, and `NAMES`, which has each with its name.
+#[macro_export]
+macro_rules! named_ranks {
+    ($($(#[$about:meta])* pub const $name:ident: u8 = $rank:literal;)*) => {
+        $($(#[$about])* pub const $name: u8 = $rank;)*
+        /// The ranks and their names.
+        pub const NAMES: &[(u8, &str)] = &[$(($rank, stringify!($name))),*];
+    };
+}
 
 /// The state of a lock that may be taken.
 const OPEN: usize = 0;
@@ -68,10 +84,13 @@ fn try_take(state: &AtomicUsize) -> bool {
 
 /// Takes a lock, spinning until it is open.
 #[cold]
-fn wait(state: &AtomicUsize) {
+fn wait(state: &AtomicUsize, rank: u8) {
+    let mut spins = 0;
     while !try_take(state) {
-        spin_loop();
+        spin(rank, spins);
+        spins += 1;
     }
+    contention::count(rank, spins);
 }
 
 impl<T, const RANK: u8> Lock<T, RANK> {
@@ -97,7 +116,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     pub fn lock(&self) -> Guard<'_, T, RANK> {
         ranks(|held| held.take(RANK));
         if !take(&self.state, OPEN) {
-            wait(&self.state);
+            wait(&self.state, RANK);
         }
         Guard(self)
     }
@@ -111,6 +130,30 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         }
         ranks(|held| held.note(RANK));
         Some(Guard(self))
+    }
+
+    /// Takes two locks of one rank, in the order of their addresses: two CPUs that take the same
+    /// two do not wait for each other. Panics when both are one.
+    pub fn lock_both<'a>(
+        one: &'a Self,
+        other: &'a Self,
+    ) -> (Guard<'a, T, RANK>, Guard<'a, T, RANK>) {
+        assert!(!core::ptr::eq(one, other), "a lock is taken twice");
+        let guard = |lock: &'a Self| {
+            if !take(&lock.state, OPEN) {
+                wait(&lock.state, RANK);
+            }
+            Guard(lock)
+        };
+        // The rank counts as held until the first of the two guards is dropped.
+        ranks(|held| held.take(RANK));
+        if (&raw const *one).addr() < (&raw const *other).addr() {
+            let first = guard(one);
+            (first, guard(other))
+        } else {
+            let first = guard(other);
+            (guard(one), first)
+        }
     }
 
     /// The value, without locking: a mutable borrow of the lock excludes guards.
@@ -154,7 +197,7 @@ impl<const RANK: u8> Retake<'_, RANK> {
         ranks(|held| held.take(RANK));
         self.undisturbed = take(self.state, self.mark);
         if !self.undisturbed {
-            wait(self.state);
+            wait(self.state, RANK);
         }
     }
 }

@@ -60,7 +60,11 @@ mod cpu {
     pub fn ranks(f: impl FnOnce(&mut Ranks)) {
         HELD.with_borrow_mut(f);
     }
+    pub fn spin(_rank: u8, _spins: u64) {
+        crate::atomic::relax();
+    }
 }
+pub(crate) use cpu::spin;
 
 #[cfg(target_os = "none")]
 mod cpu {
@@ -71,16 +75,26 @@ mod cpu {
     const CPUS: usize = 64;
     static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
     static ID: AtomicUsize = AtomicUsize::new(0);
+    static SPIN: AtomicUsize = AtomicUsize::new(0);
 
-    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks; without
-    /// it the id is 0. Bare metal only.
-    pub fn set_cpu_id(id: fn() -> usize) {
+    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks (without
+    /// it the id is 0), and the one that a CPU calls between two looks at a lock, with its rank and
+    /// the number of looks before. Bare metal only.
+    pub fn set_cpu(id: fn() -> usize, spin: fn(u8, u64)) {
         ID.store(id as usize, Ordering::Relaxed);
+        SPIN.store(spin as usize, Ordering::Relaxed);
+    }
+    pub fn spin(rank: u8, spins: u64) {
+        match SPIN.load(Ordering::Relaxed) {
+            0 => crate::atomic::relax(),
+            // SAFETY: as in `id`.
+            spin => unsafe { core::mem::transmute::<usize, fn(u8, u64)>(spin)(rank, spins) },
+        }
     }
     fn id() -> usize {
         match ID.load(Ordering::Relaxed) {
             0 => 0,
-            // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu_id`.
+            // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu`.
             id => unsafe { core::mem::transmute::<usize, fn() -> usize>(id)() },
         }
     }
@@ -96,4 +110,4 @@ mod cpu {
     }
 }
 #[cfg(target_os = "none")]
-pub use cpu::set_cpu_id;
+pub use cpu::set_cpu;

@@ -40,7 +40,7 @@ impl Folio {
         order: Order,
     ) -> Result<Folio, OutOfMemory> {
         let pfn = mm.alloc(order, Kind::Anon, Reserve::User)?;
-        mm.thp().stats.add(order, Stat::NrAnon, 1);
+        mm.count_folios(order, Stat::NrAnon, 1);
         Ok(Folio(pfn))
     }
     /// A page for an object; not zeroed when it is `unfilled`: the caller writes every byte before
@@ -114,9 +114,10 @@ impl Folio {
     pub fn free<M: Machine>(self, mm: &Mm<M>) {
         let pfn = self.into_pfn();
         let meta = mm.frames().get(pfn);
+        let order = meta.order();
         if meta.put_ref() {
             mm.free(&[pfn]);
-        } else if meta.order() != Order(0) {
+        } else if order != Order(0) {
             // A pin may have been all that made it look mapped whole.
             mm.defer_split(pfn);
         }

@@ -36,7 +36,8 @@
 //!
 //! | rank | lock | covers |
 //! |---|---|---|
-//! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures |
+//! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures; faults of a space that threads share have it as readers |
+//! | 205 [`sync::rank::NODE`] | a bit of each page table | its entries, against other readers of the space's lock |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |
 //! | 221 [`sync::rank::MM_ID`] | one | the ids of address spaces in the account |
@@ -84,7 +85,7 @@ pub(crate) mod verbs;
 pub mod vma;
 
 pub use frame::FrameMeta;
-pub use manager::{FrameCounts, FrameInfo, Mm, OutOfMemory};
+pub use manager::{FrameCounts, FrameInfo, Loaded, Mm, OutOfMemory};
 pub use own::PageCount;
 pub use report::SmapsWalk;
 pub use space::{

@@ -52,6 +52,8 @@ mutants! {
     WriteBeyond,
     /// A fault maps the folio that it made without the lock, whatever happened meanwhile.
     InstallWithoutLooking,
+    /// A fault beside others maps the folio that it made with its table open, whatever is there.
+    InstallBeside,
     /// A verb requests no flush of what it changed.
     NoFlush,
     /// A verb requests only the flush of the first page of each run that it changed.

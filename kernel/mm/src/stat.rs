@@ -1,7 +1,7 @@
 //! Event counters of the memory manager, one set per CPU.
 
-use crate::arch::{Cpu, Machine};
-use crate::sync::{AtomicU64, Ordering};
+use crate::arch::{CPUS, Cpu, Machine};
+use crate::sync::{AtomicU64, Ordering, add_own};
 use alloc::boxed::Box;
 
 macro_rules! events {
@@ -90,40 +90,42 @@ events! {
 
 const COUNT: usize = NAMES.len();
 
-/// One CPU's counters, on cache lines of their own.
-#[repr(align(64))]
+/// One CPU's counters, on cache lines of their own; a power of two in size, so that a shift finds
+/// them.
+#[repr(align(512))]
 struct PerCpu([AtomicU64; COUNT]);
 
 /// The counters of all CPUs.
-pub struct Stats(Box<[PerCpu]>);
+pub struct Stats {
+    cpus: Box<[PerCpu; CPUS]>,
+    /// How many of them there are.
+    count: usize,
+}
 
 impl Stats {
     /// All zero.
-    pub fn new(cpus: usize) -> Self {
-        Stats(
-            (0..cpus.max(1))
-                .map(|_| PerCpu(core::array::from_fn(|_| AtomicU64::new(0))))
-                .collect(),
-        )
+    pub fn new(count: usize) -> Self {
+        let zero = || PerCpu(core::array::from_fn(|_| AtomicU64::new(0)));
+        let all: Box<[PerCpu]> = (0..CPUS).map(|_| zero()).collect();
+        let cpus = all.try_into();
+        let cpus = cpus.unwrap_or_else(|_| unreachable!("made with that length"));
+        Stats { cpus, count }
     }
 
-    /// Adds `n` on the CPU that runs. Only that CPU writes its counters and nothing interrupts it,
-    /// so no read-modify-write is needed.
+    /// Adds to some counters of the CPU that runs.
     #[inline]
-    pub fn add<M: Machine>(&self, machine: &M, event: Event, n: u64) {
-        if let Some(cpu) = self.0.get(machine.cpu().id()) {
-            let counter = &cpu.0[event as usize];
-            counter.store(
-                counter.load(Ordering::Relaxed).wrapping_add(n),
-                Ordering::Relaxed,
-            );
+    pub fn add<M: Machine, const N: usize>(&self, machine: &M, events: [(Event, u64); N]) {
+        // The remainder costs less than the check of the bound.
+        let cpu = &self.cpus[machine.cpu().id() % CPUS];
+        for (event, n) in events {
+            add_own(&cpu.0[event as usize], n);
         }
     }
 
     /// The sum over all CPUs.
     #[inline]
     pub fn get(&self, event: usize) -> u64 {
-        self.0
+        self.cpus[..self.count]
             .iter()
             .map(|cpu| cpu.0[event].load(Ordering::Relaxed))
             .fold(0, u64::wrapping_add)

@@ -5,7 +5,9 @@ pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Orde
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-pub use locks::{Guard, Lock, held, panicking};
+/// A hint, which no model is about.
+pub use core::sync::atomic::AtomicU32 as HintU32;
+pub use locks::{BitGuard, Guard, Lock, ReadGuard, Reader, Shape, WriteGuard, held, panicking};
 pub use own::AccountWords;
 
 /// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for
@@ -15,16 +17,27 @@ pub use own::AccountWords;
     reason = "a table on the crate's first page says what each covers"
 )]
 pub mod rank {
-    pub const SPACE: u8 = 200;
-    pub const OBJECT: u8 = 210;
-    pub const ASID: u8 = 220;
-    pub const MM_ID: u8 = 221;
-    pub const HEAP: u8 = 230;
-    pub const KERNEL_SPACE: u8 = 235;
-    pub const HUGE_ZERO: u8 = 236;
-    pub const DEFERRED: u8 = 237;
-    pub const LONG_TERM: u8 = 238;
-    pub const ZONE: u8 = 240;
-    pub const THP: u8 = 245;
-    pub const CONSOLE: u8 = 250;
+    locks::named_ranks! {
+        pub const SPACE: u8 = 200;
+        pub const NODE: u8 = 205;
+        pub const OBJECT: u8 = 210;
+        pub const ASID: u8 = 220;
+        pub const MM_ID: u8 = 221;
+        pub const HEAP: u8 = 230;
+        pub const KERNEL_SPACE: u8 = 235;
+        pub const HUGE_ZERO: u8 = 236;
+        pub const DEFERRED: u8 = 237;
+        pub const LONG_TERM: u8 = 238;
+        pub const ZONE: u8 = 240;
+        pub const THP: u8 = 245;
+        pub const CONSOLE: u8 = 250;
+    }
+}
+
+/// Adds `n` to a counter that only this CPU writes, and nothing interrupts it: no read-modify-write
+/// is needed.
+#[inline]
+pub fn add_own(counter: &AtomicU64, n: u64) {
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(n);
+    counter.store(sum, Ordering::Relaxed);
 }

@@ -13,7 +13,8 @@ const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 24 * 3600 * SECOND;
 /// REALTIME when MONOTONIC was 0, in ns since 1970; 0: not read yet.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// When the machine was started, in ns since 1970: read from its clock at the first use.
+/// When the machine was started, in ns since 1970: read from its clock at the first use, by CPU 0
+/// when it makes the root directory.
 pub fn epoch() -> u64 {
     if EPOCH.load(Relaxed) == 0 {
         EPOCH.store(

@@ -1,23 +1,30 @@
 //! The CPUs: what belongs to each of them, and requests from one to another.
 //!
-//! CPU 0 runs everything. The others wait, parked, for requests: each has its own interrupts,
-//! tables and stacks, but takes no lock and touches no user memory.
+//! Each has its own interrupts, tables and stacks. Until there are threads CPU 0 runs everything,
+//! and the others wait for requests.
 
 use crate::arch;
 use crate::arch::timer;
+use crate::base::machine::try_mm;
+use crate::base::watchdog;
 use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
+use arch_boot::online;
 use bitflags::bitflags;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// How long CPUs that are asked to stop are waited for, in ns.
 const STOP_TIME: u64 = 100_000_000;
+/// For how long [`Requests::ALARM`] sets a timer, in ns.
+const ALARM_TIME: u64 = 100_000;
 
 bitflags! {
     /// Requests to a CPU; one that is not served yet stands for all like it.
     #[derive(Clone, Copy, Debug)]
     pub struct Requests: u32 {
         /// Count it.
-        const PING = 1;
+        const PING = 1 << 0;
+        /// Set the timer, and count its interrupt.
+        const ALARM = 1 << 1;
     }
 }
 
@@ -42,6 +49,8 @@ pub struct PerCpu {
     requests: AtomicU32,
     /// Requests that it has served.
     pings: AtomicU64,
+    /// Interrupts of its timer before there were threads.
+    alarms: AtomicU64,
     /// Its ID and its control registers, as it has read them itself.
     id: AtomicU64,
     controls: [AtomicU64; 4],
@@ -99,6 +108,7 @@ impl PerCpu {
             state: AtomicU8::new(State::Off as u8),
             requests: AtomicU32::new(0),
             pings: AtomicU64::new(0),
+            alarms: AtomicU64::new(0),
             id: AtomicU64::new(0),
             controls: [const { AtomicU64::new(0) }; 4],
         }
@@ -116,6 +126,9 @@ impl PerCpu {
             Err(Unfit::Unreachable) => State::Unreachable,
         };
         self.state.store(state as u8, Ordering::Release);
+        if state == State::Up {
+            online::come(current());
+        }
     }
 
     /// What it does.
@@ -131,6 +144,16 @@ impl PerCpu {
     /// Pings that it has answered.
     pub fn pings(&self) -> u64 {
         self.pings.load(Ordering::Acquire)
+    }
+
+    /// Interrupts of its timer before there were threads.
+    pub fn alarms(&self) -> u64 {
+        self.alarms.load(Ordering::Acquire)
+    }
+
+    /// Its timer has interrupted, and nothing was set.
+    pub fn rang(&self) {
+        self.alarms.fetch_add(1, Ordering::Release);
     }
 
     /// Its ID, as it has read it.
@@ -158,19 +181,62 @@ pub fn ask_others(what: Requests) -> usize {
     others().inspect(|number| ask(*number, what)).count()
 }
 
-/// Serves what the running CPU was asked, in the interrupt.
-#[cold]
-pub fn serve() {
-    let this = this();
-    let asked = this.requests.swap(0, Ordering::Acquire);
-    if Requests::from_bits_truncate(asked).contains(Requests::PING) {
-        this.pings.fetch_add(1, Ordering::Release);
+/// A memory barrier on every CPU that is up: what the caller has written before is visible to what
+/// they read afterwards, and the other way round. The caller has the kernel lock, so that there is
+/// one at a time; CPUs answer in user mode, idle, and while they wait for a lock.
+pub fn barrier() {
+    fence(Ordering::SeqCst);
+    for number in others() {
+        let cpu = of(number);
+        let before = cpu.pings();
+        ask(number, Requests::PING);
+        let mut looks = 0;
+        while cpu.pings() == before {
+            serve();
+            watchdog::wait(
+                looks,
+                &format_args!("CPU {number}, which passes no barrier"),
+            );
+            looks += 1;
+        }
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// Does what another CPU waits for, while this one waits itself: at any point of the kernel.
+pub fn answer() {
+    arch::tlb::answer();
+    if let Some(mm) = try_mm() {
+        mm.answer();
     }
 }
 
-/// Stops all other CPUs for good: the machine ends. Returns how many have stopped. A CPU that comes
-/// second stops itself.
-pub fn stop_others() -> usize {
+/// Serves what the running CPU was asked, with no lock held: in the interrupt, or while it waits
+/// for the kernel lock.
+pub fn serve() {
+    answer();
+    // Before the page lists: an answer says that what was asked for before it is done.
+    let this = this();
+    let asked = match this.requests.load(Ordering::Relaxed) {
+        0 => Requests::empty(),
+        _ => Requests::from_bits_truncate(this.requests.swap(0, Ordering::Acquire)),
+    };
+    if let Some(mm) = try_mm() {
+        mm.drain_if_asked();
+    }
+    if asked.contains(Requests::PING) {
+        // A barrier: what follows in user mode, too, comes after the request.
+        fence(Ordering::SeqCst);
+        this.pings.fetch_add(1, Ordering::Release);
+    }
+    if asked.contains(Requests::ALARM) {
+        timer::set_deadline(Some(timer::now() + ALARM_TIME));
+    }
+}
+
+/// Stops all other CPUs for good: the machine ends. Returns those that have stopped, a bit each. A
+/// CPU that comes second stops itself.
+pub fn stop_others() -> u64 {
     if others().next().is_none() {
         return 0;
     }
@@ -181,7 +247,7 @@ pub fn stop_others() -> usize {
         .inspect(|number| arch::cpus::interrupt_to_stop(*number))
         .count();
     let end = timer::now() + STOP_TIME;
-    while stopped() < all && timer::now() < end {
+    while (stopped().count_ones() as usize) < all && timer::now() < end {
         arch::cpus::relax();
     }
     stopped()

@@ -16,6 +16,7 @@ pub mod room;
 pub mod stretch;
 pub mod uaccess;
 pub mod user_ptr;
+pub mod watchdog;
 
 /// A process or thread number, from 1.
 pub type Pid = i32;

@@ -3,29 +3,31 @@
 
 #![allow(missing_docs)]
 
-/// Renames and removals in the tree of files; under it, walks come through /proc, which asks
-/// processes.
-pub const TREE: u8 = 100;
-pub const PROCESS_TABLE: u8 = 105;
-pub const PROCESS: u8 = 110;
-pub const TASK: u8 = 115;
-pub const SIGNAL: u8 = 120;
-pub const FILES: u8 = 130;
-pub const FS_CONTEXT: u8 = 135;
-pub const MOUNTS: u8 = 140;
-pub const INODE_DIR: u8 = 145;
-pub const INODE: u8 = 150;
-pub const OPEN_FILE: u8 = 155;
-pub const PIPE: u8 = 160;
-pub const TTY: u8 = 165;
-pub const FUTEX: u8 = 170;
-pub const TIMERS: u8 = 175;
-pub const WAIT_QUEUE: u8 = 180;
-pub const SCHEDULER: u8 = 185;
-/// Which address space a process has: looked up by a fault in any user access, whatever lock that
-/// is under.
-pub const SPACE: u8 = 187;
-pub const RANDOM: u8 = 190;
-pub const KERNEL_STACKS: u8 = 192;
-/// Above the memory manager's: every room may log.
-pub const LOG: u8 = 255;
+locks::named_ranks! {
+    /// Renames and removals in the tree of files; under it, walks come through /proc, which asks
+    /// processes.
+    pub const TREE: u8 = 100;
+    pub const PROCESS_TABLE: u8 = 105;
+    pub const PROCESS: u8 = 110;
+    pub const TASK: u8 = 115;
+    pub const SIGNAL: u8 = 120;
+    pub const FILES: u8 = 130;
+    pub const FS_CONTEXT: u8 = 135;
+    pub const MOUNTS: u8 = 140;
+    pub const INODE_DIR: u8 = 145;
+    pub const INODE: u8 = 150;
+    pub const OPEN_FILE: u8 = 155;
+    pub const PIPE: u8 = 160;
+    pub const TTY: u8 = 165;
+    pub const FUTEX: u8 = 170;
+    pub const TIMERS: u8 = 175;
+    pub const WAIT_QUEUE: u8 = 180;
+    pub const SCHEDULER: u8 = 185;
+    /// Which address space a thread or a process has: looked up by a fault in any user access,
+    /// whatever lock that is under.
+    pub const THREAD_SPACE: u8 = 187;
+    pub const RANDOM: u8 = 190;
+    pub const KERNEL_STACKS: u8 = 192;
+    /// Above the memory manager's: every room may log.
+    pub const LOG: u8 = 255;
+}

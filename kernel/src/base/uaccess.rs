@@ -4,9 +4,12 @@
 #![allow(unsafe_code)]
 
 use crate::arch::{pte::Format, uaccess as raw};
+use crate::base::cpus;
 use crate::base::errno::{Errno, Result};
 use alloc::vec::Vec;
+use arch_boot::cpus::NR_CPUS;
 use core::mem::{MaybeUninit, size_of};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use linux_raw_sys::general;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
@@ -107,6 +110,25 @@ pub fn load_u32(from: u64) -> Result<u32> {
     check_word(from)?;
     raw::load_u32(from).map_err(|()| Errno::EFAULT)
 }
+
+/// As [`load_u32`], without a page fault: for a caller that holds locks. EFAULT, too, when the word
+/// is not in memory.
+pub fn load_u32_in_memory(from: u64) -> Result<u32> {
+    check_word(from)?;
+    let refused = &NO_FAULTS[cpus::current()];
+    refused.store(true, Relaxed);
+    let value = raw::load_u32(from);
+    refused.store(false, Relaxed);
+    value.map_err(|()| Errno::EFAULT)
+}
+
+/// Whether a page fault of the kernel's on this CPU may be resolved.
+pub fn may_fault() -> bool {
+    !NO_FAULTS[cpus::current()].load(Relaxed)
+}
+
+/// By CPU, whether [`load_u32_in_memory`] runs. Only that CPU uses it, and nothing interrupts it.
+static NO_FAULTS: [AtomicBool; NR_CPUS] = [const { AtomicBool::new(false) }; NR_CPUS];
 
 /// Replaces an aligned word when it holds `old`; returns what it held.
 pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32> {

@@ -1,4 +1,4 @@
-//! The other CPUs are started, one after the other, and park.
+//! The other CPUs are started, one after the other, and wait until there are threads.
 
 use crate::arch;
 use crate::arch::boot::BootInfo;
@@ -8,7 +8,8 @@ use crate::arch::{cpu, timer};
 use crate::base::above::Above;
 use crate::base::cpus::{self, State};
 use crate::base::kstack::KernelStack;
-use crate::sched::Entry;
+use crate::base::watchdog;
+use crate::sched::{self, Entry, kernel_lock};
 use alloc::vec::Vec;
 use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit};
 use core::mem::forget;
@@ -26,7 +27,7 @@ pub fn all(info: &BootInfo, most: u32) {
     cpus::set_present(roster.numbered.len());
     let others = &roster.numbered[1..roster.wanted];
     if !others.is_empty() {
-        locks::set_cpu_id(arch::cpus::current);
+        locks::set_cpu(arch::cpus::current, watchdog::spin);
         match arch::cpus::prepare(others) {
             Ok(()) => start_each(info, others),
             Err(why) => log::warn!("the other CPUs stay off: {why}"),
@@ -36,11 +37,9 @@ pub fn all(info: &BootInfo, most: u32) {
         let more = if info.cpus.is_full() { " or more" } else { "" };
         log::warn!("{}{more} CPUs are left out: too many", roster.beyond);
     }
-    match (roster.numbered.len(), cpus::others().count()) {
+    match (roster.numbered.len(), cpus::others().count() + 1) {
         (1, _) => log::info!("CPUs: 1"),
-        (count, parked) => {
-            log::info!("CPUs: {count}, of which 1 runs programs and {parked} are parked");
-        }
+        (count, up) => log::info!("CPUs: {count}, of which {up} run"),
     }
 }
 
@@ -120,9 +119,22 @@ pub fn secondary(number: usize, fit: Result<(), Unfit>) -> ! {
         arch::cpus::halt();
     }
     arch::cpus::interrupt(0);
-    loop {
-        if cpu::wait_for_interrupt() == Irq::Ipi {
-            cpus::serve();
+    while !kernel_lock::is_shared() {
+        match cpu::wait_for_interrupt() {
+            Irq::Ipi => cpus::serve(),
+            Irq::Timer => cpus::this().rang(),
+            _ => {}
         }
+    }
+    sched::start()
+}
+
+/// Lets the others run threads, as this CPU does from now on.
+pub fn run_threads() {
+    if cpus::others().next().is_some() {
+        kernel_lock::share();
+        sched::empty_space();
+        cpus::others().for_each(sched::come_up);
+        cpus::others().for_each(arch::cpus::interrupt);
     }
 }

@@ -6,7 +6,8 @@ use crate::base::klog::{self, Console};
 use crate::base::{console, cpus};
 use crate::entry::symbols;
 use crate::process::task;
-use core::fmt::Write;
+use arch_boot::cpus::stopped_at;
+use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,9 +55,9 @@ pub fn kernel_trap(what: &str, addr: u64, pc: u64, fp: u64, registers: &Register
     report(Some(TraceStart { pc, fp }), stopped)
 }
 
-/// Stops the other CPUs, so that the report can be read; returns how many have stopped. Of two CPUs
-/// that panic at once, one does not come back.
-fn enter() -> usize {
+/// Stops the other CPUs, so that the report can be read; returns those that have stopped, a bit
+/// each. Of two CPUs that panic at once, one does not come back.
+fn enter() -> u64 {
     let stopped = cpus::stop_others();
     if PANICKING.swap(true, Ordering::AcqRel) {
         console::write(b"\r\nquire: panic inside the panic report\r\n");
@@ -73,30 +74,17 @@ struct TraceStart {
 }
 
 /// Prints the rest of the report, from the frame of a trap or else of the caller, and stops.
-fn report(from: Option<TraceStart>, stopped: usize) -> ! {
-    match cpus::current() {
-        0 => {
-            let _ = writeln!(Console, "on CPU 0, task {}", task::describe_current());
-        }
-        cpu => {
-            let _ = writeln!(Console, "on CPU {cpu}, which runs no task");
-        }
-    }
-    match stopped {
-        0 => {}
-        stopped => {
-            let _ = writeln!(Console, "stopped CPUs: {stopped}");
-        }
-    }
+fn report(from: Option<TraceStart>, stopped: u64) -> ! {
+    let _ = writeln!(Console, "on CPU {}", describe(cpus::current()));
     let _ = writeln!(Console, "backtrace, innermost first:");
-    let mut trace = Trace::default();
-    if let Some(frame) = from {
-        trace.frame(frame.pc);
+    Trace::default().walk(from);
+    let missing = cpus::others().filter(|number| stopped & 1 << number == 0);
+    for number in cpus::others().filter(|number| stopped & 1 << number != 0) {
+        others_report(number);
     }
-    // A return address may be the first byte of the next function: look up the call before it.
-    let from = from.map(|frame| (frame.pc, frame.fp));
-    arch::cpu::backtrace(from, &mut |address| trace.frame(address.wrapping_sub(1)));
-    trace.end_repeats();
+    for number in missing {
+        let _ = writeln!(Console, "CPU {} has not stopped", describe(number));
+    }
     let _ = writeln!(Console, "last log lines:");
     klog::read_newest(LOG_BYTES, &mut |bytes| {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
@@ -104,6 +92,21 @@ fn report(from: Option<TraceStart>, stopped: usize) -> ! {
         }
     });
     arch::cpu::stop(STATUS)
+}
+
+/// A CPU's number and what it runs.
+fn describe(cpu: usize) -> impl fmt::Display {
+    fmt::from_fn(move |out| write!(out, "{cpu}, task {}", task::describe_on(cpu)))
+}
+
+/// Prints where another CPU has stopped.
+fn others_report(number: usize) {
+    let Some((pc, fp)) = stopped_at(number) else {
+        let _ = writeln!(Console, "CPU {}: in user mode", describe(number));
+        return;
+    };
+    let _ = writeln!(Console, "CPU {}:", describe(number));
+    Trace::default().walk(Some(TraceStart { pc, fp }));
 }
 
 /// Prints frames; a run of the same address (a recursion) takes two lines.
@@ -115,6 +118,17 @@ struct Trace {
 }
 
 impl Trace {
+    /// Prints a frame and its callers, or else those of this function.
+    fn walk(&mut self, from: Option<TraceStart>) {
+        if let Some(from) = from {
+            self.frame(from.pc);
+        }
+        let from = from.map(|frame| frame.fp);
+        // A return address may be the first byte of the next function: look up the call before it.
+        arch::cpu::backtrace(from, &mut |address| self.frame(address.wrapping_sub(1)));
+        self.end_repeats();
+    }
+
     fn frame(&mut self, address: u64) {
         if self.depth > 0 && address == self.last {
             self.depth += 1;

@@ -8,13 +8,12 @@ use crate::base::errno::Errno;
 use crate::base::heap::fail;
 use crate::base::machine::mm;
 use crate::base::stretch::Reason;
+use crate::base::uaccess;
 use crate::process::signal::{self, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SigInfo};
 use crate::process::task::{self, Start, Task, Work};
-use crate::sched::Entry;
-use crate::sched::timers;
+use crate::sched::{Entry, kernel_lock, timers};
 use crate::{fs, pressure, sched, syscall};
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 use mm::addr::VirtAddr;
 use mm::fault::{Access, Resolution};
@@ -31,6 +30,7 @@ impl Entry for Above {
 /// Where every thread starts, on its own kernel stack.
 extern "C" fn thread_main(_: usize) -> ! {
     sched::finish_switch();
+    kernel_lock::enter();
     {
         let task = task::current();
         match task.take_start() {
@@ -40,6 +40,8 @@ extern "C" fn thread_main(_: usize) -> ! {
                 work()
             }
         }
+        // A thread that a fault or an interrupt has met ends without it.
+        kernel_lock::ensure();
         task.sched.times.enter_for(Reason::END);
         let heap_fails = task.sched.work().contains(Work::HEAP_FAILS);
         if heap_fails {
@@ -57,8 +59,11 @@ extern "C" fn thread_main(_: usize) -> ! {
 fn interrupt(irq: Irq) {
     match irq {
         Irq::Timer => timers::interrupt(),
-        Irq::Serial => fs::tty::receive_pending(),
-        Irq::Ipi => cpus::serve(),
+        Irq::Serial => kernel_lock::with(fs::tty::receive_pending),
+        Irq::Ipi => {
+            cpus::serve();
+            sched::look();
+        }
         Irq::Spurious => {}
         Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
     }
@@ -66,44 +71,74 @@ fn interrupt(irq: Irq) {
 
 /// Runs user mode and handles its traps until the thread ends.
 fn run(task: &Arc<Task>, user: &mut UserContext) {
+    // A signal, or a stop, that came before the thread had a CPU has interrupted nothing.
+    signal::recalculate(task);
+    before_user_mode(task, user, None);
+    // There are threads on several CPUs from the first thread on, or never.
+    match kernel_lock::is_shared() {
+        true => run_on::<true>(task, user),
+        false => run_on::<false>(task, user),
+    }
+}
+
+fn run_on<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
     loop {
         let special = task.sched.work() & (Work::EXIT | Work::HEAP_FAILS);
         if special.is_empty() {
-            turn(task, user, |_, _| ());
+            turn::<SHARED>(task, user, |_, _| ());
         } else if special.contains(Work::EXIT) {
             return;
         } else {
-            watched_turn(task, user);
+            watched_turn::<SHARED>(task, user);
         }
     }
 }
 
 /// [`turn`] of a thread whose allocations fail on purpose.
 #[cold]
-fn watched_turn(task: &Arc<Task>, user: &mut UserContext) {
-    turn(task, user, |trap, user| {
+fn watched_turn<const SHARED: bool>(task: &Arc<Task>, user: &mut UserContext) {
+    turn::<SHARED>(task, user, |trap, user| {
         task::watch_heap_of_trap(task, trap, user)
     });
     fail::end();
 }
 
-/// Enters user mode once and handles the trap that ends it. `entered` is called first.
+/// Enters user mode until a trap that is more than a quick system call, and handles that; `entered`
+/// is called first. With several CPUs (`SHARED`) the kernel lock is not held in user mode, in quick
+/// and parallel calls, in page faults that need only memory, and at the end of a slice.
 #[inline(always)]
-fn turn(task: &Arc<Task>, user: &mut UserContext, entered: impl Fn(&Trap, &UserContext)) {
-    let trap = user.run();
-    if let Trap::Syscall = trap
-        && let Some(value) = syscall::quick(task, user.syscall_number())
-    {
-        user.set_return(value);
-        return;
+fn turn<const SHARED: bool>(
+    task: &Arc<Task>,
+    user: &mut UserContext,
+    entered: impl Fn(&Trap, &UserContext),
+) {
+    if SHARED {
+        kernel_lock::leave();
     }
+    let trap = loop {
+        let trap = user.run();
+        let Trap::Syscall = trap else { break trap };
+        let Some(value) = syscall::quick(task, user.syscall_number()) else {
+            break trap;
+        };
+        user.set_return(value);
+    };
     task.sched.times.leave_user();
     entered(&trap, user);
+    if SHARED && matches!(trap, Trap::Syscall) && !runs_beside_others(task, user) {
+        kernel_lock::enter();
+    }
     let interrupted = handle(task, user, trap);
     if interrupted.is_some() || !task.sched.work().is_empty() {
         before_user_mode(task, user, interrupted);
     }
     task.sched.times.leave_kernel();
+}
+
+/// Whether a system call does without the kernel lock. A thread whose allocations are watched has
+/// it in all: one call is watched at a time.
+fn runs_beside_others(task: &Task, user: &UserContext) -> bool {
+    syscall::is_parallel(user.syscall_number()) && !task.sched.work().contains(Work::HEAP_FAILS)
 }
 
 /// Handles a trap. Returns the restart error of a system call that a signal interrupted.
@@ -122,7 +157,8 @@ fn handle(task: &Arc<Task>, user: &mut UserContext, trap: Trap) -> Option<Errno>
         }
         other => {
             task.sched.times.enter_for(Reason::EXCEPTION);
-            signal::force(task, fault_info(other, user));
+            let info = fault_info(other, user);
+            kernel_lock::with(|| signal::force(task, info));
         }
     }
     None
@@ -146,6 +182,13 @@ fn work_off(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: O
         task.sched.count_involuntary_switch();
         sched::yield_now();
     }
+    if interrupted.is_some() || !(work - Work::RESCHEDULE).is_empty() {
+        kernel_lock::with(|| work_off_more(task, user, work, interrupted));
+    }
+}
+
+/// The part of [`work_off`] that needs the kernel lock.
+fn work_off_more(task: &Arc<Task>, user: &mut UserContext, work: Work, interrupted: Option<Errno>) {
     if work.contains(Work::MAKE_ROOM) {
         pressure::refill(task);
     }
@@ -173,21 +216,22 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
             Resolution::NotMapped => break SigInfo::fault(SIGSEGV, abi::SEGV_MAPERR, addr.0),
             Resolution::Denied => break SigInfo::fault(SIGSEGV, abi::SEGV_ACCERR, addr.0),
             Resolution::Bus => break SigInfo::fault(SIGBUS, abi::BUS_ADRERR, addr.0),
-            Resolution::NoMem if pressure::make_room(task, attempt) => attempt += 1,
+            Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
+                attempt += 1;
+            }
             // It is to end.
             Resolution::NoMem => return,
         }
     };
-    signal::force(task, info);
+    kernel_lock::with(|| signal::force(task, info));
 }
 
 fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
-    let process = task.process();
-    let Some(resolution) = process.with_space(|space| space.fault(addr, access)) else {
+    let Some(resolution) = task.space.with(|space| space.fault(addr, access)) else {
         return Resolution::NotMapped;
     };
     if resolution == Resolution::Done {
-        process.faults.fetch_add(1, Relaxed);
+        task.count_fault();
     }
     resolution
 }
@@ -234,6 +278,9 @@ fn breakpoint(pc: u64) -> SigInfo {
 /// may come under any lock of the kernel crate, so it takes none below
 /// [`crate::base::ranks::SCHEDULER`].
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
+    if !uaccess::may_fault() {
+        return false;
+    }
     let Some(task) = sched::current() else {
         return false;
     };

@@ -35,8 +35,8 @@ use crate::base::cmdline;
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, mm};
 use crate::fs::{self, ExecFile, FsContext};
-use crate::process::signal;
 use crate::process::task::{self, AltStack, Image, Process, Resource, ResourceLimits, Task};
+use crate::process::{robust, signal};
 use crate::sched;
 use alloc::format;
 use alloc::string::String;
@@ -134,7 +134,9 @@ fn build(
     }
     let space = AddressSpace::new(mm())?;
     space.set_limits(limits.for_space());
-    process.with_space(|old| space.change_thp_permit(|_| old.thp_permit()));
+    process
+        .space
+        .with(|old| space.change_thp_permit(|_| old.thp_permit()));
     let aslr = aslr::offsets(limits, process);
     let loaded = layout::load(&space, &program, &file, &aslr)?;
     let start = stack::StackInputs {
@@ -204,8 +206,13 @@ pub fn execve(
 /// Point of no return: the running thread's process becomes the new program.
 fn change_over(task: &Arc<Task>, ready: NewProgram, path: &[u8]) {
     let process = task.process();
-    sched::activate(&ready.space);
-    let old = process.replace_space(Some(ready.space));
+    robust::release(task);
+    process.barriers.store(false, Relaxed);
+    ready.space.activate();
+    let own = task.space.replace(Some(ready.space.clone()));
+    let old = process.space.replace(Some(ready.space));
+    // Not the last reference.
+    drop(own);
     process.set_image(ready.image);
     process.set_handlers(process.handlers().copy_for_exec());
     process.did_exec.store(true, Relaxed);
@@ -244,7 +251,7 @@ fn first(
             }
             why => format!("{why}"),
         })?;
-    process.replace_space(Some(ready.space));
+    process.space.replace(Some(ready.space));
     process.set_image(ready.image);
     Ok(UserContext::new(ready.pc, ready.sp))
 }

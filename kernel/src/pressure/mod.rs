@@ -16,13 +16,14 @@ mod victim;
 pub use victim::score_of;
 
 use crate::base::above::Above;
+use crate::base::cpus;
 use crate::base::heap;
 use crate::base::kstack;
 use crate::base::machine::mm;
 use crate::base::ranks;
 use crate::process::signal::{self, SIGKILL, SigInfo};
 use crate::process::task::{self, Process, Task, TaskState, Work};
-use crate::sched::Reserves;
+use crate::sched::{Reserves, kernel_lock};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::frame::zone::Zone;
@@ -38,8 +39,10 @@ pub fn kills() -> u64 {
 }
 
 /// There was no memory for what the running thread does, for the `attempt`-th time (from 0).
-/// `true`: it may try again; `false`: it is to end. May sleep, so no lock may be held.
+/// `true`: it may try again; `false`: it is to end. May sleep, so no lock may be held but the
+/// kernel lock, which is.
 pub fn make_room(task: &Arc<Task>, attempt: u32) -> bool {
+    debug_assert!(kernel_lock::is_mine());
     if task.sched.work().contains(Work::EXIT) || signal::interrupts(task, TaskState::Killable) {
         return false;
     }
@@ -79,25 +82,27 @@ pub fn refill(task: &Arc<Task>) {
 impl Reserves for Above {
     #[inline]
     fn refill(task: &Arc<Task>) {
-        refill(task);
+        kernel_lock::with(|| refill(task));
     }
 }
 
 /// Reclaims unused memory: cached kernel stacks, pages of large folios that are not mapped any more
-/// (deferred splits), and the pages on the per-CPU lists.
+/// (deferred splits), and the pages on the lists of all CPUs. The caller has the kernel lock.
 pub fn reclaim() {
     kstack::shrink();
     task::for_each_space(|space| {
         space.split_deferred();
     });
     mm().drain_pcp();
+    // Each CPU drains its own, and has done so when it has answered.
+    cpus::barrier();
 }
 
 /// The part of [`reclaim`] that may be done under any lock of the kernel crate below
 /// [`ranks::KERNEL_STACKS`].
 pub fn reclaim_under_locks(task: &Task) {
     kstack::shrink();
-    task.process().with_space(|space| space.split_deferred());
+    task.space.with(|space| space.split_deferred());
     mm().drain_pcp();
 }
 
@@ -129,9 +134,9 @@ fn kill_one(task: &Arc<Task>) -> Option<Arc<Process>> {
     report::killed(&victim);
     KILLS.fetch_add(1, Relaxed);
     // Weak: the victim may end while the processes that share its space are looked for.
-    let space = victim.with_space(Arc::downgrade).unwrap_or_default();
+    let space = victim.space.with(Arc::downgrade).unwrap_or_default();
     for process in task::in_steps(task::processes()) {
-        let shares = process.with_space(|own| Arc::as_ptr(own) == space.as_ptr());
+        let shares = process.space.with(|own| Arc::as_ptr(own) == space.as_ptr());
         if shares == Some(true) || Arc::ptr_eq(&process, &victim) {
             signal::send_process(&process, SigInfo::kernel(SIGKILL));
         }

@@ -70,7 +70,7 @@ fn processes() {
         "[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes oom_score_adj name"
     );
     let with_memory = task::in_steps(task::processes()).filter_map(|process| {
-        let usage = process.with_space(|space| space.usage())?;
+        let usage = process.space.with(|space| space.usage())?;
         Some((process, usage))
     });
     for (process, u) in with_memory.take(ROWS) {
@@ -100,7 +100,8 @@ fn processes() {
 /// Logs the victim; the one line that a quiet console shows, too.
 pub fn killed(process: &Process) {
     let u = process
-        .with_space(|space| space.usage())
+        .space
+        .with(|space| space.usage())
         .unwrap_or_default();
     log::error!(
         "Out of memory: Killed process {} ({}) total-vm:{}kB, anon-rss:{}kB, file-rss:{}kB, shmem-rss:{}kB, UID:{} pgtables:{}kB oom_score_adj:{}",

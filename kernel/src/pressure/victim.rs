@@ -43,7 +43,7 @@ fn kept_by_mappings(space: &AddressSpace) -> u64 {
 
 /// /proc/PID/oom_score: 0 to 1000 and more, as Linux scales it.
 pub fn score_of(process: &Process, total: u64) -> i64 {
-    let freed = process.space().map_or(0, |space| freed(&space));
+    let freed = process.space.get().map_or(0, |space| freed(&space));
     match points(freed, process.oom.get(), total) {
         Some(points) => (1000 + points * 1000 / total as i64) * 2 / 3,
         None => 0,
@@ -58,7 +58,7 @@ pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
     for process in task::in_steps(task::processes()) {
         // Weak: while other threads run, the process must be able to end.
         let look = |space: &Arc<AddressSpace>| (freed(space), Arc::downgrade(space));
-        let Some((freed, space)) = process.with_space(look) else {
+        let Some((freed, space)) = process.space.with(look) else {
             continue;
         };
         let Some(points) = points(freed, process.oom.get(), total) else {
@@ -78,7 +78,7 @@ pub(super) fn choose(total: u64) -> Option<Arc<Process>> {
 fn is_kept(space: &Weak<AddressSpace>) -> bool {
     let stays = |process: &Process| process.pid() == 1 || process.oom.get() == NEVER;
     let mut users = task::in_steps(task::processes()).filter(|process| {
-        let uses = process.with_space(|own| Arc::as_ptr(own) == space.as_ptr());
+        let uses = process.space.with(|own| Arc::as_ptr(own) == space.as_ptr());
         uses == Some(true)
     });
     users.any(|user| stays(&user))

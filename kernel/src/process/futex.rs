@@ -1,17 +1,18 @@
-//! futex(2): sleeping on a word of user memory.
+//! futex(2): sleeping on a word of user memory. The lists of those who sleep are
+//! [`locks::Sleepers`]; the kernel lock is not needed.
 
 use crate::base::errno::{Errno, Result};
+use crate::base::machine::Object;
 use crate::base::ranks;
 use crate::base::uaccess;
 use crate::base::user_ptr::UserPtr;
 use crate::process::task::{self, Task};
 use crate::sched;
-use crate::sched::wait::WaitQueue;
+use crate::sched::wait;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use fallible::OutOfMemory;
+use locks::{Key, Place, Sleeper, Sleepers};
 use mm::addr::{PAGE_SIZE, VirtAddr};
-use mm::sync::Lock;
 use mm::vma::{Backing, Prot, VmaFlags};
 
 /// A word as a program names it.
@@ -25,34 +26,61 @@ pub struct Word {
 
 /// Identity of a word, wherever it is mapped: the object or address space it belongs to, and its
 /// offset there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Key {
-    home: usize,
+#[derive(Clone)]
+struct Home {
+    of: usize,
     offset: u64,
+    /// The object, so that no other one gets its address while somebody sleeps. A space is kept by
+    /// the thread that sleeps.
+    _object: Option<Arc<Object>>,
 }
 
-struct Waiter {
-    key: Key,
-    bitset: u32,
-    task: Arc<Task>,
-    woken: Arc<AtomicBool>,
+impl PartialEq for Home {
+    fn eq(&self, other: &Self) -> bool {
+        (self.of, self.offset) == (other.of, other.offset)
+    }
 }
 
-static WAITERS: Lock<Vec<Waiter>, { ranks::FUTEX }> = Lock::new(Vec::new());
+impl Key for Home {
+    /// By Fibonacci hashing (D. Knuth, The Art of Computer Programming 3, 6.4): words of one
+    /// structure go to different buckets.
+    fn hash(&self) -> usize {
+        let word = (self.of as u64 >> 4) ^ (self.offset >> 2);
+        (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
+    }
+}
 
-/// The key of a word: EINVAL unless it is aligned, EFAULT unless it is an address of user mode.
-/// Without `private` the word has to be mapped, and be writable or a file's; in shared memory every
-/// mapping gives the same key.
-fn key(word: Word) -> Result<Key> {
+/// A thread that sleeps on a word.
+struct Waiter(Arc<Task>);
+
+impl Sleeper for Waiter {
+    fn place(&self) -> &Place {
+        &self.0.futex
+    }
+    fn wake(&self) {
+        sched::wake(&self.0);
+    }
+}
+
+/// Lists of those who sleep.
+const BUCKETS: usize = 256;
+
+static WAITERS: Sleepers<Home, Waiter, { ranks::FUTEX }, BUCKETS> = Sleepers::new();
+
+/// The identity of a word: EINVAL unless it is aligned, EFAULT unless it is an address of user
+/// mode. Without `private` the word has to be mapped, and be writable or a file's; in shared memory
+/// every mapping gives the same.
+fn home(word: Word) -> Result<Home> {
     let (address, private) = (word.at.address(), word.private);
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
     uaccess::check(address, 4)?;
-    let space = task::current().process().space().ok_or(Errno::EFAULT)?;
-    let own = Key {
-        home: Arc::as_ptr(&space).addr(),
+    let space = task::current().space.get().ok_or(Errno::EFAULT)?;
+    let own = Home {
+        of: Arc::as_ptr(&space).addr(),
         offset: address,
+        _object: None,
     };
     if private {
         return Ok(own);
@@ -62,11 +90,12 @@ fn key(word: Word) -> Result<Key> {
     if !vma.prot.contains(Prot::WRITE) && !of_a_file {
         return Err(Errno::EFAULT);
     }
-    uaccess::load_u32(address)?;
+    load(word)?;
     Ok(match &vma.backing {
-        Backing::Object { object, offset, .. } if vma.flags.contains(VmaFlags::SHARED) => Key {
-            home: Arc::as_ptr(object).addr(),
+        Backing::Object { object, offset, .. } if vma.flags.contains(VmaFlags::SHARED) => Home {
+            of: Arc::as_ptr(object).addr(),
             offset: offset * PAGE_SIZE + (address - vma.range.start.0),
+            _object: Some(object.clone()),
         },
         _ => own,
     })
@@ -76,45 +105,71 @@ fn load(word: Word) -> Result<u32> {
     uaccess::load_u32(word.at.address())
 }
 
+/// Why a look at a word ends a call, or makes it begin anew.
+enum Refusal {
+    /// The word is not in memory.
+    Absent,
+    Error(Errno),
+}
+
+impl From<OutOfMemory> for Refusal {
+    fn from(_: OutOfMemory) -> Self {
+        Refusal::Error(Errno::ENOMEM)
+    }
+}
+
+type Look<T = ()> = core::result::Result<T, Refusal>;
+
+/// Looks at a word under locks, where there must be no page fault. EAGAIN: it differs.
+fn look(word: Word, expected: u32) -> Look {
+    match uaccess::load_u32_in_memory(word.at.address()) {
+        Ok(value) if value == expected => Ok(()),
+        Ok(_) => Err(Refusal::Error(Errno::EAGAIN)),
+        Err(_) => Err(Refusal::Absent),
+    }
+}
+
+/// Calls `act` with the identity of a word, and again as long as it finds the word absent.
+/// ERESTARTSYS: the thread is to end.
+fn at_home<T>(word: Word, mut act: impl FnMut(Home) -> Look<T>) -> Result<T> {
+    loop {
+        match act(home(word)?) {
+            Ok(value) => return Ok(value),
+            Err(Refusal::Error(errno)) => return Err(errno),
+            Err(Refusal::Absent) => {
+                load(word)?;
+                if sched::breathe() {
+                    return Err(Errno::ERESTARTSYS);
+                }
+            }
+        }
+    }
+}
+
 /// FUTEX_WAIT_BITSET: sleeps while the word holds `expected`, until `deadline` (ns since boot).
 /// EAGAIN: it holds something else. ETIMEDOUT, ERESTARTSYS.
 pub fn wait(word: Word, expected: u32, bitset: u32, deadline: Option<u64>) -> Result {
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = key(word)?;
-    let woken = Arc::new(AtomicBool::new(false));
-    {
-        // Under the lock, so that a wake-up after the word was read finds the waiter.
-        let mut waiters = WAITERS.lock();
-        if load(word)? != expected {
-            return Err(Errno::EAGAIN);
-        }
-        let waiter = Waiter {
-            key,
-            bitset,
-            task: task::current(),
-            woken: woken.clone(),
-        };
-        if fallible::push(&mut waiters, waiter).is_err() {
-            drop(waiters);
-            // Without memory to wait it is woken for no reason, as futex(2) allows, once the others
-            // have run.
-            sched::poll();
-            return Ok(());
-        }
+    let task = task::current();
+    let entered = at_home(word, |home| {
+        let waiter = Waiter(task.clone());
+        WAITERS.enter(home, bitset, waiter, || look(word, expected))
+    });
+    if entered == Err(Errno::ENOMEM) {
+        // Without memory to wait it is woken for no reason, as futex(2) allows, once the others
+        // have run.
+        sched::poll();
+        return Ok(());
     }
-    let nobody = WaitQueue::new();
-    let result = nobody.wait(deadline, || woken.load(Ordering::Acquire).then_some(()));
-    if !woken.load(Ordering::Acquire) {
-        WAITERS
-            .lock()
-            .retain(|waiter| !Arc::ptr_eq(&waiter.woken, &woken));
+    entered?;
+    let slept = wait::wait_any(&[], deadline, || task.futex.is_out().then_some(()));
+    // One that was woken counts as woken, whatever came at the same time: the waker has counted it.
+    if WAITERS.leave(&task.futex) {
+        return Ok(());
     }
-    match result? {
-        Some(()) => Ok(()),
-        None => Err(Errno::ETIMEDOUT),
-    }
+    slept.and(Err(Errno::ETIMEDOUT))
 }
 
 /// FUTEX_WAKE_BITSET: wakes at most `count` waiters whose bitsets meet; returns how many.
@@ -122,8 +177,11 @@ pub fn wake(word: Word, count: u32, bitset: u32) -> Result<u64> {
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = key(word)?;
-    Ok(wake_key(key, count, bitset))
+    Ok(wake_home(&home(word)?, count, bitset))
+}
+
+fn wake_home(home: &Home, count: u32, bitset: u32) -> u64 {
+    WAITERS.wake(home, count as usize, bitset) as u64
 }
 
 /// At the end of a thread: a thread that joins it may wait on the word as private or as shared.
@@ -132,22 +190,6 @@ pub fn wake_address(at: UserPtr<u32>, count: u32) {
         // An address that is not mapped has no waiters.
         let _ = wake(Word { at, private }, count, u32::MAX);
     }
-}
-
-fn wake_key(key: Key, count: u32, bitset: u32) -> u64 {
-    let mut waiters = WAITERS.lock();
-    let mut woken = 0;
-    waiters.retain(|waiter| {
-        let hit = woken < u64::from(count) && waiter.key == key && waiter.bitset & bitset != 0;
-        if hit {
-            woken += 1;
-            // Pairs with the load in `wait`.
-            waiter.woken.store(true, Ordering::Release);
-            sched::wake(&waiter.task);
-        }
-        !hit
-    });
-    woken
 }
 
 /// FUTEX_CMP_REQUEUE (`expected`) and FUTEX_REQUEUE: wakes `wake` waiters and makes at most
@@ -163,31 +205,24 @@ pub fn requeue(
     if i32::try_from(wake | move_on).is_err() {
         return Err(Errno::EINVAL);
     }
-    let (from, to) = (key(word)?, key(target)?);
-    if let Some(expected) = expected
-        && load(word)? != expected
-    {
-        return Err(Errno::EAGAIN);
-    }
-    let woken = wake_key(from, wake, u32::MAX);
-    let mut waiters = WAITERS.lock();
-    let moved = waiters
-        .iter_mut()
-        .filter(|waiter| waiter.key == from)
-        .take(move_on as usize);
-    let moved = moved.map(|waiter| waiter.key = to).count();
-    Ok(woken + moved as u64)
+    let (wake, move_on) = (wake as usize, move_on as usize);
+    let done = at_home(word, |from| {
+        let to = home(target).map_err(Refusal::Error)?;
+        let look = || expected.map_or(Ok(()), |expected| look(word, expected));
+        WAITERS.requeue(&from, &to, wake, move_on, look)
+    })?;
+    Ok(done as u64)
 }
 
 /// FUTEX_WAKE_OP: changes the word `target` as `operation` says, wakes `count` waiters of
 /// `word` and, when the old value passes the comparison, `count2` of `target`.
 pub fn wake_op(word: Word, target: Word, count: u32, count2: u32, operation: u32) -> Result<u64> {
-    let (first, second) = (key(word)?, key(target)?);
+    let (first, second) = (home(word)?, home(target)?);
     let old = change_word(target, operation)?;
     let too = compare(old, operation)?;
-    let mut woken = wake_key(first, count, u32::MAX);
+    let mut woken = wake_home(&first, count, u32::MAX);
     if too {
-        woken += wake_key(second, count2, u32::MAX);
+        woken += wake_home(&second, count2, u32::MAX);
     }
     Ok(woken)
 }

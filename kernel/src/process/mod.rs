@@ -4,5 +4,6 @@
 mod caller;
 pub mod futex;
 pub mod pidfd;
+pub mod robust;
 pub mod signal;
 pub mod task;

@@ -1,9 +1,15 @@
 //! The scheduler's part of a thread.
 
+use super::queues;
 use super::switch::Context;
 use super::times::Times;
+use crate::arch;
 use crate::base::kstack::KernelStack;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    fence,
+};
 
 /// State of a thread in the scheduler.
 ///
@@ -75,6 +81,12 @@ pub struct Entity {
     pub(super) context: Context,
     state: AtomicU8,
     work: AtomicU32,
+    /// The number of the CPU that it runs on or ran on last.
+    cpu: AtomicUsize,
+    /// Whether its stack and registers are in use on that CPU.
+    on_cpu: AtomicBool,
+    /// The CPUs on which it may run, a bit each.
+    allowed: AtomicU64,
     /// CPU time.
     pub times: Times,
     voluntary_switches: AtomicU64,
@@ -82,13 +94,17 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// A runnable thread that starts on `stack` and has `work` to do before user mode.
-    pub fn new(stack: KernelStack, work: Work) -> Entity {
+    /// A runnable thread that starts on `stack`, has `work` to do before user mode, and may run on
+    /// the CPUs `allowed`.
+    pub fn new(stack: KernelStack, work: Work, allowed: u64) -> Entity {
         Entity {
             context: Context::new(stack.top()),
             stack,
             state: AtomicU8::new(TaskState::Runnable as u8),
             work: AtomicU32::new(work.bits()),
+            cpu: AtomicUsize::new(queues::here()),
+            on_cpu: AtomicBool::new(false),
+            allowed: AtomicU64::new(allowed),
             times: Times::new(),
             voluntary_switches: AtomicU64::new(0),
             involuntary_switches: AtomicU64::new(0),
@@ -100,14 +116,87 @@ impl Entity {
         self.stack.top()
     }
 
-    /// Its state.
-    pub fn state(&self) -> TaskState {
-        TaskState::from_u8(self.state.load(Relaxed))
+    /// The number of the CPU that it runs on, waits for, or ran on last.
+    pub fn last_cpu(&self) -> usize {
+        self.cpu.load(Relaxed)
     }
 
-    /// Only for the scheduler and for the thread itself, before it gives up the CPU.
+    /// Whether its stack and registers are in use on that CPU. Acquire pairs with `leave_cpu`: when
+    /// they are not, they are saved.
+    pub(super) fn is_on_cpu(&self) -> bool {
+        self.on_cpu.load(Acquire)
+    }
+
+    /// The CPUs on which it may run, a bit each: sched_getaffinity(2).
+    pub fn allowed(&self) -> u64 {
+        self.allowed.load(Relaxed)
+    }
+
+    /// Whether it may run on this CPU.
+    pub(super) fn may_run_on(&self, cpu: usize) -> bool {
+        self.allowed() & 1 << cpu != 0
+    }
+
+    /// Sets the CPUs on which it may run. It is still where it is.
+    pub fn allow(&self, cpus: u64) {
+        self.allowed.store(cpus, Relaxed);
+    }
+
+    /// It waits for this CPU.
+    pub(super) fn assign(&self, cpu: usize) {
+        self.cpu.store(cpu, Relaxed);
+    }
+
+    /// It gets this CPU.
+    pub(super) fn place_on(&self, cpu: usize) {
+        self.assign(cpu);
+        self.on_cpu.store(true, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// Its CPU has left its stack.
+    pub(super) fn leave_cpu(&self) {
+        self.on_cpu.store(false, Release);
+    }
+
+    /// Its state.
+    pub fn state(&self) -> TaskState {
+        TaskState::from_u8(self.state.load(Acquire))
+    }
+
+    /// The running thread will sleep unless it is woken before. What it looks at afterwards, the
+    /// code that wakes it has changed before; [`Self::change_state`] has the other fence.
+    pub fn prepare(&self) {
+        self.state.store(TaskState::Preparing as u8, Relaxed);
+        fence(SeqCst);
+    }
+
+    /// The running thread sleeps, or is dead, as soon as it gives up the CPU; `false`: it was woken
+    /// since [`Self::prepare`], and is runnable.
+    pub fn settle(&self, state: TaskState) -> bool {
+        let (preparing, state) = (TaskState::Preparing as u8, state as u8);
+        let settled = self
+            .state
+            .compare_exchange(preparing, state, AcqRel, Acquire);
+        settled.is_ok()
+    }
+
+    /// The running thread does not sleep after all, or will never run again.
     pub fn set_state(&self, state: TaskState) {
-        self.state.store(state as u8, Relaxed);
+        self.state.store(state as u8, Release);
+    }
+
+    /// Makes it runnable if its state is one that `may` accepts, or [`TaskState::Preparing`]. The
+    /// state that it had; `None`: it is left alone.
+    pub(super) fn make_runnable(&self, may: impl Fn(TaskState) -> bool) -> Option<TaskState> {
+        // Between what the caller has changed and the state; the other one is in `prepare`.
+        fence(SeqCst);
+        let runnable = |raw: u8| {
+            let state = TaskState::from_u8(raw);
+            (state == TaskState::Preparing || may(state)).then_some(TaskState::Runnable as u8)
+        };
+        let was = self.state.fetch_update(AcqRel, Acquire, runnable);
+        was.ok().map(TaskState::from_u8)
     }
 
     /// The state letter of /proc/PID/stat.
@@ -124,12 +213,20 @@ impl Entity {
     /// What is to be done before user mode; empty nearly always.
     #[inline]
     pub fn work(&self) -> Work {
+        // Relaxed: what the work is about is behind locks.
         Work::from_bits_retain(self.work.load(Relaxed))
     }
 
-    /// Adds to what is to be done.
+    /// Adds to what is to be done. If the thread runs on another CPU, that one is interrupted, and
+    /// finds the work on its way back to user mode.
     pub fn add_work(&self, work: Work) {
         self.work.fetch_or(work.bits(), Relaxed);
+        // Pairs with the one in `place_on`: either this sees the thread on its CPU, or that CPU
+        // sees the work.
+        fence(SeqCst);
+        if self.is_on_cpu() && self.last_cpu() != queues::here() {
+            arch::cpus::interrupt(self.last_cpu());
+        }
     }
 
     /// Takes from what is to be done.

@@ -1,12 +1,16 @@
-//! Round robin on one CPU. The state is one structure per CPU behind a lock, so that more can
-//! follow.
+//! Round robin on each CPU, from a run queue of its own (`queues`). A CPU without a runnable thread
+//! takes one of another CPU's.
 //!
-//! There is no idle thread: a thread that blocks while no thread is runnable sleeps on its own
-//! kernel stack, in `next_task`, until an interrupt makes one runnable. With one runnable thread no
-//! timer runs.
+//! With one CPU there is no idle thread: a thread that blocks while no thread is runnable sleeps on
+//! its own kernel stack, in `wait_for_task`, until an interrupt makes one runnable. With several
+//! the CPU goes back to the stack on which it booted. With one runnable thread no timer runs.
+//!
+//! Most of the kernel runs on one CPU at a time: see [`kernel_lock`].
 
 mod entity;
+pub mod kernel_lock;
 mod machine;
+mod queues;
 mod switch;
 mod thread;
 pub mod timers;
@@ -18,81 +22,33 @@ pub use thread::{Entry, Reserves, Task, Thread, Threads};
 
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
-use crate::base::errno::Result;
 use crate::base::machine::AddressSpace;
-use crate::base::ranks;
 use crate::base::stretch;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use mm::sync::Lock;
 use switch::Switch;
+
+pub use queues::{
+    Spent, bind, come_up, idle_ns, make_place, online_mask, runnable, spent, switches,
+};
+pub use switch::current;
 
 /// How long a thread runs while others wait, in ns.
 pub const SLICE: u64 = 4_000_000;
-
-struct RunQueue {
-    current: Option<Arc<Task>>,
-    /// The thread that ran before, until the new one has left its stack; a dead one is freed then.
-    previous: Option<Arc<Task>>,
-    queue: VecDeque<Arc<Task>>,
-    /// Which address space is in the hardware, by address; 0 for none.
-    active_space: usize,
-    /// No thread is runnable and the CPU sleeps.
-    idle: bool,
-}
-
-static CPU: Lock<RunQueue, { ranks::SCHEDULER }> = Lock::new(RunQueue {
-    current: None,
-    previous: None,
-    queue: VecDeque::new(),
-    active_space: 0,
-    idle: false,
-});
-static SWITCHES: AtomicU64 = AtomicU64::new(0);
-static IDLE_NS: AtomicU64 = AtomicU64::new(0);
-
-/// The thread that runs now; `None` before the first.
-pub fn current() -> Option<Arc<Task>> {
-    CPU.lock().current.clone()
-}
 
 /// The thread that runs now. Panics before the first one runs.
 pub fn running() -> Arc<Task> {
     current().expect("a thread runs")
 }
 
-/// As [`current`], for a panic: does not wait for the lock that the panicking code may hold.
-pub fn try_current() -> Option<Arc<Task>> {
-    CPU.try_lock()?.current.clone()
+/// The thread that a CPU runs, for a panic: does not wait for the lock that the panicking code may
+/// hold.
+pub fn try_current(cpu: usize) -> Option<Arc<Task>> {
+    queues::of(cpu).try_lock()?.current.clone()
 }
 
-/// Context switches since boot.
-pub fn switches() -> u64 {
-    SWITCHES.load(Relaxed)
-}
-
-/// Nanoseconds in which no thread was runnable.
-pub fn idle_ns() -> u64 {
-    IDLE_NS.load(Relaxed)
-}
-
-/// Threads that have the CPU or wait for it.
-pub fn runnable() -> usize {
-    let cpu = CPU.lock();
-    cpu.queue.len() + usize::from(!cpu.idle)
-}
-
-/// Makes room in the queue for as many threads; ENOMEM.
-pub fn make_place(threads: usize) -> Result {
-    let mut cpu = CPU.lock();
-    let more = threads.saturating_sub(cpu.queue.len());
-    Ok(fallible::reserve(&mut cpu.queue, more)?)
-}
-
-/// Puts a new thread into the run queue, which has room for it.
+/// Puts a new thread into a run queue, which has room for it.
 pub fn start_task(task: Arc<Task>) {
-    push(task);
+    queues::push(task);
 }
 
 /// Makes a sleeping thread runnable; one that prepares to sleep will not. `false` when it was
@@ -105,38 +61,30 @@ pub fn wake(task: &Arc<Task>) -> bool {
 
 /// Makes a thread runnable when its state is one that `may` accepts. `false` when it is not.
 pub fn wake_from(task: &Arc<Task>, may: impl Fn(TaskState) -> bool) -> bool {
-    let entity = task.entity();
-    match entity.state() {
-        TaskState::Runnable | TaskState::Dead => return false,
-        TaskState::Preparing => entity.set_state(TaskState::Runnable),
-        state if may(state) => {
-            entity.set_state(TaskState::Runnable);
-            push(task.clone());
+    match task.entity().make_runnable(may) {
+        Some(TaskState::Preparing) => true,
+        Some(_) => {
+            queues::push(task.clone());
+            true
         }
-        _ => return false,
-    }
-    true
-}
-
-fn push(task: Arc<Task>) {
-    let mut cpu = CPU.lock();
-    cpu.queue.push_back(task);
-    // The one that ran alone has no slice yet.
-    let alone = cpu.queue.len() == 1 && !cpu.idle && cpu.current.is_some();
-    drop(cpu);
-    if alone {
-        timers::start_slice(timers::now() + SLICE);
+        None => false,
     }
 }
 
 /// Yields the CPU to the other runnable threads, if there are any.
 pub fn yield_now() {
-    let mut cpu = CPU.lock();
-    if cpu.queue.is_empty() {
+    let mut cpu = queues::this().lock();
+    let Some(current) = cpu.current.clone() else {
         return;
+    };
+    if current.entity().may_run_on(queues::here()) {
+        if cpu.queue.is_empty() {
+            return;
+        }
+        cpu.queue.push_back(current);
+    } else {
+        cpu.moves = true;
     }
-    let current = cpu.current.clone();
-    cpu.queue.extend(current);
     drop(cpu);
     schedule();
 }
@@ -144,6 +92,7 @@ pub fn yield_now() {
 /// Serves one pending interrupt, if there is one.
 fn let_interrupts_in(task: &Task) {
     task.entity().times.leave_kernel();
+    kernel_lock::let_others_in();
     if let Some(irq) = cpu::poll_interrupt() {
         Above::interrupt(irq);
     }
@@ -180,7 +129,7 @@ pub fn breathe() -> bool {
 /// End of a time slice: the running thread goes to the back of the queue when it returns to user
 /// mode.
 pub fn slice_over() {
-    let cpu = CPU.lock();
+    let cpu = queues::this().lock();
     if let (Some(current), false) = (&cpu.current, cpu.queue.is_empty()) {
         current.entity().add_work(Work::RESCHEDULE);
     }
@@ -193,86 +142,100 @@ pub fn schedule() {
         mm::sync::held() == 0,
         "a thread gives up the CPU with a lock held"
     );
-    let next = next_task();
-    let mut cpu = CPU.lock();
-    let current = cpu
-        .current
-        .as_ref()
-        .expect("schedule is called by a thread");
-    if Arc::ptr_eq(current, &next) {
-        next.entity().times.resume();
-        return;
-    }
-    timers::start_slice(if cpu.queue.is_empty() {
-        u64::MAX
-    } else {
-        timers::now() + SLICE
-    });
-    next.entity().times.resume();
-    if fallible::is_short() {
-        next.entity().add_work(Work::MAKE_ROOM);
-    }
-    SWITCHES.store(SWITCHES.load(Relaxed) + 1, Relaxed);
-    let switch = Switch::new(current.entity(), next.entity());
-    activate_for(&mut cpu, &next);
-    cpu.previous = cpu.current.replace(next);
-    drop(cpu);
-    switch.go();
-    finish_switch();
+    running().entity().times.leave_kernel();
+    let suspended = kernel_lock::suspend();
+    switch_to(queues::next().or_else(sleep));
+    kernel_lock::resume(suspended);
 }
 
-/// Takes the next thread from the queue, sleeping until there is one.
-fn next_task() -> Arc<Task> {
-    let mut cpu = CPU.lock();
-    if let Some(current) = &cpu.current {
-        current.entity().times.leave_kernel();
-    }
-    if let Some(next) = cpu.queue.pop_front() {
-        return next;
-    }
-    cpu.idle = true;
-    drop(cpu);
+/// No thread is runnable. With other CPUs `None`: the CPU leaves the thread's stack, since another
+/// one may run the thread next. Else sleeps on it until one is.
+fn sleep() -> Option<Arc<Task>> {
     timers::start_slice(u64::MAX);
+    (!kernel_lock::is_shared()).then(wait_for_task)
+}
+
+/// Sleeps until a thread is runnable, and takes it.
+fn wait_for_task() -> Arc<Task> {
     loop {
-        let before = timers::now();
+        if let Some(next) = queues::next() {
+            return next;
+        }
+        queues::this().lock().sleeps(true);
         let irq = cpu::wait_for_interrupt();
-        IDLE_NS.store(IDLE_NS.load(Relaxed) + timers::now() - before, Relaxed);
+        queues::this().lock().sleeps(false);
         let since = timer::ticks();
         Above::interrupt(irq);
         let spent = timer::ticks().saturating_sub(since);
         if stretch::is_long(spent) {
             stretch::without_interrupts(spent, stretch::Reason::INTERRUPT);
         }
-        let mut cpu = CPU.lock();
-        if let Some(next) = cpu.queue.pop_front() {
-            cpu.idle = false;
-            return next;
-        }
     }
 }
 
-/// Drops the previous thread; on the new thread's stack.
-pub fn finish_switch() {
-    let previous = CPU.lock().previous.take();
-    drop(previous);
-}
-
-/// Makes the thread's address space the hardware's, unless it is already.
-fn activate_for(cpu: &mut RunQueue, task: &Task) {
-    task.with_space(|space| {
-        let id = Arc::as_ptr(space).addr();
-        if cpu.active_space != id {
-            space.activate();
-            cpu.active_space = id;
+/// Runs `next` on this CPU, or its idle loop. Returns when the caller has the CPU again.
+fn switch_to(next: Option<Arc<Task>>) {
+    let mut cpu = queues::this().lock();
+    activate_for(next.as_deref());
+    if let Some(next) = &next {
+        let entity = next.entity();
+        entity.times.resume();
+        if cpu.is_current(next) {
+            return;
         }
-    });
+        entity.place_on(queues::here());
+        if fallible::is_short() {
+            entity.add_work(Work::MAKE_ROOM);
+        }
+        timers::start_slice(match cpu.queue.is_empty() {
+            true => u64::MAX,
+            false => timers::now() + SLICE,
+        });
+    }
+    let switch = Switch::new(
+        cpu.current.as_deref().map(Task::entity),
+        next.as_deref().map(Task::entity),
+        queues::here(),
+    );
+    cpu.replace(next);
+    drop(cpu);
+    switch.go();
+    finish_switch();
 }
 
-/// Makes `space` the hardware's: the running thread's process has changed to it.
-pub fn activate(space: &Arc<AddressSpace>) {
-    let mut cpu = CPU.lock();
-    space.activate();
-    cpu.active_space = Arc::as_ptr(space).addr();
+/// The previous thread's stack is free; on the new thread's stack.
+pub fn finish_switch() {
+    queues::left();
+}
+
+/// Another CPU has put a thread into this CPU's queue, perhaps: the running one has a slice then.
+pub fn look() {
+    if !queues::this().lock().queue.is_empty() {
+        timers::share_time();
+    }
+}
+
+/// Makes the thread's address space the hardware's, unless it is already. A kernel thread needs
+/// none; the one before it stays, unless it may end on another CPU.
+fn activate_for(task: Option<&Task>) {
+    let mut user = false;
+    if let Some(task) = task {
+        task.with_space(|space| {
+            user = true;
+            space.activate();
+        });
+    }
+    if !user && kernel_lock::is_shared() {
+        empty_space().activate();
+    }
+}
+
+/// Drops a reference to a thread, which may be the last one, without the kernel lock.
+fn release(task: Arc<Task>) {
+    if let Some(task) = Arc::into_inner(task) {
+        // What is dropped with it is the kernel's.
+        kernel_lock::with(|| drop(task));
+    }
 }
 
 /// Ends the running thread. Nothing may be left on its stack that has to be dropped.
@@ -282,23 +245,20 @@ pub fn exit() -> ! {
     unreachable!("a dead thread got the CPU");
 }
 
-/// Leaves the boot stack for the first thread.
+/// The idle loop of this CPU, on the stack on which it booted: runs threads, and sleeps when there
+/// is none.
 pub fn start() -> ! {
-    empty_space();
-    let first = next_task();
-    let mut cpu = CPU.lock();
-    activate_for(&mut cpu, &first);
-    let switch = Switch::first(first.entity());
-    first.entity().times.resume();
-    cpu.current = Some(first);
-    drop(cpu);
-    switch.go();
-    unreachable!("nobody goes back to the boot stack");
+    kernel_lock::leave();
+    loop {
+        switch_to(Some(wait_for_task()));
+    }
 }
 
-/// Activates an empty address space: that of the running process is about to be freed.
-pub fn activate_none() {
-    activate(empty_space());
+/// Takes the running thread out of its address space, for good: another thread may free it soon.
+pub fn leave_space() {
+    let space = running().take_space();
+    empty_space().activate();
+    drop(space);
 }
 
 /// The empty address space. It is made before the first thread runs: when a process ends because

@@ -2,17 +2,23 @@
 
 #![allow(unsafe_code)]
 
-use super::Entry;
 use super::entity::Entity;
+use super::{Entry, Task};
 use crate::arch::cpu::{self, KernelContext};
 use crate::base::above::Above;
+use crate::base::cpus;
+use alloc::sync::Arc;
+use arch_boot::cpus::NR_CPUS;
 use core::cell::UnsafeCell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 /// Saved context of a thread that does not run.
 pub struct Context(UnsafeCell<KernelContext>);
 
-// SAFETY: only `switch` looks inside, and only for a thread that the scheduler has taken out of its
-// queue (`to`) or that runs on this CPU (`from`): never two CPUs at once.
+// SAFETY: only `switch` looks inside, and only for a thread that the scheduler has taken out of a
+// queue (`to`), that runs on this CPU (`from`), or for this CPU's idle loop: never two CPUs at
+// once.
 unsafe impl Sync for Context {}
 // SAFETY: a saved stack pointer is good on any CPU.
 unsafe impl Send for Context {}
@@ -28,6 +34,27 @@ impl Context {
     }
 }
 
+/// By CPU, the thread that runs; null in the idle loop. Only that CPU uses it.
+static CURRENT: [AtomicPtr<Task>; NR_CPUS] = [const { AtomicPtr::new(null_mut()) }; NR_CPUS];
+
+/// The thread that runs on this CPU; `None` in the idle loop and before the first.
+#[inline]
+pub fn current() -> Option<Arc<Task>> {
+    let running = CURRENT[cpus::current()].load(Relaxed);
+    // SAFETY: the run queue of this CPU has a reference until the CPU runs another thread, and the
+    // kernel is not preempted: it is alive here, and this makes a reference of its own.
+    (!running.is_null()).then(|| unsafe {
+        Arc::increment_strong_count(running);
+        Arc::from_raw(running)
+    })
+}
+
+/// Sets what [`current`] says on this CPU, which keeps a reference until it is set again.
+pub(super) fn set_current(task: Option<&Arc<Task>>) {
+    let running = task.map_or(null_mut(), |task| Arc::as_ptr(task).cast_mut());
+    CURRENT[cpus::current()].store(running, Relaxed);
+}
+
 /// Two ends of a switch, without references, so that nothing is held across it.
 pub struct Switch {
     from: *mut KernelContext,
@@ -35,33 +62,29 @@ pub struct Switch {
     to_stack_top: u64,
 }
 
-impl Switch {
-    /// From the thread that runs to one that was taken from the queue. Both are kept alive by the
-    /// scheduler: `to` as its current thread, `from` as its previous one until the other side of
-    /// the switch has dropped it.
-    pub fn new(from: &Entity, to: &Entity) -> Self {
-        Self {
-            from: from.context.0.get(),
-            to: to.context.0.get(),
-            to_stack_top: to.stack_top(),
-        }
-    }
+/// By CPU, what it does on the stack on which it booted.
+static IDLE: [Context; NR_CPUS] =
+    [const { Context(UnsafeCell::new(KernelContext::running())) }; NR_CPUS];
 
-    /// From the boot stack, to which no thread returns.
-    pub fn first(to: &Entity) -> Self {
-        static BOOT: Context = Context(UnsafeCell::new(KernelContext::running()));
+impl Switch {
+    /// From the thread that runs to one that was taken from a queue; `None`: from or to the idle
+    /// loop of this CPU. Both threads are kept alive by the scheduler: `to` as its current thread,
+    /// `from` as its previous one until the other side of the switch has dropped it.
+    pub fn new(from: Option<&Entity>, to: Option<&Entity>, cpu: usize) -> Self {
+        let context = |thread: Option<&Entity>| thread.map_or(&IDLE[cpu], |t| &t.context).0.get();
         Self {
-            from: BOOT.0.get(),
-            to: to.context.0.get(),
-            to_stack_top: to.stack_top(),
+            from: context(from),
+            to: context(to),
+            // The idle loop never enters user mode.
+            to_stack_top: to.map_or(0, Entity::stack_top),
         }
     }
 
     /// Goes there; returns when another thread switches back.
     pub fn go(self) {
         // SAFETY: `new` took both from live tasks, and the scheduler keeps both alive across the
-        // switch (see there); `to` is not running, so its context was made by `KernelContext::new`
-        // or saved by an earlier switch.
+        // switch (see there), or from this CPU's idle loop; `to` is not running, so its context was
+        // made by `KernelContext::new` or saved by an earlier switch.
         unsafe { cpu::switch(self.from, self.to, self.to_stack_top) }
     }
 }

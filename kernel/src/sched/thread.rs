@@ -12,6 +12,8 @@ pub trait Thread: Send + Sync + 'static {
     fn entity(&self) -> &Entity;
     /// Calls `f` with the thread's address space, if it still has one.
     fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>));
+    /// Takes its address space away: it has none from now on. The caller drops it.
+    fn take_space(&self) -> Option<Arc<AddressSpace>>;
     /// Whether a sleep of this kind ends now because of a signal.
     fn is_interrupted(&self, how: TaskState) -> bool;
 }

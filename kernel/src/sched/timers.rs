@@ -1,11 +1,12 @@
-//! Timers, in the order of their deadlines, and the one hardware deadline for the first of them and
-//! for the end of the time slice.
+//! Each CPU's timers, in the order of their deadlines, and its one hardware deadline for the first
+//! of them and for the end of the time slice.
 
 use crate::arch::timer;
 use crate::base::ranks;
-use crate::sched::{self, Task};
+use crate::sched::{self, SLICE, Task, kernel_lock, queues};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
+use arch_boot::cpus::NR_CPUS;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::sync::Lock;
 
@@ -22,15 +23,17 @@ pub enum TimerAction {
 
 /// An object with a timer of its own.
 pub trait Expire: Send + Sync {
-    /// The time-out has come, in the timer's interrupt.
-    fn expire(self: Arc<Self>);
+    /// The time-out has come, in the timer's interrupt. While this CPU waited for the kernel lock
+    /// another one may have cancelled it, in vain, and have set a new one.
+    fn expire(self: Arc<Self>, id: TimerId);
 }
 
-/// A time-out that is set: its time and a serial number.
+/// A time-out that is set: its time, a serial number, and the CPU on which it was set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TimerId {
     deadline: u64,
     serial: u64,
+    cpu: usize,
 }
 
 struct Timers {
@@ -38,15 +41,34 @@ struct Timers {
     serial: u64,
 }
 
-static TIMERS: Lock<Timers, { ranks::TIMERS }> = Lock::new(Timers {
-    queue: BTreeMap::new(),
-    serial: 0,
-});
-/// End of the running thread's slice; `u64::MAX` when it may run for ever.
-static SLICE_END: AtomicU64 = AtomicU64::new(u64::MAX);
-/// What the hardware was asked for. It may be earlier than needed, never later: an early interrupt
-/// costs little, programming the timer at each switch costs more.
-static PROGRAMMED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// By CPU: a time-out interrupts the CPU on which it was set.
+static TIMERS: [Lock<Timers, { ranks::TIMERS }>; NR_CPUS] = [const {
+    Lock::new(Timers {
+        queue: BTreeMap::new(),
+        serial: 0,
+    })
+}; NR_CPUS];
+
+/// The times for which one CPU's timer is needed.
+struct Deadlines {
+    /// End of the running thread's slice; `u64::MAX` when it may run for ever.
+    slice_end: AtomicU64,
+    /// What the hardware was asked for. It may be earlier than needed, never later: an early
+    /// interrupt costs little, programming the timer at each switch costs more.
+    programmed: AtomicU64,
+}
+
+/// By CPU; each writes its own.
+static DEADLINES: [Deadlines; NR_CPUS] = [const {
+    Deadlines {
+        slice_end: AtomicU64::new(u64::MAX),
+        programmed: AtomicU64::new(u64::MAX),
+    }
+}; NR_CPUS];
+
+fn this() -> &'static Deadlines {
+    &DEADLINES[queues::here()]
+}
 
 /// Nanoseconds since boot.
 #[inline]
@@ -56,11 +78,13 @@ pub fn now() -> u64 {
 
 /// Sets a time-out at `deadline` (ns since boot).
 pub fn set(deadline: u64, action: TimerAction) -> TimerId {
-    let mut timers = TIMERS.lock();
+    let cpu = queues::here();
+    let mut timers = TIMERS[cpu].lock();
     timers.serial += 1;
     let id = TimerId {
         deadline,
         serial: timers.serial,
+        cpu,
     };
     timers.queue.insert(id, action);
     drop(timers);
@@ -71,61 +95,75 @@ pub fn set(deadline: u64, action: TimerAction) -> TimerId {
 /// Cancels a timer; without effect when it has expired.
 pub fn cancel(id: TimerId) {
     // Dropped after the lock: it may be the last reference to a thread.
-    let action = TIMERS.lock().queue.remove(&id);
+    let action = TIMERS[id.cpu].lock().queue.remove(&id);
     drop(action);
 }
 
 /// The running thread's slice ends at `end`.
 pub fn start_slice(end: u64) {
-    SLICE_END.store(end, Relaxed);
+    this().slice_end.store(end, Relaxed);
     program(end);
+}
+
+/// The running thread shares the CPU from now on: it has a slice, if it had none.
+pub fn share_time() {
+    if this().slice_end.load(Relaxed) == u64::MAX {
+        start_slice(now() + SLICE);
+    }
 }
 
 /// Makes sure that the timer interrupts at `at` or before.
 fn program(at: u64) {
-    if at < PROGRAMMED.load(Relaxed) {
-        PROGRAMMED.store(at, Relaxed);
+    let programmed = &this().programmed;
+    if at < programmed.load(Relaxed) {
+        programmed.store(at, Relaxed);
         timer::set_deadline(Some(at));
     }
 }
 
 /// The timer has interrupted: does what is due and asks for the next.
 pub fn interrupt() {
-    PROGRAMMED.store(u64::MAX, Relaxed);
+    let own = this();
+    own.programmed.store(u64::MAX, Relaxed);
     let now = now();
-    for action in core::iter::from_fn(|| take_due(now)).take(MOST) {
-        fire(action);
+    for (id, action) in core::iter::from_fn(|| take_due(now)).take(MOST) {
+        fire(id, action);
     }
-    if SLICE_END.load(Relaxed) <= now {
-        SLICE_END.store(u64::MAX, Relaxed);
+    if own.slice_end.load(Relaxed) <= now {
+        own.slice_end.store(u64::MAX, Relaxed);
         sched::slice_over();
     }
-    let first = TIMERS
+    let first = TIMERS[queues::here()]
         .lock()
         .queue
         .first_key_value()
         .map_or(u64::MAX, |(id, _)| id.deadline);
-    match first.min(SLICE_END.load(Relaxed)) {
-        u64::MAX => timer::set_deadline(None),
+    match first.min(own.slice_end.load(Relaxed)) {
+        // What was set meanwhile has been cancelled again.
+        u64::MAX => {
+            own.programmed.store(u64::MAX, Relaxed);
+            timer::set_deadline(None);
+        }
         at => program(at),
     }
 }
 
-fn take_due(now: u64) -> Option<TimerAction> {
-    let mut timers = TIMERS.lock();
+fn take_due(now: u64) -> Option<(TimerId, TimerAction)> {
+    let mut timers = TIMERS[queues::here()].lock();
     let first = timers.queue.first_entry()?;
-    (first.key().deadline <= now).then(|| first.remove())
+    (first.key().deadline <= now).then(|| first.remove_entry())
 }
 
-fn fire(action: TimerAction) {
+fn fire(id: TimerId, action: TimerAction) {
     match action {
         TimerAction::Wake(task) => {
             sched::wake(&task);
+            sched::release(task);
         }
-        TimerAction::Expire(what) => {
+        TimerAction::Expire(what) => kernel_lock::with(|| {
             if let Some(what) = what.upgrade() {
-                what.expire();
+                what.expire(id);
             }
-        }
+        }),
     }
 }

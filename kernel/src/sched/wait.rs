@@ -117,7 +117,7 @@ fn sleep_on(
     let entity = task.entity();
     let mut timer = None;
     let result = loop {
-        entity.set_state(TaskState::Preparing);
+        entity.prepare();
         let queued = in_steps(queues).all(|queue| queue.add(&task));
         // Checked again now that a wake-up cannot be missed. The check may pause.
         let result = if ready() {
@@ -129,13 +129,12 @@ fn sleep_on(
         } else {
             None
         };
-        let woken = entity.state() != TaskState::Preparing;
-        if result.is_none() && queued && !woken {
-            if let (Some(at), None) = (deadline, timer) {
-                timer = Some(timers::set(at, TimerAction::Wake(task.clone())));
-            }
+        let sleeps = result.is_none() && queued;
+        if let (true, Some(at), None) = (sleeps, deadline, timer) {
+            timer = Some(timers::set(at, TimerAction::Wake(task.clone())));
+        }
+        if sleeps && entity.settle(how) {
             entity.count_voluntary_switch();
-            entity.set_state(how);
             sched::schedule();
         } else {
             entity.set_state(TaskState::Runnable);

@@ -30,6 +30,7 @@ use crate::base::room;
 use crate::base::stretch::Reason;
 use crate::pressure;
 use crate::process::task::{Task, Work};
+use crate::sched::kernel_lock;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use syscalls::Sysno;
@@ -100,21 +101,67 @@ const NEED_MEMORY: &[Sysno] = &[
     Sysno::mlockall,
 ];
 
-#[inline]
-fn needs_memory(sysno: Sysno) -> bool {
-    /// A bit for each call's number.
-    const BITS: [u64; 8] = {
+/// Calls that run without the kernel lock, on several CPUs at once: what they use has locks of its
+/// own, or is the calling thread's. Where one needs more (files, other processes, memory that has
+/// to be made free), it takes the kernel lock for that.
+const PARALLEL: &[Sysno] = &[
+    Sysno::brk,
+    Sysno::clock_getres,
+    Sysno::clock_gettime,
+    Sysno::clock_nanosleep,
+    Sysno::futex,
+    Sysno::getcpu,
+    Sysno::gettimeofday,
+    Sysno::madvise,
+    Sysno::mincore,
+    Sysno::mlock,
+    Sysno::mlock2,
+    Sysno::mlockall,
+    Sysno::mmap,
+    Sysno::mprotect,
+    Sysno::mremap,
+    Sysno::msync,
+    Sysno::munlock,
+    Sysno::munlockall,
+    Sysno::munmap,
+    Sysno::nanosleep,
+    Sysno::sched_yield,
+    Sysno::set_robust_list,
+    Sysno::set_tid_address,
+];
+
+/// A set of calls, a bit for each number.
+struct Calls([u64; 8]);
+
+impl Calls {
+    const fn of(list: &[Sysno]) -> Calls {
         let (mut bits, mut at) = ([0; 8], 0);
-        while at < NEED_MEMORY.len() {
-            let number = NEED_MEMORY[at] as usize;
+        while at < list.len() {
+            let number = list[at] as usize;
             bits[number / 64] |= 1 << (number % 64);
             at += 1;
         }
-        bits
-    };
-    let number = sysno as usize;
-    BITS.get(number / 64)
-        .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
+        Calls(bits)
+    }
+
+    #[inline]
+    fn contains(&self, number: u64) -> bool {
+        let bits = self.0.get((number / 64) as usize);
+        bits.is_some_and(|bits| bits >> (number % 64) & 1 != 0)
+    }
+}
+
+#[inline]
+fn needs_memory(sysno: Sysno) -> bool {
+    const CALLS: Calls = Calls::of(NEED_MEMORY);
+    CALLS.contains(sysno as u64)
+}
+
+/// Whether a call runs without the kernel lock.
+#[inline]
+pub fn is_parallel(number: u64) -> bool {
+    const CALLS: Calls = Calls::of(PARALLEL);
+    CALLS.contains(number)
 }
 
 /// Does a call, and repeats it when there were no frames and some could be freed. Other reasons for
@@ -150,7 +197,8 @@ fn with_room(task: &Arc<Task>, mut act: impl FnMut() -> Result<u64>) -> Result<u
 #[cold]
 fn makes_room(task: &Arc<Task>, stalls_before: u64, attempt: u32) -> bool {
     let short = || mm().stalls() != stalls_before || room::check(Errno::ENOMEM).is_err();
-    !task.sched.work().contains(Work::HEAP_FAILS) && short() && pressure::make_room(task, attempt)
+    let make_room = || pressure::make_room(task, attempt);
+    !task.sched.work().contains(Work::HEAP_FAILS) && short() && kernel_lock::with(make_room)
 }
 
 /// What becomes of an interrupted call when a handler runs: some end with EINTR whatever SA_RESTART
@@ -205,6 +253,9 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::pidfd_open => call.run(process::pidfd_open),
         Sysno::pidfd_send_signal => call.run(signal::pidfd_send_signal),
         Sysno::set_tid_address => call.run(process::set_tid_address),
+        Sysno::set_robust_list => call.run(process::set_robust_list),
+        Sysno::get_robust_list => call.run(process::get_robust_list),
+        Sysno::membarrier => call.run(process::membarrier),
         Sysno::futex => call.run(process::futex),
 
         Sysno::setpgid => call.run(identity::setpgid),
@@ -277,10 +328,8 @@ fn dispatch(sysno: Sysno, call: Call<'_>) -> Result<u64> {
         Sysno::prlimit64 => call.run(system::prlimit),
         Sysno::sethostname => call.run(system::sethostname),
         Sysno::setdomainname => Ok(0),
-        // ENOSYS, as of a kernel without them: programs ask, and do without.
-        Sysno::rseq | Sysno::set_robust_list | Sysno::get_robust_list | Sysno::membarrier => {
-            Err(Errno::ENOSYS)
-        }
+        // ENOSYS, as of a kernel without it: programs ask, and do without.
+        Sysno::rseq => Err(Errno::ENOSYS),
         _ => files::call(sysno, call),
     }
 }

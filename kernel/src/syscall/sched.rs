@@ -1,5 +1,6 @@
-//! Scheduling calls. Programs have one CPU and one scheduling class.
+//! Scheduling calls. There is one scheduling class.
 
+use crate::base::cpus;
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::{UserBytes, UserPtr};
 use crate::process::task::{self, Pid, Process, Task};
@@ -24,13 +25,13 @@ fn thread(tid: Pid) -> Result<Arc<Task>> {
     }
 }
 
-/// sched_getaffinity(2): the one CPU. Returns how many bytes of the mask were written.
+/// sched_getaffinity(2). Returns how many bytes of the mask were written.
 pub fn getaffinity(tid: Pid, size: u32, mask: UserPtr<u64>) -> Result<u64> {
-    thread(tid)?;
+    let thread = thread(tid)?;
     if size < 8 || !size.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
-    mask.write(&1)?;
+    mask.write(&(thread.sched.allowed() & sched::online_mask()))?;
     Ok(8)
 }
 
@@ -42,27 +43,30 @@ pub fn setaffinity(tid: Pid, size: u32, mask: UserPtr<u8>) -> Result<u64> {
         len: u64::from(size),
     };
     mask.read(&mut bytes[..size.min(8) as usize])?;
-    thread(tid)?;
-    if bytes[0] & 1 == 0 {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(0)
+    let thread = thread(tid)?;
+    let cpus = u64::from_le_bytes(bytes) & sched::online_mask();
+    if cpus == 0 {
+        return Err(Errno::EINVAL);
     }
+    sched::bind(&thread, cpus);
+    Ok(0)
 }
 
 /// sched_getscheduler(2).
 pub fn getscheduler(tid: Pid) -> Result<u64> {
-    thread(tid)?;
-    Ok(u64::from(abi::SCHED_NORMAL))
+    Ok(thread(tid)?.policy().into())
 }
 
 /// sched_setscheduler(2): classes that share the CPU fairly. EPERM for the others: they would
 /// starve the rest.
 pub fn setscheduler(tid: Pid, policy: u32, param: UserPtr<i32>) -> Result<u64> {
     let priority = param.read()?;
-    thread(tid)?;
+    let thread = thread(tid)?;
     match policy & !abi::SCHED_RESET_ON_FORK {
-        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => Ok(0),
+        abi::SCHED_NORMAL | abi::SCHED_BATCH | abi::SCHED_IDLE if priority == 0 => {
+            thread.set_policy(policy);
+            Ok(0)
+        }
         abi::SCHED_FIFO | abi::SCHED_RR if (1..=99).contains(&priority) => Err(Errno::EPERM),
         _ => Err(Errno::EINVAL),
     }
@@ -77,7 +81,7 @@ pub fn getparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
 
 /// sched_setparam(2).
 pub fn setparam(tid: Pid, param: UserPtr<i32>) -> Result<u64> {
-    setscheduler(tid, abi::SCHED_NORMAL, param)
+    setscheduler(tid, thread(tid)?.policy(), param)
 }
 
 /// sched_get_priority_max(2).
@@ -155,9 +159,9 @@ pub fn setpriority(task: &Task, which: u32, who: Pid, nice: i32) -> Result<u64> 
     each(task, which, who, |process| process.set_nice(nice)).map(|()| 0)
 }
 
-/// getcpu(2): CPU 0, node 0.
+/// getcpu(2). There is one node.
 pub fn getcpu(cpu: UserPtr<u32>, node: UserPtr<u32>) -> Result<u64> {
-    cpu.write_given(&0)?;
+    cpu.write_given(&(cpus::current() as u32))?;
     node.write_given(&0)?;
     Ok(0)
 }

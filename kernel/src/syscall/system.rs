@@ -178,10 +178,10 @@ pub fn prctl(task: &Task, option: u32, a: u64, b: u64, c: u64, d: u64) -> Result
         pr::PR_SET_THP_DISABLE if c | d == 0 => {
             let disable = thp_disable(a != 0, b)?;
             let change = |permit: Permit| Permit::new(disable, permit.orders());
-            process.with_space(|space| space.change_thp_permit(change));
+            process.space.with(|space| space.change_thp_permit(change));
         }
         pr::PR_GET_THP_DISABLE if a | b | c | d == 0 => {
-            let disable = process.with_space(|space| space.thp_permit().disable());
+            let disable = process.space.with(|space| space.thp_permit().disable());
             return Ok(disable.map_or(0, |disable| disable as u64));
         }
         _ => return Err(Errno::EINVAL),

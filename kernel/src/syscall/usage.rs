@@ -54,7 +54,8 @@ pub fn getrusage(task: &Task, who: i32, into: UserPtr<Rusage>) -> Result<u64> {
         user: times.user,
         system: times.system,
         peak_rss: process
-            .with_space(|space| space.usage().rss.peak)
+            .space
+            .with(|space| space.usage().rss.peak)
             .unwrap_or(0),
         faults,
         switches: task.sched.switches(),

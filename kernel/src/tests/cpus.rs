@@ -1,4 +1,4 @@
-//! The other CPUs, which are parked: `./run.sh test` runs these with several.
+//! The other CPUs, before there are threads: `./run.sh test` runs these with several.
 
 use crate::arch;
 use crate::arch::timer;
@@ -88,6 +88,22 @@ ktest::ktest! {
             cpus::ask(number, Requests::PING);
             let other = expected.differ();
             ktest::check!(ctx, other.is_none(), "CPU {other:?} when {number} is asked");
+        }
+    }
+}
+
+ktest::ktest! {
+    /// Each CPU's own timer interrupts it.
+    fn each_cpu_has_a_timer(ctx) {
+        several()?;
+        for number in cpus::others() {
+            let before = cpus::of(number).alarms();
+            cpus::ask(number, Requests::ALARM);
+            let end = timer::now() + TIME;
+            while cpus::of(number).alarms() == before && timer::now() < end {
+                arch::cpus::relax();
+            }
+            ktest::check!(ctx, cpus::of(number).alarms() == before + 1, "CPU {number}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod heap;
 mod machine;
 mod pins;
 mod rows;
+mod timers;
 
 use crate::arch;
 use crate::base::klog::Console;

@@ -80,7 +80,8 @@ fn round(place: &mut ScanCursor) -> Knob {
             (place.pid, place.at) = (process.pid(), VirtAddr(0));
         }
         let step = process
-            .with_space(Clone::clone)
+            .space
+            .with(Clone::clone)
             .map(|space| step(&space, place.at));
         drop(process);
         match step {

@@ -40,8 +40,9 @@ impl Owners {
     pub fn now() -> Result<Owners> {
         let mut spaces = BTreeMap::new();
         for process in task::in_steps(task::processes()) {
-            let found =
-                process.with_space(|space| Some((space.owner_id()?, Arc::downgrade(space))));
+            let found = process
+                .space
+                .with(|space| Some((space.owner_id()?, Arc::downgrade(space))));
             if let Some((id, space)) = found.flatten() {
                 fallible::check()?;
                 let pid = process.pid();

@@ -14,7 +14,9 @@ use mm::{Smaps, SmapsWalk};
 pub fn all() -> Result<BTreeMap<usize, Weak<AddressSpace>>> {
     let mut spaces = BTreeMap::new();
     for process in task::processes() {
-        let space = process.with_space(|space| (Arc::as_ptr(space).addr(), Arc::downgrade(space)));
+        let space = process
+            .space
+            .with(|space| (Arc::as_ptr(space).addr(), Arc::downgrade(space)));
         if let Some((place, space)) = space {
             fallible::check()?;
             spaces.insert(place, space);

@@ -130,7 +130,7 @@ pub fn split(text: &str) -> Result {
             }
         }
         Wanted::Of { process, part } => {
-            let space = task::find(process).and_then(|process| process.space());
+            let space = task::find(process).and_then(|process| process.space.get());
             let space = space.ok_or(Errno::ESRCH)?;
             let range = VirtRange::new(VirtAddr(part.start), VirtAddr(part.end));
             counts = split_in(&space, range, part.largest);

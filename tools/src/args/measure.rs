@@ -1,5 +1,5 @@
 //! Options of `bench`, `seeds`, `profile` and `house`.
-use super::shared::{Install, Machines};
+use super::shared::{Install, Machines, cpus};
 use crate::arch::Arch;
 use clap::Args;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ pub struct BenchArgs {
     /// Only these folio sizes: 4 to 2048
     #[arg(long, value_name = "KB,KB", value_delimiter = ',')]
     pub size: Vec<u32>,
+    /// CPUs of the machine
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cpus)]
+    pub smp: u32,
     /// Write the figures, one JSON line per cell, too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

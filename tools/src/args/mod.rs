@@ -192,6 +192,12 @@ mod tests {
             "run.sh image floppy",
             "run.sh image",
             "run.sh doctor --for vax",
+            "run.sh test --smp 0",
+            "run.sh test --smp 65",
+            "run.sh test --smp four",
+            "run.sh test --smp 4 --machine all",
+            "run.sh bench --smp 65",
+            "run.sh --smp 256",
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");
         }

@@ -16,6 +16,15 @@ pub struct Machines {
     pub arch: Arches,
 }
 
+/// CPUs of a machine on which something is tested or measured: what the kernel takes.
+pub fn cpus(text: &str) -> Result<u32, String> {
+    let most = arch_boot::cpus::NR_CPUS as u32;
+    let number = text.parse().ok();
+    number
+        .filter(|number| (1..=most).contains(number))
+        .ok_or_else(|| format!("the kernel runs on 1 to {most} CPUs"))
+}
+
 /// What a command may install.
 #[derive(Args, Debug, Clone)]
 pub struct Install {

@@ -1,5 +1,5 @@
 //! Options of `test`.
-use super::shared::{Install, Machines};
+use super::shared::{Install, Machines, cpus};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -23,6 +23,10 @@ pub struct TestArgs {
         value_name = "host|kernel|user"
     )]
     pub only: Option<Level>,
+    /// The suites of the kernel and of user mode with so many CPUs only; else they run with 1,
+    /// and what can show more with 4
+    #[arg(long, value_name = "N", value_parser = cpus, conflicts_with_all = ["machine", "long"])]
+    pub smp: Option<u32>,
     /// Only tests whose names match, like "kernel.*.mm.*" or "user.x86_64.boot.no_init"; commas
     /// separate alternatives
     #[arg(long, value_name = "GLOB")]

@@ -94,7 +94,11 @@ fn columns(
         columns.push(Column {
             label: label.to_owned(),
             linux: false,
-            cells: both_boots(args, |mem, program| quire(arch, built, mem, words, program))?,
+            cells: both_boots(args, |mem, program| {
+                let mut machine = of_quire(arch, built, mem, words, program);
+                machine.smp = args.smp;
+                parse(&boot_and_read(&machine)?)
+            })?,
         });
     }
     columns.extend(linux);
@@ -108,6 +112,7 @@ fn linux(arch: Arch, args: &BenchArgs, image: &Path) -> Result<Column> {
     eprintln!("run.sh: measuring Linux on {arch}");
     let boot = |mem: &str, program: &str| {
         let mut machine = counted(arch, mem);
+        machine.smp = args.smp;
         machine.image = image.to_owned();
         machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
         machine.command_line = linux_words(arch, program);
@@ -206,10 +211,15 @@ pub(crate) fn quire_says(
     words: &str,
     program: &str,
 ) -> Result<String> {
+    boot_and_read(&of_quire(arch, built, mem, words, program))
+}
+
+/// The machine of such a run.
+fn of_quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Machine {
     let mut machine = counted(arch, mem);
     machine.image.clone_from(&built.image);
     machine.command_line = format!("quiet quire.noinput {words} -- {program}");
-    boot_and_read(&machine)
+    machine
 }
 
 /// For tests: the same measurement as `bench --op OPS --size SIZES`, with a switch set where

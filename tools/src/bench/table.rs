@@ -124,8 +124,14 @@ fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) ->
     for name in shown(&key.op) {
         let _ = write!(text, " {name} {}", cell.counter(name));
     }
+    for name in OF_CPUS.iter().filter(|name| cell.line[**name].is_u64()) {
+        let _ = write!(text, " {name} {}", cell.counter(name));
+    }
     text
 }
+
+/// What a line has with several CPUs, whatever the operation.
+const OF_CPUS: [&str; 3] = ["cpu_interrupts", "cpu_flush_requests", "lock_waits"];
 
 /// The counters by which an operation is judged.
 fn shown(op: &str) -> &'static [&'static str] {
@@ -193,6 +199,18 @@ mod tests {
         );
         assert!(rows[1].ends_with("888   0.50  missed (266.4)"), "{text}");
         assert_eq!(summary(&text), "targets: 1 met, 1 missed");
+    }
+
+    #[test]
+    fn several_cpus_show_what_they_cost_each_other() {
+        let baseline = baseline::table(Arch::X86_64).unwrap();
+        let mut column = column("Quire", false, 444.0);
+        for cell in column.cells.values_mut() {
+            cell.line = serde_json::json!({"lock_waits": 7, "cpu_interrupts": 0});
+        }
+        let text = render(Arch::X86_64, &baseline, &[column]);
+        let shown = |line: &&str| line.ends_with("cpu_interrupts 0 lock_waits 7");
+        assert_eq!(text.lines().filter(shown).count(), 2, "{text}");
     }
 
     #[test]

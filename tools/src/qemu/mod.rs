@@ -86,6 +86,8 @@ pub struct Machine {
     pub icount: bool,
     /// Wait for gdb on this port of the loopback.
     pub gdb: Option<u16>,
+    /// No other machine of this program runs meanwhile: its time is measured.
+    pub alone: bool,
     /// At the end of the command line.
     pub extra: Vec<String>,
 }
@@ -110,6 +112,7 @@ impl Machine {
             raw: None,
             icount: false,
             gdb: None,
+            alone: false,
             extra: Vec::new(),
         }
     }

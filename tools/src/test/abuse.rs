@@ -22,6 +22,8 @@ struct Case {
     words: &'static str,
     /// Text that must be on the console.
     says: &'static str,
+    /// With 4 CPUs too.
+    smp: bool,
     /// The only architecture it runs on, if there is one.
     only: Option<Arch>,
     /// The clock counts instructions, so that the longest stretches can be asserted.
@@ -36,6 +38,7 @@ const fn abuse(name: &'static str, run: &'static str) -> Case {
         mem: "256M",
         words: "",
         says: ": done",
+        smp: false,
         only: None,
         counted: false,
     }
@@ -49,18 +52,25 @@ const fn small(name: &'static str, run: &'static str) -> Case {
     }
 }
 
-/// `threads` for 5 seconds.
+/// 8 threads of one process, which also fill memory, for 6 seconds.
 const fn threads(name: &'static str, mem: &'static str) -> Case {
     Case {
         mem,
-        says: "no wrong byte",
-        ..abuse(name, "threads 5")
+        says: "nothing wrong",
+        smp: true,
+        ..abuse(name, "torture 6 --processes 1 --threads 8 --plays arena")
     }
 }
 
 const CASES: &[Case] = &[
     threads("threads", "256M"),
     threads("threads_1g", "1G"),
+    Case {
+        mem: "1G",
+        smp: true,
+        says: "nothing wrong",
+        ..abuse("torture", "torture 60")
+    },
     abuse("around", "abuse around"),
     small("signals", "abuse signals"),
     small("signals_memory", "abuse signals memory"),
@@ -113,20 +123,21 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Runs the cases of one architecture.
-pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
+/// Runs the cases of one architecture with so many CPUs.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
     let ours = |case: &&Case| case.only.is_none_or(|only| only == arch);
-    for case in CASES.iter().filter(ours) {
-        job.case(format!("user.{arch}.abuse.{}", case.name), || {
-            check(arch, built, case)
-        });
+    let also = |case: &&Case| cpus == 1 || case.smp;
+    for case in CASES.iter().filter(ours).filter(also) {
+        let name = format!("{}.abuse.{}", super::name("user", arch, cpus), case.name);
+        job.case(name, || check(arch, built, case, cpus));
     }
 }
 
-fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {
+fn check(arch: Arch, built: &Built, case: &Case, cpus: u32) -> Result<Outcome> {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.mem = case.mem.to_owned();
     machine.icount = case.counted;
+    machine.smp = cpus;
     machine.command_line = format!("quiet quire.noinput {} -- {}", case.words, case.run);
     let boot = console::boot(&machine, LIMIT)?;
     if boot.end == End::Status(0) && boot.text.contains(case.says) {

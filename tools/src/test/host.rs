@@ -63,8 +63,9 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
 /// ones: `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo
 /// the other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {
-    let mut build = cargo(&["test", "--package", "locks", "--package", "own"]);
-    build.args(["--features", "own/mutants"]);
+    let models = ["locks", "own", "mm", "arch-x86_64"].map(|name| format!("--package={name}"));
+    let mut build = cargo(&["test"]);
+    build.args(models).args(["--features", "own/mutants"]);
     build
         .args(["--test", "loom*", "--target-dir", "target/loom"])
         .env("RUSTFLAGS", "--cfg loom");

@@ -13,32 +13,26 @@ use std::time::Duration;
 /// Limit for a whole suite; a hang is noticed by its silence long before.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Runs the in-kernel tests of one architecture.
-pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
-    let mut machine = Machine::new(arch, built.image.clone());
-    run_on(job, &format!("kernel.{arch}"), machine.clone())?;
-    let prefix = format!("kernel.{arch}.smp4");
-    machine.smp = 4;
+/// Runs the in-kernel tests of one architecture with so many CPUs.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
+    let prefix = super::name("kernel", arch, cpus);
     if job.may_want(&format!("{prefix}.")) {
-        run_among(job, "*.cpus.*", &prefix, machine)?;
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.smp = cpus;
+        run_on(job, &prefix, machine)?;
     }
     Ok(())
 }
 
 /// Runs the in-kernel tests on one machine; their names begin with `prefix`.
-pub fn run_on(job: &Job<'_>, prefix: &str, machine: Machine) -> Result<()> {
-    run_among(job, "*", prefix, machine)
-}
-
-/// Runs those of the in-kernel tests that `among` matches.
-fn run_among(job: &Job<'_>, among: &str, prefix: &str, mut machine: Machine) -> Result<()> {
+pub fn run_on(job: &Job<'_>, prefix: &str, mut machine: Machine) -> Result<()> {
     let full = |name: &str| format!("{prefix}.{name}");
-    let mut globs = among.to_owned();
+    let mut globs = "*".to_owned();
     if job.list || job.filter != "*" {
         let names = list(&mut machine)?;
         let wanted: Vec<String> = names
             .into_iter()
-            .filter(|name| ktest::glob::matches(among, name) && job.wants(&full(name)))
+            .filter(|name| job.wants(&full(name)))
             .collect();
         if job.list {
             wanted.iter().for_each(|name| println!("{}", full(name)));

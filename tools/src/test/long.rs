@@ -22,6 +22,7 @@ struct Round {
     /// 1.
     run: &'static str,
     says: &'static str,
+    smp: u32,
     /// Time counts instructions, and the program prints the longest stretches.
     icount: bool,
 }
@@ -34,15 +35,45 @@ struct Instrument {
     result: &'static str,
 }
 
-/// 8 threads that change the same memory.
-const fn threads(mem: &'static str) -> Round {
+/// `torture`, with this program line.
+const fn torture(run: &'static str, mem: &'static str) -> Round {
     Round {
         mem,
         words: "",
-        run: "threads 60 --seed {seed}",
-        says: "threads: done",
+        run,
+        says: "torture: done",
+        smp: 1,
         icount: false,
     }
+}
+
+/// 8 threads of one process, which also fill memory.
+const fn threads(mem: &'static str) -> Round {
+    let run = "torture 60 --seed {seed} --processes 1 --threads 8 --plays arena";
+    torture(run, mem)
+}
+
+/// All that `torture` does, on several CPUs.
+const fn on_cpus(smp: u32, words: &'static str) -> Round {
+    Round {
+        words,
+        smp,
+        ..torture("torture 60 --seed {seed}", "1G")
+    }
+}
+
+/// Every scheme of the account, and fork with shared tables.
+const fn on_cpus_with_all(smp: u32) -> [Round; 8] {
+    [
+        on_cpus(smp, ""),
+        on_cpus(smp, "account=digits"),
+        on_cpus(smp, "account=two-slot"),
+        on_cpus(smp, "account=owner"),
+        on_cpus(smp, "account=total"),
+        on_cpus(smp, "account=per-page"),
+        on_cpus(smp, "fork=share"),
+        on_cpus(smp, "account=unified mapcounts=atomic"),
+    ]
 }
 
 /// A program with 128 MiB that ends with `fuzz: done`.
@@ -52,6 +83,7 @@ const fn fuzz(run: &'static str) -> Round {
         words: "",
         run,
         says: "fuzz: done",
+        smp: 1,
         icount: false,
     }
 }
@@ -63,15 +95,30 @@ const fn stretch(run: &'static str) -> Round {
         words: "",
         run,
         says: "longest stretch: ",
+        smp: 1,
         icount: true,
     }
 }
 
 const INSTRUMENTS: &[Instrument] = &[
     Instrument {
-        name: "threads",
-        rounds: &[threads("256M"), threads("1G")],
-        result: "threads: ",
+        name: "torture",
+        rounds: &[
+            threads("256M"),
+            threads("1G"),
+            torture("torture 60 --seed {seed}", "256M"),
+        ],
+        result: "torture: ",
+    },
+    Instrument {
+        name: "torture_smp4",
+        rounds: &on_cpus_with_all(4),
+        result: "torture: ",
+    },
+    Instrument {
+        name: "torture_smp8",
+        rounds: &on_cpus_with_all(8),
+        result: "torture: ",
     },
     Instrument {
         name: "full_memory",
@@ -135,8 +182,8 @@ fn repeat(arch: Arch, built: &Built, instrument: &Instrument, time: Duration) ->
         let sound = boot.end == End::Status(0) && boot.text.contains(&says);
         if !sound || round.icount && recorded.is_none() {
             return Ok(Outcome::Failed(format!(
-                "round {number}, {run} with {}, ended with {:?}\n{}",
-                round.mem, boot.end, boot.text
+                "round {number}, {run} with {}, {} CPUs, {} ended with {:?}\n{}",
+                round.mem, round.smp, round.words, boot.end, boot.text
             )));
         }
         let mut results = boot.text.lines();
@@ -163,6 +210,23 @@ fn machine(arch: Arch, built: &Built, round: &Round, run: &str) -> Machine {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.mem = round.mem.to_owned();
     machine.icount = round.icount;
+    machine.smp = round.smp;
     machine.command_line = format!("quiet quire.noinput {} -- {run}", round.words);
     machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::on_cpus_with_all;
+    use switches::Switch;
+
+    #[test]
+    fn every_scheme_of_the_account_is_tortured() {
+        let rounds = on_cpus_with_all(4);
+        for scheme in Switch::Account.words() {
+            let words = format!("account={scheme}");
+            let named = |words_of: &str| words_of.split(' ').any(|word| word == words);
+            assert!(rounds.iter().any(|round| named(round.words)), "{words}");
+        }
+    }
 }

@@ -3,12 +3,13 @@
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
 //!   `host.proof.coq`: the proofs in `docs/proofs`;
-//! - `kernel.ARCH.TEST`: the suite inside the kernel;
+//! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
 //!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings,
 //!   bad input, a debugger, keys typed at the shell, programs that exhaust resources, how long
-//!   calls keep the machine, and foreign programs;
+//!   calls keep the machine, and foreign programs; `user.ARCH.smp4.*`: those of them that show more
+//!   with 4 CPUs;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -234,39 +235,56 @@ fn proofs() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// What the names of a level's tests begin with, on an architecture with so many CPUs.
+fn name(level: &str, arch: Arch, cpus: u32) -> String {
+    match cpus {
+        1 => format!("{level}.{arch}"),
+        cpus => format!("{level}.{arch}.smp{cpus}"),
+    }
+}
+
+/// With how many CPUs the suites run if nothing is said.
+const CPUS: [u32; 2] = [1, 4];
+
 /// Everything that runs on one machine.
 fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<()> {
     let wants = |level| args.only.is_none_or(|only| only == level);
+    let all = args.smp.map_or(CPUS.to_vec(), |cpus| vec![cpus]);
     if wants(Level::Kernel) && job.may_want(&format!("kernel.{arch}.")) {
-        kernel::run(job, arch, built)?;
+        for cpus in &all {
+            kernel::run(job, arch, built, *cpus)?;
+        }
     }
-    if wants(Level::User) {
-        if job.may_want(&format!("user.{arch}.selftests.")) {
-            suite::run(job, arch, built)?;
+    if wants(Level::User) && job.may_want(&format!("user.{arch}.")) {
+        for cpus in &all {
+            suite::run(job, arch, built, *cpus)?;
+            abuse::run(job, arch, built, *cpus);
+            programs::run(job, arch, built, *cpus);
         }
-        if job.may_want(&format!("user.{arch}.settings.")) {
-            settings::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.boot.")) {
-            boot::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.abuse.")) {
-            abuse::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.stretch.")) {
-            stretch::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.gdb.")) {
-            debugger::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.shell.")) {
-            shell::run(job, arch, built);
-        }
-        if job.may_want(&format!("user.{arch}.programs.")) {
-            programs::run(job, arch, built);
+        if all.contains(&1) {
+            one_cpu(job, arch, built);
         }
     }
     Ok(())
+}
+
+/// What chooses the CPUs itself, or is the same with any number of them.
+fn one_cpu(job: &Job<'_>, arch: Arch, built: &Built) {
+    if job.may_want(&format!("user.{arch}.settings.")) {
+        settings::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.boot.")) {
+        boot::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.stretch.")) {
+        stretch::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.gdb.")) {
+        debugger::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.shell.")) {
+        shell::run(job, arch, built);
+    }
 }
 
 #[cfg(test)]

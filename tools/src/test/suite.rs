@@ -15,10 +15,15 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs the user-mode suite of one architecture.
-pub fn run(job: &Job<'_>, arch: Arch, built: &Built) -> Result<()> {
-    let machine = Machine::new(arch, built.image.clone());
-    run_on(job, format!("user.{arch}.selftests"), machine)
+/// Runs the user-mode suite of one architecture with so many CPUs.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) -> Result<()> {
+    let prefix = format!("{}.selftests", super::name("user", arch, cpus));
+    if job.may_want(&format!("{prefix}.")) {
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.smp = cpus;
+        run_on(job, prefix, machine)?;
+    }
+    Ok(())
 }
 
 /// Runs the user-mode suite on one machine; the tests' names begin with `prefix`.

@@ -121,6 +121,14 @@ pub fn store(at: usize, value: u64) {
     unsafe { std::sync::atomic::AtomicU64::from_ptr((at & !7) as *mut u64) }.store(value, Release);
 }
 
+/// The aligned 32-bit word at `at`, which the caller has mapped for as long as the program runs: a
+/// futex, maybe of several processes.
+pub fn word32(at: usize) -> &'static std::sync::atomic::AtomicU32 {
+    // SAFETY: the caller mapped the word and keeps it; aligned by the mask; atomics allow other
+    // processes.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr((at & !3) as *mut u32) }
+}
+
 /// Copies `bytes` to `at`, which the caller has mapped writable.
 pub fn copy_to(at: usize, bytes: &[u8]) {
     // SAFETY: the caller mapped `bytes.len()` writable bytes at `at`, outside any Rust object.

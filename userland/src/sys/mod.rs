@@ -6,6 +6,7 @@
 //! kernel.
 #![allow(unsafe_code)]
 
+pub mod cpus;
 pub mod fault;
 pub mod file;
 pub mod mem;

@@ -1,6 +1,7 @@
 //! Processes: fork, exec, wait, kill, groups, limits.
-use super::{Errno, Result, check, cstr};
+use super::{Errno, Result, call, check, cstr};
 use std::ffi::CString;
+use std::sync::atomic::AtomicU32;
 
 /// Which side of a fork this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,4 +352,14 @@ pub fn clone_raw(a: [usize; 6]) -> isize {
         );
     }
     ret
+}
+
+/// futex(2) on a word that processes share; `arguments` are those behind the operation.
+pub fn futex(word: &AtomicU32, op: i32, arguments: [usize; 4]) -> Result<usize> {
+    let [value, more, second, third] = arguments;
+    let at = word.as_ptr() as usize;
+    call(
+        libc::SYS_futex,
+        [at, op as usize, value, more, second, third],
+    )
 }

@@ -79,11 +79,21 @@ pub fn handle(
     handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void),
     flags: i32,
 ) -> Result<()> {
+    handle_with(sig, handler, flags, &[])
+}
+
+/// As [`handle`]; `mask` is blocked meanwhile.
+pub fn handle_with(
+    sig: i32,
+    handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void),
+    flags: i32,
+    mask: &[i32],
+) -> Result<()> {
     action(
         sig,
         handler as *const () as usize,
         flags | libc::SA_SIGINFO,
-        &[],
+        mask,
     )
 }
 

@@ -52,8 +52,8 @@ fn core() -> u64 {
 }
 
 /// Lets interrupts from other cores come to this one. Returns its number, for [`send`].
-pub(crate) fn init_secondary() -> u64 {
-    cores().write(TIMER_CONTROL + 4 * core(), 0);
+pub(crate) fn init_secondary(timers: u32) -> u64 {
+    cores().write(TIMER_CONTROL + 4 * core(), timers);
     cores().write(MAILBOX_CLEAR + 16 * core(), u32::MAX);
     cores().write(MAILBOX_CONTROL + 4 * core(), 1);
     core()
@@ -73,14 +73,19 @@ pub(crate) fn init(at_cores: PhysRange, for_peripherals: PhysRange) -> u64 {
     for disable in DISABLE {
         peripherals().write(disable, u32::MAX);
     }
-    init_secondary()
+    init_secondary(0)
+}
+
+/// The bit of a core's own interrupt.
+pub(crate) fn bit(interrupt: u32) -> u32 {
+    1 << (interrupt - LOCAL)
 }
 
 /// Enables an interrupt on core 0.
 pub(crate) fn enable(interrupt: u32) {
     if interrupt >= LOCAL {
         let on = cores().read(TIMER_CONTROL);
-        cores().write(TIMER_CONTROL, on | 1 << (interrupt - LOCAL));
+        cores().write(TIMER_CONTROL, on | bit(interrupt));
     } else {
         peripherals().write(ENABLE[interrupt as usize / 32], 1 << (interrupt % 32));
     }

@@ -1,6 +1,6 @@
 //! The CPU: context switch, idle, random numbers, backtraces; `power` and `rtc` are separate.
 
-use super::{features as cpu_features, fp, interrupts};
+use super::{features as cpu_features, fp, interrupts, regs};
 use arch_boot::trap::Irq;
 use core::arch::{asm, global_asm};
 
@@ -137,18 +137,10 @@ fn readable(at: u64) -> bool {
 
 /// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
 /// never faults). `from`: pc and frame pointer to start with instead.
-pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
+pub fn backtrace(from: Option<u64>, f: &mut dyn FnMut(u64)) {
     let mut fp = match from {
-        Some((pc, fp)) => {
-            f(pc);
-            fp
-        }
-        None => {
-            let fp: u64;
-            // SAFETY: reads a register.
-            unsafe { asm!("mov {}, x29", out(reg) fp, options(nomem, nostack, preserves_flags)) };
-            fp
-        }
+        Some(fp) => fp,
+        None => regs::here().1,
     };
     for _ in 0..BACKTRACE_MAX {
         if !readable(fp) {

@@ -161,11 +161,18 @@ fn init_redistributor(gicr: Mmio) -> u64 {
 
 /// Turns another CPU's part on. Returns its target for [`send`]; `None` when it has no
 /// redistributor among those that are known.
-pub(crate) fn init_secondary() -> Option<u64> {
-    match version() {
-        2 => Some(init_interface()),
-        _ => Some(init_redistributor(Mmio::new(find_redistributor()?))),
+pub(crate) fn init_secondary(timer: u32) -> Option<u64> {
+    // Below 32 each CPU has its own.
+    let own = 1 << (timer % 32);
+    if version() == 2 {
+        let target = init_interface();
+        distributor().write(GICD_ISENABLER, own);
+        return Some(target);
     }
+    let gicr = Mmio::new(find_redistributor()?);
+    let target = init_redistributor(gicr);
+    gicr.write(GICR_SGI + GICD_ISENABLER, own);
+    Some(target)
 }
 
 /// Interrupts another CPU.

@@ -4,10 +4,10 @@ use super::{features as cpu_features, interrupts, regs};
 use core::fmt::{self, Write};
 
 /// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
-pub fn describe(out: &mut dyn Write) -> fmt::Result {
+pub fn describe(out: &mut dyn Write, number: usize) -> fmt::Result {
     let midr = regs::read!("midr_el1");
     let frequency = regs::read!("cntfrq_el0");
-    writeln!(out, "processor\t: 0")?;
+    writeln!(out, "processor\t: {number}")?;
     writeln!(
         out,
         "BogoMIPS\t: {}.{:02}",

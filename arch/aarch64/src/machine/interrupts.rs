@@ -82,7 +82,8 @@ fn serve(number: u32) -> Irq {
         serial::acknowledge();
         Irq::Serial
     } else if number == IPI.load(Ordering::Relaxed) {
-        if must_stop(percpu::number()) {
+        let (pc, fp) = regs::here();
+        if must_stop(percpu::number(), pc, fp) {
             halt();
         }
         Irq::Ipi
@@ -94,10 +95,11 @@ fn serve(number: u32) -> Irq {
 /// Turns on another CPU's part of the controller: interrupts from CPUs reach it. False: it has
 /// none.
 pub(crate) fn init_secondary(number: usize) -> bool {
+    let timer = TIMER.load(Ordering::Relaxed);
     let target = if is_bcm2836() {
-        Some(bcm2836::init_secondary())
+        Some(bcm2836::init_secondary(bcm2836::bit(timer)))
     } else {
-        gic::init_secondary()
+        gic::init_secondary(timer)
     };
     if let (Some(target), Some(slot)) = (target, TARGETS.get(number)) {
         slot.store(target, Ordering::Relaxed);

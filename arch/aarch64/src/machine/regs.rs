@@ -39,3 +39,14 @@ pub(crate) fn dsb_ish() {
     // SAFETY: a barrier.
     unsafe { core::arch::asm!("dsb ish", options(nostack, preserves_flags)) }
 }
+
+/// The program counter and the frame pointer of the code that runs.
+#[inline(always)]
+pub(crate) fn here() -> (u64, u64) {
+    let (pc, fp): (u64, u64);
+    // SAFETY: reads registers.
+    unsafe {
+        core::arch::asm!("adr {0}, .", "mov {1}, x29", out(reg) pc, out(reg) fp, options(nomem, nostack, preserves_flags))
+    };
+    (pc, fp)
+}

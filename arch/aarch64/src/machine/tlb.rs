@@ -1,8 +1,9 @@
 //! The machine behind `mm::arch::Machine`: TLB maintenance by broadcast, TTBR0; its memory is in
 //! `physmem`.
 
-use super::{features, regs};
+use super::{features, interrupts, percpu, regs};
 use crate::tlbi::{self, Invalidate, RANGE_PAGES};
+use arch_boot::online;
 use core::arch::asm;
 use mm::addr::*;
 use mm::arch::*;
@@ -114,14 +115,18 @@ impl Tlb for Hardware {
     }
 }
 
+/// Does what other CPUs ask this one to drop: nothing, the hardware tells all CPUs.
+#[inline]
+pub fn answer() {}
+
 impl Cpu for Hardware {
     #[inline]
     fn id(&self) -> usize {
-        0
+        percpu::number()
     }
     #[inline]
     fn count(&self) -> usize {
-        1
+        online::count()
     }
     fn asids(&self) -> usize {
         if features::has_asid16() {
@@ -129,6 +134,12 @@ impl Cpu for Hardware {
         } else {
             1 << 8
         }
+    }
+    fn interrupt(&self, number: usize) {
+        interrupts::send(number);
+    }
+    fn relax(&self) {
+        core::hint::spin_loop();
     }
     fn activate(&self, root: Pfn, asid: Asid) {
         // TCR_EL1.A1 = 0: the ASID comes with TTBR0, in one write.

@@ -1,16 +1,19 @@
 //! The rules of the hardware, checked against the shadow.
 //!
-//! At each write of an entry: arm64's break-before-make, a misaligned contiguous block, one whose
+//! At each write of an entry: another frame or table than CPUs may still hold, on arm64 all of its
+//! break-before-make; a misaligned contiguous block, one whose
 //! frames or memory types do not agree, memory that is writable at one place while a CPU may still
 //! reach it at another. At rest ([`Sim::settle`]): missed flushes, blocks that are not uniform,
 //! accessed and dirty bits that are gone.
 
 mod rest;
+mod stale;
 
 use crate::machine::Sim;
 use crate::shadow::{RIGHTS, Shadow, TablePosition, USED, What};
 use mm::addr::{Pfn, VirtAddr};
 use mm::arch::{Asid, Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 impl<F: PteFormat> Sim<F> {
@@ -19,9 +22,14 @@ impl<F: PteFormat> Sim<F> {
         F::CONTIG_ORDER.map_or(1, |order| order.pages() as usize)
     }
 
-    /// Checks a written entry.
-    pub(crate) fn written(&self, table: Pfn, index: usize, old: u64, new: u64) {
-        let mut shadow = self.shadow();
+    /// Checks an entry that was written with the shadow locked.
+    pub(crate) fn written(
+        &self,
+        mut shadow: MutexGuard<'_, Shadow>,
+        (table, index): (Pfn, usize),
+        old: u64,
+        new: u64,
+    ) {
         let positions = shadow.positions.get(&table).cloned().unwrap_or_default();
         let result = positions.into_iter().try_for_each(|position| {
             let (old, new) = (what::<F>(old, position), what::<F>(new, position));
@@ -35,9 +43,12 @@ impl<F: PteFormat> Sim<F> {
         complain(result);
     }
 
-    /// Records that a CPU has loaded a root.
-    pub(crate) fn activated(&self, cpu: usize, root: Pfn, asid: Asid) {
+    /// Loads a root on a CPU.
+    pub(crate) fn load_root(&self, cpu: usize, root: Pfn, asid: Asid) {
+        // Both locked: no entry changes between what the CPU does and what is recorded.
+        let mut caches = self.caches(cpu);
         let mut shadow = self.shadow();
+        caches.activate(root, asid);
         shadow.load(cpu, root, asid);
         let position = TablePosition {
             root,
@@ -51,7 +62,7 @@ impl<F: PteFormat> Sim<F> {
         } else {
             self.table_comes(&mut shadow, position, root)
         };
-        drop(shadow);
+        drop((shadow, caches));
         complain(result);
     }
 
@@ -95,9 +106,11 @@ impl<F: PteFormat> Sim<F> {
         new: What,
     ) -> Result<(), String> {
         let slot = position.slot(index);
-        if F::BREAK_BEFORE_MAKE
-            && let Some((held, what)) = shadow.stale.conflict(slot, new, Self::span() as u64)
-        {
+        let held = match F::BREAK_BEFORE_MAKE {
+            true => shadow.stale.conflict(slot, new, Self::span() as u64),
+            false => shadow.stale.replaced(slot, new),
+        };
+        if let Some((held, what)) = held {
             return Err(format!(
                 "break-before-make: {:?} comes to say {new:?} while a CPU may hold {what:?} of {:?} {:?}",
                 slot.va(),

@@ -160,7 +160,7 @@ impl<F: PteFormat> Sim<F> {
         }
     }
 
-    fn entry(&self, table: Pfn, index: usize, level: Level) -> Entry {
+    pub(super) fn entry(&self, table: Pfn, index: usize, level: Level) -> Entry {
         let word = self.0.ram.word(table, index);
         F::decode(word.load(Ordering::Acquire), level)
     }

@@ -10,6 +10,7 @@ mod used;
 use crate::tlb::Flush;
 use mm::addr::{Order, Pfn, VirtAddr};
 use mm::arch::{Asid, Attrs, Level};
+pub(crate) use stale::Moment;
 use stale::{Renewed, Stale};
 use std::collections::HashMap;
 use used::Used;
@@ -109,10 +110,11 @@ impl Shadow {
             self.renewed.insert(pfn);
         }
     }
-    pub fn flush_range(&mut self, asid: Asid, flush: Flush) {
+    /// Records a flush of what was changed before a moment.
+    pub fn flush_range(&mut self, asid: Asid, flush: Flush, before: Moment) {
         let roots = &self.roots;
         self.stale
-            .flush_range(|root| roots[&root].asid == asid, flush);
+            .flush_range(|root| roots[&root].asid == asid, flush, before);
     }
     /// Records a flush of a tag: only the CPUs that have the space loaded can get new translations
     /// of it.

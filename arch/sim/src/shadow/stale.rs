@@ -11,10 +11,16 @@ struct Held {
     what: What,
     /// One bit for each CPU.
     cpus: u64,
+    /// When the entry was last changed.
+    since: Moment,
 }
 
+/// A point in the order of flushes: a flush covers what was changed before it began.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
 #[derive(Default)]
-pub struct Stale(BTreeMap<Slot, Vec<Held>>);
+pub struct Stale(BTreeMap<Slot, Vec<Held>>, Moment);
 
 /// The old and the new contents of a frame are different things: a frame that got new contents
 /// between two mappings.
@@ -25,11 +31,20 @@ impl Stale {
         if cpus == 0 {
             return;
         }
-        let held = self.0.entry(slot).or_default();
+        let (held, since) = (self.0.entry(slot).or_default(), self.1);
         match held.iter_mut().find(|h| h.what == what) {
-            Some(known) => known.cpus |= cpus,
-            None => held.push(Held { what, cpus }),
+            Some(known) => {
+                known.cpus |= cpus;
+                known.since = since;
+            }
+            None => held.push(Held { what, cpus, since }),
         }
+    }
+
+    /// Begins a flush of what was changed up to now.
+    pub(crate) fn moment(&mut self) -> Moment {
+        self.1.0 += 1;
+        self.1
     }
 
     /// The first translation that CPUs may hold and that differs from `new` in frame, size or
@@ -50,6 +65,18 @@ impl Stale {
             What::Leaf(..) if slot.level != Level::Pte => self.smaller(slot),
             What::Leaf(pfn, attrs) => self.neighbour(slot, pfn, attrs, span),
             _ => None,
+        })
+    }
+    /// A translation to another frame or table that CPUs may hold: one of them would see old
+    /// contents after another has written new ones.
+    pub(crate) fn replaced(&self, slot: Slot, new: What) -> Option<(Slot, What)> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.find(slot, |old| match (old, new) {
+            (What::Leaf(old, _), What::Leaf(new, _)) => old != new,
+            (What::Table(old, _), What::Table(new, _)) => old != new,
+            _ => false,
         })
     }
     /// Another slot of the root by which a CPU may still reach frames that become writable at
@@ -119,10 +146,11 @@ impl Stale {
             })
     }
 
-    pub(crate) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush) {
+    pub(crate) fn flush_range(&mut self, of: impl Fn(Pfn) -> bool, flush: Flush, before: Moment) {
         self.0.retain(|slot, held| {
             if of(slot.root) && flush.hits(slot.va(), slot.level.bytes()) {
-                held.retain(|h| matches!(h.what, What::Table(..)) && !flush.tables);
+                let stays = |h: &Held| matches!(h.what, What::Table(..)) && !flush.tables;
+                held.retain(|h| h.since >= before || stays(h));
             }
             !held.is_empty()
         });
@@ -140,6 +168,11 @@ impl Stale {
             }
             !held.is_empty()
         });
+    }
+    /// The CPUs that may hold a translation of the slot, one bit each.
+    pub(crate) fn holders(&self, slot: Slot) -> u64 {
+        let held = self.0.get(&slot).into_iter().flatten();
+        held.fold(0, |cpus, h| cpus | h.cpus)
     }
     /// The translations of a root that CPUs may hold.
     pub(crate) fn of(&self, root: Pfn) -> impl Iterator<Item = (Slot, What)> {

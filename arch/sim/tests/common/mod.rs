@@ -90,6 +90,17 @@ macro_rules! on_both {
 #[allow(unused_imports, reason = "as above")]
 pub(crate) use on_both;
 
+/// Runs each test on both formats; it makes its own machines.
+#[allow(unused_macros, reason = "as above")]
+macro_rules! on_both_formats {
+    ($($name:ident)*) => {
+        mod x86_64 { $(#[test] fn $name() { super::$name::<arch_x86_64::pte::Format>() })* }
+        mod aarch64 { $(#[test] fn $name() { super::$name::<arch_aarch64::pte::Format>() })* }
+    };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use on_both_formats;
+
 /// Runs the test with and without tags and hardware bits, and compares frames before and after.
 pub fn run<F: PteFormat>(test: fn(&World<F>)) {
     for (asids, hardware_ad) in [(1, true), (8, true), (8, false)] {

@@ -92,6 +92,7 @@ pub fn init() {
 pub fn init_secondary() {
     enable(BY_MSR.load(Relaxed));
     init_local();
+    set_timer_mode(features::get().tsc_deadline);
 }
 
 /// Turns this CPU's local APIC on, as an x2APIC if `by_msr`; returns whether it is one now.

@@ -3,7 +3,7 @@
 
 use super::{
     acpi, apic, cpu, descriptors, direct_map, early, features, fp, image, keyboard, percpu, pvh,
-    segments, serial, timer, tlb, trampoline, trap,
+    root, segments, serial, timer, trampoline, trap,
 };
 use arch_boot::{kernel_main, limine};
 use mm::addr::{Pfn, PhysAddr, PhysRange};
@@ -119,28 +119,14 @@ pub fn zero(range: PhysRange) {
 /// (`prepare_root`), so the kernel maps the direct map, the image and its first stack before the
 /// first address space; what comes later lies below the same entries.
 pub fn adopt_kernel_root(root: Pfn) {
-    tlb::set_kernel_root(root);
+    root::set_kernel_root(root);
     // SAFETY: the kernel's tables map everything that is in use (its promise); global pages come on
     // after the switch, so nothing of the early mapping stays in the TLB.
     unsafe {
         Efer::update(|f| f.insert(EferFlags::NO_EXECUTE_ENABLE));
-        tlb::write_cr3(root);
+        root::write_cr3(root);
     }
-    protect();
-}
-
-/// Turns on this CPU's protections.
-pub(crate) fn protect() {
-    let have = features::get();
-    let mut wanted = Cr4Flags::PAGE_GLOBAL;
-    wanted.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, have.smep);
-    wanted.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, have.smap);
-    wanted.set(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, have.umip);
-    // SAFETY: the bits set are those the CPU has, and the kernel keeps to the protections.
-    unsafe {
-        Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
-        Cr4::update(|f| f.insert(wanted));
-    }
+    features::protect();
 }
 
 /// Initialises the CPU's vectors, interrupt controller, timer, serial interrupts and FPU. Called

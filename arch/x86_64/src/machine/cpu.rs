@@ -1,6 +1,7 @@
 //! The CPU: context switch, idle, random numbers, backtraces; `power` and `rtc` are separate.
 
-use super::{features as cpu_features, interrupts, percpu, uaccess};
+use super::{features as cpu_features, fp, interrupts, percpu, uaccess};
+use arch_boot::online;
 use arch_boot::trap::Irq;
 use core::arch::{asm, global_asm};
 
@@ -94,6 +95,10 @@ impl KernelContext {
 /// `to` was made by `new` or saved by `switch`, and both outlive the switch.
 pub unsafe fn switch(from: *mut KernelContext, to: *const KernelContext, to_stack_top: u64) {
     let _ = to_stack_top;
+    // With one CPU the state stays in it until another thread needs the registers.
+    if online::several() {
+        fp::release();
+    }
     // SAFETY: the caller's promise.
     unsafe { cpu_switch(&raw mut (*from).sp, &raw const (*to).sp) }
 }
@@ -148,14 +153,11 @@ pub fn random() -> Option<u64> {
 }
 
 /// Calls `f` with each return address from the running frame outwards (frame pointers, bounded,
-/// never faults). `from`: pc and frame pointer to start at, else the caller's.
-pub fn backtrace(from: Option<(u64, u64)>, f: &mut dyn FnMut(u64)) {
+/// never faults). `from`: the frame pointer to start at, else the caller's.
+pub fn backtrace(from: Option<u64>, f: &mut dyn FnMut(u64)) {
     const DEEPEST: usize = 64;
     let mut fp = match from {
-        Some((pc, fp)) => {
-            f(pc);
-            fp
-        }
+        Some(fp) => fp,
         None => {
             let fp: u64;
             // SAFETY: reads a register.

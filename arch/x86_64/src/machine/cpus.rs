@@ -2,10 +2,10 @@
 //! another.
 
 use super::percpu::{self, PerCpu};
-use super::{apic, boot, descriptors, features, fp, segments, tlb, trampoline, trap};
+use super::{apic, descriptors, features, fp, root, segments, trampoline, trap};
 use alloc::boxed::Box;
 use arch_boot::cpus::{Cpu, NR_CPUS, Stacks, Start, Unfit};
-use arch_boot::secondary_main;
+use arch_boot::{online, secondary_main};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use x86_64::registers::control::{Cr0, Cr4, Efer};
@@ -21,8 +21,7 @@ static IDS: [AtomicU32; NR_CPUS] = [const { AtomicU32::new(0) }; NR_CPUS];
 /// The number of the running CPU.
 #[inline]
 pub fn current() -> usize {
-    // SAFETY: this CPU's own field, written before it ran Rust code.
-    unsafe { (*percpu::this()).number as usize }
+    percpu::number()
 }
 
 /// The ID of the running CPU, as lists of CPUs have it.
@@ -113,7 +112,7 @@ extern "C" fn secondary(block: u64) -> ! {
     // SAFETY: once on this CPU, with interrupts off; the block is this CPU's from here on, and the
     // kernel's root maps all that is in use.
     unsafe {
-        tlb::write_cr3(tlb::kernel_root());
+        root::write_cr3(root::kernel_root());
         segments::init();
         percpu::load(block);
         descriptors::load((*block).emergency);
@@ -121,7 +120,7 @@ extern "C" fn secondary(block: u64) -> ! {
     if !features::same_here() {
         secondary_main(current(), Err(Unfit::Different));
     }
-    boot::protect();
+    features::protect();
     trap::init_machine_check();
     trap::init_syscalls();
     fp::init();
@@ -141,6 +140,7 @@ pub fn controls() -> [u64; 4] {
 
 /// Interrupts another CPU: `Irq::Ipi`.
 pub fn interrupt(number: usize) {
+    online::count_interrupt();
     apic::send(IDS[number].load(Relaxed), u32::from(apic::IPI_VECTOR));
 }
 

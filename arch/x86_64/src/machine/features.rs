@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use raw_cpuid::CpuId;
+use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 
 /// The features the kernel uses or reports.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -120,5 +121,19 @@ pub fn missing() -> Option<&'static str> {
         (false, _) => Some("this CPU has no long mode or no NX"),
         (_, false) => Some("this CPU has no cmpxchg16b"),
         _ => None,
+    }
+}
+
+/// Turns on this CPU's protections.
+pub(crate) fn protect() {
+    let have = get();
+    let mut wanted = Cr4Flags::PAGE_GLOBAL;
+    wanted.set(Cr4Flags::SUPERVISOR_MODE_EXECUTION_PROTECTION, have.smep);
+    wanted.set(Cr4Flags::SUPERVISOR_MODE_ACCESS_PREVENTION, have.smap);
+    wanted.set(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, have.umip);
+    // SAFETY: the bits set are those the CPU has, and the kernel keeps to the protections.
+    unsafe {
+        Cr0::update(|f| f.insert(Cr0Flags::WRITE_PROTECT | Cr0Flags::NUMERIC_ERROR));
+        Cr4::update(|f| f.insert(wanted));
     }
 }

@@ -84,6 +84,29 @@ pub fn init() {
     }
 }
 
+/// Saves the state that is in the CPU, if any, into its area.
+unsafe fn save_owner() {
+    // SAFETY: `live` names an area that is alive (drop clears it), and the state is its.
+    unsafe {
+        let live = (*percpu::this()).live;
+        if live != 0 {
+            let owner = core::ptr::with_exposed_provenance_mut::<u8>(live as usize);
+            save(owner, features::get().xsaveopt);
+            let last = size().div_ceil(64) * 64;
+            owner.add(last).cast::<Segments>().write(Segments::live());
+        }
+    }
+}
+
+/// Makes memory the only copy of the state that is in the CPU: another CPU may load it next.
+pub fn release() {
+    // SAFETY: this CPU's own field; see `save_owner`.
+    unsafe {
+        save_owner();
+        (*percpu::this()).live = 0;
+    }
+}
+
 /// XSAVE requires 64-byte alignment.
 #[repr(C, align(64))]
 struct Block(UnsafeCell<[u8; 64]>);
@@ -149,12 +172,7 @@ impl FpArea {
         // SAFETY: `live` names an area that is alive (drop clears it); areas are only touched on
         // this CPU.
         unsafe {
-            if (*cpu).live != 0 {
-                let owner = core::ptr::with_exposed_provenance_mut::<u8>((*cpu).live as usize);
-                save(owner, features::get().xsaveopt);
-                let last = size().div_ceil(64) * 64;
-                owner.add(last).cast::<Segments>().write(Segments::live());
-            }
+            save_owner();
             restore(self.bytes());
             (*self.saved_segments()).load();
             (*cpu).live = self.bytes().expose_provenance() as u64;

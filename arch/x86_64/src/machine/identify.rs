@@ -135,14 +135,14 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
 ];
 
 /// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
-pub fn describe(out: &mut dyn Write) -> fmt::Result {
+pub fn describe(out: &mut dyn Write, number: usize) -> fmt::Result {
     let id = CpuId::new();
     let vendor = id.get_vendor_info();
     let brand = id.get_processor_brand_string();
     let (family, model, stepping) = id.get_feature_info().map_or((0, 0, 0), |f| {
         (f.family_id(), f.model_id(), f.stepping_id())
     });
-    writeln!(out, "processor\t: 0")?;
+    writeln!(out, "processor\t: {number}")?;
     writeln!(
         out,
         "vendor_id\t: {}",
@@ -160,7 +160,7 @@ pub fn describe(out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "cpu MHz\t\t: {}.{:03}", khz / 1000, khz % 1000)?;
     writeln!(
         out,
-        "physical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1"
+        "physical id\t: {number}\nsiblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1"
     )?;
     writeln!(out, "fpu\t\t: yes\nfpu_exception\t: yes")?;
     writeln!(out, "cpuid level\t: {}", __cpuid_count(0, 0).eax)?;

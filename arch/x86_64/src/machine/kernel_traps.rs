@@ -79,7 +79,11 @@ pub(crate) extern "C" fn paranoid(frame: &mut TrapFrame) {
             // SAFETY: this CPU's own field; NMIs do not nest.
             let cpu = unsafe { &mut *percpu::this() };
             cpu.nmis += 1;
-            if must_stop(cpu.number as usize) {
+            let (pc, fp) = match frame.cs & 3 {
+                0 => (frame.rip, frame.rbp),
+                _ => (0, 0),
+            };
+            if must_stop(cpu.number as usize, pc, fp) {
                 halt();
             }
             // It may have hit user mode, and goes straight back there.

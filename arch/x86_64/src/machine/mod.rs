@@ -34,6 +34,7 @@ mod percpu;
 mod physmem;
 mod power;
 mod pvh;
+mod root;
 mod rtc;
 mod segments;
 mod selectors;

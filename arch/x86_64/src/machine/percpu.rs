@@ -81,6 +81,18 @@ pub unsafe fn load(block: *mut PerCpu) {
     KernelGsBase::write(x86_64::VirtAddr::zero());
 }
 
+/// The number of this CPU.
+#[inline(always)]
+pub fn number() -> usize {
+    let number: u64;
+    // SAFETY: as in `this`; the field was written before the CPU ran Rust code.
+    unsafe {
+        asm!("mov {}, gs:[{offset}]", out(reg) number, offset = const core::mem::offset_of!(PerCpu, number),
+            options(nostack, preserves_flags, readonly))
+    };
+    number as usize
+}
+
 /// This CPU's block. Callers do not keep references into it across `UserContext::run` or a switch.
 #[inline(always)]
 pub fn this() -> *mut PerCpu {

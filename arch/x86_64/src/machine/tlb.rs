@@ -1,39 +1,34 @@
-//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU, CR3; its memory is in
-//! `physmem`.
+//! The machine behind `mm::arch::Machine`: TLB maintenance of this CPU and, by shootdown, of the
+//! others; CR3; its memory is in `physmem`.
 
-use super::direct_map;
-use super::features;
+use super::root::{self, write_cr3};
+use super::{cpus, features, timer};
+use crate::shootdown::{Flush, Requests};
+use arch_boot::cpus::NR_CPUS;
+use arch_boot::online;
+use arrayvec::ArrayVec;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use mm::arch::{Asid, Cpu, Level, Machine, TABLE_ENTRIES, Tlb};
+use mm::arch::{Asid, Cpu, Level, Machine, Tlb};
 use x86_64::instructions::tlb::flush as invlpg;
 use x86_64::registers::control::{Cr4, Cr4Flags};
 
 /// This machine. A unit value: the state is in hardware.
 pub struct Hardware;
 
-/// Above this many entries one reload of CR3 is cheaper than an INVLPG for each.
-const SINGLE_FLUSHES: u64 = 32;
+/// Tags of spaces: a process-context identifier has 12 bits. They say which CPUs have a space
+/// loaded; the TLB does not know them.
+const ASIDS: usize = 1 << 12;
+/// How long CPUs may take to answer, in ns.
+const LONGEST: u64 = 20_000_000_000;
+/// In [`LOADED`]: any space.
+const ANY: u16 = u16::MAX;
 
-static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn set_kernel_root(root: Pfn) {
-    KERNEL_ROOT.store(root.0, Ordering::Relaxed);
-}
-
-/// The root of the kernel half, with nothing in the user's: what a CPU without a space has loaded.
-pub(crate) fn kernel_root() -> Pfn {
-    Pfn(KERNEL_ROOT.load(Ordering::Relaxed))
-}
-
-/// # Safety
-/// `root` maps the kernel half as the kernel needs it.
-pub(crate) unsafe fn write_cr3(root: Pfn) {
-    // SAFETY: the caller's promise. Also drops every entry that is not global (SDM Vol 3,
-    // 4.10.4.1).
-    unsafe { asm!("mov cr3, {}", in(reg) root.start().0, options(nostack, preserves_flags)) }
-}
+/// By CPU, the tag of the space that it has loaded; the idle root's is 0.
+static LOADED: [AtomicU16; NR_CPUS] = [const { AtomicU16::new(0) }; NR_CPUS];
+/// By CPU, what others ask it to drop.
+static REQUESTS: [Requests; NR_CPUS] = [const { Requests::new() }; NR_CPUS];
 
 fn reload_cr3() {
     // SAFETY: writes back what is there.
@@ -68,31 +63,72 @@ impl Machine for Hardware {
         }
     }
     fn prepare_root(&self, root: Pfn) {
-        let kernel = kernel_root();
-        let half = TABLE_ENTRIES as u64 / 2;
-        let at = |table: Pfn| direct_map::pointer::<u64>(table.start().0 + half * 8);
-        // SAFETY: the new root is the caller's and not in use yet; the kernel's root lives for
-        // ever, and nothing changes it meanwhile: the upper half of two tables.
-        unsafe {
-            asm!("rep movsq", inout("rcx") half => _, inout("rsi") at(kernel) => _, inout("rdi") at(root) => _,
-                options(nostack, preserves_flags))
+        root::prepare(root);
+    }
+}
+
+/// Drops this CPU's entries.
+#[inline]
+fn flush(what: Flush) {
+    let page = |at| invlpg(x86_64::VirtAddr::new_truncate(at));
+    match what {
+        Flush::Range { range, stride } if Flush::pages(range, stride, page) => {}
+        Flush::Range { .. } | Flush::User => reload_cr3(),
+        // Clearing CR4.PGE drops everything, global entries too.
+        // SAFETY: only the bit that says whether entries may be global.
+        Flush::All => unsafe {
+            Cr4::update(|f| f.remove(Cr4Flags::PAGE_GLOBAL));
+            Cr4::update(|f| f.insert(Cr4Flags::PAGE_GLOBAL));
+        },
+    }
+}
+
+/// Does what other CPUs ask this one to drop.
+#[inline]
+pub fn answer() {
+    let requests = &REQUESTS[cpus::current()];
+    if requests.is_open() {
+        requests.serve(flush);
+    }
+}
+
+/// Has the other CPUs drop entries that have been changed: those that have the space of `asid`
+/// loaded; all, if it is `None`. Returns when they have.
+#[cold]
+fn shoot(asid: Option<Asid>, what: Flush) {
+    // The entries are written before it is read who has the space loaded; a CPU that loads it now
+    // says so before it walks.
+    fence(Ordering::SeqCst);
+    let mut asked = ArrayVec::<(usize, u64), NR_CPUS>::new();
+    for number in online::others(cpus::current()) {
+        let loaded = LOADED[number].load(Ordering::Relaxed);
+        if asid.is_none_or(|asid| loaded == asid.0 || loaded == ANY) {
+            asked.push((number, REQUESTS[number].ask(what)));
+            online::count_flush();
+            cpus::interrupt(number);
+        }
+    }
+    let end = timer::now() + LONGEST;
+    for (number, request) in asked {
+        while !REQUESTS[number].is_done(request) {
+            answer();
+            cpus::relax();
+            assert!(timer::now() < end, "CPU {number} does not drop {what:x?}");
         }
     }
 }
 
 impl Tlb for Hardware {
-    // Without PCID every space has ASID 0, which is flushed whenever it is switched to: only what
-    // is active now can be stale. INVLPG and a CR3 write both drop all cached pointers to tables
-    // (SDM Vol 3, 4.10.4.1), so `tables` needs nothing more.
+    // PCIDs are not in use: a space is flushed whenever it is switched to, so only what is loaded
+    // now can be stale. INVLPG and a CR3 write both drop all cached pointers to tables (SDM Vol 3,
+    // 4.10.4.1), so `tables` needs nothing more.
     #[inline]
-    fn flush_range(&self, _asid: Asid, range: VirtRange, stride: Level, _tables: bool) {
-        if range.len() >> stride.shift() > SINGLE_FLUSHES {
-            return reload_cr3();
-        }
-        let mut at = range.start.0;
-        while at < range.end.0 {
-            invlpg(x86_64::VirtAddr::new_truncate(at));
-            at += stride.bytes();
+    fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, _tables: bool) {
+        let stride = stride.bytes();
+        let what = Flush::Range { range, stride };
+        flush(what);
+        if online::several() {
+            shoot(Some(asid), what);
         }
     }
     #[inline]
@@ -103,26 +139,27 @@ impl Tlb for Hardware {
         false
     }
     #[inline]
-    fn flush_page(&self, _asid: Asid, va: VirtAddr) {
+    fn flush_page(&self, asid: Asid, va: VirtAddr) {
         invlpg(x86_64::VirtAddr::new_truncate(va.0));
+        if online::several() {
+            let range = VirtRange::new(va, va + PAGE_SIZE);
+            let stride = PAGE_SIZE;
+            shoot(Some(asid), Flush::Range { range, stride });
+        }
     }
-    fn flush_asid(&self, _asid: Asid) {
-        reload_cr3();
+    fn flush_asid(&self, asid: Asid) {
+        flush(Flush::User);
+        if online::several() {
+            shoot(Some(asid), Flush::User);
+        }
     }
     fn flush_kernel(&self, range: VirtRange) {
-        if range.len() / PAGE_SIZE > SINGLE_FLUSHES {
-            // Clearing CR4.PGE drops everything, global entries too.
-            // SAFETY: only the bit that says whether entries may be global.
-            unsafe {
-                Cr4::update(|f| f.remove(Cr4Flags::PAGE_GLOBAL));
-                Cr4::update(|f| f.insert(Cr4Flags::PAGE_GLOBAL));
-            }
-            return;
+        let page = |at| invlpg(x86_64::VirtAddr::new_truncate(at));
+        if !Flush::pages(range, PAGE_SIZE, page) {
+            flush(Flush::All);
         }
-        for page in 0..range.len().div_ceil(PAGE_SIZE) {
-            invlpg(x86_64::VirtAddr::new_truncate(
-                range.start.0 + page * PAGE_SIZE,
-            ));
+        if online::several() {
+            shoot(None, Flush::All);
         }
     }
 }
@@ -130,19 +167,32 @@ impl Tlb for Hardware {
 impl Cpu for Hardware {
     #[inline]
     fn id(&self) -> usize {
-        0
+        cpus::current()
     }
     #[inline]
     fn count(&self) -> usize {
-        1
+        online::count()
     }
     #[inline]
     fn asids(&self) -> usize {
-        1
+        ASIDS
+    }
+    fn interrupt(&self, number: usize) {
+        cpus::interrupt(number);
+    }
+    fn relax(&self) {
+        answer();
+        cpus::relax();
     }
     #[inline]
-    fn activate(&self, root: Pfn, _asid: Asid) {
+    fn activate(&self, root: Pfn, asid: Asid) {
+        let loaded = &LOADED[cpus::current()];
+        // Until CR3 is written entries of the space before may be in use, after it those of this
+        // one. The write is serializing (SDM Vol 3, 9.3): what was stored before it is seen by
+        // others before this CPU walks.
+        loaded.store(ANY, Ordering::Relaxed);
         // SAFETY: `prepare_root` gave the root the kernel half.
         unsafe { write_cr3(root) }
+        loaded.store(asid.0, Ordering::Relaxed);
     }
 }

@@ -5,14 +5,13 @@
 //! they are, executable, and the kernel half as the kernel has it; a CPU leaves them with its first
 //! Rust instructions.
 
-use super::{direct_map, tlb};
+use super::{direct_map, root as kernel};
 use arch_boot::BootInfo;
 use arch_boot::cpus::Claim;
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use mm::addr::{PAGE_SIZE, Pfn, PhysAddr, PhysRange};
-use mm::arch::Machine;
 
 const PAGES: u64 = 4;
 /// Below: real-mode vectors and what firmware writes there. Above: memory of firmware and screen.
@@ -180,7 +179,7 @@ pub(super) fn write() {
         // SAFETY: the trampoline's own page, which no CPU uses yet.
         unsafe { direct_map::pointer::<[u64; 512]>(table).write([0; 512]) };
     }
-    tlb::Hardware.prepare_root(Pfn(root / PAGE_SIZE));
+    kernel::prepare(Pfn(root / PAGE_SIZE));
     // SAFETY: as above; the code lies in the image, and fits. Present, writable; large.
     unsafe {
         direct_map::pointer::<u8>(place).copy_from_nonoverlapping(start, length);

@@ -116,16 +116,26 @@ pub trait Tlb: Send + Sync + 'static {
     fn flush_kernel(&self, range: VirtRange);
 }
 
+/// Most CPUs of a machine.
+pub const CPUS: usize = 64;
+
 /// The CPUs.
 pub trait Cpu: Send + Sync + 'static {
     /// Number of the current CPU, from 0.
     fn id(&self) -> usize;
-    /// Number of CPUs.
+    /// Number of CPUs, at most [`CPUS`].
     fn count(&self) -> usize;
     /// Number of hardware ASIDs, 0 included; 1 if there are none.
     fn asids(&self) -> usize;
     /// Makes `root` the user half of this CPU's address space.
     fn activate(&self, root: Pfn, asid: Asid);
+    /// Has another CPU call [`crate::Mm::answer`] soon: when it next can be interrupted, or waits
+    /// for another CPU.
+    fn interrupt(&self, number: usize);
+    /// The body of a loop that waits for another CPU.
+    fn relax(&self) {
+        core::hint::spin_loop();
+    }
 }
 
 /// The four as one value: tests own many small machines.

@@ -34,7 +34,7 @@ impl<M: Machine> Fault<'_, M> {
     /// The largest order that fits here. Reads no more of the table than the largest order that the
     /// VMA has room for.
     #[inline]
-    fn order(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Order {
+    pub(super) fn order(&self, cursor: &Cursor<'_, M>, orders: Orders) -> Order {
         let mut facts = Facts {
             va: self.va,
             vma: self.vma.range,

@@ -2,7 +2,7 @@
 
 use super::resolve::{Fault, Reach, Stop};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
-use crate::arch::{Attrs, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
 use crate::frame::{Block, Kind};
 use crate::manager::{OutOfMemory, SpaceId};
@@ -174,11 +174,13 @@ impl<M: Machine> Fault<'_, M> {
         cursor.install_anon(folio, attrs, &self.id.owner);
         gather.finish();
         self.mm.count(Event::CowCopied, 1);
-        self.vma.has_anon = true;
-        let mut gone = Zap::default();
-        gone.add(kind, 1);
-        self.rss.sub(self.vma, &gone);
-        self.rss.add_anon(1);
+        // A private page was counted before.
+        if kind != Kind::Anon {
+            let mut gone = Zap::default();
+            gone.add(kind, 1);
+            self.rss.sub(self.vma, &gone);
+            self.rss.add_anon(1);
+        }
         Ok(pfn)
     }
 
@@ -187,10 +189,11 @@ impl<M: Machine> Fault<'_, M> {
     }
 }
 
-/// arm64: break-before-make for a new frame.
+/// Flushes before a new frame comes: with the old one in its TLB, another CPU would not see what is
+/// written to the new one. On arm64 also break-before-make.
 #[inline(always)]
 fn break_first<M: Machine>(gather: &mut Gather<'_, M>) {
-    if M::Pte::BREAK_BEFORE_MAKE && !mutant::on(Mutant::CopyWithoutFlush) {
+    if !mutant::on(Mutant::CopyWithoutFlush) {
         gather.flush();
     }
 }

@@ -39,7 +39,6 @@ impl<M: Machine> Fault<'_, M> {
         if private_write {
             cursor.install_anon(folio, self.attrs(), &self.id.owner);
             self.mm.count(Event::CowCopied, 1);
-            self.vma.has_anon = true;
             self.rss.add_anon(1);
         } else {
             cursor.install_page(folio.into_pfn(), self.attrs());

@@ -10,9 +10,9 @@
 use super::Resolution;
 use super::resolve::{Attempt, Request, attempt, attrs};
 use crate::addr::{Order, PAGE_SIZE, Pfn};
-use crate::arch::{Level, Machine};
+use crate::arch::{Attrs, Level, Machine};
 use crate::folio::Folio;
-use crate::manager::{Mm, OutOfMemory};
+use crate::manager::{Mm, OutOfMemory, SpaceId};
 use crate::mutant::{self, Mutant};
 use crate::space::{Inner, Locked, gathered};
 use crate::stat::Event;
@@ -83,7 +83,7 @@ fn retry<M: Machine>(
         let kept = match miss {
             Miss::Refused if order == Order(0) => return Err(Resolution::NoMem),
             Miss::Refused => {
-                mm.thp().stats.add(order, Stat::AnonFaultFallback, 1);
+                mm.count_folios(order, Stat::AnonFaultFallback, 1);
                 most = Order(order.0 - 1);
                 None
             }
@@ -142,7 +142,7 @@ fn once_here<M: Machine>(
 }
 
 #[inline(always)]
-fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
+pub(super) fn zeroed<M: Machine>(mm: &Mm<M>, order: Order) -> Result<Folio, OutOfMemory> {
     match order {
         Order(0) => Folio::anon(mm),
         order => Folio::large(mm, order),
@@ -162,7 +162,7 @@ fn install<M: Machine>(
     let Inner {
         vmas, table, rss, ..
     } = &mut **locked;
-    let (order, vma) = (wants.order, vmas.get_mut(wants.slot));
+    let (order, vma) = (wants.order, vmas.get(wants.slot));
     let mut cursor = Cursor::at(&space.mm, table, wants.spot);
     let level = match order {
         PMD_ORDER => Level::Pmd,
@@ -172,13 +172,8 @@ fn install<M: Machine>(
         folio.free(&space.mm);
         return Err(error);
     }
-    vma.has_anon = true;
     rss.add_anon(order.pages());
-    let (first, attrs) = (folio.pfn(), attrs(vma, request.access));
-    if order == Order(0) {
-        cursor.install_anon(folio, attrs, &space.id.owner);
-        return Ok(first);
-    }
+    let attrs = attrs(vma, request.access);
     if order == PMD_ORDER {
         // What blocks a PMD leaf: the huge zero page, or an empty table.
         gathered(&space.mm, &space.id, |gather| match cursor.leaf() {
@@ -186,8 +181,26 @@ fn install<M: Machine>(
             None => cursor.edit(gather).remove_empty_table(),
         });
     }
-    cursor.install_folio(folio, order, attrs, &space.id.owner);
-    space.mm.thp().stats.add(order, Stat::AnonFaultAlloc, 1);
+    Ok(fill(&mut cursor, folio, order, attrs, &space.id))
+}
+
+/// Maps the fresh folio at the absent entries around the page; returns the page's frame.
+#[inline(always)]
+pub(super) fn fill<M: Machine>(
+    cursor: &mut Cursor<'_, M>,
+    folio: Folio,
+    order: Order,
+    attrs: Attrs,
+    id: &SpaceId,
+) -> Pfn {
+    let first = folio.pfn();
+    if order == Order(0) {
+        cursor.install_anon(folio, attrs, &id.owner);
+        return first;
+    }
+    cursor.install_folio(folio, order, attrs, &id.owner);
+    let mm = cursor.mm();
+    mm.count_folios(order, Stat::AnonFaultAlloc, 1);
     let va = cursor.va();
-    Ok(first + (va - va.align_down(order.bytes())) / PAGE_SIZE)
+    first + (va - va.align_down(order.bytes())) / PAGE_SIZE
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod anon;
+mod beside;
 mod cow;
 mod file;
 mod fresh;

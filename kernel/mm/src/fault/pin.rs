@@ -108,17 +108,17 @@ impl<M: Machine> Drop for Pin<M> {
             return;
         };
         self.mm.add_pins(-1);
-        let meta = self.mm.frames().get(head);
-        if meta.kind() != Kind::Anon {
+        let (kind, order) = self.mm.frames().get(head).kind_and_order();
+        if kind != Kind::Anon {
             return Folio::from_pfn(head).free(&self.mm);
         }
         let last = match self.lasts {
             true => self.mm.sub_long_term(self.pfn),
-            false => self.mm.sub_plain(head, meta.order()),
+            false => self.mm.sub_plain(head, order),
         };
         if last {
             self.mm.free(&[head]);
-        } else if meta.order() != Order(0) {
+        } else if order != Order(0) {
             self.mm.defer_split(head);
         }
     }

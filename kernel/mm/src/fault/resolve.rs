@@ -24,7 +24,7 @@ pub(super) struct Fault<'a, M: Machine> {
     pub tried: bool,
     /// The largest folio order allowed.
     pub most: Order,
-    pub vma: &'a mut Vma<M>,
+    pub vma: &'a Vma<M>,
     pub rss: &'a mut Rss,
 }
 
@@ -63,6 +63,9 @@ impl<M: Machine> AddressSpace<M> {
             tried: true,
             force: false,
         };
+        if self.is_shared() && self.fault_beside(addr, access) {
+            return Resolution::Done;
+        }
         let mut locked = self.lock();
         let result = match attempt_here(&mut locked, request, PMD_ORDER) {
             Ok(Attempt::Mapped(_)) => return Resolution::Done,
@@ -152,13 +155,14 @@ fn attempt_here<M: Machine>(
     let Inner {
         vmas, table, rss, ..
     } = &mut **locked;
-    let mut vma = vmas.get_mut(slot);
+    let mut vma = vmas.get(slot);
     if !allowed(vma, access, force) {
         return Err(Resolution::Denied);
     }
-    if access == Access::Write && vma.anon_vma.is_none() && !vma.shared() {
-        vmas.prepare_anon(slot);
-        vma = vmas.get_mut(slot);
+    // Before the page: a CPU that faults as a reader changes no VMA.
+    if access == Access::Write && !vma.has_anon && !vma.shared() {
+        vmas.prepare_write(slot);
+        vma = vmas.get(slot);
     }
     let mut cursor = Cursor::new(&space.mm, table, addr.align_down(PAGE_SIZE));
     // Fast path. What was tried is allowed without force, so WRITE may be set.
@@ -203,7 +207,7 @@ pub(super) fn allowed<M: Machine>(vma: &Vma<M>, access: Access, force: bool) -> 
 
 impl<M: Machine> Fault<'_, M> {
     #[inline(never)]
-    fn at(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
+    pub(super) fn at(self, cursor: &mut Cursor<'_, M>) -> Result<Pfn, Stop> {
         let found = cursor.leaf();
         match &found {
             None if cursor.is_shared() => self.shared_table(cursor),

@@ -32,7 +32,7 @@ pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Opt
         return None;
     }
     if vma.anon_vma.is_none() {
-        inner.vmas.prepare_anon(slot);
+        inner.vmas.prepare_write(slot);
     }
     inner.vmas.extend_down(slot, start);
     inner.note_total();

@@ -168,6 +168,14 @@ impl Allocator {
         self.ask_others();
         self.drain_own(&self.cpus[cpu])
     }
+    /// Drains the lists of this CPU if another one has requested that.
+    #[inline]
+    pub(crate) fn drain_if_asked(&self, cpu: usize) {
+        let local = &self.cpus[cpu];
+        if local.asked.load(Ordering::Relaxed) {
+            self.drain_own(local);
+        }
+    }
     fn ask_others(&self) {
         for other in self.cpus.iter().filter(|other| other.cached() != 0) {
             other.asked.store(true, Ordering::Relaxed);

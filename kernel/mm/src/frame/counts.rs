@@ -26,9 +26,9 @@ impl Allocator {
         let cpus = self.cpus.iter().enumerate();
         cpus.flat_map(|(cpu, local)| local.lists.iter().map(move |list| (cpu, list)))
     }
-    /// Free frames, those in per-CPU lists included.
+    /// Free frames, those in per-CPU lists included. Takes no lock: faults ask.
     pub fn free_frames(&self) -> u64 {
-        let zones: u64 = self.zones.iter().map(|z| z.look(|b| b.free_frames())).sum();
+        let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
         zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
     }
     /// Frames by use.

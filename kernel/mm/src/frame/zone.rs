@@ -6,7 +6,7 @@ use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
-use crate::sync::{AtomicBool, Lock, Ordering, rank};
+use crate::sync::{AtomicBool, AtomicU64, Lock, Ordering, rank};
 
 /// How far into the reserve of free frames an allocation may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,8 @@ pub struct Zone {
     pub marks: Marks,
     /// Free frames fell below the low mark and did not yet rise above the high one.
     tight: AtomicBool,
+    /// Free frames of the buddy lists, for readers without the lock.
+    free: AtomicU64,
     buddy: Lock<Buddy, { rank::ZONE }>,
 }
 
@@ -94,6 +96,7 @@ impl Zone {
             managed,
             marks: Marks::new(managed),
             tight: AtomicBool::new(false),
+            free: AtomicU64::new(managed),
             buddy: Lock::new(buddy),
         }
     }
@@ -106,6 +109,10 @@ impl Zone {
     /// Whether no frame is left for user memory.
     pub fn is_short(&self) -> bool {
         self.available(&self.buddy.lock(), Reserve::User) == 0
+    }
+    /// Free frames, without the lock: as of a moment ago, where other CPUs allocate and free.
+    pub fn free_frames(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
     }
     /// Calls `f` with the free lists, under the lock.
     pub fn look<R>(&self, f: impl FnOnce(&Buddy) -> R) -> R {
@@ -160,9 +167,11 @@ impl Zone {
         };
         buddy.free_frames().saturating_sub(kept)
     }
-    /// Notes whether memory is tight. Relaxed: a hint, changed under the lock.
+    /// Notes how many frames are free, and whether memory is tight. Relaxed: hints, changed under
+    /// the lock.
     #[inline]
     fn note(&self, buddy: &Buddy) {
+        self.free.store(buddy.free_frames(), Ordering::Relaxed);
         let mark = if self.is_tight() {
             self.marks.high
         } else {

@@ -48,13 +48,10 @@ impl<M: Machine> Mm<M> {
 
     /// Makes `root` the user half of this CPU, unless it is already.
     pub(crate) fn activate(&self, root: Pfn, asid: Asid) {
-        let active = &self.active[self.machine.cpu().id()];
-        // Relaxed: a CPU reads and writes its own word; `deactivate` runs when no other CPU can be
-        // using the root.
-        if active.load(Ordering::Relaxed) != root.0 {
-            active.store(root.0, Ordering::Relaxed);
+        let cpu = &self.cpus[self.machine.cpu().id()];
+        if !cpu.has(root) {
             self.count(Event::Switch, 1);
-            self.machine.cpu().activate(root, asid);
+            cpu.load(root, || self.machine.cpu().activate(root, asid));
         }
     }
     /// Prepares the idle root once the kernel half is complete, which it is when the first address
@@ -66,21 +63,46 @@ impl<M: Machine> Mm<M> {
     }
     /// If this CPU has `root` loaded, loads the idle root instead.
     pub(crate) fn leave(&self, root: Pfn) {
-        // Relaxed: a CPU's own word.
-        if self.active[self.machine.cpu().id()].load(Ordering::Relaxed) == root.0 {
+        if self.cpus[self.machine.cpu().id()].has(root) {
             self.activate(self.idle_root, Asid(0));
         }
     }
-    /// Makes sure that no CPU has `root` loaded; panics when another CPU does.
+    /// Makes sure that no CPU has `root` loaded, of a space that no thread uses: a CPU that still
+    /// has it, because it has run nothing else since, is asked to leave. Waits for that.
     pub(crate) fn deactivate(&self, root: Pfn) {
         self.leave(root);
-        let elsewhere = self
-            .active
-            .iter()
-            .position(|a| a.load(Ordering::Relaxed) == root.0);
-        assert!(
-            elsewhere.is_none(),
-            "an address space ends while CPU {elsewhere:?} runs in it"
-        );
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            // What the CPU has loaded now is not older than the last reference to the space that it
+            // dropped.
+            if cpu.has_left(root) {
+                continue;
+            }
+            cpu.ask_to_leave(root);
+            self.machine.cpu().interrupt(number);
+            while !cpu.has_left(root) {
+                self.answer();
+                self.machine.cpu().relax();
+            }
+        }
+    }
+
+    /// Does what other CPUs wait for: leaves an address space that ends. Called after
+    /// [`Cpu::interrupt`], and by a CPU that waits for another one, with any lock held: takes none.
+    #[inline]
+    pub fn answer(&self) {
+        if let Some(root) = self.cpus[self.machine.cpu().id()].asked() {
+            self.leave(root);
+        }
+    }
+    /// Drains this CPU's page lists if another CPU has requested that. Called with no lock held, by
+    /// a CPU that may allocate nothing for a long time.
+    #[inline]
+    pub fn drain_if_asked(&self) {
+        self.allocator.drain_if_asked(self.machine.cpu().id());
+    }
+    /// Makes this CPU, which has no thread to run, leave its address space; with no lock held.
+    pub fn idle(&self) {
+        self.activate(self.idle_root, Asid(0));
+        self.drain_if_asked();
     }
 }

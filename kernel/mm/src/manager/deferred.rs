@@ -9,7 +9,7 @@ use crate::frame::meta::Kind;
 use crate::frame::table::FrameTable;
 use crate::own::{Account, Owner};
 use crate::sync::{Lock, rank};
-use crate::thp::Stat;
+use crate::thp::{PMD_ORDER, Stat};
 use arrayvec::ArrayVec;
 
 /// The list links the folios' first tails; a folio has a flag while it is on it.
@@ -32,26 +32,28 @@ impl Deferred {
         Deferred(Lock::new(FrameList::EMPTY))
     }
 
-    /// Puts a folio on the queue, or takes it off; `false` when nothing was to be done.
-    fn set(&self, frames: &FrameTable, head: Pfn, on: bool) -> bool {
+    /// Puts a folio on the queue; `false` when nothing was to be done.
+    fn join(&self, frames: &FrameTable, head: Pfn, order: Order) -> bool {
         let mut list = self.0.lock();
-        let meta = frames.get(head);
-        if meta.deferred() == on {
-            return false;
+        let joins = frames.get(head).defer(order);
+        if joins {
+            list.push(frames, head + 1);
         }
-        meta.anon().set_deferred(on);
-        match on {
-            true => list.push(frames, head + 1),
-            false => list.remove(frames, head + 1),
-        }
-        true
+        joins
+    }
+    /// Takes a folio off that has been marked ([`crate::frame::FrameMeta::end`]).
+    fn leave(&self, frames: &FrameTable, head: Pfn) {
+        self.0.lock().remove(frames, head + 1);
     }
 }
 
 impl<M: Machine> Mm<M> {
     /// Notes that entries of a large private folio went and others are left: once there are fewer
-    /// references than pages, some page is surely not mapped, and the folio is queued. A reference
-    /// of the caller keeps the folio from being freed meanwhile.
+    /// references than pages, some page is surely not mapped, and the folio is queued.
+    ///
+    /// The caller may have no reference any more, so the frame may be anything by now. The last of
+    /// several that drop references finds what is left: none is between it and the others. A folio
+    /// that comes into its place meanwhile may be queued for nothing, which is harmless.
     #[inline]
     pub(crate) fn defer_split(&self, head: Pfn) {
         // Fast path: when a folio is unmapped page by page, all but the first find it there.
@@ -61,21 +63,31 @@ impl<M: Machine> Mm<M> {
     }
     #[inline(never)]
     fn defer_split_now(&self, head: Pfn) {
-        let meta = self.frames().get(head);
-        let order = meta.order();
-        let partly = self.references(head) < order.pages();
-        if meta.kind() == Kind::Anon && partly && self.deferred.set(self.frames(), head, true) {
-            self.thp().stats.add(order, Stat::SplitDeferred, 1);
-            self.thp().stats.add(order, Stat::NrAnonPartiallyMapped, 1);
+        let (kind, order) = self.frames().get(head).kind_and_order();
+        if kind != Kind::Anon || order == Order(0) || order > PMD_ORDER {
+            return;
+        }
+        let book = self.frames().book(head, order);
+        let references = self.account().references(&book);
+        let partly = 0 < references && references < order.pages();
+        if partly && self.deferred.join(self.frames(), head, order) {
+            self.count_folios(order, Stat::SplitDeferred, 1);
+            self.count_folios(order, Stat::NrAnonPartiallyMapped, 1);
         }
     }
-    /// Takes a folio that is about to be freed or split off the queue.
+    /// Takes a folio that is about to be freed or split off the queue, which it does not join any
+    /// more.
+    #[inline]
+    pub(crate) fn end_deferred(&self, head: Pfn, order: Order) {
+        if self.frames().get(head).end(order) {
+            self.forget_deferred(head, order);
+        }
+    }
     #[cold]
     #[inline(never)]
-    pub(crate) fn forget_deferred(&self, head: Pfn, order: Order) {
-        if self.deferred.set(self.frames(), head, false) {
-            self.thp().stats.sub(order, Stat::NrAnonPartiallyMapped, 1);
-        }
+    fn forget_deferred(&self, head: Pfn, order: Order) {
+        self.deferred.leave(self.frames(), head);
+        self.uncount_folios(order, Stat::NrAnonPartiallyMapped, 1);
     }
     /// A folio of the queue, and whether `owner` maps it alone; `None` when it is not on the queue
     /// any more. Without the queue's lock it may be freed by another space meanwhile: what is freed

@@ -65,6 +65,7 @@ impl<M: Machine> Mm<M> {
             return None;
         }
         self.count(Event::AllocStall, 1);
+        self.stalls.fetch_add(1, Ordering::Relaxed);
         let urgent = reserve == Reserve::User && self.urgent.load(Ordering::Relaxed) > 0;
         let allocator = urgent.then_some(&self.allocator)?;
         let reserve = Reserve::Urgent;
@@ -83,7 +84,7 @@ impl<M: Machine> Mm<M> {
     /// failed, memory was the reason.
     #[inline]
     pub fn stalls(&self) -> u64 {
-        self.stats.get(Event::AllocStall as usize)
+        self.stalls.load(Ordering::Relaxed)
     }
     /// One zeroed frame for a page table or for user memory.
     #[inline]
@@ -96,9 +97,8 @@ impl<M: Machine> Mm<M> {
     #[inline]
     pub(crate) fn free(&self, blocks: &[Pfn]) {
         for &pfn in blocks {
-            let meta = self.frames().get(pfn);
-            let order = meta.order();
-            if order != Order(0) && meta.kind() == Kind::Anon {
+            let (kind, order) = self.frames().get(pfn).kind_and_order();
+            if order != Order(0) && kind == Kind::Anon {
                 self.large_folio_ends(pfn, order);
             }
         }
@@ -122,10 +122,8 @@ impl<M: Machine> Mm<M> {
     /// Bookkeeping for a large private folio that is about to be freed or split.
     #[inline]
     pub(crate) fn large_folio_ends(&self, pfn: Pfn, order: Order) {
-        if self.frames().get(pfn).deferred() {
-            self.forget_deferred(pfn, order);
-        }
-        self.thp.stats.sub(order, Stat::NrAnon, 1);
+        self.end_deferred(pfn, order);
+        self.uncount_folios(order, Stat::NrAnon, 1);
     }
     /// Fills 2^order frames with zeros.
     #[inline]

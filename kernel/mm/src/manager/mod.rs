@@ -5,6 +5,7 @@ mod cpus;
 mod deferred;
 mod frames;
 mod inspect;
+mod loaded;
 mod long_term;
 mod poison;
 mod zero;
@@ -12,6 +13,7 @@ mod zero;
 pub use cpus::SpaceId;
 pub(crate) use deferred::Queued;
 pub use inspect::FrameInfo;
+pub use loaded::Loaded;
 pub(crate) use long_term::LongTerm;
 
 use crate::addr::{Order, Pfn, PfnRange};
@@ -23,8 +25,8 @@ use crate::frame::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::own::{Account, Chosen, Ids, Meter, MmId, Owner, PageCount};
 use crate::stat::{Event, Stats};
 use crate::switch::Switches;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, rank};
-use crate::thp::Thp;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Lock, Ordering, Reader, rank};
+use crate::thp::{Stat, Thp};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use deferred::Deferred;
@@ -41,6 +43,8 @@ pub struct Mm<M: Machine> {
     long_term: LongTermPins,
     huge_zero: HugeZero,
     stats: Stats,
+    /// Allocations that have failed, on all CPUs.
+    stalls: AtomicU64,
     /// How many calls of [`Mm::urgently`] run.
     urgent: AtomicU32,
     thp: Thp,
@@ -53,8 +57,10 @@ pub struct Mm<M: Machine> {
     /// A root with nothing in its user half, for a CPU whose address space ends while it is loaded.
     idle_root: Pfn,
     idle_root_ready: AtomicBool,
-    /// The root that each CPU has loaded, 0 before the first.
-    active: Box<[AtomicU64]>,
+    /// By CPU.
+    cpus: Box<[Loaded]>,
+    /// By CPU, the space whose lock it has as a reader.
+    readers: Box<[Reader]>,
 }
 
 /// Frames by use (for /proc/meminfo, leak checks).
@@ -106,16 +112,18 @@ impl<M: Machine> Mm<M> {
         allocator.table().get(idle_root).page_table().set_live(0);
         Arc::new(Mm {
             stats: Stats::new(cpus),
+            stalls: AtomicU64::new(0),
             deferred: Deferred::new(),
             long_term: LongTermPins::default(),
             huge_zero: HugeZero::new(),
             urgent: AtomicU32::new(0),
-            thp: Thp::default(),
+            thp: Thp::new(cpus),
             switches: Switches::default(),
             pins: AtomicU64::new(0),
             asids: Lock::new(AsidPool::new(machine.cpu().asids())),
             ids: Lock::new(Ids::new()),
-            active: (0..cpus).map(|_| AtomicU64::new(0)).collect(),
+            cpus: (0..cpus).map(|_| Loaded::default()).collect(),
+            readers: (0..cpus).map(|_| Reader::default()).collect(),
             idle_root_ready: AtomicBool::new(false),
             machine,
             allocator,
@@ -128,6 +136,11 @@ impl<M: Machine> Mm<M> {
     #[inline]
     pub fn machine(&self) -> &M {
         &self.machine
+    }
+    /// By CPU, the space whose lock it has as a reader.
+    #[inline]
+    pub(crate) fn readers(&self) -> &[Reader] {
+        &self.readers
     }
     /// Returns the metadata as it is, for a simulated machine that boots later.
     pub fn into_metas(self) -> (&'static mut [FrameMeta], &'static [PageCount]) {
@@ -146,6 +159,27 @@ impl<M: Machine> Mm<M> {
     #[inline]
     pub fn thp(&self) -> &Thp {
         &self.thp
+    }
+    /// Counts `n` for folios of a size.
+    #[inline]
+    pub(crate) fn count_folios(&self, order: Order, stat: Stat, n: u64) {
+        self.thp.stats.add(self.machine.cpu().id(), order, stat, n);
+    }
+    /// Counts `n` for folios of a size that are gone.
+    #[inline]
+    pub(crate) fn uncount_folios(&self, order: Order, stat: Stat, n: u64) {
+        self.count_folios(order, stat, n.wrapping_neg());
+    }
+    /// Counts a PMD leaf that maps a folio.
+    #[inline]
+    pub(crate) fn pmd_mapped(&self) {
+        self.thp.stats.add_pmd_mapped(self.machine.cpu().id(), 1);
+    }
+    /// Counts a PMD leaf that is gone.
+    #[inline]
+    pub(crate) fn pmd_unmapped(&self) {
+        let less = 1u64.wrapping_neg();
+        self.thp.stats.add_pmd_mapped(self.machine.cpu().id(), less);
     }
     /// The number of references that pins hold ([`crate::fault::Pin`]). Relaxed, as its changes:
     /// for checks at rest, and for questions about pages of a locked space, which are pinned under
@@ -173,10 +207,12 @@ impl<M: Machine> Mm<M> {
         Chosen(&self.switches)
     }
     /// Counts the updates of the account and their read-modify-writes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn metered(&self, meter: Meter) {
-        self.count(Event::AccountUpdates, meter.updates.into());
-        self.count(Event::AccountAtomics, meter.rmws.into());
+        self.count_all([
+            (Event::AccountUpdates, meter.updates.into()),
+            (Event::AccountAtomics, meter.rmws.into()),
+        ]);
     }
     /// Does and counts one operation on the account of a private folio.
     #[inline(always)]
@@ -213,28 +249,29 @@ impl<M: Machine> Mm<M> {
     /// its allocator only.
     pub fn references(&self, head: Pfn) -> u64 {
         let meta = self.frames().get(head);
-        match meta.kind() {
-            Kind::Anon => self
-                .account()
-                .references(&self.frames().book(head, meta.order())),
+        match meta.kind_and_order() {
+            (Kind::Anon, order) => self.account().references(&self.frames().book(head, order)),
             _ => meta.refs(),
         }
     }
     /// The only address space that maps a private folio, if the account's scheme can name it; never
     /// one that shares its id.
     pub fn owner(&self, head: Pfn) -> Option<MmId> {
-        let meta = self.frames().get(head);
-        if meta.kind() != Kind::Anon {
-            return None;
+        match self.frames().get(head).kind_and_order() {
+            (Kind::Anon, order) => self.account().owner(&self.frames().book(head, order)),
+            _ => None,
         }
-        self.account()
-            .owner(&self.frames().book(head, meta.order()))
     }
 
     /// Counts an event.
     #[inline]
     pub(crate) fn count(&self, event: Event, n: u64) {
-        self.stats.add(&self.machine, event, n);
+        self.count_all([(event, n)]);
+    }
+    /// Counts some events at once: the CPU is asked for its number once.
+    #[inline(always)]
+    pub(crate) fn count_all<const N: usize>(&self, events: [(Event, u64); N]) {
+        self.stats.add(&self.machine, events);
     }
     /// Free frames, as in [`Self::counts`]: the cheaper question.
     pub fn free_frames(&self) -> u64 {

@@ -42,16 +42,34 @@ impl<M: Machine> Mm<M> {
     }
     /// A reference to the huge zero page for a new leaf; allocates it if it is not there.
     pub(crate) fn get_huge_zero_page(&self) -> Result<Pfn, OutOfMemory> {
+        if let Some(pfn) = self.take_huge_zero_page(None) {
+            return Ok(pfn);
+        }
+        // Without the lock, for which all CPUs would wait meanwhile.
+        let fresh = self.alloc(PMD_ORDER, Kind::Kernel, Reserve::User)?;
+        self.zero(fresh, PMD_ORDER);
+        let taken = self.take_huge_zero_page(Some(fresh)).unwrap_or(fresh);
+        if taken == fresh {
+            self.count(Event::HugeZeroAlloc, 1);
+        } else {
+            self.free_zeros(fresh);
+        }
+        Ok(taken)
+    }
+    /// A reference to the huge zero page if it is there, or to `fresh`, which becomes it.
+    fn take_huge_zero_page(&self, fresh: Option<Pfn>) -> Option<Pfn> {
         let mut leaves = self.huge_zero.leaves.lock();
         if self.huge_zero_page() == Pfn(NONE) {
-            let pfn = self.alloc(PMD_ORDER, Kind::Kernel, Reserve::User)?;
-            self.zero(pfn, PMD_ORDER);
-            self.count(Event::HugeZeroAlloc, 1);
-            self.huge_zero.pfn.store(pfn.0, Ordering::Relaxed);
+            self.huge_zero.pfn.store(fresh?.0, Ordering::Relaxed);
         }
         self.huge_zero.idle.store(false, Ordering::Relaxed);
         *leaves += 1;
-        Ok(self.huge_zero_page())
+        Some(self.huge_zero_page())
+    }
+    /// Frees 2 MiB of zeros that no leaf maps.
+    fn free_zeros(&self, pfn: Pfn) {
+        assert!(self.frames().get(pfn).put_ref(), "it has one owner");
+        self.free(&[pfn]);
     }
     /// A reference for one more leaf; the caller holds one.
     pub(crate) fn share_huge_zero_page(&self) {
@@ -84,8 +102,7 @@ impl<M: Machine> Mm<M> {
         self.huge_zero.idle.store(false, Ordering::Relaxed);
         self.huge_zero.pfn.store(NONE, Ordering::Relaxed);
         drop(leaves);
-        assert!(self.frames().get(pfn).put_ref(), "it has one owner");
-        self.free(&[pfn]);
+        self.free_zeros(pfn);
         PMD_ORDER.pages()
     }
     /// Frames of the huge zero page while no leaf maps it.

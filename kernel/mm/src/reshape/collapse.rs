@@ -64,7 +64,6 @@ impl<M: Machine> Locked<'_, M> {
             return Collapse::NotEligible;
         }
         let found = self.root().census(&self.id().owner, range.start);
-        let stats = &mm.thp().stats;
         if found.other {
             return Collapse::Already;
         }
@@ -72,21 +71,21 @@ impl<M: Machine> Locked<'_, M> {
             return Collapse::Empty;
         }
         if PMD_ORDER.pages() as u32 - found.anon > limits.max_ptes_none {
-            stats.add(PMD_ORDER, Stat::CollapseExceedNonePte, 1);
+            mm.count_folios(PMD_ORDER, Stat::CollapseExceedNonePte, 1);
             return Collapse::TooEmpty;
         }
         if found.shared > limits.max_ptes_shared {
-            stats.add(PMD_ORDER, Stat::CollapseExceedSharedPte, 1);
+            mm.count_folios(PMD_ORDER, Stat::CollapseExceedSharedPte, 1);
             return Collapse::TooShared;
         }
         if found.pinned > 0 {
             return Collapse::Pinned;
         }
         let Ok(folio) = Folio::large_unfilled(mm, PMD_ORDER) else {
-            stats.add(PMD_ORDER, Stat::CollapseAllocFailed, 1);
+            mm.count_folios(PMD_ORDER, Stat::CollapseAllocFailed, 1);
             return Collapse::NoMem;
         };
-        stats.add(PMD_ORDER, Stat::CollapseAlloc, 1);
+        mm.count_folios(PMD_ORDER, Stat::CollapseAlloc, 1);
         let mut attrs = vma.attrs() | Attrs::ACCESSED | Attrs::DIRTY;
         attrs.set(Attrs::WRITE, vma.prot.contains(Prot::WRITE));
         let start = range.start;
@@ -95,11 +94,8 @@ impl<M: Machine> Locked<'_, M> {
             return Collapse::NoMem;
         }
         self.edit(|edit| edit.collapse(start, folio, attrs));
-        if self.vmas.get(slot).anon_vma.is_none() {
-            self.vmas.prepare_anon(slot);
-        }
         let Inner { vmas, rss, .. } = &mut **self;
-        vmas.get_mut(slot).has_anon = true;
+        vmas.prepare_write(slot);
         rss.add_anon(PMD_ORDER.pages() - u64::from(found.anon));
         Collapse::Done
     }

@@ -130,7 +130,7 @@ impl<M: Machine> Locked<'_, M> {
             Some(())
         });
         if ready.is_none() {
-            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            mm.count_folios(order, Stat::SplitFailed, 1);
             return None;
         }
         self.split_folio(head, largest)
@@ -142,12 +142,12 @@ impl<M: Machine> Locked<'_, M> {
         let mm = self.mm();
         let order = mm.frames().get(head).order();
         let Some(mapped) = self.owned(head) else {
-            mm.thp().stats.add(order, Stat::SplitFailed, 1);
+            mm.count_folios(order, Stat::SplitFailed, 1);
             return None;
         };
         mm.large_folio_ends(head, order);
         mm.account().forget_pages(&mm.frames().book(head, order));
-        mm.thp().stats.add(order, Stat::Split, 1);
+        mm.count_folios(order, Stat::Split, 1);
         if order == PMD_ORDER {
             mm.count(Event::SplitPage, 1);
         }
@@ -196,7 +196,7 @@ impl<M: Machine> Parts<'_, M> {
                 let block = Block::anon(pfn, order);
                 self.mm.begin(block, self.owner, start, By::Ptes);
                 if order != Order(0) {
-                    self.mm.thp().stats.add(order, Stat::NrAnon, 1);
+                    self.mm.count_folios(order, Stat::NrAnon, 1);
                 }
                 0
             }

@@ -3,7 +3,7 @@
 use super::{AddressSpace, Inner};
 use crate::arch::Machine;
 use crate::manager::{Mm, SpaceId};
-use crate::sync::{Guard, rank};
+use crate::sync::{WriteGuard, rank};
 use crate::table::{Edit, Node};
 use crate::tlb::Gather;
 use core::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ use core::ops::{Deref, DerefMut};
 pub(crate) struct Locked<'a, M: Machine> {
     /// The space.
     pub space: &'a AddressSpace<M>,
-    inner: Guard<'a, Inner<M>, { rank::SPACE }>,
+    pub(super) inner: WriteGuard<'a, Inner<M>, { rank::SPACE }>,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
     pub(crate) fn lock(&self) -> Locked<'_, M> {
         Locked {
             space: self,
-            inner: self.inner.lock(),
+            inner: self.inner.write(|| self.mm.readers(), Inner::settle),
         }
     }
 }
@@ -47,7 +47,7 @@ impl<'a, M: Machine> Locked<'a, M> {
     #[inline(always)]
     pub fn open<R>(&mut self, f: impl FnOnce(&'a Mm<M>) -> R) -> (R, bool) {
         let mm = self.mm();
-        let (result, undisturbed) = self.inner.reopen(|| f(mm));
+        let (result, undisturbed) = self.inner.reopen(|| mm.readers(), Inner::settle, || f(mm));
         if !undisturbed {
             self.inner.turn += 1;
         }

@@ -4,27 +4,31 @@
 mod areas;
 mod figures;
 mod locked;
+mod shared;
 mod steps;
 mod types;
 
 pub(crate) use areas::{AREAS, Areas};
 pub use figures::Rss;
 pub(crate) use locked::{Locked, gathered};
+pub(crate) use shared::Reading;
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
     Smaps, Usage,
 };
 
-use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Asid, Machine, PteFormat};
 use crate::manager::{Mm, SpaceId};
 use crate::own::MmId;
-use crate::sync::{AtomicU32, Lock, Ordering, rank};
+use crate::sync::{AtomicU32, Ordering, Shape, rank};
 use crate::table::{Budget, PageTable, Zap};
 use crate::thp::Permit;
 use crate::tlb::Gather;
 use crate::vma::{VmaFlags, VmaTree};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use shared::Counts;
 
 /// Lowest address of a mapping without a fixed one (Linux: vm.mmap_min_addr).
 pub const MMAP_MIN_ADDR: u64 = 65536;
@@ -34,7 +38,9 @@ pub use crate::vma::STACK_GUARD_GAP;
 pub struct AddressSpace<M: Machine> {
     pub(crate) mm: Arc<Mm<M>>,
     pub(crate) id: SpaceId,
-    pub(crate) inner: Lock<Inner<M>, { rank::SPACE }>,
+    /// Frame of the root table. It never changes: a switch to the space takes no lock.
+    root: Pfn,
+    pub(crate) inner: Shape<Inner<M>, { rank::SPACE }>,
     /// A [`Permit`] as a word.
     thp_permit: AtomicU32,
     /// Whether everything is unmapped and no CPU is in the space.
@@ -59,6 +65,8 @@ pub(crate) struct Inner<M: Machine> {
     turn: u64,
     /// Whether a verb that changes VMAs is between two steps ([`Areas`]).
     claimed: bool,
+    /// By CPU, what its faults have mapped as readers; empty while there are none.
+    counts: Box<[Counts]>,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -67,6 +75,7 @@ impl<M: Machine> AddressSpace<M> {
         mm.prepare_idle_root();
         let id = mm.take_id().ok_or(Error::Again)?;
         let table = PageTable::new(mm).inspect_err(|_| mm.give_id(&id))?;
+        let root = table.root();
         let inner = Inner {
             vmas: VmaTree::default(),
             table,
@@ -80,11 +89,13 @@ impl<M: Machine> AddressSpace<M> {
             pinned: false,
             turn: 0,
             claimed: false,
+            counts: Box::default(),
         };
         Ok(AddressSpace {
             mm: mm.clone(),
             id,
-            inner: Lock::new(inner),
+            root,
+            inner: Shape::new(inner),
             thp_permit: AtomicU32::new(Permit::ALL.0),
             ended: false,
         })
@@ -103,8 +114,8 @@ impl<M: Machine> AddressSpace<M> {
         self.id.owner.id().filter(|id| *id != MmId::COMMON)
     }
     /// Frame of the root table.
-    pub fn root(&self) -> crate::addr::Pfn {
-        self.lock().table.root()
+    pub fn root(&self) -> Pfn {
+        self.root
     }
     /// Sets the limits of later calls; what exceeds them already stays.
     pub fn set_limits(&self, limits: Limits) {
@@ -130,13 +141,11 @@ impl<M: Machine> AddressSpace<M> {
     }
     /// Loads this space's root on the current CPU.
     pub fn activate(&self) {
-        let root = self.lock().table.root();
-        self.mm.activate(root, self.id.asid);
+        self.mm.activate(self.root, self.id.asid);
     }
     /// Switches this CPU, if it is in this space, to an empty user half.
     pub fn leave(&self) {
-        let root = self.lock().table.root();
-        self.mm.leave(root);
+        self.mm.leave(self.root);
     }
 }
 
@@ -147,8 +156,8 @@ pub(crate) fn user_pages<M: Machine>(start: VirtAddr, len: u64) -> Option<VirtRa
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Unmaps an address space with no other users before its drop, in steps. The calling CPU
-    /// leaves it first; no other may be in it.
+    /// Unmaps an address space with no other users before its drop, in steps. CPUs that have run
+    /// nothing else since leave it first.
     pub fn end(&mut self) {
         self.zap_all(|machine| {
             machine.breathe();
@@ -167,8 +176,9 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Unmaps all pages, with a pause between two steps.
     fn zap_all(&mut self, pause: impl Fn(&M)) {
+        self.mm.deactivate(self.root);
         let inner = self.inner.get_mut();
-        self.mm.deactivate(inner.table.root());
+        inner.settle();
         self.mm.flush_space(&self.id);
         let mut gather = Gather::dead(&self.mm, &self.id);
         let mut zap = Zap {

@@ -84,7 +84,7 @@ impl<M: Machine> Edit<'_, '_, M> {
         mm.begin(block, self.gather.owner(), start, By::Leaf);
         mm.count(Event::EntryWrites, 2);
         pmd.write_leaf(pmd.index(start), pfn, attrs);
-        mm.thp().pmd_mapped();
+        mm.pmd_mapped();
     }
 
     /// Unfolds every folded block in `range`, before a split of its folio.

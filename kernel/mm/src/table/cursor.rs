@@ -9,6 +9,7 @@ use crate::frame::Block;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
 use crate::own::{By, Owner};
+use crate::sync::{BitGuard, rank};
 use arrayvec::ArrayVec;
 
 /// A position in the page tables. The mutable borrow of the table is the lock on the range.
@@ -20,6 +21,9 @@ pub struct Cursor<'a, M: Machine> {
     pub(super) node: Node<'a, M>,
     pub(super) above: Pfn,
 }
+
+/// The lock of a table ([`Cursor::lock_table`]).
+pub type TableGuard<'a> = BitGuard<'a, { rank::NODE }>;
 
 /// A saved cursor position, valid until a table on its path changes.
 #[derive(Clone, Copy)]
@@ -41,6 +45,32 @@ impl<'a, M: Machine> Cursor<'a, M> {
             node: Node { mm, frame, level },
             above: spot.above,
         }
+    }
+    /// Locks the table of `level` that the cursor is at, for a CPU that has the space's lock as a
+    /// reader. `None`: it is at a table above.
+    #[inline]
+    pub fn lock_table(&self, level: Level) -> Option<TableGuard<'a>> {
+        (self.node.level == level).then(|| self.node.meta().lock())
+    }
+    /// Allocates the page's PTE table, for a CPU that has the space's lock as a reader. The cursor
+    /// descends to it; or to that of another CPU, if there is one by now.
+    pub fn add_table(&mut self) -> Result<(), OutOfMemory> {
+        let table = self.mm().alloc_table(Reserve::User)?;
+        let Some(guard) = self.lock_table(Level::Pmd).filter(|_| self.pmd_is_empty()) else {
+            self.mm().free_table(table);
+            self.descend(self.node.level);
+            return Ok(());
+        };
+        self.hook(table);
+        drop(guard);
+        Ok(())
+    }
+    /// Links a table at the absent entry of the cursor, and descends to it.
+    fn hook(&mut self, table: Pfn) {
+        self.node.write_table(self.index(), table);
+        self.node.gained(1);
+        self.space.pages += 1;
+        self.descend(self.node.level);
     }
     /// Saves the position.
     #[inline(always)]
@@ -117,6 +147,10 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.node.leaf_at(self.va, 1)
     }
 
+    /// Whether there is no PTE table for the page.
+    pub fn is_at_pmd(&self) -> bool {
+        self.node.level == Level::Pmd
+    }
     /// Whether the PMD entry is absent, or its table is empty.
     pub fn pmd_is_empty(&self) -> bool {
         match self.node.level {
@@ -166,12 +200,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
                 }
             }
         }
-        for child in fresh {
-            self.node.write_table(self.index(), child);
-            self.node.gained(1);
-            self.space.pages += 1;
-            self.descend(self.node.level);
-        }
+        fresh.into_iter().for_each(|child| self.hook(child));
         Ok(())
     }
 
@@ -218,7 +247,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         } else {
             debug_assert!(order == self.node.level.order());
             self.write_huge(pfn, attrs);
-            mm.thp().pmd_mapped();
+            mm.pmd_mapped();
         }
     }
     /// [`Self::install_anon`] or [`Self::install_folio`], out of line.

@@ -80,7 +80,7 @@ pub(super) fn take_leaf<M: Machine>(node: Node<'_, M>, va: VirtAddr, gather: &mu
     };
     node.lost(1);
     if mm.frames().get(folio).kind() == Kind::Anon {
-        mm.thp().pmd_unmapped();
+        mm.pmd_unmapped();
     }
     let removed = Removed {
         folio,

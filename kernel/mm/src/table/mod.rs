@@ -62,6 +62,18 @@ impl PageTable {
     pub fn root(&self) -> Pfn {
         self.root
     }
+    /// The same tables, for a CPU that has the space's lock as a reader: it frees none, and those
+    /// that it makes are counted here.
+    pub fn as_reader(&self) -> PageTable {
+        PageTable {
+            root: self.root,
+            pages: 0,
+        }
+    }
+    /// Adds what a reader has made.
+    pub fn add_pages(&mut self, pages: u64) {
+        self.pages += pages;
+    }
     /// Number of tables, including the root.
     pub fn pages(&self) -> u64 {
         self.pages

@@ -40,7 +40,7 @@ use super::node::{AtLevel, Node, PteTable};
 use super::walk::{Leaves, some_leaf_tables};
 use super::{Budget, Cursor, Zap, budget, fork};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, PteFormat, TABLE_ENTRIES};
+use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
@@ -208,14 +208,9 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         let mm = self.mm();
         let frame = mm.alloc_table(reserve)?;
         self.copy_entries(table, PteTable::new(mm, frame), start);
-        if M::Pte::BREAK_BEFORE_MAKE {
-            pmd.clear(index);
-            self.hide(start);
-        }
+        pmd.clear(index);
+        self.hide(start);
         pmd.write_table(index, frame);
-        if !M::Pte::BREAK_BEFORE_MAKE {
-            self.hide(start);
-        }
         mm.count(Event::EntryWrites, 1);
         mm.count(Event::TableUnshared, 1);
         if table.meta().put_ref() {

@@ -76,7 +76,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             share::note_zeros(table);
         } else {
             table.install(start, TABLE_ENTRIES, pfn, attrs);
-            mm.thp().pmd_unmapped();
+            mm.pmd_unmapped();
             if mm.switches().kept() != Kept::PLAIN || mm.switches().splits_by_page() {
                 split_account(mm, pfn, self.gather.owner());
             }

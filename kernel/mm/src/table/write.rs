@@ -10,8 +10,7 @@ impl<M: Machine, L: AtLevel> Node<'_, M, L> {
     /// Adds `n` to the live count; wraps around, for subtraction.
     #[inline(always)]
     pub(super) fn add_live(self, n: u32) {
-        let meta = self.meta();
-        meta.set_live(meta.live().wrapping_add(n));
+        self.meta().add_live(n);
     }
 
     /// Counts `n` entries that were written over absent ones.

@@ -18,8 +18,6 @@ pub use permit::{Disable, Permit};
 pub use policy::{Facts, Orders};
 pub use stats::{Stat, ThpStats};
 
-use crate::sync::{AtomicU64, Ordering};
-
 /// The orders that anonymous folios larger than a page may have: 16 kB to 2 MiB.
 pub const ORDERS: core::ops::RangeInclusive<u8> = 2..=9;
 /// The length of a table by order.
@@ -28,7 +26,6 @@ pub(crate) const SIZES: usize = *ORDERS.end() as usize + 1;
 pub const PMD_ORDER: crate::addr::Order = crate::addr::Order(9);
 
 /// The state behind `/sys/kernel/mm/transparent_hugepage`.
-#[derive(Default)]
 pub struct Thp {
     /// The settings.
     pub controls: Controls,
@@ -36,21 +33,19 @@ pub struct Thp {
     pub stats: ThpStats,
     /// khugepaged's settings and counts.
     pub khugepaged: Khugepaged,
-    /// Folios that a PMD leaf maps, once for each leaf.
-    pmd_mapped: AtomicU64,
 }
 
 impl Thp {
+    /// Linux's defaults, for so many CPUs.
+    pub(crate) fn new(cpus: usize) -> Self {
+        Thp {
+            controls: Controls::default(),
+            stats: ThpStats::new(cpus),
+            khugepaged: Khugepaged::default(),
+        }
+    }
     /// How many PMD leaves map a folio (AnonHugePages counts 2 MiB for each).
     pub fn pmd_mappings(&self) -> u64 {
-        self.pmd_mapped.load(Ordering::Relaxed)
-    }
-    /// Counts a leaf that was installed.
-    pub(crate) fn pmd_mapped(&self) {
-        self.pmd_mapped.fetch_add(1, Ordering::Relaxed);
-    }
-    /// Counts a leaf that is gone.
-    pub(crate) fn pmd_unmapped(&self) {
-        self.pmd_mapped.fetch_sub(1, Ordering::Relaxed);
+        self.stats.pmd_mapped()
     }
 }

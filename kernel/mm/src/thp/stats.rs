@@ -1,7 +1,8 @@
-//! Statistics by size: `hugepages-<size>kB/stats`.
+//! Statistics by size, `hugepages-<size>kB/stats`: per CPU, summed when they are read.
 
 use crate::addr::Order;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, add_own};
+use alloc::boxed::Box;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -41,30 +42,65 @@ stats! {
     CollapseExceedSharedPte = "collapse_exceed_shared_pte",
 }
 
-/// A counter for each size and statistic.
-pub struct ThpStats([[AtomicU64; Stat::ALL.len()]; super::SIZES]);
+/// One CPU's counters, on cache lines of their own. Only the CPU itself writes them, and nothing
+/// interrupts it: no read-modify-write is needed. What one CPU adds another may take off, so only
+/// the sum over all means anything.
+#[repr(align(64))]
+struct PerCpu {
+    by_size: [[AtomicU64; Stat::ALL.len()]; super::SIZES],
+    pmd_mapped: AtomicU64,
+}
 
-impl Default for ThpStats {
-    fn default() -> Self {
-        ThpStats(core::array::from_fn(|_| {
-            core::array::from_fn(|_| AtomicU64::new(0))
-        }))
+impl PerCpu {
+    fn new() -> Self {
+        let zeros = || core::array::from_fn(|_| AtomicU64::new(0));
+        PerCpu {
+            by_size: core::array::from_fn(|_| zeros()),
+            pmd_mapped: AtomicU64::new(0),
+        }
     }
 }
 
+/// The sum of a word over all CPUs. While others count, it may be short of what is taken off on one
+/// CPU and not yet added on another: then it is 0, not below.
+fn sum<'a>(words: impl Iterator<Item = &'a AtomicU64>) -> u64 {
+    let sum = words
+        .map(|word| word.load(Ordering::Relaxed))
+        .fold(0, u64::wrapping_add);
+    sum.cast_signed().max(0).cast_unsigned()
+}
+
+/// A counter for each size and statistic.
+pub struct ThpStats(Box<[PerCpu]>);
+
 impl ThpStats {
-    /// Adds `n`.
-    #[inline]
-    pub fn add(&self, order: Order, stat: Stat, n: u64) {
-        self.0[order.0 as usize][stat as usize].fetch_add(n, Ordering::Relaxed);
+    /// All zero.
+    pub(crate) fn new(cpus: usize) -> Self {
+        ThpStats((0..cpus.max(1)).map(|_| PerCpu::new()).collect())
     }
-    /// Takes `n` off.
+    /// Adds `n` on the CPU that runs; wraps around, for subtraction.
     #[inline]
-    pub fn sub(&self, order: Order, stat: Stat, n: u64) {
-        self.0[order.0 as usize][stat as usize].fetch_sub(n, Ordering::Relaxed);
+    pub(crate) fn add(&self, cpu: usize, order: Order, stat: Stat, n: u64) {
+        if let Some(cpu) = self.0.get(cpu) {
+            add_own(&cpu.by_size[order.0 as usize][stat as usize], n);
+        }
+    }
+    /// Adds to the PMD leaves that map a folio.
+    #[inline]
+    pub(crate) fn add_pmd_mapped(&self, cpu: usize, n: u64) {
+        if let Some(cpu) = self.0.get(cpu) {
+            add_own(&cpu.pmd_mapped, n);
+        }
     }
     /// The count.
     pub fn get(&self, order: Order, stat: Stat) -> u64 {
-        self.0[order.0 as usize][stat as usize].load(Ordering::Relaxed)
+        sum(self
+            .0
+            .iter()
+            .map(|cpu| &cpu.by_size[order.0 as usize][stat as usize]))
+    }
+    /// How many PMD leaves map a folio.
+    pub(crate) fn pmd_mapped(&self) -> u64 {
+        sum(self.0.iter().map(|cpu| &cpu.pmd_mapped))
     }
 }

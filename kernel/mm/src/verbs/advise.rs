@@ -51,6 +51,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Fast path: madvise(2) with MADV_DONTNEED. Errors as [`Self::advise`].
+    #[inline(always)]
     pub fn dont_need(&self, start: VirtAddr, len: u64) -> Result<(), Error> {
         if !start.is_aligned(PAGE_SIZE) {
             return Err(Error::Inval);

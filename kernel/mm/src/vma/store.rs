@@ -8,7 +8,7 @@ use super::pool::NodePool;
 use super::types::{Vma, VmaFlags};
 use crate::addr::VirtAddr;
 use crate::arch::Machine;
-use core::cell::Cell;
+use crate::sync::{HintU32, Ordering};
 
 /// VMAs in a leaf.
 pub(super) const LEAF: usize = 32;
@@ -31,6 +31,28 @@ impl Slot {
     #[inline(always)]
     fn with(self, at: u32) -> Slot {
         Slot { at, ..self }
+    }
+}
+
+/// A slot that a lookup by shared reference may change. Readers of the space's lock do not: it
+/// would be a line that all CPUs write.
+pub(super) struct Found {
+    leaf: HintU32,
+    at: HintU32,
+}
+
+impl Found {
+    #[inline(always)]
+    fn get(&self) -> Slot {
+        Slot {
+            leaf: self.leaf.load(Ordering::Relaxed),
+            at: self.at.load(Ordering::Relaxed),
+        }
+    }
+    #[inline(always)]
+    fn set(&self, slot: Slot) {
+        self.leaf.store(slot.leaf, Ordering::Relaxed);
+        self.at.store(slot.at, Ordering::Relaxed);
     }
 }
 
@@ -62,7 +84,7 @@ pub(super) struct VmaStore<M: Machine> {
     pub height: usize,
     pub len: usize,
     /// The result of the last lookup: successive faults often hit one VMA.
-    last_found: Cell<Slot>,
+    last_found: Found,
 }
 
 /// The lowest address that a mapping below `vma` must end at.
@@ -83,7 +105,10 @@ impl<M: Machine> VmaStore<M> {
             root: None,
             height: 0,
             len: 0,
-            last_found: Cell::new(Slot { leaf: 0, at: 0 }),
+            last_found: Found {
+                leaf: HintU32::new(0),
+                at: HintU32::new(0),
+            },
         }
     }
 

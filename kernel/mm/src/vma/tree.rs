@@ -184,19 +184,22 @@ impl<M: Machine> VmaTree<M> {
         self.insert(part);
     }
 
-    /// Before the first private write to the VMA: gives it a history, that of a neighbour which
-    /// could be one with it but for its protection, so that they may become one later (Linux:
-    /// find_mergeable_anon_vma).
-    pub fn prepare_anon(&mut self, slot: Slot) {
+    /// Before the first private write to the VMA: it has private pages from now on, and a history,
+    /// that of a neighbour which could be one with it but for its protection, so that they may
+    /// become one later (Linux: find_mergeable_anon_vma).
+    pub fn prepare_write(&mut self, slot: Slot) {
         let vma = self.get(slot);
-        let after = self.next(slot).and_then(|s| kin(vma, self.get(s)));
-        let history = after.or_else(|| kin(self.get(self.before(slot)?), vma));
-        let fresh = AnonVma {
-            id: self.histories,
-            inherited: false,
-        };
-        self.histories += u64::from(history.is_none());
-        self.get_mut(slot).anon_vma = Some(history.unwrap_or(fresh));
+        let history = vma.anon_vma.unwrap_or_else(|| {
+            let after = self.next(slot).and_then(|s| kin(vma, self.get(s)));
+            let history = after.or_else(|| kin(self.get(self.before(slot)?), vma));
+            history.unwrap_or(AnonVma {
+                id: self.histories,
+                inherited: false,
+            })
+        });
+        self.histories = self.histories.max(history.id + 1);
+        let vma = self.get_mut(slot);
+        (vma.anon_vma, vma.has_anon) = (Some(history), true);
     }
 
     /// Moves the start of the VMA in `slot` down to `start`, where nothing is (a stack grows).

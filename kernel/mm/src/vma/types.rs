@@ -126,8 +126,8 @@ pub struct Vma<M: Machine> {
     pub flags: VmaFlags,
     /// Where its pages come from.
     pub backing: Backing<M>,
-    /// Whether it has, or had, pages of its own (not the object's, nor zero pages): fork must copy
-    /// entries.
+    /// Whether it has, had, or is about to have pages of its own (not the object's, nor zero
+    /// pages): fork must copy entries. Such a VMA has a history.
     pub has_anon: bool,
     /// The history of its private pages, from the first private write on (Linux: anon_vma).
     pub anon_vma: Option<AnonVma>,

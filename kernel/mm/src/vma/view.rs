@@ -54,6 +54,13 @@ impl<M: Machine> VmaTree<M> {
         let found = self.store.found_last(addr);
         found.or_else(|| self.find_slowly(addr))
     }
+    /// The VMA that contains `addr`, for a reader of the space's lock: remembers nothing.
+    #[inline]
+    pub fn find_as_reader(&self, addr: VirtAddr) -> Option<&Vma<M>> {
+        let slot = self.store.path(addr)?.slot;
+        let vma = self.store.leaf_from(slot).first()?;
+        vma.range.contains(addr).then_some(vma)
+    }
     #[inline(never)]
     fn find_slowly(&self, addr: VirtAddr) -> Option<Slot> {
         let slot = self.store.from(addr)?;
@@ -141,6 +148,10 @@ impl<M: Machine> VmaTree<M> {
             assert!(
                 end <= range.start,
                 "{range:?} overlaps what ends at {end:?}"
+            );
+            assert!(
+                !vma.has_anon || vma.anon_vma.is_some(),
+                "{range:?} has private pages and no history"
             );
             (end, len) = (range.end, len + 1);
             figures.add(vma);

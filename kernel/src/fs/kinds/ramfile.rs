@@ -160,7 +160,7 @@ impl FileOps for RamFile {
         Ok(Backing::Object {
             object: self.object.clone(),
             offset: offset >> PAGE_SHIFT,
-            file: Some(Arc::new(file.place.clone())),
+            file: Some(file.place.mapped()),
         })
     }
 }

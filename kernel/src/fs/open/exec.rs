@@ -61,11 +61,11 @@ impl ExecFile {
     }
     /// For /proc/PID/maps.
     pub fn mapped_file(&self) -> Arc<dyn MappedFile> {
-        Arc::new(self.place.clone())
+        self.place.mapped()
     }
     /// Its path as it is now.
     pub fn path(&self) -> String {
-        MappedFile::path(&self.place)
+        self.place.shown_path()
     }
 }
 

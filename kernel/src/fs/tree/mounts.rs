@@ -255,6 +255,7 @@ fn detach_all(number: u32) {
         }
         if let Some(child) = table.child(at) {
             at = child;
+            drop(table);
         } else {
             let gone = table.remove(at);
             drop(table);

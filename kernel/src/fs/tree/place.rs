@@ -5,6 +5,7 @@ use crate::fs::tree::climbed::Climbed;
 use crate::fs::tree::inode::Inode;
 use crate::fs::tree::mount::MountFlags;
 use crate::fs::tree::mount::{self, Mount};
+use crate::sched::kernel_lock;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -120,17 +121,46 @@ impl Location {
     }
 }
 
-impl MappedFile for Location {
-    fn path(&self) -> String {
+/// What a mapping keeps of its file. The last mapping may end in a call that runs without the
+/// kernel lock: that is taken for it.
+struct Kept(Option<Location>);
+
+impl Location {
+    /// The file, for a mapping of it.
+    pub fn mapped(&self) -> Arc<dyn MappedFile> {
+        Arc::new(Kept(Some(self.clone())))
+    }
+
+    /// The path for /proc and the log.
+    pub fn shown_path(&self) -> String {
         // Without memory for its name a file has none.
-        let path = Location::path(self).unwrap_or_default();
+        let path = self.path().unwrap_or_default();
         String::from_utf8_lossy(&path).into_owned()
     }
+}
+
+impl Kept {
+    fn place(&self) -> &Location {
+        self.0.as_ref().expect("it is kept until the drop")
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        kernel_lock::with(|| self.0 = None);
+    }
+}
+
+impl MappedFile for Kept {
+    fn path(&self) -> String {
+        self.place().shown_path()
+    }
     fn id(&self) -> (u64, u64) {
-        let node = self.inode.node();
+        let node = self.place().inode.node();
         (node.device, node.number)
     }
     fn keeps_pages(&self) -> bool {
-        self.inode.object().is_some() && self.inode.node().links() > 0
+        let inode = &self.place().inode;
+        inode.object().is_some() && inode.node().links() > 0
     }
 }

@@ -3,12 +3,14 @@
 use super::*;
 use crate::arch::trap::{SignalFrame, UserContext};
 use crate::process::task::{self, AltStack};
+use crate::sched::kernel_lock;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 
 /// Delivers the pending signals. `interrupted` is the restart error of the system call that the
 /// thread comes from, if it ended with one: the call is then repeated, or ends with EINTR.
 pub fn deliver(task: &Arc<Task>, user: &mut UserContext, mut interrupted: Option<Errno>) {
+    debug_assert!(kernel_lock::is_mine());
     loop {
         if task.process().is_ending_for(task) {
             task::exit_thread(task, 0);

@@ -9,9 +9,9 @@ pub use action::Handlers;
 pub use deliver::{deliver, sigreturn};
 pub use parts::signal::*;
 pub use send::{
-    force, kill_current, queue_process, queue_task, send_group, send_process, send_task,
+    force, kill_current, pass_on, queue_process, queue_task, send_group, send_process, send_task,
 };
-pub use stop::{StopState, continue_process, stop_process};
+pub use stop::{StopState, complete_stop, continue_process, stop_process};
 
 use crate::base::errno::{Errno, Result};
 use crate::process::task::{Task, TaskState, Work};
@@ -84,9 +84,14 @@ pub(crate) fn pending_set(task: &Task) -> SigSet {
 }
 
 /// Sets the mask of the running thread (SIGKILL and SIGSTOP stay free) and checks whether a pending
-/// signal is free now.
+/// signal is free now, or is for another thread.
 pub fn set_blocked(task: &Task, set: SigSet) {
+    let before = task.blocked();
     task.store_blocked(set & !UNBLOCKABLE);
+    // Without the work it was told of none.
+    if set & !before != 0 && task.sched.work().contains(Work::SIGNAL) {
+        pass_on(task, set & !before);
+    }
     recalculate(task);
 }
 

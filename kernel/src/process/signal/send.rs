@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::process::task::{self, Pid, Process, Resource};
-use crate::sched;
+use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 
 /// Sends a signal to a process: any thread that does not block it handles it. EAGAIN as
@@ -86,6 +86,7 @@ pub fn kill_current(task: &Arc<Task>) {
 
 /// Effects of sending a signal before it is pending. Returns `false` when it has no effect.
 fn prepare(process: &Arc<Process>, target: Option<&Arc<Task>>, signo: i32) -> bool {
+    debug_assert!(kernel_lock::is_mine());
     if process.has_ended() {
         return false;
     }
@@ -130,13 +131,39 @@ fn notify_some_thread(process: &Arc<Process>, signo: i32) {
     }
 }
 
+/// A thread does not take signals of its process (`set`) that it could take before: it ends, or
+/// blocks them from now on. Those that pend, and of which it may have been told, go on to others.
+pub fn pass_on(task: &Task, set: SigSet) {
+    let process = task.process();
+    let mut left = process.pending.lock().set() & set;
+    if left == 0 {
+        return;
+    }
+    // Each other thread once, however many signals there are.
+    for other in process.threads() {
+        let its = left & !other.blocked();
+        let first = (1..=LAST).find(|signo| its & bit(*signo) != 0);
+        if let (Some(signo), false) = (first, core::ptr::eq(&raw const *other, task)) {
+            // It takes them all.
+            notify(&other, signo);
+            left &= !its;
+        }
+        if left == 0 {
+            return;
+        }
+    }
+    // sigtimedwait may be waiting for them.
+    process.signal_queue.wake_all();
+}
+
 /// Tells a thread that a signal is pending.
 fn notify(task: &Arc<Task>, signo: i32) {
     if task.blocked() & bit(signo) == 0 {
         task.sched.add_work(Work::SIGNAL);
         sched::wake_from(task, |state| match state {
             TaskState::Interruptible => true,
-            TaskState::Killable | TaskState::Stopped => signo == SIGKILL,
+            TaskState::Killable => is_killed(task),
+            TaskState::Stopped => signo == SIGKILL,
             _ => false,
         });
     } else {

@@ -11,6 +11,8 @@ use linux_raw_sys::general as abi;
 pub struct StopState {
     /// The signal that stopped it.
     stopped_by: Option<i32>,
+    /// All its threads have stopped.
+    complete: bool,
     /// A stop that wait has not reported yet.
     unreported_stop: Option<i32>,
     /// A continuation that wait has not reported yet.
@@ -21,6 +23,7 @@ impl StopState {
     /// Not stopped.
     pub const RUNNING: StopState = StopState {
         stopped_by: None,
+        complete: false,
         unreported_stop: None,
         unreported_continue: false,
     };
@@ -28,6 +31,15 @@ impl StopState {
     /// Whether it is stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped_by.is_some()
+    }
+
+    /// All threads have stopped: the stop is to be reported. The signal that stopped the process;
+    /// `None`: it does not stop, or it is reported.
+    fn complete(&mut self) -> Option<i32> {
+        let signo = self.stopped_by.filter(|_| !self.complete)?;
+        self.complete = true;
+        self.unreported_stop = Some(signo);
+        Some(signo)
     }
 
     /// The stop to be reported; `take`: it counts as reported now.
@@ -54,7 +66,8 @@ impl StopState {
     }
 }
 
-/// The default action of a stop signal: stops the process and notifies its parent.
+/// The default action of a stop signal: stops the process. The last thread that stops notifies its
+/// parent.
 pub fn stop_process(process: &Arc<Process>, signo: i32) {
     let mut stop = process.stop.lock();
     if stop.is_stopped() {
@@ -62,15 +75,24 @@ pub fn stop_process(process: &Arc<Process>, signo: i32) {
     }
     *stop = StopState {
         stopped_by: Some(signo),
-        unreported_stop: Some(signo),
-        unreported_continue: false,
+        ..StopState::RUNNING
     };
     drop(stop);
     for task in process.threads() {
         task.sched.add_work(Work::SIGNAL);
         sched::wake_from(&task, |state| state == TaskState::Interruptible);
     }
-    notify_parent(process, abi::CLD_STOPPED, signo);
+}
+
+/// Notifies the parent if all threads of the process have stopped.
+pub fn complete_stop(process: &Arc<Process>) {
+    if !process.threads().all(|task| task.has_stopped.load(Relaxed)) {
+        return;
+    }
+    let stopped_by = process.stop.lock().complete();
+    if let Some(signo) = stopped_by {
+        notify_parent(process, abi::CLD_STOPPED, signo);
+    }
 }
 
 /// SIGCONT: continues a stopped process, whatever its action for the signal is.
@@ -80,9 +102,8 @@ pub fn continue_process(process: &Arc<Process>) {
         return;
     }
     *stop = StopState {
-        stopped_by: None,
-        unreported_stop: None,
         unreported_continue: true,
+        ..StopState::RUNNING
     };
     drop(stop);
     for task in process.threads() {
@@ -94,9 +115,17 @@ pub fn continue_process(process: &Arc<Process>) {
 /// Stops the running thread while its process is stopped.
 pub(super) fn stay_stopped(task: &Arc<Task>) {
     let is_stopped = || task.process().stop.lock().is_stopped();
-    while is_stopped() && !is_killed(task) {
-        task.sched.set_state(TaskState::Stopped);
-        sched::schedule();
+    loop {
+        task.sched.prepare();
+        if !is_stopped() || is_killed(task) {
+            task.has_stopped.store(false, Relaxed);
+            break task.sched.set_state(TaskState::Runnable);
+        }
+        task.has_stopped.store(true, Relaxed);
+        complete_stop(task.process());
+        if task.sched.settle(TaskState::Stopped) {
+            sched::schedule();
+        }
     }
 }
 

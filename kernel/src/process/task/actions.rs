@@ -25,9 +25,11 @@ impl Process {
     pub fn signal_sets(&self) -> [SigSet; 5] {
         let leader = self.leader();
         let handlers = self.handlers();
+        // One lock at a time: they have one rank.
+        let shared = self.pending.lock().set();
         [
             leader.as_ref().map_or(0, |task| task.pending.lock().set()),
-            self.pending.lock().set(),
+            shared,
             leader.as_ref().map_or(0, |task| task.blocked()),
             handlers.with(Disposition::Ignore),
             handlers.with(Disposition::Handler),

@@ -154,10 +154,15 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
             .filter(|_| request.has(CloneFlags::PARENT))
     };
     let adopter = siblings_parent().unwrap_or_else(|| parent.process().clone());
-    table::make_place(parent.process(), &adopter)?;
     let number = table::reserve_pid(parent.process().limits().soft(Resource::Processes))?;
+    table::make_place(parent.process(), &adopter)?;
     let tid = number.pid();
     let process = if request.has(CloneFlags::THREAD) {
+        parent
+            .process()
+            .space
+            .with(|space| space.share())
+            .unwrap_or(Ok(()))?;
         parent.process().clone()
     } else {
         Arc::new(child_process(parent, tid, request)?)
@@ -183,9 +188,11 @@ pub fn clone(parent: &Arc<Task>, user: &UserContext, request: &CloneRequest) -> 
 fn child_process(parent: &Arc<Task>, pid: Pid, request: &CloneRequest) -> Result<Process> {
     let process = parent.process();
     let space = process
-        .space()
+        .space
+        .get()
         .expect("a running thread has an address space");
     let space: Arc<AddressSpace> = if request.has(CloneFlags::VM) {
+        space.share()?;
         space
     } else {
         Arc::new(space.fork()?)
@@ -244,6 +251,7 @@ fn new_task(
         } else {
             *parent.alt_stack.lock()
         },
+        policy: parent.policy_of_child(),
         start: Start::User(user),
     })
 }
@@ -261,7 +269,7 @@ fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
     }
     if request.has(CloneFlags::CHILD_SETTID) {
         // As in Linux, an address that cannot be written is ignored.
-        child.process().with_space(|space| {
+        child.process().space.with(|space| {
             space.write(
                 VirtAddr(request.child_tid.address()),
                 &tid.to_ne_bytes(),

@@ -1,15 +1,15 @@
 //! Exit of threads and processes: exit(2), exit_group(2), reparenting.
 
-use super::{Process, Task, Work, groups, table};
+use super::{Image, Process, Task, Work, groups, table};
 use crate::arch::cpu;
 use crate::base::cpus;
 use crate::base::klog::Console;
 use crate::base::machine::AddressSpace;
 use crate::base::uaccess;
-use crate::process::futex;
 use crate::process::signal::{self, SIGCHLD, SigInfo};
-use crate::sched;
+use crate::process::{futex, robust};
 use crate::sched::wait::WaitQueue;
+use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
@@ -70,12 +70,18 @@ fn interrupt_others(task: &Arc<Task>) {
 /// Ends the running thread: frees all it has, and what the process has if it is the last.
 /// Afterwards only its kernel stack is in use.
 pub fn finish(task: &Arc<Task>) {
+    debug_assert!(kernel_lock::is_mine());
     let process = task.process();
+    robust::release(task);
     clear_child_tid(task);
     task.drop_files();
+    sched::leave_space();
     let is_last = leave_process(task);
     if is_last {
         release_space(process);
+    } else {
+        signal::pass_on(task, !task.blocked());
+        signal::complete_stop(process);
     }
     if let Some(vfork) = task.vfork_done.lock().take() {
         vfork.complete();
@@ -91,8 +97,10 @@ pub fn finish(task: &Arc<Task>) {
 /// set_tid_address(2): a thread that joins this one waits on the word.
 fn clear_child_tid(task: &Task) {
     let address = task.clear_child_tid.load(Relaxed);
-    let shared = task.process().with_space(Arc::strong_count).unwrap_or(0) > 1
-        || task.process().threads.lock().len() > 1;
+    // The process and each of its threads have a reference; more are of another process.
+    let threads = task.process().threads.lock().len();
+    let users = task.space.with(Arc::strong_count).unwrap_or(0);
+    let shared = threads > 1 || users > 1 + threads;
     if address != 0 && shared && uaccess::write(address, &0u32).is_ok() {
         futex::wake_address(address.into(), 1);
     }
@@ -112,20 +120,21 @@ fn leave_process(task: &Arc<Task>) -> bool {
     threads.retain(|other| !Arc::ptr_eq(other, task));
     let is_last = threads.is_empty();
     drop(threads);
+    process.past_faults.fetch_add(task.faults(), Relaxed);
     let mut past = process.past_times.lock();
     past.user += task.sched.times.user();
     past.system += task.sched.times.system();
     is_last
 }
 
-/// Frees the address space at once, not when the zombie is waited for.
+/// Frees the address space and the program's file at once, not when the zombie is waited for.
 fn release_space(process: &Process) {
-    if let Some(space) = process.space() {
+    if let Some(space) = process.space.get() {
         process.last_peak_rss.store(space.usage().rss.peak, Relaxed);
     }
-    sched::activate_none();
+    process.set_image(Image::NONE);
     process.releases_memory.store(true, Relaxed);
-    if let Some(space) = process.replace_space(None) {
+    if let Some(space) = process.space.replace(None) {
         end_space(space);
     }
     process.releases_memory.store(false, Relaxed);

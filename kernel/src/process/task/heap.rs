@@ -3,6 +3,7 @@
 use super::{Pid, Process, Task, Work};
 use crate::arch::trap::{Trap, UserContext};
 use crate::base::above::Above;
+use crate::base::cpus;
 use crate::base::heap::{self, fail};
 use crate::sched;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,12 +12,12 @@ use syscalls::Sysno;
 impl heap::Threads for Above {
     #[inline]
     fn running() -> Option<Pid> {
-        sched::try_current().map(|task| task.tid())
+        sched::try_current(cpus::current()).map(|task| task.tid())
     }
 
     #[inline]
     fn owe_reserve() {
-        if let Some(task) = sched::try_current() {
+        if let Some(task) = sched::try_current(cpus::current()) {
             task.sched.add_work(Work::MAKE_ROOM);
         }
     }

@@ -106,7 +106,7 @@ impl Process {
     pub fn change_limits<R>(&self, change: impl FnOnce(&mut ResourceLimits) -> R) -> R {
         let result = change(&mut self.limits.lock());
         let limits = self.limits().for_space();
-        self.with_space(|space| space.set_limits(limits));
+        self.space.with(|space| space.set_limits(limits));
         result
     }
 }

@@ -16,6 +16,7 @@ mod image;
 mod limits;
 mod oom;
 mod process;
+mod space;
 mod start;
 mod table;
 mod thread;
@@ -45,6 +46,7 @@ pub use wait::{WaitOptions, WaitRequest, WaitTarget, Waited, wait_for_child};
 pub(crate) use groups::{group_members, move_to_group, new_session};
 
 use crate::base::above::Above;
+use crate::base::cpus;
 use crate::base::machine::AddressSpace;
 use crate::process::signal;
 use crate::sched::{self, Entity, Thread, Threads};
@@ -63,7 +65,11 @@ impl Thread for Task {
 
     #[inline]
     fn with_space(&self, f: impl FnOnce(&Arc<AddressSpace>)) {
-        self.process().with_space(f);
+        self.space.with(f);
+    }
+
+    fn take_space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.replace(None)
     }
 
     #[inline]
@@ -82,15 +88,20 @@ pub fn with_current<R>(f: impl FnOnce(&Arc<Task>) -> R) -> R {
     f(&current())
 }
 
-/// Name and number of the running thread for reports: `sh[17]`, `boot` before the first one. Takes
-/// no lock and no memory: a panic asks, too.
+/// Name and number of the running thread for reports.
 pub fn describe_current() -> impl fmt::Display {
-    fmt::from_fn(|out| match sched::try_current() {
+    describe_on(cpus::current())
+}
+
+/// Name and number of the thread that a CPU runs, for reports: `sh[17]`, `none` before the first
+/// one and when it is idle. Waits for no lock and takes no memory: a panic asks, too.
+pub fn describe_on(cpu: usize) -> impl fmt::Display {
+    fmt::from_fn(move |out| match sched::try_current(cpu) {
         Some(task) => {
             let comm = task.comm_bytes();
             let name = comm.split(|b| *b == 0).next().unwrap_or_default();
             write!(out, "{}[{}]", name.escape_ascii(), task.tid())
         }
-        None => out.write_str("boot"),
+        None => out.write_str("none"),
     })
 }

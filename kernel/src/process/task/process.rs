@@ -5,6 +5,7 @@ use super::credentials::Credentials;
 use super::image::Image;
 use super::limits::ResourceLimits;
 use super::oom::Adjustment;
+use super::space::SpaceRef;
 use super::times::ProcessTimes;
 use super::{Pid, Task, table};
 use crate::base::machine::AddressSpace;
@@ -27,7 +28,8 @@ pub struct Process {
     ppid: AtomicI32,
     pub(super) pgid: AtomicI32,
     pub(super) sid: AtomicI32,
-    space: Lock<Option<Arc<AddressSpace>>, { ranks::SPACE }>,
+    /// Its address space; `None` once it has ended.
+    pub space: SpaceRef,
     pub(super) image: Lock<Image, { ranks::PROCESS }>,
     pub(super) threads: Lock<Vec<Arc<Task>>, { ranks::PROCESS }>,
     pub(super) children: Lock<Vec<Arc<Process>>, { ranks::PROCESS }>,
@@ -61,14 +63,16 @@ pub struct Process {
     pub(crate) did_exec: AtomicBool,
     /// prctl(PR_SET_CHILD_SUBREAPER): becomes the parent of its descendants' orphans.
     pub(crate) subreaper: AtomicBool,
+    /// It has registered for membarrier(2)'s commands about one process.
+    pub(crate) barriers: AtomicBool,
     /// PID 1, until a fault of its own: signals whose action is the default do nothing to it,
     /// kill(2).
     pub(crate) protected: AtomicBool,
     /// From which heap allocation on its system calls find no memory; 0 for none. See
     /// [`crate::base::heap::fail`].
     pub(crate) heap_fail: AtomicU32,
-    /// Page faults that were resolved, of all its threads.
-    pub(crate) faults: AtomicU64,
+    /// Page faults that were resolved, of threads that have ended.
+    pub(super) past_faults: AtomicU64,
     pub(super) children_faults: AtomicU64,
     /// prctl(PR_SET_NO_NEW_PRIVS).
     pub(crate) no_new_privs: AtomicBool,
@@ -117,7 +121,7 @@ impl Process {
             ppid: AtomicI32::new(0),
             pgid: AtomicI32::new(0),
             sid: AtomicI32::new(0),
-            space: Lock::new(Some(beginning.space)),
+            space: SpaceRef::new(Some(beginning.space)),
             image: Lock::new(beginning.image),
             threads: Lock::new(Vec::new()),
             children: Lock::new(Vec::new()),
@@ -141,9 +145,10 @@ impl Process {
             personality: AtomicU32::new(0),
             did_exec: AtomicBool::new(false),
             subreaper: AtomicBool::new(false),
+            barriers: AtomicBool::new(false),
             protected: AtomicBool::new(pid == 1),
             heap_fail: AtomicU32::new(0),
-            faults: AtomicU64::new(0),
+            past_faults: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             no_new_privs: AtomicBool::new(false),
             oom: Adjustment::default(),
@@ -181,6 +186,7 @@ impl Process {
         child.exit_signal.store(exit_signal, Relaxed);
         child.set_nice(self.nice());
         child.heap_fail.store(self.heap_fail.load(Relaxed), Relaxed);
+        child.barriers.store(self.barriers.load(Relaxed), Relaxed);
         child.dumpable.store(self.dumpable.load(Relaxed), Relaxed);
         child
             .personality
@@ -245,28 +251,9 @@ impl Process {
         f(&self.threads.lock())
     }
 
-    /// Its address space; `None` once it has ended.
-    pub fn space(&self) -> Option<Arc<AddressSpace>> {
-        self.space.lock().clone()
-    }
-
     /// Whether it has memory, or its memory is being freed.
     pub fn has_memory(&self) -> bool {
-        self.space.lock().is_some() || self.releases_memory.load(Relaxed)
-    }
-
-    /// Calls `f` with the address space, if there is one, without taking a reference.
-    pub fn with_space<R>(&self, f: impl FnOnce(&Arc<AddressSpace>) -> R) -> Option<R> {
-        self.space.lock().as_ref().map(f)
-    }
-
-    /// Replaces its address space, by another one (execve) or by none (exit); the caller drops the
-    /// old one without locks.
-    pub(crate) fn replace_space(
-        &self,
-        space: Option<Arc<AddressSpace>>,
-    ) -> Option<Arc<AddressSpace>> {
-        core::mem::replace(&mut *self.space.lock(), space)
+        self.space.with(|_| ()).is_some() || self.releases_memory.load(Relaxed)
     }
 
     /// When it was made, in ns since boot.
@@ -277,8 +264,10 @@ impl Process {
     /// Page faults of its own and of children that were waited for. All are minor: there is no
     /// disk.
     pub fn faults(&self) -> (u64, u64) {
+        let threads = self.threads.lock();
+        let now: u64 = threads.iter().map(|task| task.faults()).sum();
         (
-            self.faults.load(Relaxed),
+            now + self.past_faults.load(Relaxed),
             self.children_faults.load(Relaxed),
         )
     }

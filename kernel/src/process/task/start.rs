@@ -11,6 +11,7 @@ use crate::fs::{FdTable, FsContext};
 use crate::sched;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use linux_raw_sys::general as abi;
 
 /// PID 1 before it has a program and a thread.
 pub struct FirstProcess {
@@ -49,6 +50,7 @@ impl FirstProcess {
             comm: [0; 16],
             blocked: 0,
             alt_stack: AltStack::NONE,
+            policy: abi::SCHED_NORMAL,
             start: Start::User(Box::new(user)),
         };
         let task = Task::new(new, KernelStack::new()?);
@@ -74,6 +76,7 @@ pub fn spawn_kernel_thread(name: &[u8], work: fn() -> !) -> Result {
         comm: [0; 16],
         blocked: 0,
         alt_stack: AltStack::NONE,
+        policy: abi::SCHED_NORMAL,
         start: Start::Kernel(work),
     };
     let task = Task::new(new, KernelStack::new()?);

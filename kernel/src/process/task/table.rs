@@ -223,29 +223,30 @@ pub fn in_steps<T>(list: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     })
 }
 
-/// Makes room for one more thread in `process`, for it as a process among the children of `parent`
-/// and, once that has ended, of PID 1, and in the queue of the scheduler: wherever it goes later
-/// needs no memory. ENOMEM.
+/// Makes room for a thread whose number is reserved in `process`, for it as a process among the
+/// children of `parent` and, once that has ended, of PID 1, and in the queue of the scheduler:
+/// wherever it goes later needs no memory. All that are being made have room at once. ENOMEM.
 pub(super) fn make_place(process: &Process, parent: &Process) -> Result {
-    let (processes, threads) = {
+    let (processes, threads, new) = {
         let table = TABLE.lock();
-        (table.processes.len(), table.tasks.len())
+        let (processes, threads) = (table.processes.len(), table.tasks.len());
+        (processes, threads, table.reserved.len())
     };
-    fallible::reserve(&mut *process.threads.lock(), 1)?;
-    fallible::reserve(&mut *parent.children.lock(), 1)?;
+    fallible::reserve(&mut *process.threads.lock(), new)?;
+    fallible::reserve(&mut *parent.children.lock(), new)?;
     let init = init_process();
     let mut children = init.children.lock();
-    let more = (processes + 1).saturating_sub(children.len());
+    let more = (processes + new).saturating_sub(children.len());
     fallible::reserve(&mut *children, more)?;
     drop(children);
-    sched::make_place(threads + 1)
+    sched::make_place(threads + new)
 }
 
 /// Calls `f` with each address space once or more: a shared one comes once per process. In steps:
 /// the caller holds no lock.
 pub fn for_each_space(mut f: impl FnMut(&AddressSpace)) {
     for process in in_steps(processes()) {
-        if let Some(space) = process.space() {
+        if let Some(space) = process.space.get() {
             f(&space);
         }
     }

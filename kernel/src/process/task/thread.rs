@@ -1,5 +1,6 @@
 //! A thread: a task of the scheduler with its process, files and signals.
 
+use super::space::SpaceRef;
 use super::{Pid, Process};
 use crate::arch::trap::UserContext;
 use crate::base::kstack::KernelStack;
@@ -7,12 +8,14 @@ use crate::base::ranks;
 use crate::fs::{FdTable, FsContext};
 use crate::process::signal::{Pending, SigSet};
 use crate::sched::wait::Completion;
-use crate::sched::{Entity, Work};
+use crate::sched::{self, Entity, Work};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
-use mm::sync::Lock;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use linux_raw_sys::general as abi;
+use locks::Place;
+use mm::sync::{Lock, add_own};
 
 /// sigaltstack(2).
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +54,17 @@ pub struct Task {
     /// The scheduler's part of it.
     pub sched: Entity,
     blocked: AtomicU64,
+    /// It runs no user mode while its process is stopped.
+    pub has_stopped: AtomicBool,
     /// The mask that RESTORE_MASK puts back.
     pub(crate) saved_mask: AtomicU64,
     pub(crate) pending: Lock<Pending, { ranks::SIGNAL }>,
     pub(crate) alt_stack: Lock<AltStack, { ranks::SIGNAL }>,
     /// Absolute end of a sleep that continues after a stop, in ns; 0 for none.
     pub(crate) restart_deadline: AtomicU64,
+    /// Its process's address space; `None` when it does not run there any more. Its own, so that
+    /// the threads of a process do not wait for each other to find it.
+    pub space: SpaceRef,
     files: Lock<Option<Arc<FdTable>>, { ranks::TASK }>,
     fs: Lock<Option<Arc<FsContext>>, { ranks::TASK }>,
     /// The name's 16 bytes. In two words without a lock: a reader during a change sees half of
@@ -64,12 +72,20 @@ pub struct Task {
     comm: [AtomicU64; 2],
     /// set_tid_address(2): cleared and woken at exit; 0 for none.
     pub(crate) clear_child_tid: AtomicU64,
+    /// set_robust_list(2): the head of the list; 0 for none.
+    pub(crate) robust_list: AtomicU64,
+    /// Where it sleeps in futex(2).
+    pub(crate) futex: Place,
+    /// Page faults that were resolved. Only its own CPU writes it.
+    faults: AtomicU64,
     /// Completed when a vfork child has its own space, or has ended.
     pub(crate) vfork_done: Lock<Option<Arc<Completion>>, { ranks::TASK }>,
     /// Its first action when it runs; `None` afterwards.
     pub(super) start: Lock<Option<Start>, { ranks::TASK }>,
     /// Wait status of an exit or exit_group, once [`Work::EXIT`] is set.
     pub(super) exit_status: AtomicI32,
+    /// SCHED_* as sched_setscheduler(2) has set it; all that can be set are scheduled alike.
+    policy: AtomicU32,
 }
 
 /// The parts of a new thread.
@@ -82,6 +98,7 @@ pub(super) struct NewTask {
     pub comm: [u8; 16],
     pub blocked: SigSet,
     pub alt_stack: AltStack,
+    pub policy: u32,
     pub start: Start,
 }
 
@@ -99,22 +116,30 @@ impl Task {
             0 => Work::empty(),
             _ => Work::HEAP_FAILS,
         };
+        let space = new.process.space.get();
+        let allowed = sched::current().map_or(u64::MAX, |parent| parent.sched.allowed());
         Arc::new(Task {
             tid: AtomicI32::new(new.tid),
             process: new.process,
-            sched: Entity::new(stack, work),
+            sched: Entity::new(stack, work, allowed),
             blocked: AtomicU64::new(new.blocked),
             saved_mask: AtomicU64::new(0),
+            has_stopped: AtomicBool::new(false),
             pending: Lock::new(Pending::default()),
             alt_stack: Lock::new(new.alt_stack),
             restart_deadline: AtomicU64::new(0),
+            space: SpaceRef::new(space),
             files: Lock::new(new.files),
             fs: Lock::new(new.fs),
             comm: words(new.comm).map(AtomicU64::new),
             clear_child_tid: AtomicU64::new(0),
+            robust_list: AtomicU64::new(0),
+            futex: Place::new(),
+            faults: AtomicU64::new(0),
             vfork_done: Lock::new(None),
             start: Lock::new(Some(new.start)),
             exit_status: AtomicI32::new(0),
+            policy: AtomicU32::new(new.policy),
         })
     }
 
@@ -198,9 +223,36 @@ impl Task {
         }
     }
 
+    /// Its scheduling policy, SCHED_RESET_ON_FORK included: sched_getscheduler(2).
+    pub fn policy(&self) -> u32 {
+        self.policy.load(Relaxed)
+    }
+
+    /// Sets its scheduling policy.
+    pub fn set_policy(&self, policy: u32) {
+        self.policy.store(policy, Relaxed);
+    }
+
+    /// The policy of a thread or child that it makes: SCHED_RESET_ON_FORK resets others than those
+    /// that can be set.
+    pub(super) fn policy_of_child(&self) -> u32 {
+        self.policy() & !abi::SCHED_RESET_ON_FORK
+    }
+
     /// Its first action; taken once.
     pub(crate) fn take_start(&self) -> Start {
         self.start.lock().take().expect("a thread starts once")
+    }
+
+    /// Page faults that were resolved.
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Relaxed)
+    }
+
+    /// The running thread: a page fault was resolved.
+    #[inline]
+    pub fn count_fault(&self) {
+        add_own(&self.faults, 1);
     }
 
     /// The signals it has blocked.

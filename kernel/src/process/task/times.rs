@@ -83,8 +83,11 @@ impl Process {
 
 impl Expire for Process {
     /// It has run out: SIGALRM, and the next round.
-    fn expire(self: Arc<Self>) {
+    fn expire(self: Arc<Self>, id: TimerId) {
         let mut timer = self.real_timer.lock();
+        if timer.id != Some(id) {
+            return;
+        }
         timer.id = None;
         let late = timers::now().saturating_sub(timer.deadline);
         // Rounds that were missed because interrupts were off are skipped, as in Linux.

@@ -183,7 +183,7 @@ fn check_not_writable(file: &OpenFile) -> Result {
     for process in task::processes() {
         let mut at = VirtAddr(0);
         // Looked up anew each time: a reference held across a pause would outlive its process.
-        while let Some(vma) = process.with_space(|space| space.vma_from(at)).flatten() {
+        while let Some(vma) = process.space.with(|space| space.vma_from(at)).flatten() {
             at = vma.range.end;
             let writable =
                 vma.flags.contains(VmaFlags::SHARED) && !vma.flags.contains(VmaFlags::NO_MAYWRITE);

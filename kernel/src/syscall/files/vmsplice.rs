@@ -26,7 +26,7 @@ pub fn vmsplice(task: &Task, fd: Fd, list: UserSlice<IoVec>, flags: SpliceFlags)
         return Err(Errno::EINVAL);
     }
     let n = if file.writable() {
-        let space = task.process().space().ok_or(Errno::ESRCH)?;
+        let space = task.process().space.get().ok_or(Errno::ESRCH)?;
         let mut source = Source::user_list(list)?;
         end.give(nonblocking, &mut source, |at| {
             space.pin(VirtAddr(at)).map_err(|why| match why {

@@ -4,8 +4,9 @@ use super::{Protection, Span, aligned, pages_up, space};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{Hw, Object, mm};
 use crate::base::room;
-use crate::fs::Fd;
+use crate::fs::{Fd, OpenFile};
 use crate::process::task::Task;
+use crate::sched::kernel_lock;
 use crate::syscall::files::usable;
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
@@ -65,7 +66,7 @@ impl MapFlags {
 /// mmap(2).
 pub fn mmap(
     task: &Arc<Task>,
-    Span { start, len }: Span,
+    span: Span,
     protection: Protection,
     flags: MapFlags,
     fd: Fd,
@@ -74,11 +75,24 @@ pub fn mmap(
     if !offset.is_multiple_of(PAGE_SIZE) {
         return Err(Errno::EINVAL);
     }
-    // As in Linux, a bad descriptor comes before everything else that may be wrong.
-    let file = match flags.contains(MapFlags::ANONYMOUS) {
-        false => Some(usable(task, fd)?),
-        true => None,
-    };
+    if flags.contains(MapFlags::ANONYMOUS) {
+        return map(task, span, protection, flags, None, offset);
+    }
+    kernel_lock::with(|| {
+        // As in Linux, a bad descriptor comes before everything else that may be wrong.
+        let file = Some(usable(task, fd)?);
+        map(task, span, protection, flags, file, offset)
+    })
+}
+
+fn map(
+    task: &Arc<Task>,
+    Span { start, len }: Span,
+    protection: Protection,
+    flags: MapFlags,
+    file: Option<Arc<OpenFile>>,
+    offset: u64,
+) -> Result<u64> {
     if len == 0 || (file.is_some() && flags.contains(MapFlags::HUGETLB)) {
         return Err(Errno::EINVAL);
     }

@@ -14,8 +14,8 @@ use crate::base::errno::{Errno, Result};
 use crate::base::machine::AddressSpace;
 use crate::base::room;
 use crate::base::user_ptr::{UserBytes, UserPtr};
-use crate::process::task::Task;
-use crate::sched;
+use crate::process::task::{self, Task};
+use crate::sched::{self, kernel_lock};
 use alloc::sync::Arc;
 use linux_raw_sys::general as abi;
 use mm::addr::{PAGE_SIZE, VirtAddr};
@@ -74,8 +74,8 @@ impl Argument<'_> for RemapFlags {
 }
 
 fn space(task: &Task) -> Arc<AddressSpace> {
-    task.process()
-        .space()
+    task.space
+        .get()
         .expect("a running thread has an address space")
 }
 
@@ -151,14 +151,18 @@ pub fn madvise(task: &Task, Span { start, len }: Span, advice: Advice) -> Result
     }
     let start = aligned(start)?;
     match advice {
-        Advice::Remove => space(task).advise_remove(start, len, |object, first, end| {
-            crate::process::task::for_each_space(|space| {
-                space.zap_object_range(object, first, end, true)
-            });
-        })?,
+        Advice::Remove => kernel_lock::with(|| punch(task, start, len))?,
         _ => space(task).advise(start, len, advice)?,
     }
     Ok(0)
+}
+
+/// MADV_REMOVE, which takes pages from a file.
+fn punch(task: &Task, start: VirtAddr, len: u64) -> Result {
+    space(task).advise_remove(start, len, |object, first, end| {
+        task::for_each_space(|space| space.zap_object_range(object, first, end, true));
+    })?;
+    Ok(())
 }
 
 impl Argument<'_> for Advice {

@@ -3,8 +3,10 @@
 use crate::base::errno::{Errno, Result};
 use crate::base::user_ptr::UserPtr;
 use crate::process::futex::{self, Word};
-use crate::process::task::Task;
+use crate::process::robust;
+use crate::process::task::{self, Pid, Task};
 use crate::syscall::time::{self, Timespec};
+use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::general as abi;
 
 bitflags::bitflags! {
@@ -55,4 +57,37 @@ pub fn futex(
         abi::FUTEX_WAKE_OP => futex::wake_op(word, other, value, count, value3),
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// set_robust_list(2). EINVAL: the size is not that of a head.
+pub fn set_robust_list(task: &Task, head: UserPtr<u64>, size: u64) -> Result<u64> {
+    if size != robust::HEAD {
+        return Err(Errno::EINVAL);
+    }
+    task.robust_list.store(head.address(), Relaxed);
+    Ok(0)
+}
+
+/// get_robust_list(2) of a thread, 0 for the caller. ESRCH; EPERM for other users' threads.
+pub fn get_robust_list(
+    task: &Task,
+    tid: Pid,
+    head: UserPtr<u64>,
+    size: UserPtr<u64>,
+) -> Result<u64> {
+    let list = match tid {
+        0 => task.robust_list.load(Relaxed),
+        tid => {
+            let other = task::find_task(tid).ok_or(Errno::ESRCH)?;
+            let uid = |of: &Task| of.process().credentials(|c| c.uid[0]);
+            let own = task.process().credentials(|c| c.uid[1]);
+            if own != 0 && own != uid(&other) {
+                return Err(Errno::EPERM);
+            }
+            other.robust_list.load(Relaxed)
+        }
+    };
+    size.write(&robust::HEAD)?;
+    head.write(&list)?;
+    Ok(0)
 }

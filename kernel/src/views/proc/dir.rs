@@ -33,7 +33,7 @@ impl Subject {
     }
     /// The address space; ESRCH once the process has ended.
     pub fn space(&self) -> Result<Arc<AddressSpace>> {
-        self.process.space().ok_or(Errno::ESRCH)
+        self.process.space.get().ok_or(Errno::ESRCH)
     }
 }
 

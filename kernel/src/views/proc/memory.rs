@@ -110,7 +110,11 @@ impl FileOps for StringArea {
         let range = (self.range)(&self.process.image());
         sink.fill(|done, buffer| {
             let position = at.position.saturating_add(done as u64);
-            let Some((space, from)) = self.process.space().zip(range.start.checked_add(position))
+            let Some((space, from)) = self
+                .process
+                .space
+                .get()
+                .zip(range.start.checked_add(position))
             else {
                 return Ok(0);
             };

@@ -17,7 +17,7 @@ pub struct Observed {
 impl Observed {
     /// The address space that `subject` has now; none once it has ended.
     pub fn new(subject: &Subject) -> Observed {
-        let space = subject.process.with_space(Arc::downgrade);
+        let space = subject.process.space.with(Arc::downgrade);
         Observed {
             process: subject.process.clone(),
             space: space.unwrap_or_default(),

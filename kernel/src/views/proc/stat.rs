@@ -29,9 +29,17 @@ fn times(subject: &Subject) -> ProcessTimes {
 pub fn usage(subject: &Subject) -> Usage {
     subject
         .process
-        .space()
+        .space
+        .get()
         .map(|space| space.usage())
         .unwrap_or_default()
+}
+
+/// The CPU that the thread runs on or ran on last; of a process its first thread.
+fn last_cpu(subject: &Subject) -> usize {
+    let first = || subject.process.threads().next();
+    let task = subject.task.clone().or_else(first);
+    task.map_or(0, |task| task.sched.last_cpu())
 }
 
 /// /proc/PID/stat: 52 fields.
@@ -82,7 +90,8 @@ pub fn show(subject: &Subject, out: &mut Text) -> Result {
     ));
     // 31 to 44: signals, then scheduling.
     out.put(format_args!(
-        "{pending} {blocked} {ignored} {caught} 0 0 0 17 0 0 0 0 0 0 "
+        "{pending} {blocked} {ignored} {caught} 0 0 0 17 {} 0 0 0 0 0 ",
+        last_cpu(subject),
     ));
     // 45 to 52: data, heap, arguments, environment, exit code.
     out.put(format_args!(

@@ -12,7 +12,7 @@ use mm::addr::PAGE_SIZE;
 /// /proc/PID/status.
 pub fn show(subject: &Subject, out: &mut Text) -> Result {
     identity(subject, out);
-    if subject.process.space().is_some() {
+    if subject.process.space.get().is_some() {
         memory(subject, out);
     }
     signals(subject, out);
@@ -85,7 +85,7 @@ fn memory(subject: &Subject, out: &mut Text) {
     let usage = usage(subject);
     let image = subject.process.image();
     let text = image.code.len().div_ceil(PAGE_SIZE);
-    let space = subject.process.space();
+    let space = subject.process.space.get();
     let large = space.is_some_and(|space| !space.thp_permit().is_none());
     kb(out, "VmPeak", usage.peak_total);
     kb(out, "VmSize", usage.mapped.total);

@@ -7,9 +7,11 @@ use crate::fs::devices;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::tree::{clock, types};
 use crate::process::task;
-use crate::sched;
 use crate::sched::timers;
+use crate::sched::{self, Spent};
 use crate::syscall::system::{RELEASE, VERSION};
+use arch_boot::cpus::NR_CPUS;
+use core::{array, fmt};
 use mm::arch::{Cpu, Machine};
 
 const SECOND: u64 = 1_000_000_000;
@@ -36,22 +38,32 @@ pub const FILES: [(&str, Show); 13] = [
     ("diskstats", |_| Ok(())),
 ];
 
-/// User and system time of all processes, those that ended included, in ns.
-fn cpu_times() -> (u64, u64) {
-    let mut user = 0;
-    for process in task::in_steps(task::processes()) {
-        let times = process.times();
-        user += times.user + times.children_user;
-    }
-    // What was neither idle nor in user mode was in the kernel.
-    (user, timers::now().saturating_sub(user + sched::idle_ns()))
+/// A line of /proc/stat: user, system and idle time, in ns.
+fn cpu_line(out: &mut Text, name: fmt::Arguments<'_>, times: [u64; 3]) {
+    let [user, system, idle] = times.map(|ns| ns / TICK);
+    out.put(format_args!(
+        "{name} {user} 0 {system} {idle} 0 0 0 0 0 0\n"
+    ));
 }
 
 fn stat(out: &mut Text) -> Result {
-    let (user, system) = cpu_times();
-    let (user, system, idle) = (user / TICK, system / TICK, sched::idle_ns() / TICK);
-    out.put(format_args!("cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\n"));
-    out.put(format_args!("cpu0 {user} 0 {system} {idle} 0 0 0 0 0 0\n"));
+    // What was neither idle nor in user mode was in the kernel.
+    let up = timers::now();
+    let of = |cpu: Spent| [cpu.user, up.saturating_sub(cpu.user + cpu.idle), cpu.idle];
+    let sum = |a: [u64; 3], b: [u64; 3]| array::from_fn(|n| a[n] + b[n]);
+    // Read once, so that the lines add up.
+    let mut spent = [Spent::default(); NR_CPUS];
+    let count = spent
+        .iter_mut()
+        .zip(sched::spent())
+        .map(|(to, cpu)| *to = cpu)
+        .count();
+    let spent = &spent[..count];
+    let all = spent.iter().copied().map(of).fold([0; 3], sum);
+    cpu_line(out, format_args!("cpu "), all);
+    for cpu in spent {
+        cpu_line(out, format_args!("cpu{}", cpu.cpu), of(*cpu));
+    }
     let counts = task::counts();
     out.put(format_args!(
         "intr 0\nctxt {}\nbtime {}\n",
@@ -93,7 +105,9 @@ fn version(out: &mut Text) -> Result {
 }
 
 fn cpuinfo(out: &mut Text) -> Result {
-    let _ = arch::cpu::describe(out);
+    for cpu in sched::spent() {
+        let _ = arch::cpu::describe(out, cpu.cpu);
+    }
     Ok(())
 }
 

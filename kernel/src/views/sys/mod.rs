@@ -6,8 +6,10 @@ mod thp;
 use crate::base::cpus;
 use crate::fs::devices::TERMINAL_NAME;
 use crate::fs::kinds::pseudo_tree::Tree;
+use crate::sched;
 use crate::thp::survey;
 use arch_boot::cpus::NR_CPUS;
+use core::fmt;
 
 /// All of /sys.
 pub fn tree() -> Tree {
@@ -34,27 +36,17 @@ pub fn tree() -> Tree {
     tree
 }
 
-/// devices/system: which CPUs and memory nodes there are. Programs run on CPU 0: the parked ones
-/// are offline.
+/// devices/system: which CPUs and memory nodes there are. A CPU that has not come up is offline.
 fn cpu_lists(tree: &Tree) {
-    let last = cpus::present() - 1;
-    for (name, first, last) in [
-        ("online", 0, 0),
-        ("possible", 0, last),
-        ("present", 0, last),
-        ("offline", 1, last),
-    ] {
-        tree.show(
-            &alloc::format!("devices/system/cpu/{name}"),
-            move |out| match last.checked_sub(first) {
-                None => out.is(""),
-                Some(0) => out.is(first),
-                Some(_) => out.is(format_args!("{first}-{last}")),
-            },
-        );
-    }
+    let all = u64::MAX >> (NR_CPUS - cpus::present());
+    let cpu = |name: &str| alloc::format!("devices/system/cpu/{name}");
+    tree.show(&cpu("possible"), move |out| out.is(CpuList(all)));
+    tree.show(&cpu("present"), move |out| out.is(CpuList(all)));
+    tree.show(&cpu("online"), |out| out.is(CpuList(sched::online_mask())));
+    let offline = move || CpuList(all & !sched::online_mask());
+    tree.show(&cpu("offline"), move |out| out.is(offline()));
     tree.show("devices/system/cpu/kernel_max", |out| out.is(NR_CPUS - 1));
-    for cpu in 0..=last {
+    for cpu in 0..cpus::present() {
         tree.dir(&alloc::format!("devices/system/cpu/cpu{cpu}"));
     }
     for name in [
@@ -67,5 +59,27 @@ fn cpu_lists(tree: &Tree) {
         tree.show(&alloc::format!("devices/system/node/{name}"), |out| {
             out.is(0)
         });
+    }
+}
+
+/// CPUs, a bit each, in the form "0-3,7".
+struct CpuList(u64);
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = self.0;
+        let mut comma = "";
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            let last = first + count - 1;
+            left &= u64::MAX.checked_shl(first + count).unwrap_or(0);
+            write!(f, "{comma}{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+            comma = ",";
+        }
+        Ok(())
     }
 }

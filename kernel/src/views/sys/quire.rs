@@ -1,21 +1,30 @@
 //! /sys/kernel/mm/quire: what Linux does not have.
 
-use crate::base::errno::Errno;
+use crate::base::errno::{Errno, Result};
 use crate::base::heap::fail;
 use crate::base::machine::mm;
+use crate::base::ranks;
 use crate::base::stretch;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
 use crate::process::task;
+use crate::sched::kernel_lock;
 use crate::thp::{owners, survey};
 use alloc::format;
+use arch_boot::online;
 use core::sync::atomic::Ordering::Relaxed;
+use locks::Contention;
 use mm::switch::Switch;
+use mm::sync::rank;
 
 /// Enters all of it.
 pub fn register(tree: &Tree) {
     tree.show("kernel/mm/quire/counters", |out| {
         mm().for_each_event(&mut |name, value| out.line(format_args!("{name} {value}")));
+        let waits = kernel_lock::cost().waits + locks::contention().map(|of| of.waits).sum::<u64>();
+        out.line(format_args!("cpu_interrupts {}", online::interrupts()));
+        out.line(format_args!("cpu_flush_requests {}", online::flushes()));
+        out.line(format_args!("lock_waits {waits}"));
         Ok(())
     });
     tree.show("kernel/mm/quire/folios", |out| {
@@ -56,6 +65,11 @@ pub fn register(tree: &Tree) {
         task::with_current(|task| task.sched.times.leave_kernel_unseen());
         Ok(())
     });
+    tree.knob("kernel/mm/quire/contention", contention, |_| {
+        locks::forget_contention();
+        kernel_lock::forget();
+        Ok(())
+    });
     for switch in Switch::all() {
         let path = format!("kernel/mm/quire/{}", switch.name());
         let show = move |out: &mut Text| out.is(mm().switches().word(switch));
@@ -69,4 +83,21 @@ pub fn register(tree: &Tree) {
             Ok(())
         });
     }
+}
+
+/// A line for each rank: its name, how often a lock of it was not free, looks until it was. That of
+/// the kernel lock says, too, how often it was taken.
+fn contention(out: &mut Text) -> Result {
+    let kernel_lock::Cost {
+        waits,
+        looks,
+        taken,
+    } = kernel_lock::cost();
+    out.line(format_args!("kernel {waits} {looks} {taken}"));
+    for (rank, name) in ranks::NAMES.iter().chain(rank::NAMES) {
+        let Contention { waits, spins, .. } = Contention::of(*rank);
+        let name = name.to_ascii_lowercase();
+        out.line(format_args!("{name} {waits} {spins}"));
+    }
+    Ok(())
 }

@@ -97,7 +97,10 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
             )
         }
     };
-    for (name, value) in sample.counters.iter().filter(|(_, value)| *value > 0) {
+    let several = sys::cpus::allowed(0).is_ok_and(|cpus| cpus.len() > 1);
+    let told = |name: &str, value| value > 0 || several && meter::OF_CPUS.contains(&name);
+    let counters = sample.counters.iter();
+    for (name, value) in counters.filter(|(name, value)| told(name, *value)) {
         line += &format!(",\"{name}\":{value}");
     }
     println!("{line}}}");

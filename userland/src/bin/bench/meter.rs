@@ -10,7 +10,7 @@ const FILES: [&CStr; 2] = [c"/proc/vmstat", c"/sys/kernel/mm/quire/counters"];
 const PLACE: &str = "/proc/vmstat and /sys/kernel/mm/quire/counters";
 /// Those that belong to a line, in this order, when they moved. Quire has all of them, other
 /// kernels the first.
-const SHOWN: [&str; 10] = [
+const SHOWN: [&str; 13] = [
     "pgfault",
     "account_updates",
     "account_atomics",
@@ -21,7 +21,12 @@ const SHOWN: [&str; 10] = [
     "page_tables_allocated",
     "tlb_flush_range",
     "tlb_flush_space",
+    "cpu_interrupts",
+    "cpu_flush_requests",
+    "lock_waits",
 ];
+/// Of these, what a line has with several CPUs even if it did not move.
+pub const OF_CPUS: [&str; 3] = ["cpu_interrupts", "cpu_flush_requests", "lock_waits"];
 /// Room for one reading of both files.
 const ROOM: usize = 64 * 1024;
 

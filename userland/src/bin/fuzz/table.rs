@@ -141,6 +141,7 @@ pub const CALLS: &[Call] = &[
     (libc::SYS_set_robust_list, &[Ptr, Len]),
     (libc::SYS_get_robust_list, &[Pid, Ptr, Ptr]),
     (libc::SYS_set_tid_address, &[Ptr]),
+    (libc::SYS_membarrier, &[Small, Flags, Small]),
     (libc::SYS_rseq, &[Ptr, Len, Flags, Small]),
     (libc::SYS_sched_yield, &[]),
     (libc::SYS_sched_getaffinity, &[Pid, Len, Ptr]),

@@ -309,8 +309,11 @@ fn exec_file_is_busy() -> Outcome {
         ETXTBSY
     );
     file::close(tell)?;
-    check_eq!(proc::wait_for(pid)?, Status::Exited(8));
+    // It has ended, though it is not reaped yet.
+    let options = libc::WEXITED | libc::WNOWAIT;
+    check_eq!(proc::waitid(libc::P_PID, pid as u32, options)?.pid, pid);
     file::close(file::open("./program", libc::O_WRONLY | libc::O_TRUNC, 0)?)?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(8));
     Ok(())
 }
 

@@ -13,6 +13,8 @@ mod areas;
 mod arguments;
 mod clock;
 mod cow;
+mod cpus;
+mod cpus_memory;
 mod exec;
 mod files;
 mod folio;
@@ -27,6 +29,7 @@ mod memfd;
 mod names;
 mod owner;
 mod pagemap;
+mod parallel;
 mod pipes;
 mod pointers;
 mod process;
@@ -37,6 +40,7 @@ mod remap;
 mod remap_errors;
 mod shared;
 mod signal;
+mod signal_threads;
 mod socket_messages;
 mod socket_options;
 mod sockets;
@@ -46,6 +50,7 @@ mod system;
 mod thp;
 mod thp_disable;
 mod thp_orders;
+mod threads;
 mod timers;
 mod trap;
 mod vmstat;
@@ -68,6 +73,7 @@ const FAMILIES: &[&[Test]] = &[
     waiting::TESTS,
     exec::TESTS,
     signal::TESTS,
+    signal_threads::TESTS,
     timers::TESTS,
     trap::TESTS,
     files::TESTS,
@@ -79,6 +85,10 @@ const FAMILIES: &[&[Test]] = &[
     socket_options::TESTS,
     clock::TESTS,
     futex::TESTS,
+    cpus::TESTS,
+    cpus_memory::TESTS,
+    threads::TESTS,
+    parallel::TESTS,
     procfs::TESTS,
     records::TESTS,
     machine::TESTS,

@@ -297,6 +297,8 @@ fn owner_fork_counts_folios() -> Outcome {
             .into_iter()
             .fold(u64::MAX, u64::min))
     };
+    // On another CPU the child would run, and change the account, before this process looks.
+    userland::sys::cpus::stay()?;
     for kb in [16, 64, 256, 2048] {
         with_sizes(&[kb], || {
             let both = || -> Result<[u64; 2], Stop> {

@@ -1,6 +1,7 @@
 //! The rest: uname, getrandom, identity, calls that are not there.
-use userland::harness::Outcome;
+use userland::harness::{Outcome, in_child};
 use userland::sys::mem::anon;
+use userland::sys::proc::Status;
 use userland::sys::{call, mem};
 use userland::{check, check_eq, check_err, counters};
 
@@ -12,6 +13,7 @@ userland::tests![
     capabilities_there_are,
     sysinfo_says,
     affinity_has_a_cpu,
+    sched_policy_is_kept,
     unknown_call_is_enosys,
     unknown_call_is_listed,
 ];
@@ -98,6 +100,35 @@ fn affinity_has_a_cpu() -> Outcome {
             [0, 1, mask.as_mut_ptr() as usize, 0, 0, 0]
         ),
         EINVAL
+    );
+    Ok(())
+}
+
+/// sched_setscheduler(2): what it has set is what sched_getscheduler(2) says, and what children
+/// begin with.
+fn sched_policy_is_kept() -> Outcome {
+    let priority = 0u32;
+    let at = &raw const priority as usize;
+    let set = |policy: i32| {
+        call(
+            libc::SYS_sched_setscheduler,
+            [0, policy as usize, at, 0, 0, 0],
+        )
+    };
+    let get = || call(libc::SYS_sched_getscheduler, [0; 6]).map(|policy| policy as i32);
+    check_eq!(get()?, libc::SCHED_OTHER);
+    for policy in [libc::SCHED_BATCH, libc::SCHED_IDLE, libc::SCHED_OTHER] {
+        for flag in [0, libc::SCHED_RESET_ON_FORK] {
+            set(policy | flag)?;
+            check_eq!(get()?, policy | flag);
+            // The flag is not inherited, and resets only policies of privileged processes.
+            check_eq!(in_child(|| Ok(get()?))?, Status::Exited(policy));
+        }
+    }
+    check_err!(set(77), EINVAL);
+    check_err!(
+        call(libc::SYS_sched_getscheduler, [0x3f_fff0, 0, 0, 0, 0, 0]),
+        ESRCH
     );
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Signals that come from clocks, into computations, and many at once.
 use userland::harness::Outcome;
+use userland::sys::cpus::{allowed, bind};
 use userland::sys::mem::{PAGE, RW, load, mmap, store};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, call, sig, time};
@@ -8,6 +9,7 @@ use userland::{check, check_eq};
 userland::tests![
     signal_alarm,
     signal_interval_timer,
+    signal_alarm_taken_back_elsewhere,
     signal_interrupts_a_long_call,
     signal_keeps_float_registers,
     signal_to_a_busy_process,
@@ -40,6 +42,35 @@ fn signal_interval_timer() -> Outcome {
     }
     time::itimer(0, 0)?;
     check!(sig::seen(libc::SIGALRM) >= 5);
+    Ok(())
+}
+
+/// A timer that was taken back on another CPU than where it was set, about when it runs out,
+/// sends its signal before that or not at all.
+fn signal_alarm_taken_back_elsewhere() -> Outcome {
+    const ROUNDS: u64 = 600;
+    const MICROSECOND: u64 = 1000;
+    sig::mask(libc::SIG_BLOCK, &[libc::SIGALRM])?;
+    let cpus = allowed(0)?;
+    let (here, there) = (cpus[0], cpus[cpus.len() - 1]);
+    for round in 0..ROUNDS {
+        bind(0, &[there])?;
+        let start = time::now();
+        time::itimer(300, 0)?;
+        bind(0, &[here])?;
+        // From before it is due until after the machine has been late.
+        let end = start + (280 + round % 100 * 4) * MICROSECOND;
+        while time::now() < end {
+            std::hint::spin_loop();
+        }
+        time::itimer(0, 0)?;
+        let pends = sig::pending(libc::SIGALRM);
+        let _ = time::sleep(200 * MICROSECOND);
+        check_eq!((round, sig::pending(libc::SIGALRM)), (round, pends));
+        if pends {
+            check_eq!(sig::timed_wait(&[libc::SIGALRM], 0)?, libc::SIGALRM);
+        }
+    }
     Ok(())
 }
 

@@ -75,7 +75,11 @@ const DEFERRED: u32 = 1 << 30;
 /// `state` has this bit while the folio holds copies of which only one page was asked for.
 const COPIED_AROUND: u32 = 1 << 29;
 
-const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND;
+/// `state` has this bit from the end of a large private folio until its frames get another use: it
+/// does not join the queue of deferred splits any more.
+const ENDED: u32 = 1 << 28;
+
+const FLAGS: u32 = POISONED | DEFERRED | COPIED_AROUND | ENDED;
 
 /// Metadata of one 4 KiB frame. All bytes zero is a valid value: a reserved frame, so the caller
 /// may hand in zeroed memory. Aligned, so that none lies in two cache lines.
@@ -122,7 +126,7 @@ impl FrameMeta {
     /// Writes kind and order and clears the flags. For the owner of the frame only, for free frames
     /// the holder of the lock of its list.
     #[inline]
-    pub(crate) fn set(&self, kind: Kind, order: Order) {
+    pub fn set(&self, kind: Kind, order: Order) {
         // Without the poison of debug builds there is nothing to keep.
         let poisoned = if cfg!(debug_assertions) {
             self.state.load(Ordering::Relaxed) & POISONED
@@ -180,7 +184,7 @@ impl FrameMeta {
 
     /// Whether the private folio is on the queue of deferred splits; `false` for any other block.
     #[inline]
-    pub(crate) fn deferred(&self) -> bool {
+    pub fn deferred(&self) -> bool {
         self.flag(DEFERRED)
     }
     /// Whether the private folio holds copies of which only one page was asked for; `false` for any
@@ -188,6 +192,28 @@ impl FrameMeta {
     #[inline]
     pub(crate) fn copied_around(&self) -> bool {
         self.flag(COPIED_AROUND)
+    }
+    /// Marks a private folio as on the queue of deferred splits, under the queue's lock; `false`:
+    /// it is there already, or its frames are no private folio of this order, or will not be one
+    /// for long. The caller need not have a reference: whether it is one, and the mark, are one
+    /// step.
+    pub fn defer(&self, order: Order) -> bool {
+        let folio = Kind::Anon as u32 | u32::from(order.0) << 8;
+        let mark = |state: u32| {
+            let waits = state & !COPIED_AROUND == folio;
+            waits.then_some(state | DEFERRED)
+        };
+        // Relaxed: all else that belongs to the queue is under its lock.
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.state.fetch_update(order, failed, mark).is_ok()
+    }
+    /// Ends a private folio, which its last owner is about to free or to split; returns whether it
+    /// is on the queue of deferred splits. From now on it does not join.
+    #[inline]
+    pub fn end(&self, order: Order) -> bool {
+        let ended = Kind::Anon as u32 | u32::from(order.0) << 8 | ENDED;
+        // Relaxed, as in `defer`: one word decides which of the two comes first.
+        self.state.swap(ended, Ordering::Relaxed) & DEFERRED != 0
     }
     /// Panics with what is wrong with a free of the block at `pfn`, and with the frame's state.
     #[cold]
@@ -210,9 +236,11 @@ impl FrameMeta {
         self.state.load(Ordering::Relaxed) & flag != 0
     }
     fn set_flag(&self, flag: u32, on: bool) {
-        let rest = self.state.load(Ordering::Relaxed) & !flag;
-        let state = if on { rest | flag } else { rest };
-        self.state.store(state, Ordering::Relaxed);
+        // Other flags may change at the same time.
+        match on {
+            true => self.state.fetch_or(flag, Ordering::Relaxed),
+            false => self.state.fetch_and(!flag, Ordering::Relaxed),
+        };
     }
 }
 

@@ -2,9 +2,9 @@
 //! different kinds of frames. A view is a reference and costs nothing; debug builds check the kind
 //! when it is made.
 
-use super::{COPIED_AROUND, DEFERRED, FrameMeta, Kind};
+use super::{COPIED_AROUND, FrameMeta, Kind};
 use crate::addr::Vpn;
-use crate::sync::{AccountWords, Ordering};
+use crate::sync::{AccountWords, BitGuard, Ordering, rank};
 use core::ops::Deref;
 
 macro_rules! views {
@@ -55,16 +55,30 @@ impl Links<'_> {
     }
 }
 
-impl TableFrame<'_> {
-    /// Entries that are not absent. Under the lock of the address space, as the other methods.
+/// The lock of a table: a bit beside the count of its entries.
+const LOCKED: u32 = 1 << 31;
+
+impl<'a> TableFrame<'a> {
+    /// Locks the table, for a CPU that has the space's lock as a reader only.
+    #[inline]
+    pub(crate) fn lock(self) -> BitGuard<'a, { rank::NODE }> {
+        BitGuard::lock(&self.0.count, LOCKED)
+    }
+    /// Entries that are not absent. Under the space's lock or the table's, as the other methods.
     #[inline(always)]
     pub(crate) fn live(self) -> u32 {
-        self.0.count.load(Ordering::Relaxed)
+        self.0.count.load(Ordering::Relaxed) & !LOCKED
     }
-    /// Sets the count of entries that are not absent.
+    /// Sets the count of entries that are not absent, under the space's lock.
     #[inline(always)]
     pub(crate) fn set_live(self, n: u32) {
         self.0.count.store(n, Ordering::Relaxed);
+    }
+    /// Adds `n` to it; wraps around, for subtraction.
+    #[inline(always)]
+    pub(crate) fn add_live(self, n: u32) {
+        let count = self.0.count.load(Ordering::Relaxed);
+        self.0.count.store(count.wrapping_add(n), Ordering::Relaxed);
     }
     /// The record of `table::share` about the spaces that share the table.
     #[inline(always)]
@@ -98,10 +112,6 @@ impl AnonFolio<'_> {
     #[inline(always)]
     pub(crate) fn set_index(self, vpn: Vpn) {
         self.0.place.store(vpn.0, Ordering::Relaxed);
-    }
-    /// Records whether the folio is on the queue of deferred splits; under the queue's lock.
-    pub(crate) fn set_deferred(self, on: bool) {
-        self.0.set_flag(DEFERRED, on);
     }
     /// Records that the folio holds copies of which only one page was asked for; before it is
     /// mapped.

@@ -114,7 +114,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             mm.with_account(pfn, folio.order, |account, book, meter| {
                 account.map(book, self.child, Part::leaf(book.order()), meter)
             });
-            mm.thp().pmd_mapped();
+            mm.pmd_mapped();
             self.anon += folio.order.pages();
         }
         if attrs.contains(Attrs::WRITE) {

@@ -109,6 +109,7 @@ impl<M: Machine> Areas<'_, M> {
             self.vmas.change(old.start, |v| {
                 v.flags -= VmaFlags::LOCKED | VmaFlags::LOCKONFAULT;
                 v.anon_vma = v.anon_vma.filter(|_| v.range != old);
+                v.has_anon = v.anon_vma.is_some();
             });
         }
         self.note_total();

@@ -1,14 +1,14 @@
 //! What one thread does, and the children that it forks.
-use crate::THREADS;
-use crate::arena::{self, Arena, BLOCK, HUGE, SLOT, Slot};
-use crate::counts::{Counts, Op};
-use crate::crowd;
+use super::crowd;
+use super::slots::{self, Arena, BLOCK, HUGE, SLOT, Slot};
+use crate::board::{Op, Seat};
 use crate::page::{self, Lineage, Stamp};
+use crate::play;
 use std::ops::Range;
 use std::sync::MutexGuard;
 use userland::random::Random;
+use userland::sys::Errno;
 use userland::sys::proc::{self, Fork, Status};
-use userland::sys::{Errno, time};
 
 /// What a child does before it ends.
 const CHILD_STEPS: u64 = 4;
@@ -17,11 +17,9 @@ const CROWD: u64 = 2000;
 
 pub struct Player<'a> {
     arena: &'a Arena,
-    number: u8,
-    random: Random,
-    written: u32,
+    thread: play::Player,
     lineage: Lineage,
-    counts: &'a Counts,
+    seat: Seat,
     crowds: bool,
 }
 
@@ -29,22 +27,20 @@ pub struct Player<'a> {
 type Held<'a> = Vec<MutexGuard<'a, Slot>>;
 
 impl<'a> Player<'a> {
-    pub fn new(arena: &'a Arena, number: u8, seed: u64, counts: &'a Counts) -> Player<'a> {
+    pub fn new(arena: &'a Arena, thread: play::Player) -> Player<'a> {
         Player {
             arena,
-            number,
-            random: Random::new(seed),
-            written: 0,
+            seat: thread.seat,
+            thread,
             lineage: Lineage::first(),
-            counts,
-            crowds: crowd::allowed(),
+            crowds: arena.alone && crowd::allowed(),
         }
     }
 
-    /// Plays until the clock says so.
-    pub fn play(&mut self, end: u64) {
-        while time::now() < end {
-            if self.crowds && self.random.one_in(CROWD) {
+    /// Plays until the time is over.
+    pub fn play(&mut self) {
+        while self.thread.goes_on() {
+            if self.crowds && self.thread.random.one_in(CROWD) {
                 self.crowd();
             } else {
                 self.work();
@@ -53,19 +49,18 @@ impl<'a> Player<'a> {
     }
 
     fn stamp(&mut self) -> Stamp {
-        self.written += 1;
-        Stamp::new(self.lineage.me(), self.number, self.written)
+        self.thread.stamp()
     }
 
     fn crowd(&mut self) {
         let arena = self.arena;
         let world = arena.world.write();
-        let mut random = self.random.clone();
+        let mut random = self.thread.random.clone();
         if let Err(why) = crowd::crowd(arena, &mut random, || self.stamp()) {
             page::wrong(0, &format!("memory cannot be filled: {why:?}"));
         }
-        self.random = random;
-        self.counts.add(Op::Crowd);
+        self.thread.random = random;
+        self.seat.count(Op::Crowd);
         drop(world);
     }
 
@@ -74,7 +69,10 @@ impl<'a> Player<'a> {
         let arena = self.arena;
         let world = arena.world.read();
         let slots = arena.len() as u64;
-        let (a, b) = (self.random.below(slots), self.random.below(slots));
+        let (a, b) = (
+            self.thread.random.below(slots),
+            self.thread.random.below(slots),
+        );
         let mut held: Held<'_> = vec![arena.slot(a.min(b) as usize)];
         if a != b {
             held.push(arena.slot(a.max(b) as usize));
@@ -86,7 +84,7 @@ impl<'a> Player<'a> {
     /// A range of a slot: a few pages, blocks, or anything.
     fn range(&mut self) -> Range<usize> {
         let below = |random: &mut Random, n: usize| random.below(n as u64) as usize;
-        let random = &mut self.random;
+        let random = &mut self.thread.random;
         let (start, len) = match random.below(8) {
             0..3 => (below(random, SLOT), 1 + below(random, BLOCK)),
             3 => {
@@ -103,9 +101,9 @@ impl<'a> Player<'a> {
     }
 
     fn step(&mut self, held: &mut Held<'_>) {
-        let n = self.random.below(held.len() as u64) as usize;
+        let n = self.thread.random.below(held.len() as u64) as usize;
         let range = self.range();
-        let op = match self.random.below(32) {
+        let op = match self.thread.random.below(32) {
             0..4 => Op::Map,
             4 => Op::Unmap,
             5..13 => Op::Touch,
@@ -118,7 +116,7 @@ impl<'a> Player<'a> {
             _ => Op::Wild,
         };
         if self.act(op, held, n, range) {
-            self.counts.add(op);
+            self.seat.count(op);
         }
     }
 
@@ -126,7 +124,7 @@ impl<'a> Player<'a> {
     fn act(&mut self, op: Op, held: &mut Held<'_>, n: usize, range: Range<usize>) -> bool {
         match op {
             Op::Map => {
-                let advice = match self.random.below(8) {
+                let advice = match self.thread.random.below(8) {
                     0 => None,
                     1 => Some(libc::MADV_NOHUGEPAGE),
                     _ => Some(libc::MADV_HUGEPAGE),
@@ -139,24 +137,24 @@ impl<'a> Player<'a> {
             Op::Discard => held[n].discard(range),
             Op::Protect => return held[n].protect(range),
             Op::Move => {
-                let to = self.random.below(held.len() as u64) as usize;
+                let to = self.thread.random.below(held.len() as u64) as usize;
                 let room = SLOT - range.len() + 1;
-                let at = self.random.below(room as u64) as usize;
-                return arena::move_pages(held, n, range, to, at);
+                let at = self.thread.random.below(room as u64) as usize;
+                return slots::move_pages(held, n, range, to, at);
             }
             Op::Collapse => return held[n].collapse(range.start / HUGE),
             Op::Fork => return self.lineage.may_fork() && self.fork(held),
             Op::Wild => self.wild(),
-            Op::Crowd => {}
+            _ => {}
         }
         true
     }
 
     /// Writes all pages of the range, or some.
     fn touch(&mut self, slot: &mut Slot, range: Range<usize>) {
-        let some = self.random.below(4);
+        let some = self.thread.random.below(4);
         for page in slot.mapped(range).collect::<Vec<_>>() {
-            if self.random.one_in(1 + 3 * some) {
+            if self.thread.random.one_in(1 + 3 * some) {
                 let stamp = self.stamp();
                 slot.touch(page, stamp);
             }
@@ -166,8 +164,8 @@ impl<'a> Player<'a> {
     /// Reads and writes pages that others may be taking away.
     fn wild(&mut self) {
         for _ in 0..32 {
-            let at = self.arena.page(self.random.bits() as u32 as usize);
-            let thread = self.random.below(THREADS.into()) as u8;
+            let at = self.arena.page(self.thread.random.bits() as u32 as usize);
+            let thread = self.thread.random.below(self.arena.threads as u64) as u8;
             let stamp = self.stamp();
             page::wild(at, thread, &self.lineage, stamp);
         }
@@ -178,7 +176,7 @@ impl<'a> Player<'a> {
     fn fork(&mut self, held: &mut Held<'_>) -> bool {
         match proc::fork() {
             Ok(Fork::Child) => {
-                self.lineage.enter_child();
+                self.lineage.enter_child(self.thread.enter_child());
                 self.child(held);
                 proc::exit_now(0)
             }

@@ -1,6 +1,6 @@
 //! Memory becomes crowded: single pages take nearly all of it, so that what is touched then gets
 //! the frames that are left, at the ends of RAM and beside its holes among them.
-use crate::arena::{Arena, BLOCK, SLOT};
+use super::slots::{Arena, BLOCK, SLOT};
 use crate::page::Stamp;
 use userland::counters::{Missing, figure, on_quire};
 use userland::random::Random;

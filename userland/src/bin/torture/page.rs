@@ -1,9 +1,10 @@
 //! Contents of a page, and the threads that may have written them.
 //!
-//! The first and the last word are *exact*: only the thread that has the page's slot writes them,
-//! and knows what they say. Between them each thread has a *wild* word that it writes at any time,
-//! into whatever is mapped there at that moment: all that can be said of it is which thread of
-//! which process may have written it, namely this process or one that it was forked from.
+//! In [`crate::arena`], the first and the last word are *exact*: only the thread that has the
+//! page's slot writes them, and knows what they say. Between them each thread has a *wild* word
+//! that it writes at any time, into whatever is mapped there at that moment: all that can be said
+//! of it is which thread of which process may have written it, namely this process or one that it
+//! was forked from.
 use userland::sys::mem::PAGE;
 use userland::sys::{fault, proc};
 
@@ -24,7 +25,7 @@ impl Stamp {
     fn process(self) -> u32 {
         (self.0 >> 40) as u32
     }
-    fn thread(self) -> u8 {
+    pub fn thread(self) -> u8 {
         (self.0 >> 32) as u8
     }
 }
@@ -61,13 +62,10 @@ impl Lineage {
     pub fn may_fork(&self) -> bool {
         self.len < self.processes.len()
     }
-    /// Goes on in a child.
-    pub fn enter_child(&mut self) {
-        self.processes[self.len] = proc::getpid() as u32;
+    /// Continues in the child `process`.
+    pub fn enter_child(&mut self, process: u32) {
+        self.processes[self.len] = process;
         self.len += 1;
-    }
-    pub fn me(&self) -> u32 {
-        self.processes[self.len - 1]
     }
     fn covers(&self, stamp: Stamp) -> bool {
         self.processes[..self.len].contains(&stamp.process())
@@ -114,12 +112,10 @@ pub fn wild(at: usize, thread: u8, lineage: &Lineage, mine: Stamp) {
     let _ = fault::store(word(mine.thread()), mine.0);
 }
 
-/// Says what is wrong with a page, and ends the process: with it, all of its threads.
+/// Prints what is wrong with a page, and ends the process: with it, all of its threads.
 pub fn wrong(at: usize, what: &str) -> ! {
-    let text = format!(
-        "threads: WRONG: process {}: page {at:#x}: {what}\n",
-        proc::getpid()
-    );
+    let process = proc::getpid();
+    let text = format!("torture: WRONG: process {process}: {at:#x}: {what}\n");
     let _ = userland::sys::file::write_all(1, text.as_bytes());
     proc::exit_now(1)
 }

@@ -23,6 +23,10 @@ const MOST: usize = 64;
 /// it. Wild accesses need none.
 pub struct Arena {
     slots: Vec<Mutex<Slot>>,
+    /// Threads that use it.
+    pub threads: usize,
+    /// No other process uses memory.
+    pub alone: bool,
     /// Shared by all working threads; exclusive to the thread that uses up memory.
     pub world: RwLock<()>,
 }
@@ -36,7 +40,7 @@ pub struct Slot {
 
 impl Arena {
     /// Of so many pages, about.
-    pub fn new(pages: usize) -> Arena {
+    pub fn new(pages: usize, threads: usize, alone: bool) -> Arena {
         let slot = |n| Slot {
             start: BASE + n * SLOT * PAGE,
             pages: vec![None; SLOT],
@@ -44,6 +48,8 @@ impl Arena {
         let slots = (0..(pages / SLOT).clamp(2, MOST)).map(|n| Mutex::new(slot(n)));
         Arena {
             slots: slots.collect(),
+            threads,
+            alone,
             world: RwLock::new(()),
         }
     }

@@ -1,0 +1,190 @@
+//! Faults of several CPUs in one space that its threads share: each with the lock of its table
+//! only. While one of them makes its folio, another one does something else.
+
+mod common;
+
+use arch_sim::{Options, Process, World};
+use common::*;
+use mm::addr::PAGE_SIZE;
+use mm::arch::PteFormat;
+use mm::fault::Resolution;
+use mm::vma::Prot;
+use std::sync::Arc;
+
+/// The area, the page that faults, and one that was written before in the same table.
+const PAGES: u64 = 1024;
+const HERE: u64 = 600;
+const WRITTEN: u64 = 900;
+/// A page of the same 64 KiB.
+const NEAR: u64 = HERE + 1;
+/// A page of another table.
+const FAR: u64 = 100;
+
+/// What another CPU does meanwhile.
+type Other<F> = fn(&World<F>, &Process<F>);
+
+/// A page whose table is not there yet.
+const ALONE: u64 = 1500;
+
+/// `other` on a CPU of its own, while this one zeroes memory.
+fn while_zeroing<F: PteFormat>(w: &World<F>, p: &Arc<Process<F>>, other: Other<F>) {
+    let (w, p) = (w.clone(), p.clone());
+    let sim = w.sim.clone();
+    sim.while_zeroing_beside(move || {
+        let there = std::thread::spawn(move || {
+            w.sim.run_on(1);
+            other(&w, &p);
+        });
+        there.join().expect("the other CPU has failed");
+    });
+}
+
+/// A store to page `at`, with one size of folios, in a space whose pages `written` have been
+/// written before; `other` is at work on a CPU of its own meanwhile. The byte is there then,
+/// `after` holds, and the space has `pages` private pages. Returns how often the fault has looked
+/// again.
+fn store<F: PteFormat>(
+    orders: &[u8],
+    (written, at): (&[u64], u64),
+    other: Other<F>,
+    pages: u64,
+    after: Other<F>,
+) -> u64 {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        ..Options::default()
+    });
+    sizes(&w, &[]);
+    let before = w.mm.counts();
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    map(&p, AT, 2 * PAGES, RW);
+    for n in written {
+        w.store(0, &p, page(*n), 1).unwrap();
+    }
+    sizes(&w, orders);
+    while_zeroing(&w, &p, other);
+    let looked = w.mm.event("fault_retried").unwrap();
+    w.store(0, &p, page(at), 7).unwrap();
+    assert!(
+        !w.sim.is_waiting_to_zero(),
+        "nothing was zeroed as a reader"
+    );
+    let looked = w.mm.event("fault_retried").unwrap() - looked;
+    for cpu in 0..2 {
+        assert_eq!(w.load(cpu, &p, page(at)), Ok(7));
+    }
+    after(&w, &p);
+    assert_eq!(p.usage().rss.anon, pages);
+    w.check(&[&p], &[]);
+    drop(p);
+    w.check(&[], &[]);
+    assert_eq!(before, w.mm.counts(), "{orders:?}");
+    looked
+}
+
+/// Where the table is there already.
+fn beside<F: PteFormat>(orders: &[u8], other: Other<F>, retried: u64, pages: u64) {
+    let looked = store(orders, (&[WRITTEN, FAR], HERE), other, pages, |_, _| ());
+    assert_eq!(looked, retried, "{orders:?}");
+}
+
+fn the_same_page_is_written<F: PteFormat>() {
+    let write: Other<F> = |w, p| w.store(1, p, page(HERE), 3).unwrap();
+    beside(&[], write, 1, 3);
+    beside(&[4], write, 1, 2 + 16);
+}
+
+/// The hole is too small then for the folio that was made, but not for a page.
+fn a_neighbour_is_written<F: PteFormat>() {
+    let write: Other<F> = |w, p| {
+        sizes(w, &[]);
+        w.store(1, p, page(NEAR), 4).unwrap();
+    };
+    beside(&[], write, 0, 4);
+    beside(&[4], write, 1, 4);
+}
+
+/// The page of zeros that comes in between is replaced.
+fn the_same_page_is_read<F: PteFormat>() {
+    let read: Other<F> = |w, p| assert_eq!(w.load(1, p, page(HERE)), Ok(0));
+    beside(&[], read, 1, 3);
+    beside(&[4], read, 1, 3);
+}
+
+/// Elsewhere in the table, and in another one: the fault does not notice.
+fn other_pages_are_written<F: PteFormat>() {
+    let write: Other<F> = |w, p| {
+        w.store(1, p, page(WRITTEN + 40), 3).unwrap();
+        w.store(1, p, page(FAR + 40), 3).unwrap();
+    };
+    beside(&[], write, 0, 5);
+    beside(&[4], write, 0, 2 + 3 * 16);
+}
+
+/// Two CPUs make the first table, or the first PMD leaf, of 2 MiB.
+fn the_same_table<F: PteFormat>(orders: &[u8], other: Other<F>, pages: u64) {
+    store(orders, (&[FAR], ALONE), other, pages, |w, p| {
+        assert_eq!(w.load(0, p, page(ALONE + 1)), Ok(4));
+    });
+}
+
+fn two_first_tables<F: PteFormat>() {
+    let write: Other<F> = |w, p| w.store(1, p, page(ALONE + 1), 4).unwrap();
+    the_same_table(&[], write, 3);
+    the_same_table(&[4], write, 1 + 16);
+    the_same_table(&[9], write, 1 + 512);
+    let small: Other<F> = |w, p| {
+        sizes(w, &[]);
+        w.store(1, p, page(ALONE + 1), 4).unwrap();
+    };
+    the_same_table(&[9], small, 3);
+}
+
+/// A copy that was shared with a child, and one that only this space has.
+fn copies<F: PteFormat>() {
+    let w = World::<F>::new(Options::default());
+    sizes(&w, &[]);
+    let before = w.mm.counts();
+    let p = w.process();
+    p.share().unwrap();
+    map(&p, AT, 8, RW);
+    (0..8).for_each(|n| w.store(0, &p, page(n), n as u8).unwrap());
+    let child = w.adopt(p.fork().unwrap());
+    let event = |name| w.mm.event(name).unwrap();
+    let (copied, reused) = (event("cow_copied"), event("cow_reused"));
+    (0..4).for_each(|n| w.store(1, &p, page(n), 9).unwrap());
+    assert_eq!(event("cow_copied") - copied, 4);
+    drop(child);
+    (4..8).for_each(|n| w.store(1, &p, page(n), 9).unwrap());
+    assert_eq!(event("cow_reused") - reused, 4);
+    (0..8).for_each(|n| assert_eq!(w.load(0, &p, page(n)), Ok(9)));
+    assert_eq!(p.usage().rss.anon, 8);
+    w.check(&[&p], &[]);
+    drop(p);
+    assert_eq!(before, w.mm.counts());
+}
+
+/// What fails, fails as with the space's lock.
+fn failures<F: PteFormat>() {
+    let w = World::<F>::new(Options::default());
+    sizes(&w, &[]);
+    let p = w.process();
+    p.share().unwrap();
+    map(&p, AT, 8, RW);
+    w.store(0, &p, page(0), 1).unwrap();
+    w.mm.allocator().fail_after(Some(0));
+    assert_eq!(w.store(1, &p, page(1), 1), Err(Resolution::NoMem));
+    w.mm.allocator().fail_after(None);
+    w.store(1, &p, page(1), 1).unwrap();
+    p.protect(page(0), 8 * PAGE_SIZE, Prot::READ).unwrap();
+    assert_eq!(w.store(1, &p, page(2), 1), Err(Resolution::Denied));
+    assert_eq!(w.store(1, &p, page(8), 1), Err(Resolution::NotMapped));
+    assert_eq!(p.usage().rss.anon, 2);
+    w.check(&[&p], &[]);
+}
+
+on_both_formats! {
+    the_same_page_is_written a_neighbour_is_written the_same_page_is_read other_pages_are_written
+    two_first_tables copies failures
+}

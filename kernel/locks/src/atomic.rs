@@ -1,0 +1,17 @@
+//! The atomics: the machine's, or loom's in the models.
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// The body of a loop that waits for another CPU. A thread of the host lets others run: the one
+/// that it waits for may be among them.
+pub fn relax() {
+    #[cfg(loom)]
+    loom::hint::spin_loop();
+    #[cfg(all(not(loom), target_os = "none"))]
+    core::hint::spin_loop();
+    #[cfg(all(not(loom), not(target_os = "none")))]
+    std::thread::yield_now();
+}

@@ -1,0 +1,34 @@
+//! Faults to be switched on in the models, which must find them. Anywhere else there are none.
+
+/// A fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// A reader looks for a writer before the writer can see it.
+    ReadWithoutFence,
+    /// A writer does not wait for readers.
+    WriteBesideReaders,
+}
+
+#[cfg(loom)]
+std::thread_local! {
+    // loom runs all threads of a model on one of the host's.
+    static ON: core::cell::Cell<Option<Mutant>> = const { core::cell::Cell::new(None) };
+}
+
+/// Switches a fault on in the models that this thread runs.
+#[cfg(loom)]
+pub fn set(mutant: Mutant) {
+    ON.set(Some(mutant));
+}
+
+/// Whether a fault is on.
+#[inline(always)]
+pub(crate) fn on(mutant: Mutant) -> bool {
+    #[cfg(loom)]
+    return ON.get() == Some(mutant);
+    #[cfg(not(loom))]
+    {
+        let _ = mutant;
+        false
+    }
+}

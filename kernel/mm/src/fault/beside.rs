@@ -1,0 +1,172 @@
+//! Faults of several CPUs in one space at once: as readers of its lock, each with the lock of the
+//! table that it changes.
+//!
+//! This way go faults in private anonymous memory that was written before, but for what takes a
+//! table or a PMD leaf away. All others take the space's lock.
+//!
+//! ```text
+//!   reader of the space, table locked: attempt ---> mapped, or Wants
+//!                                        ^            |
+//!   read again, folio kept: else --------+   table open: allocate, zero ---> locked: still absent: install
+//! ```
+//! The space stays locked for reading meanwhile: its areas and its tables stay.
+
+use super::Access;
+use super::cow::reuse_single;
+use super::fresh::{fill, zeroed};
+use super::resolve::{Fault, Stop, allowed, attrs};
+use crate::addr::{Order, PAGE_SIZE, VirtAddr};
+use crate::arch::{Level, Machine};
+use crate::folio::Folio;
+use crate::manager::Mm;
+use crate::mutant::{self, Mutant};
+use crate::space::{AddressSpace, Reading, Rss};
+use crate::stat::Event;
+use crate::table::Cursor;
+use crate::thp::{PMD_ORDER, policy::block};
+use crate::vma::{Backing, Vma};
+
+impl<M: Machine> AddressSpace<M> {
+    /// Resolves a fault beside those of other CPUs; `false`: it is to take the space's lock.
+    #[inline(never)]
+    pub(super) fn fault_beside(&self, addr: VirtAddr, access: Access) -> bool {
+        self.read_shared()
+            .is_some_and(|reading| reading.fault(addr, access))
+    }
+}
+
+/// Whether faults there change no more than entries.
+fn only_entries<M: Machine>(vma: &Vma<M>, access: Access) -> bool {
+    let private = matches!(vma.backing, Backing::Anon) && !vma.shared();
+    private && (access != Access::Write || vma.has_anon)
+}
+
+impl<M: Machine> Reading<'_, M> {
+    fn fault(&self, addr: VirtAddr, access: Access) -> bool {
+        let Some(vma) = self.vmas.find_as_reader(addr) else {
+            return false;
+        };
+        if !only_entries(vma, access) || !allowed(vma, access, false) {
+            return false;
+        }
+        let va = addr.align_down(PAGE_SIZE);
+        let mut tables = self.table.as_reader();
+        let cursor = Cursor::new(&self.space.mm, &mut tables, va);
+        let resolved = self.fault_at(vma, access, cursor);
+        self.add_tables(&tables);
+        resolved
+    }
+
+    /// Resolves a fault; `false`: it is to take the space's lock.
+    fn fault_at(&self, vma: &Vma<M>, access: Access, mut cursor: Cursor<'_, M>) -> bool {
+        let mut rss = Rss::default();
+        let fault = self.state(vma, access, &cursor, &mut rss);
+        let orders = fault.orders();
+        let whole = block(cursor.va(), PMD_ORDER);
+        let may_be_huge = orders.contains(PMD_ORDER) && vma.range.covers(&whole);
+        if may_be_huge && cursor.pmd_is_empty() {
+            return access == Access::Write
+                && cursor.is_at_pmd()
+                && fault.order(&cursor, orders) == PMD_ORDER
+                && self.map_huge(vma, access, &mut cursor);
+        }
+        // It stays when it is empty, as no leaf may come in its place.
+        if cursor.is_at_pmd() && cursor.pmd_is_empty() && cursor.add_table().is_err() {
+            return false;
+        }
+        self.map_in_table(vma, access, &mut cursor)
+    }
+
+    fn state<'f>(
+        &'f self,
+        vma: &'f Vma<M>,
+        access: Access,
+        cursor: &Cursor<'_, M>,
+        rss: &'f mut Rss,
+    ) -> Fault<'f, M> {
+        Fault {
+            mm: &self.space.mm,
+            id: &self.space.id,
+            permit: self.space.thp_permit(),
+            va: cursor.va(),
+            access,
+            tried: true,
+            most: PMD_ORDER,
+            vma,
+            rss,
+        }
+    }
+
+    /// Maps a PMD leaf where nothing is.
+    #[cold]
+    fn map_huge(&self, vma: &Vma<M>, access: Access, cursor: &mut Cursor<'_, M>) -> bool {
+        let (mm, id) = (&*self.space.mm, &self.space.id);
+        let Ok(folio) = zeroed(mm, PMD_ORDER) else {
+            return false;
+        };
+        let table = cursor.lock_table(Level::Pmd);
+        if table.is_none() || !cursor.pmd_is_empty() {
+            drop(table);
+            folio.free(mm);
+            return false;
+        }
+        fill(cursor, folio, PMD_ORDER, attrs(vma, access), id);
+        self.add_anon(PMD_ORDER.pages());
+        true
+    }
+
+    /// Resolves a fault by entries of the PTE table that the cursor is at.
+    fn map_in_table(&self, vma: &Vma<M>, access: Access, cursor: &mut Cursor<'_, M>) -> bool {
+        let (mm, id) = (&*self.space.mm, &self.space.id);
+        let mut kept: Option<(Order, Folio)> = None;
+        let resolved = loop {
+            let Some(table) = cursor.lock_table(Level::Pte) else {
+                break false;
+            };
+            if access == Access::Write && reuse_single(cursor, id).is_some() {
+                break true;
+            }
+            let mut rss = Rss::default();
+            let order = match self.state(vma, access, cursor, &mut rss).at(cursor) {
+                Ok(_) => {
+                    self.add_anon(rss.anon);
+                    break true;
+                }
+                // With the space's lock smaller folios are tried, and failures are told.
+                Err(Stop::Failed(_)) => break false,
+                Err(Stop::Wants(order)) => order,
+            };
+            drop(table);
+            if kept.as_ref().is_none_or(|(has, _)| *has != order) {
+                discard(mm, kept.take());
+                let Ok(folio) = zeroed(mm, order) else {
+                    break false;
+                };
+                kept = Some((order, folio));
+            }
+            let _table = cursor.lock_table(Level::Pte);
+            if is_still_absent(cursor, order) || mutant::on(Mutant::InstallBeside) {
+                let (_, folio) = kept.take().expect("it was made above");
+                fill(cursor, folio, order, attrs(vma, access), id);
+                self.add_anon(order.pages());
+                break true;
+            }
+            mm.count(Event::FaultRetry, 1);
+        };
+        discard(mm, kept);
+        resolved
+    }
+}
+
+/// Whether a folio of the order can be mapped around the page.
+fn is_still_absent<M: Machine>(cursor: &Cursor<'_, M>, order: Order) -> bool {
+    let place = block(cursor.va(), order);
+    cursor.leaf().is_none() && cursor.hole(place) == place
+}
+
+/// Frees a folio that was made for nothing.
+fn discard<M: Machine>(mm: &Mm<M>, kept: Option<(Order, Folio)>) {
+    if let Some((_, folio)) = kept {
+        folio.free(mm);
+    }
+}

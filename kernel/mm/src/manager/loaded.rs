@@ -1,0 +1,54 @@
+//! The root that a CPU has loaded, and the request of another one to leave it.
+
+use crate::addr::Pfn;
+use crate::sync::{AtomicU64, Ordering};
+
+/// In place of the frame of a root.
+const NONE: u64 = 0;
+
+/// The root that a CPU has loaded, on a cache line of its own.
+#[derive(Debug, Default)]
+#[cfg_attr(not(loom), repr(align(64)))]
+pub struct Loaded {
+    /// 0 before the first. Only the CPU itself writes it.
+    root: AtomicU64,
+    /// The root that it is to leave, if it has it loaded; 0 for none.
+    leaves: AtomicU64,
+}
+
+impl Loaded {
+    /// Whether this CPU, which calls it, has `root` loaded.
+    #[inline]
+    pub fn has(&self, root: Pfn) -> bool {
+        // Relaxed: a CPU's own word.
+        self.root.load(Ordering::Relaxed) == root.0
+    }
+    /// Loads `root` on this CPU, by `load`.
+    #[inline]
+    pub fn load(&self, root: Pfn, load: impl FnOnce()) {
+        load();
+        // After it. Release pairs with `has_left`: the tables of the root before are walked no
+        // more.
+        self.root.store(root.0, Ordering::Release);
+    }
+    /// The root that another CPU asks this one to leave.
+    #[inline]
+    pub fn asked(&self) -> Option<Pfn> {
+        // Relaxed: seen sooner or later. One CPU asks for a root, and waits until it is left; what
+        // it asked last counts.
+        if self.leaves.load(Ordering::Relaxed) == NONE {
+            return None;
+        }
+        Some(Pfn(self.leaves.swap(NONE, Ordering::Acquire)))
+    }
+
+    /// Asks a CPU to leave `root`.
+    pub fn ask_to_leave(&self, root: Pfn) {
+        self.leaves.store(root.0, Ordering::Release);
+    }
+    /// Whether a CPU does not have `root` loaded, which no CPU loads any more.
+    pub fn has_left(&self, root: Pfn) -> bool {
+        // Acquire pairs with `load`.
+        self.root.load(Ordering::Acquire) != root.0
+    }
+}

@@ -1,0 +1,105 @@
+//! A space in which several threads run: CPUs that fault have its lock as readers, and add up what
+//! they map on lines of their own.
+
+use super::{AddressSpace, Error, Inner};
+use crate::arch::{Cpu, Machine};
+use crate::sync::{AtomicU64, Ordering, ReadGuard, add_own, rank};
+use crate::table::PageTable;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+/// What the faults of one CPU have mapped since the writer before.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Counts {
+    /// Private pages.
+    anon: AtomicU64,
+    /// Page tables.
+    tables: AtomicU64,
+}
+
+/// Holds the lock of a space as a reader: VMAs and tables stay, and the entries of a table change
+/// only under the table's lock.
+pub(crate) struct Reading<'a, M: Machine> {
+    /// The space.
+    pub space: &'a AddressSpace<M>,
+    inner: ReadGuard<'a, Inner<M>, { rank::SPACE }>,
+    cpu: usize,
+}
+
+impl<M: Machine> AddressSpace<M> {
+    /// Several CPUs will run threads in the space: from now on their faults run beside each other.
+    /// Called before the second thread starts; without it, or with one CPU, one fault waits for the
+    /// other. Error: no memory.
+    pub fn share(&self) -> Result<(), Error> {
+        let cpus = self.mm.readers().len();
+        if cpus == 1 || self.inner.is_shared() {
+            return Ok(());
+        }
+        let mut counts = Vec::new();
+        fallible::reserve_exact(&mut counts, cpus).map_err(|_| Error::NoMem)?;
+        counts.resize_with(cpus, Counts::default);
+        let mut locked = self.lock();
+        if locked.counts.is_empty() {
+            locked.counts = counts.into_boxed_slice();
+            locked.inner.share(self.mm.readers());
+        }
+        Ok(())
+    }
+
+    /// Whether [`Self::share`] was called.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+    /// The lock as a reader; `None` if the space is not shared.
+    pub(crate) fn read_shared(&self) -> Option<Reading<'_, M>> {
+        let cpu = self.mm.machine().cpu().id();
+        let inner = self.inner.read(self.mm.readers(), cpu)?;
+        Some(Reading {
+            space: self,
+            inner,
+            cpu,
+        })
+    }
+}
+
+impl<M: Machine> Inner<M> {
+    /// Adds what readers have mapped to the figures.
+    #[cold]
+    pub(super) fn settle(&mut self) {
+        // No CPU reads: a plain load and a plain store do.
+        let take = |count: &AtomicU64| {
+            let n = count.load(Ordering::Relaxed);
+            count.store(0, Ordering::Relaxed);
+            n
+        };
+        for Counts { anon, tables } in &self.counts {
+            self.rss.add_anon(take(anon));
+            self.table.add_pages(take(tables));
+        }
+    }
+}
+
+impl<M: Machine> Reading<'_, M> {
+    /// Counts private pages that this CPU has mapped.
+    #[inline]
+    pub fn add_anon(&self, pages: u64) {
+        add_own(&self.inner.counts[self.cpu].anon, pages);
+    }
+    /// Counts page tables that this CPU has made.
+    #[inline]
+    pub fn add_tables(&self, tables: &PageTable) {
+        if tables.pages() != 0 {
+            add_own(&self.inner.counts[self.cpu].tables, tables.pages());
+        }
+    }
+}
+
+impl<M: Machine> Deref for Reading<'_, M> {
+    type Target = Inner<M>;
+    #[inline]
+    fn deref(&self) -> &Inner<M> {
+        &self.inner
+    }
+}

@@ -1,0 +1,493 @@
+//! Several CPUs: on which ones threads run, and what runs on one of them reaches the others. With
+//! one CPU the same holds.
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use userland::harness::{Outcome, Stop, in_child};
+use userland::sys::cpus::{allowed, bind, current, mask, numbers};
+use userland::sys::mem::{ANON, PAGE, RW, load, madvise, mmap, store, store_addresses};
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Result, call, file, sig, time};
+use userland::{check, check_eq, check_err};
+
+userland::tests![
+    cpus_affinity_sizes,
+    cpus_affinity_refuses,
+    cpus_binding_moves,
+    cpus_binding_moves_another,
+    cpus_affinity_is_inherited,
+    cpus_times,
+    cpus_signal_a_computing_thread,
+    cpus_kill_computing_threads,
+    cpus_stop_computing_threads,
+    cpus_exit_beside_computing_threads,
+    cpus_exit_beside_faulting_threads,
+    cpus_timer_of_a_computing_process,
+    cpus_pipe_between,
+    cpus_woken_beside_one_that_waits,
+    cpus_wait_for_all,
+];
+
+/// Two CPUs on which this process may run, the same one twice if there is only one.
+fn two() -> Result<[usize; 2]> {
+    let cpus = allowed(0)?;
+    Ok([cpus[0], cpus[cpus.len() - 1]])
+}
+
+/// A word that processes share.
+fn shared() -> Result<usize> {
+    mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+}
+
+/// sched_getaffinity(2): the size in bytes, a multiple of 8 that has room for all CPUs.
+fn cpus_affinity_sizes() -> Outcome {
+    let mut bytes = [0xffu8; 1024];
+    let at = bytes.as_mut_ptr() as usize;
+    let get = |size: usize| call(libc::SYS_sched_getaffinity, [0, size, at, 0, 0, 0]);
+    check_err!(get(0), EINVAL);
+    check_err!(get(7), EINVAL);
+    check_err!(get(1023), EINVAL);
+    let len = get(1024)?;
+    check!(len % 8 == 0 && (8..=1024).contains(&len), "{len} bytes");
+    let mine = numbers(&std::hint::black_box(bytes)[..len]);
+    check!(mine.contains(&current()?), "{mine:?}");
+    check_eq!(mine, allowed(0)?);
+    // No more is written than was returned.
+    check!(
+        std::hint::black_box(bytes)[len..]
+            .iter()
+            .all(|byte| *byte == 0xff)
+    );
+    Ok(())
+}
+
+fn cpus_affinity_refuses() -> Outcome {
+    let set = |tid: usize, size: usize, at: usize| {
+        call(libc::SYS_sched_setaffinity, [tid, size, at, 0, 0, 0])
+    };
+    let before = allowed(0)?;
+    // No CPU, none that is there, and a mask of no bytes.
+    check_err!(bind(0, &[]), EINVAL);
+    check_err!(bind(0, &[8000]), EINVAL);
+    let all = [0xffu8; 1024];
+    check_err!(set(0, 0, all.as_ptr() as usize), EINVAL);
+    check_err!(set(0, 8, 8), EFAULT);
+    check_err!(set(0x3f_fff0, 8, all.as_ptr() as usize), ESRCH);
+    check_err!(allowed(0x3f_fff0), ESRCH);
+    check_err!(
+        call(libc::SYS_sched_getaffinity, [0, 1024, 8, 0, 0, 0]),
+        EFAULT
+    );
+    check_eq!(allowed(0)?, before);
+    // A short mask lacks the CPUs beyond its end, a long one has CPUs that are not there.
+    if before[0] < 8 {
+        let one = mask(&before[..1]);
+        set(0, 1, one.as_ptr() as usize)?;
+        check_eq!(allowed(0)?, before[..1]);
+    }
+    set(0, 1024, all.as_ptr() as usize)?;
+    check!(
+        before
+            .iter()
+            .all(|cpu| allowed(0).is_ok_and(|now| now.contains(cpu)))
+    );
+    Ok(())
+}
+
+fn cpus_binding_moves() -> Outcome {
+    let all = allowed(0)?;
+    for cpu in all.iter().chain(all.iter().rev()) {
+        bind(0, &[*cpu])?;
+        check_eq!(current()?, *cpu);
+        check_eq!(allowed(0)?, [*cpu]);
+        let _ = call(libc::SYS_sched_yield, [0; 6]);
+        check_eq!(current()?, *cpu);
+    }
+    bind(0, &all)?;
+    check_eq!(allowed(0)?, all);
+    Ok(())
+}
+
+/// A thread that only computes goes where another one sends it.
+fn cpus_binding_moves_another() -> Outcome {
+    let (tid, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            tid.store(call(libc::SYS_gettid, [0; 6]).unwrap_or(0) as u64, SeqCst);
+            while !over.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        });
+        while tid.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let thread = tid.load(SeqCst) as i32;
+        let path = format!("/proc/self/task/{thread}/stat");
+        let run = || -> Outcome {
+            for cpu in allowed(0)? {
+                bind(thread, &[cpu])?;
+                check_eq!(allowed(thread)?, [cpu]);
+                // Field 39: the CPU that it ran on last. The test's time limit ends the wait.
+                while last_cpu(&fs::read_to_string(&path)?) != Some(cpu) {
+                    std::thread::yield_now();
+                }
+            }
+            Ok(())
+        };
+        let outcome = run();
+        over.store(true, SeqCst);
+        outcome
+    })
+}
+
+/// The CPU in a thread's stat, proc_pid_stat(5).
+fn last_cpu(stat: &str) -> Option<usize> {
+    let mut fields = stat.rsplit_once(") ")?.1.split_whitespace();
+    fields.nth(36)?.parse().ok()
+}
+
+fn cpus_affinity_is_inherited() -> Outcome {
+    let one = two()?[1];
+    bind(0, &[one])?;
+    let there = move || -> Outcome {
+        check_eq!(allowed(0)?, [one]);
+        check_eq!(current()?, one);
+        Ok(())
+    };
+    check_eq!(in_child(|| there().map(|()| 0))?, Status::Exited(0));
+    std::thread::spawn(there)
+        .join()
+        .map_err(|_| Stop::Fail("a thread has panicked".into()))??;
+    // Each has its own from then on.
+    check_eq!(
+        in_child(|| {
+            bind(0, &[two()?[0]])?;
+            Ok(0)
+        })?,
+        Status::Exited(0)
+    );
+    check_eq!(allowed(0)?, [one]);
+    Ok(())
+}
+
+/// Time in user mode, by CPU, and for all, in ticks: /proc/stat.
+fn user_ticks() -> std::result::Result<Vec<(String, u64)>, Stop> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.strip_prefix("cpu")?.to_owned();
+        let (user, nice) = (words.next()?, words.next()?);
+        Some((name, user.parse::<u64>().ok()? + nice.parse::<u64>().ok()?))
+    };
+    Ok(text.lines().map_while(line).collect())
+}
+
+/// What a thread computes is on the line of its CPU, and on that of all.
+fn cpus_times() -> Outcome {
+    let cpu = two()?[1];
+    bind(0, &[cpu])?;
+    let mine = |ticks: &[(String, u64)], name: &str| {
+        let line = ticks.iter().find(|(other, _)| other == name);
+        line.map(|(_, ticks)| *ticks)
+            .ok_or_else(|| Stop::Fail(format!("no cpu{name} in /proc/stat")))
+    };
+    let before = user_ticks()?;
+    let own = || time::clock(libc::CLOCK_THREAD_CPUTIME_ID);
+    let start = own()?;
+    while own()? - start < 300_000_000 {
+        time::spin(100_000);
+    }
+    let after = user_ticks()?;
+    // 30 ticks of 10 ms; the clock is asked in the kernel, and what a tick falls into is chance.
+    for name in ["", &cpu.to_string()] {
+        let spent = mine(&after, name)? - mine(&before, name)?;
+        check!(spent >= 10, "cpu{name} has {spent} ticks more");
+    }
+    Ok(())
+}
+
+/// Runs `act` beside a thread on another CPU that never enters the kernel by itself.
+fn beside_a_computing_thread(act: impl FnOnce(i32) -> Outcome, over: &AtomicBool) -> Outcome {
+    let [here, there] = two()?;
+    bind(0, &[here])?;
+    let tid = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let bound = bind(0, &[there]);
+            let number = call(libc::SYS_gettid, [0; 6]).unwrap_or(0);
+            assert!(bound.is_ok() && number != 0);
+            tid.store(number as u64, SeqCst);
+            while !over.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        });
+        while tid.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        act(tid.load(SeqCst) as i32)
+    })
+}
+
+static HANDLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    HANDLED.store(true, SeqCst);
+}
+
+/// tgkill(2) interrupts a thread that computes.
+fn cpus_signal_a_computing_thread() -> Outcome {
+    sig::handle(libc::SIGUSR1, on_signal, 0)?;
+    beside_a_computing_thread(
+        |tid| {
+            let send = [
+                proc::getpid() as usize,
+                tid as usize,
+                libc::SIGUSR1 as usize,
+                0,
+                0,
+                0,
+            ];
+            call(libc::SYS_tgkill, send)?;
+            Ok(())
+        },
+        // The handler lets it end.
+        &HANDLED,
+    )
+}
+
+/// Where the parent of computing threads says that it has seen them.
+const GO: usize = 128;
+
+/// A child whose threads compute, one on each of two CPUs, and count in words of a shared page;
+/// returns when both do. Afterwards the child does `then`.
+fn computing_child(words: usize, then: impl FnOnce()) -> Result<i32> {
+    let Fork::Parent(pid) = proc::fork()? else {
+        let cpus = two().unwrap_or_default();
+        let count = |n: usize| {
+            let _ = bind(0, &[cpus[n]]);
+            let at = words + n * 64;
+            loop {
+                store(at, load(at) + 1);
+            }
+        };
+        std::thread::scope(|scope| {
+            for n in 0..2 {
+                scope.spawn(move || count(n));
+            }
+            while load(words + GO) == 0 {
+                std::thread::yield_now();
+            }
+            then();
+        });
+        proc::exit_now(99)
+    };
+    runs(words);
+    store(words + GO, 1);
+    Ok(pid)
+}
+
+/// Waits until both threads have counted on.
+fn runs(words: usize) {
+    for at in [words, words + 64] {
+        let before = load(at);
+        while load(at) == before {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn cpus_kill_computing_threads() -> Outcome {
+    for signal in [libc::SIGKILL, libc::SIGTERM] {
+        let pid = computing_child(shared()?, || {})?;
+        proc::kill(pid, signal)?;
+        check_eq!(proc::wait_for(pid)?, Status::Killed(signal));
+    }
+    Ok(())
+}
+
+fn cpus_stop_computing_threads() -> Outcome {
+    let words = shared()?;
+    let pid = computing_child(words, || {})?;
+    for _ in 0..3 {
+        proc::kill(pid, libc::SIGSTOP)?;
+        let stopped = proc::wait(pid, libc::WUNTRACED)?;
+        check_eq!(stopped, Some((pid, Status::Stopped(libc::SIGSTOP))));
+        // All threads have stopped when the parent hears of it.
+        let counts = [load(words), load(words + 64)];
+        let _ = time::sleep(30_000_000);
+        check_eq!([load(words), load(words + 64)], counts);
+        proc::kill(pid, libc::SIGCONT)?;
+        check_eq!(
+            proc::wait(pid, libc::WCONTINUED)?,
+            Some((pid, Status::Continued))
+        );
+        runs(words);
+    }
+    proc::kill(pid, libc::SIGKILL)?;
+    check_eq!(proc::wait_for(pid)?, Status::Killed(libc::SIGKILL));
+    Ok(())
+}
+
+fn cpus_exit_beside_computing_threads() -> Outcome {
+    let pid = computing_child(shared()?, || proc::exit_now(5))?;
+    check_eq!(proc::wait_for(pid)?, Status::Exited(5));
+    Ok(())
+}
+
+/// exit_group(2) by one thread while the others fault in the memory that goes.
+fn cpus_exit_beside_faulting_threads() -> Outcome {
+    const PAGES: usize = 256;
+    for _ in 0..5 {
+        let end = in_child(|| {
+            let at = mmap(0, PAGES * PAGE, RW, ANON, -1, 0)?;
+            let rounds = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        loop {
+                            store_addresses(at, at + PAGES * PAGE);
+                            let _ = madvise(at, PAGES * PAGE, libc::MADV_DONTNEED);
+                            rounds.fetch_add(1, SeqCst);
+                        }
+                    });
+                }
+                while rounds.load(SeqCst) < 6 {
+                    std::thread::yield_now();
+                }
+                proc::exit_now(4)
+            })
+        })?;
+        check_eq!(end, Status::Exited(4));
+    }
+    Ok(())
+}
+
+/// setitimer(2) of a process whose threads all compute.
+fn cpus_timer_of_a_computing_process() -> Outcome {
+    sig::count(libc::SIGALRM, 0, &[])?;
+    let over = AtomicBool::new(false);
+    beside_a_computing_thread(
+        |_| {
+            time::itimer(5_000, 5_000)?;
+            while sig::seen(libc::SIGALRM) < 5 {
+                std::hint::spin_loop();
+            }
+            time::itimer(0, 0)?;
+            over.store(true, SeqCst);
+            Ok(())
+        },
+        &over,
+    )
+}
+
+/// Two processes on two CPUs that answer each other through pipes.
+fn cpus_pipe_between() -> Outcome {
+    const TURNS: u32 = 500;
+    let [here, there] = two()?;
+    let ((ask_out, ask_in), (answer_out, answer_in)) = (file::pipe(0)?, file::pipe(0)?);
+    let Fork::Parent(pid) = proc::fork()? else {
+        let _ = bind(0, &[there]);
+        let mut bytes = [0; 4];
+        for _ in 0..TURNS {
+            let _ = file::read(ask_out, &mut bytes);
+            let number = u32::from_ne_bytes(bytes) + 1;
+            let _ = file::write_all(answer_in, &number.to_ne_bytes());
+        }
+        proc::exit_now(0)
+    };
+    bind(0, &[here])?;
+    for turn in 0..TURNS {
+        file::write_all(ask_in, &(turn * 3).to_ne_bytes())?;
+        let mut bytes = [0; 4];
+        check_eq!(file::read(answer_out, &mut bytes)?, 4);
+        check_eq!(u32::from_ne_bytes(bytes), turn * 3 + 1);
+    }
+    check_eq!(proc::wait_for(pid)?, Status::Exited(0));
+    Ok(())
+}
+
+/// A thread that is woken on a CPU whose running thread waits for something in the kernel shares
+/// that CPU when the other one goes on to compute. Others keep the kernel and their CPUs busy.
+fn cpus_woken_beside_one_that_waits() -> Outcome {
+    const ROUNDS: u64 = 60;
+    const LONG: u64 = 3_000_000_000;
+    let cpus = allowed(0)?;
+    let [here, there] = two()?;
+    let (hear, tell) = file::pipe(0)?;
+    let (calls, woken, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let busy = |cpu: usize| {
+        let _ = bind(0, &[cpu]);
+        while !over.load(SeqCst) {
+            let _ = fs::read_to_string("/proc/self/smaps");
+        }
+    };
+    let waits = || {
+        let _ = bind(0, &[there]);
+        while matches!(file::read(hear, &mut [0]), Ok(1)) {
+            woken.fetch_add(1, SeqCst);
+        }
+    };
+    let computes = || {
+        let _ = bind(0, &[there]);
+        for round in 1..=ROUNDS {
+            calls.store(round, SeqCst);
+            let _ = fs::read_to_string("/proc/self/comm");
+            let end = time::now() + LONG;
+            while woken.load(SeqCst) < round {
+                if time::now() > end {
+                    return Some(round);
+                }
+                time::spin(10_000);
+            }
+        }
+        None
+    };
+    let late = std::thread::scope(|scope| -> Result<_> {
+        scope.spawn(waits);
+        for cpu in cpus.iter().filter(|cpu| **cpu != there) {
+            scope.spawn(|| busy(*cpu));
+        }
+        let computing = scope.spawn(computes);
+        bind(0, &[here])?;
+        for round in 1..=ROUNDS {
+            while calls.load(SeqCst) < round && !computing.is_finished() {
+                std::thread::yield_now();
+            }
+            file::write_all(tell, b"!")?;
+        }
+        let late = computing.join().ok().flatten();
+        over.store(true, SeqCst);
+        file::close(tell)?;
+        Ok(late)
+    })?;
+    check_eq!(late, None);
+    Ok(())
+}
+
+/// Children that end on all CPUs at about the same time.
+fn cpus_wait_for_all() -> Outcome {
+    let cpus = allowed(0)?;
+    for _ in 0..4 {
+        let mut pids = Vec::new();
+        for n in 0..12usize {
+            match proc::fork()? {
+                Fork::Child => {
+                    let bound = bind(0, &[cpus[n % cpus.len()]]);
+                    proc::exit_now(if bound.is_ok() { n as i32 } else { 99 })
+                }
+                Fork::Parent(pid) => pids.push(pid),
+            }
+        }
+        let mut ended = vec![false; pids.len()];
+        for _ in &pids {
+            let ended_now = proc::wait(-1, 0)?;
+            let (pid, status) = ended_now.ok_or_else(|| Stop::Fail("no child".into()))?;
+            let n = pids.iter().position(|other| *other == pid);
+            let n = n.ok_or_else(|| Stop::Fail(format!("child {pid} is not ours")))?;
+            check_eq!(status, Status::Exited(n as i32));
+            check!(!ended[n], "child {n} ended twice");
+            ended[n] = true;
+        }
+        check_err!(proc::wait(-1, 0), ECHILD);
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! The process that starts the others, stops and continues them now and then, and ends the run when
+//! one ends wrongly or stands still.
+use crate::board::Board;
+use std::ops::Range;
+use userland::random::Random;
+use userland::sys::proc::{self, Fork, Status};
+use userland::sys::{Errno, Result, time};
+
+const SECOND: u64 = 1_000_000_000;
+/// A line of what was done at least this often.
+const PROGRESS: u64 = 10 * SECOND;
+
+/// One process of the run.
+struct Worker {
+    pid: i32,
+    name: String,
+    /// Those of its threads that must make steps.
+    seats: Range<usize>,
+}
+
+/// The last step of a seat that was seen, and when.
+struct Step {
+    number: u64,
+    at: u64,
+}
+
+/// The processes of the run.
+pub struct Watch {
+    board: Board,
+    workers: Vec<Worker>,
+    steps: Vec<Step>,
+    /// A thread without a step for so long stands still, in nanoseconds.
+    stall: u64,
+}
+
+impl Watch {
+    pub fn new(board: Board, seats: usize, stall: u64) -> Watch {
+        let now = time::now();
+        let first = |_| Step { number: 0, at: now };
+        Watch {
+            board,
+            workers: Vec::new(),
+            steps: (0..seats).map(first).collect(),
+            stall: stall * SECOND,
+        }
+    }
+
+    /// Starts a process in a group of its own.
+    pub fn start(&mut self, name: String, seats: Range<usize>, run: impl FnOnce()) -> Result<()> {
+        match proc::fork()? {
+            Fork::Child => {
+                let _ = proc::setpgid(0, 0);
+                run();
+                proc::exit_now(0)
+            }
+            Fork::Parent(pid) => {
+                // Also here, so that the group exists when it is killed.
+                let _ = proc::setpgid(pid, pid);
+                self.workers.push(Worker { pid, name, seats });
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until all have ended well; false if one has not, or stands still.
+    pub fn wait(mut self, random: &mut Random) -> bool {
+        let mut said = time::now();
+        while !self.workers.is_empty() {
+            // A signal ends the wait early, which does no harm.
+            let _ = time::sleep(SECOND / 2);
+            if !self.reap() || !self.all_move() || !self.jolt(random) {
+                self.end();
+                return false;
+            }
+            if time::now() - said >= PROGRESS {
+                said = time::now();
+                println!("torture: {}", self.board);
+            }
+        }
+        true
+    }
+
+    /// Takes the status of those that have ended.
+    fn reap(&mut self) -> bool {
+        let mut good = true;
+        self.workers
+            .retain(|worker| match proc::wait(worker.pid, libc::WNOHANG) {
+                Ok(None) => true,
+                Ok(Some((_, Status::Exited(0)))) => false,
+                how => {
+                    println!(
+                        "torture: WRONG: {} ({}) ended with {how:?}",
+                        worker.name, worker.pid
+                    );
+                    good = false;
+                    false
+                }
+            });
+        good
+    }
+
+    /// Whether every thread has made a step lately.
+    fn all_move(&mut self) -> bool {
+        let now = time::now();
+        let mut good = true;
+        for worker in &self.workers {
+            for seat in worker.seats.clone() {
+                let (last, number) = (&mut self.steps[seat], self.board.seat(seat).steps());
+                if number != last.number {
+                    *last = Step { number, at: now };
+                } else if now - last.at > self.stall {
+                    let thread = seat - worker.seats.start;
+                    let seconds = (now - last.at) / SECOND;
+                    println!(
+                        "torture: WRONG: thread {thread} of {} ({}) has made no step for {seconds} s, {number} before",
+                        worker.name, worker.pid
+                    );
+                    good = false;
+                }
+            }
+        }
+        good
+    }
+
+    /// Stops one process, with its threads wherever they are, and continues it; false if it does
+    /// not stop.
+    fn jolt(&self, random: &mut Random) -> bool {
+        let Some(worker) = self
+            .workers
+            .get(random.below(self.workers.len() as u64) as usize)
+        else {
+            return true;
+        };
+        // It may have ended meanwhile.
+        let Ok(()) = proc::kill(worker.pid, libc::SIGSTOP) else {
+            return true;
+        };
+        let stopped = self.wait_for_stop(worker);
+        let _ = proc::kill(worker.pid, libc::SIGCONT);
+        stopped
+    }
+
+    /// Waits until a process has stopped or ended; false if neither comes in time. It asks again
+    /// and again: nobody would end a wait that the kernel has forgotten.
+    fn wait_for_stop(&self, worker: &Worker) -> bool {
+        let (end, pid) = (time::now() + self.stall, worker.pid as u32);
+        let how = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+        loop {
+            match proc::waitid(libc::P_PID, pid, how) {
+                Ok(info) if info.pid == 0 && time::now() < end => {}
+                Ok(info) if info.pid == 0 => {
+                    println!("torture: WRONG: {} ({pid}) does not stop", worker.name);
+                    return false;
+                }
+                Ok(_) => return true,
+                Err(why @ Errno(_)) => {
+                    println!("torture: waiting for a stop gives {why:?}");
+                    return true;
+                }
+            }
+            let _ = time::sleep(SECOND / 1000);
+        }
+    }
+
+    /// Prints the state of the threads that are left, and kills them.
+    fn end(&self) {
+        for worker in &self.workers {
+            println!(
+                "torture: {} ({}): {}",
+                worker.name,
+                worker.pid,
+                threads(worker.pid)
+            );
+        }
+        for worker in &self.workers {
+            let _ = proc::kill(-worker.pid, libc::SIGKILL);
+            let _ = proc::wait_for(worker.pid);
+        }
+    }
+}
+
+/// The threads of a process: number, state, and the call that each is in.
+fn threads(pid: i32) -> String {
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return "it is gone".to_owned();
+    };
+    let one = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
+        let state = stat.rsplit_once(") ")?.1.chars().next()?;
+        let call = std::fs::read_to_string(path.join("wchan")).unwrap_or_default();
+        Some(format!("{} {state} {call}", path.file_name()?.display()))
+    };
+    folder.filter_map(one).collect::<Vec<_>>().join(", ")
+}

@@ -8,15 +8,16 @@ use userland::sys::Result;
 use userland::sys::mem::{ANON, PAGE, RW, madvise, mmap, munmap};
 
 /// Pages that stay free: tables and the kernel need some.
-const LEFT: u64 = 1024;
+const LEFT: usize = 1024;
 /// Pages that are touched anew while there are no others.
 const TOUCHED: usize = 64;
 /// musl's headers lack it.
 const MADV_POPULATE_WRITE: i32 = 23;
 
-fn free() -> Result<u64> {
-    let kb = figure("/proc/meminfo", "MemFree").map_err(Missing::say)?;
-    Ok(kb * 1024 / PAGE as u64)
+/// A line of /proc/meminfo, in pages.
+fn pages(line: &str) -> Result<usize> {
+    let kb = figure("/proc/meminfo", line).map_err(Missing::say)?;
+    Ok(kb as usize * 1024 / PAGE)
 }
 
 /// Whether this machine is ours to fill: on any other kernel it would hurt others.
@@ -27,15 +28,17 @@ pub fn allowed() -> bool {
 /// Fills memory, gives pages of the arena frames that are left, and frees what it took. The caller
 /// has the world alone.
 pub fn crowd(arena: &Arena, random: &mut Random, mut stamp: impl FnMut() -> Stamp) -> Result<()> {
-    let most = free()? as usize * PAGE;
+    // More than is free now: pages that nobody maps come back when folios are split for want of
+    // memory.
+    let most = pages("MemTotal")? * PAGE;
     let at = mmap(0, most, RW, ANON | libc::MAP_NORESERVE, -1, 0)?;
     madvise(at, most, libc::MADV_NOHUGEPAGE)?;
     let mut end = at;
     // Half of what may go, again and again: page tables take some of it.
-    while let left = free()?
+    while let left = pages("MemFree")?
         && left > LEFT
     {
-        let len = (left - LEFT).div_ceil(2) as usize * PAGE;
+        let len = (left - LEFT).div_ceil(2) * PAGE;
         madvise(end, len, MADV_POPULATE_WRITE)?;
         end += len;
     }

@@ -94,12 +94,12 @@ impl<F: PteFormat> PhysMem for Sim<F> {
             (zeroing.other)();
         }
         let _inside = Inside::new();
-        self.shadow().renew(first, order);
+        self.renew(first, order);
         self.0.ram.zero(first, order);
     }
     fn copy(&self, from: Pfn, to: Pfn, order: Order) {
         let _inside = Inside::new();
-        self.shadow().renew(to, order);
+        self.renew(to, order);
         self.0.ram.copy(from, to, order);
     }
     fn read(&self, from: PhysAddr, into: &mut [u8]) {
@@ -109,7 +109,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         let _inside = Inside::new();
         // A whole frame: what a freed one is filled with, if nothing else.
         if to.0.is_multiple_of(PAGE_SIZE) && from.len() as u64 == PAGE_SIZE {
-            self.shadow().renew(to.frame(), Order(0));
+            self.renew(to.frame(), Order(0));
         }
         self.0.ram.write(to, from);
     }

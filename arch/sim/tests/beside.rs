@@ -5,6 +5,7 @@ mod common;
 
 use arch_sim::{Options, Process, World};
 use common::*;
+use mm::Advice;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
@@ -141,6 +142,98 @@ fn two_first_tables<F: PteFormat>() {
     the_same_table(&[9], small, 3);
 }
 
+/// Others drop pages and populate as readers: as writers they would wait for the fault for ever.
+fn pages_are_dropped<F: PteFormat>() {
+    let drop: Other<F> = |_, p| {
+        p.advise(page(FAR), (HERE - FAR) * PAGE_SIZE, Advice::DontNeed)
+            .unwrap();
+        p.dont_need(page(WRITTEN), PAGE_SIZE).unwrap();
+    };
+    beside(&[], drop, 0, 1);
+    beside(&[4], drop, 0, 16);
+}
+
+fn others_populate<F: PteFormat>() {
+    let populate: Other<F> = |w, p| {
+        sizes(w, &[]);
+        let all = (2 * PAGES - FAR) * PAGE_SIZE;
+        p.advise(page(FAR), all, Advice::PopulateWrite).unwrap();
+    };
+    let all = 2 * PAGES - FAR;
+    beside(&[], populate, 1, all);
+    beside(&[4], populate, 1, all);
+}
+
+/// The same advice in a space with one thread and in one with several.
+fn advice_is_the_same<F: PteFormat>() {
+    let outcome = |shared: bool, orders: &[u8]| {
+        let w = World::<F>::new(Options {
+            frames: 4096,
+            ..Options::default()
+        });
+        sizes(&w, orders);
+        let before = w.mm.counts();
+        let p = w.process();
+        if shared {
+            p.share().unwrap();
+        }
+        map(&p, AT, 2 * PAGES, RW);
+        for n in (0..PAGES).step_by(7) {
+            w.store((n & 1) as usize, &p, page(n), 1).unwrap();
+        }
+        p.protect(page(300), 10 * PAGE_SIZE, Prot::READ).unwrap();
+        p.mlock(page(800), PAGE_SIZE, true, false).unwrap();
+        let mut seen = Vec::new();
+        for (first, pages) in [(3, 1), (16, 100), (200, 512), (790, 20), (1000, 2000)] {
+            let result = p.advise(page(first), pages * PAGE_SIZE, Advice::DontNeed);
+            let resident = (0..PAGES).filter(|n| p.page_info(page(*n)).present);
+            seen.push((result, p.usage().rss.anon, resident.collect::<Vec<_>>()));
+            w.check(&[&p], &[]);
+        }
+        drop(p);
+        w.check(&[], &[]);
+        assert_eq!(before, w.mm.counts());
+        seen
+    };
+    for orders in [&[][..], &[4], &[9]] {
+        assert_eq!(outcome(false, orders), outcome(true, orders), "{orders:?}");
+    }
+}
+
+/// 64 MiB, not aligned to tables, of which each table has some pages, in folios of an order.
+fn many_tables<F: PteFormat>(order: u8, flushes: u64) {
+    let w = World::<F>::new(Options {
+        frames: 20480,
+        ..Options::default()
+    });
+    sizes(&w, &[order]);
+    let before = w.mm.counts();
+    let p = w.process();
+    p.share().unwrap();
+    let (first, pages) = (100, 32 * 512);
+    map(&p, page(first), pages, RW);
+    // Another area has its last table, too.
+    map(&p, page(first + pages + 10), 1, RW);
+    for n in (0..pages).step_by(256).chain([pages + 10]) {
+        w.store((n & 1) as usize, &p, page(first + n), 3).unwrap();
+    }
+    let count = |event| w.mm.event(event).unwrap();
+    let (tables, flushed) = (count("page_tables_freed"), count("tlb_flush_range"));
+    p.unmap(page(first), pages * PAGE_SIZE).unwrap();
+    assert_eq!(count("page_tables_freed") - tables, 32);
+    assert_eq!(count("tlb_flush_range") - flushed, flushes, "order {order}");
+    assert_eq!(p.usage().rss.anon, 1);
+    assert_eq!(w.load(1, &p, page(first)), Err(Resolution::NotMapped));
+    w.check(&[&p], &[]);
+    drop(p);
+    assert_eq!(before, w.mm.counts());
+}
+
+fn one_flush_for_many_tables<F: PteFormat>() {
+    many_tables::<F>(0, 1);
+    many_tables::<F>(4, 1);
+}
+
 /// A copy that was shared with a child, and one that only this space has.
 fn copies<F: PteFormat>() {
     let w = World::<F>::new(Options::default());
@@ -186,5 +279,6 @@ fn failures<F: PteFormat>() {
 
 on_both_formats! {
     the_same_page_is_written a_neighbour_is_written the_same_page_is_read other_pages_are_written
-    two_first_tables copies failures
+    two_first_tables pages_are_dropped others_populate advice_is_the_same
+    one_flush_for_many_tables copies failures
 }

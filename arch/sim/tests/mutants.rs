@@ -236,6 +236,16 @@ fn written_while_zeroing<F: PteFormat>(w: &World<F>, _: &Process<F>) {
     let _ = w.store(0, &p, page(1), 1);
 }
 
+/// Unmaps 2 MiB that several threads may use.
+fn unmapped_whole<F: PteFormat>(w: &World<F>, p: &Process<F>) {
+    p.share().unwrap();
+    map(p, page(HUGE), HUGE, RW);
+    for n in [HUGE, 2 * HUGE - 1] {
+        w.store(1, p, page(n), 1).unwrap();
+    }
+    p.unmap(page(HUGE), HUGE * PAGE_SIZE).unwrap();
+}
+
 /// What each mutant shows in, and how, where there is a contiguous bit.
 fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
     let (uniform, area) = ("non-uniform block", "its VMA is not");
@@ -358,6 +368,7 @@ fn on_arm(mutant: Mutant) -> Vec<Case<Arm>> {
 fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
     match mutant {
         Mutant::InstallWithoutLooking => vec![blocks(OUTSIDE, unmapped_while_zeroing)],
+        Mutant::DropBeforeFlush => vec![blocks(FLUSH, unmapped_whole)],
         Mutant::InstallBeside => vec![blocks("is not an absent PTE", written_while_zeroing)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),

@@ -62,6 +62,8 @@ mutants! {
     FlushWideStride,
     /// A table is taken out and pointers to it stay cached.
     KeepPointers,
+    /// What detached tables map is freed before the flush.
+    DropBeforeFlush,
     /// A PMD leaf becomes PTEs without the flush between.
     SplitWithoutFlush,
     /// PTEs become a PMD leaf without the flush between.

@@ -3,7 +3,7 @@
 //! At each write of an entry: another frame or table than CPUs may still hold, on arm64 all of its
 //! break-before-make; a misaligned contiguous block, one whose
 //! frames or memory types do not agree, memory that is writable at one place while a CPU may still
-//! reach it at another. At rest ([`Sim::settle`]): missed flushes, blocks that are not uniform,
+//! reach it at another. When a frame gets new contents: a CPU may still reach the old ones. At rest ([`Sim::settle`]): missed flushes, blocks that are not uniform,
 //! accessed and dirty bits that are gone.
 
 mod rest;
@@ -11,7 +11,7 @@ mod stale;
 
 use crate::machine::Sim;
 use crate::shadow::{RIGHTS, Shadow, TablePosition, USED, What};
-use mm::addr::{Pfn, VirtAddr};
+use mm::addr::{Order, Pfn, VirtAddr};
 use mm::arch::{Asid, Attrs, Entry, Level, PteFormat, TABLE_ENTRIES};
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -40,6 +40,12 @@ impl<F: PteFormat> Sim<F> {
             self.comes(&mut shadow, position, (table, index), new)
         });
         drop(shadow);
+        complain(result);
+    }
+
+    /// Checks frames that get new contents.
+    pub(crate) fn renew(&self, first: Pfn, order: Order) {
+        let result = self.shadow().renew(first, order);
         complain(result);
     }
 

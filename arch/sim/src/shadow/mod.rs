@@ -98,8 +98,10 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Records new contents of frames: they are no tables any more, and were not used.
-    pub fn renew(&mut self, first: Pfn, order: Order) {
+    /// Records new contents of frames: they are no tables any more, and were not used. Error: a CPU
+    /// may still hold a translation to them.
+    pub fn renew(&mut self, first: Pfn, order: Order) -> Result<(), String> {
+        let held = self.stale.reaches(first, order.pages());
         for pfn in (0..order.pages()).map(|i| first + i) {
             self.positions.remove(&pfn);
             if self.roots.remove(&pfn).is_some() {
@@ -109,6 +111,12 @@ impl Shadow {
             self.used.renew(pfn);
             self.renewed.insert(pfn);
         }
+        held.map_or(Ok(()), |slot| {
+            Err(format!(
+                "missed flush: {first:?} gets new contents while a CPU may reach it at {:?}",
+                slot.va()
+            ))
+        })
     }
     /// Records a flush of what was changed before a moment.
     pub fn flush_range(&mut self, asid: Asid, flush: Flush, before: Moment) {

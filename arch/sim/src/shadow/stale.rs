@@ -100,6 +100,19 @@ impl Stale {
         };
         self.of(slot.root).find(reaches).map(|(other, _)| other)
     }
+    /// A translation to one of these frames that CPUs may hold.
+    pub(crate) fn reaches(&self, first: Pfn, pages: u64) -> Option<Slot> {
+        let frames = first.0..first.0 + pages;
+        let reaches = |slot: &Slot, held: &Held| match held.what {
+            What::Leaf(old, _) => {
+                old.0 < frames.end && frames.start < old.0 + slot.level.order().pages()
+            }
+            _ => false,
+        };
+        let mut all = self.0.iter();
+        let found = all.find(|(slot, held)| held.iter().any(|held| reaches(slot, held)));
+        found.map(|(slot, _)| *slot)
+    }
     fn find(&self, slot: Slot, wrong: impl Fn(What) -> bool) -> Option<(Slot, What)> {
         let held = self.0.get(&slot)?.iter().find(|h| wrong(h.what))?;
         Some((slot, held.what))

@@ -35,18 +35,19 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
-/// Whether faults there change no more than entries.
-fn only_entries<M: Machine>(vma: &Vma<M>, access: Access) -> bool {
-    let private = matches!(vma.backing, Backing::Anon) && !vma.shared();
-    private && (access != Access::Write || vma.has_anon)
+/// Whether faults and advice there change no more than entries, but for the first write.
+pub(crate) fn only_entries<M: Machine>(vma: &Vma<M>) -> bool {
+    matches!(vma.backing, Backing::Anon) && !vma.shared()
 }
 
 impl<M: Machine> Reading<'_, M> {
-    fn fault(&self, addr: VirtAddr, access: Access) -> bool {
+    /// [`AddressSpace::fault_beside`].
+    pub(super) fn fault(&self, addr: VirtAddr, access: Access) -> bool {
         let Some(vma) = self.vmas.find_as_reader(addr) else {
             return false;
         };
-        if !only_entries(vma, access) || !allowed(vma, access, false) {
+        let first = access == Access::Write && !vma.has_anon;
+        if first || !only_entries(vma) || !allowed(vma, access, false) {
             return false;
         }
         let va = addr.align_down(PAGE_SIZE);

@@ -11,6 +11,7 @@ mod populate;
 mod resolve;
 mod stack;
 
+pub(crate) use beside::only_entries;
 pub use pin::Pin;
 pub(crate) use populate::{Stopped, natural_access};
 

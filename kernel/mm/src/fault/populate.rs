@@ -23,12 +23,46 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<(), Stopped> {
         let mut rest = range;
         while !rest.is_empty() {
-            rest.start = self.populate_some(rest, &access).map_err(Stopped::Fault)?;
+            rest.start = match self.populate_beside(rest, &access) {
+                Some(next) => next,
+                None => self.populate_some(rest, &access).map_err(Stopped::Fault)?,
+            };
             if !rest.is_empty() && self.mm.machine().breathe() {
                 return Err(Stopped::Ends);
             }
         }
         Ok(())
+    }
+
+    /// One step beside the faults of other threads; returns where the next one begins. `None`: the
+    /// first page needs the space's lock as a writer.
+    fn populate_beside(
+        &self,
+        range: VirtRange,
+        access: &impl Fn(&Vma<M>) -> Result<Option<Access>, Resolution>,
+    ) -> Option<VirtAddr> {
+        let reading = self.read_shared()?;
+        let mut tables = reading.table.as_reader();
+        let (mut budget, mut at) = (Budget::step(&self.mm), range.start);
+        while at < range.end
+            && let Some(vma) = reading.vmas.find_as_reader(at)
+            && let Ok(Some(wanted)) = access(vma)
+            && allowed(vma, wanted, false)
+            && budget.take(PAGE)
+        {
+            let end = vma.range.end.min(range.end);
+            if let Some(next) = ready_until(&self.mm, &mut tables, at, wanted) {
+                at = next.min(end);
+                continue;
+            }
+            let before = reading.anon();
+            if !reading.fault(at, wanted) {
+                break;
+            }
+            budget.take(reading.anon().wrapping_sub(before) as u32 * CLEARED);
+            at += PAGE_SIZE;
+        }
+        (at > range.start).then_some(at)
     }
 
     /// One step from the start of a range; returns where the next one begins.

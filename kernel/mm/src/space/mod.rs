@@ -12,6 +12,7 @@ pub(crate) use areas::{AREAS, Areas};
 pub use figures::Rss;
 pub(crate) use locked::{Locked, gathered};
 pub(crate) use shared::Reading;
+pub(crate) use steps::AREA;
 pub use types::{
     Advice, Collapse, Error, FOLIO_ORDERS, FolioUse, Limits, MapRequest, Mapped, PageInfo, Place,
     Smaps, Usage,

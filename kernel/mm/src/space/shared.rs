@@ -8,11 +8,11 @@ use crate::table::PageTable;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-/// What the faults of one CPU have mapped since the writer before.
+/// What one CPU has mapped as a reader since the writer before, less what it has unmapped.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Counts {
-    /// Private pages.
+    /// Private pages; it wraps around below 0.
     anon: AtomicU64,
     /// Page tables.
     tables: AtomicU64,
@@ -52,6 +52,7 @@ impl<M: Machine> AddressSpace<M> {
     pub(crate) fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }
+
     /// The lock as a reader; `None` if the space is not shared.
     pub(crate) fn read_shared(&self) -> Option<Reading<'_, M>> {
         let cpu = self.mm.machine().cpu().id();
@@ -65,7 +66,7 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl<M: Machine> Inner<M> {
-    /// Adds what readers have mapped to the figures.
+    /// Adds what readers have mapped and unmapped to the figures.
     #[cold]
     pub(super) fn settle(&mut self) {
         // No CPU reads: a plain load and a plain store do.
@@ -74,9 +75,15 @@ impl<M: Machine> Inner<M> {
             count.store(0, Ordering::Relaxed);
             n
         };
+        let mut pages = 0_u64;
         for Counts { anon, tables } in &self.counts {
-            self.rss.add_anon(take(anon));
+            pages = pages.wrapping_add(take(anon));
             self.table.add_pages(take(tables));
+        }
+        // One CPU may have unmapped what another one has mapped: only the sum says what is left.
+        match pages.cast_signed() {
+            0.. => self.rss.add_anon(pages),
+            _ => self.rss.anon -= pages.wrapping_neg(),
         }
     }
 }
@@ -86,6 +93,15 @@ impl<M: Machine> Reading<'_, M> {
     #[inline]
     pub fn add_anon(&self, pages: u64) {
         add_own(&self.inner.counts[self.cpu].anon, pages);
+    }
+    /// Counts private pages that this CPU has unmapped.
+    #[inline]
+    pub fn sub_anon(&self, pages: u64) {
+        self.add_anon(pages.wrapping_neg());
+    }
+    /// Private pages that this CPU has mapped since the writer before, less what it has unmapped.
+    pub fn anon(&self) -> u64 {
+        self.inner.counts[self.cpu].anon.load(Ordering::Relaxed)
     }
     /// Counts page tables that this CPU has made.
     #[inline]

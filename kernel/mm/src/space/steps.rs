@@ -8,7 +8,7 @@ use crate::table::Budget;
 use crate::vma::Slot;
 
 /// Cost of a VMA in a step ([`Budget`]), besides its pages.
-const AREA: u32 = 16;
+pub(crate) const AREA: u32 = 16;
 
 /// Where the rest begins, if any.
 type Stop = Result<Option<VirtAddr>, Error>;
@@ -20,10 +20,26 @@ impl<M: Machine> AddressSpace<M> {
     pub(crate) fn area_by_area(
         &self,
         range: VirtRange,
+        f: impl FnMut(&mut Locked<'_, M>, Slot, VirtRange, &mut Budget) -> Stop,
+    ) -> Result<bool, Error> {
+        self.in_areas(range, |_| Ok(()), f)
+    }
+
+    /// [`Self::area_by_area`]; before each step `beside` takes from the range what it can do without
+    /// the lock as a writer.
+    #[inline]
+    pub(crate) fn in_areas(
+        &self,
+        range: VirtRange,
+        mut beside: impl FnMut(&mut VirtRange) -> Result<(), Error>,
         mut f: impl FnMut(&mut Locked<'_, M>, Slot, VirtRange, &mut Budget) -> Stop,
     ) -> Result<bool, Error> {
         let (mut rest, mut covered) = (range, true);
         loop {
+            beside(&mut rest)?;
+            if rest.is_empty() {
+                return Ok(covered);
+            }
             let step = self.lock().some_areas(&mut rest, &mut covered, &mut f)?;
             if step.is_none() {
                 return Ok(covered && rest.is_empty());

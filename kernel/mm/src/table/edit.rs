@@ -65,10 +65,15 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
 
     /// Unlinks the empty table for `va` from the one above.
     pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, va: VirtAddr) {
+        self.unlink(node, va);
+        self.gather.table(va, child.level, child.frame);
+    }
+
+    /// Clears the entry of the table for `va`, for which the gather is to owe a flush.
+    pub(super) fn unlink(&mut self, node: Node<'a, M>, va: VirtAddr) {
         node.clear(node.index(va));
         node.lost(1);
         self.space.pages -= 1;
-        self.gather.table(va, child.level, child.frame);
     }
 }
 

@@ -3,12 +3,14 @@
 //! `FrameMeta::live` counts a table's entries that are not absent: a range walk stops at the last
 //! one, and an empty table is known by its count.
 
+mod beside;
 mod budget;
 mod change;
 mod collapse;
 mod contpte;
 mod cow;
 mod cursor;
+mod detach;
 mod edit;
 mod fork;
 pub mod kernel;
@@ -25,10 +27,12 @@ mod walk;
 mod write;
 mod zap;
 
+pub(crate) use beside::Beside;
 pub use budget::Budget;
 pub use change::Change;
 pub(crate) use contpte::validate as validate_contpte;
 pub use cursor::{Cursor, Spot};
+pub use detach::Detached;
 pub use edit::Edit;
 pub use fork::ForkCopy;
 pub use leaf::Leaf;

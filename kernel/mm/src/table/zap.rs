@@ -200,7 +200,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             live -= run.n as u32;
             gather.removed(va, run.removed());
         }
-        meta.set_live(live);
+        meta.add_live(live.wrapping_sub(before));
         let runs = gather.taken_over() - runs_before;
         zap.budget.take(budget::of_runs(runs, before - live));
         if !zap.dead {

@@ -59,7 +59,7 @@ impl<M: Machine> AddressSpace<M> {
         if len == 0 {
             return Ok(());
         }
-        if len <= PAGE_SIZE && self.lock().drop_page(start) {
+        if len <= PAGE_SIZE && !self.is_shared() && self.lock().drop_page(start) {
             return Ok(());
         }
         let (range, inside) = clip::<M>(start, len).ok_or(Error::Inval)?;
@@ -68,7 +68,12 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Advice about pages, in steps.
     fn advise_pages(&self, range: VirtRange, advice: Advice) -> Result<(), Error> {
-        let covered = self.area_by_area(range, |inner, slot, part, budget| {
+        let drops = !matches!(advice, Advice::Cold | Advice::PageOut);
+        let beside = |rest: &mut VirtRange| match drops {
+            true => self.drop_beside(rest),
+            false => Ok(()),
+        };
+        let covered = self.in_areas(range, beside, |inner, slot, part, budget| {
             if refused(inner.vmas.get(slot), advice) {
                 return Err(Error::Inval);
             }

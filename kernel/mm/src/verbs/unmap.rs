@@ -1,12 +1,13 @@
 //! munmap(2), and unmapping of an object's pages.
 
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Machine, PteFormat};
+use crate::arch::{Level, Machine, PteFormat};
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
+use crate::mutant::{self, Mutant};
 use crate::object::Object;
 use crate::space::{AddressSpace, Areas, Error, Inner, Locked, user_pages};
-use crate::table::{Budget, Zap};
+use crate::table::{Budget, Detached, Zap};
 use crate::tlb::Gather;
 use crate::vma::{Backing, Taken, Vma};
 use alloc::sync::Arc;
@@ -55,6 +56,34 @@ impl<M: Machine> AddressSpace<M> {
     }
 }
 
+impl<M: Machine> AddressSpace<M> {
+    /// Flushes, then drops what the tables map, as a reader of the space's lock: a writer that asks
+    /// who maps a folio finds it as it is. Returns how many pages that were.
+    fn drop_detached<'a>(&'a self, mut gather: Gather<'a, M>, mut tables: Detached<'a, M>) -> Zap {
+        let mut reading = self.read_shared();
+        if !mutant::on(Mutant::DropBeforeFlush) {
+            gather.finish();
+        }
+        let mut dead = Gather::dead(&self.mm, &self.id);
+        let mut zap = Zap {
+            dead: true,
+            ..Zap::default()
+        };
+        loop {
+            zap.budget = Budget::step(&self.mm);
+            tables.zap_some(&mut dead, &mut zap);
+            dead.finish();
+            drop(reading);
+            if tables.is_empty() {
+                gather.finish();
+                return zap;
+            }
+            self.mm.machine().breathe();
+            reading = self.read_shared();
+        }
+    }
+}
+
 /// Object pages to unmap.
 struct Pages<'a, M: Machine> {
     object: &'a Arc<Object<M>>,
@@ -91,10 +120,40 @@ impl<M: Machine> Areas<'_, M> {
         };
         let mut budget = Budget::step(self.mm());
         for vma in removed.iter() {
+            if self.space.is_shared() && vma.range.len() >= Level::Pmd.bytes() {
+                gather.finish();
+                self.zap_detached(vma);
+                continue;
+            }
             self.zap_whole(vma, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(removed)
+    }
+
+    /// [`Self::zap_whole`] while other threads run: they are kept waiting for little, and flushes
+    /// are few.
+    #[cold]
+    fn zap_detached(&mut self, vma: &Vma<M>) {
+        let mut rest = vma.range;
+        loop {
+            let (mut gather, mut tables) = (self.gather(), Detached::new());
+            let full = self.table.edit(&mut gather).detach(rest, &mut tables);
+            let part = VirtRange::new(rest.start, full.unwrap_or(rest.end));
+            let mut budget = Budget::step(self.mm());
+            let stopped = self.zap(vma, part, &mut gather, &mut budget).or(full);
+            if tables.is_empty() && stopped.is_none() {
+                return gather.finish();
+            }
+            let (space, mut dropped) = (self.space, Zap::default());
+            // The claim keeps other mappings away until the flush.
+            self.pause_to(|| dropped = space.drop_detached(gather, tables));
+            self.rss.sub(vma, &dropped);
+            let Some(next) = stopped else {
+                return;
+            };
+            rest.start = next;
+        }
     }
 
     /// Zaps the pages of a VMA that is out of the tree, in steps.

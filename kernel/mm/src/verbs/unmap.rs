@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
         let mut areas = self.areas()?;
-        let removed = areas.remove(range);
+        let removed = areas.remove(range, Then::Nothing);
         // Files are dropped after the lock.
         drop(areas);
         removed.map(drop).map_err(Error::from)
@@ -92,20 +92,29 @@ struct Pages<'a, M: Machine> {
     keep_copies: bool,
 }
 
+/// What follows the removal of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Faults there fail from now on: others may see them fail while it goes on.
+    Nothing,
+    /// Another mapping there: others wait for the lock where that is short.
+    Mapping,
+}
+
 impl<M: Machine> Areas<'_, M> {
     /// Unmaps `range` and returns its VMAs, to be dropped after the lock. May pause, but always
     /// completes. Out of memory: no change, or, with very many VMAs, the first ones are gone.
-    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+    pub(super) fn remove(&mut self, range: VirtRange, then: Then) -> Result<Taken<M>, OutOfMemory> {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
-            let taken = self.remove_few(VirtRange::new(rest.start, cut))?;
+            let taken = self.remove_few(VirtRange::new(rest.start, cut), then)?;
             rest.start = cut;
             self.pause_to(|| drop(taken));
         }
-        self.remove_few(rest)
+        self.remove_few(rest, then)
     }
 
-    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
+    fn remove_few(&mut self, range: VirtRange, then: Then) -> Result<Taken<M>, OutOfMemory> {
         if self.vmas.is_clear(range) {
             return Ok(Taken::one(None));
         }
@@ -120,7 +129,8 @@ impl<M: Machine> Areas<'_, M> {
         };
         let mut budget = Budget::step(self.mm());
         for vma in removed.iter() {
-            if self.space.is_shared() && vma.range.len() >= Level::Pmd.bytes() {
+            let large = vma.range.len() >= Level::Pmd.bytes();
+            if large && then == Then::Nothing && self.space.is_shared() {
                 gather.finish();
                 self.zap_detached(vma);
                 continue;

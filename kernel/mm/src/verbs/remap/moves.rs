@@ -7,6 +7,7 @@ use crate::arch::Machine;
 use crate::frame::zone::Reserve;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::Budget;
+use crate::verbs::unmap::Then;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
@@ -17,7 +18,7 @@ impl<M: Machine> Areas<'_, M> {
         }
         // Fast path: one private VMA, with nothing to drop after the lock.
         let Some(part) = self.vmas.only_private(range) else {
-            gone.push(self.remove(range)?);
+            gone.push(self.remove(range, Then::Mapping)?);
             return Ok(());
         };
         self.vmas.reserve_take(part, 0)?;

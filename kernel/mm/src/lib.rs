@@ -36,7 +36,7 @@
 //!
 //! | rank | lock | covers |
 //! |---|---|---|
-//! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures; faults of a space that threads share have it as readers |
+//! | 200 [`sync::rank::SPACE`] | one per address space | its VMAs, its page tables, its figures; faults and page advice of a space that threads share have it as readers |
 //! | 205 [`sync::rank::NODE`] | a bit of each page table | its entries, against other readers of the space's lock |
 //! | 210 [`sync::rank::OBJECT`] | one per object | its pages and its length |
 //! | 220 [`sync::rank::ASID`] | one | the pool of tags |

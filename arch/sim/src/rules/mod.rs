@@ -1,10 +1,10 @@
 //! The rules of the hardware, checked against the shadow.
 //!
-//! At each write of an entry: another frame or table than CPUs may still hold, on arm64 all of its
-//! break-before-make; a misaligned contiguous block, one whose
-//! frames or memory types do not agree, memory that is writable at one place while a CPU may still
-//! reach it at another. When a frame gets new contents: a CPU may still reach the old ones. At rest ([`Sim::settle`]): missed flushes, blocks that are not uniform,
-//! accessed and dirty bits that are gone.
+//! At each write of an entry: another frame or table than CPUs may still hold, on arm64 all of
+//! its break-before-make; a misaligned contiguous block, one whose frames or memory types do not
+//! agree, memory that is writable at one place while a CPU may still reach it at another. When a
+//! frame gets new contents: a CPU may still reach the old ones. At rest ([`Sim::settle`]): missed
+//! flushes, blocks that are not uniform, accessed and dirty bits that are gone.
 
 mod rest;
 mod stale;

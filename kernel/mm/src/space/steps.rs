@@ -25,8 +25,8 @@ impl<M: Machine> AddressSpace<M> {
         self.in_areas(range, |_| Ok(()), f)
     }
 
-    /// [`Self::area_by_area`]; before each step `beside` takes from the range what it can do without
-    /// the lock as a writer.
+    /// [`Self::area_by_area`]; before each step `beside` takes from the range what it can do
+    /// without the lock as a writer.
     #[inline]
     pub(crate) fn in_areas(
         &self,

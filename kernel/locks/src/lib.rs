@@ -14,6 +14,7 @@ mod bit;
 mod contention;
 pub mod mutant;
 mod ranks;
+mod rendezvous;
 mod shape;
 mod sleepers;
 mod ticket;
@@ -28,6 +29,7 @@ pub use contention::{Contention, contention, forget_contention};
 pub use ranks::held;
 #[cfg(target_os = "none")]
 pub use ranks::set_cpu;
+pub use rendezvous::Rendezvous;
 pub use shape::{ReadGuard, Reader, Shape, WriteGuard};
 pub use sleepers::{Key, Place, Sleeper, Sleepers};
 pub use ticket::{TicketLock, Wait};

@@ -7,6 +7,12 @@ pub enum Mutant {
     ReadWithoutFence,
     /// A writer does not wait for readers.
     WriteBesideReaders,
+    /// A CPU arrives at a rendezvous without what it wrote before.
+    ArriveUnordered,
+    /// A CPU does not wait for the end of a rendezvous.
+    AttendWithoutWait,
+    /// The count of those that have arrived is reset after they were asked.
+    CountAfterRequest,
 }
 
 #[cfg(loom)]

@@ -180,7 +180,7 @@ impl<F: PteFormat> World<F> {
     /// [`check::all`], and every TLB against the tables. `spaces` are all address spaces, `objects`
     /// those that no VMA maps.
     pub fn check(&self, spaces: &[&AddressSpace<Sim<F>>], objects: &[&Arc<Object<Sim<F>>>]) {
-        check::all(&self.mm, spaces, objects, 0);
+        check::all(&self.mm, spaces, Some(objects), 0);
         self.check_tlbs(spaces);
     }
 

@@ -6,6 +6,7 @@
 use crate::arch;
 use crate::arch::timer;
 use crate::base::machine::try_mm;
+use crate::base::rendezvous;
 use crate::base::watchdog;
 use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
 use arch_boot::online;
@@ -25,6 +26,8 @@ bitflags! {
         const PING = 1 << 0;
         /// Set the timer, and count its interrupt.
         const ALARM = 1 << 1;
+        /// Come to the rendezvous.
+        const MEET = 1 << 2;
     }
 }
 
@@ -228,6 +231,9 @@ pub fn serve() {
         // A barrier: what follows in user mode, too, comes after the request.
         fence(Ordering::SeqCst);
         this.pings.fetch_add(1, Ordering::Release);
+    }
+    if asked.contains(Requests::MEET) {
+        rendezvous::attend();
     }
     if asked.contains(Requests::ALARM) {
         timer::set_deadline(Some(timer::now() + ALARM_TIME));

@@ -12,6 +12,7 @@ pub mod kstack;
 pub mod machine;
 pub mod random;
 pub mod ranks;
+pub mod rendezvous;
 pub mod room;
 pub mod stretch;
 pub mod uaccess;

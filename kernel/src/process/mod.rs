@@ -2,6 +2,7 @@
 //! of them.
 
 mod caller;
+pub mod check;
 pub mod futex;
 pub mod pidfd;
 pub mod robust;

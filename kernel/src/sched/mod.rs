@@ -113,7 +113,12 @@ pub fn breathe() -> bool {
     let Some(task) = current() else {
         return false;
     };
-    let_interrupts_in(&task);
+    task.entity().pause(|| let_others_in(&task));
+    task.is_interrupted(TaskState::Killable)
+}
+
+fn let_others_in(task: &Arc<Task>) {
+    let_interrupts_in(task);
     let entity = task.entity();
     if entity.work().contains(Work::RESCHEDULE) {
         entity.clear_work(Work::RESCHEDULE);
@@ -121,9 +126,8 @@ pub fn breathe() -> bool {
         yield_now();
     }
     if entity.work().contains(Work::MAKE_ROOM) {
-        Above::refill(&task);
+        Above::refill(task);
     }
-    task.is_interrupted(TaskState::Killable)
 }
 
 /// End of a time slice: the running thread goes to the back of the queue when it returns to user

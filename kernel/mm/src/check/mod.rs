@@ -15,6 +15,7 @@ use crate::table::{Leaf, Node, validate_contpte};
 use crate::vma::{Backing, Prot, Vma, VmaFlags};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use core::ops::Deref;
 
 /// Findings of the walk over the spaces.
 struct Tally<'a, M: Machine> {
@@ -22,25 +23,31 @@ struct Tally<'a, M: Machine> {
     /// References found, by folio.
     refs: BTreeMap<Pfn, u64>,
     /// Of them, those of private folios, by the mapping space's owner in the account.
-    mapped: BTreeMap<Pfn, BTreeMap<Option<MmId>, (Owner, u64)>>,
-    /// The roots of the spaces that map a private folio in unshared tables: several may share one
-    /// id.
-    mappers: BTreeMap<Pfn, BTreeSet<Pfn>>,
+    mapped: BTreeMap<(Pfn, Option<MmId>), (Owner, u64)>,
+    /// Private folios, each with the roots of the spaces that map it in unshared tables: several
+    /// may share one id.
+    mappers: BTreeSet<(Pfn, Pfn)>,
     /// Pages of private memory.
     private: BTreeMap<Pfn, Private>,
     tables: u64,
     /// Shared tables, with the sharers found.
     sharers: BTreeMap<Pfn, u64>,
     objects: BTreeSet<*const Object<M>>,
+    /// Whether these are all objects.
+    all_objects: bool,
 }
 
-/// Checks the whole memory manager. `spaces` and `objects` are complete (objects that a VMA maps
-/// need not be listed); `kernel_tables` is the number of page tables of the kernel half. Nothing
-/// may change meanwhile.
-pub fn all<M: Machine>(
+/// The most bytes that [`all`] allocates for each page of private memory and of objects.
+pub const BYTES_FOR_PAGE: u64 = 320;
+
+/// Checks the whole memory manager. `spaces` is complete, and so is `objects` (objects that a VMA
+/// maps need not be listed) unless it is `None`: then a page of an object that no VMA maps may have
+/// any references. `kernel_tables` is the number of page tables of the kernel half. Nothing may
+/// change meanwhile, except that the heap may take frames.
+pub fn all<M: Machine, S: Deref<Target = AddressSpace<M>>>(
     mm: &Mm<M>,
-    spaces: &[&AddressSpace<M>],
-    objects: &[&Arc<Object<M>>],
+    spaces: &[S],
+    objects: Option<&[&Arc<Object<M>>]>,
     kernel_tables: u64,
 ) {
     mm.allocator().validate();
@@ -49,13 +56,14 @@ pub fn all<M: Machine>(
         mm,
         refs: BTreeMap::new(),
         mapped: BTreeMap::new(),
-        mappers: BTreeMap::new(),
+        mappers: BTreeSet::new(),
         private: BTreeMap::new(),
         tables: 1 + kernel_tables,
         sharers: BTreeMap::new(),
         objects: BTreeSet::new(),
+        all_objects: objects.is_some(),
     };
-    for object in objects {
+    for object in objects.unwrap_or_default() {
         tally.object(object);
     }
     for space in spaces {
@@ -167,8 +175,7 @@ impl<M: Machine> Tally<'_, M> {
                 match table.flatten() {
                     None => {
                         let head = self.mm.frames().head(leaf.pfn);
-                        let mappers = self.mappers.entry(head).or_default();
-                        mappers.insert(inner.table.root());
+                        self.mappers.insert((head, inner.table.root()));
                         self.leaf(vma, &leaf, Some(owner));
                     }
                     // The accountant has its references, once.
@@ -242,8 +249,8 @@ impl<M: Machine> Tally<'_, M> {
                     !vma.shared() && vma.has_anon,
                     "private page {pfn:?} is in the wrong VMA at {va:?}"
                 );
-                let held = self.mapped.entry(head).or_default();
-                held.entry(owner.id()).or_insert((*owner, 0)).1 += leaf.pages;
+                let held = self.mapped.entry((head, owner.id()));
+                held.or_insert((*owner, 0)).1 += leaf.pages;
                 for page in (0..leaf.pages).map(|i| pfn + i) {
                     let private = self.private.entry(page).or_default();
                     private.times += 1;

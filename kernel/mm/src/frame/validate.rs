@@ -4,9 +4,10 @@ use super::allocator::Allocator;
 use super::buddy::{Buddy, MAX_ORDER};
 use super::meta::Kind;
 use super::pageblock::Mobility;
+use super::pcp::List;
 use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 impl Buddy {
     /// Walks every list: links agree both ways, blocks are aligned, marked free, in the list of
@@ -87,23 +88,26 @@ impl Allocator {
         );
     }
 
+    /// The heap may be on these frames: it is asked for room before the lists are read.
     fn validate_lists(&self) {
         let table = &self.table;
-        let mut listed = BTreeSet::new();
-        for cpu in &self.cpus {
-            for list in &cpu.lists {
-                for index in list.blocks() {
-                    let meta = table.at(index);
-                    let pfn = table.pfn(index);
-                    assert!(
-                        meta.is(Kind::Cached, list.order) && meta.refs() == 0,
-                        "{pfn:?} in a list of order {} is {meta:?}",
-                        list.order.0
-                    );
-                    assert!(listed.insert(pfn), "{pfn:?} is in two lists");
-                }
+        let lists = || self.cpus.iter().flat_map(|cpu| &cpu.lists);
+        let mut listed = Vec::with_capacity(lists().map(List::capacity).sum());
+        for list in lists() {
+            for index in list.blocks() {
+                let meta = table.at(index);
+                let pfn = table.pfn(index);
+                assert!(
+                    meta.is(Kind::Cached, list.order) && meta.refs() == 0,
+                    "{pfn:?} in a list of order {} is {meta:?}",
+                    list.order.0
+                );
+                listed.push(pfn);
             }
         }
+        listed.sort_unstable();
+        let twice = listed.windows(2).find(|pair| pair[0] == pair[1]);
+        assert!(twice.is_none(), "{twice:?} is in two lists");
         let marked = table
             .iter()
             .filter(|(_, m)| m.kind() == Kind::Cached)

@@ -27,6 +27,10 @@ impl<M: Machine> Mm<M> {
             owner: Owner::new(id),
         })
     }
+    /// How many address spaces there are.
+    pub fn spaces(&self) -> usize {
+        self.ids.lock().count()
+    }
     /// How many address spaces share [`crate::own::MmId::COMMON`].
     pub(super) fn common_ids(&self) -> u64 {
         self.ids.lock().common() as u64

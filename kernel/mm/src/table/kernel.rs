@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::addr::{Order, PAGE_SIZE, Pfn, PhysAddr, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, Tlb};
+use crate::arch::{Attrs, Entry, Level, Machine, PhysMem, TABLE_ENTRIES, Tlb};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::{Mm, OutOfMemory};
@@ -115,6 +115,16 @@ impl<M: Machine> KernelSpace<M> {
         let leaf = self.root(*root).lookup(va)?;
         let pa = leaf.pfn.start() + va.page_offset();
         Some((pa, leaf.attrs, leaf.level))
+    }
+
+    /// Number of tables below the root.
+    pub fn tables(&self) -> u64 {
+        fn below<M: Machine>(node: Node<'_, M>) -> u64 {
+            let children = (0..TABLE_ENTRIES).filter_map(|index| node.child(node.entry(index)));
+            children.map(|child| 1 + below(child)).sum()
+        }
+        let root = self.root.lock();
+        below(self.root(*root))
     }
 
     fn root(&self, frame: Pfn) -> Node<'_, M> {

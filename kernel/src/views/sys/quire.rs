@@ -7,7 +7,7 @@ use crate::base::ranks;
 use crate::base::stretch;
 use crate::fs::kinds::pseudo::Text;
 use crate::fs::kinds::pseudo_tree::Tree;
-use crate::process::task;
+use crate::process::{check, task};
 use crate::sched::kernel_lock;
 use crate::thp::{owners, survey};
 use alloc::format;
@@ -32,6 +32,16 @@ pub fn register(tree: &Tree) {
         owners::table(out)
     });
     survey::register(tree, "kernel/mm/quire");
+    tree.knob(
+        "kernel/mm/quire/check",
+        |out| out.is(check::count()),
+        |_| {
+            let done = check::all();
+            // However long it takes is not the kernel's usual way.
+            task::with_current(|task| task.sched.times.leave_kernel_unseen());
+            done
+        },
+    );
     tree.knob(
         "kernel/mm/quire/heap_fail",
         |out| {

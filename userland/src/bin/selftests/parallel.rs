@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use userland::harness::{Outcome, Stop, skip};
+use userland::invariants;
 use userland::random::Random;
 use userland::sys::cpus::{allowed, bind};
 use userland::sys::mem::{
@@ -21,6 +22,7 @@ userland::tests![
     parallel_futex_counts,
     parallel_without_the_kernel_lock,
     parallel_faults,
+    parallel_check,
 ];
 
 const THREADS: usize = 4;
@@ -325,5 +327,36 @@ fn parallel_faults() -> Outcome {
     })?;
     check_eq!(waits[0], [Some(0), Some(0)]);
     munmap(at, (THREADS + 1) * SPAN)?;
+    Ok(())
+}
+
+/// All invariants of Quire's memory manager hold at any moment in which the CPUs are stopped:
+/// three threads change memory of one space while one asks for the check. A violation is a panic.
+fn parallel_check() -> Outcome {
+    const PAGES: usize = 40;
+    const CHECKS: usize = 5;
+    let ends = AtomicUsize::new(0);
+    let rounds = together(|n| {
+        if n == 0 {
+            let result = (0..CHECKS).try_for_each(|_| invariants::check().map(drop));
+            ends.store(1, SeqCst);
+            result?;
+        }
+        let mut rounds = 0u8;
+        while rounds == 0 || ends.load(SeqCst) == 0 {
+            rounds = rounds.wrapping_add(1).max(1);
+            let at = mmap(0, PAGES * PAGE, RW, ANON, -1, 0)?;
+            for page in (0..PAGES).step_by(3) {
+                store_bytes(at + page * PAGE, at + (page + 1) * PAGE, rounds);
+            }
+            mprotect(at, 8 * PAGE, libc::PROT_READ)?;
+            madvise(at + 20 * PAGE, 4 * PAGE, libc::MADV_DONTNEED)?;
+            check_eq!(byte(at + 39 * PAGE), rounds);
+            check_eq!(byte(at + 38 * PAGE), 0);
+            munmap(at, PAGES * PAGE)?;
+        }
+        Ok(rounds)
+    })?;
+    check!(rounds.iter().all(|rounds| *rounds > 0), "{rounds:?}");
     Ok(())
 }

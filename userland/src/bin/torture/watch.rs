@@ -1,7 +1,8 @@
-//! The process that starts the others, stops and continues them now and then, and ends the run when
-//! one ends wrongly or stands still.
+//! The process that starts the others, stops and continues them now and then, has all invariants of
+//! the memory manager checked, and ends the run when one ends wrongly or stands still.
 use crate::board::Board;
 use std::ops::Range;
+use userland::invariants;
 use userland::random::Random;
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Errno, Result, time};
@@ -31,6 +32,8 @@ pub struct Watch {
     steps: Vec<Step>,
     /// A thread without a step for so long stands still, in nanoseconds.
     stall: u64,
+    /// How often all invariants were checked.
+    checks: u64,
 }
 
 impl Watch {
@@ -42,6 +45,7 @@ impl Watch {
             workers: Vec::new(),
             steps: (0..seats).map(first).collect(),
             stall: stall * SECOND,
+            checks: 0,
         }
     }
 
@@ -68,7 +72,7 @@ impl Watch {
         while !self.workers.is_empty() {
             // A signal ends the wait early, which does no harm.
             let _ = time::sleep(SECOND / 2);
-            if !self.reap() || !self.all_move() || !self.jolt(random) {
+            if !self.reap() || !self.all_move() || !self.jolt(random) || !self.check() {
                 self.end();
                 return false;
             }
@@ -77,7 +81,21 @@ impl Watch {
                 println!("torture: {}", self.board);
             }
         }
-        true
+        // Now there is a moment for it.
+        let last = invariants::check();
+        println!(
+            "torture: invariants checked {} times, and once at the end: {last:?}",
+            self.checks
+        );
+        last.is_ok()
+    }
+
+    /// Has all invariants checked, if there is a moment for it; false if it cannot be asked for.
+    fn check(&mut self) -> bool {
+        let done = invariants::check_now();
+        self.checks += u64::from(done == Ok(true));
+        done.inspect_err(|why| println!("torture: WRONG: no check of invariants: {why:?}"))
+            .is_ok()
     }
 
     /// Takes the status of those that have ended.

@@ -60,7 +60,7 @@ fn now() -> Result {
     if !room::leaves_enough(FRAMES + bytes / PAGE_SIZE) {
         return Err(Errno::ENOMEM);
     }
-    if task::tasks_after(0).any(|task| task.sched.is_paused()) {
+    if sched::is_any_paused() {
         return Err(Errno::EAGAIN);
     }
     let spaces = spaces();

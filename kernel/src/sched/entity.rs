@@ -85,8 +85,6 @@ pub struct Entity {
     cpu: AtomicUsize,
     /// Whether its stack and registers are in use on that CPU.
     on_cpu: AtomicBool,
-    /// Pauses within a call that it is in, one inside another.
-    pauses: AtomicU32,
     /// The CPUs on which it may run, a bit each.
     allowed: AtomicU64,
     /// CPU time.
@@ -106,7 +104,6 @@ impl Entity {
             work: AtomicU32::new(work.bits()),
             cpu: AtomicUsize::new(queues::here()),
             on_cpu: AtomicBool::new(false),
-            pauses: AtomicU32::new(0),
             allowed: AtomicU64::new(allowed),
             times: Times::new(),
             voluntary_switches: AtomicU64::new(0),
@@ -128,21 +125,6 @@ impl Entity {
     /// they are not, they are saved.
     pub(super) fn is_on_cpu(&self) -> bool {
         self.on_cpu.load(Acquire)
-    }
-
-    /// Runs `f`, which lets others in between two steps of what the thread, the running one, does.
-    pub(super) fn pause<R>(&self, f: impl FnOnce() -> R) -> R {
-        // Relaxed, and not read-modify-writes: only this thread writes it.
-        let before = self.pauses.load(Relaxed);
-        self.pauses.store(before + 1, Relaxed);
-        let result = f();
-        self.pauses.store(before, Relaxed);
-        result
-    }
-
-    /// Whether it is between two steps of something: what it does may be half done.
-    pub fn is_paused(&self) -> bool {
-        self.pauses.load(Relaxed) != 0
     }
 
     /// The CPUs on which it may run, a bit each: sched_getaffinity(2).

@@ -25,6 +25,7 @@ use crate::base::above::Above;
 use crate::base::machine::AddressSpace;
 use crate::base::stretch;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use switch::Switch;
 
 pub use queues::{
@@ -104,6 +105,15 @@ pub fn poll() {
     yield_now();
 }
 
+/// Pauses in [`breathe`] that have not ended.
+static PAUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a thread is between two steps of something: what it does may be half done. Asked at a
+/// rendezvous.
+pub fn is_any_paused() -> bool {
+    PAUSED.load(Relaxed) != 0
+}
+
 /// Preemption point between two steps of a long transfer, with no lock held: serves interrupts and
 /// other threads, which the kernel otherwise does only on the way to user mode. Returns `true` when
 /// the thread is to end and the transfer with it.
@@ -113,7 +123,9 @@ pub fn breathe() -> bool {
     let Some(task) = current() else {
         return false;
     };
-    task.entity().pause(|| let_others_in(&task));
+    PAUSED.fetch_add(1, Relaxed);
+    let_others_in(&task);
+    PAUSED.fetch_sub(1, Relaxed);
     task.is_interrupted(TaskState::Killable)
 }
 

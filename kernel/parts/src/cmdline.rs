@@ -24,7 +24,7 @@ pub struct CommandLine {
     pub max_cpus: u32,
     /// `quire.noinput`: the terminal is at its end of input from the start.
     pub no_input: bool,
-    /// `quire.crash=panic|null|stack`: fail on purpose, to see the report.
+    /// `quire.crash=panic|null|stack|hang`: fail on purpose, to see the report.
     pub crash: Option<String>,
     /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
     /// see [`the kernel's `heap::fail``].

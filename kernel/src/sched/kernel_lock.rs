@@ -23,8 +23,6 @@ use mm::sync::add_own;
 
 /// Looks at the lock before a CPU sleeps until its turn.
 const SPINS: u32 = 1000;
-/// How long a CPU sleeps at most until it looks at the clock, in ns.
-const LOOK_AGAIN: u64 = 1_000_000_000;
 
 /// How long a CPU keeps the lock at least while it is in one call, in ns: to give it to one that
 /// sleeps takes as long as some thousand instructions, and a call may offer it more often.
@@ -197,10 +195,10 @@ impl Wait for Waiting {
     fn sleep(&mut self) {
         // Now and then, so that the watchdog can tell. What else the timer was set for is looked
         // after then.
-        timer::set_deadline(Some(timer::now() + LOOK_AGAIN));
+        timer::set_deadline(Some(timer::now() + watchdog::PERIOD));
         self.timer = true;
-        self.looks = self.looks.next_multiple_of(watchdog::LOOKS) + watchdog::LOOKS;
-        watchdog::wait(self.looks, &"the kernel lock");
+        self.looks += 1;
+        watchdog::sleep(&"the kernel lock");
         match cpu::wait_for_interrupt() {
             Irq::Timer => {}
             Irq::Serial => self.serial = true,

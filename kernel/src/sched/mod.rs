@@ -265,6 +265,9 @@ pub fn exit() -> ! {
 /// is none.
 pub fn start() -> ! {
     kernel_lock::leave();
+    if kernel_lock::is_shared() {
+        timers::begin_to_watch();
+    }
     loop {
         switch_to(Some(wait_for_task()));
     }

@@ -3,6 +3,7 @@
 
 use crate::arch::timer;
 use crate::base::ranks;
+use crate::base::watchdog;
 use crate::sched::{self, SLICE, Task, kernel_lock, queues};
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
@@ -112,6 +113,11 @@ pub fn share_time() {
     }
 }
 
+/// Begins to look at the other CPUs, on each CPU that runs threads.
+pub fn begin_to_watch() {
+    program(watchdog::look());
+}
+
 /// Makes sure that the timer interrupts at `at` or before.
 fn program(at: u64) {
     let programmed = &this().programmed;
@@ -138,7 +144,11 @@ pub fn interrupt() {
         .queue
         .first_key_value()
         .map_or(u64::MAX, |(id, _)| id.deadline);
-    match first.min(own.slice_end.load(Relaxed)) {
+    let look = match kernel_lock::is_shared() {
+        true => watchdog::look(),
+        false => u64::MAX,
+    };
+    match first.min(own.slice_end.load(Relaxed)).min(look) {
         // What was set meanwhile has been cancelled again.
         u64::MAX => {
             own.programmed.store(u64::MAX, Relaxed);

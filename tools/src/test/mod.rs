@@ -9,7 +9,7 @@
 //!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings,
 //!   bad input, a debugger, keys typed at the shell, programs that exhaust resources, how long
 //!   calls keep the machine, and foreign programs; `user.ARCH.smp4.*`: those of them that show more
-//!   with 4 CPUs;
+//!   with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 mod abuse;
 mod boot;
+mod checked;
 pub mod console;
 mod debugger;
 mod host;
@@ -260,6 +261,9 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
             suite::run(job, arch, built, *cpus)?;
             abuse::run(job, arch, built, *cpus);
             programs::run(job, arch, built, *cpus);
+        }
+        for cpus in all.iter().filter(|cpus| **cpus > 1) {
+            checked::run(job, arch, *cpus)?;
         }
         if all.contains(&1) {
             one_cpu(job, arch, built);

@@ -6,7 +6,7 @@
 //! thread may have been stopped between two steps of a call ([`crate::sched::breathe`]), or have an
 //! address space that no thread or process has yet, or has any more.
 
-use super::task;
+use super::task::{self, Work};
 use crate::base::errno::{Errno, Result};
 use crate::base::machine::{AddressSpace, kernel_space, mm};
 use crate::base::rendezvous;
@@ -31,8 +31,11 @@ pub fn count() -> u64 {
 }
 
 /// Checks everything. EAGAIN: there was always something half done; ENOMEM: memory is too short to
-/// note what is found; EINTR: the running thread is to end.
+/// note what is found, or allocations of this thread fail on purpose; EINTR: it is to end.
 pub fn all() -> Result {
+    if task::with_current(|task| task.sched.work().contains(Work::HEAP_FAILS)) {
+        return Err(Errno::ENOMEM);
+    }
     for _ in 0..ATTEMPTS {
         match rendezvous::alone(now) {
             Err(Errno::EAGAIN) => let_others_finish()?,
@@ -55,11 +58,6 @@ fn let_others_finish() -> Result {
 
 /// [`all`] if this is a good moment, at a rendezvous.
 fn now() -> Result {
-    let counts = mm().counts();
-    let bytes = (counts.anon + counts.object) * BYTES_FOR_PAGE;
-    if !room::leaves_enough(FRAMES + bytes / PAGE_SIZE) {
-        return Err(Errno::ENOMEM);
-    }
     if sched::is_any_paused() {
         return Err(Errno::EAGAIN);
     }
@@ -67,10 +65,20 @@ fn now() -> Result {
     if spaces.len() != mm().spaces() {
         return Err(Errno::EAGAIN);
     }
+    if !room::leaves_enough(frames_for(&spaces)) {
+        return Err(Errno::ENOMEM);
+    }
     // Files that nothing maps are not listed anywhere.
     mm::check::all(mm(), &spaces, None, kernel_space().tables());
     DONE.fetch_add(1, Relaxed);
     Ok(())
+}
+
+/// Frames that the check may need to note what it finds.
+fn frames_for(spaces: &[Arc<AddressSpace>]) -> u64 {
+    let counts = mm().counts();
+    let mapped: u64 = spaces.iter().map(|space| space.usage().rss.total()).sum();
+    FRAMES + (counts.anon + counts.object + mapped) * BYTES_FOR_PAGE / PAGE_SIZE
 }
 
 /// The address spaces of all threads and processes, each once.

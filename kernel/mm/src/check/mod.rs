@@ -37,8 +37,9 @@ struct Tally<'a, M: Machine> {
     all_objects: bool,
 }
 
-/// The most bytes that [`all`] allocates for each page of private memory and of objects.
-pub const BYTES_FOR_PAGE: u64 = 320;
+/// The most bytes that [`all`] allocates for each page of private memory and of objects, and again
+/// for each mapping of a page.
+pub const BYTES_FOR_PAGE: u64 = 160;
 
 /// Checks the whole memory manager. `spaces` is complete, and so is `objects` (objects that a VMA
 /// maps need not be listed) unless it is `None`: then a page of an object that no VMA maps may have

@@ -43,7 +43,7 @@ pub(crate) fn only_entries<M: Machine>(vma: &Vma<M>) -> bool {
 impl<M: Machine> Reading<'_, M> {
     /// [`AddressSpace::fault_beside`].
     pub(super) fn fault(&self, addr: VirtAddr, access: Access) -> bool {
-        let Some(vma) = self.vmas.find_as_reader(addr) else {
+        let Some(vma) = self.find(addr) else {
             return false;
         };
         let first = access == Access::Write && !vma.has_anon;
@@ -60,22 +60,38 @@ impl<M: Machine> Reading<'_, M> {
 
     /// Resolves a fault; `false`: it is to take the space's lock.
     fn fault_at(&self, vma: &Vma<M>, access: Access, mut cursor: Cursor<'_, M>) -> bool {
-        let mut rss = Rss::default();
-        let fault = self.state(vma, access, &cursor, &mut rss);
-        let orders = fault.orders();
-        let whole = block(cursor.va(), PMD_ORDER);
-        let may_be_huge = orders.contains(PMD_ORDER) && vma.range.covers(&whole);
-        if may_be_huge && cursor.pmd_is_empty() {
-            return access == Access::Write
-                && cursor.is_at_pmd()
-                && fault.order(&cursor, orders) == PMD_ORDER
-                && self.map_huge(vma, access, &mut cursor);
-        }
-        // It stays when it is empty, as no leaf may come in its place.
-        if cursor.is_at_pmd() && cursor.pmd_is_empty() && cursor.add_table().is_err() {
-            return false;
+        if cursor.pmd_is_empty()
+            && let Some(resolved) = self.at_empty_pmd(vma, access, &mut cursor)
+        {
+            return resolved;
         }
         self.map_in_table(vma, access, &mut cursor)
+    }
+
+    /// Resolves a fault where a PMD leaf could be mapped, or makes the table that is missing:
+    /// `None`.
+    #[cold]
+    fn at_empty_pmd(
+        &self,
+        vma: &Vma<M>,
+        access: Access,
+        cursor: &mut Cursor<'_, M>,
+    ) -> Option<bool> {
+        let mut rss = Rss::default();
+        let fault = self.state(vma, access, cursor, &mut rss);
+        let orders = fault.orders();
+        let whole = block(cursor.va(), PMD_ORDER);
+        if orders.contains(PMD_ORDER) && vma.range.covers(&whole) {
+            let huge = access == Access::Write
+                && cursor.is_at_pmd()
+                && fault.order(cursor, orders) == PMD_ORDER;
+            return Some(huge && self.map_huge(vma, access, cursor));
+        }
+        // It stays when it is empty, as no leaf may come in its place.
+        match cursor.is_at_pmd() && cursor.add_table().is_err() {
+            true => Some(false),
+            false => None,
+        }
     }
 
     fn state<'f>(
@@ -118,26 +134,21 @@ impl<M: Machine> Reading<'_, M> {
 
     /// Resolves a fault by entries of the PTE table that the cursor is at.
     fn map_in_table(&self, vma: &Vma<M>, access: Access, cursor: &mut Cursor<'_, M>) -> bool {
+        if !cursor.is_at_pte() {
+            return false;
+        }
         let (mm, id) = (&*self.space.mm, &self.space.id);
+        // What is read with the table open decides nothing: it is read again below.
+        let mut next = match access == Access::Write && cursor.is_absent() {
+            true => Ok(self.order(vma, cursor)),
+            false => self.attempt(vma, access, cursor),
+        };
         let mut kept: Option<(Order, Folio)> = None;
         let resolved = loop {
-            let Some(table) = cursor.lock_table(Level::Pte) else {
-                break false;
+            let order = match next {
+                Ok(order) => order,
+                Err(resolved) => break resolved,
             };
-            if access == Access::Write && reuse_single(cursor, id).is_some() {
-                break true;
-            }
-            let mut rss = Rss::default();
-            let order = match self.state(vma, access, cursor, &mut rss).at(cursor) {
-                Ok(_) => {
-                    self.add_anon(rss.anon);
-                    break true;
-                }
-                // With the space's lock smaller folios are tried, and failures are told.
-                Err(Stop::Failed(_)) => break false,
-                Err(Stop::Wants(order)) => order,
-            };
-            drop(table);
             if kept.as_ref().is_none_or(|(has, _)| *has != order) {
                 discard(mm, kept.take());
                 let Ok(folio) = zeroed(mm, order) else {
@@ -145,24 +156,65 @@ impl<M: Machine> Reading<'_, M> {
                 };
                 kept = Some((order, folio));
             }
-            let _table = cursor.lock_table(Level::Pte);
+            let table = cursor.lock_table(Level::Pte);
             if is_still_absent(cursor, order) || mutant::on(Mutant::InstallBeside) {
                 let (_, folio) = kept.take().expect("it was made above");
                 fill(cursor, folio, order, attrs(vma, access), id);
                 self.add_anon(order.pages());
-                break true;
+                return true;
             }
+            drop(table);
             mm.count(Event::FaultRetry, 1);
+            next = self.attempt(vma, access, cursor);
         };
         discard(mm, kept);
         resolved
+    }
+
+    /// Resolves a fault with the table locked as far as that needs no folio: `Err`, and whether it
+    /// did. Else the order of the folio that is needed.
+    fn attempt(
+        &self,
+        vma: &Vma<M>,
+        access: Access,
+        cursor: &mut Cursor<'_, M>,
+    ) -> Result<Order, bool> {
+        let _table = cursor.lock_table(Level::Pte);
+        if access == Access::Write && reuse_single(cursor, &self.space.id).is_some() {
+            return Err(true);
+        }
+        let mut rss = Rss::default();
+        match self.state(vma, access, cursor, &mut rss).at(cursor) {
+            Ok(_) => {
+                self.add_anon(rss.anon);
+                Err(true)
+            }
+            // With the space's lock smaller folios are tried, and failures are told.
+            Err(Stop::Failed(_)) => Err(false),
+            Err(Stop::Wants(order)) => Ok(order),
+        }
+    }
+
+    /// The order of a folio for the absent page.
+    #[inline]
+    fn order(&self, vma: &Vma<M>, cursor: &Cursor<'_, M>) -> Order {
+        let mut rss = Rss::default();
+        let fault = self.state(vma, Access::Write, cursor, &mut rss);
+        let orders = fault.orders();
+        match orders.is_empty() {
+            true => Order(0),
+            false => fault.order(cursor, orders),
+        }
     }
 }
 
 /// Whether a folio of the order can be mapped around the page.
 fn is_still_absent<M: Machine>(cursor: &Cursor<'_, M>, order: Order) -> bool {
     let place = block(cursor.va(), order);
-    cursor.leaf().is_none() && cursor.hole(place) == place
+    match order {
+        Order(0) => cursor.is_absent(),
+        _ => cursor.hole(place) == place,
+    }
 }
 
 /// Frees a folio that was made for nothing.

@@ -45,7 +45,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut tables = reading.table.as_reader();
         let (mut budget, mut at) = (Budget::step(&self.mm), range.start);
         while at < range.end
-            && let Some(vma) = reading.vmas.find_as_reader(at)
+            && let Some(vma) = reading.find(at)
             && let Ok(Some(wanted)) = access(vma)
             && allowed(vma, wanted, false)
             && budget.take(PAGE)

@@ -2,20 +2,35 @@
 //! they map on lines of their own.
 
 use super::{AddressSpace, Error, Inner};
+use crate::addr::VirtAddr;
 use crate::arch::{Cpu, Machine};
 use crate::sync::{AtomicU64, Ordering, ReadGuard, add_own, rank};
 use crate::table::PageTable;
+use crate::vma::{Found, Vma};
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-/// What one CPU has mapped as a reader since the writer before, less what it has unmapped.
-#[derive(Debug, Default)]
+/// What one CPU has mapped as a reader since the writer before, less what it has unmapped; and
+/// where it faulted last.
+#[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Counts {
     /// Private pages; it wraps around below 0.
     anon: AtomicU64,
     /// Page tables.
     tables: AtomicU64,
+    /// The VMA that was found last.
+    found: Found,
+}
+
+impl Counts {
+    fn new() -> Self {
+        Counts {
+            anon: AtomicU64::new(0),
+            tables: AtomicU64::new(0),
+            found: Found::none(),
+        }
+    }
 }
 
 /// Holds the lock of a space as a reader: VMAs and tables stay, and the entries of a table change
@@ -38,7 +53,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let mut counts = Vec::new();
         fallible::reserve_exact(&mut counts, cpus).map_err(|_| Error::NoMem)?;
-        counts.resize_with(cpus, Counts::default);
+        counts.resize_with(cpus, Counts::new);
         let mut locked = self.lock();
         if locked.counts.is_empty() {
             locked.counts = counts.into_boxed_slice();
@@ -76,7 +91,7 @@ impl<M: Machine> Inner<M> {
             n
         };
         let mut pages = 0_u64;
-        for Counts { anon, tables } in &self.counts {
+        for Counts { anon, tables, .. } in &self.counts {
             pages = pages.wrapping_add(take(anon));
             self.table.add_pages(take(tables));
         }
@@ -89,6 +104,12 @@ impl<M: Machine> Inner<M> {
 }
 
 impl<M: Machine> Reading<'_, M> {
+    /// The VMA that contains `addr`.
+    #[inline]
+    pub fn find(&self, addr: VirtAddr) -> Option<&Vma<M>> {
+        let own = &self.inner.counts[self.cpu];
+        self.inner.vmas.find_as_reader(addr, &own.found)
+    }
     /// Counts private pages that this CPU has mapped.
     #[inline]
     pub fn add_anon(&self, pages: u64) {

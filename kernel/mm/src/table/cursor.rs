@@ -147,7 +147,17 @@ impl<'a, M: Machine> Cursor<'a, M> {
         self.node.leaf_at(self.va, 1)
     }
 
-    /// Whether there is no PTE table for the page.
+    /// Whether the page's entry in that table is absent.
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        self.node.is_absent(self.index())
+    }
+    /// Whether there is a PTE table for the page, which is not shared.
+    #[inline]
+    pub fn is_at_pte(&self) -> bool {
+        self.node.level == Level::Pte
+    }
+    /// Whether there is no PTE table for the page, or it is shared, and there is a PMD table.
     pub fn is_at_pmd(&self) -> bool {
         self.node.level == Level::Pmd
     }

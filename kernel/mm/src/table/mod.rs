@@ -68,6 +68,7 @@ impl PageTable {
     }
     /// The same tables, for a CPU that has the space's lock as a reader: it frees none, and those
     /// that it makes are counted here.
+    #[inline]
     pub fn as_reader(&self) -> PageTable {
         PageTable {
             root: self.root,
@@ -79,6 +80,7 @@ impl PageTable {
         self.pages += pages;
     }
     /// Number of tables, including the root.
+    #[inline]
     pub fn pages(&self) -> u64 {
         self.pages
     }

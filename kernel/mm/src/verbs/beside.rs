@@ -31,7 +31,7 @@ impl<M: Machine> Reading<'_, M> {
     fn drop_some(&self, rest: &mut VirtRange, budget: &mut Budget) {
         let tables = Beside::new(&self.space.mm, &self.space.id, &self.table);
         while !rest.is_empty()
-            && let Some(vma) = self.vmas.find_as_reader(rest.start)
+            && let Some(vma) = self.find(rest.start)
             && only_entries(vma)
             && !vma.flags.contains(VmaFlags::LOCKED)
         {

@@ -16,6 +16,7 @@ mod validate;
 mod view;
 
 pub use figures::Figures;
+pub(crate) use store::Found;
 pub use store::{STACK_GUARD_GAP, Slot, guarded_start};
 pub use taken::Taken;
 pub use tree::VmaTree;

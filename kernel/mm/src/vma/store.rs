@@ -34,23 +34,31 @@ impl Slot {
     }
 }
 
-/// A slot that a lookup by shared reference may change. Readers of the space's lock do not: it
-/// would be a line that all CPUs write.
-pub(super) struct Found {
+/// The result of the last lookup, which a lookup by shared reference may change. It may be stale.
+/// Readers of the space's lock have one for each CPU: else it would be a line that all CPUs write.
+#[derive(Debug)]
+pub(crate) struct Found {
     leaf: HintU32,
     at: HintU32,
 }
 
 impl Found {
+    /// No VMA was found yet.
+    pub const fn none() -> Self {
+        Found {
+            leaf: HintU32::new(0),
+            at: HintU32::new(0),
+        }
+    }
     #[inline(always)]
-    fn get(&self) -> Slot {
+    pub(super) fn get(&self) -> Slot {
         Slot {
             leaf: self.leaf.load(Ordering::Relaxed),
             at: self.at.load(Ordering::Relaxed),
         }
     }
     #[inline(always)]
-    fn set(&self, slot: Slot) {
+    pub(super) fn set(&self, slot: Slot) {
         self.leaf.store(slot.leaf, Ordering::Relaxed);
         self.at.store(slot.at, Ordering::Relaxed);
     }
@@ -105,10 +113,7 @@ impl<M: Machine> VmaStore<M> {
             root: None,
             height: 0,
             len: 0,
-            last_found: Found {
-                leaf: HintU32::new(0),
-                at: HintU32::new(0),
-            },
+            last_found: Found::none(),
         }
     }
 
@@ -154,8 +159,13 @@ impl<M: Machine> VmaStore<M> {
     #[inline]
     pub fn found_last(&self, addr: VirtAddr) -> Option<Slot> {
         let last = self.last_found.get();
-        let vma = self.leaves.try_get(last.leaf).get(last.at as usize)?;
-        vma.range.contains(addr).then_some(last)
+        self.found(last, addr).map(|_| last)
+    }
+    /// The VMA in a slot, which may be stale, if there is one and it contains `addr`.
+    #[inline]
+    pub fn found(&self, slot: Slot, addr: VirtAddr) -> Option<&Vma<M>> {
+        let vma = self.leaves.try_get(slot.leaf).get(slot.at as usize)?;
+        vma.range.contains(addr).then_some(vma)
     }
 
     /// The first VMA that ends above `addr`, if it stands behind the one that was found last.

@@ -1,7 +1,7 @@
 //! Lookups and iteration of the VMAs of a tree.
 
 use super::figures::Figures;
-use super::store::Slot;
+use super::store::{Found, Slot};
 use super::tree::VmaTree;
 use super::types::Vma;
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
@@ -54,12 +54,20 @@ impl<M: Machine> VmaTree<M> {
         let found = self.store.found_last(addr);
         found.or_else(|| self.find_slowly(addr))
     }
-    /// The VMA that contains `addr`, for a reader of the space's lock: remembers nothing.
+    /// The VMA that contains `addr`, for a reader of the space's lock, which has a memory of its
+    /// own of the lookup before.
     #[inline]
-    pub fn find_as_reader(&self, addr: VirtAddr) -> Option<&Vma<M>> {
+    pub(crate) fn find_as_reader(&self, addr: VirtAddr, last: &Found) -> Option<&Vma<M>> {
+        match self.store.found(last.get(), addr) {
+            Some(vma) => Some(vma),
+            None => self.find_anew(addr, last),
+        }
+    }
+    #[cold]
+    fn find_anew(&self, addr: VirtAddr, last: &Found) -> Option<&Vma<M>> {
         let slot = self.store.path(addr)?.slot;
-        let vma = self.store.leaf_from(slot).first()?;
-        vma.range.contains(addr).then_some(vma)
+        last.set(slot);
+        self.store.found(slot, addr)
     }
     #[inline(never)]
     fn find_slowly(&self, addr: VirtAddr) -> Option<Slot> {

@@ -18,8 +18,8 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
     pub ablation: bool,
     /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
-    /// dontneed, mremap, updates, survivor, vmas, child-byte, touch1g, fork1g, maps, smaps; or
-    /// snapshot, latency
+    /// dontneed, mremap, updates, survivor, vmas, child-byte, touch1g, fork1g, beside, cow-seq,
+    /// cow-rand, maps, smaps; or snapshot, latency
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Only these folio sizes: 4 to 2048
@@ -89,6 +89,9 @@ pub struct ProfileArgs {
     /// How many pages it works on, a multiple of 512
     #[arg(long, value_name = "N", default_value_t = 2048)]
     pub pages: u64,
+    /// CPUs of the machine
+    #[arg(long, value_name = "N", default_value = "1", value_parser = cpus)]
+    pub smp: u32,
     /// How many functions are printed
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub top: usize,

@@ -4,7 +4,7 @@ use crate::words;
 use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 18] = [
+pub const OPS: [&str; 21] = [
     "fault",
     "remap",
     "munmap",
@@ -20,6 +20,9 @@ pub const OPS: [&str; 18] = [
     "child-byte",
     "fork1g",
     "touch1g",
+    "beside",
+    "cow-seq",
+    "cow-rand",
     "maps",
     "smaps",
     "vmas",

@@ -33,7 +33,7 @@ pub const fn clearing(arch: Arch) -> f64 {
 }
 
 /// Judges one cell. `linux` is its figure there; `few` is the figure of the same operation with one
-/// VMA.
+/// VMA or thread.
 pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option<f64>) -> Verdict {
     if let (Some(part), Some(linux)) = (part_of_linux(arch, key), linux) {
         return at_most(cell, part * linux);
@@ -44,6 +44,7 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
         ("mremap", Some(linux), _) => 0.15 * linux,
         ("vmas", _, Some(few)) => 2.0 * few,
+        ("beside", _, Some(few)) => 1.05 * few,
         ("maps", ..) => MAPS_AREA,
         ("smaps", ..) => SMAPS_AREA,
         ("touch1g", ..) => return exact(key, cell),
@@ -105,10 +106,13 @@ fn copies_nothing(key: &Key, cell: &Cell) -> Verdict {
 pub type Pair = (&'static str, Option<u64>, &'static str, &'static str, f64);
 
 /// Settings against each other, judged where both were measured.
-pub const PAIRS: [Pair; 3] = [
+pub const PAIRS: [Pair; 5] = [
     // Batching costs pages of their own nothing.
     ("fork", Some(4), "fork=batch", "fork=per-pte", 1.01),
     ("fork", None, "contpte=on", "contpte=off", 1.0),
+    // To know that a folio is exclusive costs the copies of several CPUs next to nothing.
+    ("cow-seq", None, "account=unified", "account=total", 1.02),
+    ("cow-rand", None, "account=unified", "account=total", 1.02),
     // 1 GiB.
     ("fork1g", Some(4), "fork=share", "fork=batch", 1.0 / 50.0),
 ];
@@ -158,6 +162,22 @@ mod tests {
         );
         assert_eq!(verdict("survivor", 4, 1.0, None), Verdict::Met);
         assert_eq!(verdict("survivor", 64, 1.0, None), Verdict::Missed(0.0));
+    }
+
+    #[test]
+    fn threads_beside_each_other_against_one() {
+        let cell = |figure| Cell {
+            figure,
+            line: json!({}),
+        };
+        let key = Key {
+            op: "beside".to_owned(),
+            kb: 4,
+            vmas: 8,
+        };
+        let verdict = |figure| judge(Arch::X86_64, &key, &cell(figure), None, Some(1000.0));
+        assert_eq!(verdict(1050.0), Verdict::Met);
+        assert_eq!(verdict(1051.0), Verdict::Missed(1050.0));
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn profile(args: &ProfileArgs) -> Result<u8> {
     let built = build::build(args.arch, false)?;
     let mut machine = counted(args.arch, "1G");
     machine.image.clone_from(&built.image);
+    machine.smp = args.smp;
     machine.command_line = format!(
         "quiet {} -- bench --op {} --size {} --pages {} --watched yes",
         args.append.as_deref().unwrap_or_default(),

@@ -5,6 +5,9 @@
 //! QEMU's -icount. Runs on Linux as well: the same program measures both. The cells of a size are
 //! the second of two passes (the first with 64 MiB at most), each operation with memory of its own;
 //! what the memory must hold afterwards is checked, outside the measured time.
+mod beside;
+mod copies;
+mod crew;
 mod meter;
 mod ops;
 mod region;

@@ -36,7 +36,8 @@ pub struct Sample {
     pub ns: u64,
     /// What they are divided by; 0: the whole counts.
     pub pages: u64,
-    /// How many VMAs there were, where that is the question, or which of several processes did it.
+    /// How many VMAs or threads there were, where that is the question, or which of several
+    /// processes did it.
     pub vmas: Option<usize>,
     /// How often each counter moved that this kernel has, in the order of [`SHOWN`].
     pub counters: Vec<(&'static str, u64)>,
@@ -49,6 +50,43 @@ impl Sample {
         found
             .map(|(_, value)| *value)
             .ok_or_else(|| wrong(&format!("there is no counter {name}")))
+    }
+
+    /// What it cost more than another one.
+    pub fn beyond(mut self, other: &Sample) -> Sample {
+        self.ns = self.ns.saturating_sub(other.ns);
+        for ((_, value), (_, there)) in self.counters.iter_mut().zip(&other.counters) {
+            *value = value.saturating_sub(*there);
+        }
+        self
+    }
+
+    /// Sends the time and the counters to another process, through a pipe.
+    pub fn tell(&self, fd: i32) -> Result<()> {
+        let figures = self.counters.iter().map(|(_, value)| *value);
+        for figure in std::iter::once(self.ns).chain(figures) {
+            file::write(fd, &figure.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// What another process tells, which has the same counters.
+    pub fn hear(fd: i32, names: &[&'static str], pages: usize) -> Result<Sample> {
+        let hear = || -> Result<u64> {
+            let mut bytes = [0; 8];
+            match file::read(fd, &mut bytes)? {
+                8 => Ok(u64::from_ne_bytes(bytes)),
+                _ => Err(wrong("a child ended without its figures")),
+            }
+        };
+        let ns = hear()?;
+        let counter = |name: &&'static str| Ok((*name, hear()?));
+        Ok(Sample {
+            ns,
+            pages: pages as u64,
+            vmas: None,
+            counters: names.iter().map(counter).collect::<Result<_>>()?,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operations, each as a function that does it once and returns what it cost.
 use crate::meter::{Meter, Sample};
 use crate::region::{HUGE, Region, reserve, wrong};
-use crate::{survivor, vmas};
+use crate::{beside, copies, survivor, vmas};
 use userland::counters;
 use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::proc::{self, Status};
@@ -21,7 +21,7 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 18] = [
+pub const OPS: [Op; 21] = [
     op("fault", |m, _| one(fault(m, m.pages))),
     op("remap", |m, _| one(remap(m))),
     op("munmap", |m, kb| one(unmap(m, kb))),
@@ -52,6 +52,20 @@ pub const OPS: [Op; 18] = [
     Op {
         by_default: false,
         ..op("touch1g", |m, _| one(fault(m, MANY_PAGES)))
+    },
+    Op {
+        by_default: false,
+        ..op("beside", |m, _| beside::run(m))
+    },
+    Op {
+        by_default: false,
+        ..op("cow-seq", |m, kb| {
+            one(copies::run(m, kb, copies::SEQUENTIAL))
+        })
+    },
+    Op {
+        by_default: false,
+        ..op("cow-rand", |m, kb| one(copies::run(m, kb, copies::RANDOM)))
     },
     Op {
         by_default: false,
@@ -94,7 +108,7 @@ fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
 }
 
 /// A region whose pages are all there, mapped by PTEs.
-fn populated(pages: usize, folio_kb: usize) -> Result<Region> {
+pub fn populated(pages: usize, folio_kb: usize) -> Result<Region> {
     populate(Region::map(pages)?, folio_kb)
 }
 

@@ -19,7 +19,7 @@ pub struct Region {
 const ALL: usize = 1 << 15;
 
 /// What [`Region::dot`] writes.
-const DOT: u8 = 0x5c;
+pub const DOT: u8 = 0x5c;
 
 impl Region {
     /// `pages` pages of nothing yet.

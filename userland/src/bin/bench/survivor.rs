@@ -80,10 +80,7 @@ impl Child {
         region.check_touched()?;
         if self.survives {
             let sample = write(meter, region)?;
-            let figures = sample.counters.iter().map(|(_, value)| *value);
-            for figure in std::iter::once(sample.ns).chain(figures) {
-                file::write(self.tell.1, &figure.to_ne_bytes())?;
-            }
+            sample.tell(self.tell.1)?;
         }
         Ok(())
     }
@@ -99,19 +96,7 @@ impl Child {
     /// Lets it write and hears what that cost: the time, and each of the counters.
     fn write(self, names: &[&'static str]) -> Result<Sample> {
         file::write(self.go.1, &[0])?;
-        let hear = || -> Result<u64> {
-            let mut bytes = [0; 8];
-            file::read(self.tell.0, &mut bytes)?;
-            Ok(u64::from_ne_bytes(bytes))
-        };
-        let ns = hear()?;
-        let counter = |name: &&'static str| Ok((*name, hear()?));
-        let sample = Sample {
-            ns,
-            pages: PAGES as u64,
-            vmas: None,
-            counters: names.iter().map(counter).collect::<Result<_>>()?,
-        };
+        let sample = Sample::hear(self.tell.0, names, PAGES)?;
         match proc::wait_for(self.pid)? {
             Status::Exited(0) => Ok(sample),
             other => Err(wrong(&format!("a child ended with {other:?}"))),

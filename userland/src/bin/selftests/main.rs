@@ -14,6 +14,7 @@ mod arguments;
 mod clock;
 mod cow;
 mod cpus;
+mod cpus_interrupts;
 mod cpus_memory;
 mod exec;
 mod files;
@@ -86,6 +87,7 @@ const FAMILIES: &[&[Test]] = &[
     clock::TESTS,
     futex::TESTS,
     cpus::TESTS,
+    cpus_interrupts::TESTS,
     cpus_memory::TESTS,
     threads::TESTS,
     parallel::TESTS,

@@ -26,6 +26,7 @@ impl<M: Machine> Fault<'_, M> {
     }
 
     /// The folio orders allowed here.
+    #[inline(always)]
     pub(super) fn orders(&self) -> Orders {
         let controls = &self.mm.thp().controls;
         self.vma.orders(controls, self.permit).up_to(self.most)

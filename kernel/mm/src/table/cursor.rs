@@ -177,7 +177,7 @@ impl<'a, M: Machine> Cursor<'a, M> {
         }
         let (first, pages) = (Level::Pte.index(limit.start), limit.pages() as usize);
         // Fast path: the range is usually empty.
-        if self.node.ptes().absent(first, pages) == pages {
+        if self.node.all_absent(first, pages) {
             return limit;
         }
         let here = Level::Pte.index(self.va);

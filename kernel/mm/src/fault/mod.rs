@@ -3,6 +3,7 @@
 mod access;
 mod anon;
 mod beside;
+mod beside_huge;
 mod cow;
 mod file;
 mod fresh;

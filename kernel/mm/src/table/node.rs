@@ -241,12 +241,6 @@ impl<'a, M: Machine> PteTable<'a, M> {
         let (row, firm) = (self.row(index, n), !M::Pte::loose_bits(raw) | accessed);
         raw & accessed != 0 && self.mem().agree(row, frames::<M>(raw), firm) == n
     }
-    /// Number of absent entries starting at `index`, at most `max`.
-    #[inline(always)]
-    pub fn absent(self, index: usize, max: usize) -> usize {
-        self.mem()
-            .agree(self.row(index, max), Series::ZERO, u64::MAX)
-    }
 }
 
 /// Decodes `raw` as a leaf; `None` when it is absent or points to a table.

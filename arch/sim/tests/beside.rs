@@ -6,10 +6,11 @@ mod common;
 use arch_sim::{Options, Process, World};
 use common::*;
 use mm::Advice;
+use mm::Place;
 use mm::addr::PAGE_SIZE;
 use mm::arch::PteFormat;
 use mm::fault::Resolution;
-use mm::vma::Prot;
+use mm::vma::{Prot, VmaFlags};
 use std::sync::Arc;
 
 /// The area, the page that faults, and one that was written before in the same table.
@@ -229,6 +230,32 @@ fn many_tables<F: PteFormat>(order: u8, flushes: u64) {
     assert_eq!(before, w.mm.counts());
 }
 
+/// 1 TiB of which each GiB has a page, taken away in steps.
+fn a_sparse_area<F: PteFormat>() {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        ..Options::default()
+    });
+    sizes(&w, &[]);
+    let before = w.mm.counts();
+    let p = w.process();
+    p.share().unwrap();
+    let (each, len) = (1 << 30, 1 << 40);
+    let request = mm::MapRequest {
+        flags: VmaFlags::NORESERVE,
+        ..anon(Place::Fixed(AT), len / PAGE_SIZE, RW)
+    };
+    p.map(request).unwrap();
+    for at in (0..len).step_by(each) {
+        w.store(0, &p, AT + at, 1).unwrap();
+    }
+    p.unmap(AT, len).unwrap();
+    assert_eq!(p.usage().rss.anon, 0);
+    w.check(&[&p], &[]);
+    drop(p);
+    assert_eq!(before, w.mm.counts());
+}
+
 fn one_flush_for_many_tables<F: PteFormat>() {
     many_tables::<F>(0, 1);
     many_tables::<F>(4, 1);
@@ -280,5 +307,5 @@ fn failures<F: PteFormat>() {
 on_both_formats! {
     the_same_page_is_written a_neighbour_is_written the_same_page_is_read other_pages_are_written
     two_first_tables pages_are_dropped others_populate advice_is_the_same
-    one_flush_for_many_tables copies failures
+    one_flush_for_many_tables a_sparse_area copies failures
 }

@@ -65,7 +65,7 @@ impl<'a, M: Machine> Beside<'a, M> {
             0 => self.zap_leaf(node, node.part(first, rest), zap)?,
             n => n,
         };
-        zap.budget.take(1);
+        zap.budget.take(1 + n as u32 / 8);
         Some(rest.start.align_down(size) + n as u64 * size)
     }
 

@@ -7,7 +7,7 @@
 
 use super::edit::{Edit, Entries};
 use super::node::{Node, PteTable};
-use super::zap::Zap;
+use super::{Budget, Zap, budget};
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, TABLE_ENTRIES};
 use crate::sync;
@@ -41,7 +41,7 @@ impl<'a, M: Machine> Detached<'a, M> {
         {
             let range = VirtRange::new(start, start + Level::Pmd.bytes());
             Entries { table, gather }.zap(range, zap);
-            zap.budget.take(super::budget::TABLE);
+            zap.budget.take(budget::TABLE);
             gather.dead_table(table.frame);
         }
     }
@@ -58,9 +58,11 @@ impl<M: Machine> Drop for Detached<'_, M> {
 
 impl<'a, M: Machine> Edit<'_, 'a, M> {
     /// Detaches the PTE tables that map nothing outside of `range`, until there is no room for
-    /// more; returns where the rest begins then. The gather owes the flush.
+    /// more, or the work of a step is done; returns where the rest begins then. The gather owes the
+    /// flush.
     pub fn detach(&mut self, range: VirtRange, tables: &mut Detached<'a, M>) -> Option<VirtAddr> {
-        self.detach_below(self.root(), range, tables)
+        let mut budget = Budget::step(self.mm());
+        self.detach_below(self.root(), range, tables, &mut budget)
     }
 
     fn detach_below(
@@ -68,6 +70,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         node: Node<'a, M>,
         range: VirtRange,
         tables: &mut Detached<'a, M>,
+        budget: &mut Budget,
     ) -> Option<VirtAddr> {
         for index in node.indices(range) {
             let Some(child) = node.child(node.entry(index)) else {
@@ -75,10 +78,15 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             };
             let part = node.part(index, range);
             if child.level > Level::Pte {
-                let stopped = self.detach_below(child, part, tables);
+                if budget.is_spent() {
+                    return Some(part.start);
+                }
+                let stopped = self.detach_below(child, part, tables, budget);
                 if stopped.is_some() {
                     return stopped;
                 }
+                // Also where nothing is detached: much memory may have few tables.
+                budget.take(budget::TABLE);
             } else if is_all_in(child.ptes(), part) {
                 let start = part.start.align_down(Level::Pmd.bytes());
                 if tables.0.try_push((start, child.ptes())).is_err() {

@@ -87,7 +87,7 @@ pub(crate) struct State {
     /// Addresses used lately, which CPUs prefetch.
     recent: Vec<AtomicU64>,
     used: AtomicUsize,
-    drop_flushes: AtomicBool,
+    pub(crate) drop_flushes: AtomicBool,
     others: Mutex<Option<Others>>,
     zeroing: Mutex<Option<Zeroing>>,
 }

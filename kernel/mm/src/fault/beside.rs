@@ -5,9 +5,12 @@
 //! table or a PMD leaf away. All others take the space's lock.
 //!
 //! ```text
-//!   reader of the space, table locked: attempt ---> mapped, or Wants
-//!                                        ^            |
-//!   read again, folio kept: else --------+   table open: allocate, zero ---> locked: still absent: install
+//!   absent: the order is read, table open --+
+//!                                           v
+//!   table locked: attempt ---> Wants ---> table open: allocate, zero ---> table locked:
+//!     ^      |                                                            absent: install
+//!     |      +--> mapped                                                    |
+//!     +---------------------------------------------- else, folio kept -----+
 //! ```
 //! The space stays locked for reading meanwhile: its areas and its tables stay.
 

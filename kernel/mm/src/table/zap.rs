@@ -193,8 +193,8 @@ impl<M: Machine> Entries<'_, '_, M> {
                 mm.count(Event::CowWasted, clean(table, run.index, run.n));
             }
             if !zap.dead {
-                // The lock of the space excludes all writers but the walker, whose bits are of no
-                // use now.
+                // The lock of the space, or of the table, excludes all writers but the walker,
+                // whose bits are of no use now.
                 table.clear_run(run.index, run.n);
             }
             live -= run.n as u32;

@@ -75,6 +75,7 @@ impl<M: Machine> AddressSpace<M> {
             dead.finish();
             drop(reading);
             if tables.is_empty() {
+                // Only with the mutant anything is left to flush.
                 gather.finish();
                 return zap;
             }

@@ -171,6 +171,7 @@ impl<F: PteFormat> World<F> {
             }
             match space.fault(va, access) {
                 Resolution::Done => {}
+                Resolution::Claimed if space.wait_for_claim() => {}
                 refused => return Err(refused),
             }
         }

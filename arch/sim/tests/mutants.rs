@@ -8,12 +8,13 @@ use common::*;
 use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::{Attrs, PteFormat};
+use mm::fault::Resolution;
 use mm::mutant::{self, Mutant};
 use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 type Arm = arch_aarch64::pte::Format;
 type X86 = arch_x86_64::pte::Format;
@@ -236,6 +237,30 @@ fn written_while_zeroing<F: PteFormat>(w: &World<F>, _: &Process<F>) {
     let _ = w.store(0, &p, page(1), 1);
 }
 
+/// Maps 2 MiB again that several threads may use, while one of them reads there.
+fn replaced_while_read<F: PteFormat>(w: &World<F>, _: &Process<F>) {
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    map(&p, AT, HUGE, RW);
+    w.store(0, &p, AT, 1).unwrap();
+    let (v, q) = (w.clone(), p.clone());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let all = seen.clone();
+    w.sim.in_pauses(Some(Box::new(move || {
+        all.lock().unwrap().push(v.load(1, &q, AT));
+        false
+    })));
+    map(&p, AT, HUGE, RW);
+    w.sim.in_pauses(None);
+    let seen = seen.lock().unwrap();
+    // Both CPUs are one thread of the host, which cannot wait for itself.
+    let waits = |seen: &Result<u8, Resolution>| *seen == Err(Resolution::Claimed);
+    assert!(
+        !seen.is_empty() && seen.iter().all(waits),
+        "refused in a pause: {seen:?}"
+    );
+}
+
 /// Unmaps 2 MiB that several threads may use.
 fn unmapped_whole<F: PteFormat>(w: &World<F>, p: &Process<F>) {
     p.share().unwrap();
@@ -369,6 +394,7 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
     match mutant {
         Mutant::InstallWithoutLooking => vec![blocks(OUTSIDE, unmapped_while_zeroing)],
         Mutant::DropBeforeFlush => vec![blocks(FLUSH, unmapped_whole)],
+        Mutant::RefuseInPause => vec![blocks("refused in a pause", replaced_while_read)],
         Mutant::InstallBeside => vec![blocks("is not an absent PTE", written_while_zeroing)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),

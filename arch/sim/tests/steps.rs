@@ -76,10 +76,10 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
     scene::<F>(|w, p| {
         let (v, q) = (w.clone(), p.clone());
         let others = move |n| {
-            // Its pages are gone or on their way, its place is not free yet.
-            assert_eq!(v.load(1, &q, spot(n)), Err(Resolution::NotMapped));
+            // Its pages are gone or on their way, its place is not free yet: they would wait.
+            assert_eq!(v.load(1, &q, spot(n)), Err(Resolution::Claimed));
             let last = spot(TABLES - 1) + PAGE_SIZE;
-            assert_eq!(v.store(1, &q, last, 1), Err(Resolution::NotMapped));
+            assert_eq!(v.store(1, &q, last, 1), Err(Resolution::Claimed));
             for place in [Place::Fixed(spot(n)), Place::Hint(VirtAddr(0))] {
                 let mapped = q.map(anon(place, 1, RW));
                 assert_eq!(mapped, Err(Error::Interrupted), "it would have to wait");
@@ -93,6 +93,7 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
         assert_eq!(result, Ok(()));
         assert!(pauses >= TABLES / 2, "{pauses}");
         assert_eq!((p.usage().mapped.total, p.usage().rss.anon), (0, 0));
+        assert_eq!(w.load(1, &p, spot(0)), Err(Resolution::NotMapped));
         map(&p, AT, 1, RW);
         w.check(&[&p], &[]);
     });
@@ -101,12 +102,39 @@ fn unmap_is_whole_to_others<F: PteFormat>() {
 fn map_over_memory_is_whole<F: PteFormat>() {
     scene::<F>(|w, p| {
         let (v, q) = (w.clone(), p.clone());
-        let others = move |n| v.load(1, &q, spot(n)) != Err(Resolution::NotMapped);
+        let others = move |n| {
+            assert_eq!(v.load(1, &q, spot(n)), Err(Resolution::Claimed));
+            true
+        };
         let (result, pauses) = paused(w, others, || p.map(sparse(AT, LEN, Prot::READ)));
         assert_eq!(result, Ok(AT));
         assert!(pauses > 0);
         (0..TABLES).for_each(|n| assert_eq!(w.load(0, &p, spot(n)), Ok(0)));
         assert_eq!(w.store(0, &p, AT, 1), Err(Resolution::Denied));
+        w.check(&[&p], &[]);
+    });
+}
+
+/// A stack does not grow into memory that is being mapped again.
+fn map_below_a_stack<F: PteFormat>() {
+    scene::<F>(|w, p| {
+        let stack = MapRequest {
+            flags: VmaFlags::GROWSDOWN,
+            ..anon(Place::Fixed(AT + LEN), 4, RW)
+        };
+        p.map(stack).unwrap();
+        let (v, q) = (w.clone(), p.clone());
+        let last = AT + (LEN - PAGE_SIZE);
+        let others = move |_| {
+            assert_eq!(v.store(1, &q, last, 1), Err(Resolution::Claimed));
+            false
+        };
+        let (result, pauses) = paused(w, others, || p.map(sparse(AT, LEN, Prot::READ)));
+        assert_eq!(result, Ok(AT));
+        assert!(pauses > 0);
+        assert_eq!(w.store(1, &p, last, 1), Err(Resolution::Denied));
+        p.unmap(AT, LEN).unwrap();
+        assert_eq!(w.store(1, &p, last, 1), Ok(()));
         w.check(&[&p], &[]);
     });
 }
@@ -347,7 +375,7 @@ fn a_space_ends_in_steps<F: PteFormat>() {
 }
 
 on_both_formats! {
-    unmap_is_whole_to_others map_over_memory_is_whole fork_while_others_write
+    unmap_is_whole_to_others map_over_memory_is_whole map_below_a_stack fork_while_others_write
     a_fork_that_is_stopped_leaves_nothing protect_while_others_write
     populating_ends_where_others_unmap truncating_while_others_fault many_areas a_space_ends_in_steps
     others_change_areas_meanwhile

@@ -25,11 +25,14 @@ static COUNTS: [Counts; 256] = [const {
     }
 }; 256];
 
-/// Counts one wait.
-pub(crate) fn count(rank: u8, spins: u64) {
-    let counts = &COUNTS[usize::from(rank)];
-    counts.waits.fetch_add(1, Relaxed);
-    counts.spins.fetch_add(spins, Relaxed);
+/// Counts a wait that begins.
+pub(crate) fn begin(rank: u8) {
+    COUNTS[usize::from(rank)].waits.fetch_add(1, Relaxed);
+}
+
+/// Counts the looks of a wait that has ended.
+pub(crate) fn end(rank: u8, spins: u64) {
+    COUNTS[usize::from(rank)].spins.fetch_add(spins, Relaxed);
 }
 
 impl Contention {
@@ -65,8 +68,10 @@ mod tests {
 
     #[test]
     fn waits_are_counted_by_rank() {
-        count(77, 3);
-        count(77, 4);
+        for spins in [3, 4] {
+            begin(77);
+            end(77, spins);
+        }
         let found = contention().find(|counts| counts.rank == 77).unwrap();
         assert_eq!((found.waits, found.spins), (2, 7));
         assert!(contention().all(|counts| counts.rank != 78));

@@ -2,7 +2,11 @@
 //! A crate of its own: the memory manager, the kernel and its machines use it.
 //!
 //! The kernel runs with interrupts off and is never preempted, so a holder always makes progress
-//! and the lock needs neither to disable interrupts nor to be fair.
+//! and the lock does not need to disable interrupts.
+//!
+//! Which locks are fair: nobody who comes later has a [`Lock`] or a [`Shape`] before a CPU that has
+//! waited for it for long, and those have it in the order of their tickets (`line.rs`). CPUs get a
+//! [`TicketLock`] in the order in which they ask. A [`BitGuard`] goes to whoever finds it open.
 #![cfg_attr(target_os = "none", no_std)]
 // Each unsafe block has a SAFETY line.
 #![allow(unsafe_code)]
@@ -12,6 +16,7 @@ extern crate alloc;
 mod atomic;
 mod bit;
 mod contention;
+mod line;
 pub mod mutant;
 mod ranks;
 mod rendezvous;
@@ -19,12 +24,13 @@ mod shape;
 mod sleepers;
 mod ticket;
 
-use atomic::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use ranks::{ranks, spin};
+use line::Line;
+use mutant::Mutant;
+use ranks::ranks;
 
-pub use bit::BitGuard;
+pub use bit::{BitGuard, Turns};
 pub use contention::{Contention, contention, forget_contention};
 pub use ranks::held;
 #[cfg(target_os = "none")]
@@ -44,17 +50,11 @@ macro_rules! named_ranks {
     };
 }
 
-/// The state of a lock that may be taken.
-const OPEN: usize = 0;
-/// The state of a lock that a guard holds.
-const HELD: usize = 1;
-
 /// A spin lock; `RANK` orders nesting: it may be taken only while every held lock has a lower rank
 /// (debug builds panic).
 #[derive(Debug, Default)]
 pub struct Lock<T, const RANK: u8> {
-    /// [`OPEN`], [`HELD`], or the mark of the guard that has it open for a while.
-    state: AtomicUsize,
+    line: Line,
     value: UnsafeCell<T>,
 }
 
@@ -67,40 +67,12 @@ pub struct Guard<'a, T, const RANK: u8>(&'a Lock<T, RANK>);
 // between threads.
 unsafe impl<T: Send, const RANK: u8> Sync for Lock<T, RANK> {}
 
-/// Takes a lock whose state is `open`, [`OPEN`] or a mark.
-#[inline]
-fn take(state: &AtomicUsize, open: usize) -> bool {
-    // Acquire pairs with the release in `Guard::drop` and `Guard::reopen`: what the last holder
-    // wrote is seen by this one.
-    let was = state.compare_exchange(open, HELD, Ordering::Acquire, Ordering::Relaxed);
-    was.is_ok()
-}
-
-/// Takes a lock if it is open, also if a guard has it open for a while.
-fn try_take(state: &AtomicUsize) -> bool {
-    match state.load(Ordering::Relaxed) {
-        HELD => false,
-        open => take(state, open),
-    }
-}
-
-/// Takes a lock, spinning until it is open.
-#[cold]
-fn wait(state: &AtomicUsize, rank: u8) {
-    let mut spins = 0;
-    while !try_take(state) {
-        spin(rank, spins);
-        spins += 1;
-    }
-    contention::count(rank, spins);
-}
-
 impl<T, const RANK: u8> Lock<T, RANK> {
     /// An open lock.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self {
-            state: AtomicUsize::new(OPEN),
+            line: Line::new(),
             value: UnsafeCell::new(value),
         }
     }
@@ -108,7 +80,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self {
-            state: AtomicUsize::new(OPEN),
+            line: Line::new(),
             value: UnsafeCell::new(value),
         }
     }
@@ -117,17 +89,15 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T, RANK> {
         ranks(|held| held.take(RANK));
-        if !take(&self.state, OPEN) {
-            wait(&self.state, RANK);
-        }
+        self.line.take(RANK);
         Guard(self)
     }
 
-    /// Takes the lock if it is open. The rank does not matter: a caller that does not wait cannot
-    /// deadlock.
+    /// Takes the lock if it is open and nobody has a ticket. The rank does not matter: a caller
+    /// that does not wait cannot deadlock.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
-        if !try_take(&self.state) {
+        if !self.line.try_take() {
             return None;
         }
         ranks(|held| held.note(RANK));
@@ -142,9 +112,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
     ) -> (Guard<'a, T, RANK>, Guard<'a, T, RANK>) {
         assert!(!core::ptr::eq(one, other), "a lock is taken twice");
         let guard = |lock: &'a Self| {
-            if !take(&lock.state, OPEN) {
-                wait(&lock.state, RANK);
-            }
+            lock.line.take(RANK);
             Guard(lock)
         };
         // The rank counts as held until the first of the two guards is dropped.
@@ -172,9 +140,9 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
         // Of all guards that have a lock open at a time, each has a place of its own.
         let mark = &raw const *self as usize;
         ranks(|held| held.leave(RANK));
-        self.0.state.store(mark, Ordering::Release);
+        self.0.line.open(Some(mark));
         let mut retake = Retake::<RANK> {
-            state: &self.0.state,
+            line: &self.0.line,
             mark,
             undisturbed: false,
         };
@@ -188,7 +156,7 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
 
 /// Takes a lock again that [`Guard::reopen`] has opened.
 struct Retake<'a, const RANK: u8> {
-    state: &'a AtomicUsize,
+    line: &'a Line,
     mark: usize,
     undisturbed: bool,
 }
@@ -197,9 +165,12 @@ impl<const RANK: u8> Retake<'_, RANK> {
     #[inline(always)]
     fn take(&mut self) {
         ranks(|held| held.take(RANK));
-        self.undisturbed = take(self.state, self.mark);
+        self.undisturbed = match mutant::on(Mutant::ReopenedIfOpen) {
+            true => self.line.try_take(),
+            false => self.line.take_from(self.mark),
+        };
         if !self.undisturbed {
-            wait(self.state, RANK);
+            self.line.take(RANK);
         }
     }
 }
@@ -231,8 +202,7 @@ impl<T, const RANK: u8> Drop for Guard<'_, T, RANK> {
     #[inline]
     fn drop(&mut self) {
         ranks(|held| held.leave(RANK));
-        // Release pairs with the acquire in `take`.
-        self.0.state.store(OPEN, Ordering::Release);
+        self.0.line.open(None);
     }
 }
 

@@ -3,10 +3,22 @@
 /// A fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
+    /// A CPU that waits for a lock draws a ticket that nobody heeds.
+    PassTheLine,
+    /// Who has a ticket does not wait for its number.
+    ServeAnyTicket,
+    /// A lock is opened before others can see what was written under it.
+    OpenUnordered,
+    /// A lock that was opened and is open counts as undisturbed.
+    ReopenedIfOpen,
     /// A reader looks for a writer before the writer can see it.
     ReadWithoutFence,
+    /// A reader whose turn it is gives the lock up before it says that it reads.
+    MarkTooLate,
     /// A writer does not wait for readers.
     WriteBesideReaders,
+    /// The holder of a bit does not count its turn.
+    TurnNotCounted,
     /// A CPU arrives at a rendezvous without what it wrote before.
     ArriveUnordered,
     /// A CPU does not wait for the end of a rendezvous.

@@ -5,16 +5,22 @@
 //!
 //! ```text
 //!   reader                                writer
-//!   own line = this lock                  state = HELD
+//!   own line = this lock                  takes the lock
 //!   fence                                 fence
-//!   state == HELD: take it back, wait     each line == this lock: wait
+//!   the lock is open: reads               each line == this lock: wait
+//!   it is held:
+//!     own line = none
+//!     takes the lock, like a writer
+//!     own line = this lock
+//!     opens the lock, reads
 //! ```
-//! Of two that come at once, at least one sees the other; the reader gives way.
+//! Of two that come at once, at least one sees the other; the reader gives way, and waits among the
+//! writers: neither is passed for ever.
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::mutant::{self, Mutant};
 use crate::ranks::{ranks, spin};
-use crate::{Guard, HELD, Lock, contention};
+use crate::{Guard, Lock, contention};
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 
@@ -25,7 +31,7 @@ const NONE: usize = 0;
 #[derive(Debug, Default)]
 #[cfg_attr(not(loom), repr(align(64)))]
 pub struct Reader {
-    /// The address of its state, or [`NONE`]. Only the CPU itself writes it.
+    /// The address of its line, or [`NONE`]. Only the CPU itself writes it.
     lock: AtomicUsize,
 }
 
@@ -114,7 +120,7 @@ impl<T, const RANK: u8> Shape<T, RANK> {
         assert!(known == readers.as_ptr() as usize, "other readers");
     }
     fn key(&self) -> usize {
-        &raw const self.lock.state as usize
+        &raw const self.lock.line as usize
     }
 
     /// Marks the lock as read on a CPU; `false`: a writer has it.
@@ -125,25 +131,25 @@ impl<T, const RANK: u8> Shape<T, RANK> {
         if !mutant::on(Mutant::ReadWithoutFence) {
             fence(Ordering::SeqCst);
         }
-        // Acquire pairs with the release of the last writer.
-        if self.lock.state.load(Ordering::Acquire) != HELD {
+        if self.lock.line.is_open() {
             return true;
         }
         own.lock.store(NONE, Ordering::Release);
         false
     }
+
+    /// Marks the lock as read on a CPU when it is its turn.
     #[cold]
     fn wait_to_read(&self, own: &Reader) {
-        let mut spins = 0;
-        loop {
-            while self.lock.state.load(Ordering::Relaxed) == HELD {
-                spin(RANK, spins);
-                spins += 1;
-            }
-            if self.try_read(own) {
-                return contention::count(RANK, spins);
-            }
+        let line = &self.lock.line;
+        line.take(RANK);
+        if mutant::on(Mutant::MarkTooLate) {
+            line.open(None);
+            return own.lock.store(self.key(), Ordering::Relaxed);
         }
+        // Relaxed: the next writer sees it, since it takes the lock after this CPU.
+        own.lock.store(self.key(), Ordering::Relaxed);
+        line.open(None);
     }
 
     /// The lock is held: waits until no CPU reads it.
@@ -165,7 +171,8 @@ impl<T, const RANK: u8> Shape<T, RANK> {
             }
         }
         if spins != 0 {
-            contention::count(RANK, spins);
+            contention::begin(RANK);
+            contention::end(RANK, spins);
         }
     }
 }

@@ -4,20 +4,21 @@
 #![cfg(loom)]
 
 use locks::mutant::{self, Mutant};
-use locks::{BitGuard, Reader, Shape};
+use locks::{Contention, Reader, Shape};
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicU32, fence};
 use loom::thread;
 
 /// A lock, two words that a writer changes together, and the CPUs. The words are not a loom cell:
 /// its panic inside a guard would end in a second one, in the guard's drop.
-struct World {
-    shape: Shape<[AtomicU32; 2], 10>,
+struct World<const RANK: u8 = 10> {
+    shape: Shape<[AtomicU32; 2], RANK>,
     readers: [Reader; 2],
 }
 
-impl World {
-    fn shared() -> Arc<World> {
+impl<const RANK: u8> World<RANK> {
+    fn shared() -> Arc<Self> {
         let world = Arc::new(World {
             shape: Shape::new([AtomicU32::new(0), AtomicU32::new(0)]),
             readers: [Reader::default(), Reader::default()],
@@ -41,7 +42,7 @@ impl World {
 /// A reader beside a writer.
 fn read_and_write() {
     loom::model(|| {
-        let world = World::shared();
+        let world = World::<10>::shared();
         let reader = {
             let world = world.clone();
             thread::spawn(move || world.read(1))
@@ -71,11 +72,53 @@ fn a_writer_beside_readers_is_caught() {
     read_and_write();
 }
 
+/// A reader that waits has the lock before a writer that asks later. Each caller has a rank of its
+/// own: the waits of a rank are counted for all tests together.
+fn a_reader_that_waits<const RANK: u8>() {
+    loom::model(|| {
+        let waits = Contention::of(RANK).waits;
+        let world = World::<RANK>::shared();
+        let words = world.shape.write(|| &world.readers, |_| ());
+        let reader = {
+            let world = world.clone();
+            thread::spawn(move || world.read(1))
+        };
+        thread::yield_now();
+        let is_waiting = Contention::of(RANK).waits > waits;
+        // Whatever was seen of the reader, its ticket is.
+        fence(SeqCst);
+        drop(words);
+        world.write();
+        let seen = reader.join().unwrap();
+        assert!(seen[0] == seen[1], "half of a write was seen");
+        assert!(seen == [0, 0] || !is_waiting, "it was passed");
+    });
+}
+
+#[test]
+fn a_reader_is_not_passed_by_writers() {
+    a_reader_that_waits::<11>();
+}
+
+#[test]
+#[should_panic(expected = "it was passed")]
+fn a_reader_without_a_ticket_is_caught() {
+    mutant::set(Mutant::PassTheLine);
+    a_reader_that_waits::<12>();
+}
+
+#[test]
+#[should_panic(expected = "half of a write was seen")]
+fn a_reader_that_says_so_too_late_is_caught() {
+    mutant::set(Mutant::MarkTooLate);
+    a_reader_that_waits::<13>();
+}
+
 /// Readers come while a writer has the lock open, and never while it has it.
 #[test]
 fn a_writer_that_opens_the_lock() {
     loom::model(|| {
-        let world = World::shared();
+        let world = World::<10>::shared();
         let other = {
             let world = world.clone();
             thread::spawn(move || world.read(1))
@@ -89,27 +132,5 @@ fn a_writer_that_opens_the_lock() {
         drop(words);
         let [first, second] = other.join().unwrap();
         assert!(first == second && !undisturbed);
-    });
-}
-
-/// The other bits of the word are the holder's.
-#[test]
-fn a_bit_of_a_word() {
-    const BIT: u32 = 1 << 31;
-    loom::model(|| {
-        let word = Arc::new(AtomicU32::new(0));
-        let add = |word: &AtomicU32| {
-            let guard = BitGuard::<10>::lock(word, BIT);
-            let old = word.load(Relaxed);
-            word.store(old + 1, Relaxed);
-            drop(guard);
-        };
-        let other = {
-            let word = word.clone();
-            thread::spawn(move || add(&word))
-        };
-        add(&word);
-        other.join().unwrap();
-        assert_eq!(word.load(Relaxed), 2);
     });
 }

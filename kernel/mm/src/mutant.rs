@@ -54,6 +54,8 @@ mutants! {
     InstallWithoutLooking,
     /// A fault beside others maps the folio that it made with its table open, whatever is there.
     InstallBeside,
+    /// A fault in a claimed space does not wait for the end of the claim.
+    RefuseInPause,
     /// A verb requests no flush of what it changed.
     NoFlush,
     /// A verb requests only the flush of the first page of each run that it changed.

@@ -7,7 +7,9 @@ pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Orde
 
 /// A hint, which no model is about.
 pub use core::sync::atomic::AtomicU32 as HintU32;
-pub use locks::{BitGuard, Guard, Lock, ReadGuard, Reader, Shape, WriteGuard, held, panicking};
+pub use locks::{
+    BitGuard, Guard, Lock, ReadGuard, Reader, Shape, Turns, WriteGuard, held, panicking,
+};
 pub use own::AccountWords;
 
 /// Ranks of the locks from 200 on; the kernel's own lie in 100..200. See the crate's first page for

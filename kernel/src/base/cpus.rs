@@ -11,7 +11,9 @@ use crate::base::watchdog;
 use arch_boot::cpus::{NR_CPUS, Unfit, ask_to_stop, stopped};
 use arch_boot::online;
 use bitflags::bitflags;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 /// How long CPUs that are asked to stop are waited for, in ns.
 const STOP_TIME: u64 = 100_000_000;
@@ -57,6 +59,8 @@ pub struct PerCpu {
     /// Its ID and its control registers, as it has read them itself.
     id: AtomicU64,
     controls: [AtomicU64; 4],
+    /// The serial line has interrupted it where that could not be served.
+    owes_serial: AtomicBool,
 }
 
 static CPUS: [PerCpu; NR_CPUS] = [const { PerCpu::new() }; NR_CPUS];
@@ -114,6 +118,7 @@ impl PerCpu {
             alarms: AtomicU64::new(0),
             id: AtomicU64::new(0),
             controls: [const { AtomicU64::new(0) }; 4],
+            owes_serial: AtomicBool::new(false),
         }
     }
 
@@ -157,6 +162,21 @@ impl PerCpu {
     /// Its timer has interrupted, and nothing was set.
     pub fn rang(&self) {
         self.alarms.fetch_add(1, Ordering::Release);
+    }
+
+    /// The serial line has interrupted it where that cannot be served: its next interrupt by a CPU
+    /// does.
+    pub fn owe_serial(&self) {
+        self.owes_serial.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it owes that, from now on no more.
+    pub fn pay_serial(&self) -> bool {
+        let owes = self.owes_serial.load(Ordering::Relaxed);
+        if owes {
+            self.owes_serial.store(false, Ordering::Relaxed);
+        }
+        owes
     }
 
     /// Its ID, as it has read it.

@@ -23,8 +23,7 @@ locks::named_ranks! {
     pub const TIMERS: u8 = 175;
     pub const WAIT_QUEUE: u8 = 180;
     pub const SCHEDULER: u8 = 185;
-    /// Which address space a thread or a process has: looked up by a fault in any user access,
-    /// whatever lock that is under.
+    /// Which address space a thread or a process has: looked up by each fault.
     pub const THREAD_SPACE: u8 = 187;
     pub const RANDOM: u8 = 190;
     pub const KERNEL_STACKS: u8 = 192;

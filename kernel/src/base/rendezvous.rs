@@ -6,12 +6,19 @@
 //!
 //! Those that have come answer what the others ask of them, so that these come, too.
 
+use crate::arch::trap::Irq;
+use crate::arch::{self, timer};
 use crate::base::cpus::{self, Requests};
 use crate::base::watchdog;
 use core::fmt::Display;
 use locks::Rendezvous;
 
 static PLACE: Rendezvous = Rendezvous::new();
+
+/// Looks before a CPU that has come sleeps.
+const SPINS: u64 = 1000;
+/// What the watchdog names when it does not end.
+const END: &str = "the end of a rendezvous";
 
 /// Runs `look` while all other CPUs that are up stand still. The caller has the kernel lock, so
 /// that there is one at a time, and no other lock.
@@ -21,12 +28,36 @@ pub fn alone<R>(look: impl FnOnce() -> R) -> R {
         "others are waited for with a lock held"
     );
     let wait = patience(&"the CPUs that have not come to a rendezvous", cpus::serve);
-    PLACE.meet(|| cpus::ask_others(Requests::MEET), wait, look)
+    let result = PLACE.meet(|| cpus::ask_others(Requests::MEET), wait, look);
+    cpus::others().for_each(arch::cpus::interrupt);
+    result
 }
 
-/// Takes part in one, on a CPU that was asked, with no lock held.
+/// Takes part in one, on a CPU that was asked, with no lock held. It sleeps when it takes long:
+/// where CPUs share those of a host, the one that looks has only what the others leave.
 pub fn attend() {
-    PLACE.attend(patience(&"the end of a rendezvous", cpus::answer));
+    let mut looks = 0;
+    let mut spin = patience(&END, cpus::answer);
+    PLACE.attend(|| {
+        looks += 1;
+        match looks {
+            ..SPINS => spin(),
+            _ => sleep(),
+        }
+    });
+    if looks >= SPINS {
+        // What has interrupted the sleep is looked after once interrupts are let in again.
+        timer::set_deadline(Some(timer::now()));
+        arch::cpus::interrupt(cpus::current());
+    }
+}
+
+/// Sleeps until an interrupt: that of the end, a request, or the timer for the watchdog.
+fn sleep() {
+    if watchdog::sleep(&END) == Irq::Serial {
+        cpus::this().owe_serial();
+    }
+    cpus::answer();
 }
 
 /// What a CPU does between two looks.

@@ -1,5 +1,8 @@
 //! The only way kernel code reads or writes user memory: every address is checked to lie in user
 //! space, every fault becomes EFAULT.
+//!
+//! A fault may wait, for a change of the VMAs by another thread: no lock is held during an access,
+//! but for [`load_u32_in_memory`]. Debug builds check that at each access.
 
 #![allow(unsafe_code)]
 
@@ -45,14 +48,25 @@ pub fn check(addr: u64, len: usize) -> Result {
     }
 }
 
+/// What an access that may wait asserts.
+#[inline(always)]
+fn may_wait() {
+    assert!(
+        mm::sync::held() == 0,
+        "user memory is accessed with a lock held"
+    );
+}
+
 /// Copies bytes from user memory.
 pub fn read_bytes(from: u64, into: &mut [u8]) -> Result {
+    may_wait();
     check(from, into.len())?;
     raw::copy_from_user(into, from).map_err(|_| Errno::EFAULT)
 }
 
 /// Copies bytes to user memory.
 pub fn write_bytes(to: u64, from: &[u8]) -> Result {
+    may_wait();
     check(to, from.len())?;
     raw::copy_to_user(to, from).map_err(|_| Errno::EFAULT)
 }
@@ -107,6 +121,7 @@ pub fn read_cstr(from: u64, max: usize) -> Result<Vec<u8>> {
 
 /// Reads an aligned word in one piece (futex); EINVAL when it is not aligned.
 pub fn load_u32(from: u64) -> Result<u32> {
+    may_wait();
     check_word(from)?;
     raw::load_u32(from).map_err(|()| Errno::EFAULT)
 }
@@ -132,6 +147,7 @@ static NO_FAULTS: [AtomicBool; NR_CPUS] = [const { AtomicBool::new(false) }; NR_
 
 /// Replaces an aligned word when it holds `old`; returns what it held.
 pub fn compare_exchange_u32(at: u64, old: u32, new: u32) -> Result<u32> {
+    may_wait();
     check_word(at)?;
     raw::compare_exchange_u32(at, old, new).map_err(|()| Errno::EFAULT)
 }

@@ -4,8 +4,8 @@
 //! Only time in which the CPU that counts was running itself counts: a machine that was stopped, or
 //! had no CPU of its host, has not hung.
 
-use crate::arch;
-use crate::arch::timer;
+use crate::arch::trap::Irq;
+use crate::arch::{self, cpu, timer};
 use crate::base::cpus;
 use arch_boot::cpus::NR_CPUS;
 use core::fmt;
@@ -20,7 +20,7 @@ pub const LOOKS: u64 = 1024;
 /// its CPU of the host meanwhile.
 const SPUN: u64 = 20_000_000;
 /// Between two looks of a CPU at another one, and of one that waits asleep, in ns.
-pub const PERIOD: u64 = 1_000_000_000;
+const PERIOD: u64 = 1_000_000_000;
 
 /// What a CPU counts; only that CPU writes it.
 struct Count {
@@ -78,9 +78,12 @@ pub fn wait(looks: u64, what: &dyn fmt::Display) {
     }
 }
 
-/// The same for a CPU that sleeps in between, [`PERIOD`] at the most; it has spun before.
-pub fn sleep(what: &dyn fmt::Display) {
+/// The same for a CPU that sleeps in between; it has spun before. Returns what has interrupted the
+/// sleep: at the latest the timer, which is set for that and for nothing else from now on.
+pub fn sleep(what: &dyn fmt::Display) -> Irq {
+    timer::set_deadline(Some(timer::now() + PERIOD));
     check(PERIOD, what);
+    cpu::wait_for_interrupt()
 }
 
 /// Panics if the wait has taken too long.

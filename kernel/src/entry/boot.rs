@@ -5,6 +5,7 @@
 
 use crate::arch::boot::{BootInfo, DIRECT_MAP, adopt_kernel_root, zero};
 use crate::arch::cpu::{KernelContext, switch};
+use crate::base::heap;
 use crate::base::kstack::KernelStack;
 use crate::base::machine::{self, KernelSpace, Mm};
 use alloc::{boxed::Box, vec::Vec};
@@ -42,6 +43,7 @@ fn sections() -> [(VirtRange, Attrs); 3] {
 /// Builds the memory manager and the kernel's tables, and moves onto them.
 pub fn take_over(info: &BootInfo) {
     let mut free = free_ranges(info);
+    add_heap(&mut free);
     let (first, frames) = frame_table(info, &mut free);
     let counts = page_counts(info, &mut free, frames.len());
     let free: Vec<PfnRange> = free
@@ -89,6 +91,15 @@ fn take(free: &mut [PhysRange], bytes: u64, what: &str) -> PhysAddr {
     let start = PhysAddr(home.start.0.next_multiple_of(PAGE_SIZE));
     home.start = start + size;
     start
+}
+
+/// Gives the heap what the memory manager's structures of each CPU need.
+fn add_heap(free: &mut [PhysRange]) {
+    use mm::arch::{Cpu, Machine};
+    let bytes = machine::Hw.cpu().count() * heap::BOOT_BYTES_PER_CPU;
+    let start = take(free, bytes as u64, "the heap");
+    // SAFETY: the range is free RAM, now taken off the list, and the early direct map covers it.
+    unsafe { heap::add_at_boot(start, bytes) };
 }
 
 /// Room for counts of the mappings of single pages, if the command line asks for any. It is read

@@ -63,6 +63,9 @@ fn interrupt(irq: Irq) {
         Irq::Ipi => {
             cpus::serve();
             sched::look();
+            if cpus::this().pay_serial() {
+                interrupt(Irq::Serial);
+            }
         }
         Irq::Spurious => {}
         Irq::Other(number) => log::warn!("interrupt {number} that nobody asked for"),
@@ -219,8 +222,9 @@ fn page_fault(task: &Arc<Task>, addr: VirtAddr, access: Access) {
             Resolution::NoMem if kernel_lock::with(|| pressure::make_room(task, attempt)) => {
                 attempt += 1;
             }
+            Resolution::Claimed if wait_for_claim(task) => {}
             // It is to end.
-            Resolution::NoMem => return,
+            Resolution::NoMem | Resolution::Claimed => return,
         }
     };
     kernel_lock::with(|| signal::force(task, info));
@@ -234,6 +238,14 @@ fn resolve(task: &Task, addr: VirtAddr, access: Access) -> Resolution {
         task.count_fault();
     }
     resolution
+}
+
+/// Waits until the space's VMAs are no more in the middle of a change; `false`: the thread is to
+/// end.
+#[cold]
+fn wait_for_claim(task: &Task) -> bool {
+    let space = task.space.get();
+    space.is_some_and(|space| space.wait_for_claim())
 }
 
 /// No memory for a fault inside a system call, which could not wait for some: the call has failed,
@@ -274,9 +286,8 @@ fn breakpoint(pc: u64) -> SigInfo {
     }
 }
 
-/// A page fault in the kernel's user access routines: `true` when the access can be repeated. It
-/// may come under any lock of the kernel crate, so it takes none below
-/// [`crate::base::ranks::SCHEDULER`].
+/// A page fault in the kernel's user access routines: `true` when the access can be repeated. No
+/// lock but the kernel lock is held in them ([`uaccess`]), so it may wait for a change of VMAs.
 pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
     if !uaccess::may_fault() {
         return false;
@@ -285,6 +296,9 @@ pub fn kernel_fault(addr: VirtAddr, access: Access) -> bool {
         return false;
     };
     let mut resolution = resolve(&task, addr, access);
+    while resolution == Resolution::Claimed && wait_for_claim(&task) {
+        resolution = resolve(&task, addr, access);
+    }
     if resolution == Resolution::NoMem {
         pressure::reclaim_under_locks(&task);
         resolution = mm().urgently(|| resolve(&task, addr, access));

@@ -85,12 +85,17 @@ fn home(word: Word) -> Result<Home> {
     if private {
         return Ok(own);
     }
-    let vma = space.vma_at(VirtAddr(address)).ok_or(Errno::EFAULT)?;
+    let vma = loop {
+        // It waits for a change of the VMAs, and fails where there is none for good.
+        load(word)?;
+        if let Some(vma) = space.vma_at(VirtAddr(address)) {
+            break vma;
+        }
+    };
     let of_a_file = matches!(vma.backing, Backing::Object { .. });
     if !vma.prot.contains(Prot::WRITE) && !of_a_file {
         return Err(Errno::EFAULT);
     }
-    load(word)?;
     Ok(match &vma.backing {
         Backing::Object { object, offset, .. } if vma.flags.contains(VmaFlags::SHARED) => Home {
             of: Arc::as_ptr(object).addr(),

@@ -10,7 +10,7 @@
 
 use super::Entry;
 use crate::arch::trap::Irq;
-use crate::arch::{self, cpu, timer};
+use crate::arch::{self, timer};
 use crate::base::above::Above;
 use crate::base::{cpus, watchdog};
 use arch_boot::cpus::NR_CPUS;
@@ -193,13 +193,10 @@ impl Wait for Waiting {
         self.looks += 1;
     }
     fn sleep(&mut self) {
-        // Now and then, so that the watchdog can tell. What else the timer was set for is looked
-        // after then.
-        timer::set_deadline(Some(timer::now() + watchdog::PERIOD));
+        // What else the timer was set for is looked after once the lock is there.
         self.timer = true;
         self.looks += 1;
-        watchdog::sleep(&"the kernel lock");
-        match cpu::wait_for_interrupt() {
+        match watchdog::sleep(&"the kernel lock") {
             Irq::Timer => {}
             Irq::Serial => self.serial = true,
             // What the others ask for is answered at once. A thread that came into this CPU's queue

@@ -3,10 +3,13 @@
 use crate::arch;
 use crate::arch::timer;
 use crate::base::cpus::{self, Requests, State};
+use crate::base::rendezvous;
 use arch_boot::cpus::NR_CPUS;
 
 /// How long an answer may take, in ns. Many times what the emulator needs.
 const TIME: u64 = 1_000_000_000;
+/// How long one CPU looks while the others stand still, in ns. Many times what they spin.
+const LONG_LOOK: u64 = 20_000_000;
 
 /// That there are other CPUs.
 fn several() -> Result<(), ktest::Failure> {
@@ -105,5 +108,31 @@ ktest::ktest! {
             }
             ktest::check!(ctx, cpus::of(number).alarms() == before + 1, "CPU {number}");
         }
+    }
+}
+
+ktest::ktest! {
+    /// CPUs that sleep at a rendezvous serve afterwards what they were asked meanwhile.
+    fn a_long_rendezvous_loses_no_request(ctx) {
+        several()?;
+        let mut expected = Pings::now();
+        let long = || {
+            let end = timer::now() + LONG_LOOK;
+            while timer::now() < end {
+                arch::cpus::relax();
+            }
+        };
+        let asked = rendezvous::alone(|| {
+            // Those that have come are asleep then.
+            long();
+            let asked = cpus::ask_others(Requests::PING);
+            // And again.
+            long();
+            asked
+        });
+        ktest::check!(ctx, asked == cpus::present() - 1, "{asked} are asked");
+        cpus::others().for_each(|number| expected.0[number] += 1);
+        let other = expected.differ();
+        ktest::check!(ctx, other.is_none(), "CPU {other:?}");
     }
 }

@@ -25,6 +25,12 @@ pub fn allowed(tid: i32) -> Result<Vec<usize>> {
     Ok(numbers(&mask[..len]))
 }
 
+/// Two CPUs on which the caller may run, the same one twice if there is only one.
+pub fn two() -> Result<[usize; 2]> {
+    let cpus = allowed(0)?;
+    Ok([cpus[0], cpus[cpus.len() - 1]])
+}
+
 /// Binds a thread to CPUs; `tid` 0 is the caller. sched_setaffinity(2).
 pub fn bind(tid: i32, cpus: &[usize]) -> Result<()> {
     let mask = mask(cpus);

@@ -42,6 +42,11 @@ pub fn anon(pages: usize) -> Result<usize> {
     Ok(at)
 }
 
+/// A page of zeros that processes share, at any address.
+pub fn shared_page() -> Result<usize> {
+    mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+}
+
 /// munmap(2).
 pub fn munmap(addr: usize, len: usize) -> Result<()> {
     call(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]).map(|_| ())

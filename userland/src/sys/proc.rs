@@ -153,6 +153,11 @@ pub fn getpid() -> i32 {
     std::process::id() as i32
 }
 
+/// The number of the calling thread.
+pub fn gettid() -> i32 {
+    call(libc::SYS_gettid, [0; 6]).unwrap_or(0) as i32
+}
+
 /// The parent.
 pub fn getppid() -> i32 {
     std::os::unix::process::parent_id() as i32

@@ -1,7 +1,7 @@
 //! Access to another address space's memory through its page tables (exec's setup, /proc/PID/mem).
 
-use super::Access;
 use super::resolve::{Request, resolve};
+use super::{Access, Resolution};
 use crate::addr::{PAGE_SIZE, PhysAddr, VirtAddr};
 use crate::arch::{Machine, PhysMem};
 use crate::space::AddressSpace;
@@ -9,7 +9,7 @@ use core::ops::Range;
 
 impl<M: Machine> AddressSpace<M> {
     /// Reads through the page tables, faulting pages in as for a user's read; returns bytes copied
-    /// before the first bad page.
+    /// before the first bad page. May wait for a claim, so the caller holds no lock.
     pub fn read(&self, from: VirtAddr, into: &mut [u8]) -> usize {
         let request = Request::new(from, Access::Read);
         self.each_page(request, into.len(), |mem, at, bytes| {
@@ -18,7 +18,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Writes through the page tables, faulting pages in; `force` ignores a read-only VMA (exec's
-    /// setup). Returns bytes copied before the first bad page.
+    /// setup). Returns bytes copied before the first bad page. May wait as [`Self::read`] does.
     pub fn write(&self, to: VirtAddr, from: &[u8], force: bool) -> usize {
         let mut request = Request::new(to, Access::Write);
         request.force = force;
@@ -39,8 +39,17 @@ impl<M: Machine> AddressSpace<M> {
             && let Some(at) = start.checked_add(done as u64)
         {
             request.addr = at;
-            let Ok(pfn) = resolve(&mut inner, request) else {
-                break;
+            let pfn = match resolve(&mut inner, request) {
+                Ok(pfn) => pfn,
+                Err(Resolution::Claimed) => {
+                    drop(inner);
+                    if !self.wait_for_claim() {
+                        return done;
+                    }
+                    inner = self.lock();
+                    continue;
+                }
+                Err(_) => break,
             };
             let n = (PAGE_SIZE - at.page_offset()).min((len - done) as u64) as usize;
             let page = pfn.start() + at.page_offset();

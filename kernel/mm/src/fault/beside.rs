@@ -8,8 +8,9 @@
 //!   absent: the order is read, table open --+
 //!                                           v
 //!   table locked: attempt ---> Wants ---> table open: allocate, zero ---> table locked:
-//!     ^      |                                                            absent: install
-//!     |      +--> mapped                                                    |
+//!     ^      |                                                            its next turn, or
+//!     |      +--> mapped                                                  absent: install
+//!     |                                                                     |
 //!     +---------------------------------------------- else, folio kept -----+
 //! ```
 //! The space stays locked for reading meanwhile: its areas and its tables stay.
@@ -97,10 +98,11 @@ impl<M: Machine> Reading<'_, M> {
             return false;
         }
         let (mm, id) = (&*self.space.mm, &self.space.id);
-        // What is read with the table open decides nothing: it is read again below.
+        // What is read with the table open holds if nobody else had it locked since.
+        let mut turn = cursor.turn();
         let mut next = match access == Access::Write && cursor.is_absent() {
             true => Ok(self.order(vma, cursor)),
-            false => self.attempt(vma, access, cursor),
+            false => self.attempt(vma, access, cursor, &mut turn),
         };
         let mut kept: Option<(Order, Folio)> = None;
         let resolved = loop {
@@ -116,7 +118,8 @@ impl<M: Machine> Reading<'_, M> {
                 kept = Some((order, folio));
             }
             let table = cursor.lock_table(Level::Pte);
-            if is_still_absent(cursor, order) || mutant::on(Mutant::InstallBeside) {
+            let same = table.as_ref().is_some_and(|table| table.is_turn(turn));
+            if same || is_still_absent(cursor, order) || mutant::on(Mutant::InstallBeside) {
                 let (_, folio) = kept.take().expect("it was made above");
                 fill(cursor, folio, order, attrs(vma, access), id);
                 self.add_anon(order.pages());
@@ -124,21 +127,23 @@ impl<M: Machine> Reading<'_, M> {
             }
             drop(table);
             mm.count(Event::FaultRetry, 1);
-            next = self.attempt(vma, access, cursor);
+            next = self.attempt(vma, access, cursor, &mut turn);
         };
         discard(mm, kept);
         resolved
     }
 
     /// Resolves a fault with the table locked as far as that needs no folio: `Err`, and whether it
-    /// did. Else the order of the folio that is needed.
+    /// did. Else the order of the folio that is needed, and the table's next turn.
     fn attempt(
         &self,
         vma: &Vma<M>,
         access: Access,
         cursor: &mut Cursor<'_, M>,
+        next: &mut u64,
     ) -> Result<Order, bool> {
         let _table = cursor.lock_table(Level::Pte);
+        *next = cursor.turn() + 1;
         if access == Access::Write && reuse_single(cursor, &self.space.id).is_some() {
             return Err(true);
         }

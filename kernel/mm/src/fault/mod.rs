@@ -4,6 +4,7 @@ mod access;
 mod anon;
 mod beside;
 mod beside_huge;
+mod claim;
 mod cow;
 mod file;
 mod fresh;
@@ -40,6 +41,9 @@ pub enum Resolution {
     Bus,
     /// Out of memory: for the OOM killer.
     NoMem,
+    /// Not possible with the VMAs that a verb has left for a pause: to be tried again after
+    /// [`crate::AddressSpace::wait_for_claim`].
+    Claimed,
 }
 
 impl From<crate::manager::OutOfMemory> for Resolution {

@@ -29,8 +29,20 @@ pub struct Pin<M: Machine> {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Pins the page of `addr`, faulted in as for a user's read. Errors as of a fault.
+    /// Pins the page of `addr`, faulted in as for a user's read. Errors as of a fault. May wait for
+    /// a claim, so the caller holds no lock.
     pub fn pin(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
+        self.after_claim(|| self.pin_now(addr))
+    }
+
+    /// Takes a long-term pin of the page of `addr`: the process and the pin's holder share its
+    /// contents for as long as the process maps it. Faulted in as for a user's write, so a private
+    /// page is exclusive. Errors as of a fault. May wait as [`Self::pin`] does.
+    pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
+        self.after_claim(|| self.pin_lasting_now(addr))
+    }
+
+    fn pin_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let page = addr.align_down(PAGE_SIZE);
         let pfn = loop {
@@ -57,10 +69,7 @@ impl<M: Machine> AddressSpace<M> {
         Ok(self.pinned(folio, pfn, false))
     }
 
-    /// Takes a long-term pin of the page of `addr`: the process and the pin's holder share its
-    /// contents for as long as the process maps it. Faulted in as for a user's write, so a private
-    /// page is exclusive. Errors as of a fault.
-    pub fn pin_lasting(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
+    fn pin_lasting_now(&self, addr: VirtAddr) -> Result<Pin<M>, Resolution> {
         let mut inner = self.lock();
         let pfn = resolve(&mut inner, Request::new(addr, Access::Write))?;
         let Block { head, kind, .. } = self.mm.frames().folio(pfn);

@@ -25,7 +25,7 @@ impl<M: Machine> AddressSpace<M> {
         while !rest.is_empty() {
             rest.start = match self.populate_beside(rest, &access) {
                 Some(next) => next,
-                None => self.populate_some(rest, &access).map_err(Stopped::Fault)?,
+                None => self.after_claim(|| self.populate_some(rest, &access))?,
             };
             if !rest.is_empty() && self.mm.machine().breathe() {
                 return Err(Stopped::Ends);
@@ -75,13 +75,15 @@ impl<M: Machine> AddressSpace<M> {
         let mut budget = Budget::step(&self.mm);
         let mut at = range.start;
         while at < range.end {
-            let slot = inner.vmas.find(at).ok_or(Resolution::NotMapped)?;
+            let Some(slot) = inner.vmas.find(at) else {
+                return Err(inner.refused(Resolution::NotMapped));
+            };
             let vma = inner.vmas.get(slot);
             let end = vma.range.end.min(range.end);
             let wanted = access(vma)?;
             // Pages may be mapped from before they were protected.
             if wanted.is_some_and(|wanted| !allowed(vma, wanted, false)) {
-                return Err(Resolution::Denied);
+                return Err(inner.refused(Resolution::Denied));
             }
             let Some(wanted) = wanted else {
                 at = end;
@@ -116,6 +118,15 @@ pub(crate) enum Stopped {
     Fault(Resolution),
     /// The thread is to end.
     Ends,
+}
+
+impl From<Resolution> for Stopped {
+    fn from(why: Resolution) -> Stopped {
+        match why {
+            Resolution::Claimed => Stopped::Ends,
+            why => Stopped::Fault(why),
+        }
+    }
 }
 
 /// Cost of a page in a step ([`Budget`]): a fault, or the test for one.

@@ -54,7 +54,8 @@ pub(super) enum Reach {
 }
 
 impl<M: Machine> AddressSpace<M> {
-    /// Resolves a fault at `addr`, or returns why the access is impossible.
+    /// Resolves a fault at `addr`, or returns why the access is impossible. Never waits for a
+    /// claim.
     pub fn fault(&self, addr: VirtAddr, access: Access) -> Resolution {
         self.mm.count(Event::Fault, 1);
         let request = Request {
@@ -150,14 +151,14 @@ fn attempt_here<M: Machine>(
     }
     let slot = match locked.vmas.find(addr) {
         Some(slot) => slot,
-        None => super::stack::grow(locked, addr).ok_or(Resolution::NotMapped)?,
+        None => super::stack::grow(locked, addr)?,
     };
     let Inner {
         vmas, table, rss, ..
     } = &mut **locked;
     let mut vma = vmas.get(slot);
     if !allowed(vma, access, force) {
-        return Err(Resolution::Denied);
+        return Err(locked.refused(Resolution::Denied));
     }
     // Before the page: a CPU that faults as a reader changes no VMA.
     if access == Access::Write && !vma.has_anon && !vma.shared() {

@@ -1,14 +1,28 @@
 //! Growth of a stack on a fault below its start.
 
+use super::Resolution;
 use crate::addr::{PAGE_SHIFT, PAGE_SIZE, VirtAddr};
 use crate::arch::Machine;
 use crate::space::{Locked, MMAP_MIN_ADDR, STACK_GUARD_GAP};
 use crate::stat::Event;
 use crate::vma::{Slot, VmaFlags};
 
-/// Extends the stack above `addr` down to it, within RLIMIT_STACK and RLIMIT_AS, keeping the guard
-/// gap to the mapping below. Returns the slot of its VMA.
-pub(super) fn grow<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
+/// Extends the stack above `addr` down to it and returns the slot of its VMA; not while a verb that
+/// changes VMAs pauses.
+#[cold]
+#[inline(never)]
+pub(super) fn grow<M: Machine>(
+    inner: &mut Locked<'_, M>,
+    addr: VirtAddr,
+) -> Result<Slot, Resolution> {
+    match inner.refused(Resolution::NotMapped) {
+        Resolution::NotMapped => extend(inner, addr).ok_or(Resolution::NotMapped),
+        claimed => Err(claimed),
+    }
+}
+
+/// [`grow`], within RLIMIT_STACK and RLIMIT_AS, keeping the guard gap to the mapping below.
+fn extend<M: Machine>(inner: &mut Locked<'_, M>, addr: VirtAddr) -> Option<Slot> {
     let slot = inner.vmas.from(addr)?;
     let vma = inner.vmas.get(slot);
     let start = addr.align_down(PAGE_SIZE);

@@ -6,6 +6,7 @@
 //!  free ---- the CPU's list --- full, or memory is tight --- zone
 //! ```
 
+use super::buddy::Pieces;
 use super::meta::Kind;
 use super::pcp::{List, Local, add};
 use super::table::FrameTable;
@@ -16,6 +17,9 @@ use alloc::boxed::Box;
 
 /// Frames below 4 GiB are what devices with 32-bit addresses can reach: Linux's zone DMA32.
 const DMA32_END: Pfn = Pfn(1 << 20);
+
+/// So many blocks freed at once are worth a turn of the zone's lock.
+const MANY: usize = 16;
 
 /// The page allocator.
 pub struct Allocator {
@@ -98,28 +102,31 @@ impl Allocator {
     }
     #[inline(always)]
     fn free_each(&self, table: &FrameTable, local: &Local, blocks: &[Pfn]) {
-        // Blocks in a row of one order without a list: they go to the zone together, where
-        // neighbours merge first.
-        let (mut start, mut end, mut of) = (0, 0, Order(0));
-        for (i, &pfn) in blocks.iter().enumerate() {
-            let meta = table.get(pfn);
-            let (kind, order) = meta.kind_and_order();
-            if !kind.in_use() || meta.refs() != 0 {
-                meta.bad_free(pfn, kind, order);
-            }
-            if local.list_for(order, kind).is_some() {
+        let many = blocks.len() >= MANY;
+        let mut rest = blocks;
+        while let Some((&pfn, behind)) = rest.split_first() {
+            let (kind, order) = unused(table, pfn);
+            let has_room = |list: &List| !many || !list.is_full();
+            if local.list_for(order, kind).is_some_and(has_room) {
                 self.keep(table, local, pfn, kind, order);
+                rest = behind;
                 continue;
             }
-            add(&local.freed[kind as usize], order.pages());
-            meta.set(Kind::Cached, order);
-            if end != i || of != order {
-                self.give_blocks(of, &blocks[start..end]);
-                (start, of) = (i, order);
+            // Blocks of one kind in a row without a list, or many for which it has no room: they
+            // go to the zone together, where neighbours merge first.
+            table.get(pfn).set(Kind::Cached, order);
+            let mut row = 1;
+            while let Some(&pfn) = rest.get(row)
+                && unused(table, pfn) == (kind, order)
+            {
+                table.get(pfn).set(Kind::Cached, order);
+                row += 1;
             }
-            end = i + 1;
+            let (row, behind) = rest.split_at(row);
+            add(&local.freed[kind as usize], (row.len() as u64) << order.0);
+            self.give(order, row.iter().map(|pfn| table.index(*pfn)));
+            rest = behind;
         }
-        self.give_blocks(of, &blocks[start..end]);
     }
     /// [`Self::free`] of one frame, which is a block.
     #[inline(always)]
@@ -130,12 +137,6 @@ impl Allocator {
             meta.bad_free(pfn, kind, Order(0));
         }
         self.keep(&self.table, &self.cpus[cpu], pfn, kind, Order(0));
-    }
-    #[inline]
-    fn give_blocks(&self, order: Order, blocks: &[Pfn]) {
-        if !blocks.is_empty() {
-            self.give(order, blocks.iter().map(|pfn| self.table.index(*pfn)));
-        }
     }
 
     /// Gives back a block of known order and kind by its only reference. Panics when its order or
@@ -213,7 +214,9 @@ impl Allocator {
         let (table, mut zones) = (&self.table, self.zones.iter().rev());
         let found = match list.filter(|list| list.capacity() != 0) {
             Some(list) => zones.find_map(|zone| {
-                list.refill(|slots| zone.alloc_many(table, request, slots));
+                let mut pieces = Pieces::new();
+                zone.take_pieces(table, request, list.refill_most(), &mut pieces);
+                list.refill(table, &pieces);
                 list.pop()
             }),
             None => zones.find_map(|zone| Some(table.index(zone.alloc(table, request)?))),
@@ -293,6 +296,17 @@ impl Allocator {
 
 // Hot paths get the table as a reference of its own: what it holds is then known not to change when
 // a word of the allocator or of a frame is written.
+
+/// The kind and order of a block that is freed. Panics when it is none, or has references.
+#[inline(always)]
+fn unused(table: &FrameTable, pfn: Pfn) -> (Kind, Order) {
+    let meta = table.get(pfn);
+    let (kind, order) = meta.kind_and_order();
+    if !kind.in_use() || meta.refs() != 0 {
+        meta.bad_free(pfn, kind, order);
+    }
+    (kind, order)
+}
 
 /// Marks a block as in use, with one reference.
 #[inline]

@@ -7,8 +7,10 @@
 use super::list::FrameList;
 use super::meta::{FrameMeta, Kind};
 use super::pageblock::{Mobility, PAGEBLOCK, Pageblocks};
+use super::pcp::BATCH_MAX;
 use super::table::FrameTable;
 use crate::addr::{Order, Pfn, PfnRange};
+use arrayvec::ArrayVec;
 
 /// The largest block: 2^18 frames, 1 GiB, what one entry of a PUD table maps.
 pub const MAX_ORDER: Order = Order(18);
@@ -23,6 +25,9 @@ pub(super) struct Lists {
     /// One bit for each order whose list is not empty.
     pub(super) nonempty: u32,
 }
+
+/// What a CPU's list is refilled with: blocks and their orders.
+pub(super) type Pieces = ArrayVec<(Pfn, Order), BATCH_MAX>;
 
 /// The free lists. A value without a lock: [`super::zone::Zone`] has one around it.
 pub struct Buddy {
@@ -97,33 +102,24 @@ impl Buddy {
         Some(pfn)
     }
 
-    /// Takes blocks of 2^order frames until at least half of `into` is filled or there are no more,
-    /// marks them [`Kind::Cached`] and returns how many. They come in pieces as large as possible:
-    /// a list is touched once for each piece. The other half is room for the last of these: cut to
-    /// size, all pieces after it would be small ones.
-    pub(super) fn alloc_many(
+    /// Takes at least `enough` blocks of 2^order frames, fewer than twice as many, or all there
+    /// are: in pieces as large as possible, so that the lists are touched once for each.
+    pub(super) fn take_pieces(
         &mut self,
         table: &FrameTable,
         order: Order,
         mobility: Mobility,
-        into: &mut [u32],
-    ) -> usize {
-        let enough = into.len().div_ceil(2);
+        enough: usize,
+        pieces: &mut Pieces,
+    ) {
         let most = Order(order.0 + enough.max(1).ilog2() as u8).min(MAX_ORDER);
         let mut done = 0;
-        while done < enough {
-            let Some((pfn, got)) = self.take(table, order, most, mobility) else {
-                break;
-            };
-            let first = table.index(pfn);
-            for part in 0..1 << (got.0 - order.0) {
-                let index = first + (part << order.0);
-                table.at(index).set(Kind::Cached, order);
-                into[done] = index;
-                done += 1;
-            }
+        while done < enough
+            && let Some((pfn, got)) = self.take(table, order, most, mobility)
+        {
+            pieces.push((pfn, got));
+            done += 1 << (got.0 - order.0);
         }
-        done
     }
 
     /// Takes a block of at least order `least`, the smallest there is, and puts back what exceeds
@@ -187,7 +183,7 @@ impl Buddy {
     }
 
     /// Gives back blocks of 2^order frames. What lies side by side goes in pieces as large as
-    /// possible, as `alloc_many` took it: the lists are touched once for each piece.
+    /// possible, as `take_pieces` took it: the lists are touched once for each piece.
     pub(super) fn free_many(
         &mut self,
         table: &FrameTable,

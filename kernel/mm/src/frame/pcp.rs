@@ -1,23 +1,27 @@
 //! Per-CPU lists of free blocks: most allocations and frees touch nothing that other CPUs touch.
 //!
 //! A list is a stack of indices in the frame table. It is refilled from a zone when it is empty and
-//! gives its oldest quarter or a little more back when it is full. Orders with a list: 0, 4 (the
-//! contpte block) and 9 (a PMD).
+//! gives its oldest quarter or a little more back when it is full. Orders with a list: 0, 2 to 4
+//! (up to the contpte block) and 9 (a PMD); in between the zeros take longest by far.
 //!
 //! Only the CPU itself writes its words, and nothing interrupts the kernel, so there is neither a
 //! lock nor a read-modify-write; the words are atomics because other CPUs may read how much is in
 //! the lists, and request it.
 
+use super::buddy::Pieces;
 use super::meta::Kind;
 use super::pageblock::Mobility;
+use super::table::FrameTable;
 use crate::addr::Order;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use alloc::boxed::Box;
 
-/// The lists of a CPU: what is in them, and the most blocks that one holds (1, 4 and 16 MiB).
-const LISTS: [(Order, Mobility, u64); 4] = [
-    (Order(0), Mobility::Unmovable, 256),
+/// The lists of a CPU: what is in them, and the most blocks that one holds (1 to 16 MiB).
+const LISTS: [(Order, Mobility, u64); 6] = [
     (Order(0), Mobility::Movable, 256),
+    (Order(0), Mobility::Unmovable, 256),
+    (Order(2), Mobility::Movable, 128),
+    (Order(3), Mobility::Movable, 64),
     (Order(4), Mobility::Movable, 64),
     (Order(9), Mobility::Movable, 8),
 ];
@@ -36,6 +40,9 @@ const LIST_OF: [u8; 64] = {
     }
     table
 };
+
+// Single frames are most: their lists are found without the table.
+const _: () = assert!(LIST_OF[0] == 0 && LIST_OF[1] == 1);
 
 /// A stack of free blocks of one CPU.
 #[derive(Debug)]
@@ -74,11 +81,17 @@ impl List {
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
+    /// Whether it has no room for another block.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
     /// Where the blocks are in the frame table, the oldest first.
     pub(super) fn blocks(&self) -> Oldest<'_> {
         Oldest(self.slots[..self.len()].iter())
     }
     /// The most blocks it holds; 0 where memory is too small for a list.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -86,15 +99,22 @@ impl List {
     pub fn batch(&self) -> usize {
         self.slots.len().div_ceil(4)
     }
-    /// Fills the empty list by what `take` writes and counts, a batch or nearly two, so that the
-    /// first written is the first taken.
-    pub(super) fn refill(&self, take: impl FnOnce(&mut [u32]) -> usize) {
+    /// Blocks that the empty list takes at most when it is refilled.
+    pub(super) fn refill_most(&self) -> usize {
+        (2 * self.batch()).min(self.capacity())
+    }
+    /// Cuts pieces into blocks of the empty list, so that the first of the first piece is the first
+    /// taken: without a lock, since they are nobody else's.
+    pub(super) fn refill(&self, table: &FrameTable, pieces: &Pieces) {
         debug_assert!(self.len() == 0, "a list that is not empty needs no refill");
-        let mut batch = [0; 2 * BATCH_MAX];
-        let got = take(&mut batch[..(2 * self.batch()).min(self.capacity())]);
-        batch[..got].iter().rev().for_each(|index| {
-            self.push(*index);
-        });
+        for &(pfn, order) in pieces.iter().rev() {
+            let (first, blocks) = (table.index(pfn), 1 << (order.0 - self.order.0));
+            for part in (0..blocks).rev() {
+                let index = first + (part << self.order.0);
+                table.at(index).set(Kind::Cached, self.order);
+                self.push(index);
+            }
+        }
     }
     /// How many blocks a full list gives back: a batch, and what follows on its last block up to an
     /// aligned end. What comes later then begins there, and goes in one piece.
@@ -133,7 +153,7 @@ impl Iterator for Oldest<'_> {
 }
 
 /// The largest batch of any list.
-const BATCH_MAX: usize = 64;
+pub(super) const BATCH_MAX: usize = 64;
 
 /// The lists and counts of one CPU, on cache lines of their own.
 #[repr(align(128))]
@@ -169,7 +189,11 @@ impl Local {
     /// The list for blocks of this order and use, if there is one.
     #[inline]
     pub fn list_for(&self, order: Order, kind: Kind) -> Option<&List> {
-        let place = 2 * order.0 as usize + Mobility::of(kind) as usize;
+        let mobility = Mobility::of(kind) as usize;
+        if order == Order(0) {
+            return Some(&self.lists[mobility]);
+        }
+        let place = 2 * order.0 as usize + mobility;
         // Orders are below 32: the mask spares a comparison.
         self.lists.get(LIST_OF[place % LIST_OF.len()] as usize)
     }

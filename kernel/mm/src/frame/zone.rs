@@ -1,7 +1,7 @@
 //! A zone: a range of physical memory with its buddy allocator under a lock, and the watermarks
 //! that keep a reserve.
 
-use super::buddy::Buddy;
+use super::buddy::{Buddy, Pieces};
 use super::meta::Kind;
 use super::pageblock::Mobility;
 use super::table::FrameTable;
@@ -129,24 +129,26 @@ impl Zone {
         self.note(&buddy);
         pfn
     }
-    /// Takes blocks like the one requested, for a CPU's list, as [`Buddy::alloc_many`] does;
-    /// returns how many. The reserve gives one block, not a batch that users could take afterwards.
-    pub(super) fn alloc_many(
+    /// Takes pieces of at most `most` blocks like the one requested, for a CPU's list to cut: at
+    /// least half of `most`, if there are as many. The reserve gives one block, not a batch that
+    /// users could take afterwards.
+    pub(super) fn take_pieces(
         &self,
         table: &FrameTable,
         request: AllocRequest,
-        into: &mut [u32],
-    ) -> usize {
-        let mut buddy = self.buddy.lock();
+        most: usize,
+        pieces: &mut Pieces,
+    ) {
         let AllocRequest { order, reserve, .. } = request;
+        let mut buddy = self.buddy.lock();
         let users = self.available(&buddy, Reserve::User) >> order.0;
         let least =
             u64::from(reserve != Reserve::User && self.available(&buddy, reserve) >> order.0 > 0);
-        let wanted = users.max(least).min(into.len() as u64) as usize;
+        let wanted = users.max(least).min(most as u64) as usize;
         let mobility = Mobility::of(request.kind);
-        let got = buddy.alloc_many(table, order, mobility, &mut into[..wanted]);
+        // All after one that is cut to fit would be small ones: there is room for the last whole.
+        buddy.take_pieces(table, order, mobility, wanted.div_ceil(2), pieces);
         self.note(&buddy);
-        got
     }
     /// Gives back blocks of 2^order frames, by their indices in the table.
     pub(super) fn free(&self, table: &FrameTable, order: Order, blocks: impl Iterator<Item = u32>) {

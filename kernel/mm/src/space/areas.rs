@@ -3,9 +3,11 @@
 //! Such a verb (mmap, munmap, mprotect, fork ...) may exceed the time limit of the lock. Between
 //! steps it releases the lock and keeps the *claim*: other verbs that change VMAs wait, so each is
 //! atomic to the others. Faults, populate, page advice and /proc proceed, with the VMAs as of the
-//! pause; so a verb that unmaps takes its VMAs out first, and a fault there fails.
+//! pause; so a verb that unmaps takes its VMAs out first.
 //!
-//! A fault never waits for the claim: it may occur under any lock of the kernel.
+//! An access that these VMAs do not allow is not refused: it waits for the end of the claim and is
+//! tried again (`Resolution::Claimed`). It sees the VMAs from before the verb or from after it,
+//! and none in between. A stack grows then, too, and not into a range that is to be mapped.
 
 use super::{AddressSpace, Error, Locked};
 use crate::addr::{VirtAddr, VirtRange};
@@ -33,8 +35,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut locked = self.lock();
         while locked.claimed {
             drop(locked);
-            let machine = self.mm.machine();
-            if !machine.wait(&mut || !self.lock().claimed) {
+            if !self.wait_for_claim() {
                 return Err(Error::Interrupted);
             }
             locked = self.lock();
@@ -44,6 +45,20 @@ impl<M: Machine> AddressSpace<M> {
             locked: Some(locked),
             claimed: false,
         })
+    }
+
+    /// Sleeps until no change of VMAs is between two steps; the caller holds no lock. `false`: the
+    /// thread is to end instead.
+    pub fn wait_for_claim(&self) -> bool {
+        let machine = self.mm.machine();
+        machine.wait(&mut || !self.lock().claimed)
+    }
+}
+
+impl<M: Machine> Locked<'_, M> {
+    /// Whether the VMAs are those of a pause.
+    pub fn is_claimed(&self) -> bool {
+        self.claimed
     }
 }
 

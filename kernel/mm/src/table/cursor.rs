@@ -52,6 +52,11 @@ impl<'a, M: Machine> Cursor<'a, M> {
     pub fn lock_table(&self, level: Level) -> Option<TableGuard<'a>> {
         (self.node.level == level).then(|| self.node.meta().lock())
     }
+    /// The turn of that lock ([`BitGuard::is_turn`]).
+    #[inline(always)]
+    pub fn turn(&self) -> u64 {
+        self.node.meta().turns().now()
+    }
     /// Allocates the page's PTE table, for a CPU that has the space's lock as a reader. The cursor
     /// descends to it; or to that of another CPU, if there is one by now.
     pub fn add_table(&mut self) -> Result<(), OutOfMemory> {

@@ -51,6 +51,7 @@ use crate::thp::{PMD_ORDER, policy::block};
 
 /// A table's note ([`crate::frame::meta::TableFrame::note`]): the accountant's id in the low 16
 /// bits, 0 for plain, and the number of private pages in the high half, both only while shared.
+/// While not, the turns of its lock are above [`ZEROS`]; each sharing begins them anew.
 const ACCOUNTANT: u64 = 0xffff;
 const PAGES_AT: u32 = 32;
 /// Set if entries map, or have mapped, the zero page.

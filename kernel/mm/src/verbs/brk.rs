@@ -1,6 +1,5 @@
 //! brk(2).
 
-use super::unmap::Then;
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::space::{AddressSpace, Areas, Locked, user_pages};
@@ -53,10 +52,7 @@ impl<M: Machine> Areas<'_, M> {
         );
         let mut removed = None;
         if new_end < old_end {
-            removed = Some(
-                self.remove(VirtRange::new(new_end, old_end), Then::Nothing)
-                    .ok()?,
-            );
+            removed = Some(self.remove(VirtRange::new(new_end, old_end)).ok()?);
         } else if new_end > old_end {
             self.grow_heap(VirtRange::new(old_end, new_end), wanted)?;
         }

@@ -1,6 +1,5 @@
 //! mmap(2).
 
-use super::unmap::Then;
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
 use crate::arch::{Machine, PteFormat};
 use crate::space::{AddressSpace, Error, Locked, MapRequest, Place, user_pages};
@@ -27,7 +26,7 @@ impl<M: Machine> AddressSpace<M> {
         (vma.range, vma.flags) = (range, flags);
         inner.may_map(&vma, inner.vmas.pages_in(range))?;
         inner.vmas.reserve_take(range, 1)?;
-        let replaced = inner.remove(range, Then::Mapping)?;
+        let replaced = inner.remove(range)?;
         inner.vmas.insert(vma);
         inner.note_total();
         drop(inner);

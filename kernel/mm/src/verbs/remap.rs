@@ -129,18 +129,11 @@ impl<M: Machine> Areas<'_, M> {
         self.check_growth(request, slot)?;
         // At most four VMAs are added below.
         self.vmas.reserve(4)?;
-        let place = |areas: &Self, slot| {
-            let to = areas.place_of(request, slot)?;
-            user_pages::<M>(to, request.new_len)
-        };
-        let mut new = place(self, slot).ok_or(Error::NoMem)?;
+        let to = self.place_of(request, slot).ok_or(Error::NoMem)?;
+        let new = user_pages::<M>(to, request.new_len).ok_or(Error::NoMem)?;
         self.unmap_tail(request, old, gone)?;
         if request.to.is_some() {
             self.clear(new, gone)?;
-        } else if self.has_paused() {
-            // A stack may have grown into it meanwhile.
-            let slot = self.vmas.find(request.start).ok_or(Error::Fault)?;
-            new = place(self, slot).ok_or(Error::NoMem)?;
         }
         if self.has_paused() {
             self.vmas.reserve(4)?;

@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let range = user_pages::<M>(start, len).ok_or(Error::Inval)?;
         let mut areas = self.areas()?;
-        let removed = areas.remove(range, Then::Nothing);
+        let removed = areas.remove(range);
         // Files are dropped after the lock.
         drop(areas);
         removed.map(drop).map_err(Error::from)
@@ -93,29 +93,20 @@ struct Pages<'a, M: Machine> {
     keep_copies: bool,
 }
 
-/// What follows the removal of memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    /// Faults there fail from now on: others may see them fail while it goes on.
-    Nothing,
-    /// Another mapping there: others wait for the lock where that is short.
-    Mapping,
-}
-
 impl<M: Machine> Areas<'_, M> {
     /// Unmaps `range` and returns its VMAs, to be dropped after the lock. May pause, but always
     /// completes. Out of memory: no change, or, with very many VMAs, the first ones are gone.
-    pub(super) fn remove(&mut self, range: VirtRange, then: Then) -> Result<Taken<M>, OutOfMemory> {
+    pub(super) fn remove(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         let mut rest = range;
         while let Some(cut) = self.cut(rest) {
-            let taken = self.remove_few(VirtRange::new(rest.start, cut), then)?;
+            let taken = self.remove_few(VirtRange::new(rest.start, cut))?;
             rest.start = cut;
             self.pause_to(|| drop(taken));
         }
-        self.remove_few(rest, then)
+        self.remove_few(rest)
     }
 
-    fn remove_few(&mut self, range: VirtRange, then: Then) -> Result<Taken<M>, OutOfMemory> {
+    fn remove_few(&mut self, range: VirtRange) -> Result<Taken<M>, OutOfMemory> {
         if self.vmas.is_clear(range) {
             return Ok(Taken::one(None));
         }
@@ -130,16 +121,32 @@ impl<M: Machine> Areas<'_, M> {
         };
         let mut budget = Budget::step(self.mm());
         for vma in removed.iter() {
-            let large = vma.range.len() >= Level::Pmd.bytes();
-            if large && then == Then::Nothing && self.space.is_shared() {
-                gather.finish();
-                self.zap_detached(vma);
-                continue;
-            }
             self.zap_whole(vma, &mut gather, &mut budget);
         }
         gather.finish();
         Ok(removed)
+    }
+
+    /// Zaps the pages of a VMA that is out of the tree, in steps.
+    #[inline]
+    pub(super) fn zap_whole(
+        &mut self,
+        vma: &Vma<M>,
+        gather: &mut Gather<'_, M>,
+        budget: &mut Budget,
+    ) {
+        if vma.range.len() >= Level::Pmd.bytes() && self.space.is_shared() {
+            gather.finish();
+            return self.zap_detached(vma);
+        }
+        let mm = self.mm();
+        let mut rest = vma.range;
+        while let Some(next) = self.zap(vma, rest, gather, budget) {
+            rest.start = next;
+            gather.finish();
+            self.pause();
+            *budget = Budget::step(mm);
+        }
     }
 
     /// [`Self::zap_whole`] while other threads run: they are kept waiting for little, and flushes
@@ -164,24 +171,6 @@ impl<M: Machine> Areas<'_, M> {
                 return;
             };
             rest.start = next;
-        }
-    }
-
-    /// Zaps the pages of a VMA that is out of the tree, in steps.
-    #[inline]
-    pub(super) fn zap_whole(
-        &mut self,
-        vma: &Vma<M>,
-        gather: &mut Gather<'_, M>,
-        budget: &mut Budget,
-    ) {
-        let mm = self.mm();
-        let mut rest = vma.range;
-        while let Some(next) = self.zap(vma, rest, gather, budget) {
-            rest.start = next;
-            gather.finish();
-            self.pause();
-            *budget = Budget::step(mm);
         }
     }
 }

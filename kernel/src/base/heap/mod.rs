@@ -13,6 +13,7 @@ use crate::arch::boot::DIRECT_MAP;
 use crate::base::machine;
 use crate::base::{Pid, room};
 use core::alloc::{GlobalAlloc, Layout};
+use core::ops::Range;
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
 use reserve::HeapReserve;
 use spin::mutex::SpinMutex;
@@ -28,14 +29,19 @@ pub trait Threads {
     fn owe_reserve();
 }
 
-/// What boot needs before there are frames: the memory manager's own structures.
+/// What boot needs before there are frames: the memory manager's own structures, but for those of
+/// each CPU.
 const ARENA_BYTES: usize = 128 << 10;
+/// What boot needs for each CPU before there are frames: mostly its page lists, of 3 KiB in all
+/// where memory is large.
+pub const BOOT_BYTES_PER_CPU: usize = 8 << 10;
 /// 1 MiB: one growth in hundreds of allocations.
 const GROWTH: Order = Order(8);
 
 #[global_allocator]
 static HEAP: Heap = Heap(TalcLock::new(Frames {
     arena_used: false,
+    boot: 0..0,
     reserve: HeapReserve::new(),
 }));
 
@@ -83,10 +89,26 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Where the heap's memory comes from: first the arena, then frames, at last the reserve.
+/// Adds RAM that the page allocator will never be given: `bytes` from `start` on, once, at boot.
+///
+/// # Safety
+/// The RAM is used for nothing else, and the direct map covers it.
+pub unsafe fn add_at_boot(start: PhysAddr, bytes: usize) {
+    let base = (DIRECT_MAP + start.0) as *mut u8;
+    let mut talc = HEAP.0.lock();
+    talc.source.boot = base.addr()..base.addr() + bytes + 1;
+    // SAFETY: as the caller promises.
+    let claimed = unsafe { talc.claim(base, bytes) };
+    assert!(claimed.is_some(), "{bytes} bytes are too few for a heap");
+}
+
+/// Where the heap's memory comes from: first the arena and what boot added, then frames, at last
+/// the reserve.
 #[derive(Debug)]
 struct Frames {
     arena_used: bool,
+    /// Where what boot added may end.
+    boot: Range<usize>,
     reserve: HeapReserve,
 }
 
@@ -97,7 +119,8 @@ unsafe impl Source for Frames {
 
     unsafe fn resize(&mut self, free: *mut u8, end: *mut u8, whole: bool) -> *mut u8 {
         let arena = (&raw const ARENA).addr()..(&raw const ARENA).addr() + ARENA_BYTES + 1;
-        if !whole || arena.contains(&free.addr()) {
+        let for_good = [&arena, &self.boot];
+        if !whole || for_good.iter().any(|range| range.contains(&free.addr())) {
             return end;
         }
         self.give_frames(free.addr());

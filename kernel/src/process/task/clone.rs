@@ -269,13 +269,10 @@ fn write_numbers(child: &Arc<Task>, request: &CloneRequest) -> Result {
     }
     if request.has(CloneFlags::CHILD_SETTID) {
         // As in Linux, an address that cannot be written is ignored.
-        child.process().space.with(|space| {
-            space.write(
-                VirtAddr(request.child_tid.address()),
-                &tid.to_ne_bytes(),
-                false,
-            )
-        });
+        let at = VirtAddr(request.child_tid.address());
+        if let Some(space) = child.process().space.get() {
+            space.write(at, &tid.to_ne_bytes(), false);
+        }
     }
     Ok(())
 }

@@ -300,7 +300,9 @@ fn machines(arch: Arch, sound: &[u8]) -> Vec<Case> {
             leaf("largest_leaf_without_1g_pages", &["-cpu", "qemu64"]),
         ]);
     }
+    // Lists of pages at their largest, for the most CPUs: the most that boot takes from the heap.
     let mut many_cpus = on("many_cpus", &["-smp", "140"]);
+    many_cpus.mem = "4G";
     many_cpus
         .says
         .push("64 or more CPUs are left out: too many");

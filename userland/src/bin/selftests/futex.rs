@@ -1,6 +1,6 @@
 //! futex wait and wake.
 use userland::harness::Outcome;
-use userland::sys::mem::{ANON, PAGE, RW, load, mmap, store};
+use userland::sys::mem::{ANON, PAGE, RW, load, mmap, shared_page, store};
 use userland::sys::{Result, call, proc, time};
 use userland::{check, check_eq, check_err};
 
@@ -28,12 +28,8 @@ fn wake(at: usize, count: u32) -> Result<usize> {
     call(libc::SYS_futex, [at, 1, count as usize, 0, 0, 0])
 }
 
-fn shared() -> Result<usize> {
-    mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-}
-
 fn futex_value_differs() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     store(at, 5);
     check_err!(wait(at, 4, 1_000_000_000), EAGAIN);
     check_eq!(wake(at, 1)?, 0);
@@ -41,7 +37,7 @@ fn futex_value_differs() -> Outcome {
 }
 
 fn futex_times_out() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let start = time::now();
     check_err!(wait(at, 0, 50_000_000), ETIMEDOUT);
     check!(time::now() - start >= 50_000_000);
@@ -49,7 +45,7 @@ fn futex_times_out() -> Outcome {
 }
 
 fn futex_wakes_a_process() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let proc::Fork::Parent(pid) = proc::fork()? else {
         while load(at) == 0 {
             let _ = wait(at, 0, 20_000_000_000);
@@ -66,7 +62,7 @@ fn futex_wakes_a_process() -> Outcome {
 }
 
 fn futex_wakes_as_many() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let mut pids = Vec::new();
     for _ in 0..4 {
         match proc::fork()? {
@@ -92,7 +88,7 @@ fn futex_wakes_as_many() -> Outcome {
 }
 
 fn futex_refuses() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     check_err!(wait(at + 2, 0, 1000), EINVAL);
     check_err!(wait(8, 0, 1000), EFAULT);
     check_err!(wait(0xffff_8000_0000_0000, 0, 1000), EFAULT);
@@ -156,7 +152,7 @@ fn futex_bad_addresses() -> Outcome {
 }
 
 fn futex_bad_targets() -> Outcome {
-    let (k, word) = (kinds()?, shared()?);
+    let (k, word) = (kinds()?, shared_page()?);
     let requeue = |from, to, flag: usize, counts: [usize; 2]| {
         let nr = libc::FUTEX_REQUEUE as usize | flag;
         call(libc::SYS_futex, [from, nr, counts[0], counts[1], to, 0])
@@ -185,7 +181,7 @@ fn futex_bad_targets() -> Outcome {
 }
 
 fn futex_wake_op() -> Outcome {
-    let (k, word) = (kinds()?, shared()?);
+    let (k, word) = (kinds()?, shared_page()?);
     /// What to do with the word (bit 3: by a shifted bit), with what, and the comparison with 0.
     fn operation(what: usize, argument: usize, compare: usize) -> usize {
         what << 28 | compare << 24 | argument << 12

@@ -9,6 +9,7 @@ use userland::sh::expand::glob;
 use userland::starve;
 
 mod advise;
+mod affinity;
 mod areas;
 mod arguments;
 mod clock;
@@ -39,6 +40,7 @@ mod protect;
 mod records;
 mod remap;
 mod remap_errors;
+mod robust;
 mod shared;
 mod signal;
 mod signal_threads;
@@ -86,10 +88,12 @@ const FAMILIES: &[&[Test]] = &[
     socket_options::TESTS,
     clock::TESTS,
     futex::TESTS,
+    affinity::TESTS,
     cpus::TESTS,
     cpus_interrupts::TESTS,
     cpus_memory::TESTS,
     threads::TESTS,
+    robust::TESTS,
     parallel::TESTS,
     procfs::TESTS,
     records::TESTS,

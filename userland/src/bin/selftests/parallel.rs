@@ -298,8 +298,8 @@ fn parallel_faults() -> Outcome {
     }
     let at = mmap(0, (THREADS + 1) * SPAN, RW, ANON, -1, 0)?;
     let first = at.next_multiple_of(SPAN);
-    // The first write of an area changes the area.
-    mem::store(first, 1);
+    // The first write of an area changes the area, and that of 2 MiB the table above.
+    (0..THREADS).for_each(|n| mem::store(first + n * SPAN, 1));
     let [ready, done, looked] = [const { AtomicUsize::new(0) }; 3];
     // Without calls: sleepers would wake, and go to sleep, beside the faults.
     let wait = |count: &AtomicUsize, wanted: usize| {

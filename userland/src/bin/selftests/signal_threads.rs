@@ -1,7 +1,7 @@
 //! Signals of a process with several threads: which one takes them, and who waits for whom.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use userland::harness::{Outcome, in_child};
-use userland::sys::mem::{PAGE, RW, load, mmap, store, word32};
+use userland::sys::mem::{load, shared_page, store, word32};
 use userland::sys::proc::{self, Fork, Status};
 use userland::sys::{Result, call, sig, time};
 use userland::{check, check_eq};
@@ -14,15 +14,6 @@ userland::tests![
 
 /// How long a signal may take, in ns; many times what it needs.
 const LIMIT: u64 = 5_000_000_000;
-
-/// A page that processes share.
-fn shared() -> Result<usize> {
-    mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-}
-
-fn gettid() -> u64 {
-    call(libc::SYS_gettid, [0; 6]).unwrap_or(0) as u64
-}
 
 /// Sleeps in pieces until something holds, or the time is over; whether it holds.
 fn wait(holds: impl Fn() -> bool) -> bool {
@@ -37,7 +28,7 @@ fn wait(holds: impl Fn() -> bool) -> bool {
 static TAKER: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn takes(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    TAKER.store(gettid(), SeqCst);
+    TAKER.store(proc::gettid() as u64, SeqCst);
 }
 
 extern "C" fn waits_for_the_taker(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -53,7 +44,7 @@ fn signal_blocked_by_one_goes_to_another() -> Outcome {
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
             let _ = sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
-            other.store(gettid(), SeqCst);
+            other.store(proc::gettid() as u64, SeqCst);
             wait(|| TAKER.load(SeqCst) != 0);
         });
         wait(|| other.load(SeqCst) != 0);
@@ -77,7 +68,7 @@ fn signal_of_an_ending_thread_goes_to_another() -> Outcome {
     const ROUNDS: u64 = 100;
     sig::count(libc::SIGUSR1, 0, &[])?;
     sig::mask(libc::SIG_BLOCK, &[libc::SIGUSR1])?;
-    let words = shared()?;
+    let words = shared_page()?;
     let lost = in_child(|| {
         for round in 1..=ROUNDS {
             if !one_ends(words, round)? {
@@ -102,8 +93,9 @@ fn one_ends(words: usize, round: u64) -> Result<bool> {
         let _ = sig::mask(libc::SIG_UNBLOCK, &[libc::SIGUSR1]);
         says.store(true, SeqCst);
         drop(says);
+        // Runnable all the time, and with one CPU in nobody's way.
         while load(go) != round {
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
         time::spin(1 + round % 7 * 40);
         let _ = call(libc::SYS_exit, [0; 6]);
@@ -128,7 +120,7 @@ fn one_ends(words: usize, round: u64) -> Result<bool> {
 
 /// vfork's parent waits for its child, but not when a signal ends it.
 fn signal_ends_a_parent_in_vfork() -> Outcome {
-    let words = shared()?;
+    let words = shared_page()?;
     let (child, go, ended) = (words, words + 64, words + 128);
     let Fork::Parent(parent) = proc::fork()? else {
         let _ = sig::default(libc::SIGTERM);

@@ -1,31 +1,22 @@
-//! What the libraries of threads ask of the kernel: futexes among processes on several CPUs, robust
-//! lists, membarrier, the word that the end of a thread clears.
+//! What the libraries of threads ask of the kernel: futexes among processes on several CPUs,
+//! membarrier, the word that the end of a thread clears.
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use userland::harness::{Outcome, in_child, need};
 use userland::sys::cpus::{allowed, bind};
-use userland::sys::mem::{PAGE, RW, load, mmap, store, word32};
+use userland::sys::mem::{load, shared_page, store, word32};
 use userland::sys::proc::{self, Fork, Status, futex};
-use userland::sys::{Result, call, time};
+use userland::sys::{Result, call};
 use userland::{check, check_eq, check_err};
 
 userland::tests![
     threads_futex_bits,
     threads_futex_requeue,
     threads_futex_ping_pong,
-    threads_robust_list,
-    threads_robust_list_of_a_killed,
-    threads_robust_list_damaged,
-    threads_robust_refuses,
     threads_membarrier,
     threads_end_clears_a_word,
     threads_clone3,
     threads_of_rust,
 ];
-
-/// A page that processes share.
-fn shared() -> Result<usize> {
-    mmap(0, PAGE, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-}
 
 fn wake(word: &AtomicU32, count: usize, bits: u32) -> Result<usize> {
     futex(word, libc::FUTEX_WAKE_BITSET, [count, 0, 0, bits as usize])
@@ -57,7 +48,7 @@ fn until(all: usize, mut act: impl FnMut() -> Result<usize>) -> Outcome {
 
 /// FUTEX_WAKE_BITSET wakes those whose bits meet its own.
 fn threads_futex_bits() -> Outcome {
-    let word = word32(shared()?);
+    let word = word32(shared_page()?);
     let pids = [
         sleeper(0, word, 1)?,
         sleeper(1, word, 2)?,
@@ -76,7 +67,7 @@ fn threads_futex_bits() -> Outcome {
 
 /// FUTEX_REQUEUE and FUTEX_CMP_REQUEUE: who was moved is woken through the other word.
 fn threads_futex_requeue() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let (from, to) = (word32(at), word32(at + 64));
     let target = to.as_ptr() as usize;
     let requeue =
@@ -122,7 +113,7 @@ fn threads_futex_requeue() -> Outcome {
 /// Two processes on two CPUs that wake each other: a lost wake-up stops the test.
 fn threads_futex_ping_pong() -> Outcome {
     const TURNS: u32 = 1000;
-    let word = word32(shared()?);
+    let word = word32(shared_page()?);
     let cpus = allowed(0)?;
     let play = |mine: u32| {
         while word.load(SeqCst) < TURNS {
@@ -146,156 +137,6 @@ fn threads_futex_ping_pong() -> Outcome {
     Ok(())
 }
 
-const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
-const WAITERS: u32 = libc::FUTEX_WAITERS;
-
-/// A robust list in shared memory, as get_robust_list(2) and the kernel's robust-futex-ABI describe
-/// it: the head (first entry, offset of the futex word from its entry, pending entry), then the
-/// entries.
-#[derive(Clone, Copy)]
-struct Robust(usize);
-
-/// Where an entry's word is, from the entry.
-const OFFSET: usize = 8;
-
-impl Robust {
-    /// An empty list, which ends where it begins.
-    fn new() -> Result<Robust> {
-        let at = shared()?;
-        store(at, at as u64);
-        store(at + 8, OFFSET as u64);
-        store(at + 16, 0);
-        Ok(Robust(at))
-    }
-    fn entry(self, n: usize) -> usize {
-        self.0 + 128 + n * 64
-    }
-    fn word(self, n: usize) -> &'static AtomicU32 {
-        word32(self.entry(n) + OFFSET)
-    }
-    /// Puts the first `n` entries on the list.
-    fn link(self, n: usize) {
-        let mut last = self.0;
-        for entry in (0..n).map(|n| self.entry(n)) {
-            store(last, entry as u64);
-            last = entry;
-        }
-        store(last, self.0 as u64);
-    }
-    /// The thread that calls it has this list.
-    fn set(self) -> Result<()> {
-        call(libc::SYS_set_robust_list, [self.0, 24, 0, 0, 0, 0]).map(drop)
-    }
-}
-
-fn gettid() -> Result<u32> {
-    Ok(call(libc::SYS_gettid, [0; 6])? as u32)
-}
-
-/// The words of a thread that ends: its own say so and wake a waiter, others stay as they are.
-fn threads_robust_list() -> Outcome {
-    let list = Robust::new()?;
-    let end = in_child(|| {
-        need(list.set(), "robust list")?;
-        let tid = gettid()?;
-        list.link(3);
-        list.word(0).store(tid, SeqCst);
-        list.word(1).store(tid | WAITERS, SeqCst);
-        // Not its own.
-        list.word(2).store(1, SeqCst);
-        // Taken, and not on the list yet.
-        list.word(3).store(tid, SeqCst);
-        store(list.0 + 16, list.entry(3) as u64);
-        Ok(0)
-    })?;
-    check_eq!(end, Status::Exited(0));
-    let words: Vec<u32> = (0..4).map(|n| list.word(n).load(SeqCst)).collect();
-    check_eq!(words, [OWNER_DIED, OWNER_DIED | WAITERS, 1, OWNER_DIED]);
-    Ok(())
-}
-
-/// The owner is killed on its CPU while another process waits on its own for the word.
-fn threads_robust_list_of_a_killed() -> Outcome {
-    let list = Robust::new()?;
-    let word = list.word(0);
-    let cpus = allowed(0)?;
-    let Fork::Parent(owner) = proc::fork()? else {
-        let _ = bind(0, &[cpus[cpus.len() - 1]]);
-        let set = list.set();
-        list.link(1);
-        word.store(gettid().unwrap_or(0) | WAITERS, SeqCst);
-        // It computes until it is killed.
-        loop {
-            store(list.entry(9), u64::from(set.is_ok()));
-        }
-    };
-    while word.load(SeqCst) == 0 {
-        let _ = call(libc::SYS_sched_yield, [0; 6]);
-    }
-    let owned = word.load(SeqCst);
-    check_eq!(owned, owner as u32 | WAITERS);
-    let Fork::Parent(waiter) = proc::fork()? else {
-        let _ = bind(0, &[cpus[0]]);
-        while word.load(SeqCst) == owned {
-            let _ = futex(word, libc::FUTEX_WAIT, [owned as usize, 0, 0, 0]);
-        }
-        proc::exit_now(i32::from(word.load(SeqCst) == OWNER_DIED | WAITERS))
-    };
-    // It sleeps by now, most of the time; else it sees the new word.
-    let _ = time::sleep(20_000_000);
-    proc::kill(owner, libc::SIGKILL)?;
-    check_eq!(proc::wait_for(owner)?, Status::Killed(libc::SIGKILL));
-    check_eq!(proc::wait_for(waiter)?, Status::Exited(1));
-    Ok(())
-}
-
-/// Lists that lead nowhere, or round in a circle, end with the thread all the same.
-fn threads_robust_list_damaged() -> Outcome {
-    let list = Robust::new()?;
-    let circle = list.entry(0) as u64;
-    for next in [8, 0, u64::MAX, 0xffff_8000_0000_0000, circle] {
-        let end = in_child(|| {
-            need(list.set(), "robust list")?;
-            list.link(1);
-            list.word(0).store(gettid()?, SeqCst);
-            store(list.entry(0), next);
-            Ok(0)
-        })?;
-        check_eq!(end, Status::Exited(0));
-        check_eq!(list.word(0).load(SeqCst), OWNER_DIED);
-    }
-    Ok(())
-}
-
-fn threads_robust_refuses() -> Outcome {
-    let list = Robust::new()?;
-    need(list.set(), "robust list")?;
-    check_err!(
-        call(libc::SYS_set_robust_list, [list.0, 23, 0, 0, 0, 0]),
-        EINVAL
-    );
-    let answer = shared()?;
-    let get = |pid: usize, head: usize, len: usize| {
-        call(libc::SYS_get_robust_list, [pid, head, len, 0, 0, 0])
-    };
-    get(0, answer, answer + 8)?;
-    check_eq!([load(answer), load(answer + 8)], [list.0 as u64, 24]);
-    store(answer, 0);
-    get(gettid()? as usize, answer, answer + 8)?;
-    check_eq!(load(answer), list.0 as u64);
-    check_err!(get(0x3f_fff0, answer, answer + 8), ESRCH);
-    check_err!(get(0, 8, answer + 8), EFAULT);
-    check_err!(get(0, answer, 8), EFAULT);
-    // A child begins without a list, but for the one that a C library's fork gives it.
-    let pid = proc::clone_raw([libc::SIGCHLD as usize, 0, 0, 0, 0, 0]);
-    if pid == 0 {
-        let got = get(0, answer, answer + 8);
-        proc::exit_now(i32::from(got.is_ok() && load(answer) == 0))
-    }
-    check_eq!(proc::wait_for(pid as i32)?, Status::Exited(1));
-    Ok(())
-}
-
 /// membarrier(2), whose numbers these are.
 fn threads_membarrier() -> Outcome {
     const QUERY: usize = 0;
@@ -316,7 +157,7 @@ fn threads_membarrier() -> Outcome {
     check_eq!(child, Status::Exited(0));
     // Beside a thread that only computes: the barrier reaches it, by Dekker's algorithm with the
     // barrier of one side taken over by the call on the other.
-    let at = shared()?;
+    let at = shared_page()?;
     let (mine, theirs) = (word32(at), word32(at + 64));
     let (wins, over) = (word32(at + 128), word32(at + 192));
     let cpus = allowed(0)?;
@@ -359,7 +200,7 @@ fn threads_membarrier() -> Outcome {
 
 /// set_tid_address(2): the word is cleared at the end of the thread, and who waits for it is woken.
 fn threads_end_clears_a_word() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let word = word32(at);
     let end = in_child(|| {
         word.store(7, SeqCst);
@@ -367,7 +208,7 @@ fn threads_end_clears_a_word() -> Outcome {
             let tid = call(libc::SYS_set_tid_address, [at, 0, 0, 0, 0, 0]);
             store(
                 at + 64,
-                u64::from(tid.ok() == gettid().ok().map(|tid| tid as usize)),
+                u64::from(tid.ok() == Some(proc::gettid() as usize)),
             );
             // The C library's own end would wait for its own word.
             let _ = call(libc::SYS_exit, [0; 6]);
@@ -383,7 +224,7 @@ fn threads_end_clears_a_word() -> Outcome {
 
 /// clone3(2) of a process: its number goes where the parent wants it, the child's word is set.
 fn threads_clone3() -> Outcome {
-    let at = shared()?;
+    let at = shared_page()?;
     let flags = libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID;
     let arguments = [
         flags as u64,
@@ -398,7 +239,7 @@ fn threads_clone3() -> Outcome {
     let place = arguments.as_ptr() as usize;
     let pid = call(libc::SYS_clone3, [place, 64, 0, 0, 0, 0])?;
     if pid == 0 {
-        proc::exit_now(i32::from(load(at + 8) as u32 == gettid().unwrap_or(0)))
+        proc::exit_now(i32::from(load(at + 8) as i32 == proc::gettid()))
     }
     check_eq!(proc::wait_for(pid as i32)?, Status::Exited(1));
     check_eq!((load(at) as usize, load(at + 8) as usize), (pid, pid));

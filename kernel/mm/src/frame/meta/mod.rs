@@ -6,7 +6,7 @@
 //! [`super::FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
-//!                 add_range            alloc_many            Allocator::alloc
+//!                 add_range           List::refill           Allocator::alloc
 //!  Reserved (0) ------------> Free ----------------> Cached ------------------> Kernel/Table/Anon/Object
 //!       ^                     | ^ |                   | ^                            |            |
 //!       |                     | | +-- Buddy::alloc ---|-|--------------------------> |            |

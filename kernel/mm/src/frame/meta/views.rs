@@ -4,7 +4,7 @@
 
 use super::{COPIED_AROUND, FrameMeta, Kind};
 use crate::addr::Vpn;
-use crate::sync::{AccountWords, BitGuard, Ordering, rank};
+use crate::sync::{AccountWords, BitGuard, Ordering, Turns, rank};
 use core::ops::Deref;
 
 macro_rules! views {
@@ -57,12 +57,19 @@ impl Links<'_> {
 
 /// The lock of a table: a bit beside the count of its entries.
 const LOCKED: u32 = 1 << 31;
+/// One turn of the lock: beside the note, whose upper bits are free while the table is not shared.
+pub(crate) const TURN: u64 = 1 << 17;
 
 impl<'a> TableFrame<'a> {
     /// Locks the table, for a CPU that has the space's lock as a reader only.
     #[inline]
     pub(crate) fn lock(self) -> BitGuard<'a, { rank::NODE }> {
-        BitGuard::lock(&self.0.count, LOCKED)
+        BitGuard::lock(&self.0.count, LOCKED, self.turns())
+    }
+    /// The turns of its lock, while no other space shares it and this one stays locked.
+    #[inline(always)]
+    pub(crate) fn turns(self) -> Turns<'a> {
+        Turns::new(&self.0.place, TURN)
     }
     /// Entries that are not absent. Under the space's lock or the table's, as the other methods.
     #[inline(always)]

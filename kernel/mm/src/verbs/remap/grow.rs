@@ -5,7 +5,6 @@ use super::request::Request;
 use crate::addr::{PAGE_SIZE, VirtRange};
 use crate::arch::Machine;
 use crate::space::{Areas, Error, Locked, user_pages};
-use crate::verbs::unmap::Then;
 use crate::vma::{Slot, VmaFlags};
 
 impl<M: Machine> Areas<'_, M> {
@@ -19,7 +18,7 @@ impl<M: Machine> Areas<'_, M> {
     ) -> Result<(), Error> {
         let tail = VirtRange::new(request.kept().end, old.end);
         if !tail.is_empty() {
-            gone.push(self.remove(tail, Then::Nothing)?);
+            gone.push(self.remove(tail)?);
         }
         Ok(())
     }

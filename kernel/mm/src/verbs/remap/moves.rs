@@ -7,7 +7,6 @@ use crate::arch::Machine;
 use crate::frame::zone::Reserve;
 use crate::space::{AREAS, Areas, Error};
 use crate::table::Budget;
-use crate::verbs::unmap::Then;
 use crate::vma::VmaFlags;
 
 impl<M: Machine> Areas<'_, M> {
@@ -18,7 +17,7 @@ impl<M: Machine> Areas<'_, M> {
         }
         // Fast path: one private VMA, with nothing to drop after the lock.
         let Some(part) = self.vmas.only_private(range) else {
-            gone.push(self.remove(range, Then::Mapping)?);
+            gone.push(self.remove(range)?);
             return Ok(());
         };
         self.vmas.reserve_take(part, 0)?;

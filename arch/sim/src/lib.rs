@@ -14,6 +14,7 @@
 
 mod inside;
 mod machine;
+mod meanwhile;
 mod physmem;
 mod ram;
 mod rng;
@@ -27,5 +28,6 @@ mod walker;
 
 pub use inside::inside;
 pub use machine::{Hole, Options, Sim};
+pub use meanwhile::At;
 pub use tlb::Cached;
 pub use user::{Process, World};

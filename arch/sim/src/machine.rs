@@ -1,6 +1,7 @@
 //! The machine as a value behind the memory manager's four traits.
 
 use crate::inside::Inside;
+use crate::meanwhile::{At, Meanwhile};
 use crate::ram::Ram;
 use crate::rng::Rng;
 use crate::shadow::{Moment, Shadow};
@@ -89,13 +90,7 @@ pub(crate) struct State {
     used: AtomicUsize,
     pub(crate) drop_flushes: AtomicBool,
     others: Mutex<Option<Others>>,
-    zeroing: Mutex<Option<Zeroing>>,
-}
-
-/// What another CPU does while frames are filled with zeros with so many locks held.
-pub(crate) struct Zeroing {
-    pub locks: usize,
-    pub other: Box<dyn FnOnce() + Send>,
+    pub(crate) meanwhile: Meanwhile,
 }
 
 /// Locks part of the machine. A failed check has poisoned it: only the end of the test uses it
@@ -133,7 +128,7 @@ impl<F: PteFormat> Sim<F> {
             used: AtomicUsize::new(0),
             drop_flushes: AtomicBool::new(false),
             others: Mutex::new(None),
-            zeroing: Mutex::new(None),
+            meanwhile: Meanwhile::default(),
         };
         Sim(Arc::new(state), PhantomData)
     }
@@ -150,23 +145,6 @@ impl<F: PteFormat> Sim<F> {
     /// They return whether the thread that pauses is to end. `None`: nothing happens in pauses.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
-    }
-    /// What another CPU does while frames are filled with zeros the next time without a lock held.
-    pub fn while_zeroing(&self, other: impl FnOnce() + Send + 'static) {
-        let other = Box::new(other);
-        *self.zeroing() = Some(Zeroing { locks: 0, other });
-    }
-    /// The same, with the lock of a space held by a reader.
-    pub fn while_zeroing_beside(&self, other: impl FnOnce() + Send + 'static) {
-        let other = Box::new(other);
-        *self.zeroing() = Some(Zeroing { locks: 1, other });
-    }
-    /// Whether it is still to be done.
-    pub fn is_waiting_to_zero(&self) -> bool {
-        self.zeroing().is_some()
-    }
-    pub(crate) fn zeroing(&self) -> MutexGuard<'_, Option<Zeroing>> {
-        locked(&self.0.zeroing)
     }
     fn others(&self) -> MutexGuard<'_, Option<Others>> {
         locked(&self.0.others)
@@ -274,6 +252,7 @@ impl<F: PteFormat> Machine for Sim<F> {
 
 impl<F: PteFormat> Tlb for Sim<F> {
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
+        self.comes_to(At::Flush);
         let _inside = Inside::new();
         let flush = Flush {
             range,

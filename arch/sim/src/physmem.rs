@@ -3,12 +3,14 @@
 
 use crate::inside::Inside;
 use crate::machine::Sim;
+use crate::meanwhile::At;
 use mm::addr::{Order, PAGE_SIZE, Pfn, PhysAddr};
 use mm::arch::{Blank, Level, Live, PhysMem, PteFormat, Row, Series, Settled, Unwalked};
 use std::sync::atomic::Ordering;
 
 impl<F: PteFormat> PhysMem for Sim<F> {
     fn load(&self, table: Pfn, index: usize) -> u64 {
+        self.comes_to(At::Load);
         self.0.ram.word(table, index).load(Ordering::Acquire)
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
@@ -87,12 +89,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         found
     }
     fn zero(&self, first: Pfn, order: Order) {
-        // Taken out of the lock: it may zero frames, too.
-        let locks = mm::sync::held();
-        let zeroing = self.zeroing().take_if(|zeroing| zeroing.locks == locks);
-        if let Some(zeroing) = zeroing {
-            (zeroing.other)();
-        }
+        self.comes_to(At::Zero);
         let _inside = Inside::new();
         self.renew(first, order);
         self.0.ram.zero(first, order);

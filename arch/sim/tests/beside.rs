@@ -3,7 +3,7 @@
 
 mod common;
 
-use arch_sim::{Options, Process, World};
+use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::Advice;
 use mm::Place;
@@ -32,7 +32,7 @@ const ALONE: u64 = 1500;
 fn while_zeroing<F: PteFormat>(w: &World<F>, p: &Arc<Process<F>>, other: Other<F>) {
     let (w, p) = (w.clone(), p.clone());
     let sim = w.sim.clone();
-    sim.while_zeroing_beside(move || {
+    sim.meanwhile(At::Zero, (1, 1), move || {
         let there = std::thread::spawn(move || {
             w.sim.run_on(1);
             other(&w, &p);
@@ -68,10 +68,7 @@ fn store<F: PteFormat>(
     while_zeroing(&w, &p, other);
     let looked = w.mm.event("fault_retried").unwrap();
     w.store(0, &p, page(at), 7).unwrap();
-    assert!(
-        !w.sim.is_waiting_to_zero(),
-        "nothing was zeroed as a reader"
-    );
+    assert!(!w.sim.forget(), "nothing was zeroed as a reader");
     let looked = w.mm.event("fault_retried").unwrap() - looked;
     for cpu in 0..2 {
         assert_eq!(w.load(cpu, &p, page(at)), Ok(7));
@@ -152,6 +149,76 @@ fn pages_are_dropped<F: PteFormat>() {
     };
     beside(&[], drop, 0, 1);
     beside(&[4], drop, 0, 16);
+}
+
+/// A process with two threads and one written page, in a table for whose 2 MiB folios of the
+/// orders are allowed afterwards.
+fn with_a_table<F: PteFormat>(orders: &[u8], then: impl FnOnce(&World<F>, &Arc<Process<F>>)) {
+    let w = World::<F>::new(Options {
+        frames: 4096,
+        ..Options::default()
+    });
+    sizes(&w, &[]);
+    let before = w.mm.counts();
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    map(&p, AT, 2 * PAGES, RW);
+    w.store(0, &p, page(WRITTEN), 1).unwrap();
+    sizes(&w, orders);
+    then(&w, &p);
+    w.check(&[&p], &[]);
+    drop(p);
+    w.check(&[], &[]);
+    assert_eq!(before, w.mm.counts(), "{orders:?}");
+}
+
+/// A store to a page of the table, which another CPU empties before the `n`th load of an entry.
+/// Returns whether there is such a load.
+fn written_while_emptied<F: PteFormat>(n: usize, orders: &[u8]) -> bool {
+    let mut reached = false;
+    with_a_table::<F>(orders, |w, p| {
+        let (v, q) = (w.clone(), p.clone());
+        w.sim.meanwhile(At::Load, (1, n), move || {
+            let there = std::thread::spawn(move || {
+                v.sim.run_on(1);
+                q.dont_need(page(512), 512 * PAGE_SIZE).unwrap();
+            });
+            there.join().expect("the other CPU has failed");
+        });
+        w.store(0, p, page(HERE), 7).unwrap();
+        reached = !w.sim.forget();
+        assert_eq!(w.load(1, p, page(HERE)), Ok(7));
+    });
+    reached
+}
+
+/// A table that becomes empty during a fault stays, whatever may come in its place.
+fn a_table_becomes_empty<F: PteFormat>() {
+    for orders in [&[][..], &[4], &[9], &[4, 9]] {
+        let loads = (1..).take_while(|n| written_while_emptied::<F>(*n, orders));
+        // The walk, and the page's own entry.
+        assert!(loads.count() >= 4, "{orders:?}");
+        with_a_table::<F>(orders, |w, p| {
+            let all = (page(512), 512);
+            assert_eq!(race::read_while_emptied(w, p, page(HERE), all), Ok(0));
+            w.store(1, p, page(HERE), 7).unwrap();
+            assert_eq!(w.load(0, p, page(HERE)), Ok(7));
+        });
+    }
+}
+
+/// Memory of another area needs a table where that of an unmapped one was, in the same 2 MiB.
+fn a_table_goes_and_comes<F: PteFormat>() {
+    with_a_table::<F>(&[], |w, p| {
+        let end = WRITTEN + 10;
+        // The table above stays.
+        w.store(0, p, page(ALONE), 1).unwrap();
+        p.protect(page(end), 10 * PAGE_SIZE, Prot::READ).unwrap();
+        race::write_at_the_flush(w, p, page(end + 10), (page(0), end));
+        assert_eq!(w.load(0, p, page(end + 10)), Ok(5));
+        assert_eq!(w.load(0, p, page(WRITTEN)), Err(Resolution::NotMapped));
+        assert_eq!(p.usage().rss.anon, 2);
+    });
 }
 
 fn others_populate<F: PteFormat>() {
@@ -306,6 +373,6 @@ fn failures<F: PteFormat>() {
 
 on_both_formats! {
     the_same_page_is_written a_neighbour_is_written the_same_page_is_read other_pages_are_written
-    two_first_tables pages_are_dropped others_populate advice_is_the_same
+    two_first_tables pages_are_dropped a_table_becomes_empty a_table_goes_and_comes others_populate advice_is_the_same
     one_flush_for_many_tables a_sparse_area copies failures
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use arch_sim::{Options, Process, World};
+use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::Advice;
 use mm::addr::{PAGE_SIZE, VirtAddr, VirtRange};
@@ -207,8 +207,9 @@ fn unmapped_while_zeroing<F: PteFormat>(w: &World<F>, first: &Process<F>) {
     let p = Arc::new(w.process());
     map(&p, AT, 2 * BLOCK, RW);
     let other = p.clone();
-    w.sim
-        .while_zeroing(move || other.unmap(page(BLOCK), BLOCK * PAGE_SIZE).unwrap());
+    w.sim.meanwhile(At::Zero, (0, 1), move || {
+        other.unmap(page(BLOCK), BLOCK * PAGE_SIZE).unwrap()
+    });
     let _ = w.store(0, &p, page(BLOCK + 1), 1);
     let seen = catch_unwind(AssertUnwindSafe(|| w.check(&[&p, first], &[])));
     if let Err(why) = seen {
@@ -227,7 +228,7 @@ fn written_while_zeroing<F: PteFormat>(w: &World<F>, _: &Process<F>) {
     // The table is there.
     w.store(0, &p, page(0), 1).unwrap();
     let (v, q) = (w.clone(), p.clone());
-    w.sim.while_zeroing_beside(move || {
+    w.sim.meanwhile(At::Zero, (1, 1), move || {
         let there = std::thread::spawn(move || {
             v.sim.run_on(1);
             v.store(1, &q, page(1), 2).unwrap();
@@ -235,6 +236,29 @@ fn written_while_zeroing<F: PteFormat>(w: &World<F>, _: &Process<F>) {
         there.join().expect("the other CPU has failed");
     });
     let _ = w.store(0, &p, page(1), 1);
+}
+
+/// Drops the pages of a table while another thread is about to read there.
+fn emptied_while_read<F: PteFormat>(w: &World<F>, _: &Process<F>) {
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    map(&p, AT, HUGE, RW);
+    sizes(w, 0);
+    w.store(0, &p, page(0), 1).unwrap();
+    sizes(w, 9);
+    let _ = race::read_while_emptied(w, &p, page(1), (AT, HUGE));
+}
+
+/// Unmaps the first half of what a table maps, while another thread writes to the second one.
+fn half_unmapped<F: PteFormat>(w: &World<F>, _: &Process<F>) {
+    let p = Arc::new(w.process());
+    p.share().unwrap();
+    // Whole tables are detached.
+    map(&p, AT, 4 * HUGE, RW);
+    w.store(0, &p, page(HUGE), 1).unwrap();
+    // The table above stays.
+    w.store(0, &p, page(3 * HUGE), 1).unwrap();
+    race::write_at_the_flush(w, &p, page(2 * HUGE - 1), (AT, 3 * HUGE / 2));
 }
 
 /// Maps 2 MiB again that several threads may use, while one of them reads there.
@@ -396,6 +420,8 @@ fn everywhere<F: PteFormat>(mutant: Mutant) -> Vec<Case<F>> {
         Mutant::DropBeforeFlush => vec![blocks(FLUSH, unmapped_whole)],
         Mutant::RefuseInPause => vec![blocks("refused in a pause", replaced_while_read)],
         Mutant::InstallBeside => vec![blocks("is not an absent PTE", written_while_zeroing)],
+        Mutant::OpenBeforeFlush => vec![blocks("comes to say Table", half_unmapped)],
+        Mutant::LeafBeside => vec![blocks("a reader unlinks", emptied_while_read)],
         Mutant::NoFlush => vec![
             blocks(FLUSH, |_, p| p.unmap(AT, BLOCK * PAGE_SIZE).unwrap()),
             blocks(FLUSH, |_, p| read_only(p, 0, BLOCK)),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use arch_sim::{Options, Process, World};
+use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE};
@@ -47,14 +47,14 @@ fn while_another<F: PteFormat>(
         map(&p, AT, PAGES, RW);
         prepare(&w, &p);
         let (v, q) = (w.clone(), p.clone());
-        w.sim.while_zeroing(move || {
+        w.sim.meanwhile(At::Zero, (0, 1), move || {
             v.sim.run_on(1);
             other(&v, &q);
             v.sim.run_on(0);
         });
         let looked = w.mm.event("fault_retried");
         assert_eq!(w.store(0, &p, page(HERE), 7), wanted, "{orders:?}");
-        assert!(!w.sim.is_waiting_to_zero(), "nothing was zeroed unlocked");
+        assert!(!w.sim.forget(), "nothing was zeroed unlocked");
         let looked = w.mm.event("fault_retried").unwrap() - looked.unwrap();
         assert_eq!(looked, retried, "{orders:?}");
         w.check(&[&p], &[]);
@@ -176,8 +176,9 @@ fn populating<F: PteFormat>() {
     let p = Arc::new(w.process());
     map(&p, AT, 64, RW);
     let q = p.clone();
-    w.sim
-        .while_zeroing(move || q.unmap(page(8), 8 * PAGE_SIZE).unwrap());
+    w.sim.meanwhile(At::Zero, (0, 1), move || {
+        q.unmap(page(8), 8 * PAGE_SIZE).unwrap()
+    });
     assert!(p.advise(AT, 64 * PAGE_SIZE, Advice::PopulateWrite).is_err());
     assert_eq!(p.usage().rss.anon, 8);
     w.check(&[&p], &[]);

@@ -166,12 +166,14 @@ impl<T, const RANK: u8> Shape<T, RANK> {
         for reader in readers {
             // Acquire pairs with the release of the reader: what it did is seen.
             while reader.lock.load(Ordering::Acquire) == self.key() {
+                if spins == 0 {
+                    contention::begin(RANK);
+                }
                 spin(RANK, spins);
                 spins += 1;
             }
         }
         if spins != 0 {
-            contention::begin(RANK);
             contention::end(RANK, spins);
         }
     }

@@ -54,6 +54,10 @@ mutants! {
     InstallWithoutLooking,
     /// A fault beside others maps the folio that it made with its table open, whatever is there.
     InstallBeside,
+    /// A fault beside others asks for a PMD leaf in the place of a table that became empty.
+    LeafBeside,
+    /// A space is open for others before the flush for an entry that they may use.
+    OpenBeforeFlush,
     /// A fault in a claimed space does not wait for the end of the claim.
     RefuseInPause,
     /// A verb requests no flush of what it changed.

@@ -1,6 +1,7 @@
 //! What the tests share: addresses, requests, and a run on both formats.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod race;
 pub mod seeds;
 
 use arch_sim::{Options, Sim, World};

@@ -1,7 +1,7 @@
 //! What one CPU does.
 
 use crate::bench::{AREA, Area, Bench, Life, OBJECT, SPACES, TAG, THREAD, leave};
-use crate::common::{FIXED, RW, anon};
+use crate::common::{FIXED, RW, anon, sizes};
 use arch_sim::Sim;
 use mm::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
@@ -104,9 +104,17 @@ impl<'b, F: PteFormat> Player<'b, F> {
             92..95 => self.pin(&life),
             95..97 => self.populate(&life),
             97..98 => self.bench.world.mm.drain_pcp(),
+            98..99 => self.sizes(),
             _ => self.look(&life),
         };
         leave(life);
+    }
+
+    /// Other folios from now on, for all.
+    fn sizes(&mut self) -> u64 {
+        let orders: [&[u8]; 5] = [&[], &[2, 4], &[9], &[2, 3, 4], &[4, 9]];
+        sizes(&self.bench.world, orders[self.below(5) as usize]);
+        0
     }
 
     fn store(&self, life: &Life<F>, at: VirtAddr, value: u8) -> bool {

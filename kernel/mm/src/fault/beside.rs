@@ -30,6 +30,9 @@ use crate::table::Cursor;
 use crate::thp::{PMD_ORDER, policy::block};
 use crate::vma::{Backing, Vma};
 
+/// The largest order of a folio in a PTE table.
+const BELOW_PMD: Order = Order(PMD_ORDER.0 - 1);
+
 impl<M: Machine> AddressSpace<M> {
     /// Resolves a fault beside those of other CPUs; `false`: it is to take the space's lock.
     #[inline(never)]
@@ -92,6 +95,22 @@ impl<M: Machine> Reading<'_, M> {
         }
     }
 
+    /// The same for entries of the PTE table that the cursor is at. Others may empty it at any
+    /// time, and it stays.
+    fn in_table<'f>(
+        &'f self,
+        vma: &'f Vma<M>,
+        access: Access,
+        cursor: &Cursor<'_, M>,
+        rss: &'f mut Rss,
+    ) -> Fault<'f, M> {
+        let mut fault = self.state(vma, access, cursor, rss);
+        if !mutant::on(Mutant::LeafBeside) {
+            fault.most = BELOW_PMD;
+        }
+        fault
+    }
+
     /// Resolves a fault by entries of the PTE table that the cursor is at.
     fn map_in_table(&self, vma: &Vma<M>, access: Access, cursor: &mut Cursor<'_, M>) -> bool {
         if !cursor.is_at_pte() {
@@ -148,7 +167,7 @@ impl<M: Machine> Reading<'_, M> {
             return Err(true);
         }
         let mut rss = Rss::default();
-        match self.state(vma, access, cursor, &mut rss).at(cursor) {
+        match self.in_table(vma, access, cursor, &mut rss).at(cursor) {
             Ok(_) => {
                 self.add_anon(rss.anon);
                 Err(true)
@@ -163,7 +182,7 @@ impl<M: Machine> Reading<'_, M> {
     #[inline]
     fn order(&self, vma: &Vma<M>, cursor: &Cursor<'_, M>) -> Order {
         let mut rss = Rss::default();
-        let fault = self.state(vma, Access::Write, cursor, &mut rss);
+        let fault = self.in_table(vma, Access::Write, cursor, &mut rss);
         let orders = fault.orders();
         match orders.is_empty() {
             true => Order(0),

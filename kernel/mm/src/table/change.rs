@@ -8,6 +8,7 @@ use crate::arch::{Attrs, Level, Machine};
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
 use crate::stat::Event;
+use crate::thp::{PMD_ORDER, policy::block};
 use crate::tlb::{Gather, Removed};
 
 /// A cursor, and the gather that owes the flush.
@@ -62,7 +63,7 @@ impl<'a, M: Machine> Change<'_, '_, 'a, M> {
             let pmd = node(cursor.above, level);
             let empty = node(cursor.node.frame, Level::Pte);
             let mut edit = cursor.space.edit(self.gather);
-            edit.unhook(pmd, empty, cursor.va);
+            edit.unhook(pmd, empty, block(cursor.va, PMD_ORDER));
             (cursor.node.frame, cursor.node.level) = (cursor.above, level);
         }
     }

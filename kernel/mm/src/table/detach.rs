@@ -92,7 +92,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 if tables.0.try_push((start, child.ptes())).is_err() {
                     return Some(part.start);
                 }
-                self.unlink(node, start);
+                self.unlink(node, part);
                 self.gather.unhooked(start, Level::Pte);
             }
         }

@@ -3,7 +3,7 @@
 use super::PageTable;
 use super::node::{Node, Present, PteTable};
 use super::walk::Leaves;
-use crate::addr::VirtAddr;
+use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::{Attrs, Machine};
 use crate::frame::Kind;
 use crate::manager::Mm;
@@ -63,17 +63,26 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         }
     }
 
-    /// Unlinks the empty table for `va` from the one above.
-    pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, va: VirtAddr) {
-        self.unlink(node, va);
-        self.gather.table(va, child.level, child.frame);
+    /// Unlinks the empty table for `part` from the one above.
+    pub(super) fn unhook(&mut self, node: Node<'a, M>, child: Node<'a, M>, part: VirtRange) {
+        self.unlink(node, part);
+        self.gather.table(part.start, child.level, child.frame);
     }
 
-    /// Clears the entry of the table for `va`, for which the gather is to owe a flush.
-    pub(super) fn unlink(&mut self, node: Node<'a, M>, va: VirtAddr) {
+    /// Clears the entry of the table for `part`, for which the gather is to owe a flush.
+    pub(super) fn unlink(&mut self, node: Node<'a, M>, part: VirtRange) {
+        let va = part.start;
+        // A reader counts from 0, and others may wait for the lock of a table that it sees empty.
+        debug_assert!(
+            self.space.pages > 0,
+            "a reader unlinks the table for {va:?}"
+        );
         node.clear(node.index(va));
         node.lost(1);
         self.space.pages -= 1;
+        if part.len() < node.level.bytes() {
+            self.gather.freed_shared_entry();
+        }
     }
 }
 

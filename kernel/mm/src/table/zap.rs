@@ -127,7 +127,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
             // Afterwards: each step must reach a leaf.
             zap.budget.take(budget::TABLE);
             if child.live() == 0 && !zap.keep_tables {
-                self.unhook(node, child, part.start);
+                self.unhook(node, child, part);
             }
         }
         None

@@ -57,6 +57,8 @@ pub struct Gather<'a, M: Machine> {
     /// Lowest level of the changed leaves.
     stride: Level,
     tables: bool,
+    /// An entry is empty now that memory outside of the changed range uses, too.
+    shared_entry: bool,
     /// Folios and page tables, with the references to drop.
     frames: ArrayVec<Gone, BATCH>,
     /// Number already released.
@@ -76,6 +78,7 @@ impl<'a, M: Machine> Gather<'a, M> {
             end: VirtAddr(0),
             stride: Level::Pud,
             tables: false,
+            shared_entry: false,
             frames: ArrayVec::new(),
             released: 0,
         }
@@ -171,6 +174,17 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.unhooked(va, level);
         self.push(table, 1);
     }
+    /// Records that the entry of an unlinked table is also for memory outside of what is unmapped.
+    /// That may get a table there as soon as the lock is open, while CPUs still hold the old one.
+    pub(crate) fn freed_shared_entry(&mut self) {
+        self.shared_entry = true;
+    }
+    /// Flushes if that must not wait until the lock is open.
+    pub(crate) fn before_open(&mut self) {
+        if self.shared_entry && !mutant::on(Mutant::OpenBeforeFlush) {
+            self.flush();
+        }
+    }
     /// Takes over a page table that no CPU walks after an earlier flush.
     pub(crate) fn dead_table(&mut self, table: Pfn) {
         self.push(table, 1);
@@ -220,6 +234,7 @@ impl<'a, M: Machine> Gather<'a, M> {
         }
         (self.start, self.end) = (VirtAddr(u64::MAX), VirtAddr(0));
         (self.stride, self.tables) = (Level::Pud, false);
+        self.shared_entry = false;
         self.release();
     }
 

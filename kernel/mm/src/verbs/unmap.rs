@@ -164,7 +164,8 @@ impl<M: Machine> Areas<'_, M> {
                 return gather.finish();
             }
             let (space, mut dropped) = (self.space, Zap::default());
-            // The claim keeps other mappings away until the flush.
+            // The claim keeps other mappings away from the VMA until the flush.
+            gather.before_open();
             self.pause_to(|| dropped = space.drop_detached(gather, tables));
             self.rss.sub(vma, &dropped);
             let Some(next) = stopped else {

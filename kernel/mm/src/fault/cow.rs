@@ -37,8 +37,7 @@ pub(super) fn reuse_single<M: Machine>(cursor: &mut Cursor<'_, M>, id: &SpaceId)
     if !mm.account().exclusive(&book, &id.owner) {
         return None;
     }
-    cursor.make_written(&page, id.asid);
-    mm.count(Event::CowReused, 1);
+    cursor.reuse(&page, id.asid);
     Some(page.pfn)
 }
 

@@ -190,7 +190,8 @@ impl FrameTable {
 pub struct FolioBook<'a> {
     frames: &'a FrameTable,
     head: Pfn,
-    meta: &'a FrameMeta,
+    /// Of the head.
+    pub meta: &'a FrameMeta,
     order: Order,
 }
 

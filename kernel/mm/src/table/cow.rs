@@ -33,17 +33,18 @@ impl<M: Machine> Cursor<'_, M> {
         only.then_some(ReadOnly { pfn, raw })
     }
 
-    /// Makes the PTE writable, ACCESSED and DIRTY.
+    /// Reuses the page: makes the PTE writable, ACCESSED and DIRTY.
     #[inline]
-    pub fn make_written(&mut self, page: &ReadOnly, asid: Asid) {
+    pub fn reuse(&mut self, page: &ReadOnly, asid: Asid) {
         let (mm, frame, index) = (self.mm(), self.node.frame, Level::Pte.index(self.va));
         let bits = Attrs::WRITE | Attrs::ACCESSED | Attrs::DIRTY;
         // The walker has no bit left to set, and the page is already mapped.
         let mem = mm.machine().mem();
         mem.store_again(frame, index, M::Pte::add(page.raw, bits));
-        mm.count(Event::EntryWrites, 1);
-        if mm.machine().tlb().widened(asid, self.va) {
-            mm.count(Event::FlushRange, 1);
+        let events = [(Event::EntryWrites, 1), (Event::CowReused, 1)];
+        match mm.machine().tlb().widened(asid, self.va) {
+            true => mm.count_all([events[0], events[1], (Event::FlushRange, 1)]),
+            false => mm.count_all(events),
         }
     }
 

@@ -34,15 +34,15 @@ impl<M: Machine> Mm<M> {
     #[inline(always)]
     pub(crate) fn begin(&self, folio: Block, owner: &Owner, start: VirtAddr, by: By) {
         let Block { head, order, .. } = folio;
-        let meta = self.frames().get(head);
+        let book = self.frames().book(head, order);
         debug_assert!(
             !self.any_long_term(head, order.pages()),
-            "a fresh folio is pinned: {meta:?}"
+            "a fresh folio is pinned: {:?}",
+            book.meta
         );
-        meta.anon().set_index(start.page());
+        book.meta.anon().set_index(start.page());
         // Fast path: not `with_account`, whose closure may not be inlined.
-        let (first, n) = (0, order.pages() as u32);
-        let (book, mut meter) = (self.frames().book(head, order), Meter::default());
+        let (first, n, mut meter) = (0, order.pages() as u32, Meter::default());
         self.account()
             .begin(&book, owner, Part { first, n, by }, &mut meter);
         self.metered(meter);

@@ -252,7 +252,7 @@ impl<F: PteFormat> Machine for Sim<F> {
 
 impl<F: PteFormat> Tlb for Sim<F> {
     fn flush_range(&self, asid: Asid, range: VirtRange, stride: Level, tables: bool) {
-        self.comes_to(At::Flush);
+        self.0.meanwhile.comes_to(At::Flush);
         let _inside = Inside::new();
         let flush = Flush {
             range,

@@ -1,7 +1,5 @@
 //! What another CPU does while this one is at a given point.
 
-use crate::machine::Sim;
-use mm::arch::PteFormat;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -31,34 +29,26 @@ pub(crate) struct Meanwhile {
     waiting: Mutex<Option<Waiting>>,
 }
 
-impl<F: PteFormat> Sim<F> {
-    /// Calls `other` before the `n`th time from now on, counted from 1, that a CPU which holds so
-    /// many locks comes to this point.
-    pub fn meanwhile(
-        &self,
-        at: At,
-        (locks, n): (usize, usize),
-        other: impl FnOnce() + Send + 'static,
-    ) {
-        let other = Box::new(other);
-        self.change(|waiting| {
-            *waiting = Some(Waiting {
-                at,
-                locks,
-                n,
-                other,
-            });
-        });
-        self.0.meanwhile.any.store(true, Ordering::Relaxed);
+impl Meanwhile {
+    /// Calls `other` before the `n`th time from now on that a CPU comes to this point.
+    pub(crate) fn wait(&self, at: At, (locks, n): (usize, usize), other: Box<dyn FnOnce() + Send>) {
+        let now = Waiting {
+            at,
+            locks,
+            n,
+            other,
+        };
+        self.change(|waiting| *waiting = Some(now));
+        self.any.store(true, Ordering::Relaxed);
     }
     /// Forgets it; returns whether it was still to be done.
-    pub fn forget(&self) -> bool {
-        self.0.meanwhile.any.store(false, Ordering::Relaxed);
+    pub(crate) fn forget(&self) -> bool {
+        self.any.store(false, Ordering::Relaxed);
         self.change(Option::take).is_some()
     }
-    /// A CPU is at this point.
+    /// This CPU is at the point.
     pub(crate) fn comes_to(&self, at: At) {
-        if !self.0.meanwhile.any.load(Ordering::Relaxed) {
+        if !self.any.load(Ordering::Relaxed) {
             return;
         }
         let locks = mm::sync::held();
@@ -74,7 +64,6 @@ impl<F: PteFormat> Sim<F> {
         }
     }
     fn change<R>(&self, f: impl FnOnce(&mut Option<Waiting>) -> R) -> R {
-        let waiting = &self.0.meanwhile.waiting;
-        f(&mut waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

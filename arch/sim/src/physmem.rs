@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 impl<F: PteFormat> PhysMem for Sim<F> {
     fn load(&self, table: Pfn, index: usize) -> u64 {
-        self.comes_to(At::Load);
+        self.0.meanwhile.comes_to(At::Load);
         self.0.ram.word(table, index).load(Ordering::Acquire)
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {
@@ -89,7 +89,7 @@ impl<F: PteFormat> PhysMem for Sim<F> {
         found
     }
     fn zero(&self, first: Pfn, order: Order) {
-        self.comes_to(At::Zero);
+        self.0.meanwhile.comes_to(At::Zero);
         let _inside = Inside::new();
         self.renew(first, order);
         self.0.ram.zero(first, order);

@@ -1,6 +1,7 @@
 //! Code that runs on a chosen CPU, or on several at once.
 
 use crate::machine::Sim;
+use crate::meanwhile::At;
 use mm::arch::PteFormat;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
@@ -37,6 +38,21 @@ impl<F: PteFormat> Sim<F> {
         {
             resume_unwind(why);
         }
+    }
+
+    /// Calls `other` before the `n`th time from now on, counted from 1, that a CPU which holds so
+    /// many locks comes to this point.
+    pub fn meanwhile(
+        &self,
+        at: At,
+        locks_and_n: (usize, usize),
+        other: impl FnOnce() + Send + 'static,
+    ) {
+        self.0.meanwhile.wait(at, locks_and_n, Box::new(other));
+    }
+    /// Forgets that; returns whether it was still to be done.
+    pub fn forget(&self) -> bool {
+        self.0.meanwhile.forget()
     }
 
     /// The body of a loop that waits for another CPU. Panics when one of them has failed.

@@ -111,14 +111,15 @@ impl Line {
 
     #[cold]
     fn wait(&self, rank: u8) {
-        contention::begin(rank);
         for spins in 0..PATIENCE {
             if self.try_take() {
+                contention::begin(rank);
                 return contention::end(rank, spins);
             }
             spin(rank, spins);
         }
         let ticket = self.draw();
+        contention::begin(rank);
         let mut spins = PATIENCE;
         while !(self.is_served(ticket) && self.take_open()) {
             spin(rank, spins);

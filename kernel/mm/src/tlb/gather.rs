@@ -4,10 +4,10 @@
 use super::release::{Gone, LEAF, Release};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::{Level, Machine, Tlb};
-use crate::frame::{Block, Kind};
+use crate::frame::Kind;
 use crate::manager::{Mm, SpaceId};
 use crate::mutant::{self, Mutant};
-use crate::own::{Account, Meter, Owner, Part, Unified, with_scheme, with_single};
+use crate::own::{Account, Meter, Owner, Unified, with_scheme, with_single};
 use crate::stat::Event;
 use crate::switch::Kept;
 use crate::sync;
@@ -338,38 +338,6 @@ impl<'a, M: Machine> Gather<'a, M> {
         if self.start < self.end || !self.frames.is_empty() {
             self.flush();
         }
-    }
-}
-
-/// Fast path: a gather of one removed PTE, of `page` in this private folio at `va`. Flushes, then
-/// drops its reference.
-#[inline(always)]
-pub(crate) fn removed_alone<M: Machine>(
-    mm: &Mm<M>,
-    id: &SpaceId,
-    va: VirtAddr,
-    folio: &Block,
-    page: Pfn,
-) {
-    if mutant::on(Mutant::FlushWideStride) {
-        let range = VirtRange::new(va, va + PAGE_SIZE);
-        mm.machine()
-            .tlb()
-            .flush_range(id.asid, range, Level::Pmd, false);
-    } else if !mutant::on(Mutant::NoFlush) {
-        mm.machine().tlb().flush_page(id.asid, va);
-    }
-    mm.count(Event::FlushRange, 1);
-    let mut meter = Meter::default();
-    let &Block { head, order, .. } = folio;
-    let book = mm.frames().book(head, order);
-    let part = Part::ptes((page - head) as u32, 1);
-    let last = mm.account().unmap(&book, &id.owner, part, &mut meter);
-    mm.metered(meter);
-    if last {
-        mm.free_one(head);
-    } else if order != Order(0) {
-        mm.defer_split(head);
     }
 }
 

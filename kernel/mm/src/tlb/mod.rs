@@ -3,5 +3,5 @@
 pub mod gather;
 mod release;
 
-pub(crate) use gather::removed_alone;
 pub use gather::{Gather, Removed};
+pub(crate) use release::removed_alone;

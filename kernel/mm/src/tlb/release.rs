@@ -1,9 +1,11 @@
-//! Drops the references of a gather after its TLB flush.
+//! Drops the references of a gather after its TLB flush; and the fast path of one page's, flush
+//! and all.
 
-use crate::addr::Pfn;
-use crate::arch::Machine;
+use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
+use crate::arch::{Level, Machine, Tlb};
 use crate::frame::{Block, Kind};
-use crate::manager::Mm;
+use crate::manager::{Mm, SpaceId};
+use crate::mutant::{self, Mutant};
 use crate::own::{Account, Batching, Book, By, Meter, Owner, Part, with_single};
 use crate::stat::Event;
 use crate::thp::PMD_ORDER;
@@ -113,5 +115,37 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
             mm.defer_split(head);
         }
         last.then_some(head)
+    }
+}
+
+/// Fast path: a gather of one removed PTE, of `page` in this private folio at `va`. Flushes, then
+/// drops its reference.
+#[inline(always)]
+pub(crate) fn removed_alone<M: Machine>(
+    mm: &Mm<M>,
+    id: &SpaceId,
+    va: VirtAddr,
+    folio: &Block,
+    page: Pfn,
+) {
+    if mutant::on(Mutant::FlushWideStride) {
+        let range = VirtRange::new(va, va + PAGE_SIZE);
+        mm.machine()
+            .tlb()
+            .flush_range(id.asid, range, Level::Pmd, false);
+    } else if !mutant::on(Mutant::NoFlush) {
+        mm.machine().tlb().flush_page(id.asid, va);
+    }
+    mm.count(Event::FlushRange, 1);
+    let mut meter = Meter::default();
+    let &Block { head, order, .. } = folio;
+    let book = mm.frames().book(head, order);
+    let part = Part::ptes((page - head) as u32, 1);
+    let last = mm.account().unmap(&book, &id.owner, part, &mut meter);
+    mm.metered(meter);
+    if last {
+        mm.free_one(head);
+    } else if order != Order(0) {
+        mm.defer_split(head);
     }
 }

@@ -1,6 +1,6 @@
 //! What another CPU does while this one is at a given point.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use mm::sync::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A point at which a CPU may be.
@@ -24,7 +24,8 @@ struct Waiting {
 /// What waits for its point.
 #[derive(Default)]
 pub(crate) struct Meanwhile {
-    /// Whether there is something, for loads, of which there are many.
+    /// Whether there is something, for loads, of which there are many. In the models others may run
+    /// at each look at it.
     any: AtomicBool,
     waiting: Mutex<Option<Waiting>>,
 }

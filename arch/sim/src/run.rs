@@ -2,8 +2,9 @@
 
 use crate::machine::Sim;
 use crate::meanwhile::At;
+use crate::threads::{scope, yield_now};
 use mm::arch::PteFormat;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -19,13 +20,12 @@ impl<F: PteFormat> Sim<F> {
     pub fn together(&self, cpus: usize, f: impl Fn(usize) + Sync) {
         let threads = &self.0.threads;
         threads.several.store(true, Ordering::Relaxed);
-        std::thread::scope(|scope| {
+        scope(|scope| {
             for cpu in 0..cpus {
                 let f = &f;
                 scope.spawn(move || {
                     self.run_on(cpu);
-                    let result = catch_unwind(AssertUnwindSafe(|| f(cpu)));
-                    result.unwrap_or_else(|why| threads.fail(why));
+                    threads.run(|| f(cpu));
                 });
             }
         });
@@ -61,14 +61,14 @@ impl<F: PteFormat> Sim<F> {
             !self.0.threads.failed.load(Ordering::Relaxed),
             "another CPU has failed"
         );
-        std::thread::yield_now();
+        yield_now();
     }
 
     /// Lets another CPU run at a moment that is as good as any.
     #[inline]
     pub(crate) fn maybe_yield(&self) {
         if self.0.threads.are_several() && self.0.rng.one_in(64) {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

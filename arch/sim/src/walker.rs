@@ -34,10 +34,11 @@ impl<F: PteFormat> Sim<F> {
         f: impl FnOnce(PhysAddr) -> R,
     ) -> Result<R, PageFault> {
         self.note(va);
+        let several = self.0.threads.are_several();
         let mut caches = self.caches(cpu);
         let (cached, hit) = self.look_up(&mut caches, va, access)?;
         let (root, _) = caches.loaded();
-        if hit && self.0.threads.are_several() {
+        if hit && several {
             self.may_hit(cpu, root, &cached, va, access);
         }
         let at = cached.pfn.start() + (va - cached.va);

@@ -9,11 +9,13 @@
 //!   frees the frame
 //! ```
 //!
+//! Which CPUs are asked: those that say that they have the space loaded ([`Loaded`]).
+//!
 //! Several initiators may ask at a time: their requests become one, which covers both. An initiator
 //! serves its own requests while it waits, so that two never wait for each other.
 
 use mm::addr::{PAGE_SIZE, VirtRange};
-use mm::sync::{AtomicU64, Lock, Ordering};
+use mm::sync::{AtomicU32, AtomicU64, Lock, Ordering, fence};
 
 /// Rank of the lock in a request: a flush may be asked for under any of the memory manager's.
 const RANK: u8 = 252;
@@ -62,6 +64,53 @@ impl Flush {
             at += stride;
         }
         true
+    }
+}
+
+/// Which address space a CPU has loaded, by its tag: for those who change entries of the space.
+///
+/// ```text
+/// initiator                    CPU that loads the space
+///   clears the entry             says so
+///   full barrier                 writes CR3: serializing (SDM Vol 3, 9.3)
+///   looks who has it loaded      walks
+/// ```
+/// Of two that come at once at least one sees the other: the initiator asks the CPU, or the CPU
+/// walks to the new entry.
+#[derive(Debug, Default)]
+pub struct Loaded(AtomicU32);
+
+impl Loaded {
+    /// In the place of a tag: any space.
+    const ANY: u32 = u32::MAX;
+
+    /// The space of tag 0.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// This CPU loads the space of `tag`, by `write`, which is serializing.
+    #[inline]
+    pub fn load(&self, tag: u16, write: impl FnOnce()) {
+        // Until it is written entries of the space before may be in use, after it those of this
+        // one.
+        self.0.store(Self::ANY, Ordering::Relaxed);
+        write();
+        self.0.store(tag.into(), Ordering::Relaxed);
+    }
+
+    /// What has been written to entries is seen by CPUs that are not found by
+    /// [`Self::may_have`] from now on.
+    pub fn entries_are_written() {
+        fence(Ordering::SeqCst);
+    }
+    /// Whether the CPU may have entries of the space of `tag` in its TLB; of any space, if it is
+    /// `None`.
+    #[inline]
+    pub fn may_have(&self, tag: Option<u16>) -> bool {
+        let loaded = self.0.load(Ordering::Relaxed);
+        tag.is_none_or(|tag| loaded == u32::from(tag) || loaded == Self::ANY)
     }
 }
 

@@ -3,10 +3,10 @@
 //! target/loom`.
 #![cfg(loom)]
 
-use arch_x86_64::shootdown::{Flush, Requests};
+use arch_x86_64::shootdown::{Flush, Loaded, Requests};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
 
 /// A page-table entry (1: it maps the frame), the frame, and a CPU's requests.
@@ -78,6 +78,83 @@ fn no_cpu_uses_a_frame_that_is_freed() {
 #[should_panic(expected = "Causality violation")]
 fn an_answer_without_the_flush_is_caught() {
     shoot(true);
+}
+
+/// The tag of the space.
+const TAG: u16 = 5;
+
+/// What is done in another order than it must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// The initiator looks who has the space loaded before it clears the entry.
+    LookEarly,
+    /// The CPU walks before others can see that it has the space loaded.
+    WalkEarly,
+}
+
+/// A CPU that loads the space while an entry of it is cleared: it walks to the new entry, or it is
+/// asked to drop the old one.
+fn load(mistake: Mistake) {
+    loom::model(move || {
+        let world = Arc::new((
+            World {
+                entry: AtomicU64::new(1),
+                frame: UnsafeCell::new(7),
+                ..World::default()
+            },
+            Loaded::default(),
+        ));
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let (world, loaded) = &*world;
+                loaded.load(TAG, || {
+                    if mistake != Mistake::WalkEarly {
+                        // As a write to CR3.
+                        fence(Ordering::SeqCst);
+                    }
+                });
+                stale(world, false);
+            })
+        };
+        let (world, loaded) = &*world;
+        let early = loaded.may_have(Some(TAG));
+        world.entry.store(0, Ordering::Relaxed);
+        Loaded::entries_are_written();
+        let asks = match mistake {
+            Mistake::LookEarly => early,
+            _ => loaded.may_have(Some(TAG)),
+        };
+        if asks {
+            let number = world.requests.ask(Flush::User);
+            while !world.requests.is_done(number) {
+                thread::yield_now();
+            }
+        }
+        #[allow(unsafe_code)]
+        // SAFETY: what the model checks.
+        world.frame.with_mut(|frame| unsafe { *frame = 0 });
+        world.finished.store(true, Ordering::Relaxed);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_cpu_that_loads_the_space_is_seen_or_sees() {
+    load(Mistake::None);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_look_before_the_entry_is_cleared_is_caught() {
+    load(Mistake::LookEarly);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_walk_before_the_cpu_is_seen_is_caught() {
+    load(Mistake::WalkEarly);
 }
 
 #[test]

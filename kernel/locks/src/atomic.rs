@@ -1,9 +1,11 @@
-//! The atomics: the machine's, or loom's in the models.
+//! The atomics: the machine's, or in the models loom's or shuttle's.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(shuttle)]
+pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// The body of a loop that waits for another CPU. A thread of the host lets others run: the one
 /// that it waits for may be among them.
@@ -12,6 +14,8 @@ pub fn relax() {
     loom::hint::spin_loop();
     #[cfg(all(not(loom), target_os = "none"))]
     core::hint::spin_loop();
-    #[cfg(all(not(loom), not(target_os = "none")))]
+    #[cfg(shuttle)]
+    shuttle::hint::spin_loop();
+    #[cfg(all(not(any(loom, shuttle)), not(target_os = "none")))]
     std::thread::yield_now();
 }

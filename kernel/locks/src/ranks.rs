@@ -1,8 +1,8 @@
 //! The ranks that each CPU holds, for the checks of debug builds.
 
-/// Whether ranks are checked. Under loom all threads are one thread of the host: the ranks that it
-/// holds mean nothing.
-const CHECKED: bool = cfg!(all(debug_assertions, not(loom)));
+/// Whether ranks are checked. In the models all threads are one thread of the host: the ranks that
+/// it holds mean nothing.
+const CHECKED: bool = cfg!(all(debug_assertions, not(any(loom, shuttle))));
 
 /// The number of ranked locks that this CPU (on the host: this thread) holds, in debug builds; 0
 /// otherwise. The scheduler asserts 0.

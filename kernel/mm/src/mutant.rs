@@ -92,6 +92,10 @@ mutants! {
     MoveFolded,
     /// Entries are moved whole, however the places are aligned.
     MoveUnlike,
+    /// A CPU drains the page lists of others itself.
+    DrainOthers,
+    /// A tag goes to another space with what TLBs hold of the last one.
+    KeepTagged,
 }
 
 #[cfg(feature = "mutants")]

@@ -1,5 +1,5 @@
-//! The host level: every test program of the workspace's default members, the models that loom
-//! runs, and the examples in the documentation.
+//! The host level: every test program of the workspace's default members, the models that loom and
+//! shuttle run, and the examples in the documentation.
 use super::Job;
 use crate::report::Outcome;
 use crate::{progress, workspace};
@@ -63,16 +63,36 @@ pub fn run_seeds(time: Duration) -> Result<Outcome> {
 /// ones: `host.loom.FILE.TEST`. A build of its own, with its own folder, so that it does not undo
 /// the other one.
 pub fn run_loom(job: &Job<'_>) -> Result<()> {
-    let models = ["locks", "own", "mm", "arch-x86_64"].map(|name| format!("--package={name}"));
-    let mut build = cargo(&["test"]);
-    build.args(models).args(["--features", "own/mutants"]);
-    build
-        .args(["--test", "loom*", "--target-dir", "target/loom"])
-        .env("RUSTFLAGS", "--cfg loom");
-    for program in programs("building the models", &mut build)? {
+    let mut models = vec![
+        "--features=own/mutants".to_owned(),
+        "--test=loom*".to_owned(),
+    ];
+    models.extend(["locks", "own", "mm", "arch-x86_64"].map(|name| format!("--package={name}")));
+    for program in programs("building the models", &mut with_cfg("loom", &models))? {
         tests_of(job, &program, &format!("host.loom.{}", program.target))?;
     }
     Ok(())
+}
+
+/// Runs the models of the memory manager on the simulated machine, with shuttle's atomics and
+/// threads: `host.shuttle.TEST`. A build of its own, too.
+pub fn run_shuttle(job: &Job<'_>) -> Result<()> {
+    let models = ["--package=arch-sim", "--test=shuttle"];
+    let mut build = with_cfg("shuttle", &models);
+    for program in programs("building the models of the memory manager", &mut build)? {
+        tests_of(job, &program, "host.shuttle")?;
+    }
+    Ok(())
+}
+
+/// A `cargo test` with `--cfg NAME`, in a folder of its own.
+fn with_cfg(name: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Command {
+    let mut build = cargo(&["test"]);
+    build
+        .args(arguments)
+        .args(["--target-dir", &format!("target/{name}")])
+        .env("RUSTFLAGS", format!("--cfg {name}"));
+    build
 }
 
 fn cargo(arguments: &[&str]) -> Command {

@@ -2,6 +2,7 @@
 //!
 //! - `host.CRATE.TEST`: `cargo test` of what builds on the host; `host.selftests.TEST`: the
 //!   user-mode suite on Linux; `host.loom.FILE.TEST`: models of what runs on many CPUs;
+//!   `host.shuttle.TEST`: the memory manager on the simulated machine under chosen schedules;
 //!   `host.proof.coq`: the proofs in `docs/proofs`;
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
@@ -162,13 +163,21 @@ fn nothing_matches(job: &Job<'_>, plan: &Plan<'_>) -> anyhow::Error {
 fn levels(job: &Job<'_>, args: &TestArgs) -> Result<()> {
     let wants = |level| args.only.is_none_or(|only| only == level);
     if wants(Level::Host) && job.may_want("host.") {
-        let apart = ["host.selftests.", "host.proof.", "host.loom."];
+        let apart = [
+            "host.selftests.",
+            "host.proof.",
+            "host.loom.",
+            "host.shuttle.",
+        ];
         let in_crates = |pattern: &str| !apart.iter().any(|prefix| pattern.starts_with(prefix));
         if job.filter.split(',').any(in_crates) {
             host::run(job)?;
         }
         if job.may_want("host.loom.") {
             host::run_loom(job)?;
+        }
+        if job.may_want("host.shuttle.") {
+            host::run_shuttle(job)?;
         }
         job.case("host.proof.coq".to_owned(), proofs);
         if job.may_want("host.selftests.") {

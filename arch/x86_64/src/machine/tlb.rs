@@ -3,12 +3,11 @@
 
 use super::root::{self, write_cr3};
 use super::{cpus, features, timer};
-use crate::shootdown::{Flush, Requests};
+use crate::shootdown::{Flush, Loaded, Requests};
 use arch_boot::cpus::NR_CPUS;
 use arch_boot::online;
 use arrayvec::ArrayVec;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU16, Ordering, fence};
 use mm::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use mm::arch::{Asid, Cpu, Level, Machine, Tlb};
 use x86_64::instructions::tlb::flush as invlpg;
@@ -22,13 +21,22 @@ pub struct Hardware;
 const ASIDS: usize = 1 << 12;
 /// How long CPUs may take to answer, in ns.
 const LONGEST: u64 = 20_000_000_000;
-/// In [`LOADED`]: any space.
-const ANY: u16 = u16::MAX;
 
-/// By CPU, the tag of the space that it has loaded; the idle root's is 0.
-static LOADED: [AtomicU16; NR_CPUS] = [const { AtomicU16::new(0) }; NR_CPUS];
-/// By CPU, what others ask it to drop.
-static REQUESTS: [Requests; NR_CPUS] = [const { Requests::new() }; NR_CPUS];
+/// What a CPU and those who change entries say to each other, on a cache line of its own.
+#[repr(align(64))]
+struct Side {
+    /// The space that it has loaded; the idle root's tag is 0.
+    loaded: Loaded,
+    /// What others ask it to drop.
+    requests: Requests,
+}
+
+static SIDES: [Side; NR_CPUS] = [const {
+    Side {
+        loaded: Loaded::new(),
+        requests: Requests::new(),
+    }
+}; NR_CPUS];
 
 fn reload_cr3() {
     // SAFETY: writes back what is there.
@@ -86,7 +94,7 @@ fn flush(what: Flush) {
 /// Does what other CPUs ask this one to drop.
 #[inline]
 pub fn answer() {
-    let requests = &REQUESTS[cpus::current()];
+    let requests = &SIDES[cpus::current()].requests;
     if requests.is_open() {
         requests.serve(flush);
     }
@@ -96,21 +104,19 @@ pub fn answer() {
 /// loaded; all, if it is `None`. Returns when they have.
 #[cold]
 fn shoot(asid: Option<Asid>, what: Flush) {
-    // The entries are written before it is read who has the space loaded; a CPU that loads it now
-    // says so before it walks.
-    fence(Ordering::SeqCst);
+    Loaded::entries_are_written();
     let mut asked = ArrayVec::<(usize, u64), NR_CPUS>::new();
     for number in online::others(cpus::current()) {
-        let loaded = LOADED[number].load(Ordering::Relaxed);
-        if asid.is_none_or(|asid| loaded == asid.0 || loaded == ANY) {
-            asked.push((number, REQUESTS[number].ask(what)));
+        let side = &SIDES[number];
+        if side.loaded.may_have(asid.map(|asid| asid.0)) {
+            asked.push((number, side.requests.ask(what)));
             online::count_flush();
             cpus::interrupt(number);
         }
     }
     let end = timer::now() + LONGEST;
     for (number, request) in asked {
-        while !REQUESTS[number].is_done(request) {
+        while !SIDES[number].requests.is_done(request) {
             answer();
             cpus::relax();
             assert!(timer::now() < end, "CPU {number} does not drop {what:x?}");
@@ -186,13 +192,8 @@ impl Cpu for Hardware {
     }
     #[inline]
     fn activate(&self, root: Pfn, asid: Asid) {
-        let loaded = &LOADED[cpus::current()];
-        // Until CR3 is written entries of the space before may be in use, after it those of this
-        // one. The write is serializing (SDM Vol 3, 9.3): what was stored before it is seen by
-        // others before this CPU walks.
-        loaded.store(ANY, Ordering::Relaxed);
+        let loaded = &SIDES[cpus::current()].loaded;
         // SAFETY: `prepare_root` gave the root the kernel half.
-        unsafe { write_cr3(root) }
-        loaded.store(asid.0, Ordering::Relaxed);
+        loaded.load(asid.0, || unsafe { write_cr3(root) });
     }
 }

@@ -12,6 +12,7 @@ use super::pcp::{List, Local, add};
 use super::table::FrameTable;
 use super::zone::{AllocRequest, Reserve, Zone};
 use crate::addr::{Order, Pfn, PfnRange};
+use crate::mutant::{self, Mutant};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use alloc::boxed::Box;
 
@@ -179,7 +180,10 @@ impl Allocator {
     }
     fn ask_others(&self) {
         for other in self.cpus.iter().filter(|other| other.cached() != 0) {
-            other.asked.store(true, Ordering::Relaxed);
+            match mutant::on(Mutant::DrainOthers) {
+                true => drop(self.drain_own(other)),
+                false => other.asked.store(true, Ordering::Relaxed),
+            }
         }
     }
     fn drain_own(&self, local: &Local) -> u64 {

@@ -4,6 +4,7 @@
 use super::Mm;
 use crate::addr::Pfn;
 use crate::arch::{Asid, Cpu, Machine, Tlb};
+use crate::mutant::{self, Mutant};
 use crate::own::Owner;
 use crate::stat::Event;
 use crate::sync::Ordering;
@@ -37,7 +38,7 @@ impl<M: Machine> Mm<M> {
     }
     /// Flushes the TLBs of a space that no CPU will use again.
     pub(crate) fn flush_space(&self, id: &SpaceId) {
-        if id.asid.0 != 0 {
+        if id.asid.0 != 0 && !mutant::on(Mutant::KeepTagged) {
             self.count(Event::FlushSpace, 1);
             self.machine.tlb().flush_asid(id.asid);
         }

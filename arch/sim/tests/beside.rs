@@ -12,6 +12,7 @@ use mm::arch::PteFormat;
 use mm::fault::Resolution;
 use mm::vma::{Prot, VmaFlags};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The area, the page that faults, and one that was written before in the same table.
 const PAGES: u64 = 1024;
@@ -287,7 +288,18 @@ fn many_tables<F: PteFormat>(order: u8, flushes: u64) {
     }
     let count = |event| w.mm.event(event).unwrap();
     let (tables, flushed) = (count("page_tables_freed"), count("tlb_flush_range"));
+    let unlinked = count("page_tables_unlinked");
+    // All of them are in limbo at the flush, and none afterwards.
+    let (limbo, v) = (Arc::new(AtomicU64::new(0)), w.clone());
+    let seen = limbo.clone();
+    w.sim.meanwhile(At::Flush, (1, 1), move || {
+        seen.store(v.mm.event("page_tables_in_limbo").unwrap(), SeqCst);
+    });
     p.unmap(page(first), pages * PAGE_SIZE).unwrap();
+    assert!(!w.sim.forget(), "nothing was flushed as a reader");
+    assert_eq!(limbo.load(SeqCst), 32);
+    assert_eq!(count("page_tables_in_limbo"), 0);
+    assert_eq!(count("page_tables_unlinked") - unlinked, 32);
     assert_eq!(count("page_tables_freed") - tables, 32);
     assert_eq!(count("tlb_flush_range") - flushed, flushes, "order {order}");
     assert_eq!(p.usage().rss.anon, 1);

@@ -100,11 +100,12 @@ fn shoot(asid: Option<Asid>, what: Flush) {
     // says so before it walks.
     fence(Ordering::SeqCst);
     let mut asked = ArrayVec::<(usize, u64), NR_CPUS>::new();
-    for number in online::others(cpus::current()) {
+    let own = cpus::current();
+    for number in online::others(own) {
         let loaded = LOADED[number].load(Ordering::Relaxed);
         if asid.is_none_or(|asid| loaded == asid.0 || loaded == ANY) {
             asked.push((number, REQUESTS[number].ask(what)));
-            online::count_flush();
+            online::count_flush(own);
             cpus::interrupt(number);
         }
     }

@@ -273,6 +273,10 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn count_all<const N: usize>(&self, events: [(Event, u64); N]) {
         self.stats.add(&self.machine, events);
     }
+    /// Page tables that were taken out and are not free yet; exact while nothing changes.
+    pub(crate) fn limbo(&self) -> i64 {
+        self.stats.limbo()
+    }
     /// Free frames, as in [`Self::counts`]: the cheaper question.
     pub fn free_frames(&self) -> u64 {
         self.allocator.free_frames() + self.idle_zeros()

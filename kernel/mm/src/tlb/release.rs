@@ -81,7 +81,10 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
                 return None;
             }
             Kind::Table => {
-                mm.count(Event::TableFree, 1);
+                mm.count_all([
+                    (Event::TableFree, 1),
+                    (Event::TableLimbo, 1u64.wrapping_neg()),
+                ]);
                 let last = meta.put_refs(refs);
                 if last {
                     // The frame's next owner expects 0.

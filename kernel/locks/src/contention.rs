@@ -27,19 +27,21 @@ struct Counts {
 struct PerCpu([Counts; 256]);
 
 impl PerCpu {
-    const ZERO: PerCpu = PerCpu(
-        [const {
-            Counts {
-                waits: AtomicU64::new(0),
-                spins: AtomicU64::new(0),
-            }
-        }; 256],
-    );
+    const fn new() -> Self {
+        PerCpu(
+            [const {
+                Counts {
+                    waits: AtomicU64::new(0),
+                    spins: AtomicU64::new(0),
+                }
+            }; 256],
+        )
+    }
 }
 
-static COUNTS: [PerCpu; CPUS] = [const { PerCpu::ZERO }; CPUS];
+static COUNTS: [PerCpu; CPUS] = [const { PerCpu::new() }; CPUS];
 /// The sums when counting began anew: who forgets writes no word of another CPU.
-static FORGOTTEN: PerCpu = PerCpu::ZERO;
+static FORGOTTEN: PerCpu = PerCpu::new();
 
 /// Adds to a word of the CPU that runs.
 fn add(counter: &AtomicU64, n: u64) {

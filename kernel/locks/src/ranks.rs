@@ -83,8 +83,8 @@ mod cpu {
     static SPIN: AtomicUsize = AtomicUsize::new(0);
 
     /// Sets the function that returns the id of the CPU that runs, for the checks of ranks and the
-    /// counts of waits (without it the id is 0), and the one that a CPU calls between two looks at a lock, with its rank and
-    /// the number of looks before. Bare metal only.
+    /// counts of waits (without it the id is 0), and the one that a CPU calls between two looks at
+    /// a lock, with its rank and the number of looks before. Bare metal only.
     pub fn set_cpu(id: fn() -> usize, spin: fn(u8, u64)) {
         ID.store(id as usize, Ordering::Relaxed);
         SPIN.store(spin as usize, Ordering::Relaxed);

@@ -42,7 +42,7 @@ impl<'a, M: Machine> Detached<'a, M> {
             let range = VirtRange::new(start, start + Level::Pmd.bytes());
             Entries { table, gather }.zap(range, zap);
             zap.budget.take(budget::TABLE);
-            gather.walked_no_more(table.frame);
+            gather.detached_table(table.frame);
         }
     }
 }
@@ -93,7 +93,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                     return Some(part.start);
                 }
                 self.unlink(node, part);
-                self.gather.detached(start, Level::Pte);
+                self.gather.unhooked(start, Level::Pte);
+                self.mm().table_unlinked(true);
             }
         }
         None

@@ -171,20 +171,9 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     /// Takes over an unlinked page table of `level`; `va` is an address that it translated.
     pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
-        self.detached(va, level);
-        self.push(table, 1);
-    }
-    /// Records that a page table of `level` for `va` was unlinked, which is given to
-    /// [`Gather::walked_no_more`] after the flush.
-    pub(crate) fn detached(&mut self, va: VirtAddr, level: Level) {
         self.unhooked(va, level);
-        self.count_table();
-    }
-    /// Counts a page table that nothing points to any more, until it is free.
-    fn count_table(&self) {
-        let waits = u64::from(self.live);
-        self.mm
-            .count_all([(Event::TableUnlinked, waits), (Event::TableLimbo, 1)]);
+        self.mm.table_unlinked(self.live);
+        self.push(table, 1);
     }
     /// Records that the entry of an unlinked table is also for memory outside of what is unmapped.
     /// That may get a table there as soon as the lock is open, while CPUs still hold the old one.
@@ -199,11 +188,11 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     /// Takes over a page table that no CPU walks after an earlier flush.
     pub(crate) fn dead_table(&mut self, table: Pfn) {
-        self.count_table();
-        self.push(table, 1);
+        self.mm.table_unlinked(self.live);
+        self.detached_table(table);
     }
-    /// Takes over a page table that was recorded by [`Gather::detached`], after the flush.
-    pub(crate) fn walked_no_more(&mut self, table: Pfn) {
+    /// The same of a page table that was counted when it was unlinked.
+    pub(crate) fn detached_table(&mut self, table: Pfn) {
         self.push(table, 1);
     }
     #[inline]

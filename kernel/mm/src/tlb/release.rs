@@ -81,10 +81,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
                 return None;
             }
             Kind::Table => {
-                mm.count_all([
-                    (Event::TableFree, 1),
-                    (Event::TableLimbo, 1u64.wrapping_neg()),
-                ]);
+                mm.table_freed();
                 let last = meta.put_refs(refs);
                 if last {
                     // The frame's next owner expects 0.

@@ -73,6 +73,11 @@ impl Table {
         }
     }
 
+    /// Adds figures of another file.
+    pub fn extend(&mut self, values: Vec<(String, u64)>) {
+        self.values.extend(values);
+    }
+
     /// One figure.
     pub fn get(&self, name: &str) -> Result<u64, Missing> {
         self.values.get(name).copied().ok_or_else(|| Missing {

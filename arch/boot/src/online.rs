@@ -5,6 +5,7 @@ use core::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+use mm::sync::add_own;
 
 const _: () = assert!(NR_CPUS <= 64, "a bit for each CPU");
 
@@ -13,27 +14,42 @@ static RUN: AtomicU64 = AtomicU64::new(1);
 /// Numbers that CPUs may get.
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
-/// Interrupts from one CPU to another, and flushes of one CPU's TLB that another one has asked for.
-static SENT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-
-/// Counts an interrupt from one CPU to another.
-pub fn count_interrupt() {
-    SENT[0].fetch_add(1, Relaxed);
+/// What one CPU has sent to others: written by that CPU alone, which nothing interrupts.
+#[repr(align(64))]
+struct Sent {
+    interrupts: AtomicU64,
+    flushes: AtomicU64,
 }
 
-/// Counts a flush that one CPU asks another one for.
-pub fn count_flush() {
-    SENT[1].fetch_add(1, Relaxed);
+static SENT: [Sent; NR_CPUS] = [const {
+    Sent {
+        interrupts: AtomicU64::new(0),
+        flushes: AtomicU64::new(0),
+    }
+}; NR_CPUS];
+
+fn sum(count: fn(&Sent) -> &AtomicU64) -> u64 {
+    SENT.iter().map(|sent| count(sent).load(Relaxed)).sum()
+}
+
+/// Counts an interrupt to another CPU; `own` is the one that runs.
+pub fn count_interrupt(own: usize) {
+    add_own(&SENT[own].interrupts, 1);
+}
+
+/// Counts a flush that another CPU is asked for; `own` is the one that runs.
+pub fn count_flush(own: usize) {
+    add_own(&SENT[own].flushes, 1);
 }
 
 /// Interrupts from one CPU to another since boot.
 pub fn interrupts() -> u64 {
-    SENT[0].load(Relaxed)
+    sum(|sent| &sent.interrupts)
 }
 
 /// Flushes that one CPU has asked another one for since boot; none where the hardware tells all.
 pub fn flushes() -> u64 {
-    SENT[1].load(Relaxed)
+    sum(|sent| &sent.flushes)
 }
 
 /// The CPU of this number, which is the running one, answers requests from now on.
@@ -81,6 +97,12 @@ mod tests {
         assert!(several());
         assert_eq!(others(0).collect::<std::vec::Vec<_>>(), [3, 63]);
         assert_eq!(others(3).collect::<std::vec::Vec<_>>(), [0, 63]);
+        for own in [0, 3, 63] {
+            count_interrupt(own);
+            count_flush(3);
+        }
+        count_interrupt(3);
+        assert_eq!((interrupts(), flushes()), (4, 3));
         list(0);
         assert_eq!(count(), 1);
         list(100);

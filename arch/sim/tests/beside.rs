@@ -7,11 +7,14 @@ use arch_sim::{At, Options, Process, World};
 use common::*;
 use mm::Advice;
 use mm::Place;
-use mm::addr::PAGE_SIZE;
-use mm::arch::PteFormat;
+use mm::addr::{PAGE_SIZE, Pfn};
+use mm::arch::{PhysMem, PteFormat, TABLE_ENTRIES};
 use mm::fault::Resolution;
+use mm::frame::Kind;
 use mm::vma::{Prot, VmaFlags};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The area, the page that faults, and one that was written before in the same table.
 const PAGES: u64 = 1024;
@@ -287,7 +290,18 @@ fn many_tables<F: PteFormat>(order: u8, flushes: u64) {
     }
     let count = |event| w.mm.event(event).unwrap();
     let (tables, flushed) = (count("page_tables_freed"), count("tlb_flush_range"));
+    let unlinked = count("page_tables_unlinked");
+    // All of them are in limbo at the flush, and none afterwards.
+    let (limbo, v) = (Arc::new(AtomicU64::new(0)), w.clone());
+    let seen = limbo.clone();
+    w.sim.meanwhile(At::Flush, (1, 1), move || {
+        seen.store(v.mm.event("page_tables_in_limbo").unwrap(), SeqCst);
+    });
     p.unmap(page(first), pages * PAGE_SIZE).unwrap();
+    assert!(!w.sim.forget(), "nothing was flushed as a reader");
+    assert_eq!(limbo.load(SeqCst), 32);
+    assert_eq!(count("page_tables_in_limbo"), 0);
+    assert_eq!(count("page_tables_unlinked") - unlinked, 32);
     assert_eq!(count("page_tables_freed") - tables, 32);
     assert_eq!(count("tlb_flush_range") - flushed, flushes, "order {order}");
     assert_eq!(p.usage().rss.anon, 1);
@@ -326,6 +340,89 @@ fn a_sparse_area<F: PteFormat>() {
 fn one_flush_for_many_tables<F: PteFormat>() {
     many_tables::<F>(0, 1);
     many_tables::<F>(4, 1);
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// What there is of tables and of metadata, by line.
+type Lines = BTreeMap<Line, String>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    /// Entries of a table, eight to a line.
+    Entries(Pfn, usize),
+    /// The metadata of frames, by the address of the line on the host.
+    Metadata(usize),
+}
+
+fn metadata<F: PteFormat>(w: &World<F>, pfn: Pfn) -> Line {
+    Line::Metadata((&raw const *w.mm.frames().get(pfn)).addr() / LINE)
+}
+
+fn lines<F: PteFormat>(w: &World<F>) -> Lines {
+    let mut lines = Lines::new();
+    for (pfn, meta) in w.mm.frames().iter() {
+        *lines.entry(metadata(w, pfn)).or_default() += &format!("{meta:?} ");
+        if meta.kind() == Kind::Table {
+            for index in 0..TABLE_ENTRIES {
+                let line = Line::Entries(pfn, index * size_of::<u64>() / LINE);
+                *lines.entry(line).or_default() += &format!("{:x} ", w.sim.load(pfn, index));
+            }
+        }
+    }
+    lines
+}
+
+/// The lines of tables and of metadata that a store to the page changes.
+fn changed<F: PteFormat>(w: &World<F>, p: &Process<F>, cpu: usize, n: u64) -> BTreeSet<Line> {
+    let before = lines(w);
+    w.store(cpu, p, page(n), 7).unwrap();
+    let after = lines(w).into_iter();
+    let mut changed: BTreeSet<Line> = after
+        .filter(|(line, now)| before.get(line) != Some(now))
+        .map(|(line, _)| line)
+        .collect();
+    // A table's lock and the count of its entries are not told.
+    for line in changed.clone() {
+        if let Line::Entries(table, _) = line {
+            changed.insert(metadata(w, table));
+        }
+    }
+    changed
+}
+
+/// Of what all CPUs can reach, a fault writes the entry, the metadata of its table and that of its
+/// page: none of these lines is also written by a fault in other 2 MiB.
+fn two_faults_write_different_lines<F: PteFormat>() {
+    for orders in [&[][..], &[2]] {
+        let w = World::<F>::new(Options {
+            frames: 8192,
+            ..Options::default()
+        });
+        sizes(&w, orders);
+        let p = w.process();
+        p.share().unwrap();
+        map(&p, AT, PAGES, RW);
+        // Each CPU has its table, and free blocks for three faults in its list.
+        let pages = |cpu: u64| (0..3).map(move |n| cpu * 512 + n * 16);
+        (0..2).for_each(|cpu| w.store(cpu as usize, &p, page(cpu * 512 + 500), 1).unwrap());
+        let of = |cpu: u64| -> Vec<_> {
+            pages(cpu)
+                .map(|n| changed(&w, &p, cpu as usize, n))
+                .collect()
+        };
+        let (here, there) = (of(0), of(1));
+        for lines in here.iter().chain(&there) {
+            let entries = lines
+                .iter()
+                .filter(|line| matches!(line, Line::Entries(..)));
+            assert_eq!((entries.count(), lines.len()), (1, 3), "{lines:x?}");
+        }
+        let all =
+            |of: &[BTreeSet<Line>]| -> BTreeSet<Line> { of.iter().flatten().copied().collect() };
+        assert!(all(&here).is_disjoint(&all(&there)), "{here:x?} {there:x?}");
+    }
 }
 
 /// A copy that was shared with a child, and one that only this space has.
@@ -374,5 +471,5 @@ fn failures<F: PteFormat>() {
 on_both_formats! {
     the_same_page_is_written a_neighbour_is_written the_same_page_is_read other_pages_are_written
     two_first_tables pages_are_dropped a_table_becomes_empty a_table_goes_and_comes others_populate advice_is_the_same
-    one_flush_for_many_tables a_sparse_area copies failures
+    one_flush_for_many_tables a_sparse_area two_faults_write_different_lines copies failures
 }

@@ -1,5 +1,9 @@
 //! How often locks were waited for, by rank.
+//!
+//! Each CPU adds to words of its own: a count costs those that wait for one lock no line that they
+//! share. On the host there are threads instead, which add to one set.
 
+use crate::ranks::{CPUS, cpu_id};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What the waits for the locks of a rank have cost since boot, or since [`forget_contention`].
@@ -18,31 +22,71 @@ struct Counts {
     spins: AtomicU64,
 }
 
-static COUNTS: [Counts; 256] = [const {
-    Counts {
-        waits: AtomicU64::new(0),
-        spins: AtomicU64::new(0),
+/// The counts of a CPU, by rank.
+#[repr(align(64))]
+struct PerCpu([Counts; 256]);
+
+impl PerCpu {
+    const fn new() -> Self {
+        PerCpu(
+            [const {
+                Counts {
+                    waits: AtomicU64::new(0),
+                    spins: AtomicU64::new(0),
+                }
+            }; 256],
+        )
     }
-}; 256];
+}
+
+static COUNTS: [PerCpu; CPUS] = [const { PerCpu::new() }; CPUS];
+/// The sums when counting began anew: who forgets writes no word of another CPU.
+static FORGOTTEN: PerCpu = PerCpu::new();
+
+/// Adds to a word of the CPU that runs.
+fn add(counter: &AtomicU64, n: u64) {
+    if cfg!(target_os = "none") {
+        // Only this CPU writes it, and nothing interrupts the kernel.
+        counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+    } else {
+        counter.fetch_add(n, Relaxed);
+    }
+}
 
 /// Counts a wait that begins.
 pub(crate) fn begin(rank: u8) {
-    COUNTS[usize::from(rank)].waits.fetch_add(1, Relaxed);
+    if let Some(own) = COUNTS.get(cpu_id()) {
+        add(&own.0[usize::from(rank)].waits, 1);
+    }
 }
 
 /// Counts the looks of a wait that has ended.
 pub(crate) fn end(rank: u8, spins: u64) {
-    COUNTS[usize::from(rank)].spins.fetch_add(spins, Relaxed);
+    if let Some(own) = COUNTS.get(cpu_id()) {
+        add(&own.0[usize::from(rank)].spins, spins);
+    }
 }
 
 impl Contention {
     /// What the waits for the locks of this rank have cost.
     pub fn of(rank: u8) -> Contention {
-        let counts = &COUNTS[usize::from(rank)];
+        let (all, forgotten) = (Self::since_boot(rank), &FORGOTTEN.0[usize::from(rank)]);
         Contention {
             rank,
-            waits: counts.waits.load(Relaxed),
-            spins: counts.spins.load(Relaxed),
+            waits: all.waits.wrapping_sub(forgotten.waits.load(Relaxed)),
+            spins: all.spins.wrapping_sub(forgotten.spins.load(Relaxed)),
+        }
+    }
+
+    fn since_boot(rank: u8) -> Contention {
+        let sum = |count: fn(&Counts) -> &AtomicU64| {
+            let each = COUNTS.iter().map(|cpu| &cpu.0[usize::from(rank)]);
+            each.fold(0, |sum: u64, of| sum.wrapping_add(count(of).load(Relaxed)))
+        };
+        Contention {
+            rank,
+            waits: sum(|of| &of.waits),
+            spins: sum(|of| &of.spins),
         }
     }
 }
@@ -54,11 +98,12 @@ pub fn contention() -> impl Iterator<Item = Contention> {
         .filter(|counts| counts.waits > 0)
 }
 
-/// Counts anew from now on.
+/// Counts anew from now on. One caller at a time.
 pub fn forget_contention() {
-    for counts in &COUNTS {
-        counts.waits.store(0, Relaxed);
-        counts.spins.store(0, Relaxed);
+    for (rank, forgotten) in (0..=u8::MAX).zip(&FORGOTTEN.0) {
+        let all = Contention::since_boot(rank);
+        forgotten.waits.store(all.waits, Relaxed);
+        forgotten.spins.store(all.spins, Relaxed);
     }
 }
 
@@ -72,10 +117,15 @@ mod tests {
             begin(77);
             end(77, spins);
         }
-        let found = contention().find(|counts| counts.rank == 77).unwrap();
+        let of = |rank| contention().find(|counts| counts.rank == rank);
+        let found = of(77).unwrap();
         assert_eq!((found.waits, found.spins), (2, 7));
-        assert!(contention().all(|counts| counts.rank != 78));
+        assert!(of(78).is_none());
         forget_contention();
-        assert!(contention().all(|counts| counts.rank != 77));
+        assert!(of(77).is_none());
+        begin(77);
+        end(77, 5);
+        let found = of(77).unwrap();
+        assert_eq!((found.waits, found.spins), (1, 5));
     }
 }

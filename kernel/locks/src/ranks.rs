@@ -63,23 +63,28 @@ mod cpu {
     pub fn spin(_rank: u8, _spins: u64) {
         crate::atomic::relax();
     }
+    /// Threads count as one CPU.
+    pub const CPUS: usize = 1;
+    pub fn cpu_id() -> usize {
+        0
+    }
 }
-pub(crate) use cpu::spin;
+pub(crate) use cpu::{CPUS, cpu_id, spin};
 
 #[cfg(target_os = "none")]
 mod cpu {
     use super::Ranks;
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-    /// CPUs whose held ranks are recorded; a CPU past that checks nothing.
-    const CPUS: usize = 64;
+    /// CPUs whose held ranks and waits are recorded; a CPU past that checks and counts nothing.
+    pub const CPUS: usize = 64;
     static HELD: [[AtomicU64; 4]; CPUS] = [const { [const { AtomicU64::new(0) }; 4] }; CPUS];
     static ID: AtomicUsize = AtomicUsize::new(0);
     static SPIN: AtomicUsize = AtomicUsize::new(0);
 
-    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks (without
-    /// it the id is 0), and the one that a CPU calls between two looks at a lock, with its rank and
-    /// the number of looks before. Bare metal only.
+    /// Sets the function that returns the id of the CPU that runs, for the checks of ranks and the
+    /// counts of waits (without it the id is 0), and the one that a CPU calls between two looks at
+    /// a lock, with its rank and the number of looks before. Bare metal only.
     pub fn set_cpu(id: fn() -> usize, spin: fn(u8, u64)) {
         ID.store(id as usize, Ordering::Relaxed);
         SPIN.store(spin as usize, Ordering::Relaxed);
@@ -87,11 +92,11 @@ mod cpu {
     pub fn spin(rank: u8, spins: u64) {
         match SPIN.load(Ordering::Relaxed) {
             0 => crate::atomic::relax(),
-            // SAFETY: as in `id`.
+            // SAFETY: as in `cpu_id`.
             spin => unsafe { core::mem::transmute::<usize, fn(u8, u64)>(spin)(rank, spins) },
         }
     }
-    fn id() -> usize {
+    pub fn cpu_id() -> usize {
         match ID.load(Ordering::Relaxed) {
             0 => 0,
             // SAFETY: the word is 0 or was stored from a function of this type by `set_cpu`.
@@ -101,7 +106,9 @@ mod cpu {
     pub fn ranks(f: impl FnOnce(&mut Ranks)) {
         // Only this CPU reads and writes its own words, and nothing interrupts the kernel: plain
         // loads and stores do.
-        let Some(words) = HELD.get(id()) else { return };
+        let Some(words) = HELD.get(cpu_id()) else {
+            return;
+        };
         let mut ranks = Ranks(core::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
         f(&mut ranks);
         for (word, value) in words.iter().zip(ranks.0) {

@@ -40,6 +40,11 @@ events! {
     TableAlloc = "page_tables_allocated";
     /// Page tables freed.
     TableFree = "page_tables_freed";
+    /// Page tables taken out of the tables of a space while CPUs might walk them: they waited for a
+    /// TLB flush before they were freed.
+    TableUnlinked = "page_tables_unlinked";
+    /// Now: page tables in limbo, taken out and not free yet. 0 while nothing unmaps.
+    TableLimbo = "page_tables_in_limbo";
     /// Page tables that fork shared whole (`fork=share`).
     TableShared = "page_tables_shared";
     /// Shared page tables that were copied later because an entry changed.
@@ -122,13 +127,21 @@ impl Stats {
         }
     }
 
-    /// The sum over all CPUs.
+    /// The sum over all CPUs. A level that changes meanwhile may be seen to sink before it rises:
+    /// it is no less than 0.
     #[inline]
     pub fn get(&self, event: usize) -> u64 {
+        self.sum(event).max(0) as u64
+    }
+    /// How many page tables are in limbo; exact while nothing changes.
+    pub(crate) fn limbo(&self) -> i64 {
+        self.sum(Event::TableLimbo as usize)
+    }
+    fn sum(&self, event: usize) -> i64 {
         self.cpus[..self.count]
             .iter()
             .map(|cpu| cpu.0[event].load(Ordering::Relaxed))
-            .fold(0, u64::wrapping_add)
+            .fold(0, u64::wrapping_add) as i64
     }
 
     /// Calls `f(name, value)` for each counter.

@@ -41,7 +41,8 @@ pub enum Command {
     Run(RunArgs),
     /// Tests on the host, in the kernel and in user mode
     Test(TestArgs),
-    /// Measures what memory operations cost, in guest instructions, beside Linux's figures
+    /// Measures what memory operations cost, in guest instructions, beside Linux's figures; fails
+    /// when a target is missed
     Bench(BenchArgs),
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
     /// own figures

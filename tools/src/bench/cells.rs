@@ -29,6 +29,12 @@ impl Cell {
     pub fn counter(&self, name: &str) -> u64 {
         self.line[name].as_u64().unwrap_or(0)
     }
+    /// By the name of its rank, how often a lock was not free.
+    pub fn waits(&self) -> impl Iterator<Item = (&str, u64)> {
+        let fields = self.line.as_object().into_iter().flatten();
+        fields
+            .filter_map(|(name, value)| Some((name.strip_prefix("lock_waits_")?, value.as_u64()?)))
+    }
 }
 
 /// The cells of one run.

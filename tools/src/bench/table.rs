@@ -1,6 +1,6 @@
 //! The figures as a table: a row for each cell, a column for each run.
 use super::baseline;
-use super::cells::{Cells, Key};
+use super::cells::{Cell, Cells, Key};
 use super::latency;
 use super::moves;
 use super::plan::OPS;
@@ -120,18 +120,30 @@ fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) ->
         Verdict::None => {}
         Verdict::Met => text += "  met",
         Verdict::Missed(limit) => _ = write!(text, "  missed ({limit:.1})"),
+        Verdict::Waited(times) => _ = write!(text, "  missed (waited {times} times)"),
     }
     for name in shown(&key.op) {
         let _ = write!(text, " {name} {}", cell.counter(name));
     }
-    for name in OF_CPUS.iter().filter(|name| cell.line[**name].is_u64()) {
-        let _ = write!(text, " {name} {}", cell.counter(name));
+    if cell.line["lock_waits"].is_u64() {
+        between_cpus(arch, cell, &mut text);
     }
     text
 }
 
-/// What a line has with several CPUs, whatever the operation.
-const OF_CPUS: [&str; 3] = ["cpu_interrupts", "cpu_flush_requests", "lock_waits"];
+/// What a line has with several CPUs, whatever the operation, and the locks that were waited for.
+fn between_cpus(arch: Arch, cell: &Cell, text: &mut String) {
+    // Where hardware tells all CPUs of a flush, none is asked.
+    let asked = (arch == Arch::X86_64).then_some("cpu_flush_requests");
+    let names = ["cpu_interrupts"].into_iter().chain(asked);
+    for name in names.chain(["fault_retried", "page_tables_unlinked", "lock_waits"]) {
+        let _ = write!(text, " {name} {}", cell.counter(name));
+    }
+    for (rank, waits) in cell.waits().filter(|(_, waits)| *waits > 0) {
+        let looks = cell.counter(&format!("lock_looks_{rank}"));
+        let _ = write!(text, " {rank} {waits} ({looks} looks)");
+    }
+}
 
 /// The counters by which an operation is judged.
 fn shown(op: &str) -> &'static [&'static str] {
@@ -145,12 +157,13 @@ fn shown(op: &str) -> &'static [&'static str] {
 
 /// How many targets were met and missed, of the first run of Quire.
 pub fn summary(text: &str) -> String {
-    let count = |word: &str| text.matches(word).count();
-    format!(
-        "targets: {} met, {} missed",
-        count("  met"),
-        count("  missed")
-    )
+    let met = text.matches("  met").count();
+    format!("targets: {met} met, {} missed", missed(text))
+}
+
+/// How many targets were missed.
+pub fn missed(text: &str) -> usize {
+    text.matches("  missed").count()
 }
 
 /// Rows of two runs that differ, for a test.
@@ -167,7 +180,6 @@ pub fn differences(one: &Cells, other: &Cells) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cells::Cell;
     use serde_json::Value;
 
     fn column(label: &str, linux: bool, figure: f64) -> Column {
@@ -206,11 +218,27 @@ mod tests {
         let baseline = baseline::table(Arch::X86_64).unwrap();
         let mut column = column("Quire", false, 444.0);
         for cell in column.cells.values_mut() {
-            cell.line = serde_json::json!({"lock_waits": 7, "cpu_interrupts": 0});
+            cell.line = serde_json::json!({
+                "lock_waits": 7, "cpu_interrupts": 0, "page_tables_unlinked": 32,
+                "lock_waits_zone": 7, "lock_looks_zone": 90, "lock_waits_node": 0,
+            });
+        }
+        let rest = "fault_retried 0 page_tables_unlinked 32 lock_waits 7 zone 7 (90 looks)";
+        for (arch, end) in [
+            (Arch::X86_64, " cpu_interrupts 0 cpu_flush_requests 0 "),
+            (Arch::Aarch64, " cpu_interrupts 0 "),
+        ] {
+            let text = render(arch, &baseline, std::slice::from_ref(&column));
+            let end = format!("{end}{rest}");
+            let shown = |line: &&str| line.ends_with(&end);
+            assert_eq!(text.lines().filter(shown).count(), 2, "{text}");
+        }
+        // With one CPU nothing is between CPUs.
+        for cell in column.cells.values_mut() {
+            cell.line = serde_json::json!({"page_tables_unlinked": 32});
         }
         let text = render(Arch::X86_64, &baseline, &[column]);
-        let shown = |line: &&str| line.ends_with("cpu_interrupts 0 lock_waits 7");
-        assert_eq!(text.lines().filter(shown).count(), 2, "{text}");
+        assert!(!text.contains("page_tables_unlinked"), "{text}");
     }
 
     #[test]

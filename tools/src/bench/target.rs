@@ -20,6 +20,8 @@ pub enum Verdict {
     Met,
     /// The target is missed; the figure that would meet it.
     Missed(f64),
+    /// The target is that no CPU waits for another one: how often one did.
+    Waited(u64),
 }
 
 /// Instructions for clearing one page with the primitive that both kernels use.
@@ -44,6 +46,7 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         ("fault", Some(linux), _) => (linux - clearing(arch)) / 2.0 + 5.0 + clearing(arch),
         ("mremap", Some(linux), _) => 0.15 * linux,
         ("vmas", _, Some(few)) => 2.0 * few,
+        ("beside", ..) if waited(cell) > 0 => return Verdict::Waited(waited(cell)),
         ("beside", _, Some(few)) => 1.05 * few,
         ("maps", ..) => MAPS_AREA,
         ("smaps", ..) => SMAPS_AREA,
@@ -53,6 +56,15 @@ pub fn judge(arch: Arch, key: &Key, cell: &Cell, linux: Option<f64>, few: Option
         _ => return Verdict::None,
     };
     at_most(cell, limit)
+}
+
+/// Locks of what brings threads to sleep and wakes them.
+const OF_SLEEP: [&str; 4] = ["futex", "timers", "wait_queue", "scheduler"];
+
+/// How often a lock was not free, without those that the threads need to begin and to end.
+fn waited(cell: &Cell) -> u64 {
+    let others = cell.waits().filter(|(rank, _)| !OF_SLEEP.contains(rank));
+    others.map(|(_, waits)| waits).sum()
 }
 
 fn at_most(cell: &Cell, limit: f64) -> Verdict {
@@ -178,6 +190,20 @@ mod tests {
         let verdict = |figure| judge(Arch::X86_64, &key, &cell(figure), None, Some(1000.0));
         assert_eq!(verdict(1050.0), Verdict::Met);
         assert_eq!(verdict(1051.0), Verdict::Missed(1050.0));
+        let waits = |line| {
+            let figure = 1000.0;
+            judge(
+                Arch::X86_64,
+                &key,
+                &Cell { figure, line },
+                None,
+                Some(1000.0),
+            )
+        };
+        let quiet = json!({"lock_waits": 3, "lock_waits_scheduler": 3, "lock_waits_zone": 0});
+        assert_eq!(waits(quiet), Verdict::Met);
+        let zone = json!({"lock_waits": 4, "lock_waits_node": 1, "lock_waits_zone": 3});
+        assert_eq!(waits(zone), Verdict::Waited(4));
     }
 
     #[test]

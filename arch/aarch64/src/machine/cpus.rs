@@ -107,7 +107,7 @@ pub fn controls() -> [u64; 4] {
 
 /// Interrupts another CPU: `Irq::Ipi`.
 pub fn interrupt(number: usize) {
-    arch_boot::online::count_interrupt();
+    arch_boot::online::count_interrupt(current());
     interrupts::send(number);
 }
 

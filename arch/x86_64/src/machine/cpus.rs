@@ -140,7 +140,7 @@ pub fn controls() -> [u64; 4] {
 
 /// Interrupts another CPU: `Irq::Ipi`.
 pub fn interrupt(number: usize) {
-    online::count_interrupt();
+    online::count_interrupt(current());
     apic::send(IDS[number].load(Relaxed), u32::from(apic::IPI_VECTOR));
 }
 

@@ -106,11 +106,12 @@ pub fn answer() {
 fn shoot(asid: Option<Asid>, what: Flush) {
     Loaded::entries_are_written();
     let mut asked = ArrayVec::<(usize, u64), NR_CPUS>::new();
-    for number in online::others(cpus::current()) {
+    let own = cpus::current();
+    for number in online::others(own) {
         let side = &SIDES[number];
         if side.loaded.may_have(asid.map(|asid| asid.0)) {
             asked.push((number, side.requests.ask(what)));
-            online::count_flush();
+            online::count_flush(own);
             cpus::interrupt(number);
         }
     }

@@ -79,6 +79,7 @@ impl<M: Machine> Tally<'_, M> {
             let counted = self.mm.frames().get(*table).refs();
             assert_eq!(counted, *sharers, "sharers of {table:?}");
         }
+        assert_eq!(self.mm.limbo(), 0, "page tables in limbo");
         // Of pages whose object is not known: its reference, if it still has the page, and pins.
         let (mut pins, mut unknown) = (0, 0);
         for (pfn, meta) in self.mm.frames().iter() {

@@ -273,6 +273,21 @@ impl<M: Machine> Mm<M> {
     pub(crate) fn count_all<const N: usize>(&self, events: [(Event, u64); N]) {
         self.stats.add(&self.machine, events);
     }
+    /// Counts a page table that nothing points to any more, until [`Self::table_freed`]; `waits`:
+    /// for a flush.
+    pub(crate) fn table_unlinked(&self, waits: bool) {
+        self.count_all([(Event::TableUnlinked, waits.into()), (Event::TableLimbo, 1)]);
+    }
+    /// Counts that it is freed.
+    #[inline]
+    pub(crate) fn table_freed(&self) {
+        let less = 1_u64.wrapping_neg();
+        self.count_all([(Event::TableFree, 1), (Event::TableLimbo, less)]);
+    }
+    /// Page tables that were taken out and are not free yet; exact while nothing changes.
+    pub(crate) fn limbo(&self) -> i64 {
+        self.stats.limbo()
+    }
     /// Free frames, as in [`Self::counts`]: the cheaper question.
     pub fn free_frames(&self) -> u64 {
         self.allocator.free_frames() + self.idle_zeros()

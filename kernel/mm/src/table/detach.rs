@@ -42,7 +42,7 @@ impl<'a, M: Machine> Detached<'a, M> {
             let range = VirtRange::new(start, start + Level::Pmd.bytes());
             Entries { table, gather }.zap(range, zap);
             zap.budget.take(budget::TABLE);
-            gather.dead_table(table.frame);
+            gather.detached_table(table.frame);
         }
     }
 }
@@ -94,6 +94,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                 }
                 self.unlink(node, part);
                 self.gather.unhooked(start, Level::Pte);
+                self.mm().table_unlinked(true);
             }
         }
         None

@@ -172,6 +172,7 @@ impl<'a, M: Machine> Gather<'a, M> {
     /// Takes over an unlinked page table of `level`; `va` is an address that it translated.
     pub(crate) fn table(&mut self, va: VirtAddr, level: Level, table: Pfn) {
         self.unhooked(va, level);
+        self.mm.table_unlinked(self.live);
         self.push(table, 1);
     }
     /// Records that the entry of an unlinked table is also for memory outside of what is unmapped.
@@ -187,6 +188,11 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     /// Takes over a page table that no CPU walks after an earlier flush.
     pub(crate) fn dead_table(&mut self, table: Pfn) {
+        self.mm.table_unlinked(self.live);
+        self.detached_table(table);
+    }
+    /// The same of a page table that was counted when it was unlinked.
+    pub(crate) fn detached_table(&mut self, table: Pfn) {
         self.push(table, 1);
     }
     #[inline]

@@ -81,7 +81,7 @@ impl<M: Machine, A: Account> Release<'_, M, A> {
                 return None;
             }
             Kind::Table => {
-                mm.count(Event::TableFree, 1);
+                mm.table_freed();
                 let last = meta.put_refs(refs);
                 if last {
                     // The frame's next owner expects 0.

@@ -101,7 +101,7 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
         }
     };
     let several = sys::cpus::allowed(0).is_ok_and(|cpus| cpus.len() > 1);
-    let told = |name: &str, value| value > 0 || several && meter::OF_CPUS.contains(&name);
+    let told = |name: &str, value| value > 0 || several && meter::is_of_cpus(name);
     let counters = sample.counters.iter();
     for (name, value) in counters.filter(|(name, value)| told(name, *value)) {
         line += &format!(",\"{name}\":{value}");

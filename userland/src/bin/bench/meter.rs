@@ -8,9 +8,11 @@ use userland::sys::{Result, file, time};
 const FILES: [&CStr; 2] = [c"/proc/vmstat", c"/sys/kernel/mm/quire/counters"];
 /// The same in a message.
 const PLACE: &str = "/proc/vmstat and /sys/kernel/mm/quire/counters";
+/// Where the waits for locks are: a line for each rank.
+const LOCKS: &CStr = c"/sys/kernel/mm/quire/contention";
 /// Those that belong to a line, in this order, when they moved. Quire has all of them, other
 /// kernels the first.
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 15] = [
     "pgfault",
     "account_updates",
     "account_atomics",
@@ -19,15 +21,32 @@ const SHOWN: [&str; 13] = [
     "pages_copied",
     "cow_reused",
     "page_tables_allocated",
+    "page_tables_unlinked",
+    "fault_retried",
     "tlb_flush_range",
     "tlb_flush_space",
     "cpu_interrupts",
     "cpu_flush_requests",
     "lock_waits",
 ];
-/// Of these, what a line has with several CPUs even if it did not move.
-pub const OF_CPUS: [&str; 3] = ["cpu_interrupts", "cpu_flush_requests", "lock_waits"];
-/// Room for one reading of both files.
+/// Of these, what a line has with several CPUs even if it did not move; and the waits for locks.
+const OF_CPUS: [&str; 5] = [
+    "cpu_interrupts",
+    "cpu_flush_requests",
+    "fault_retried",
+    "page_tables_unlinked",
+    "lock_waits",
+];
+/// What the counters of the locks of a rank begin with: how often one was not free, and looks at it
+/// until it was.
+const OF_RANK: [&str; 2] = ["lock_waits_", "lock_looks_"];
+
+/// Whether a line has this counter with several CPUs even if it did not move.
+pub fn is_of_cpus(name: &str) -> bool {
+    OF_CPUS.contains(&name) || OF_RANK.iter().any(|first| name.starts_with(first))
+}
+
+/// Room for one reading of all files.
 const ROOM: usize = 64 * 1024;
 
 /// What a piece of work cost.
@@ -39,7 +58,8 @@ pub struct Sample {
     /// How many VMAs or threads there were, where that is the question, or which of several
     /// processes did it.
     pub vmas: Option<usize>,
-    /// How often each counter moved that this kernel has, in the order of [`SHOWN`].
+    /// How often each counter moved that this kernel has, in the order of [`SHOWN`]; then those of
+    /// locks.
     pub counters: Vec<(&'static str, u64)>,
 }
 
@@ -96,7 +116,7 @@ pub struct Meter {
     pub pages: usize,
     /// Print a line before and after the work and wait for a key, for measurements from outside.
     pub watched: bool,
-    /// What of [`SHOWN`] this kernel counts.
+    /// What of [`SHOWN`] this kernel counts, and the waits for locks that it has.
     pub names: Vec<&'static str>,
     before: Vec<u8>,
     after: Vec<u8>,
@@ -106,11 +126,15 @@ impl Meter {
     /// A meter, warm. An error where the kernel lacks a counter that it must have.
     pub fn new(pages: usize) -> Result<Meter> {
         let mut before = vec![1; ROOM];
-        let length = read(&mut before);
+        let reading = read(&mut before);
+        let mut names = counted(&reading.table(&before), on_quire())?;
+        // As long as the program runs, like the others.
+        let locks = reading.locks(&before).into_iter();
+        names.extend(locks.map(|(name, _)| &*name.leak()));
         Ok(Meter {
             pages,
             watched: false,
-            names: counted(&table(&before[..length]), on_quire())?,
+            names,
             before,
             after: vec![1; ROOM],
         })
@@ -127,8 +151,8 @@ impl Meter {
         self.watch("end");
         let after = read(&mut self.after);
         done?;
-        let before = table(&self.before[..before]);
-        let after = table(&self.after[..after]);
+        let before = before.all(&self.before);
+        let after = after.all(&self.after);
         let moved = |name: &&'static str| {
             let delta = |name| Ok(after.get(name)?.wrapping_sub(before.get(name)?));
             delta(name).map(|n| (*name, n)).map_err(Missing::say)
@@ -165,24 +189,64 @@ fn counted(table: &Table, on_quire: bool) -> Result<Vec<&'static str>> {
     }
 }
 
-/// The bytes of both files, one behind the other: how many.
-fn read(buffer: &mut [u8]) -> usize {
+/// Where in a buffer the files are, one behind the other.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// The end of [`FILES`].
+    counters: usize,
+    /// The end of [`LOCKS`].
+    locks: usize,
+}
+
+impl Reading {
+    fn table(self, buffer: &[u8]) -> Table {
+        Table::parse(PLACE, &String::from_utf8_lossy(&buffer[..self.counters]))
+    }
+    /// The counters of each rank, by name.
+    fn locks(self, buffer: &[u8]) -> Vec<(String, u64)> {
+        of_ranks(&String::from_utf8_lossy(&buffer[self.counters..self.locks]))
+    }
+    fn all(self, buffer: &[u8]) -> Table {
+        let mut table = self.table(buffer);
+        table.extend(self.locks(buffer));
+        table
+    }
+}
+
+/// The counters of each rank from lines of a name and two numbers or more.
+fn of_ranks(text: &str) -> Vec<(String, u64)> {
+    let mut counters = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let Some(rank) = words.next() else { continue };
+        for (first, word) in OF_RANK.iter().zip(words) {
+            if let Ok(value) = word.parse() {
+                counters.push((format!("{first}{rank}"), value));
+            }
+        }
+    }
+    counters
+}
+
+/// Reads all files, one behind the other.
+fn read(buffer: &mut [u8]) -> Reading {
     let mut used = 0;
-    for name in FILES {
+    let mut add = |name| {
         let Ok(fd) = file::open_cstr(name, libc::O_RDONLY) else {
-            continue;
+            return used;
         };
         while let Ok(length @ 1..) = file::read(fd, &mut buffer[used..]) {
             used += length;
         }
         // A descriptor that was only read from closes without news.
         let _ = file::close(fd);
+        used
+    };
+    let [_, counters] = FILES.map(&mut add);
+    Reading {
+        counters,
+        locks: add(LOCKS),
     }
-    used
-}
-
-fn table(bytes: &[u8]) -> Table {
-    Table::parse(PLACE, &String::from_utf8_lossy(bytes))
 }
 
 #[cfg(test)]
@@ -192,12 +256,30 @@ mod tests {
     #[test]
     fn quire_has_every_counter_that_is_shown() {
         let all: String = SHOWN.iter().map(|name| format!("{name} 1\n")).collect();
-        let all = table(all.as_bytes());
+        let table = |text: &str| Table::parse(PLACE, text);
+        let all = table(&all);
         assert_eq!(counted(&all, true), Ok(SHOWN.to_vec()));
-        let few = table(b"pgfault 1\nnr_free_pages 2\n");
+        let few = table("pgfault 1\nnr_free_pages 2\n");
         assert_eq!(counted(&few, false), Ok(vec!["pgfault"]));
         assert!(counted(&few, true).is_err());
-        assert!(counted(&table(b""), false).is_err());
+        assert!(counted(&table(""), false).is_err());
+    }
+
+    #[test]
+    fn waits_by_rank() {
+        let counters = of_ranks("kernel 3 40 500\nzone 1 2\n\n");
+        let found: Vec<_> = counters.iter().map(|(name, n)| (&**name, *n)).collect();
+        assert_eq!(
+            found,
+            [
+                ("lock_waits_kernel", 3),
+                ("lock_looks_kernel", 40),
+                ("lock_waits_zone", 1),
+                ("lock_looks_zone", 2)
+            ]
+        );
+        assert!(found.iter().all(|(name, _)| is_of_cpus(name)));
+        assert!(is_of_cpus("fault_retried") && !is_of_cpus("pgfault"));
     }
 
     #[test]

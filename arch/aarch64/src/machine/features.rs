@@ -25,12 +25,11 @@ impl Id {
 }
 
 type Words = [AtomicU64; IDS.len()];
-const NO_WORDS: Words = [const { AtomicU64::new(0) }; IDS.len()];
 
 /// What is shown: of the boot CPU until all have come, from then on what all have.
-static SHOWN: Words = NO_WORDS;
+static SHOWN: Words = [const { AtomicU64::new(0) }; IDS.len()];
 /// By CPU, what it has come with; 0 of one that has not.
-static CAME_WITH: [Words; NR_CPUS] = [NO_WORDS; NR_CPUS];
+static CAME_WITH: [Words; NR_CPUS] = [const { [const { AtomicU64::new(0) }; IDS.len()] }; NR_CPUS];
 /// By CPU, its MIDR_EL1.
 static MIDR: [AtomicU64; NR_CPUS] = [const { AtomicU64::new(0) }; NR_CPUS];
 

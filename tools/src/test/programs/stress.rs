@@ -1,6 +1,6 @@
 //! stress-ng: a static one of the host's, or Debian's package, which is downloaded with its
-//! libraries and unpacked under `target`, not installed. Quire starts no dynamic programs, but glibc's
-//! loader is a static one that takes the program's name.
+//! libraries and unpacked under `target`, not installed. Quire starts no dynamic programs, but
+//! glibc's loader is a static one that takes the program's name.
 use super::super::{Job, console};
 use super::{find_static, skipped};
 use crate::arch::Arch;

@@ -1,7 +1,7 @@
 //! The aarch64 machine: QEMU's `virt`, Raspberry Pi boards, and others with a GIC, a PL011 and a
-//! device tree. The page-table format ([`pte`]), the operands of TLBI ([`tlbi`]) and the readers of
-//! the device tree ([`board`], [`fdt`]) are pure functions, compiled and tested on every host;
-//! [`machine`] exists only on the machine.
+//! device tree. The page-table format ([`pte`]), the operands of TLBI ([`tlbi`]), what all CPUs
+//! have ([`least`]) and the readers of the device tree ([`board`], [`fdt`]) are pure functions,
+//! compiled and tested on every host; [`machine`] exists only on the machine.
 #![no_std]
 // Each unsafe block has a SAFETY line.
 #![allow(unsafe_code)]
@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod board;
 pub mod fdt;
+pub mod least;
 pub mod pte;
 pub mod tlbi;
 

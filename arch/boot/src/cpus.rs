@@ -36,10 +36,23 @@ pub enum Start {
 /// Why a CPU that has come is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It has other features than the boot CPU.
-    Different,
+    /// It lacks a feature that is in use for good.
+    Lacking,
     /// The interrupt controller has no part for it.
     Unreachable,
+}
+
+/// The CPU that pretends to have no feature that the kernel can do without; 0: none does.
+static LEAST: AtomicUsize = AtomicUsize::new(0);
+
+/// A CPU that has not come yet, not the first, pretends to have the least features that will do.
+pub fn pretend_least(number: usize) {
+    LEAST.store(number, Ordering::Relaxed);
+}
+
+/// Whether this CPU, not the first, pretends that.
+pub fn is_least(number: usize) -> bool {
+    LEAST.load(Ordering::Relaxed) == number
 }
 
 /// Adds a CPU, unless one with its ID is listed already or the list is full.

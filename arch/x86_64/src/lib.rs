@@ -1,6 +1,6 @@
-//! The x86_64 machine. The page-table format ([`pte`]), the slot of a far screen ([`far`]) and the
-//! requests of a TLB shootdown ([`shootdown`]) are compiled and tested on every host; [`machine`]
-//! exists only on the machine.
+//! The x86_64 machine. The page-table format ([`pte`]), the slot of a far screen ([`far`]), what
+//! all CPUs have ([`least`]) and the requests of a TLB shootdown ([`shootdown`]) are compiled and
+//! tested on every host; [`machine`] exists only on the machine.
 //!
 //! Manuals: "SDM" is Intel's Software Developer's Manual, "APM" AMD's Architecture Programmer's
 //! Manual; PVH is Xen's "x86/HVM direct boot ABI".
@@ -13,6 +13,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod far;
+pub mod least;
 pub mod pte;
 pub mod shootdown;
 

@@ -26,6 +26,9 @@ pub struct CommandLine {
     pub no_input: bool,
     /// `quire.crash=panic|null|stack|hang`: fail on purpose, to see the report.
     pub crash: Option<String>,
+    /// `quire.least_cpu=N`: CPU N pretends to have no feature that the kernel can do without; 0 for
+    /// none.
+    pub least_cpu: usize,
     /// `quire.heap_fail=K`: PID 1's system calls find no memory from their K-th heap allocation on,
     /// see [`the kernel's `heap::fail``].
     pub heap_fail: u32,
@@ -57,6 +60,7 @@ pub fn parse(text: &str, is_switch: impl Fn(&str) -> bool) -> CommandLine {
         max_cpus: u32::MAX,
         no_input: false,
         crash: None,
+        least_cpu: 0,
         heap_fail: 0,
         memory: Vec::new(),
         unknown: Vec::new(),
@@ -121,6 +125,9 @@ impl CommandLine {
             ("quire.test" | "quire.test.skip" | "quire.test.after" | "quire.test.list", _) => {}
             ("quire.noinput", None) => self.no_input = true,
             ("quire.crash", Some(how)) => self.crash = Some(how.into()),
+            ("quire.least_cpu", Some(n)) if n.parse::<usize>().is_ok() => {
+                self.least_cpu = n.parse().unwrap_or(0)
+            }
             ("quire.heap_fail", Some(n)) if n.parse::<u32>().is_ok() => {
                 self.heap_fail = n.parse().unwrap_or(0)
             }
@@ -189,8 +196,10 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_unknown_words() {
-        let line = line("loglevel=9 quire.heap_fail=x loglevel=4 quire.heap_fail=3 maxcpus=-1");
-        assert_eq!((line.loglevel, line.heap_fail), (4, 3));
+        let line = line(
+            "loglevel=9 quire.heap_fail=x loglevel=4 quire.heap_fail=3 maxcpus=-1 quire.least_cpu=2",
+        );
+        assert_eq!((line.loglevel, line.heap_fail, line.least_cpu), (4, 3, 2));
         assert_eq!(line.max_cpus, u32::MAX);
         assert_eq!(
             line.unknown,

@@ -30,6 +30,8 @@ bitflags! {
         const ALARM = 1 << 1;
         /// Come to the rendezvous.
         const MEET = 1 << 2;
+        /// Set this CPU up by the features in use, before there are threads.
+        const SET_UP = 1 << 3;
     }
 }
 
@@ -41,8 +43,8 @@ pub enum State {
     Off = 0,
     /// It runs, or waits for requests.
     Up = 1,
-    /// It has come, but has other features than CPU 0.
-    Different = 2,
+    /// It has come, but lacks a feature that is in use for good.
+    Lacking = 2,
     /// It has come, but no interrupt reaches it.
     Unreachable = 3,
 }
@@ -125,12 +127,10 @@ impl PerCpu {
     /// Records that this CPU, the running one, has come. Release: with all that it has prepared.
     pub fn arrive(&self, fit: Result<(), Unfit>) {
         self.id.store(arch::cpus::own_id(), Ordering::Relaxed);
-        for (word, value) in self.controls.iter().zip(arch::cpus::controls()) {
-            word.store(value, Ordering::Relaxed);
-        }
+        self.record_controls();
         let state = match fit {
             Ok(()) => State::Up,
-            Err(Unfit::Different) => State::Different,
+            Err(Unfit::Lacking) => State::Lacking,
             Err(Unfit::Unreachable) => State::Unreachable,
         };
         self.state.store(state as u8, Ordering::Release);
@@ -139,12 +139,24 @@ impl PerCpu {
         }
     }
 
+    fn record_controls(&self) {
+        for (word, value) in self.controls.iter().zip(arch::cpus::controls()) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets up this CPU, the running one, by the features in use.
+    pub fn set_up(&self) {
+        arch::cpus::set_up();
+        self.record_controls();
+    }
+
     /// What it does.
     pub fn state(&self) -> State {
         match self.state.load(Ordering::Acquire) {
             0 => State::Off,
             1 => State::Up,
-            2 => State::Different,
+            2 => State::Lacking,
             _ => State::Unreachable,
         }
     }
@@ -246,6 +258,9 @@ pub fn serve() {
     };
     if let Some(mm) = try_mm() {
         mm.drain_if_asked();
+    }
+    if asked.contains(Requests::SET_UP) {
+        this.set_up();
     }
     if asked.contains(Requests::PING) {
         // A barrier: what follows in user mode, too, comes after the request.

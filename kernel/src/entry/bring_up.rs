@@ -6,12 +6,14 @@ use crate::arch::cpus::SETTLE;
 use crate::arch::trap::Irq;
 use crate::arch::{cpu, timer};
 use crate::base::above::Above;
-use crate::base::cpus::{self, State};
+use crate::base::cmdline;
+use crate::base::cpus::{self, Requests, State};
 use crate::base::kstack::KernelStack;
+use crate::base::rendezvous;
 use crate::base::watchdog;
 use crate::sched::{self, Entry, kernel_lock};
 use alloc::vec::Vec;
-use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit};
+use arch_boot::cpus::{Cpu, Roster, Stacks, Start, Unfit, pretend_least};
 use core::mem::forget;
 use mm::addr::{PhysAddr, PhysRange};
 
@@ -29,7 +31,10 @@ pub fn all(info: &BootInfo, most: u32) {
     if !others.is_empty() {
         locks::set_cpu(arch::cpus::current, watchdog::spin);
         match arch::cpus::prepare(others) {
-            Ok(()) => start_each(info, others),
+            Ok(()) => {
+                start_each(info, others);
+                level();
+            }
             Err(why) => log::warn!("the other CPUs stay off: {why}"),
         }
     }
@@ -44,6 +49,7 @@ pub fn all(info: &BootInfo, most: u32) {
 }
 
 fn start_each(info: &BootInfo, others: &[Cpu]) {
+    pretend_least(cmdline::get().least_cpu);
     if let Some(time) = SETTLE {
         wait(timer::now() + time, &|| false);
     }
@@ -52,6 +58,21 @@ fn start_each(info: &BootInfo, others: &[Cpu]) {
             log::warn!("CPU {number} (ID {:#x}) is left out: {why}", cpu.id);
         }
     }
+}
+
+/// What the kernel uses, and shows to programs, is what all CPUs have: each is set up by that.
+fn level() {
+    if cpus::others().next().is_none() {
+        return;
+    }
+    if rendezvous::alone(arch::cpus::level) {
+        let (hwcap, hwcap2) = cpu::hwcap();
+        log::info!("CPUs: not alike; AT_HWCAP of what all have: {hwcap:#x}, {hwcap2:#x}");
+    }
+    cpus::this().set_up();
+    cpus::ask_others(Requests::SET_UP);
+    // Each has done that when it has passed.
+    cpus::barrier();
 }
 
 /// Starts one CPU and waits until it is up.
@@ -81,7 +102,7 @@ fn start(info: &BootInfo, cpu: &Cpu, number: usize) -> Result<(), &'static str> 
     match cpus::of(number).state() {
         State::Up => Ok(()),
         State::Off => Err("it has not come up within a second"),
-        State::Different => Err("it has other features than CPU 0"),
+        State::Lacking => Err("it lacks a feature that the other CPUs use already"),
         State::Unreachable => Err("the interrupt controller has no part for it"),
     }
 }

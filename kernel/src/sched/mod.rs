@@ -146,8 +146,11 @@ fn let_others_in(task: &Arc<Task>) {
 /// mode.
 pub fn slice_over() {
     let cpu = queues::this().lock();
-    if let (Some(current), false) = (&cpu.current, cpu.queue.is_empty()) {
+    if let (Some(current), Some(next)) = (&cpu.current, cpu.queue.front()) {
         current.entity().add_work(Work::RESCHEDULE);
+        // Of several CPUs that were told of threads all but one may have found theirs taken, or one
+        // was told of two: none sleeps for longer than a slice while a thread waits.
+        queues::tell_idle(next.entity().allowed());
     }
 }
 

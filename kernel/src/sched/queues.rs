@@ -223,9 +223,14 @@ pub(super) fn push(task: Arc<Task>) {
         // Pairs with the one in `next`: a CPU that became idle meanwhile sees the thread, or is
         // seen here.
         fence(SeqCst);
-        if let Some(other) = first(IDLE.load(Relaxed) & allowed) {
-            arch::cpus::interrupt(other);
-        }
+        tell_idle(allowed);
+    }
+}
+
+/// Lets one of the CPUs `allowed` that are idle, if there is one, look for a thread that waits.
+pub(super) fn tell_idle(allowed: u64) {
+    if let Some(other) = first(IDLE.load(Relaxed) & allowed) {
+        arch::cpus::interrupt(other);
     }
 }
 
@@ -323,7 +328,14 @@ pub(super) fn next() -> Option<Arc<Task>> {
     fence(SeqCst);
     let stolen = steal();
     if stolen.is_some() {
-        this().lock().set_idle(number, false);
+        let mut cpu = this().lock();
+        cpu.set_idle(number, false);
+        let waiting = cpu.queue.front().map(|task| task.entity().allowed());
+        drop(cpu);
+        // It was sent here because this CPU was idle, and no other one was told of it.
+        if let Some(allowed) = waiting {
+            tell_idle(allowed);
+        }
     }
     stolen
 }

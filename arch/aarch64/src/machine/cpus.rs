@@ -79,8 +79,8 @@ pub(super) extern "C" fn secondary(block: *mut PerCpu) -> ! {
     boot::leave_early_tables();
     let number = current();
     timer::init_local();
-    let fit = if !features::same_here() {
-        Err(Unfit::Different)
+    let fit = if !features::arrive(number) {
+        Err(Unfit::Lacking)
     } else if !interrupts::init_secondary(number) {
         Err(Unfit::Unreachable)
     } else {
@@ -88,6 +88,15 @@ pub(super) extern "C" fn secondary(block: *mut PerCpu) -> ! {
     };
     secondary_main(number, fit)
 }
+
+/// From now on what is shown of features is what all CPUs have; whether that is less than what the
+/// boot CPU has. Called on the boot CPU while the others stand still, before there are threads.
+pub fn level() -> bool {
+    features::level(arch_boot::online::others(current()))
+}
+
+/// Sets up the running CPU by the features in use: nothing, each has done so by its own.
+pub fn set_up() {}
 
 /// The registers by which this CPU is like any other: what is on, how it walks, what memory is, who
 /// may touch the FPU.

@@ -2,19 +2,10 @@
 //! mode reads itself (HWCAP_CPUID: Linux's Documentation/arch/arm64/cpu-feature-registers.rst).
 
 use super::regs;
-use core::sync::atomic::{AtomicU64, Ordering};
-
-/// Registers that carry features, by CRm and op2 of their encoding S3_0_C0_Cm_op2.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Id {
-    Pfr0,
-    Pfr1,
-    Isar0,
-    Isar1,
-    Mmfr0,
-    Mmfr1,
-    Mmfr2,
-}
+use crate::least::{IDS, Id, InUse, Shown, WITHOUT_OPTIONS, least};
+use arch_boot::cpus::{NR_CPUS, is_least};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use mm::sync::Lock;
 
 impl Id {
     fn read(self) -> u64 {
@@ -23,28 +14,38 @@ impl Id {
             Id::Pfr1 => regs::read!("id_aa64pfr1_el1"),
             Id::Isar0 => regs::read!("id_aa64isar0_el1"),
             Id::Isar1 => regs::read!("id_aa64isar1_el1"),
-            Id::Mmfr0 => regs::read!("id_aa64mmfr0_el1"),
-            Id::Mmfr1 => regs::read!("id_aa64mmfr1_el1"),
             Id::Mmfr2 => regs::read!("S3_0_C0_C7_2"),
         }
     }
-    /// The fields that user mode may see: what works without support of the kernel, or with support
-    /// that exists.
-    fn visible(self) -> u64 {
-        match self {
-            // FP, AdvSIMD, DIT.
-            Id::Pfr0 => 0x000f_0000_00ff_0000,
-            // SSBS; no BT, MTE, SME.
-            Id::Pfr1 => 0xf0,
-            // All but TLB.
-            Id::Isar0 => 0xf0ff_ffff_f0ff_fff0,
-            // I8MM, DGH, BF16, SB, FRINTTS, LRCPC, FCMA, JSCVT, DPB; no pointer authentication.
-            Id::Isar1 => 0x00ff_f0ff_00ff_f00f,
-            Id::Mmfr0 | Id::Mmfr1 => 0,
-            // AT: unaligned atomics.
-            Id::Mmfr2 => 0xf << 32,
-        }
+
+    /// What user mode may see: what all CPUs have.
+    fn shown(self) -> u64 {
+        SHOWN[self as usize].load(Relaxed)
     }
+}
+
+type Words = [AtomicU64; IDS.len()];
+
+/// What is shown: of the boot CPU until all have come, from then on what all have.
+static SHOWN: Words = [const { AtomicU64::new(0) }; IDS.len()];
+/// By CPU, what it has come with; 0 of one that has not.
+static CAME_WITH: [Words; NR_CPUS] = [const { [const { AtomicU64::new(0) }; IDS.len()] }; NR_CPUS];
+/// By CPU, its MIDR_EL1.
+static MIDR: [AtomicU64; NR_CPUS] = [const { AtomicU64::new(0) }; NR_CPUS];
+
+fn set(words: &Words, values: Shown) {
+    for (word, value) in words.iter().zip(values) {
+        word.store(value, Relaxed);
+    }
+}
+
+fn values(words: &Words) -> Shown {
+    words.each_ref().map(|word| word.load(Relaxed))
+}
+
+/// The visible fields of this CPU.
+fn own() -> Shown {
+    IDS.map(|id| id.read() & id.visible())
 }
 
 /// A feature: register, lowest bit of its field, least value, which word of hwcap (0 AT_HWCAP, 1
@@ -92,10 +93,7 @@ const FEATURES: &[Feature] = &[
 ];
 
 fn present(&(register, shift, least, ..): &Feature) -> bool {
-    let value = regs::field(register.read(), shift);
-    // FP and AdvSIMD are signed: 15 is "not there".
-    let signed = register == Id::Pfr0 && (shift == 16 || shift == 20);
-    value >= least && !(signed && value == 0xf)
+    register.has(register.shown(), shift, least)
 }
 
 /// AT_HWCAP, AT_HWCAP2.
@@ -114,12 +112,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// FEAT_PAN.
 pub(crate) fn has_pan() -> bool {
-    regs::field(Id::Mmfr1.read(), 20) >= 1
+    regs::field(regs::read!("id_aa64mmfr1_el1"), 20) >= 1
 }
 
 /// FEAT_HAFDBS: the access flag (1) and the dirty state (2) set by hardware.
 pub(crate) fn hafdbs() -> u64 {
-    regs::field(Id::Mmfr1.read(), 0)
+    regs::field(regs::read!("id_aa64mmfr1_el1"), 0)
 }
 
 /// FEAT_RNG.
@@ -142,34 +140,54 @@ pub(crate) fn has_mops() -> bool {
 
 /// 16-bit ASIDs.
 pub(crate) fn has_asid16() -> bool {
-    regs::field(Id::Mmfr0.read(), 4) == 2
+    regs::field(regs::read!("id_aa64mmfr0_el1"), 4) == 2
 }
 
-/// What the kernel or user mode relies on, of each register.
-static BOOT_CPU: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
-
-fn relied_on() -> [u64; 8] {
-    use Id::*;
-    let [pfr0, pfr1, isar0, isar1, mmfr2] =
-        [Pfr0, Pfr1, Isar0, Isar1, Mmfr2].map(|id| id.read() & id.visible());
-    // PARange, ASIDBits; HAFDBS, PAN; MOPS; TLB.
-    let mmfr = Mmfr0.read() & 0xff | (Mmfr1.read() & 0xf0_000f) << 8;
-    let kernel = u64::from(has_mops()) | u64::from(has_tlbi_range()) << 1;
-    let counter = regs::read!("cntfrq_el0");
-    [pfr0, pfr1, isar0, isar1, mmfr2, mmfr, kernel, counter]
-}
-
-/// Records the boot CPU's features, for [`same_here`].
-pub(crate) fn remember() {
-    for (word, value) in BOOT_CPU.iter().zip(relied_on()) {
-        word.store(value, Ordering::Relaxed);
+fn in_use() -> InUse {
+    InUse {
+        mmfr0: regs::read!("id_aa64mmfr0_el1"),
+        ctr: regs::read!("ctr_el0"),
+        dczid: regs::read!("dczid_el0"),
+        frequency: regs::read!("cntfrq_el0"),
+        pfr0: Id::Pfr0.read(),
     }
 }
 
-/// Whether this CPU has the features of the boot CPU.
-pub(crate) fn same_here() -> bool {
-    let same = |(word, value): (&AtomicU64, u64)| word.load(Ordering::Relaxed) == value;
-    BOOT_CPU.iter().zip(relied_on()).all(same)
+/// What the boot CPU has in use. Taken under no other lock.
+static IN_USE: Lock<Option<InUse>, 254> = Lock::new(None);
+
+/// Records the boot CPU's features.
+pub(crate) fn remember() {
+    set(&SHOWN, own());
+    MIDR[0].store(regs::read!("midr_el1"), Relaxed);
+    *IN_USE.lock() = Some(in_use());
+}
+
+/// Records the features of this CPU, which is another one. `false`: it lacks some that are in use
+/// for good. All else that the kernel uses each CPU asks itself for.
+pub(crate) fn arrive(number: usize) -> bool {
+    let own = match is_least(number) {
+        true => WITHOUT_OPTIONS,
+        false => own(),
+    };
+    set(&CAME_WITH[number], own);
+    MIDR[number].store(regs::read!("midr_el1"), Relaxed);
+    IN_USE.lock().is_some_and(|boot| in_use().fits(&boot))
+}
+
+/// From now on what is shown is what this CPU and the CPUs `others` have all; whether that is less.
+pub(crate) fn level(others: impl Iterator<Item = usize>) -> bool {
+    let before = values(&SHOWN);
+    let all = others.fold(before, |shown, number| {
+        least(&shown, &values(&CAME_WITH[number]))
+    });
+    set(&SHOWN, all);
+    all != before
+}
+
+/// MIDR_EL1 of a CPU that has come.
+pub(crate) fn midr(number: usize) -> u64 {
+    MIDR[number].load(Relaxed)
 }
 
 /// `mrs xN, <ID register>` in user mode: emulates the read. `false` for another instruction, or a
@@ -180,20 +198,19 @@ pub(crate) fn emulate(instruction: u32, x: &mut [u64; 31]) -> bool {
         return false;
     }
     let (crm, op2) = (instruction >> 8 & 0xf, instruction >> 5 & 7);
-    let shown = |id: Id| id.read() & id.visible();
     let value = match (crm, op2) {
         (0, 0) => regs::read!("midr_el1"),
         // One CPU, no affinity: RES1 and nothing else, as Linux shows it.
         (0, 5) => 1 << 31,
         (0, 6) => regs::read!("revidr_el1"),
         // EL1 and EL0 are AArch64 only.
-        (4, 0) => shown(Id::Pfr0) | 0x11,
-        (4, 1) => shown(Id::Pfr1),
+        (4, 0) => Id::Pfr0.shown() | 0x11,
+        (4, 1) => Id::Pfr1.shown(),
         // The least DebugVer.
         (5, 0) => 6,
-        (6, 0) => shown(Id::Isar0),
-        (6, 1) => shown(Id::Isar1),
-        (7, 2) => shown(Id::Mmfr2),
+        (6, 0) => Id::Isar0.shown(),
+        (6, 1) => Id::Isar1.shown(),
+        (7, 2) => Id::Mmfr2.shown(),
         (2..=7, _) => 0,
         _ => return false,
     };

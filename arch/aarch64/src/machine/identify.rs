@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 
 /// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
 pub fn describe(out: &mut dyn Write, number: usize) -> fmt::Result {
-    let midr = regs::read!("midr_el1");
+    let midr = cpu_features::midr(number);
     let frequency = regs::read!("cntfrq_el0");
     writeln!(out, "processor\t: {number}")?;
     writeln!(

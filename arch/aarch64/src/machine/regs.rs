@@ -23,10 +23,7 @@ macro_rules! write {
 }
 pub(crate) use write;
 
-/// A 4-bit field of an ID register.
-pub(crate) const fn field(register: u64, shift: u32) -> u64 {
-    register >> shift & 0xf
-}
+pub(crate) use crate::least::field;
 
 /// Waits until the effects of earlier register writes are seen by later instructions.
 pub(crate) fn isb() {

@@ -8,8 +8,9 @@ use arch_boot::cpus::{Cpu, NR_CPUS, Stacks, Start, Unfit};
 use arch_boot::{online, secondary_main};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use x86_64::registers::control::{Cr0, Cr4, Efer};
+use x86_64::registers::control::{Cr0, Cr4, Cr4Flags, Efer};
 use x86_64::registers::model_specific::LStar;
+use x86_64::registers::xcontrol::XCr0;
 
 /// How long a CPU takes to get from INIT to the state in which it waits for a SIPI (SDM Vol 3,
 /// 9.4.4.1), in ns.
@@ -117,22 +118,40 @@ extern "C" fn secondary(block: u64) -> ! {
         percpu::load(block);
         descriptors::load((*block).emergency);
     }
-    if !features::same_here() {
-        secondary_main(current(), Err(Unfit::Different));
+    if !features::arrive(current()) {
+        secondary_main(current(), Err(Unfit::Lacking));
     }
-    features::protect();
-    trap::init_machine_check();
-    trap::init_syscalls();
-    fp::init();
+    // The rest waits for `set_up`: by then it is known what all have.
     apic::init_secondary();
     secondary_main(current(), Ok(()))
 }
 
-/// The registers by which this CPU is like any other: what is on, and where system calls go.
+/// From now on the features in use are those that all CPUs have; whether these are fewer than the
+/// boot CPU has. Called on the boot CPU while the others stand still, before there are threads;
+/// each CPU calls [`set_up`] afterwards.
+pub fn level() -> bool {
+    // SAFETY: as said above: nobody has saved state, or a window to user memory.
+    unsafe { features::level(online::others(current())) }
+}
+
+/// Sets up the running CPU by the features in use.
+pub fn set_up() {
+    features::protect();
+    trap::init_machine_check();
+    trap::init_syscalls();
+    fp::init();
+}
+
+/// The registers by which this CPU is like any other: what is on, what is saved, and where system
+/// calls go.
 pub fn controls() -> [u64; 4] {
+    let saved = match features::get().xsave && Cr4::read().contains(Cr4Flags::OSXSAVE) {
+        true => XCr0::read_raw(),
+        false => 0,
+    };
     [
         Cr0::read_raw(),
-        Cr4::read_raw(),
+        Cr4::read_raw() | saved << 32,
         Efer::read_raw(),
         LStar::read().as_u64(),
     ]

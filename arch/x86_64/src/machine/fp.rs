@@ -9,9 +9,6 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags};
 
-/// Components that are saved when the CPU has them: x87, SSE, AVX, AVX-512's three. PKRU and AMX
-/// stay off.
-const WANTED: u64 = 0b111 | 0b111 << 5;
 /// FXSAVE's area, the start of every XSAVE area.
 pub const LEGACY_SIZE: usize = 512;
 /// Offset of XSTATE_BV in the XSAVE header.
@@ -20,10 +17,11 @@ const MXCSR: usize = 24;
 const MXCSR_MASK: usize = 28;
 const INITIAL_FCW: u16 = 0x37f;
 const INITIAL_MXCSR: u32 = 0x1f80;
+const DEFAULT_MXCSR_MASK: u64 = 0xffbf;
 
 static MASK: AtomicU64 = AtomicU64::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(LEGACY_SIZE);
-static VALID_MXCSR: AtomicU64 = AtomicU64::new(0xffbf);
+static VALID_MXCSR: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Bytes of the state as the CPU writes it.
 pub fn size() -> usize {
@@ -34,7 +32,8 @@ pub fn mask() -> u64 {
     MASK.load(Relaxed)
 }
 
-/// Turns the FPU on and sizes the area.
+/// Turns the FPU on and sizes the area. Again, when other features are in use: no thread's state is
+/// in the CPU then, and there is no area.
 pub fn init() {
     let xsave = features::get().xsave;
     // SAFETY: the bits exist on every long-mode CPU, OSXSAVE when CPUID says so; kernel code uses
@@ -50,13 +49,9 @@ pub fn init() {
         });
     }
     if xsave {
-        let leaf = core::arch::x86_64::__cpuid_count(0xd, 0);
-        let mut mask = (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & WANTED;
-        if mask >> 5 != 0b111 {
-            mask &= 0b111; // AVX-512 is all or nothing
-        }
-        // SAFETY: a subset of what CPUID reports, with x87 set and AVX only beside SSE as the CPU
-        // reports them.
+        let mask = features::get().state;
+        // SAFETY: a subset of what every CPU's CPUID reports, with x87 set and AVX only beside SSE
+        // as the CPUs report them.
         unsafe {
             asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") (mask >> 32) as u32, options(nostack, preserves_flags))
         };
@@ -79,9 +74,12 @@ pub fn init() {
             .cast::<u32>()
             .read()
     };
-    if valid != 0 {
-        VALID_MXCSR.store(u64::from(valid), Relaxed);
-    }
+    let valid = match valid {
+        0 => DEFAULT_MXCSR_MASK,
+        valid => valid.into(),
+    };
+    // What all CPUs take.
+    VALID_MXCSR.fetch_and(valid, Relaxed);
 }
 
 /// Saves the state that is in the CPU, if any, into its area.

@@ -1,24 +1,15 @@
 //! Descriptions of the CPU: /proc/cpuinfo, the boot line, AT_HWCAP.
 
 use super::{features as cpu_features, fp, timer};
+use crate::least::{Word, has};
 use core::arch::x86_64::__cpuid_count;
 use core::fmt::{self, Write};
 use raw_cpuid::CpuId;
 
-/// A register of a CPUID leaf.
-#[derive(Clone, Copy)]
-enum Register {
-    Ebx,
-    Ecx,
-    Edx,
-}
-
-/// Names as in Linux's /proc/cpuinfo, in the order of (leaf, register).
-#[allow(clippy::type_complexity)]
-const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
+/// Names as in Linux's /proc/cpuinfo, by word.
+const FLAGS: &[(Word, &[(u8, &str)])] = &[
     (
-        1,
-        Register::Edx,
+        Word::BasicEdx,
         &[
             (0, "fpu"),
             (1, "vme"),
@@ -47,8 +38,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
         ],
     ),
     (
-        0x8000_0001,
-        Register::Edx,
+        Word::ExtendedEdx,
         &[
             (11, "syscall"),
             (20, "nx"),
@@ -62,8 +52,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
         ],
     ),
     (
-        1,
-        Register::Ecx,
+        Word::BasicEcx,
         &[
             (0, "pni"),
             (1, "pclmulqdq"),
@@ -87,8 +76,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
         ],
     ),
     (
-        0x8000_0001,
-        Register::Ecx,
+        Word::ExtendedEcx,
         &[
             (0, "lahf_lm"),
             (2, "svm"),
@@ -99,8 +87,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
         ],
     ),
     (
-        7,
-        Register::Ebx,
+        Word::MoreEbx,
         &[
             (0, "fsgsbase"),
             (3, "bmi1"),
@@ -120,8 +107,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
         ],
     ),
     (
-        7,
-        Register::Ecx,
+        Word::MoreEcx,
         &[
             (2, "umip"),
             (3, "pku"),
@@ -131,7 +117,7 @@ const FLAGS: &[(u32, Register, &[(u8, &str)])] = &[
             (22, "rdpid"),
         ],
     ),
-    (7, Register::Edx, &[(4, "fsrm")]),
+    (Word::MoreEdx, &[(4, "fsrm")]),
 ];
 
 /// The lines of /proc/cpuinfo for one CPU, in Linux's format for this architecture.
@@ -179,21 +165,12 @@ pub fn describe(out: &mut dyn Write, number: usize) -> fmt::Result {
     writeln!(out, "power management:\n")
 }
 
+/// What all CPUs have.
 fn each_flag(f: &mut dyn FnMut(&'static str) -> fmt::Result) -> fmt::Result {
-    let (basic, extended) = (__cpuid_count(0, 0).eax, __cpuid_count(0x8000_0000, 0).eax);
-    for &(leaf, register, names) in FLAGS {
-        let highest = if leaf < 0x8000_0000 { basic } else { extended };
-        if leaf > highest {
-            continue;
-        }
-        let values = __cpuid_count(leaf, 0);
-        let value = match register {
-            Register::Ebx => values.ebx,
-            Register::Ecx => values.ecx,
-            Register::Edx => values.edx,
-        };
+    let words = &cpu_features::get().words;
+    for &(word, names) in FLAGS {
         for &(bit, name) in names {
-            if value >> bit & 1 != 0 {
+            if has(words, (word, bit.into())) {
                 f(name)?;
             }
         }

@@ -37,9 +37,7 @@ pub(crate) fn init_syscalls() {
         Msr::new(SFMASK).write(mask.bits());
         Msr::new(SYSENTER_CS).write(0);
         Efer::update(|f| f.insert(EferFlags::SYSTEM_CALL_EXTENSIONS));
-        if features::get().fsgsbase {
-            Cr4::update(|f| f.insert(Cr4Flags::FSGSBASE));
-        }
+        Cr4::update(|f| f.set(Cr4Flags::FSGSBASE, features::get().fsgsbase));
     }
 }
 

@@ -141,11 +141,14 @@ fn release_space(process: &Process) {
     MEMORY_IS_BACK.wake_all();
 }
 
-/// Drops an address space that the CPU has left, step by step if this is the last reference.
+/// Drops an address space that the CPU has left, step by step if this is the last reference: what
+/// it maps is freed without the kernel lock, as by munmap(2).
 pub fn end_space(space: Arc<AddressSpace>) {
     // Also when weak references to it exist.
     if let Some(mut space) = Arc::into_inner(space) {
+        let suspended = kernel_lock::suspend();
         space.end();
+        kernel_lock::resume(suspended);
     }
 }
 

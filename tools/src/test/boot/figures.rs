@@ -22,9 +22,14 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 10] = [
     ("image_size", image_size),
-    ("same_figures_twice", same_figures),
+    ("same_figures_twice", |arch, built| {
+        same_figures(arch, built, 1, "quiet -- memtour")
+    }),
+    ("same_figures_on_four_cpus", |arch, built| {
+        same_figures(arch, built, 4, "quiet -- torture 1")
+    }),
     ("budget", boot_budget),
     ("costs", costs),
     ("allocator_cost", allocator_cost),
@@ -55,19 +60,21 @@ fn image_size(_: Arch, built: &Built) -> Result<Outcome> {
 }
 
 /// The default image under --icount, running one command.
-fn counted(arch: Arch, built: &Built, words: &str) -> Result<console::Boot> {
+fn counted(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<console::Boot> {
     let mut machine = Machine::new(arch, built.image.clone());
     machine.icount = true;
+    machine.smp = cpus;
     machine.command_line = format!("quire.noinput {words}");
     console::boot(&machine, LIMIT)
 }
 
-fn same_figures(arch: Arch, built: &Built) -> Result<Outcome> {
-    let first = counted(arch, built, "quiet -- memtour")?;
-    let second = counted(arch, built, "quiet -- memtour")?;
-    if first.end != End::Status(0) || first.text.lines().count() < 5 {
+/// Two runs of `words` print the same, times included; with several CPUs, too, which take turns.
+fn same_figures(arch: Arch, built: &Built, cpus: u32, words: &str) -> Result<Outcome> {
+    let first = counted(arch, built, cpus, words)?;
+    let second = counted(arch, built, cpus, words)?;
+    if first.end != End::Status(0) || first.text.lines().count() < 4 {
         return Ok(Outcome::Failed(format!(
-            "memtour ended with {:?}\n{}",
+            "{words} ended with {:?}\n{}",
             first.end, first.text
         )));
     }
@@ -117,7 +124,7 @@ fn instructions(text: &str) -> Option<u64> {
 }
 
 fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
-    let boot = counted(arch, built, "quiet -- cost --check")?;
+    let boot = counted(arch, built, 1, "quiet -- cost --check")?;
     Ok(match boot.end {
         End::Status(0) => Outcome::Passed,
         end => Outcome::Failed(format!("cost --check ended with {end:?}\n{}", boot.text)),
@@ -127,7 +134,7 @@ fn costs(arch: Arch, built: &Built) -> Result<Outcome> {
 /// The kernel's own measurement of its page allocator, which it skips where the clock counts no
 /// instructions.
 fn allocator_cost(arch: Arch, built: &Built) -> Result<Outcome> {
-    let boot = counted(arch, built, "quiet quire.test=*allocator_cost")?;
+    let boot = counted(arch, built, 1, "quiet quire.test=*allocator_cost")?;
     if boot.end == End::Status(0) && boot.text.contains("order 0: allocate") {
         return Ok(Outcome::Passed);
     }

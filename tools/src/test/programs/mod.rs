@@ -1,7 +1,7 @@
 //! Programs of others, or built by other compilers: C with glibc and with musl, with and without
 //! threads, busybox and stress-ng; and whether threads on several CPUs are quicker than one.
+use super::Job;
 use super::session::Session;
-use super::{Job, console};
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 mod c;
 mod speedup;
+mod stress;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -34,7 +35,7 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
             c::check(machine(), compiler, &c::THREADS)
         });
     }
-    job.case(name("stress_ng"), || stress_ng(machine()));
+    stress::run(job, &name, built, &machine());
     if cpus == 1 {
         job.case(name("busybox"), || busybox(machine()));
     } else {
@@ -76,37 +77,6 @@ fn is_static(path: &Path, arch: Arch) -> Result<bool> {
         .iter()
         .any(|one| one.p_type(endian) == PT_INTERP);
     Ok(header.e_machine.get(endian) == machine && !dynamic)
-}
-
-/// Four instances of the stressors that change memory, make processes and wake threads.
-fn stress_ng(mut machine: Machine) -> Result<Outcome> {
-    let arch = machine.arch;
-    let Some(path) = find_static(arch, "STRESS_NG", &["stress-ng"]) else {
-        let variable = format!("QUIRE_STRESS_NG_{}", arch.name().to_uppercase());
-        return skipped(&format!(
-            "no static stress-ng for {arch} on this host; {variable} may name one"
-        ));
-    };
-    let mut archive = Archive::default();
-    for directory in ["bin", "dev", "proc", "sys", "tmp"] {
-        archive.directory(directory)?;
-    }
-    archive.file("init", 0o755, &std::fs::read(&path)?)?;
-    let file = Temporary::file("cpio", &archive.finish()?)?;
-    machine.initramfs = Some(file.path().to_owned());
-    let stressors = ["mmap", "fork", "vm", "futex", "switch"].map(|name| format!("--{name} 4"));
-    machine.command_line = format!(
-        "quiet -- {} --vm-bytes 32m --mmap-bytes 16m --temp-path /tmp --verify -t 20",
-        stressors.join(" ")
-    );
-    let boot = console::boot(&machine, LIMIT)?;
-    if boot.end == End::Status(0) && boot.text.contains("successful run completed") {
-        return Ok(Outcome::Passed);
-    }
-    Ok(Outcome::Failed(format!(
-        "ended with {:?}\n{}",
-        boot.end, boot.text
-    )))
 }
 
 fn busybox(mut machine: Machine) -> Result<Outcome> {

@@ -2,6 +2,7 @@
 use super::super::Job;
 use super::Way;
 use super::cases::ends;
+use crate::arch::Arch;
 use crate::qemu::{Loader, Machine};
 use crate::raspi::{Board, Chosen};
 use crate::report::Outcome;
@@ -12,6 +13,8 @@ use anyhow::Result;
 const ALL_FOUR: &str = "CPUs: 4, of which 4 run";
 /// The same when one more is listed.
 const FOUR_OF_FIVE: &str = "CPUs: 5, of which 4 run";
+/// What boot says when one has fewer features.
+const NOT_ALIKE: &str = "CPUs: not alike; AT_HWCAP of what all have: ";
 /// Why that one is left out.
 pub const SILENT: &str = "is left out: it has not come up within a second";
 
@@ -28,6 +31,22 @@ pub fn run(job: &Job<'_>, way: &Way, machine: &Machine) {
         let passed = "# Totals: pass:6 fail:0 skip:0";
         ends(&with("quire.test=*.cpus.*"), None, &[ALL_FOUR, passed], 0)
     });
+    if machine.loader == Loader::Direct {
+        job.case(name("cpus_not_alike"), || {
+            let passed = "# Totals: pass:6 fail:0 skip:0";
+            let machine = with("quire.least_cpu=2 quire.test=*.cpus.*");
+            ends(&machine, None, &[NOT_ALIKE, ALL_FOUR, passed], 0)
+        });
+        job.case(name("cpus_show_the_least"), || {
+            // With none between: what all but CPU 1 have.
+            let features = match machine.arch {
+                Arch::X86_64 => "xsave hypervisor",
+                Arch::Aarch64 => "fp asimd cpuid",
+            };
+            let machine = with("quiet quire.least_cpu=1 -- sh -c \"cat /proc/cpuinfo\"");
+            ends(&machine, None, &[features], 0)
+        });
+    }
     job.case(name("cpus_stop_for_a_panic"), || {
         let says = [ALL_FOUR, "on CPU 0, ", "CPU 3, task none"];
         ends(&with("quire.crash=panic"), None, &says, 101)

@@ -1,8 +1,10 @@
 //! Several CPUs: what runs on one of them reaches the others. With one CPU the same holds.
 use std::fs;
+use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use userland::harness::{Outcome, Stop, in_child};
-use userland::sys::cpus::{allowed, bind, two};
+use userland::sys::cpus::{allowed, bind, current, two};
 use userland::sys::mem::{
     ANON, PAGE, RW, load, madvise, mmap, shared_page, store, store_addresses,
 };
@@ -20,6 +22,7 @@ userland::tests![
     cpus_pipe_between,
     cpus_woken_beside_one_that_waits,
     cpus_wait_for_all,
+    cpus_compute_on_all,
 ];
 
 /// Runs `act` beside a thread on another CPU that never enters the kernel by itself.
@@ -305,6 +308,47 @@ fn cpus_wait_for_all() -> Outcome {
             ended[n] = true;
         }
         check_err!(proc::wait(-1, 0), ECHILD);
+    }
+    Ok(())
+}
+
+/// As many threads as CPUs, woken at once by others that go to sleep: soon each has a CPU of its
+/// own.
+fn cpus_compute_on_all() -> Outcome {
+    const ROUNDS: usize = 10;
+    const LONG: u64 = 20_000_000_000;
+    const SHORT: u64 = 50_000_000;
+    const NOWHERE: u64 = u64::MAX;
+    // Elsewhere others may run beside the tests: the CPUs are not theirs alone.
+    let alone = Path::new("/sys/kernel/mm/quire").exists();
+    let cpus = allowed(0)?.len();
+    for round in 0..ROUNDS {
+        let on: Vec<_> = (0..cpus).map(|_| AtomicU64::new(NOWHERE)).collect();
+        let (start, over) = (Barrier::new(cpus), AtomicBool::new(false));
+        let computes = |at: &AtomicU64| {
+            start.wait();
+            while !over.load(SeqCst) {
+                at.store(current().map_or(NOWHERE, |cpu| cpu as u64), SeqCst);
+                time::spin(10_000);
+            }
+        };
+        let apart = std::thread::scope(|scope| {
+            on.iter().for_each(|at| drop(scope.spawn(|| computes(at))));
+            let end = time::now() + if alone { LONG } else { SHORT };
+            let apart = loop {
+                let _ = time::sleep(2_000_000);
+                let mut seen: Vec<_> = on.iter().map(|at| at.load(SeqCst)).collect();
+                seen.sort_unstable();
+                seen.dedup();
+                let apart = seen.len() == cpus && !seen.contains(&NOWHERE);
+                if apart || time::now() > end {
+                    break apart;
+                }
+            };
+            over.store(true, SeqCst);
+            apart
+        });
+        check!(apart || !alone, "round {round}: a CPU is idle, or runs two");
     }
     Ok(())
 }

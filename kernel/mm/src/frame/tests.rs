@@ -1,5 +1,6 @@
 //! What needs the crate's own view: references of blocks.
 
+use super::pcp::add;
 use super::table::parts;
 use super::zone::Reserve;
 use super::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
@@ -55,6 +56,14 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
     frames.drain(0);
     let blocks = frames.zones()[0].look(|b| b.blocks());
     assert_eq!(blocks[0][12], 1, "all of it was merged again");
+}
+
+/// CPU 0 allocates a page after it was looked at, and CPU 1 frees it before.
+#[test]
+fn no_count_is_below_zero() {
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 2);
+    add(&frames.cpus[1].freed[Kind::Anon as usize], 1);
+    assert_eq!(frames.counts().used[Kind::Anon as usize], 0);
 }
 
 /// A CPU that has dropped its reference to a folio may ask for its place in the queue of deferred

@@ -81,12 +81,14 @@ impl<M: Machine> Mm<M> {
             if cpu.has_left(root) {
                 continue;
             }
-            cpu.ask_to_leave(root);
-            self.machine.cpu().interrupt(number);
             while !cpu.has_left(root) {
+                if cpu.ask_to_leave(root) {
+                    self.machine.cpu().interrupt(number);
+                }
                 self.answer();
                 self.machine.cpu().relax();
             }
+            cpu.take_back(root);
         }
     }
 

@@ -19,6 +19,7 @@ on_both! {
     no_space_is_called_by_the_common_id
     tables_that_are_shared
     one_id_for_two_spaces_is_caught
+    a_tag_that_spaces_share_is_flushed_when_one_ends
 }
 
 /// One process has an id, all others share one.
@@ -257,4 +258,20 @@ fn as_many_spaces_as_the_account_can_hold() {
     assert_eq!(first.fork().err(), Some(Error::Again));
     spaces.truncate(100);
     assert!(first.fork().is_ok());
+}
+
+/// A CPU may have translations of it still, and walks by them when it next loads the tag.
+fn a_tag_that_spaces_share_is_flushed_when_one_ends<F: PteFormat>(_: &World<F>) {
+    let w = World::<F>::new(Options {
+        asids: 1,
+        ..Options::default()
+    });
+    let flushed = |w: &World<F>| w.mm.event("tlb_flush_space").expect("a counter");
+    let [first, second] = [w.process(), w.process()];
+    assert_eq!([first.asid().0, second.asid().0], [0, 0]);
+    map(&first, AT, 1, RW);
+    w.store(1, &first, page(0), 1).unwrap();
+    let before = flushed(&w);
+    drop(first);
+    assert_eq!(flushed(&w), before + 1);
 }

@@ -13,6 +13,8 @@ pub enum Mutant {
     ReopenedIfOpen,
     /// A reader looks for a writer before the writer can see it.
     ReadWithoutFence,
+    /// A reader may see that the lock is shared before it sees the writer that shares it.
+    ShareUnordered,
     /// A reader whose turn it is gives the lock up before it says that it reads.
     MarkTooLate,
     /// A writer does not wait for readers.

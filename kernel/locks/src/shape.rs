@@ -96,6 +96,7 @@ impl<T, const RANK: u8> Shape<T, RANK> {
     /// Takes the lock as a reader, if it is shared. `readers` are those of all CPUs, and `cpu` is
     /// the one that runs; it reads one lock at a time.
     pub fn read<'a>(&'a self, readers: &'a [Reader], cpu: usize) -> Option<ReadGuard<'a, T, RANK>> {
+        // Relaxed, with the fence in `try_read` behind it: see `share`.
         if self.readers.load(Ordering::Relaxed) == NONE {
             return None;
         }
@@ -183,7 +184,13 @@ impl<T, const RANK: u8> WriteGuard<'_, T, RANK> {
     /// From now on there may be readers.
     pub fn share(&mut self, readers: &[Reader]) {
         let readers = readers.as_ptr() as usize;
-        self.0.readers.store(readers, Ordering::Relaxed);
+        // Release pairs with the fence of a reader that comes at once: who sees that it is shared
+        // sees that the lock was taken for that, or what has become of it since.
+        let order = match mutant::on(Mutant::ShareUnordered) {
+            true => Ordering::Relaxed,
+            false => Ordering::Release,
+        };
+        self.0.readers.store(readers, order);
     }
 
     /// Opens the lock while `f` runs, and takes it again as [`Shape::write`], also when `f` panics.

@@ -72,6 +72,45 @@ fn a_writer_beside_readers_is_caught() {
     read_and_write();
 }
 
+/// A reader that comes while the lock is shared, by a writer that goes on.
+fn a_reader_beside_the_one_that_shares() {
+    loom::model(|| {
+        let world = Arc::new(World::<10> {
+            shape: Shape::new([AtomicU32::new(0), AtomicU32::new(0)]),
+            readers: [Reader::default(), Reader::default()],
+        });
+        let reader = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let words = world.shape.read(&world.readers, 1);
+                words.map(|words| words.each_ref().map(|word| word.load(Relaxed)))
+            })
+        };
+        let mut words = world.shape.write(|| &world.readers, |_| ());
+        words[0].store(1, Relaxed);
+        words.share(&world.readers);
+        words[1].store(1, Relaxed);
+        drop(words);
+        let seen = reader.join().unwrap();
+        assert!(
+            seen.is_none_or(|seen| seen == [1, 1]),
+            "half of a write was seen"
+        );
+    });
+}
+
+#[test]
+fn a_lock_is_shared_beside_a_reader() {
+    a_reader_beside_the_one_that_shares();
+}
+
+#[test]
+#[should_panic(expected = "half of a write was seen")]
+fn a_lock_that_is_shared_unordered_is_caught() {
+    mutant::set(Mutant::ShareUnordered);
+    a_reader_beside_the_one_that_shares();
+}
+
 /// A reader that waits has the lock before a writer that asks later. Each caller has a rank of its
 /// own: the waits of a rank are counted for all tests together.
 fn a_reader_that_waits<const RANK: u8>() {

@@ -85,6 +85,55 @@ fn both(join: Join, first: u64, second: u64) {
     });
 }
 
+/// One space drops its page while the other one, then the only owner, splits the folio: into
+/// parts of two pages first, of which the first is split once more. `ended`: those are ended, too.
+fn unmap_beside_a_split(ended: bool) {
+    loom::model(move || {
+        let world = Arc::new(World {
+            meta: FrameMeta::default(),
+            references: AtomicU64::new(4),
+            queue: Mutex::new(false),
+        });
+        world.meta.set(Kind::Anon, ORDER);
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.references.fetch_sub(1, Ordering::AcqRel);
+                // As `Mm::defer_split`: what it finds may be a part by now.
+                let order = world.meta.order();
+                let mut queue = world.queue.lock().unwrap();
+                *queue |= order != Order(0) && world.meta.defer(order);
+            })
+        };
+        if world.references.load(Ordering::Acquire) == 3 {
+            if world.meta.end(ORDER) {
+                *world.queue.lock().unwrap() = false;
+            }
+            let mark = |order| match ended {
+                true => world.meta.set_ended(order),
+                false => world.meta.set(Kind::Anon, order),
+            };
+            mark(Order(1));
+            mark(Order(0));
+            world.meta.set(Kind::Anon, Order(0));
+        }
+        other.join().unwrap();
+        let queued = *world.queue.lock().unwrap();
+        assert_eq!(queued, world.meta.deferred(), "the queue has a lost folio");
+    });
+}
+
+#[test]
+fn a_part_that_is_split_once_more_is_not_on_the_queue() {
+    unmap_beside_a_split(true);
+}
+
+#[test]
+#[should_panic(expected = "the queue has a lost folio")]
+fn a_part_that_joins_before_it_is_split_is_caught() {
+    unmap_beside_a_split(false);
+}
+
 #[test]
 fn a_freed_folio_is_not_on_the_queue() {
     both(Join::Marked, 3, 2);

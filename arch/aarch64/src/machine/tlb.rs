@@ -146,7 +146,13 @@ impl Cpu for Hardware {
         regs::write!("ttbr0_el1", u64::from(asid.0) << 48 | root.start().0);
         regs::isb();
         if asid.0 == 0 {
-            self.flush_asid(asid);
+            // The spaces that share the tag are told apart on each CPU for itself. What ended
+            // before has been flushed everywhere: until here only tables that are in use are
+            // walked.
+            // SAFETY: dropping cached translations is always allowed.
+            unsafe {
+                asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", in(reg) 0u64, options(nostack, preserves_flags))
+            };
             regs::isb();
         }
     }

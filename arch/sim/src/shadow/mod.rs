@@ -127,6 +127,11 @@ impl Shadow {
     /// Records a flush of a tag: only the CPUs that have the space loaded can get new translations
     /// of it.
     pub fn flush_asid(&mut self, asid: Asid, active: &[Option<Pfn>]) {
+        // Other spaces with the shared tag are loaded and left meanwhile, so `active` may be past
+        // for them. What is known of such a space without the flush asks for no less.
+        if asid.0 == 0 {
+            return;
+        }
         for (root, info) in self.roots.iter_mut().filter(|(_, info)| info.asid == asid) {
             self.stale.forget(*root);
             let bits = active.iter().enumerate();

@@ -95,10 +95,13 @@ impl Buddy {
         }
     }
 
-    /// Takes a block of 2^order frames; its head is marked `kind`.
+    /// Takes a block of 2^order frames for `kind`. Its head is marked [`Kind::Cached`]: the caller
+    /// marks it once more, by the only store that makes it what it will be. As a private folio it
+    /// could join the queue of deferred splits ([`super::FrameMeta::defer`]), and a second store
+    /// would lose that.
     pub fn alloc(&mut self, table: &FrameTable, order: Order, kind: Kind) -> Option<Pfn> {
         let (pfn, _) = self.take(table, order, order, Mobility::of(kind))?;
-        table.get(pfn).set(kind, order);
+        table.get(pfn).set(Kind::Cached, order);
         Some(pfn)
     }
 

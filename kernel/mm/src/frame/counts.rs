@@ -31,7 +31,7 @@ impl Allocator {
         let zones: u64 = self.zones.iter().map(|zone| zone.free_frames()).sum();
         zones + self.cpus.iter().map(|cpu| cpu.cached()).sum::<u64>()
     }
-    /// Frames by use.
+    /// Frames by use. Exact while nothing is allocated or freed.
     pub fn counts(&self) -> AllocatorCounts {
         let mut counts = AllocatorCounts {
             total: self.total,
@@ -48,6 +48,11 @@ impl Allocator {
                 // frames.
                 *used = used.wrapping_add(allocated).wrapping_sub(freed);
             }
+        }
+        // It lacks what was allocated on one CPU after that was looked at, and freed on another one
+        // before.
+        for used in &mut counts.used {
+            *used = used.cast_signed().max(0).cast_unsigned();
         }
         counts
     }

@@ -136,7 +136,8 @@ impl FrameTable {
     }
     /// Turns a block in use of order `from` into 2^(from - to) blocks of order `to` and the same
     /// kind. The caller owns all references of the block; the first part keeps their number and the
-    /// others have none until the caller sets them.
+    /// others have none until the caller sets them. Parts of a private folio are ended, as it is
+    /// ([`FrameMeta::set_ended`]), until the caller sets them once more.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) {
         let head = self.get(pfn);
         let kind = head.kind();
@@ -152,7 +153,10 @@ impl FrameTable {
         }
         let parts = 1 << (from.0 - to.0);
         for part in (0..parts).map(|i| pfn + i * to.pages()) {
-            self.get(part).set(kind, to);
+            match kind {
+                Kind::Anon => self.get(part).set_ended(to),
+                kind => self.get(part).set(kind, to),
+            }
         }
     }
     /// A frame's place in the table.
@@ -217,6 +221,29 @@ impl FrameTable {
             meta: self.get(head),
             order,
         }
+    }
+}
+
+/// What may have been the storage of a private folio's account: its frames may have another use by
+/// now, so that what is read is to be believed only if it is found to be one afterwards.
+pub(crate) struct FormerBook<'a>(FolioBook<'a>);
+
+impl FrameTable {
+    /// The storage for a caller without a reference.
+    #[inline]
+    pub(crate) fn former_book(&self, head: Pfn, order: Order) -> FormerBook<'_> {
+        FormerBook(self.book(head, order))
+    }
+}
+
+impl Book for FormerBook<'_> {
+    #[inline]
+    fn order(&self) -> own::Order {
+        self.0.order()
+    }
+    #[inline]
+    fn words(&self, part: usize) -> &AccountWords {
+        self.0.frames.get(self.0.head + part as u64).former_words()
     }
 }
 

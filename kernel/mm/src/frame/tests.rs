@@ -1,9 +1,11 @@
 //! What needs the crate's own view: references of blocks.
 
+use super::pcp::add;
 use super::table::parts;
 use super::zone::Reserve;
 use super::{AllocRequest, Allocator, FrameMeta, FrameTable, Kind};
 use crate::addr::{Order, Pfn, PfnRange};
+use crate::own::{Account, Unified};
 use alloc::boxed::Box;
 
 const FIRST: Pfn = Pfn(0x40000);
@@ -54,6 +56,56 @@ fn a_block_in_use_is_split_and_freed_in_parts() {
     frames.drain(0);
     let blocks = frames.zones()[0].look(|b| b.blocks());
     assert_eq!(blocks[0][12], 1, "all of it was merged again");
+}
+
+/// CPU 0 allocates a page after it was looked at, and CPU 1 frees it before.
+#[test]
+fn no_count_is_below_zero() {
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 2);
+    add(&frames.cpus[1].freed[Kind::Anon as usize], 1);
+    assert_eq!(frames.counts().used[Kind::Anon as usize], 0);
+}
+
+/// A CPU that has dropped its reference to a folio may ask for its place in the queue of deferred
+/// splits when the frames have another use: the mark that this sets must not be lost.
+#[test]
+fn a_block_is_marked_for_its_use_by_one_store() {
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 1);
+    // An order without a list: the block comes from the zone.
+    let request = anon(Order(5), Reserve::User);
+    let block = frames.zones[0].alloc(frames.table(), request);
+    let meta = frames.table().get(block.expect("an empty zone"));
+    assert!(!meta.defer(Order(5)), "it is to be marked once more");
+}
+
+/// Nor may it complain of what it finds.
+#[test]
+fn the_account_of_a_former_folio_is_read() {
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 1);
+    let folio = frames
+        .alloc(anon(Order(5), Reserve::User))
+        .expect("an empty zone");
+    frames.table().get(folio).set_refs(0);
+    frames.free(0, &[folio]);
+    let former = frames.table().former_book(folio, Order(5));
+    assert_eq!(Unified.references(&former), 0);
+}
+
+#[test]
+fn a_part_of_a_folio_that_is_split_joins_no_queue() {
+    let frames = Allocator::new(table(512), &[PfnRange::new(FIRST, FIRST + 512)], 1);
+    let table = frames.table();
+    let folio = frames
+        .alloc(anon(Order(9), Reserve::Kernel))
+        .expect("an empty zone");
+    let head = table.get(folio);
+    assert!(!head.end(Order(9)));
+    table.split(folio, Order(9), Order(8));
+    assert!(!head.defer(Order(8)), "it may be split once more");
+    table.split(folio, Order(8), Order(4));
+    assert!(!head.defer(Order(4)) && !table.get(folio + 16).defer(Order(4)));
+    head.set(Kind::Anon, Order(4));
+    assert!(head.defer(Order(4)), "it is a folio");
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl Zone {
         f(&self.buddy.lock())
     }
 
-    /// Takes a block; `None` when there is none so far into the reserve.
+    /// Takes a block ([`Buddy::alloc`]); `None` when there is none so far into the reserve.
     pub(super) fn alloc(&self, table: &FrameTable, request: AllocRequest) -> Option<Pfn> {
         let mut buddy = self.buddy.lock();
         if self.available(&buddy, request.reserve) < request.order.pages() {

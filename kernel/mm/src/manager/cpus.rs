@@ -36,12 +36,16 @@ impl<M: Machine> Mm<M> {
     pub(super) fn common_ids(&self) -> u64 {
         self.ids.lock().common() as u64
     }
-    /// Flushes the TLBs of a space that no CPU will use again.
+    /// Flushes the TLBs of a space that no CPU will use again; also the shared tag: a CPU that has
+    /// left for a space with another one keeps what it has cached. When it next loads the shared
+    /// tag, it may walk by that to tables that have long been freed, and set bits there, before its
+    /// flush.
     pub(crate) fn flush_space(&self, id: &SpaceId) {
-        if id.asid.0 != 0 && !mutant::on(Mutant::KeepTagged) {
-            self.count(Event::FlushSpace, 1);
-            self.machine.tlb().flush_asid(id.asid);
+        if mutant::on(Mutant::KeepTagged) {
+            return;
         }
+        self.count(Event::FlushSpace, 1);
+        self.machine.tlb().flush_asid(id.asid);
     }
     /// Gives back the tag and the id of a space of which no mapping is left, in tables or in TLBs.
     pub(crate) fn give_id(&self, id: &SpaceId) {
@@ -82,12 +86,14 @@ impl<M: Machine> Mm<M> {
             if cpu.has_left(root) {
                 continue;
             }
-            cpu.ask_to_leave(root);
-            self.machine.cpu().interrupt(number);
             while !cpu.has_left(root) {
+                if cpu.ask_to_leave(root) {
+                    self.machine.cpu().interrupt(number);
+                }
                 self.answer();
                 self.machine.cpu().relax();
             }
+            cpu.take_back(root);
         }
     }
 

@@ -67,7 +67,7 @@ impl<M: Machine> Mm<M> {
         if kind != Kind::Anon || order == Order(0) || order > PMD_ORDER {
             return;
         }
-        let book = self.frames().book(head, order);
+        let book = self.frames().former_book(head, order);
         let references = self.account().references(&book);
         let partly = 0 < references && references < order.pages();
         if partly && self.deferred.join(self.frames(), head, order) {

@@ -34,17 +34,29 @@ impl Loaded {
     /// The root that another CPU asks this one to leave.
     #[inline]
     pub fn asked(&self) -> Option<Pfn> {
-        // Relaxed: seen sooner or later. One CPU asks for a root, and waits until it is left; what
-        // it asked last counts.
+        // Relaxed: seen sooner or later.
         if self.leaves.load(Ordering::Relaxed) == NONE {
             return None;
         }
-        Some(Pfn(self.leaves.swap(NONE, Ordering::Acquire)))
+        match self.leaves.swap(NONE, Ordering::Acquire) {
+            NONE => None,
+            root => Some(Pfn(root)),
+        }
     }
 
-    /// Asks a CPU to leave `root`.
-    pub fn ask_to_leave(&self, root: Pfn) {
-        self.leaves.store(root.0, Ordering::Release);
+    /// Asks a CPU to leave `root`, if it is not asked already; returns whether it was not. Called
+    /// until it has left: one that waits for another root may take this one's place, of which
+    /// the CPU can have only one loaded.
+    pub fn ask_to_leave(&self, root: Pfn) -> bool {
+        self.leaves.load(Ordering::Relaxed) != root.0
+            && self.leaves.swap(root.0, Ordering::Release) != root.0
+    }
+    /// Takes that back, once the CPU has left: it may have done so by itself, and the frame may
+    /// soon be the root of another space, which it must not leave.
+    pub fn take_back(&self, root: Pfn) {
+        let (done, kept) = (Ordering::Relaxed, Ordering::Relaxed);
+        // Fails if it was served, or another CPU asks.
+        let _ = self.leaves.compare_exchange(root.0, NONE, done, kept);
     }
     /// Whether a CPU does not have `root` loaded, which no CPU loads any more.
     pub fn has_left(&self, root: Pfn) -> bool {

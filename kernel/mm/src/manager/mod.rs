@@ -303,7 +303,8 @@ impl<M: Machine> Mm<M> {
             anon: of(Kind::Anon),
             object: of(Kind::Object),
             page_tables: of(Kind::Table),
-            kernel: of(Kind::Kernel) - idle,
+            // The page may have come, or become idle, since its frames were counted.
+            kernel: of(Kind::Kernel).saturating_sub(idle),
         }
     }
     /// Frames the allocator was given at boot.

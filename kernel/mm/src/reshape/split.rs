@@ -195,6 +195,8 @@ impl<M: Machine> Parts<'_, M> {
                 let start = self.start + first * PAGE_SIZE;
                 let block = Block::anon(pfn, order);
                 self.mm.begin(block, self.owner, start, By::Ptes);
+                // Of several pages it may join the queue of deferred splits from here on.
+                frames.get(pfn).set(Kind::Anon, order);
                 if order != Order(0) {
                     self.mm.count_folios(order, Stat::NrAnon, 1);
                 }

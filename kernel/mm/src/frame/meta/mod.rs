@@ -6,11 +6,11 @@
 //! [`super::FrameTable::head`] finds the head of any of them.
 //!
 //! ```text
-//!                 add_range           List::refill           Allocator::alloc
+//!                                  List::refill,
+//!                 add_range        Buddy::alloc            Allocator::alloc
 //!  Reserved (0) ------------> Free ----------------> Cached ------------------> Kernel/Table/Anon/Object
-//!       ^                     | ^ |                   | ^                            |            |
-//!       |                     | | +-- Buddy::alloc ---|-|--------------------------> |            |
-//!       |                     | +------- drain -------+ +----- Allocator::free ------+            |
+//!       ^                     | ^                    | ^                             |            |
+//!       |                     | +------- drain ------+ +------- Allocator::free -----+            |
 //!       |                     | +------------ Buddy::free, for orders without a list -------------+
 //!       +---------------------+  Buddy::free, when the block becomes the tail of a larger one
 //! ```
@@ -127,6 +127,10 @@ impl FrameMeta {
     /// the holder of the lock of its list.
     #[inline]
     pub fn set(&self, kind: Kind, order: Order) {
+        self.write(kind, order, 0);
+    }
+    #[inline(always)]
+    fn write(&self, kind: Kind, order: Order, flags: u32) {
         // Without the poison of debug builds there is nothing to keep.
         let poisoned = if cfg!(debug_assertions) {
             self.state.load(Ordering::Relaxed) & POISONED
@@ -134,7 +138,7 @@ impl FrameMeta {
             0
         };
         self.state.store(
-            kind as u32 | u32::from(order.0) << 8 | poisoned,
+            kind as u32 | u32::from(order.0) << 8 | flags | poisoned,
             Ordering::Relaxed,
         );
     }
@@ -214,6 +218,13 @@ impl FrameMeta {
         let ended = Kind::Anon as u32 | u32::from(order.0) << 8 | ENDED;
         // Relaxed, as in `defer`: one word decides which of the two comes first.
         self.state.swap(ended, Ordering::Relaxed) & DEFERRED != 0
+    }
+    /// Makes the frame the head of a part of a private folio that has ended, and the part ended,
+    /// too: it does not join the queue, although a CPU without a reference may still try, by the
+    /// head that folio and part have in common. The part may be split once more, or become a folio
+    /// by [`FrameMeta::set`]: plain stores, which would lose the mark.
+    pub fn set_ended(&self, order: Order) {
+        self.write(Kind::Anon, order, ENDED);
     }
     /// Panics with what is wrong with a free of the block at `pfn`, and with the frame's state.
     #[cold]

@@ -127,6 +127,14 @@ impl AnonFolio<'_> {
     }
 }
 
+impl FrameMeta {
+    /// [`AnonPage::words`] of a frame that may have another use by now.
+    #[inline(always)]
+    pub(crate) fn former_words(&self) -> &AccountWords {
+        &self.words
+    }
+}
+
 impl<'a> AnonPage<'a> {
     /// The words of the folio's account in this frame.
     #[inline(always)]

@@ -30,21 +30,26 @@ pub(crate) struct Areas<'a, M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// Locks the space for a change of its VMAs, after any change in progress. Error: the thread is
     /// to end.
-    #[inline]
+    // In line, and without a loop: what it returns is made where it stays.
+    #[inline(always)]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
-        let mut locked = self.lock();
-        while locked.claimed {
+        let locked = self.lock();
+        if locked.claimed {
             drop(locked);
-            if !self.wait_for_claim() {
-                return Err(Error::Interrupted);
-            }
-            locked = self.lock();
+            return self.areas_later();
         }
-        Ok(Areas {
-            space: self,
-            locked: Some(locked),
-            claimed: false,
-        })
+        Ok(Areas::new(self, locked))
+    }
+    #[cold]
+    #[inline(never)]
+    fn areas_later(&self) -> Result<Areas<'_, M>, Error> {
+        while self.wait_for_claim() {
+            let locked = self.lock();
+            if !locked.claimed {
+                return Ok(Areas::new(self, locked));
+            }
+        }
+        Err(Error::Interrupted)
     }
 
     /// Sleeps until no change of VMAs is between two steps; the caller holds no lock. `false`: the
@@ -62,7 +67,15 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-impl<M: Machine> Areas<'_, M> {
+impl<'a, M: Machine> Areas<'a, M> {
+    #[inline(always)]
+    fn new(space: &'a AddressSpace<M>, locked: Locked<'a, M>) -> Self {
+        Areas {
+            space,
+            locked: Some(locked),
+            claimed: false,
+        }
+    }
     /// Releases the lock between two steps. Returns whether the thread is to end.
     pub fn pause(&mut self) -> bool {
         self.pause_to(|| ())

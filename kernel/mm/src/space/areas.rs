@@ -30,30 +30,29 @@ pub(crate) struct Areas<'a, M: Machine> {
 impl<M: Machine> AddressSpace<M> {
     /// Locks the space for a change of its VMAs, after any change in progress. Error: the thread is
     /// to end.
-    // In line, and without a loop: what it returns is made where it stays.
+    // In line, and made in one place: it would be copied where two ways meet.
     #[inline(always)]
     pub(crate) fn areas(&self) -> Result<Areas<'_, M>, Error> {
-        let locked = self.lock();
-        if locked.claimed {
-            drop(locked);
-            return self.areas_later();
-        }
-        Ok(Areas::new(self, locked))
-    }
-    #[cold]
-    #[inline(never)]
-    fn areas_later(&self) -> Result<Areas<'_, M>, Error> {
-        while self.wait_for_claim() {
+        loop {
             let locked = self.lock();
             if !locked.claimed {
-                return Ok(Areas::new(self, locked));
+                return Ok(Areas {
+                    space: self,
+                    locked: Some(locked),
+                    claimed: false,
+                });
+            }
+            drop(locked);
+            if !self.wait_for_claim() {
+                return Err(Error::Interrupted);
             }
         }
-        Err(Error::Interrupted)
     }
 
     /// Sleeps until no change of VMAs is between two steps; the caller holds no lock. `false`: the
     /// thread is to end instead.
+    #[cold]
+    #[inline(never)]
     pub fn wait_for_claim(&self) -> bool {
         let machine = self.mm.machine();
         machine.wait(&mut || !self.lock().claimed)
@@ -67,15 +66,7 @@ impl<M: Machine> Locked<'_, M> {
     }
 }
 
-impl<'a, M: Machine> Areas<'a, M> {
-    #[inline(always)]
-    fn new(space: &'a AddressSpace<M>, locked: Locked<'a, M>) -> Self {
-        Areas {
-            space,
-            locked: Some(locked),
-            claimed: false,
-        }
-    }
+impl<M: Machine> Areas<'_, M> {
     /// Releases the lock between two steps. Returns whether the thread is to end.
     pub fn pause(&mut self) -> bool {
         self.pause_to(|| ())

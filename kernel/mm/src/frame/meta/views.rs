@@ -14,6 +14,11 @@ macro_rules! views {
         pub(crate) struct $view<'a>(&'a FrameMeta);)*
 
         impl FrameMeta {
+    /// [`AnonPage::words`] of a frame that may have another use by now.
+    #[inline(always)]
+    pub(crate) fn former_words(&self) -> &AccountWords {
+        &self.words
+    }
             $($(#[$doc])*
             #[inline(always)]
             pub(crate) fn $method(&self) -> $view<'_> {
@@ -124,14 +129,6 @@ impl AnonFolio<'_> {
     /// mapped.
     pub(crate) fn set_copied_around(self) {
         self.0.set_flag(COPIED_AROUND, true);
-    }
-}
-
-impl FrameMeta {
-    /// [`AnonPage::words`] of a frame that may have another use by now.
-    #[inline(always)]
-    pub(crate) fn former_words(&self) -> &AccountWords {
-        &self.words
     }
 }
 

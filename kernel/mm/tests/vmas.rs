@@ -22,8 +22,9 @@ enum Step {
     Lock(u64, u64, bool),
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let (at, len) = (0..40u64, 1..12u64);
+/// A step on addresses up to page `top`, of fewer than `most` pages.
+fn step(top: u64, most: u64) -> impl Strategy<Value = Step> {
+    let (at, len) = (0..top, 1..most);
     let prot = prop_oneof![
         Just(Prot::READ),
         Just(Prot::READ | Prot::WRITE),
@@ -120,24 +121,56 @@ fn shown(tree: &VmaTree<Machine>) -> Vec<(u64, u64, Page)> {
     tree.iter().map(of).collect()
 }
 
+/// Takes the steps with a tree and with the model, and compares the two after each.
+fn compare(steps: &[Step], top: u64) -> Result<(), TestCaseError> {
+    let world = World::<arch_x86_64::pte::Format>::new(Options {
+        frames: 16,
+        ..Options::default()
+    });
+    let object = Object::new(&world.mm);
+    let (mut tree, mut model) = (VmaTree::default(), BTreeMap::new());
+    for step in steps {
+        run(&mut tree, &mut model, &object, step);
+        tree.validate();
+        prop_assert_eq!(shown(&tree), runs(&model));
+        prop_assert_eq!(tree.pages() as usize, model.len());
+        for n in 0..top + 12 {
+            let found = tree.find(VirtAddr(n * PAGE_SIZE + 5));
+            let found = found.map(|slot| tree.get(slot).range);
+            prop_assert_eq!(found.is_some(), model.contains_key(&n));
+            prop_assert!(found.is_none_or(|r| r.contains(VirtAddr(n * PAGE_SIZE))));
+        }
+    }
+    Ok(())
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x53),
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(0x53), ..ProptestConfig::default() })]
+    #![proptest_config(config(300))]
 
     #[test]
-    fn vmas_are_the_runs_of_equal_pages(steps in prop::collection::vec(step(), 1..80)) {
-        let world = World::<arch_x86_64::pte::Format>::new(Options { frames: 16, ..Options::default() });
-        let object = Object::new(&world.mm);
-        let (mut tree, mut model) = (VmaTree::default(), BTreeMap::new());
-        for step in &steps {
-            run(&mut tree, &mut model, &object, step);
-            tree.validate();
-            prop_assert_eq!(shown(&tree), runs(&model));
-            prop_assert_eq!(tree.pages() as usize, model.len());
-            for n in 0..52 {
-                let found = tree.find(VirtAddr(n * PAGE_SIZE + 5)).map(|i| tree.get(i).range);
-                prop_assert_eq!(found.is_some(), model.contains_key(&n));
-                prop_assert!(found.is_none_or(|r| r.contains(VirtAddr(n * PAGE_SIZE))));
-            }
-        }
+    fn vmas_are_the_runs_of_equal_pages(steps in prop::collection::vec(step(40, 12), 1..80)) {
+        compare(&steps, 40)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(30))]
+
+    /// Small VMAs, so many that the tree has several leaves and ends of ranges meet theirs.
+    #[test]
+    fn vmas_of_several_leaves_are_the_runs_of_equal_pages(
+        first in prop::collection::vec(step(300, 2), 150..250),
+        steps in prop::collection::vec(step(300, 60), 1..60),
+    ) {
+        compare(&[first, steps].concat(), 300)?;
     }
 }

@@ -52,9 +52,9 @@ mod validate;
 pub(crate) use validate::validate;
 
 use super::edit::Entries;
-use super::node::{Present, PteTable, leaf_of};
+use super::node::{Present, PteTable, frames, leaf_of};
 use crate::addr::{Order, PAGE_SIZE, Pfn, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine, PteFormat};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::manager::Mm;
 use crate::mutant::{self, Mutant};
 use crate::stat::Event;
@@ -290,18 +290,21 @@ impl<M: Machine> Entries<'_, '_, M> {
     /// Rewrites the 16 entries of a complete block with CONTIG as in `contig`: break, flush, make.
     fn remake(&mut self, va: VirtAddr, contig: Attrs) {
         let (table, entries) = (self.table, block::<M>(Level::Pte.index(va)));
-        let (mut pfn, mut attrs) = (None, Attrs::empty());
-        for index in entries.clone() {
-            let taken = if broken(contig) {
-                table.present(index)
-            } else {
-                table.take_leaf(index)
+        let first = table.present(entries.start);
+        let first = first.expect("a block that is remade is complete");
+        let old = frames::<M>(first.raw);
+        let mut attrs = first.attrs;
+        for (i, index) in entries.clone().enumerate() {
+            let raw = match broken(contig) {
+                true => table.mem().load(table.frame, index),
+                false => table.mem().swap(table.frame, index, 0),
             };
-            let leaf = taken.expect("a block that is remade is complete");
-            pfn = pfn.or(Some(leaf.pfn));
-            attrs |= leaf.attrs;
+            // Most have the bits of the first and need no decoding.
+            if raw != old.at(i) {
+                let leaf = leaf_of::<M>(raw, Level::Pte);
+                attrs |= leaf.expect("a block that is remade is complete").attrs;
+            }
         }
-        let first = pfn.expect("a block has entries");
         let start = va.align_down(bytes::<M>());
         if !broken(contig) && !mutant::on(Mutant::BreakWithoutFlush) {
             self.gather.changed(start);
@@ -309,9 +312,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             self.gather.flush();
         }
         let attrs = (attrs - forgotten() - Attrs::CONTIG) | contig;
-        for (i, index) in entries.enumerate() {
-            table.write_leaf(index, first + i as u64, attrs);
-        }
+        table.write_run(entries.start, entries.len(), first.pfn, attrs);
         table.mm.count(Event::EntryWrites, 2 * span::<M>() as u64);
     }
 }

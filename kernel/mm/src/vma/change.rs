@@ -2,7 +2,7 @@
 //! with some room are merged.
 
 use super::pool::NodePool;
-use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, VmaStore};
+use super::store::{Branch, LEAF, MAX_HEIGHT, Slot, VmaStore, guarded_start};
 use super::types::Vma;
 use crate::addr::{VirtAddr, VirtRange};
 use crate::arch::Machine;
@@ -58,7 +58,12 @@ impl<M: Machine> VmaStore<M> {
     /// Changes the VMA that contains `at`; its place among the others stays.
     pub fn change(&mut self, at: VirtAddr, f: impl FnOnce(&mut Vma<M>)) {
         let path = self.path(at).expect("a VMA that is changed is there");
-        f(self.get_mut(path.slot));
+        let vma = self.get_mut(path.slot);
+        let before = (guarded_start(vma), vma.range.end);
+        f(vma);
+        if (guarded_start(vma), vma.range.end) == before {
+            return;
+        }
         for (level, &(node, at)) in (1..).zip(path.steps[..self.height].iter().rev()) {
             self.refresh(node, at as usize, level);
         }

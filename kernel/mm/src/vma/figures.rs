@@ -20,28 +20,33 @@ pub struct Figures {
 
 impl Figures {
     pub(super) fn add<M: Machine>(&mut self, vma: &Vma<M>) {
-        self.each(vma, |sum, pages| *sum += pages);
+        self.each(vma, |sum| *sum += vma.range.pages());
     }
     pub(super) fn sub<M: Machine>(&mut self, vma: &Vma<M>) {
-        self.each(vma, |sum, pages| *sum -= pages);
+        self.each(vma, |sum| *sum -= vma.range.pages());
     }
-    fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64, u64)) {
-        let pages = vma.range.pages();
-        change(&mut self.total, pages);
+    /// Counts `part`, a part of `vma` until now, as what it is now.
+    pub(super) fn change<M: Machine>(&mut self, vma: &Vma<M>, part: &Vma<M>) {
+        self.each(vma, |sum| *sum -= part.range.pages());
+        self.add(part);
+    }
+    /// Calls `change` for each sum that the VMA counts in.
+    fn each<M: Machine>(&mut self, vma: &Vma<M>, change: impl Fn(&mut u64)) {
+        change(&mut self.total);
         if vma.is_data() {
-            change(&mut self.data, pages);
+            change(&mut self.data);
         }
         if vma.prot.contains(Prot::EXEC)
             && matches!(vma.backing, Backing::Object { file: Some(_), .. })
         {
-            change(&mut self.exec, pages);
+            change(&mut self.exec);
         }
         if vma.flags.intersects(VmaFlags::GROWSDOWN | VmaFlags::LOCKED) {
             if vma.flags.contains(VmaFlags::GROWSDOWN) {
-                change(&mut self.stack, pages);
+                change(&mut self.stack);
             }
             if vma.flags.contains(VmaFlags::LOCKED) {
-                change(&mut self.locked, pages);
+                change(&mut self.locked);
             }
         }
     }

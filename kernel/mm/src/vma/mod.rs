@@ -12,6 +12,7 @@ mod store;
 mod taken;
 pub mod tree;
 mod types;
+mod update;
 mod validate;
 mod view;
 

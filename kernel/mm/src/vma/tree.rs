@@ -137,53 +137,6 @@ impl<M: Machine> VmaTree<M> {
         Ok(taken)
     }
 
-    /// Changes protection and flags of what lies in `range`, VMA by VMA from the lowest on: what
-    /// `f` changes is cut off from the rest of its VMA and joined with its neighbours, what it
-    /// leaves as it was is left alone. Room was reserved.
-    pub fn update(&mut self, range: VirtRange, mut f: impl FnMut(&mut Vma<M>)) {
-        let mut at = range.start;
-        while let Some(slot) = self.from(at) {
-            let vma = self.get(slot);
-            // What lies before `at` was looked at; it may have become one with this.
-            let Some(part) = vma.range.intersection(&VirtRange::new(at, range.end)) else {
-                break;
-            };
-            at = part.end;
-            let mut changed = vma.clone();
-            f(&mut changed);
-            if (changed.prot, changed.flags) != (vma.prot, vma.flags) {
-                changed.cut_to(part);
-                self.replace(slot, changed);
-            }
-        }
-    }
-
-    /// Puts `part` where a part of the VMA in `slot`, or all of it, was.
-    fn replace(&mut self, slot: Slot, part: Vma<M>) {
-        let (whole, range) = (self.get(slot).range, part.range);
-        match (whole.start < range.start, range.end < whole.end) {
-            (false, false) => {
-                let low = self.before(slot).map(|s| self.get(s));
-                let high = self.next(slot).map(|s| self.get(s));
-                let joins = low.is_some_and(|low| joinable(low, &part))
-                    || high.is_some_and(|high| joinable(&part, high));
-                if !joins {
-                    return self.change(whole.start, |v| *v = part);
-                }
-                self.remove_one(whole.start);
-            }
-            (true, false) => self.change(whole.start, |v| v.range.end = range.start),
-            (false, true) => self.change(whole.start, |v| v.cut_below(range.end)),
-            (true, true) => {
-                let mut upper = self.get(slot).clone();
-                upper.cut_below(range.end);
-                self.change(whole.start, |v| v.range.end = range.start);
-                self.add(upper);
-            }
-        }
-        self.insert(part);
-    }
-
     /// Before the first private write to the VMA: it has private pages from now on, and a history,
     /// that of a neighbour which could be one with it but for its protection, so that they may
     /// become one later (Linux: find_mergeable_anon_vma).
@@ -238,7 +191,7 @@ impl<M: Machine> VmaTree<M> {
         self.figures.add(&vma);
         self.store.insert(vma);
     }
-    fn remove_one(&mut self, at: VirtAddr) {
+    pub(super) fn remove_one(&mut self, at: VirtAddr) {
         let slot = self.find(at).expect("a VMA that is removed is there");
         let range = self.get(slot).range;
         let figures = &mut self.figures;

@@ -114,6 +114,8 @@ impl Sample {
 pub struct Meter {
     /// How large the region of an operation is that says nothing else.
     pub pages: usize,
+    /// Whether large folios are to be mapped by PTEs before they are measured.
+    pub by_ptes: bool,
     /// Print a line before and after the work and wait for a key, for measurements from outside.
     pub watched: bool,
     /// What of [`SHOWN`] this kernel counts, and the waits for locks that it has.
@@ -133,6 +135,7 @@ impl Meter {
         names.extend(locks.map(|(name, _)| &*name.leak()));
         Ok(Meter {
             pages,
+            by_ptes: false,
             watched: false,
             names,
             before,

@@ -4,7 +4,7 @@ use crate::words;
 use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 21] = [
+pub const OPS: [&str; 29] = [
     "fault",
     "remap",
     "munmap",
@@ -15,11 +15,19 @@ pub const OPS: [&str; 21] = [
     "reuse-byte",
     "dontneed",
     "mremap",
+    "protect",
+    "unprotect",
+    "collapse",
+    "exit",
+    "exit-bare",
+    "fork-exec",
+    "reach",
     "updates",
     "survivor",
     "child-byte",
     "fork1g",
     "touch1g",
+    "reach1g",
     "beside",
     "cow-seq",
     "cow-rand",

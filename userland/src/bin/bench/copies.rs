@@ -57,7 +57,9 @@ fn copies(meter: &mut Meter, cpus: &[usize], region: &Region, order: Order) -> R
     crew.dismiss()?;
     children.into_iter().try_for_each(ends_well)?;
     region.check_dotted()?;
-    if sample.counter("pages_copied")? < sample.pages {
+    // Other kernels do not count it.
+    let copied = meter.names.contains(&"pages_copied");
+    if copied && sample.counter("pages_copied")? < sample.pages {
         return Err(wrong("not every page was copied"));
     }
     Ok(sample)

@@ -7,18 +7,23 @@
 //! what the memory must hold afterwards is checked, outside the measured time. With `--marks yes`
 //! each measured stretch is marked for QEMU's plugins ([`userland::marks`]).
 mod beside;
+mod children;
 mod copies;
 mod crew;
 mod list;
 mod meter;
+mod observer;
 mod ops;
 mod plan;
+mod reach;
 mod region;
+mod reshape;
 mod survivor;
 mod table;
 mod vmas;
 
 use meter::{Meter, Sample};
+use observer::Cell;
 use plan::Plan;
 use region::HUGE;
 use std::process::exit;
@@ -32,10 +37,16 @@ const SETTLE: u64 = 5_000_000_000;
 
 /// One line: the cell, instructions (or nanoseconds) per page or for the whole call, and the
 /// counters that moved.
-fn print(op: &str, folio_kb: usize, sample: &Sample) {
-    let mut line = format!("{{\"op\":\"{op}\",\"folio_kb\":{folio_kb}");
+fn print(cell: &Cell, marked: bool, sample: &Sample) {
+    let mut line = format!("{{\"op\":\"{}\",\"folio_kb\":{}", cell.op, cell.kb);
+    if cell.by_pmd {
+        line += ",\"mapped\":\"pmd\"";
+    }
     if let Some(vmas) = sample.vmas {
         line += &format!(",\"vmas\":{vmas}");
+    }
+    if marked {
+        line += &format!(",\"mark\":\"{}\"", cell.mark());
     }
     line += &match sample.pages {
         0 => format!(",\"whole\":{}", sample.ns),
@@ -63,6 +74,10 @@ fn run(plan: &Plan) -> Result<usize> {
     // A pass that is not measured needs no more memory than what it warms up.
     let warm = plan.pages.min(PAGES);
     let mut meter = Meter::new(warm)?;
+    meter.observer.keys = plan.watched;
+    if plan.marks {
+        meter.observer.open_marks()?;
+    }
     let mut cells = 0;
     for &size in &plan.sizes {
         if !sysfs.only(size)? {
@@ -72,18 +87,23 @@ fn run(plan: &Plan) -> Result<usize> {
         let chosen: Vec<&Op> = OPS.iter().filter(|op| may_run(plan, op, size)).collect();
         meter.by_ptes = size << 10 == HUGE && !plan.by_pmd;
         // The first pass brings the kernel's lists into the state that they keep.
-        meter.watched = false;
         meter.pages = warm;
         for op in &chosen {
             // A sign of progress: a silent machine is taken for a hang.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
-            (op.run)(&mut meter)?;
+            meter.quietly(op.run)?;
         }
-        meter.watched = plan.watched;
         meter.pages = plan.pages;
         for op in &chosen {
+            meter.cell = Cell {
+                op: op.name,
+                kb: size,
+                by_pmd: plan.by_pmd && op.by_mapping && size << 10 == HUGE,
+                variant: None,
+            };
             for sample in (op.run)(&mut meter)? {
-                print(op.name, size, &sample);
+                meter.cell.variant = sample.vmas;
+                print(&meter.cell, plan.marks, &sample);
                 cells += 1;
             }
         }

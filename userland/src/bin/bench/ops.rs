@@ -78,7 +78,7 @@ pub fn updates(meter: &mut Meter) -> Result<Sample> {
     let mut seen = Vec::with_capacity(8 * ENOUGH);
     while seen.len() < seen.capacity() {
         let mut forked = |region: &Region| -> Result<[u64; 2]> {
-            let sample = forked(meter, region)?;
+            let sample = meter.quietly(|meter| forked(meter, region))?;
             Ok([sample.counter(COUNTERS[0])?, sample.counter(COUNTERS[1])?])
         };
         let without = forked(&none)?;
@@ -211,11 +211,11 @@ pub fn clone() -> Result<i32> {
 /// The pipes by which a child reports that it runs, and is ended.
 pub struct Pipes {
     ready: (i32, i32),
-    end: (i32, i32),
+    pub end: (i32, i32),
 }
 
 impl Pipes {
-    fn new() -> Result<Pipes> {
+    pub fn new() -> Result<Pipes> {
         Ok(Pipes {
             ready: file::pipe(0)?,
             end: file::pipe(0)?,
@@ -225,14 +225,22 @@ impl Pipes {
     /// What the child does: waits for a message, then checks whether its memory is as it was at the
     /// fork.
     fn child(&self, region: &Region) -> Result<()> {
-        let mut byte = [0];
-        let told = file::write(self.ready.1, &byte).and_then(|_| file::read(self.end.0, &mut byte));
-        let sound = told.and_then(|_| region.check_touched()).is_ok();
+        let sound = self
+            .wait_as_child()
+            .and_then(|()| region.check_touched())
+            .is_ok();
         proc::exit_now(if sound { 0 } else { 1 })
     }
 
+    /// What the child does until it is to end.
+    pub fn wait_as_child(&self) -> Result<()> {
+        let mut byte = [0];
+        file::write(self.ready.1, &byte)?;
+        file::read(self.end.0, &mut byte).map(drop)
+    }
+
     /// Until the child sleeps.
-    fn wait_for_child(&self) -> Result<()> {
+    pub fn wait_for_child(&self) -> Result<()> {
         file::read(self.ready.0, &mut [0]).map(|_| ())
     }
 

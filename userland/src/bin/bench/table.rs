@@ -1,12 +1,14 @@
 //! The operations by name, and what each needs of a machine.
 use crate::meter::{Meter, Sample};
 use crate::ops::{self, DOT, FILL};
-use crate::{beside, copies, survivor, vmas};
+use crate::{beside, children, copies, reach, reshape, survivor, vmas};
 use userland::counters::on_quire;
 use userland::sys::Result;
 
 /// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
 pub const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
+/// Those below 2 MiB.
+const BELOW_HUGE: [usize; 8] = [4, 16, 32, 64, 128, 256, 512, 1024];
 /// Pages of 64 MiB.
 pub const PAGES: usize = 16384;
 /// Pages of 1 GiB.
@@ -28,13 +30,13 @@ pub struct Op {
     /// The numbers of CPUs at which it is measured.
     pub cpus: &'static [usize],
     /// Why this kernel does not have it.
-    pub absent: fn() -> Option<&'static str>,
+    pub absent: fn() -> Option<String>,
     /// Does it once.
     pub run: fn(&mut Meter) -> Result<Vec<Sample>>,
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 21] = [
+pub const OPS: [Op; 29] = [
     op("fault", "the first write to each page", |m| {
         one(ops::fault(m, m.pages))
     }),
@@ -74,6 +76,43 @@ pub const OPS: [Op; 21] = [
         one(ops::mremap(m))
     })
     .mapped(),
+    op("protect", "mprotect of the region to read-only", |m| {
+        one(reshape::protect(m))
+    })
+    .mapped(),
+    op(
+        "unprotect",
+        "mprotect of the region back to writable",
+        |m| one(reshape::unprotect(m)),
+    )
+    .mapped(),
+    op("collapse", "MADV_COLLAPSE of each 2 MiB", |m| {
+        one(reshape::collapse(m))
+    })
+    .at(&BELOW_HUGE)
+    .unless(reshape::no_collapse),
+    op(
+        "exit",
+        "the end of a child with memory of its own until it is reaped, beyond exit-bare",
+        |m| one(children::exit(m)),
+    )
+    .mapped(),
+    op(
+        "exit-bare",
+        "the end of a child without memory of its own until it is reaped",
+        |m| one(children::exit_bare(m)),
+    )
+    .at(&[4]),
+    op(
+        "fork-exec",
+        "fork, execve of a program that does nothing, its end",
+        |m| one(children::fork_exec(m)),
+    )
+    .mapped()
+    .unless(children::no_program),
+    op("reach", "reads at random over 64 MiB, for each", |m| {
+        one(reach::run(m, m.pages))
+    }),
     op(
         "vmas",
         "the first write to a page among 1 to 60,000 VMAs",
@@ -83,7 +122,7 @@ pub const OPS: [Op; 21] = [
     op("updates", "updates of the account by a fork", |m| {
         one(ops::updates(m))
     })
-    .unless(|| (!on_quire()).then_some("this kernel has no account")),
+    .unless(|| (!on_quire()).then(|| "this kernel has no account".to_owned())),
     op(
         "survivor",
         "one byte of each page by the last of four processes that had them",
@@ -104,6 +143,11 @@ pub const OPS: [Op; 21] = [
     op("touch1g", "the first write to each page of 1 GiB", |m| {
         one(ops::fault(m, MANY))
     })
+    .large(),
+    op("reach1g", "reads at random over 1 GiB, for each", |m| {
+        one(reach::run(m, MANY))
+    })
+    .at(&[4, 64, 2048])
     .large(),
     op(
         "beside",
@@ -183,7 +227,7 @@ impl Op {
             ..self
         }
     }
-    const fn unless(self, absent: fn() -> Option<&'static str>) -> Op {
+    const fn unless(self, absent: fn() -> Option<String>) -> Op {
         Op { absent, ..self }
     }
 }

@@ -4,7 +4,7 @@ use crate::words;
 use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 29] = [
+pub const OPS: [&str; 30] = [
     "fault",
     "remap",
     "munmap",
@@ -22,6 +22,7 @@ pub const OPS: [&str; 29] = [
     "exit-bare",
     "fork-exec",
     "reach",
+    "replay",
     "updates",
     "survivor",
     "child-byte",

@@ -17,6 +17,7 @@ mod ops;
 mod plan;
 mod reach;
 mod region;
+mod replay;
 mod reshape;
 mod survivor;
 mod table;

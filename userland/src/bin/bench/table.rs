@@ -1,7 +1,7 @@
 //! The operations by name, and what each needs of a machine.
 use crate::meter::{Meter, Sample};
 use crate::ops::{self, DOT, FILL};
-use crate::{beside, children, copies, reach, reshape, survivor, vmas};
+use crate::{beside, children, copies, reach, replay, reshape, survivor, vmas};
 use userland::counters::on_quire;
 use userland::sys::Result;
 
@@ -36,7 +36,7 @@ pub struct Op {
 }
 
 /// All of them, in the order in which they run.
-pub const OPS: [Op; 29] = [
+pub const OPS: [Op; 30] = [
     op("fault", "the first write to each page", |m| {
         one(ops::fault(m, m.pages))
     }),
@@ -113,6 +113,11 @@ pub const OPS: [Op; 29] = [
     op("reach", "reads at random over 64 MiB, for each", |m| {
         one(reach::run(m, m.pages))
     }),
+    op(
+        "replay",
+        "the calls and first writes of a compiler's allocator, for each page written",
+        |m| one(replay::run(m)),
+    ),
     op(
         "vmas",
         "the first write to a page among 1 to 60,000 VMAs",

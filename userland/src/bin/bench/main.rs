@@ -30,6 +30,7 @@ use region::HUGE;
 use std::process::exit;
 use table::{OPS, Op, PAGES};
 use userland::controls::Controls;
+use userland::marks::Marks;
 use userland::sys::Result;
 use userland::{counters, sys};
 
@@ -77,7 +78,7 @@ fn run(plan: &Plan) -> Result<usize> {
     let mut meter = Meter::new(warm)?;
     meter.observer.keys = plan.watched;
     if plan.marks {
-        meter.observer.open_marks()?;
+        meter.observer.marks = Some(Marks::map()?);
     }
     let mut cells = 0;
     for &size in &plan.sizes {

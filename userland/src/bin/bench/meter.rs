@@ -3,6 +3,7 @@ use crate::observer::{Cell, Observer};
 use crate::region::wrong;
 use std::ffi::CStr;
 use userland::counters::{Missing, Table, on_quire};
+use userland::marks;
 use userland::sys::{Result, file, time};
 
 /// Where counters are; the second only on Quire.
@@ -149,7 +150,7 @@ impl Meter {
             | (true, _) => clocked(work),
             (false, observer) => {
                 observer.watch("begin");
-                let clocked = clocked(|| observer.around(&name, work));
+                let clocked = clocked(|| marks::around(observer.marks.as_ref(), &name, work));
                 observer.watch("end");
                 clocked
             }

@@ -1,7 +1,7 @@
 //! What is said of a measured piece of work while it goes on: marks for QEMU's plugins, or lines
 //! and keys at the console.
-use userland::marks::{self, Marks};
-use userland::sys::{Result, cpus, file, mem};
+use userland::marks::Marks;
+use userland::sys::{cpus, file};
 
 /// What is measured next.
 #[derive(Clone, Default)]
@@ -39,13 +39,6 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Maps the page of the marks. Children have a page of their own, from their first mark on: a
-    /// fork would leave the parent with one that it must copy when the measured fork ends.
-    pub fn open_marks(&mut self) -> Result<()> {
-        self.marks = Some(Marks::map()?);
-        mem::madvise(marks::ADDRESS, mem::PAGE, libc::MADV_WIPEONFORK)
-    }
-
     /// Says a word at the console and waits.
     pub fn watch(&self, what: &str) {
         if self.keys {
@@ -53,21 +46,6 @@ impl Observer {
             // Without a keyboard there is no measurement from outside.
             let _ = file::read(0, &mut [0; 16]);
         }
-    }
-
-    /// Does the work between two marks, if there are marks.
-    #[inline]
-    pub fn around<T>(&self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Some(marks) = &self.marks else {
-            return work();
-        };
-        marks.begin(name);
-        let done = work();
-        match &done {
-            Ok(_) => marks.end(),
-            Err(_) => marks.forget(),
-        }
-        done
     }
 }
 

@@ -95,11 +95,8 @@ impl Tracee {
                     self.inside = [self.pid].into();
                     (self.caller, self.waiting) = (None, VecDeque::new());
                 }
-                WaitStatus::PtraceSyscall(_) => {
-                    if self.call(thread)? {
-                        continue;
-                    }
-                }
+                // It is let go on when another one has left its call.
+                WaitStatus::PtraceSyscall(_) if self.call(thread)? => continue,
                 WaitStatus::Stopped(_, other) => signal = Some(other),
                 _ => {}
             }

@@ -113,7 +113,8 @@ fn run(plan: &Plan) -> Result<usize> {
     Ok(cells)
 }
 
-/// Whether an operation was asked for that there is at this size; says so where the kernel lacks it.
+/// Whether an operation was asked for that there is at this size; says so where the kernel lacks
+/// it.
 fn may_run(plan: &Plan, op: &Op, size: usize) -> bool {
     let wanted = plan.ops.iter().any(|name| name == op.name) && op.sizes.contains(&size);
     match (op.absent)().filter(|_| wanted) {

@@ -1,6 +1,6 @@
-//! `gcflip [MIB..] [--marks yes]`: a compacting collector that flips its heap by mremap, as those of language
-//! runtimes do: the mutators stand still while the moving space goes to another address and the
-//! roots are set right; copying comes later, without them.
+//! `gcflip [MIB..] [--marks yes]`: a compacting collector that flips its heap by mremap, as those
+//! of language runtimes do: the mutators stand still while the moving space goes to another address
+//! and the roots are set right; copying comes later, without them.
 //!
 //! A moving space of so many MiB (256 to 2048) holds objects in folios of 64 KiB, each with a
 //! reference to the next; roots point into it. A flip moves the space out of the way by one mremap

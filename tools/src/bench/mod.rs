@@ -34,7 +34,7 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// Needs more memory than the others, and so a machine of its own.
 const TOUCH: &str = "touch1g";
 /// The same.
-const LARGE: [&str; 2] = [TOUCH, "fork1g"];
+const LARGE: [&str; 3] = [TOUCH, "fork1g", "reach1g"];
 /// The sizes for which it was promised.
 const TOUCH_SIZES: [u32; 2] = [64, 2048];
 /// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on

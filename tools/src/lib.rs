@@ -19,6 +19,7 @@ pub mod initramfs;
 pub mod install;
 pub mod iso;
 pub mod limine;
+pub mod linux;
 pub mod media;
 pub mod packages;
 pub mod profile;

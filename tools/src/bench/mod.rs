@@ -217,7 +217,13 @@ pub(crate) fn quire_says(
 }
 
 /// The machine of such a run.
-fn of_quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Machine {
+pub(crate) fn of_quire(
+    arch: Arch,
+    built: &Built,
+    mem: &str,
+    words: &str,
+    program: &str,
+) -> Machine {
     let mut machine = counted(arch, mem);
     machine.image.clone_from(&built.image);
     machine.command_line = format!("quiet quire.noinput {words} -- {program}");

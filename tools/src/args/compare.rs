@@ -24,6 +24,24 @@ pub struct CompareArgs {
         value_name = "quire|linux"
     )]
     pub only: Option<Side>,
+    /// What is measured.
+    #[command(flatten)]
+    pub choice: Choice,
+    /// How many machines run at the same time; as many as this computer has CPUs when absent. No
+    /// figure depends on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub jobs: Option<u32>,
+    /// Write the figures, one JSON line each, as they come
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// What may be installed.
+    #[command(flatten)]
+    pub install: Install,
+}
+
+/// What is measured.
+#[derive(Args, Debug, Clone)]
+pub struct Choice {
     /// Which operations at which sizes: `quick`, the ten operations of the baseline at 4, 64 and
     /// 2048 kB; `default`, all that the program measures when nothing is said; `all`, those that
     /// take long or several CPUs, too
@@ -44,16 +62,6 @@ pub struct CompareArgs {
     /// Only machines with so many CPUs, of what is measured with several
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = cpus)]
     pub smp: Vec<u32>,
-    /// How many machines run at the same time; as many as this computer has CPUs when absent. No
-    /// figure depends on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub jobs: Option<u32>,
-    /// Write the figures, one JSON line each, as they come
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// What may be installed.
-    #[command(flatten)]
-    pub install: Install,
 }
 
 /// One of the kernels.

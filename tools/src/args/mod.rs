@@ -12,7 +12,7 @@ mod run;
 mod shared;
 mod test;
 
-pub use compare::{CompareArgs, Set, Side};
+pub use compare::{Choice, CompareArgs, Set, Side};
 pub use image::{ImageArgs, Medium};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use run::{BootWay, RunArgs, bytes};

@@ -9,7 +9,7 @@ mod results;
 mod table;
 
 use crate::arch::Arch;
-use crate::args::{CompareArgs, Side};
+use crate::args::{Choice, CompareArgs, Set, Side};
 use crate::bench::{self, of_quire};
 use crate::build::{self, Built};
 use crate::linux::{self, Kernel};
@@ -17,7 +17,7 @@ use crate::progress::Bar;
 use crate::qemu::Machine;
 use crate::test::console;
 use crate::{guest, install, workspace};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use record::{Job, Record};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -57,7 +57,7 @@ impl Kernels {
 /// what was measured until then.
 pub fn compare(args: &CompareArgs) -> Result<u8> {
     let arches = args.machines.arch.arches();
-    bench::plan::check(&[], &args.size)?;
+    bench::plan::check(&[], &args.choice.size)?;
     let json = args.json.as_deref();
     let json = json
         .map(|path| workspace::writable("--json", path))
@@ -75,7 +75,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         built: built(arches)?,
     };
     let ops = list::parse(&listing(&kernels, arches[0])?)?;
-    let groups = plan::groups(&ops, args)?;
+    let groups = plan::groups(&ops, &args.choice)?;
     let jobs = jobs(&groups, arches, &sides);
     let steps = jobs.iter().map(|job| job.group.steps).sum();
     let programs = header::programs(&kernels)?;
@@ -135,4 +135,35 @@ fn jobs<'a>(groups: &'a [plan::Group], arches: &[Arch], sides: &[Side]) -> Vec<J
         }
     }
     jobs
+}
+
+/// For the tests: the figures of Quire and of a Linux that was downloaded before, for one operation
+/// at one size; none when no such Linux is there.
+pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<Option<[f64; 2]>> {
+    let Some(linux) = linux::downloaded(arch)? else {
+        return Ok(None);
+    };
+    let kernels = Kernels {
+        built: [(arch, built.clone())].into(),
+        linux: vec![linux],
+    };
+    let choice = Choice {
+        set: Set::Quick,
+        op: vec![op.to_owned()],
+        size: vec![kb],
+        smp: vec![1],
+    };
+    let groups = plan::groups(&list::parse(&listing(&kernels, arch)?)?, &choice)?;
+    let jobs = jobs(&groups, &[arch], &Side::ALL);
+    let programs = header::programs(&kernels)?;
+    let header = header::line(&kernels, &jobs, &programs)?;
+    let record = Record::new(Vec::new(), programs, None, &header, Bar::hidden(0));
+    driver::run(&kernels, &jobs, Some(1), &record)?;
+    let (table, failures) = record.finish()?;
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    let pair = record.only_pair().with_context(|| table.clone())?;
+    match pair.figures {
+        [Some(quire), Some(linux)] => Ok(Some([quire, linux])),
+        _ => bail!("a kernel has no figure\n{table}"),
+    }
 }

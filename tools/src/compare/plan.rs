@@ -1,7 +1,7 @@
 //! From operations to boots: what can share a machine does, one folio size at a time, so that both
 //! kernels and all sizes get their turn early.
 use super::list::Op;
-use crate::args::{CompareArgs, Set};
+use crate::args::{Choice, Set};
 use crate::bench::plan::{BASELINE, SIZES};
 use crate::{UsageError, words};
 
@@ -33,13 +33,13 @@ struct Needs {
     kb: u32,
 }
 
-/// The boots for what the arguments choose, in order.
-pub fn groups(ops: &[Op], args: &CompareArgs) -> Result<Vec<Group>, UsageError> {
-    check(ops, args)?;
-    let chosen: Vec<&Op> = ops.iter().filter(|op| is_chosen(op, args)).collect();
+/// The boots for what was chosen, in order.
+pub fn groups(ops: &[Op], choice: &Choice) -> Result<Vec<Group>, UsageError> {
+    check(ops, choice)?;
+    let chosen: Vec<&Op> = ops.iter().filter(|op| is_chosen(op, choice)).collect();
     let (shared, alone): (Vec<&Op>, Vec<&Op>) = chosen.into_iter().partition(|op| shares(op));
     let mut groups: Vec<Group> = Vec::new();
-    for needs in all_needs(&shared, args) {
+    for needs in all_needs(&shared, choice) {
         let fits = |op: &&&Op| {
             let by_pmd = !needs.by_pmd || op.by_pmd;
             by_pmd
@@ -56,7 +56,7 @@ pub fn groups(ops: &[Op], args: &CompareArgs) -> Result<Vec<Group>, UsageError> 
             groups.push(together(needs, ops));
         }
     }
-    groups.extend(alone.into_iter().filter_map(|op| by_itself(op, args)));
+    groups.extend(alone.into_iter().filter_map(|op| by_itself(op, choice)));
     match groups.is_empty() {
         true => Err(UsageError(
             "none of these operations is measured at any of these sizes with so many CPUs"
@@ -66,16 +66,16 @@ pub fn groups(ops: &[Op], args: &CompareArgs) -> Result<Vec<Group>, UsageError> 
     }
 }
 
-fn check(ops: &[Op], args: &CompareArgs) -> Result<(), UsageError> {
+fn check(ops: &[Op], choice: &Choice) -> Result<(), UsageError> {
     let known: Vec<&str> = ops.iter().map(|op| op.name.as_str()).collect();
-    words::check("--op", args.op.iter().map(String::as_str), &known)
+    words::check("--op", choice.op.iter().map(String::as_str), &known)
 }
 
-fn is_chosen(op: &Op, args: &CompareArgs) -> bool {
-    if !args.op.is_empty() {
-        return args.op.contains(&op.name);
+fn is_chosen(op: &Op, choice: &Choice) -> bool {
+    if !choice.op.is_empty() {
+        return choice.op.contains(&op.name);
     }
-    match args.set {
+    match choice.set {
         Set::Quick => BASELINE.contains(&op.name.as_str()),
         Set::Default => op.by_default,
         Set::All => true,
@@ -88,25 +88,25 @@ fn shares(op: &Op) -> bool {
 }
 
 /// Whether a size was asked for.
-fn wants(args: &CompareArgs, kb: u32) -> bool {
-    match (args.size.is_empty(), args.set) {
-        (false, _) => args.size.contains(&kb),
+fn wants(choice: &Choice, kb: u32) -> bool {
+    match (choice.size.is_empty(), choice.set) {
+        (false, _) => choice.size.contains(&kb),
         (true, Set::Quick) => FIRST.contains(&kb),
         (true, _) => true,
     }
 }
 
 /// The small machine first; in it, all sizes as far as they are mapped by PTEs.
-fn all_needs(ops: &[&Op], args: &CompareArgs) -> Vec<Needs> {
+fn all_needs(ops: &[&Op], choice: &Choice) -> Vec<Needs> {
     let sorted = |mut all: Vec<u64>| {
         all.sort_unstable();
         all.dedup();
         all
     };
-    let mut sizes: Vec<u32> = SIZES.into_iter().filter(|kb| wants(args, *kb)).collect();
+    let mut sizes: Vec<u32> = SIZES.into_iter().filter(|kb| wants(choice, *kb)).collect();
     sizes.sort_by_key(|kb| !FIRST.contains(kb));
     let cpus = ops.iter().flat_map(|op| &op.cpus);
-    let cpus = cpus.filter(|cpus| args.smp.is_empty() || args.smp.contains(cpus));
+    let cpus = cpus.filter(|cpus| choice.smp.is_empty() || choice.smp.contains(cpus));
     let cpus = sorted(cpus.map(|cpus| u64::from(*cpus)).collect());
     let mut needs = Vec::new();
     for mib in sorted(ops.iter().map(|op| op.mib).collect()) {
@@ -120,7 +120,7 @@ fn all_needs(ops: &[&Op], args: &CompareArgs) -> Vec<Needs> {
             needs.extend(sizes.iter().map(|kb| with(*kb, false)));
             let huge = sizes.iter().filter(|kb| **kb == 2048);
             // A quick look is at the baseline, which is mapped by PTEs.
-            let huge = huge.filter(|_| args.set != Set::Quick);
+            let huge = huge.filter(|_| choice.set != Set::Quick);
             needs.extend(huge.map(|kb| with(*kb, true)));
         }
     }
@@ -140,17 +140,17 @@ fn together(needs: Needs, ops: Vec<String>) -> Group {
 }
 
 /// A program with options of its own.
-fn by_itself(op: &Op, args: &CompareArgs) -> Option<Group> {
+fn by_itself(op: &Op, choice: &Choice) -> Option<Group> {
     let sizes: Vec<u32> = op
         .sizes
         .iter()
         .copied()
-        .filter(|kb| wants(args, *kb))
+        .filter(|kb| wants(choice, *kb))
         .collect();
     let cpus = op
         .cpus
         .iter()
-        .find(|cpus| args.smp.is_empty() || args.smp.contains(cpus))?;
+        .find(|cpus| choice.smp.is_empty() || choice.smp.contains(cpus))?;
     let mut line = format!("{} {}", op.program, op.args).trim_end().to_owned();
     if op.folios {
         let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
@@ -173,7 +173,7 @@ mod tests {
     use crate::args::compare_args;
 
     fn lines(line: &str) -> Vec<String> {
-        let groups = groups(&sample(), &compare_args(line)).unwrap();
+        let groups = groups(&sample(), &compare_args(line).choice).unwrap();
         groups
             .iter()
             .map(|group| format!("{}M/{} {}", group.mib, group.cpus, group.line))
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_there_is_not() {
-        let refused = |line: &str| groups(&sample(), &compare_args(line)).unwrap_err().0;
+        let refused = |line: &str| groups(&sample(), &compare_args(line).choice).unwrap_err().0;
         assert!(refused("run.sh compare --op frok").ends_with("did you mean fork?"));
         assert!(refused("run.sh compare --op gcflip --size 4").starts_with("none of these"));
     }

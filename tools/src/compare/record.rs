@@ -1,7 +1,7 @@
 //! The figures as they come: kept for the table, and written to a file line by line, so that a run
 //! that is interrupted keeps what it has.
 use super::plan::Group;
-use super::results::{Place, Results};
+use super::results::{Pair, Place, Results};
 use super::table;
 use crate::arch::Arch;
 use crate::args::Side;
@@ -95,6 +95,13 @@ impl Record {
         state.over = true;
         state.bar.clear();
         table::render(&state.results)
+    }
+
+    /// The one pair of figures, if no more were measured.
+    pub fn only_pair(&self) -> Option<Pair> {
+        let state = self.state();
+        let mut pairs = state.results.pairs.values();
+        pairs.next().copied().filter(|_| pairs.next().is_none())
     }
 
     /// The table of a run that got to its end, with how boots failed that did not; an error when
@@ -240,9 +247,7 @@ impl<'a> Listener<'a> {
         let Job { arch, side, .. } = *self.job;
         let line = self.marked(json!({"op": op, "folio_kb": kb, "absent": why}));
         let mut state = self.record.state();
-        state
-            .results
-            .lacks(arch, side, why, format!("{op} {kb} kB"));
+        state.results.lacks(arch, side, why, op, kb);
         state.write(&line);
     }
 
@@ -402,10 +407,10 @@ mod tests {
         let absent = "{\"op\":\"fork\",\"folio_kb\":64,\"absent\":\"no fork\"}\n";
         let (lines, table, _) = heard(&[BEGIN, absent, done], false);
         assert_eq!(lines[0]["absent"], "no fork");
-        assert_eq!(table, "x86_64, Linux: no fork: fork 64 kB\n");
+        assert_eq!(table, "x86_64, Linux: no fork: fork (64 kB)\n");
         let skipped = "{\"skipped\":64,\"why\":\"no such folios\"}\n";
         let (_, table, _) = heard(&[BEGIN, skipped, done], false);
-        assert_eq!(table, "x86_64, Linux: no such folios: fork 64 kB\n");
+        assert_eq!(table, "x86_64, Linux: no such folios: fork (64 kB)\n");
         let old = BEGIN.replace("\"size_controls\":true", "\"size_controls\":false");
         let (lines, table, failures) = heard(&[&old, CELL, "{\"done\":true,\"cells\":1}\n"], false);
         assert!(lines[0]["per_page"].is_null() && failures.is_empty());

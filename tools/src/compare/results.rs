@@ -63,8 +63,8 @@ impl Pair {
 pub struct Results {
     /// By place, in the order of the table.
     pub pairs: BTreeMap<Place, Pair>,
-    /// What a kernel does not have, and why: operations and sizes.
-    pub absent: BTreeMap<(Arch, Side, String), BTreeSet<String>>,
+    /// What a kernel does not have, and why: operations and their folio sizes in kB.
+    pub absent: BTreeMap<(Arch, Side, String), BTreeMap<String, BTreeSet<u64>>>,
     /// What each kernel calls itself.
     pub releases: BTreeMap<(Arch, Side), String>,
     /// Boots that did not get to their end, each with how.
@@ -80,8 +80,9 @@ impl Results {
     }
 
     /// Keeps that a kernel does not have this.
-    pub fn lacks(&mut self, arch: Arch, side: Side, why: &str, what: String) {
+    pub fn lacks(&mut self, arch: Arch, side: Side, why: &str, op: &str, kb: u64) {
         let key = (arch, side, why.to_owned());
-        self.absent.entry(key).or_default().insert(what);
+        let ops = self.absent.entry(key).or_default();
+        ops.entry(op.to_owned()).or_default().insert(kb);
     }
 }

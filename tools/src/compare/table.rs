@@ -7,7 +7,7 @@ use crate::bench::plan::{BASELINE, SIZES};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// A cell above this part of Linux's figure is named below the table.
+/// A cell of the baseline above this part of Linux's figure is named below the table.
 const HIGH: f64 = 0.45;
 
 /// All machines; empty when nothing was measured.
@@ -100,26 +100,46 @@ fn mean(whose: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
     )
 }
 
+/// The cells that are far from the mean, a line for each operation: of the baseline those above
+/// [`HIGH`], of the others those that cost more than on Linux.
 fn high(arch: Arch, rows: &[(&Place, &Pair)]) -> String {
-    let high = rows.iter().filter_map(|(place, pair)| {
-        let ratio = pair.ratio().filter(|ratio| *ratio > HIGH)?;
-        Some(format!("{} {} kB {ratio:.2}", place.name(), place.kb))
-    });
-    let high: Vec<String> = high.collect();
     if rows.iter().all(|(_, pair)| pair.ratio().is_none()) {
         return String::new();
     }
-    match high.is_empty() {
-        true => format!("{arch}: no cell above {HIGH}\n"),
-        false => format!("{arch}: above {HIGH}: {}\n", high.join(", ")),
+    let above = |place: &Place, ratio: f64| match is_baseline(place) {
+        true => ratio > HIGH,
+        false => ratio > 1.0,
+    };
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for (place, pair) in rows {
+        let Some(ratio) = pair.ratio().filter(|ratio| above(place, *ratio)) else {
+            continue;
+        };
+        let cell = format!("{} kB {ratio:.2}", place.kb);
+        match lines.last_mut() {
+            Some((name, cells)) if *name == place.name() => *cells += &format!(", {cell}"),
+            _ => lines.push((place.name(), cell)),
+        }
     }
+    let mut text = format!(
+        "{arch}: cells of the baseline above {HIGH}, and others above 1.00:{}\n",
+        if lines.is_empty() { " none" } else { "" }
+    );
+    for (name, cells) in lines {
+        let _ = writeln!(text, "  {name}: {cells}");
+    }
+    text
 }
 
 fn absent(results: &Results) -> String {
     let mut text = String::new();
-    for ((arch, side, why), what) in &results.absent {
-        let what: Vec<&str> = what.iter().map(String::as_str).collect();
-        let _ = writeln!(text, "{arch}, {}: {why}: {}", side.title(), what.join(", "));
+    for ((arch, side, why), ops) in &results.absent {
+        let op = |(op, sizes): (&String, &BTreeSet<u64>)| {
+            let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+            format!("{op} ({} kB)", sizes.join(", "))
+        };
+        let ops: Vec<String> = ops.iter().map(op).collect();
+        let _ = writeln!(text, "{arch}, {}: {why}: {}", side.title(), ops.join(", "));
     }
     text
 }
@@ -155,6 +175,7 @@ mod tests {
                 ..place(arch, "fork", 2048)
             };
             add(&by_pmd, [7.0, 10.0], false);
+            add(&place(arch, "cow", 4), [5.0, 10.0], false);
             results.add(place(arch, "exit", 4), Side::Quire, 3.0, false);
             let release = "7.2.13".to_owned();
             results.releases.insert((arch, Side::Linux), release);
@@ -189,9 +210,9 @@ mod tests {
     fn the_mean_is_of_the_baseline_alone() {
         let text = render(&measured());
         for line in [
-            "x86_64: geometric mean of Quire / Linux 0.200, over 2 of the baseline's 90 cells\n",
-            "both machines: geometric mean of Quire / Linux 0.200, over 4 of the baseline's 180 cells\n",
-            "aarch64: above 0.45: fork pmd 2048 kB 0.70\n",
+            "x86_64: geometric mean of Quire / Linux 0.271, over 3 of the baseline's 90 cells\n",
+            "both machines: geometric mean of Quire / Linux 0.271, over 6 of the baseline's 180 cells\n",
+            "aarch64: cells of the baseline above 0.45, and others above 1.00:\n  cow: 4 kB 0.50\n",
         ] {
             assert!(text.contains(line), "{text}");
         }
@@ -208,7 +229,7 @@ mod tests {
         );
         let text = render(&results);
         assert!(
-            text.contains("x86_64, Linux: no MADV_COLLAPSE: collapse 64 kB\n"),
+            text.contains("x86_64, Linux: no MADV_COLLAPSE: collapse (64 kB)\n"),
             "{text}"
         );
     }

@@ -92,18 +92,25 @@ pub fn of_distribution(arches: &[Arch], renew: bool) -> Result<Vec<Kernel>> {
     if let Some(packages) = choose::newest(&have, arches).filter(|_| !renew) {
         return packages.iter().map(kernel).collect();
     }
-    let wanted = download(arches).with_context(|| missing(&have))?;
+    let wanted = download(arches).map_err(|why| missing(&why, have.is_empty()))?;
     wanted.iter().map(kernel).collect()
 }
 
-/// What a user can do without the distribution's kernels.
-fn missing(have: &[Package]) -> String {
-    let other = match have.is_empty() {
+/// The kernel for this machine that was downloaded before.
+pub fn downloaded(arch: Arch) -> Result<Option<Kernel>> {
+    let newest = choose::newest(&kept(), &[arch]);
+    let package = newest.and_then(|mut packages| packages.pop());
+    package.as_ref().map(kernel).transpose()
+}
+
+/// Why there is no kernel of the distribution, and what a user can do without.
+fn missing(why: &anyhow::Error, none_kept: bool) -> anyhow::Error {
+    let other = match none_kept {
         true => "",
-        false => "; without --renew the kernel in target/linux is taken",
+        false => "; without --renew, the kernel in target/linux is taken",
     };
-    format!(
-        "no Linux kernel to compare with (a package linux-binary-*-cloud-* or linux-image-*-cloud-*)\n\
+    anyhow::anyhow!(
+        "no Linux kernel to compare with: {why:#}\n         \
          --linux FILE takes a kernel image of your own, --only quire measures Quire alone{other}"
     )
 }
@@ -112,7 +119,7 @@ fn download(arches: &[Arch]) -> Result<Vec<Package>> {
     let apt = apt::Apt::new(&folder().join("apt"))?;
     let found = apt.kernels()?;
     let packages = choose::newest(&found, &Arch::ALL).context(
-        "the distribution's servers list no such package for both machines, or cannot be reached",
+        "the distribution's servers list no package linux-binary-*-cloud-* or linux-image-*-cloud-* for both machines, or cannot be reached",
     )?;
     let wanted = |package: &Package| arches.contains(&package.arch);
     let packages: Vec<Package> = packages.into_iter().filter(wanted).collect();

@@ -1,5 +1,6 @@
 //! Boots the machines of a comparison, a few at the same time.
-use super::record::{Job, Listener, Record};
+use super::listener::Listener;
+use super::record::{Job, Record};
 use super::{Kernels, LIMIT, SILENCE};
 use crate::test::console;
 use anyhow::Result;

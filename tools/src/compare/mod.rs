@@ -3,6 +3,7 @@
 mod driver;
 mod header;
 mod list;
+mod listener;
 mod plan;
 mod record;
 mod results;

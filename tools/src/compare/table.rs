@@ -225,7 +225,8 @@ mod tests {
             Arch::X86_64,
             Side::Linux,
             "no MADV_COLLAPSE",
-            "collapse 64 kB".to_owned(),
+            "collapse",
+            64,
         );
         let text = render(&results);
         assert!(

@@ -84,6 +84,10 @@ impl<'a> Listener<'a> {
         } else if line["size_controls"] == false {
             self.unfit = Some("no controls per folio size, which Linux has since 6.8");
         }
+        if self.release.is_empty() {
+            // Not every program says it; an earlier boot has.
+            self.release = self.record.release(self.job);
+        }
         self.record.begin(self.job, &self.release);
     }
 

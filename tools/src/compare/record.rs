@@ -106,6 +106,13 @@ impl Record {
         releases.insert((job.arch, job.side), release.to_owned());
     }
 
+    /// What this kernel called itself before; empty when it has not.
+    pub fn release(&self, job: &Job<'_>) -> String {
+        let releases = &self.state().results.releases;
+        let release = releases.get(&(job.arch, job.side)).cloned();
+        release.unwrap_or_default()
+    }
+
     /// A figure, and its line.
     pub fn add(&self, place: Place, side: Side, figure: f64, line: &Value) {
         let mut state = self.state();

@@ -197,11 +197,11 @@ mod tests {
             "{text}"
         );
         assert!(
-            rows[4].starts_with("mremap* ") && rows[4].ends_with(" 0.10"),
+            rows[5].starts_with("mremap* ") && rows[5].ends_with(" 0.10"),
             "{text}"
         );
         assert!(
-            rows[5].starts_with("exit ") && rows[5].ends_with(" 3.0             -"),
+            rows[6].starts_with("exit ") && rows[6].ends_with(" 3.0             -"),
             "{text}"
         );
     }

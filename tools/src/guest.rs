@@ -121,7 +121,8 @@ impl Guest {
             command.stderr(Stdio::piped());
         }
         end_with_us();
-        // Held until this one is in the list: a signal ends all that are there, and no other starts.
+        // Held until this one is in the list: a signal ends all that are there, and no other
+        // starts.
         let mut all = running();
         let mut child = command.spawn().with_context(|| {
             format!(

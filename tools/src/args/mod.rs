@@ -46,7 +46,7 @@ pub enum Command {
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures; fails
     /// when a target is missed
     Bench(BenchArgs),
-    /// Measures the same program on Quire and on Linux, in turn: cost in guest instructions, ratio, mean
+    /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
     Compare(CompareArgs),
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
     /// own figures

@@ -37,6 +37,9 @@ pub const OPS: [&str; 30] = [
     "vmas",
 ];
 
+/// The operations of docs/linux-baseline.md.
+pub const BASELINE: &[&str] = OPS.split_at(10).0;
+
 /// Operations that are programs of their own.
 pub const PROGRAMS: [&str; 2] = ["snapshot", "latency"];
 

@@ -1,11 +1,11 @@
 //! Changes the protection of mapped pages (mprotect).
 
 use super::edit::{Edit, Entries};
-use super::node::PteTable;
+use super::node::{PteTable, leaf_of};
 use super::walk::some_leaf_tables;
 use super::{Budget, Leaf};
 use crate::addr::{PAGE_SIZE, VirtAddr, VirtRange};
-use crate::arch::{Attrs, Level, Machine};
+use crate::arch::{Attrs, Level, Machine, PhysMem, PteFormat};
 use crate::manager::Mm;
 use crate::own::Owner;
 use crate::stat::Event;
@@ -59,12 +59,25 @@ impl<M: Machine> Entries<'_, '_, M> {
         self.unfold_ends(part);
         let (table, gather) = (self.table, &mut *self.gather);
         let mut written = 0;
-        for (va, run) in table.runs(part) {
-            let attrs = new_attrs(table.mm, gather.owner(), &run.leaf(va), rights);
-            let changed = set_rights(table, run.index..run.index + run.n, attrs);
-            if changed > 0 {
-                gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
-                written += changed;
+        let mut set = Setter::new(table);
+        if rights.writable || rights.base.contains(Attrs::NO_ACCESS) {
+            for (va, run) in table.runs(part) {
+                let entries = run.index..run.index + run.n;
+                let attrs = new_attrs(table.mm, gather.owner(), &run.leaf(va), rights);
+                let changed = match attrs.contains(Attrs::NO_ACCESS) {
+                    true => forbid(table, entries, attrs),
+                    false => set.all(entries, attrs),
+                };
+                if changed > 0 {
+                    gather.changed_range(va, run.n as u64 * PAGE_SIZE, Level::Pte);
+                    written += changed;
+                }
+            }
+        } else if let Some(used) = used(table, part) {
+            // Of whatever folio: no entry depends on the account.
+            written = set.all(table.indices(used), rights.base);
+            if written > 0 {
+                gather.changed_range(used.start, used.len(), Level::Pte);
             }
         }
         table.mm.count(Event::EntryWrites, written);
@@ -72,15 +85,77 @@ impl<M: Machine> Entries<'_, '_, M> {
     }
 }
 
-/// Sets the attributes of entries, keeping ACCESSED, DIRTY and, except for PROT_NONE, CONTIG.
-/// Returns how many changed.
-fn set_rights<M: Machine>(table: PteTable<'_, M>, entries: Range<usize>, attrs: Attrs) -> u64 {
-    if attrs.contains(Attrs::NO_ACCESS) {
-        return forbid(table, entries, attrs);
+/// The part from the first page that is mapped to the last one, if any is.
+fn used<M: Machine>(table: PteTable<'_, M>, part: VirtRange) -> Option<VirtRange> {
+    let mut span = table.indices(part);
+    let first = span.start;
+    let is_used = |index: &usize| table.mem().load(table.frame, *index) != 0;
+    let (low, high) = (span.find(is_used)?, span.rfind(is_used));
+    let at = |index: usize| part.start + (index - first) as u64 * PAGE_SIZE;
+    Some(VirtRange::new(at(low), at(high.unwrap_or(low) + 1)))
+}
+
+/// Sets the attributes of entries. Most have the bits of the one before but for the frame, and get
+/// what that one got, undecoded.
+struct Setter<'a, M: Machine> {
+    table: PteTable<'a, M>,
+    /// The bits, but for the frame, of the last entry that the walker had no bit left to set in.
+    old: u64,
+    /// What was asked for that entry.
+    attrs: Attrs,
+    /// The bits that were changed in it.
+    change: u64,
+}
+
+impl<'a, M: Machine> Setter<'a, M> {
+    fn new(table: PteTable<'a, M>) -> Self {
+        Setter {
+            table,
+            old: 0,
+            attrs: Attrs::empty(),
+            change: 0,
+        }
     }
-    let kept = USED | Attrs::CONTIG;
-    let set = |index| table.modify(index, |old| attrs | old & kept);
-    entries.map(|index| u64::from(set(index))).sum()
+    /// Sets the attributes of `entries`, keeping ACCESSED, DIRTY and CONTIG; absent ones stay.
+    /// Returns how many changed.
+    #[inline(always)]
+    fn all(&mut self, entries: Range<usize>, attrs: Attrs) -> u64 {
+        let (table, mut written) = (self.table, 0);
+        for index in entries {
+            let raw = table.mem().load(table.frame, index);
+            if raw == 0 {
+                continue;
+            }
+            if frameless::<M>(raw) != self.old || attrs != self.attrs {
+                written += u64::from(self.one(index, raw, attrs));
+            } else if self.change != 0 {
+                table
+                    .mem()
+                    .store_again(table.frame, index, raw ^ self.change);
+                written += 1;
+            }
+        }
+        written
+    }
+    /// Sets the attributes of one entry, whose bits were `raw`; returns whether it changed.
+    #[inline(never)]
+    fn one(&mut self, index: usize, raw: u64, attrs: Attrs) -> bool {
+        let new = |old| attrs | old & (USED | Attrs::CONTIG);
+        if let Some(old) = leaf_of::<M>(raw, Level::Pte)
+            && (M::Pte::is_settled(raw) || M::Pte::is_still(raw) && M::Pte::read_only(raw) == raw)
+        {
+            self.old = frameless::<M>(raw);
+            self.attrs = attrs;
+            self.change = raw ^ M::Pte::leaf(old.pfn, new(old.attrs), Level::Pte);
+        }
+        self.table.modify(index, new)
+    }
+}
+
+/// A leaf's bits but for its frame.
+#[inline(always)]
+fn frameless<M: Machine>(raw: u64) -> u64 {
+    raw.wrapping_sub(M::Pte::frame(raw).0.wrapping_mul(M::Pte::NEXT_FRAME))
 }
 
 /// PROT_NONE: unfolds blocks; each entry gets the block's ACCESSED and DIRTY.

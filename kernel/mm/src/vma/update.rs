@@ -1,5 +1,5 @@
-//! Changes of protection and flags of a part of what is mapped: the part becomes a VMA of its own, or
-//! joins a neighbour.
+//! Changes of protection and flags of a part of what is mapped: the part becomes a VMA of its
+//! own, or joins a neighbour.
 
 use super::merge::joinable;
 use super::store::{LEAF, Slot, VmaStore};

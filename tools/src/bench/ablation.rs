@@ -162,11 +162,6 @@ fn render(arch: Arch, kb: u32, rows: &[(&str, &str, Cells)]) -> String {
     }
     let _ = writeln!(text);
     for (name, words, _) in rows.iter().filter(|(name, words, _)| name != words) {
-        let words = if words.is_empty() {
-            "the default"
-        } else {
-            words
-        };
         let _ = writeln!(text, "- `{name}`: {words}");
     }
     text.push('\n');

@@ -145,7 +145,7 @@ fn scalability() -> Table {
         name: (*name).to_owned(),
         lines: vec![line("Intel", intel), line("AMD", amd)],
         here: Here::Unmeasured(
-            "The kernel has one CPU, so nothing is contended in it; the account itself is measured on the host's CPUs, see below.",
+            "QEMU's instructions are no throughput: `./run.sh bench --smp 8 --op cow-seq,cow-rand` compares them. The account itself is measured on the host's CPUs, see below.",
         ),
     };
     Table {

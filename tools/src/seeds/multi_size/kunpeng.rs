@@ -118,7 +118,7 @@ fn row(line: &str, title: &str) -> Row {
 
 fn here(name: &str, case2: f64, title: &str) -> Here {
     if title.ends_with("128core") {
-        return Here::Unmeasured("The kernel has one CPU.");
+        return Here::Unmeasured("QEMU's instructions are no throughput.");
     }
     // A bandwidth is of many pages, a latency of one byte.
     let bytes = title.ends_with("bandwidths");

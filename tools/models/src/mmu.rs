@@ -1,0 +1,248 @@
+//! The translation of one CPU: two levels of TLB, walk caches, and the walk that fills them.
+
+use crate::config::{BadPreset, Options, Preset};
+use crate::flush::Flush;
+use crate::tlb::{Entry, Tlb};
+use crate::walk::{Ram, Roots, Translation, Walk, start, walk_from};
+use crate::walk_cache::WalkCache;
+
+/// Who asks for a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Fetch,
+}
+
+/// How an address was translated that the first level did not have.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss {
+    /// The physical address, unless there is no translation.
+    pub physical: Option<u64>,
+    /// The walk, unless the second level had it.
+    pub walk: Option<Walk>,
+    /// Whether a write had to walk because of a cached entry that is read-only or clean.
+    pub rewalk: bool,
+    /// Levels that walk caches saved.
+    pub skipped: u8,
+    /// What the walk cached.
+    pub cached: CachedAs,
+}
+
+/// What a walk left in the TLB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachedAs {
+    /// The page or block, or a piece of it; or nothing.
+    Single,
+    /// A run of 16, by the contiguous bit.
+    Contiguous,
+    /// Four pages, coalesced.
+    Coalesced,
+}
+
+/// The MMU of a CPU.
+#[derive(Clone, Debug)]
+pub struct Mmu {
+    roots: Roots,
+    tag: u16,
+    dtlb: Tlb,
+    itlb: Tlb,
+    tlb2: Tlb,
+    /// The second level of instructions, if it is not `tlb2`.
+    itlb2: Option<Tlb>,
+    walk_cache: WalkCache,
+    contiguous: bool,
+    coalesces: bool,
+}
+
+/// Bits 0 to 55, with those above equal to bit 55: aarch64 may ignore the top byte of an address.
+#[inline]
+fn without_top_byte(address: u64) -> u64 {
+    ((address << 8) as i64 >> 8) as u64
+}
+
+impl Mmu {
+    /// An MMU that is off, with nothing cached.
+    pub fn new(preset: &Preset, options: Options) -> Result<Self, BadPreset> {
+        Ok(Self {
+            roots: Roots::Off,
+            tag: 0,
+            dtlb: Tlb::new("dtlb", preset.dtlb)?,
+            itlb: Tlb::new("itlb", preset.itlb)?,
+            tlb2: Tlb::new("tlb2", preset.tlb2)?,
+            itlb2: preset
+                .itlb2
+                .map(|shape| Tlb::new("itlb2", shape))
+                .transpose()?,
+            walk_cache: WalkCache::new(preset.walk),
+            contiguous: options.contiguous,
+            coalesces: preset.coalesces && options.coalescing,
+        })
+    }
+
+    /// The root registers from now on. Nothing is dropped: what the instruction that writes them
+    /// drops is a flush of its own.
+    pub fn set_roots(&mut self, roots: Roots) {
+        self.roots = roots;
+        self.tag = roots.tag();
+    }
+
+    /// Whether addresses are translated.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.roots != Roots::Off
+    }
+
+    /// Fast path: the physical address, if the entry that the first level used last has it.
+    #[inline]
+    pub fn last(&self, address: u64, side: Side) -> Option<u64> {
+        let address = without_top_byte(address);
+        let tlb = match side {
+            Side::Fetch => &self.itlb,
+            Side::Read | Side::Write => &self.dtlb,
+        };
+        let entry = tlb.last(address, self.tag)?;
+        (entry.writable || side != Side::Write).then(|| entry.physical(address))
+    }
+
+    /// Translates through all levels: by the first level, or how else.
+    pub fn translate(&mut self, address: u64, side: Side, ram: &impl Ram) -> Result<u64, Miss> {
+        let address = without_top_byte(address);
+        let (tag, write) = (self.tag, side == Side::Write);
+        let (first, second) = match side {
+            Side::Fetch => (
+                &mut self.itlb,
+                self.itlb2.as_mut().unwrap_or(&mut self.tlb2),
+            ),
+            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
+        };
+        let mut rewalk = false;
+        if let Some(entry) = first.find(address, tag) {
+            if entry.writable || !write {
+                return Ok(entry.physical(address));
+            }
+            first.drop_one(address, tag);
+            rewalk = true;
+        }
+        if let Some(entry) = second.find(address, tag) {
+            if entry.writable || !write {
+                first.fill(address, entry.whole());
+                return Err(Miss {
+                    physical: Some(entry.physical(address)),
+                    walk: None,
+                    rewalk: false,
+                    skipped: 0,
+                    cached: CachedAs::Single,
+                });
+            }
+            second.drop_one(address, tag);
+            rewalk = true;
+        }
+        Err(self.walk(address, side, rewalk, ram))
+    }
+
+    fn walk(&mut self, address: u64, side: Side, rewalk: bool, ram: &impl Ram) -> Miss {
+        let mut miss = Miss {
+            physical: None,
+            walk: None,
+            rewalk,
+            skipped: 0,
+            cached: CachedAs::Single,
+        };
+        let Ok(top) = start(&self.roots, address) else {
+            return miss;
+        };
+        let from = self
+            .walk_cache
+            .find(address, self.tag, top.level)
+            .unwrap_or(top);
+        miss.skipped = (top.level - from.level) / 9;
+        let walk = walk_from(&self.roots, from, address, ram);
+        miss.walk = Some(walk);
+        for step in walk.steps().iter().filter(|step| step.table != 0) {
+            self.walk_cache.insert(address, self.tag, step);
+        }
+        let Ok(found) = walk.found else {
+            return miss;
+        };
+        let entry = self.entry(address, &found, &walk, ram);
+        miss.physical = Some(entry.physical(address));
+        let size = self.fill(address, side, entry);
+        miss.cached = match size > found.size {
+            false => CachedAs::Single,
+            true if found.contiguous => CachedAs::Contiguous,
+            true => CachedAs::Coalesced,
+        };
+        miss
+    }
+
+    /// The largest entry that the tables allow for a translation.
+    fn entry(&self, address: u64, found: &Translation, walk: &Walk, ram: &impl Ram) -> Entry {
+        let mut size = found.size;
+        if found.contiguous && self.contiguous {
+            size += 4;
+        } else if self.coalesces && are_alike(found, walk, ram) {
+            size += 2;
+        }
+        let in_page = (1 << found.size) - 1;
+        let base = address & (u64::MAX << size);
+        let physical = found.physical | (address & in_page);
+        Entry {
+            base,
+            physical: physical - (address - base),
+            size,
+            leaf: found.size,
+            tag: self.tag,
+            global: found.global,
+            writable: found.writable,
+            valid: true,
+        }
+    }
+
+    /// Caches what a walk found in both levels: the larger of the two sizes.
+    fn fill(&mut self, address: u64, side: Side, entry: Entry) -> u8 {
+        let (first, second) = match side {
+            Side::Fetch => (
+                &mut self.itlb,
+                self.itlb2.as_mut().unwrap_or(&mut self.tlb2),
+            ),
+            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
+        };
+        let size = second.fill(address, entry);
+        size.max(first.fill(address, entry))
+    }
+
+    /// Drops what a flush names; returns how many entries of TLBs.
+    pub fn flush(&mut self, flush: &Flush) -> u64 {
+        let levels = [&mut self.dtlb, &mut self.itlb, &mut self.tlb2];
+        let levels = levels.into_iter().chain(self.itlb2.as_mut());
+        let dropped = levels.map(|level| level.flush(flush)).sum();
+        self.walk_cache.flush(flush);
+        dropped
+    }
+
+    /// The entries of the first data level and of the second level, in no order: for tests.
+    pub fn held(&self) -> (Vec<Entry>, Vec<Entry>) {
+        let first = self.dtlb.entries().copied().collect();
+        (first, self.tlb2.entries().copied().collect())
+    }
+}
+
+/// Whether a single page is one of four, aligned, contiguous in memory and equal in all other bits of
+/// their entries. The entries are in one line, which the walk has read already.
+fn are_alike(found: &Translation, walk: &Walk, ram: &impl Ram) -> bool {
+    let Some(step) = walk.steps().last() else {
+        return false;
+    };
+    if found.size != 12 || found.physical >> 12 & 3 != step.at >> 3 & 3 {
+        return false;
+    }
+    let first_entry = found.entry - ((step.at >> 3 & 3) << 12);
+    (0..4).all(|index| {
+        let at = (step.at & !0x1f) + index * 8;
+        ram.read_u64(at) == Some(first_entry + (index << 12))
+    })
+}

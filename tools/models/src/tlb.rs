@@ -1,0 +1,198 @@
+//! One level of a TLB: arrays of entries of several sizes.
+//!
+//! LRU in each set, as in [`crate::cache`]. An array with several sizes and more than one set is
+//! looked up once per size, with the set that the size gives.
+
+use crate::config::{BadPreset, TlbArray, TlbShape, sets};
+use crate::flush::Flush;
+
+/// A translation that may be cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Virtual address of its first byte.
+    pub base: u64,
+    /// Physical address of its first byte.
+    pub physical: u64,
+    /// Its size as a power of two.
+    pub size: u8,
+    /// The size of the page or block that it was made from: a smaller one for a contiguous run, a
+    /// larger one for a piece.
+    pub leaf: u8,
+    /// The tag (PCID, ASID) that it was made under.
+    pub tag: u16,
+    /// Whether it holds under each tag.
+    pub global: bool,
+    /// Whether a write needs nothing more from the walker.
+    pub writable: bool,
+    /// Whether this is an entry at all.
+    pub valid: bool,
+}
+
+impl Entry {
+    /// Whether it translates an address under a tag.
+    #[inline]
+    pub fn translates(&self, address: u64, tag: u16) -> bool {
+        (address ^ self.base) >> self.size == 0 && self.valid && (self.global || self.tag == tag)
+    }
+
+    /// The physical address for a virtual one that it translates.
+    #[inline]
+    pub fn physical(&self, address: u64) -> u64 {
+        self.physical + (address - self.base)
+    }
+
+    /// The part of it, with a size of at most its own, that translates an address.
+    fn piece(&self, address: u64, size: u8) -> Entry {
+        let base = address & (u64::MAX << size);
+        Entry {
+            base,
+            physical: self.physical(base),
+            size,
+            ..*self
+        }
+    }
+
+    /// Itself, or the page or block that it is a piece of.
+    pub(crate) fn whole(&self) -> Entry {
+        let size = self.size.max(self.leaf);
+        let base = self.base & (u64::MAX << size);
+        Entry {
+            base,
+            physical: self.physical - (self.base - base),
+            size,
+            ..*self
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Array {
+    entries: Vec<Entry>,
+    ways: usize,
+    sets: u64,
+    sizes: &'static [u8],
+}
+
+impl Array {
+    fn new(what: &str, shape: &TlbArray) -> Result<Self, BadPreset> {
+        let sets = sets(what, u64::from(shape.entries), shape.ways)?;
+        Ok(Self {
+            entries: vec![Entry::default(); shape.entries as usize],
+            ways: shape.ways as usize,
+            sets: sets as u64,
+            sizes: shape.sizes,
+        })
+    }
+
+    fn set(&mut self, address: u64, size: u8) -> &mut [Entry] {
+        let first = ((address >> size) % self.sets) as usize * self.ways;
+        &mut self.entries[first..first + self.ways]
+    }
+
+    /// Uses an entry: a copy of it.
+    fn find(&mut self, address: u64, tag: u16) -> Option<Entry> {
+        // One set: one look for all sizes.
+        let sizes = if self.sets == 1 { &[12] } else { self.sizes };
+        sizes.iter().find_map(|&size| {
+            let set = self.set(address, size);
+            let way = set
+                .iter()
+                .position(|entry| entry.translates(address, tag))?;
+            set[..=way].rotate_right(1);
+            Some(set[0])
+        })
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let set = self.set(entry.base, entry.size);
+        let way = set
+            .iter()
+            .position(|entry| !entry.valid)
+            .unwrap_or(set.len() - 1);
+        set[..=way].rotate_right(1);
+        set[0] = entry;
+    }
+}
+
+/// One level.
+#[derive(Clone, Debug)]
+pub struct Tlb {
+    arrays: Vec<Array>,
+    /// A copy of the entry that was used last: it is the first of its set, so that its use changes
+    /// nothing.
+    last: Entry,
+}
+
+impl Tlb {
+    /// An empty level; `what` names it in the error.
+    pub fn new(what: &str, shape: TlbShape) -> Result<Self, BadPreset> {
+        let arrays = shape.iter().map(|array| Array::new(what, array));
+        let arrays: Vec<Array> = arrays.collect::<Result<_, _>>()?;
+        if !arrays.iter().any(|array| array.sizes.contains(&12)) {
+            return Err(BadPreset(format!("{what}: no entries of 4 KiB")));
+        }
+        Ok(Self {
+            arrays,
+            last: Entry::default(),
+        })
+    }
+
+    /// The entry that was used last, if it is the one.
+    #[inline]
+    pub fn last(&self, address: u64, tag: u16) -> Option<&Entry> {
+        self.last.translates(address, tag).then_some(&self.last)
+    }
+
+    /// Uses the entry for an address under a tag.
+    pub fn find(&mut self, address: u64, tag: u16) -> Option<Entry> {
+        if self.last.translates(address, tag) {
+            return Some(self.last);
+        }
+        let mut arrays = self.arrays.iter_mut();
+        let found = arrays.find_map(|array| array.find(address, tag))?;
+        self.last = found;
+        Some(found)
+    }
+
+    /// Caches a translation that is not there: all of it, or the piece around `address` of the
+    /// largest size that the level has. Returns the size.
+    pub fn fill(&mut self, address: u64, entry: Entry) -> u8 {
+        let sizes = self.arrays.iter().flat_map(|array| array.sizes);
+        let fits = sizes.copied().filter(|&size| size <= entry.size).max();
+        let size = fits.expect("each level has entries of 4 KiB, the smallest page");
+        let mut arrays = self.arrays.iter_mut();
+        let array = arrays.find(|array| array.sizes.contains(&size));
+        let piece = entry.piece(address, size);
+        array.expect("one of them has the size").insert(piece);
+        self.last = piece;
+        size
+    }
+
+    /// Drops the entries for an address under a tag.
+    pub fn drop_one(&mut self, address: u64, tag: u16) {
+        self.drop_where(|entry| entry.translates(address, tag));
+    }
+
+    /// Drops what a flush names; returns how many entries.
+    pub fn flush(&mut self, flush: &Flush) -> u64 {
+        self.drop_where(|entry| flush.drops(entry))
+    }
+
+    fn drop_where(&mut self, is_dropped: impl Fn(&Entry) -> bool) -> u64 {
+        self.last = Entry::default();
+        let mut dropped = 0;
+        for entry in self.arrays.iter_mut().flat_map(|array| &mut array.entries) {
+            if entry.valid && is_dropped(entry) {
+                *entry = Entry::default();
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// The entries that it holds, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.arrays.iter().flat_map(|array| &array.entries);
+        entries.filter(|entry| entry.valid)
+    }
+}

@@ -1,0 +1,86 @@
+//! Walk caches: upper entries of page tables, so that a walk begins further down.
+//!
+//! Source: Intel SDM volume 3A, 5.10.3 "Paging-Structure Caches". Fully associative, LRU, tagged.
+
+use crate::config::WalkCacheShape;
+use crate::flush::Flush;
+use crate::walk::{Start, Step};
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    base: u64,
+    tag: u16,
+    table: u64,
+    writable: bool,
+}
+
+/// The entries of one level, the last used first.
+#[derive(Clone, Debug)]
+struct Level {
+    span: u8,
+    room: usize,
+    held: Vec<Held>,
+}
+
+/// The walk caches of one CPU, the lowest level first.
+#[derive(Clone, Debug)]
+pub(crate) struct WalkCache([Level; 3]);
+
+impl WalkCache {
+    pub(crate) fn new(shape: WalkCacheShape) -> Self {
+        let level = |span, room: u32| Level {
+            span,
+            room: room as usize,
+            held: Vec::with_capacity(room as usize),
+        };
+        Self([
+            level(21, shape.mib2),
+            level(30, shape.gib1),
+            level(39, shape.gib512),
+        ])
+    }
+
+    /// The lowest table that is known for an address, above which nothing need be read.
+    pub(crate) fn find(&mut self, address: u64, tag: u16, highest: u8) -> Option<Start> {
+        self.0.iter_mut().find_map(|level| {
+            if level.span > highest {
+                return None;
+            }
+            let base = address & (u64::MAX << level.span);
+            let mut held = level.held.iter();
+            let at = held.position(|held| held.base == base && held.tag == tag)?;
+            level.held[..=at].rotate_right(1);
+            Some(Start {
+                table: level.held[0].table,
+                level: level.span - 9,
+                index_bits: 9,
+                writable: level.held[0].writable,
+            })
+        })
+    }
+
+    /// Remembers an entry that points to a table, and was read because it was not here.
+    pub(crate) fn insert(&mut self, address: u64, tag: u16, step: &Step) {
+        let mut levels = self.0.iter_mut();
+        let Some(level) = levels.find(|level| level.span == step.level && level.room > 0) else {
+            return;
+        };
+        level.held.truncate(level.room - 1);
+        let held = Held {
+            base: address & (u64::MAX << level.span),
+            tag,
+            table: step.table,
+            writable: step.writable,
+        };
+        level.held.insert(0, held);
+    }
+
+    pub(crate) fn flush(&mut self, flush: &Flush) {
+        for level in &mut self.0 {
+            let span = level.span;
+            level
+                .held
+                .retain(|held| !flush.drops_table(held.base, span, held.tag));
+        }
+    }
+}

@@ -28,8 +28,15 @@ struct Private {
     l2: Option<Cache>,
 }
 
+/// What other CPUs had of a line.
+#[derive(Clone, Copy, Default)]
+struct Elsewhere {
+    held: bool,
+    modified: bool,
+}
+
 impl Private {
-    /// The level that holds every line of data that the CPU has.
+    /// The level that holds each line of data that the CPU has.
     fn outer(&mut self) -> &mut Cache {
         self.l2.as_mut().unwrap_or(&mut self.l1d)
     }
@@ -38,6 +45,10 @@ impl Private {
 impl Caches {
     /// Empty caches.
     pub fn new(preset: &Preset, cpus: usize) -> Result<Self, BadPreset> {
+        if preset.fill == Fill::Victims && preset.l2.is_none() {
+            let text = "a last level of victims, without a private second level";
+            return Err(BadPreset(text.to_owned()));
+        }
         let private = Private {
             l1i: Cache::new("l1i", preset.l1i)?,
             l1d: Cache::new("l1d", preset.l1d)?,
@@ -130,11 +141,13 @@ impl Caches {
             return write || modified;
         }
         let mut modified = write;
-        if self.snoop(cpu, number, write, events) {
+        let elsewhere = self.snoop(cpu, number, write, events);
+        if elsewhere.modified {
             served.remote += 1;
         } else if self.last.find(number).is_some() {
             served.last += 1;
-            if self.fill == Fill::Victims {
+            // A line that CPUs share stays.
+            if self.fill == Fill::Victims && (write || !elsewhere.held) {
                 modified |= self.last.remove(number) == Some(true);
             }
         } else {
@@ -164,16 +177,17 @@ impl Caches {
         self.cpus[cpu].outer().mark(number, true);
     }
 
-    /// Asks the other CPUs for a line: whether one had it modified. For a write they lose it; for a
-    /// read what was modified goes to the last level, too, and is clean from then on.
-    fn snoop(&mut self, cpu: usize, number: u64, write: bool, events: &mut Events) -> bool {
-        let (mut was_modified, mut was_there) = (false, false);
+    /// Asks the other CPUs for a line. For a write they lose it; for a read what one had modified
+    /// goes to the last level, too, and is clean from then on.
+    fn snoop(&mut self, cpu: usize, number: u64, write: bool, events: &mut Events) -> Elsewhere {
+        let mut elsewhere = Elsewhere::default();
         for other in (0..self.cpus.len()).filter(|&other| other != cpu) {
             let other = &mut self.cpus[other];
             let Some(modified) = other.outer().peek(number) else {
                 continue;
             };
-            (was_there, was_modified) = (true, was_modified | modified);
+            elsewhere.held = true;
+            elsewhere.modified |= modified;
             if write {
                 other.l1d.remove(number);
                 other.outer().remove(number);
@@ -182,16 +196,13 @@ impl Caches {
                 other.outer().mark(number, false);
             }
         }
-        if was_modified && !write {
-            let line = Line {
-                number,
-                modified: true,
-            };
+        if elsewhere.modified && !write {
             events.writebacks += 1;
-            self.keep(line, events);
+            let modified = true;
+            self.keep(Line { number, modified }, events);
         }
-        events.invalidations += u64::from(write && was_there);
-        was_modified
+        events.invalidations += u64::from(write && elsewhere.held);
+        elsewhere
     }
 
     /// What becomes of a line that leaves the private caches of a CPU.

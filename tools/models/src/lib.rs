@@ -59,6 +59,6 @@ mod walk_cache;
 
 pub use config::{BadPreset, Options, Preset};
 pub use figures::Figures;
-pub use flush::{Flush, Tables};
+pub use flush::{Flush, Tables, Tlbi};
 pub use machine::{Access, Machine};
 pub use walk::{Fault, Ram, Roots};

@@ -5,7 +5,7 @@ use crate::caches::Caches;
 use crate::config::{BadPreset, Options, Preset};
 use crate::figures::{Figures, Translated};
 use crate::flush::Flush;
-use crate::mmu::{CachedAs, Miss, Mmu, Side};
+use crate::mmu::{CachedAs, Found, Mmu, Side, Walked};
 use crate::walk::{Ram, Roots};
 
 const PAGE: u64 = 4096;
@@ -165,33 +165,33 @@ impl Machine {
             return Some(physical);
         }
         match mmu.translate(address, side, ram) {
-            Ok(physical) => {
+            Found::First(physical) => {
                 translated.l1 += 1;
                 Some(physical)
             }
-            Err(miss) => self.miss(cpu, side, miss),
+            Found::Second(physical) => {
+                translated.l2 += 1;
+                Some(physical)
+            }
+            Found::Walked(walked) => {
+                translated.walks += 1;
+                self.walked(cpu, &walked);
+                walked.physical
+            }
         }
     }
 
-    /// Counts what a miss in the first-level TLB took.
-    fn miss(&mut self, cpu: usize, side: Side, miss: Miss) -> Option<u64> {
-        let figures = &mut self.cpus[cpu].figures;
-        let in_second_level = miss.walk.is_none() && miss.physical.is_some();
-        let translated = translated(figures, side);
-        translated.l2 += u64::from(in_second_level);
-        translated.walks += u64::from(!in_second_level);
-        let events = &mut figures.events;
-        events.rewalks += u64::from(miss.rewalk);
-        events.unresolved += u64::from(miss.physical.is_none());
-        events.skipped += u64::from(miss.skipped);
-        events.contiguous += u64::from(miss.cached == CachedAs::Contiguous);
-        events.coalesced += u64::from(miss.cached == CachedAs::Coalesced);
-        for step in miss.walk.iter().flat_map(|walk| walk.steps()) {
-            let line = step.at / LINE;
-            self.caches
-                .data(cpu, line, false, &mut figures.walk, events);
+    /// Counts what a walk took, and has the data cache read what it read.
+    fn walked(&mut self, cpu: usize, walked: &Walked) {
+        let Figures { walk, events, .. } = &mut self.cpus[cpu].figures;
+        events.rewalks += u64::from(walked.rewalk);
+        events.unresolved += u64::from(walked.physical.is_none());
+        events.skipped += u64::from(walked.skipped);
+        events.contiguous += u64::from(walked.cached == CachedAs::Contiguous);
+        events.coalesced += u64::from(walked.cached == CachedAs::Coalesced);
+        for step in walked.walk.steps() {
+            self.caches.data(cpu, step.at / LINE, false, walk, events);
         }
-        miss.physical
     }
 
     /// A flush on one CPU.

@@ -3,7 +3,7 @@
 use crate::config::{BadPreset, Options, Preset};
 use crate::flush::Flush;
 use crate::tlb::{Entry, Tlb};
-use crate::walk::{Ram, Roots, Translation, Walk, start, walk_from};
+use crate::walk::{Fault, Ram, Roots, Translation, Walk, start, walk_from};
 use crate::walk_cache::WalkCache;
 
 /// Who asks for a translation.
@@ -17,18 +17,29 @@ pub enum Side {
     Fetch,
 }
 
-/// How an address was translated that the first level did not have.
+/// How an address was translated.
 #[derive(Clone, Copy, Debug)]
-pub struct Miss {
+pub enum Found {
+    /// By the first level: the physical address.
+    First(u64),
+    /// By the second level: the physical address.
+    Second(u64),
+    /// By a walk, or not at all.
+    Walked(Walked),
+}
+
+/// A walk, and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Walked {
     /// The physical address, unless there is no translation.
     pub physical: Option<u64>,
-    /// The walk, unless the second level had it.
-    pub walk: Option<Walk>,
+    /// What was read.
+    pub walk: Walk,
     /// Whether a write had to walk because of a cached entry that is read-only or clean.
     pub rewalk: bool,
     /// Levels that walk caches saved.
     pub skipped: u8,
-    /// What the walk cached.
+    /// What was cached.
     pub cached: CachedAs,
 }
 
@@ -108,75 +119,69 @@ impl Mmu {
         (entry.writable || side != Side::Write).then(|| entry.physical(address))
     }
 
-    /// Translates through all levels: by the first level, or how else.
-    pub fn translate(&mut self, address: u64, side: Side, ram: &impl Ram) -> Result<u64, Miss> {
+    /// Translates through all levels.
+    pub fn translate(&mut self, address: u64, side: Side, ram: &impl Ram) -> Found {
         let address = without_top_byte(address);
         let (tag, write) = (self.tag, side == Side::Write);
-        let (first, second) = match side {
-            Side::Fetch => (
-                &mut self.itlb,
-                self.itlb2.as_mut().unwrap_or(&mut self.tlb2),
-            ),
-            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
-        };
+        let (first, second) = self.levels(side);
         let mut rewalk = false;
         if let Some(entry) = first.find(address, tag) {
             if entry.writable || !write {
-                return Ok(entry.physical(address));
+                return Found::First(entry.physical(address));
             }
-            first.drop_one(address, tag);
+            first.remove(address, tag);
             rewalk = true;
         }
         if let Some(entry) = second.find(address, tag) {
             if entry.writable || !write {
                 first.fill(address, entry.whole());
-                return Err(Miss {
-                    physical: Some(entry.physical(address)),
-                    walk: None,
-                    rewalk: false,
-                    skipped: 0,
-                    cached: CachedAs::Single,
-                });
+                return Found::Second(entry.physical(address));
             }
-            second.drop_one(address, tag);
+            second.remove(address, tag);
             rewalk = true;
         }
-        Err(self.walk(address, side, rewalk, ram))
+        Found::Walked(self.walk(address, side, rewalk, ram))
     }
 
-    fn walk(&mut self, address: u64, side: Side, rewalk: bool, ram: &impl Ram) -> Miss {
-        let mut miss = Miss {
+    /// The two levels of a side.
+    fn levels(&mut self, side: Side) -> (&mut Tlb, &mut Tlb) {
+        match side {
+            Side::Fetch => {
+                let second = self.itlb2.as_mut().unwrap_or(&mut self.tlb2);
+                (&mut self.itlb, second)
+            }
+            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
+        }
+    }
+
+    fn walk(&mut self, address: u64, side: Side, rewalk: bool, ram: &impl Ram) -> Walked {
+        let mut walked = Walked {
             physical: None,
-            walk: None,
+            walk: Walk::none(Fault::Address),
             rewalk,
             skipped: 0,
             cached: CachedAs::Single,
         };
-        let Ok(top) = start(&self.roots, address) else {
-            return miss;
+        let top = match start(&self.roots, address) {
+            Ok(top) => top,
+            Err(fault) => {
+                walked.walk = Walk::none(fault);
+                return walked;
+            }
         };
-        let from = self
-            .walk_cache
-            .find(address, self.tag, top.level)
-            .unwrap_or(top);
-        miss.skipped = (top.level - from.level) / 9;
-        let walk = walk_from(&self.roots, from, address, ram);
-        miss.walk = Some(walk);
-        for step in walk.steps().iter().filter(|step| step.table != 0) {
+        let known = self.walk_cache.find(address, self.tag, top.level);
+        let from = known.unwrap_or(top);
+        walked.skipped = (top.level - from.level) / 9;
+        walked.walk = walk_from(&self.roots, from, address, ram);
+        for step in walked.walk.steps() {
             self.walk_cache.insert(address, self.tag, step);
         }
-        let Ok(found) = walk.found else {
-            return miss;
-        };
-        let entry = self.entry(address, &found, &walk, ram);
-        miss.physical = Some(entry.physical(address));
-        let size = self.fill(address, side, entry);
-        miss.cached = match size > found.size {
-            false => CachedAs::Single,
-            true if found.contiguous => CachedAs::Contiguous,
-            true => CachedAs::Coalesced,
-        };
-        miss
+        if let Ok(found) = walked.walk.found {
+            let entry = self.entry(address, &found, &walked.walk, ram);
+            walked.physical = Some(entry.physical(address));
+            walked.cached = self.fill(address, side, entry, &found);
+        }
+        walked
     }
 
     /// The largest entry that the tables allow for a translation.
@@ -202,17 +207,15 @@ impl Mmu {
         }
     }
 
-    /// Caches what a walk found in both levels: the larger of the two sizes.
-    fn fill(&mut self, address: u64, side: Side, entry: Entry) -> u8 {
-        let (first, second) = match side {
-            Side::Fetch => (
-                &mut self.itlb,
-                self.itlb2.as_mut().unwrap_or(&mut self.tlb2),
-            ),
-            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
-        };
-        let size = second.fill(address, entry);
-        size.max(first.fill(address, entry))
+    /// Caches what a walk found in both levels.
+    fn fill(&mut self, address: u64, side: Side, entry: Entry, found: &Translation) -> CachedAs {
+        let (first, second) = self.levels(side);
+        let size = second.fill(address, entry).max(first.fill(address, entry));
+        match size > found.size {
+            false => CachedAs::Single,
+            true if found.contiguous => CachedAs::Contiguous,
+            true => CachedAs::Coalesced,
+        }
     }
 
     /// Drops what a flush names; returns how many entries of TLBs.

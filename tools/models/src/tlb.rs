@@ -84,27 +84,33 @@ impl Array {
         })
     }
 
-    fn set(&mut self, address: u64, size: u8) -> &mut [Entry] {
-        let first = ((address >> size) % self.sets) as usize * self.ways;
-        &mut self.entries[first..first + self.ways]
+    /// The index of the first entry of the set for an address.
+    fn first(&self, address: u64, size: u8) -> usize {
+        ((address >> size) % self.sets) as usize * self.ways
+    }
+
+    /// Where the entry for an address is: the index of its set, and its way.
+    fn locate(&self, address: u64, tag: u16) -> Option<(usize, usize)> {
+        // One set: one look for all sizes.
+        let sizes = if self.sets == 1 { &[12] } else { self.sizes };
+        sizes.iter().find_map(|&size| {
+            let first = self.first(address, size);
+            let mut set = self.entries[first..first + self.ways].iter();
+            let way = set.position(|entry| entry.translates(address, tag))?;
+            Some((first, way))
+        })
     }
 
     /// Uses an entry: a copy of it.
     fn find(&mut self, address: u64, tag: u16) -> Option<Entry> {
-        // One set: one look for all sizes.
-        let sizes = if self.sets == 1 { &[12] } else { self.sizes };
-        sizes.iter().find_map(|&size| {
-            let set = self.set(address, size);
-            let way = set
-                .iter()
-                .position(|entry| entry.translates(address, tag))?;
-            set[..=way].rotate_right(1);
-            Some(set[0])
-        })
+        let (first, way) = self.locate(address, tag)?;
+        self.entries[first..=first + way].rotate_right(1);
+        Some(self.entries[first])
     }
 
     fn insert(&mut self, entry: Entry) {
-        let set = self.set(entry.base, entry.size);
+        let first = self.first(entry.base, entry.size);
+        let set = &mut self.entries[first..first + self.ways];
         let way = set
             .iter()
             .position(|entry| !entry.valid)
@@ -169,20 +175,21 @@ impl Tlb {
     }
 
     /// Drops the entries for an address under a tag.
-    pub fn drop_one(&mut self, address: u64, tag: u16) {
-        self.drop_where(|entry| entry.translates(address, tag));
+    pub fn remove(&mut self, address: u64, tag: u16) {
+        self.last = Entry::default();
+        for array in &mut self.arrays {
+            while let Some((first, way)) = array.locate(address, tag) {
+                array.entries[first + way] = Entry::default();
+            }
+        }
     }
 
     /// Drops what a flush names; returns how many entries.
     pub fn flush(&mut self, flush: &Flush) -> u64 {
-        self.drop_where(|entry| flush.drops(entry))
-    }
-
-    fn drop_where(&mut self, is_dropped: impl Fn(&Entry) -> bool) -> u64 {
         self.last = Entry::default();
         let mut dropped = 0;
         for entry in self.arrays.iter_mut().flat_map(|array| &mut array.entries) {
-            if entry.valid && is_dropped(entry) {
+            if entry.valid && flush.drops(entry) {
                 *entry = Entry::default();
                 dropped += 1;
             }

@@ -103,10 +103,8 @@ pub struct Step {
     pub at: u64,
     /// What it spans, as a power of two.
     pub level: u8,
-    /// The table it points to, unless it is the last one.
-    pub table: u64,
-    /// Whether writes are allowed below it.
-    pub writable: bool,
+    /// The table it points to, unless the walk ended here, and whether writes are allowed below.
+    pub table: Option<(u64, bool)>,
 }
 
 /// Where a walk begins: a table, the level of its entries, and whether all entries above allow
@@ -133,6 +131,15 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// A walk that found nothing before it read an entry.
+    pub(crate) fn none(fault: Fault) -> Self {
+        Walk {
+            steps: Default::default(),
+            read: 0,
+            found: Err(fault),
+        }
+    }
+
     /// The entries in the order in which they were read.
     pub fn steps(&self) -> &[Step] {
         &self.steps[..usize::from(self.read)]
@@ -143,11 +150,7 @@ impl Walk {
 pub fn walk(roots: &Roots, address: u64, ram: &impl Ram) -> Walk {
     match start(roots, address) {
         Ok(start) => walk_from(roots, start, address, ram),
-        Err(fault) => Walk {
-            steps: Default::default(),
-            read: 0,
-            found: Err(fault),
-        },
+        Err(fault) => Walk::none(fault),
     }
 }
 
@@ -170,11 +173,7 @@ pub(crate) enum Entry {
 
 /// Walks from a table that a walk cache knows.
 pub fn walk_from(roots: &Roots, start: Start, address: u64, ram: &impl Ram) -> Walk {
-    let mut walk = Walk {
-        steps: Default::default(),
-        read: 0,
-        found: Err(Fault::Address),
-    };
+    let mut walk = Walk::none(Fault::Address);
     let mut next = start;
     loop {
         let index = (address >> next.level) & ((1 << next.index_bits) - 1);
@@ -193,7 +192,7 @@ pub fn walk_from(roots: &Roots, start: Start, address: u64, ram: &impl Ram) -> W
             Ok(Entry::Table { table, writable }) => {
                 let writable = next.writable && writable;
                 let step = &mut walk.steps[usize::from(walk.read) - 1];
-                (step.table, step.writable) = (table, writable);
+                step.table = Some((table, writable));
                 next = Start {
                     table,
                     level: next.level - 9,

@@ -59,8 +59,11 @@ impl WalkCache {
         })
     }
 
-    /// Remembers an entry that points to a table, and was read because it was not here.
+    /// Remembers an entry, if it points to a table; it was read because it was not here.
     pub(crate) fn insert(&mut self, address: u64, tag: u16, step: &Step) {
+        let Some((table, writable)) = step.table else {
+            return;
+        };
         let mut levels = self.0.iter_mut();
         let Some(level) = levels.find(|level| level.span == step.level && level.room > 0) else {
             return;
@@ -69,8 +72,8 @@ impl WalkCache {
         let held = Held {
             base: address & (u64::MAX << level.span),
             tag,
-            table: step.table,
-            writable: step.writable,
+            table,
+            writable,
         };
         level.held.insert(0, held);
     }

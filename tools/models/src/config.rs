@@ -44,8 +44,9 @@ pub struct WalkCacheShape {
     pub gib512: u32,
     /// For entries that span 1 GiB (PDPTE; level 1).
     pub gib1: u32,
-    /// For entries that span 2 MiB (PDE; level 2).
-    pub mib2: u32,
+    /// For entries that span 2 MiB (PDE; level 2), if they have a place of their own: else they are
+    /// among the entries of 2 MiB in the second-level TLB of data.
+    pub mib2: Option<u32>,
 }
 
 /// Latencies from an access to the use of what it reads, in cycles of the core, of accesses that do
@@ -83,8 +84,10 @@ pub struct Preset {
     pub last: CacheShape,
     /// How the last level is filled.
     pub fill: Fill,
-    /// First-level data TLB.
+    /// First-level data TLB; that of loads, if stores have one of their own.
     pub dtlb: TlbShape,
+    /// First-level TLB of stores, where they have one of their own.
+    pub stlb: Option<TlbShape>,
     /// First-level instruction TLB.
     pub itlb: TlbShape,
     /// Second-level TLB for data; for instructions, too, unless `itlb2` says otherwise.

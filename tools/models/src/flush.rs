@@ -6,7 +6,7 @@
 
 mod tlbi;
 
-use crate::tlb::Entry;
+use crate::tlb::{Entry, Kind};
 
 pub use tlbi::Tlbi;
 
@@ -79,6 +79,14 @@ impl Flush {
 
     /// Whether it drops an entry of a TLB.
     pub(crate) fn drops(&self, entry: &Entry) -> bool {
+        match entry.kind {
+            Kind::Empty => false,
+            Kind::Page => self.drops_page(entry),
+            Kind::Table => self.drops_table(entry.base, entry.size, entry.tag),
+        }
+    }
+
+    fn drops_page(&self, entry: &Entry) -> bool {
         match *self {
             Flush::All => true,
             Flush::NotGlobal => !entry.global,

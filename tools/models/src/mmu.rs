@@ -2,8 +2,8 @@
 
 use crate::config::{BadPreset, Options, Preset};
 use crate::flush::Flush;
-use crate::tlb::{Entry, Tlb};
-use crate::walk::{Fault, Ram, Roots, Translation, Walk, start, walk_from};
+use crate::tlb::{Entry, Kind, Tlb};
+use crate::walk::{Fault, Ram, Roots, Start, Step, Translation, Walk, start, walk_from};
 use crate::walk_cache::WalkCache;
 
 /// Who asks for a translation.
@@ -60,11 +60,15 @@ pub struct Mmu {
     roots: Roots,
     tag: u16,
     dtlb: Tlb,
+    /// The first level of stores, if it is not `dtlb`.
+    stlb: Option<Tlb>,
     itlb: Tlb,
     tlb2: Tlb,
     /// The second level of instructions, if it is not `tlb2`.
     itlb2: Option<Tlb>,
     walk_cache: WalkCache,
+    /// Whether `tlb2` holds entries that point to the last level of tables.
+    tables_in_tlb2: bool,
     contiguous: bool,
     coalesces: bool,
 }
@@ -82,6 +86,10 @@ impl Mmu {
             roots: Roots::Off,
             tag: 0,
             dtlb: Tlb::new("dtlb", preset.dtlb)?,
+            stlb: preset
+                .stlb
+                .map(|shape| Tlb::new("stlb", shape))
+                .transpose()?,
             itlb: Tlb::new("itlb", preset.itlb)?,
             tlb2: Tlb::new("tlb2", preset.tlb2)?,
             itlb2: preset
@@ -89,6 +97,7 @@ impl Mmu {
                 .map(|shape| Tlb::new("itlb2", shape))
                 .transpose()?,
             walk_cache: WalkCache::new(preset.walk),
+            tables_in_tlb2: preset.walk.mib2.is_none(),
             contiguous: options.contiguous,
             coalesces: preset.coalesces && options.coalescing,
         })
@@ -113,7 +122,8 @@ impl Mmu {
         let address = without_top_byte(address);
         let tlb = match side {
             Side::Fetch => &self.itlb,
-            Side::Read | Side::Write => &self.dtlb,
+            Side::Write => self.stlb.as_ref().unwrap_or(&self.dtlb),
+            Side::Read => &self.dtlb,
         };
         let entry = tlb.last(address, self.tag)?;
         (entry.writable || side != Side::Write).then(|| entry.physical(address))
@@ -150,7 +160,11 @@ impl Mmu {
                 let second = self.itlb2.as_mut().unwrap_or(&mut self.tlb2);
                 (&mut self.itlb, second)
             }
-            Side::Read | Side::Write => (&mut self.dtlb, &mut self.tlb2),
+            Side::Write => {
+                let first = self.stlb.as_mut().unwrap_or(&mut self.dtlb);
+                (first, &mut self.tlb2)
+            }
+            Side::Read => (&mut self.dtlb, &mut self.tlb2),
         }
     }
 
@@ -169,12 +183,11 @@ impl Mmu {
                 return walked;
             }
         };
-        let known = self.walk_cache.find(address, self.tag, top.level);
-        let from = known.unwrap_or(top);
+        let from = self.known_table(address, top.level).unwrap_or(top);
         walked.skipped = (top.level - from.level) / 9;
         walked.walk = walk_from(&self.roots, from, address, ram);
         for step in walked.walk.steps() {
-            self.walk_cache.insert(address, self.tag, step);
+            self.keep_table(address, step);
         }
         if let Ok(found) = walked.walk.found {
             let entry = self.entry(address, &found, &walked.walk, ram);
@@ -182,6 +195,40 @@ impl Mmu {
             walked.cached = self.fill(address, side, entry, &found);
         }
         walked
+    }
+
+    /// The lowest table that walk caches know for an address, below the level of the first table.
+    fn known_table(&mut self, address: u64, highest: u8) -> Option<Start> {
+        if self.tables_in_tlb2
+            && let Some(entry) = self.tlb2.find_table(address, self.tag)
+        {
+            return Some(Start {
+                table: entry.physical,
+                level: 12,
+                index_bits: 9,
+                writable: entry.writable,
+            });
+        }
+        self.walk_cache.find(address, self.tag, highest)
+    }
+
+    /// Keeps an entry that points to a table in walk caches.
+    fn keep_table(&mut self, address: u64, step: &Step) {
+        match step.table {
+            Some((table, writable)) if self.tables_in_tlb2 && step.level == 21 => {
+                self.tlb2.fill_table(Entry {
+                    base: address & (u64::MAX << 21),
+                    physical: table,
+                    size: 21,
+                    leaf: 21,
+                    tag: self.tag,
+                    global: false,
+                    writable,
+                    kind: Kind::Table,
+                });
+            }
+            _ => self.walk_cache.insert(address, self.tag, step),
+        }
     }
 
     /// The largest entry that the tables allow for a translation.
@@ -203,7 +250,7 @@ impl Mmu {
             tag: self.tag,
             global: found.global,
             writable: found.writable,
-            valid: true,
+            kind: Kind::Page,
         }
     }
 
@@ -221,7 +268,8 @@ impl Mmu {
     /// Drops what a flush names; returns how many entries of TLBs.
     pub fn flush(&mut self, flush: &Flush) -> u64 {
         let levels = [&mut self.dtlb, &mut self.itlb, &mut self.tlb2];
-        let levels = levels.into_iter().chain(self.itlb2.as_mut());
+        let levels = levels.into_iter().chain(self.stlb.as_mut());
+        let levels = levels.chain(self.itlb2.as_mut());
         let dropped = levels.map(|level| level.flush(flush)).sum();
         self.walk_cache.flush(flush);
         dropped

@@ -24,15 +24,33 @@ pub struct Entry {
     pub global: bool,
     /// Whether a write needs nothing more from the walker.
     pub writable: bool,
-    /// Whether this is an entry at all.
-    pub valid: bool,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// None.
+    #[default]
+    Empty,
+    /// A translation.
+    Page,
+    /// An entry of 2 MiB that points to a table, at `physical`: part of a walk cache.
+    Table,
 }
 
 impl Entry {
     /// Whether it translates an address under a tag.
     #[inline]
     pub fn translates(&self, address: u64, tag: u16) -> bool {
-        (address ^ self.base) >> self.size == 0 && self.valid && (self.global || self.tag == tag)
+        self.is_for(address, tag, Kind::Page)
+    }
+
+    #[inline]
+    fn is_for(&self, address: u64, tag: u16, kind: Kind) -> bool {
+        let is_near = (address ^ self.base) >> self.size == 0;
+        is_near && self.kind == kind && (self.global || self.tag == tag)
     }
 
     /// The physical address for a virtual one that it translates.
@@ -90,20 +108,20 @@ impl Array {
     }
 
     /// Where the entry for an address is: the index of its set, and its way.
-    fn locate(&self, address: u64, tag: u16) -> Option<(usize, usize)> {
+    fn locate(&self, address: u64, tag: u16, kind: Kind) -> Option<(usize, usize)> {
         // One set: one look for all sizes.
         let sizes = if self.sets == 1 { &[12] } else { self.sizes };
         sizes.iter().find_map(|&size| {
             let first = self.first(address, size);
             let mut set = self.entries[first..first + self.ways].iter();
-            let way = set.position(|entry| entry.translates(address, tag))?;
+            let way = set.position(|entry| entry.is_for(address, tag, kind))?;
             Some((first, way))
         })
     }
 
     /// Uses an entry: a copy of it.
-    fn find(&mut self, address: u64, tag: u16) -> Option<Entry> {
-        let (first, way) = self.locate(address, tag)?;
+    fn find(&mut self, address: u64, tag: u16, kind: Kind) -> Option<Entry> {
+        let (first, way) = self.locate(address, tag, kind)?;
         self.entries[first..=first + way].rotate_right(1);
         Some(self.entries[first])
     }
@@ -113,7 +131,7 @@ impl Array {
         let set = &mut self.entries[first..first + self.ways];
         let way = set
             .iter()
-            .position(|entry| !entry.valid)
+            .position(|entry| entry.kind == Kind::Empty)
             .unwrap_or(set.len() - 1);
         set[..=way].rotate_right(1);
         set[0] = entry;
@@ -155,7 +173,7 @@ impl Tlb {
             return Some(self.last);
         }
         let mut arrays = self.arrays.iter_mut();
-        let found = arrays.find_map(|array| array.find(address, tag))?;
+        let found = arrays.find_map(|array| array.find(address, tag, Kind::Page))?;
         self.last = found;
         Some(found)
     }
@@ -166,19 +184,44 @@ impl Tlb {
         let sizes = self.arrays.iter().flat_map(|array| array.sizes);
         let fits = sizes.copied().filter(|&size| size <= entry.size).max();
         let size = fits.expect("each level has entries of 4 KiB, the smallest page");
-        let mut arrays = self.arrays.iter_mut();
-        let array = arrays.find(|array| array.sizes.contains(&size));
         let piece = entry.piece(address, size);
-        array.expect("one of them has the size").insert(piece);
+        self.insert(piece);
         self.last = piece;
         size
+    }
+
+    /// Uses the entry that points to the table for an address, if the level holds it.
+    pub fn find_table(&mut self, address: u64, tag: u16) -> Option<Entry> {
+        self.last = Entry::default();
+        let mut arrays = self.arrays.iter_mut();
+        arrays.find_map(|array| array.find(address, tag, Kind::Table))
+    }
+
+    /// Caches an entry that points to a table and is not there.
+    pub fn fill_table(&mut self, entry: Entry) {
+        self.last = Entry::default();
+        self.insert(entry);
+    }
+
+    /// Puts an entry into the array with its size. Where several have it, the address chooses, by the
+    /// bits above those that choose the set: neighbours fill all of them.
+    fn insert(&mut self, entry: Entry) {
+        let has_size = |array: &Array| array.sizes.contains(&entry.size);
+        let mut sets = 1;
+        let several = self.arrays.iter().filter(|array| has_size(array));
+        let several = several.inspect(|array| sets = array.sets).count() as u64;
+        let choice = (entry.base >> entry.size) / sets % several.max(1);
+        let mut arrays = self.arrays.iter_mut().filter(|array| has_size(array));
+        if let Some(array) = arrays.nth(choice as usize) {
+            array.insert(entry);
+        }
     }
 
     /// Drops the entries for an address under a tag.
     pub fn remove(&mut self, address: u64, tag: u16) {
         self.last = Entry::default();
         for array in &mut self.arrays {
-            while let Some((first, way)) = array.locate(address, tag) {
+            while let Some((first, way)) = array.locate(address, tag, Kind::Page) {
                 array.entries[first + way] = Entry::default();
             }
         }
@@ -189,7 +232,7 @@ impl Tlb {
         self.last = Entry::default();
         let mut dropped = 0;
         for entry in self.arrays.iter_mut().flat_map(|array| &mut array.entries) {
-            if entry.valid && flush.drops(entry) {
+            if flush.drops(entry) {
                 *entry = Entry::default();
                 dropped += 1;
             }
@@ -200,6 +243,6 @@ impl Tlb {
     /// The entries that it holds, in no order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.arrays.iter().flat_map(|array| &array.entries);
-        entries.filter(|entry| entry.valid)
+        entries.filter(|entry| entry.kind != Kind::Empty)
     }
 }

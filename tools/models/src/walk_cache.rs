@@ -24,7 +24,9 @@ struct Level {
 
 /// The walk caches of one CPU, the lowest level first.
 #[derive(Clone, Debug)]
-pub(crate) struct WalkCache([Level; 3]);
+pub(crate) struct WalkCache {
+    levels: [Level; 3],
+}
 
 impl WalkCache {
     pub(crate) fn new(shape: WalkCacheShape) -> Self {
@@ -33,28 +35,32 @@ impl WalkCache {
             room: room as usize,
             held: Vec::with_capacity(room as usize),
         };
-        Self([
-            level(21, shape.mib2),
-            level(30, shape.gib1),
-            level(39, shape.gib512),
-        ])
+        Self {
+            levels: [
+                level(21, shape.mib2.unwrap_or(0)),
+                level(30, shape.gib1),
+                level(39, shape.gib512),
+            ],
+        }
     }
 
-    /// The lowest table that is known for an address, above which nothing need be read.
+    /// The lowest table that is known for an address below entries of the level `highest`, the first
+    /// of the walk.
     pub(crate) fn find(&mut self, address: u64, tag: u16, highest: u8) -> Option<Start> {
-        self.0.iter_mut().find_map(|level| {
-            if level.span > highest {
-                return None;
-            }
+        let mut levels = self.levels.iter_mut().filter(|level| level.span <= highest);
+        levels.find_map(|level| {
             let base = address & (u64::MAX << level.span);
             let mut held = level.held.iter();
             let at = held.position(|held| held.base == base && held.tag == tag)?;
             level.held[..=at].rotate_right(1);
+            let Held {
+                table, writable, ..
+            } = level.held[0];
             Some(Start {
-                table: level.held[0].table,
+                table,
                 level: level.span - 9,
                 index_bits: 9,
-                writable: level.held[0].writable,
+                writable,
             })
         })
     }
@@ -64,7 +70,7 @@ impl WalkCache {
         let Some((table, writable)) = step.table else {
             return;
         };
-        let mut levels = self.0.iter_mut();
+        let mut levels = self.levels.iter_mut();
         let Some(level) = levels.find(|level| level.span == step.level && level.room > 0) else {
             return;
         };
@@ -79,7 +85,7 @@ impl WalkCache {
     }
 
     pub(crate) fn flush(&mut self, flush: &Flush) {
-        for level in &mut self.0 {
+        for level in &mut self.levels {
             let span = level.span;
             level
                 .held

@@ -96,7 +96,7 @@ impl SlowMachine {
             events: Events::default(),
         }
     }
-    fn to_last(&mut self, line: Line) {
+    fn keep(&mut self, line: Line) {
         self.now += 1;
         let gone = self.last.put(line, self.now);
         self.events.memory_writes += u64::from(gone.is_some_and(|line| line.modified));
@@ -122,7 +122,7 @@ impl SlowMachine {
         }
         if reaches_others && !write && dirty {
             self.events.writebacks += 1;
-            self.to_last(Line {
+            self.keep(Line {
                 number,
                 modified: true,
             });
@@ -145,7 +145,7 @@ impl SlowMachine {
             if self.victims && (write || !theirs) {
                 modified |= self.last.take(number).expect("it is there").modified;
             } else {
-                self.to_last(Line {
+                self.keep(Line {
                     number,
                     modified: false,
                 });
@@ -153,7 +153,7 @@ impl SlowMachine {
         } else {
             self.served.memory += 1;
             if !self.victims {
-                self.to_last(Line {
+                self.keep(Line {
                     number,
                     modified: false,
                 });
@@ -169,7 +169,7 @@ impl SlowMachine {
                     .is_some_and(|l| l.modified);
                 self.events.writebacks += u64::from(gone.modified);
                 if gone.modified || self.victims {
-                    self.to_last(gone);
+                    self.keep(gone);
                 }
             }
         } else if write {

@@ -126,6 +126,7 @@ pub const SMALL: Preset = Preset {
         ways: 4,
         sizes: &[12, 14, 16, 21, 25, 30],
     }],
+    stlb: None,
     itlb: &[TlbArray {
         entries: 4,
         ways: 4,
@@ -140,7 +141,7 @@ pub const SMALL: Preset = Preset {
     walk: WalkCacheShape {
         gib512: 0,
         gib1: 0,
-        mib2: 0,
+        mib2: Some(0),
     },
     coalesces: true,
     latencies: Latencies {

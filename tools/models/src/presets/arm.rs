@@ -7,16 +7,16 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 ///
 /// | figure | source |
 /// |---|---|
-/// | L1I 48 KiB, 3 ways; L1D 32 KiB, 2 ways | Cortex-A72 TRM (Arm 100095), 6.1 "About the L1 memory system" |
+/// | L1I 48 KiB, 3 ways; L1D 32 KiB, 2 ways | Cortex-A72 TRM (Arm 100095), 6.1 (second-hand) |
 /// | L2 512 KiB to 4 MiB, 16 ways, shared by up to four cores, inclusive of L1D: here the last level | TRM, 7.1 "About the L2 memory system"; that it back-invalidates L1D is not modelled |
-/// | L1 TLBs: 48 (instructions) and 32 (data) entries, fully associative, of 4 KiB, 64 KiB and 1 MiB | TRM, 5.2.1, 5.2.2 |
+/// | L1 TLBs: 48 (instructions) and 32 (data) entries, fully associative, of 4 KiB, 64 KiB and 1 MiB | TRM, 5.2.1, 5.2.2 (second-hand) |
 /// | L2 TLB: 1024 entries, 4 ways, of 4 KiB, 64 KiB, 1 MiB, 2 MiB, 16 MiB, 1 GiB | TRM, 5.2.3 |
 /// | that runs by the contiguous bit use the entries of 64 KiB; none of 32 MiB | unverified |
 /// | walk caches | unverified |
-/// | latency of L1 4 cycles | Cortex-A72 Software Optimization Guide (Arm UAN 0016), 3.9 "Load instructions" |
+/// | latency of L1 4 cycles | Cortex-A72 Software Optimization Guide (Arm UAN 0016), 3.8 (second-hand) |
 /// | latency of L2 21 cycles (measured, with 4 MiB) | Chips and Cheese, "Qualcomm's Centriq 2400 and the Falkor Architecture" |
 /// | latencies of the L2 TLB (variable, TRM 5.2.3), of another CPU's line and of memory | unverified |
-/// | width 3 | Software Optimization Guide, 2.1 "Pipeline overview" |
+/// | width 3 | Software Optimization Guide, 2.1 (second-hand) |
 pub const CORTEX_A72: Preset = Preset {
     name: "cortex-a72",
     title: "Arm Cortex-A72",
@@ -73,7 +73,7 @@ pub const CORTEX_A72: Preset = Preset {
 /// | figure | source |
 /// |---|---|
 /// | L1I and L1D 64 KiB, 4 ways, pseudo-LRU | Cortex-A76 TRM (Arm 100798), A6.1 |
-/// | L2 128 to 512 KiB, 8 ways, inclusive of L1D | TRM, A7.1; WikiChip, "Cortex-A76" |
+/// | L2 128 to 512 KiB, 8 ways, inclusive of L1D | WikiChip, "Cortex-A76" |
 /// | L3 of the DynamIQ Shared Unit 16 ways, 2 MiB | WikiChip, "Cortex-A76"; its size is the system's choice |
 /// | that L3 is filled by misses | unverified |
 /// | L1 TLBs: 48 entries each, fully associative; sizes (other granules' included) | TRM, A5.2.1, A5.2.2 |
@@ -82,9 +82,9 @@ pub const CORTEX_A72: Preset = Preset {
 /// | walk caches for entries above 2 MiB | unverified |
 /// | latency of the L2 TLB 3 cycles ("usually") | TRM, A5.2.3 |
 /// | latencies of L2 9, of L3 26 to 31 cycles | WikiChip, "Cortex-A76" |
-/// | latency of L1 4 cycles | Cortex-A76 Software Optimization Guide (Arm PJDOC-466751330-7215), 3.9 "Load instructions" |
+/// | latency of L1 4 cycles | unverified |
 /// | latencies of another CPU's line and of memory | unverified |
-/// | width 4 instructions | Software Optimization Guide, 2.1 "Pipeline overview" |
+/// | width 4 instructions | Cortex-A76 Software Optimization Guide (Arm PJDOC-466751330-7215), 2.1 (second-hand) |
 pub const CORTEX_A76: Preset = Preset {
     name: "cortex-a76",
     title: "Arm Cortex-A76",

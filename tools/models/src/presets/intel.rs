@@ -14,14 +14,14 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 /// | that L3 is filled by misses, and L2 includes L1D | unverified |
 /// | ITLB 256 entries, 8 ways, of 4 KiB; 32, 8 ways, of 2 MiB | CPUID leaf 18h |
 /// | DTLB of loads: 32 entries, 4 ways, of 2 MiB; 8, fully associative, of 1 GiB | the same |
-/// | DTLB of loads: 96 entries of 4 KiB | Intel Architecture Day 2021, "Golden Cove"; 6 ways follow from 16 sets in CPUID, which says 4 ways, 64 entries |
+/// | DTLB of loads: 96 entries of 4 KiB | Intel Architecture Day 2021 (second-hand); 6 ways follow from 16 sets in CPUID, which says 4 ways, 64 entries |
 /// | DTLB of stores: 16 entries, fully associative, of all sizes | CPUID leaf 18h |
 /// | second level: 1024 entries, 8 ways, of 4 KiB and 2 MiB, and 1024, 8 ways, of 4 KiB and 1 GiB | CPUID leaf 18h |
 /// | which of the two a 4 KiB page takes: here an address bit chooses | unverified |
 /// | paging-structure caches (SDM volume 3A, 5.10.3, gives no sizes) | unverified |
-/// | latencies of L1 5, of L2 15 cycles; of L3 13.7 ns (measured, 71 cycles at 5.2 GHz) | Chips and Cheese, "AMD's Zen 4, Part 2", and "Going Armchair Quarterback on Golden Cove's Caches" |
+/// | latencies of L1 5, of L2 15 cycles; of L3 13.7 ns (measured, 71 cycles at 5.2 GHz) | Chips and Cheese, "AMD's Zen 4, Part 2" (second-hand), and "Going Armchair Quarterback on Golden Cove's Caches" |
 /// | latencies of the second-level TLB, of another CPU's line and of memory | unverified |
-/// | width 6 | Optimization Reference Manual (248966), "Golden Cove Microarchitecture" |
+/// | width 6 | Optimization Reference Manual (248966), "Golden Cove Microarchitecture" (second-hand) |
 pub const GOLDEN_COVE: Preset = Preset {
     name: "golden-cove",
     title: "Intel Golden Cove",

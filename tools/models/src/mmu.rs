@@ -2,7 +2,7 @@
 
 use crate::config::{BadPreset, Options, Preset};
 use crate::flush::Flush;
-use crate::tlb::{Entry, Kind, Tlb};
+use crate::tlb::{Entry, Kind, TABLE_SIZE, Tlb};
 use crate::walk::{Fault, Ram, Roots, Start, Step, Translation, Walk, start, walk_from};
 use crate::walk_cache::WalkCache;
 
@@ -215,12 +215,12 @@ impl Mmu {
     /// Keeps an entry that points to a table in walk caches.
     fn keep_table(&mut self, address: u64, step: &Step) {
         match step.table {
-            Some((table, writable)) if self.tables_in_tlb2 && step.level == 21 => {
+            Some((table, writable)) if self.tables_in_tlb2 && step.level == TABLE_SIZE => {
                 self.tlb2.fill_table(Entry {
-                    base: address & (u64::MAX << 21),
+                    base: address & (u64::MAX << TABLE_SIZE),
                     physical: table,
-                    size: 21,
-                    leaf: 21,
+                    size: TABLE_SIZE,
+                    leaf: TABLE_SIZE,
                     tag: self.tag,
                     global: false,
                     writable,

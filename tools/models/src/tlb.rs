@@ -28,6 +28,9 @@ pub struct Entry {
     pub kind: Kind,
 }
 
+/// The size of an entry that points to a table.
+pub(crate) const TABLE_SIZE: u8 = 21;
+
 /// What an entry is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -109,8 +112,12 @@ impl Array {
 
     /// Where the entry for an address is: the index of its set, and its way.
     fn locate(&self, address: u64, tag: u16, kind: Kind) -> Option<(usize, usize)> {
-        // One set: one look for all sizes.
-        let sizes = if self.sets == 1 { &[12] } else { self.sizes };
+        let sizes = match kind {
+            Kind::Table => &[TABLE_SIZE],
+            // One set: one look for all sizes.
+            _ if self.sets == 1 => &[12],
+            _ => self.sizes,
+        };
         sizes.iter().find_map(|&size| {
             let first = self.first(address, size);
             let mut set = self.entries[first..first + self.ways].iter();

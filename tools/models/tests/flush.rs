@@ -153,7 +153,7 @@ fn runs_blocks_and_pieces() {
         memory.map_arm(
             0x1_0000 + page * 0x1000,
             12,
-            0x9_0000 + page * 0x1000 | bits,
+            (0x9_0000 + page * 0x1000) | bits,
         );
     }
     memory.map_arm(0x2_0000, 12, 0x3_0000 | ARM_PAGE);

@@ -10,7 +10,7 @@ use crate::config::{CacheShape, Fill, Latencies, Preset, TlbArray, WalkCacheShap
 /// | L1I 48 KiB, 3 ways; L1D 32 KiB, 2 ways | Cortex-A72 TRM (Arm 100095), 6.1 (second-hand) |
 /// | L2 512 KiB to 4 MiB, 16 ways, shared by up to four cores, inclusive of L1D: here the last level | TRM, 7.1 "About the L2 memory system"; that it back-invalidates L1D is not modelled |
 /// | L1 TLBs: 48 (instructions) and 32 (data) entries, fully associative, of 4 KiB, 64 KiB and 1 MiB | TRM, 5.2.1, 5.2.2 (second-hand) |
-/// | L2 TLB: 1024 entries, 4 ways, of 4 KiB, 64 KiB, 1 MiB, 2 MiB, 16 MiB, 1 GiB | TRM, 5.2.3 |
+/// | L2 TLB: 1024 entries, 4 ways, of 4 KiB, 64 KiB, 1 MiB, 2 MiB, 1 GiB (AArch32's and other granules' sizes left out) | TRM, 5.2.3 |
 /// | that runs by the contiguous bit use the entries of 64 KiB; none of 32 MiB | unverified |
 /// | walk caches | unverified |
 /// | latency of L1 4 cycles | Cortex-A72 Software Optimization Guide (Arm UAN 0016), 3.8 (second-hand) |
@@ -48,7 +48,7 @@ pub const CORTEX_A72: Preset = Preset {
     tlb2: &[TlbArray {
         entries: 1024,
         ways: 4,
-        sizes: &[12, 16, 20, 21, 24, 30],
+        sizes: &[12, 16, 20, 21, 30],
     }],
     itlb2: None,
     walk: WalkCacheShape {
@@ -76,7 +76,7 @@ pub const CORTEX_A72: Preset = Preset {
 /// | L2 128 to 512 KiB, 8 ways, inclusive of L1D | WikiChip, "Cortex-A76" |
 /// | L3 of the DynamIQ Shared Unit 16 ways, 2 MiB | WikiChip, "Cortex-A76"; its size is the system's choice |
 /// | that L3 is filled by misses | unverified |
-/// | L1 TLBs: 48 entries each, fully associative; sizes (other granules' included) | TRM, A5.2.1, A5.2.2 |
+/// | L1 TLBs: 48 entries each, fully associative, with their sizes (16 KiB, of another granule, left out; 512 MiB serves 1 GiB) | TRM, A5.2.1, A5.2.2 |
 /// | L2 TLB: 1280 entries, 5 ways, of 4 KiB to 1 GiB, with intermediate results of walks | TRM, A5.2.3, table A5-3 |
 /// | that the contiguous bit at level 2 uses the entries of 32 MiB | unverified |
 /// | walk caches for entries above 2 MiB | unverified |
@@ -108,18 +108,18 @@ pub const CORTEX_A76: Preset = Preset {
     dtlb: &[TlbArray {
         entries: 48,
         ways: 48,
-        sizes: &[12, 14, 16, 21, 29],
+        sizes: &[12, 16, 21, 29],
     }],
     stlb: None,
     itlb: &[TlbArray {
         entries: 48,
         ways: 48,
-        sizes: &[12, 14, 16, 21, 25],
+        sizes: &[12, 16, 21, 25],
     }],
     tlb2: &[TlbArray {
         entries: 1280,
         ways: 5,
-        sizes: &[12, 14, 16, 21, 25, 29, 30],
+        sizes: &[12, 16, 21, 25, 29, 30],
     }],
     itlb2: None,
     walk: WalkCacheShape {

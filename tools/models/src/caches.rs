@@ -162,10 +162,10 @@ impl Caches {
         }
         let line = Line { number, modified };
         if let Some(l2) = &mut self.cpus[cpu].l2
-            && let Some(mut victim) = l2.insert(line)
+            && let Some(victim) = l2.insert(line)
         {
-            let above = self.cpus[cpu].l1d.remove(victim.number);
-            victim.modified |= above == Some(true);
+            // The second level knew already if it was modified.
+            self.cpus[cpu].l1d.remove(victim.number);
             self.evict(victim, events);
         }
         modified

@@ -4,11 +4,7 @@
 //! Invalidate TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487), D8.17
 //! "TLB maintenance".
 
-mod tlbi;
-
 use crate::tlb::{Entry, Kind};
-
-pub use tlbi::Tlbi;
 
 /// A flush. A page or block of which any part is named loses all of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

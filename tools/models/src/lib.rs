@@ -6,7 +6,7 @@
 //! with what each CPU does, in the order in which it happens:
 //!
 //! ```
-//! use models::{Access, Flush, Machine, Options, Ram, Roots, presets};
+//! use models::{Access, Flush, Machine, Options, Ram, Register, presets};
 //! struct Empty;
 //! impl Ram for Empty {
 //!     fn read_u64(&self, _physical: u64) -> Option<u64> {
@@ -14,7 +14,7 @@
 //!     }
 //! }
 //! let mut machine = Machine::new(presets::CORTEX_A76, 2, Options::default())?;
-//! machine.set_roots(0, Roots::Off); // physical addresses, until the guest turns its MMU on
+//! machine.write(0, Register::Ttbr0, 0x4100_0000); // no translation before SCTLR_EL1.M is set
 //! machine.access(0, Access::read(0x4000_0000, 8), &Empty);
 //! machine.fetch(0, Access::read(0x4008_0000, 4), &Empty);
 //! machine.flush(0, &Flush::All);
@@ -32,6 +32,7 @@
 //! | [`cache`] | one set-associative cache |
 //! | [`caches`] | those of all CPUs: private levels, the shared last level, lines that move between CPUs |
 //! | [`tlb`] | one level of a TLB: arrays of entries of several sizes |
+//! | [`control`] | the registers that page tables hang from, and the flushes that writing them implies |
 //! | [`flush`] | what a flush drops |
 //! | [`mmu`] | two levels of TLB, walk caches, and the walks between them and the tables |
 //! | [`walk`] | page tables of x86_64 and aarch64, read from guest memory |
@@ -47,6 +48,7 @@
 pub mod cache;
 pub mod caches;
 pub mod config;
+pub mod control;
 pub mod estimate;
 pub mod figures;
 pub mod flush;
@@ -58,7 +60,8 @@ pub mod walk;
 mod walk_cache;
 
 pub use config::{BadPreset, Options, Preset};
+pub use control::{Control, Register};
 pub use figures::Figures;
-pub use flush::{Flush, Tables, Tlbi};
+pub use flush::{Flush, Tables};
 pub use machine::{Access, Machine};
 pub use walk::{Fault, Ram, Roots};

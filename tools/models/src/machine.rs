@@ -3,6 +3,7 @@
 use crate::cache::LINE_SHIFT;
 use crate::caches::Caches;
 use crate::config::{BadPreset, Options, Preset};
+use crate::control::{Control, Register};
 use crate::figures::{Figures, Translated};
 use crate::flush::Flush;
 use crate::mmu::{CachedAs, Found, Mmu, Side, Walked};
@@ -66,6 +67,7 @@ pub struct Machine {
 
 #[derive(Clone, Debug)]
 struct Cpu {
+    control: Control,
     mmu: Mmu,
     figures: Figures,
 }
@@ -74,6 +76,7 @@ impl Machine {
     /// `cpus` cores, all caches empty, all MMUs off.
     pub fn new(preset: Preset, cpus: usize, options: Options) -> Result<Self, BadPreset> {
         let cpu = Cpu {
+            control: Control::default(),
             mmu: Mmu::new(&preset, options)?,
             figures: Figures::default(),
         };
@@ -94,8 +97,15 @@ impl Machine {
         self.cpus.len()
     }
 
-    /// The root registers of a CPU from now on. Nothing is flushed by it: the caller says what the
-    /// instruction flushes, by [`Machine::flush`].
+    /// A CPU writes a register that page tables hang from, with the flush that this implies.
+    pub fn write(&mut self, cpu: usize, register: Register, value: u64) {
+        let flush = self.cpus[cpu].control.write(register, value);
+        let roots = self.cpus[cpu].control.roots();
+        self.set_roots(cpu, roots);
+        flush.iter().for_each(|flush| self.flush(cpu, flush));
+    }
+
+    /// The roots of a CPU from now on, until a register is written. Nothing is flushed by it.
     pub fn set_roots(&mut self, cpu: usize, roots: Roots) {
         self.cpus[cpu].mmu.set_roots(roots);
     }
@@ -155,7 +165,7 @@ impl Machine {
 
     #[inline]
     fn translate(&mut self, cpu: usize, address: u64, side: Side, ram: &impl Ram) -> Option<u64> {
-        let Cpu { mmu, figures } = &mut self.cpus[cpu];
+        let Cpu { mmu, figures, .. } = &mut self.cpus[cpu];
         if !mmu.is_on() {
             return Some(address);
         }
@@ -196,7 +206,7 @@ impl Machine {
 
     /// A flush on one CPU.
     pub fn flush(&mut self, cpu: usize, flush: &Flush) {
-        let Cpu { mmu, figures } = &mut self.cpus[cpu];
+        let Cpu { mmu, figures, .. } = &mut self.cpus[cpu];
         figures.events.flushes += 1;
         figures.events.flushed += mmu.flush(flush);
     }

@@ -175,6 +175,63 @@ fn rights_in_walk_caches() {
     }
 }
 
+/// A walk cache holds as many entries as it has room for, and forgets the one used longest ago.
+#[test]
+fn room_of_walk_caches() {
+    let preset = Preset {
+        walk: WalkCacheShape {
+            gib512: 0,
+            gib1: 0,
+            mib2: Some(3),
+        },
+        coalesces: false,
+        ..SMALL
+    };
+    let mut memory = Memory::new(0x40000);
+    let mut machine = one(preset, Options::default(), x86(0));
+    let mut next_page = 0;
+    // Reads a new page of a block of 2 MiB: whether its table was known.
+    let mut known = |block: u64, memory: &mut Memory| {
+        next_page += 1;
+        let address = (block << 21) + (next_page << 12);
+        memory.map_x86(address, 12, (next_page << 14) | X86_PAGE);
+        machine.reset();
+        machine.access(0, Access::read(address, 1), memory);
+        machine.figures(0).events.skipped == 3
+    };
+    for (block, expected) in [
+        (1, false),
+        (2, false),
+        (3, false),
+        (1, true),
+        (4, false), // in the place of 2
+        (3, true),
+        (1, true),
+        (2, false), // in the place of 4
+        (3, true),
+        (4, false),
+    ] {
+        assert_eq!(known(block, &mut memory), expected, "block {block}");
+    }
+}
+
+/// The physical address that the caller knows counts for more than a stale entry.
+#[test]
+fn known_addresses() {
+    let mut memory = Memory::new(0x20000);
+    memory.map_x86(0x1000, 12, 0x8000 | X86_PAGE);
+    let mut machine = one(SMALL, Options::default(), x86(0));
+    machine.access(0, Access::read(0x1000, 1).at(0xc000), &memory);
+    let held = |number| {
+        machine
+            .caches()
+            .held(0)
+            .iter()
+            .any(|line| line.number == number)
+    };
+    assert!(held(0xc000 / 64) && !held(0x8000 / 64));
+}
+
 /// A stale entry translates until it is flushed, as in hardware.
 #[test]
 fn stale_entries() {

@@ -178,6 +178,34 @@ fn arrays_that_share_a_size() {
     }
 }
 
+/// Entries that point to tables compete with pages for places; a hit after one counts as a use.
+#[test]
+fn tables_among_pages() {
+    let two_places = &[TlbArray {
+        entries: 2,
+        ways: 2,
+        sizes: &[12, 21],
+    }];
+    let entry = |base, size, kind| Entry {
+        base,
+        size,
+        leaf: size,
+        kind,
+        ..Entry::default()
+    };
+    let mut tlb = Tlb::new("tlb2", two_places).expect("a possible shape");
+    let [a, b, c] = [0x1000, 0x2000, 0x3000];
+    tlb.fill(a, entry(a, 12, Kind::Page));
+    tlb.fill(b, entry(b, 12, Kind::Page));
+    assert!(tlb.find(a, 0).is_some());
+    tlb.fill_table(entry(0, 21, Kind::Table));
+    assert!(tlb.find(b, 0).is_none(), "the table has its place");
+    assert!(tlb.find(a, 0).is_some());
+    tlb.fill(c, entry(c, 12, Kind::Page));
+    assert!(tlb.find_table(a, 0).is_none(), "page a was used after it");
+    assert!(tlb.find(a, 0).is_some() && tlb.find(c, 0).is_some());
+}
+
 #[test]
 fn shapes_that_cannot_be() {
     let no_small_pages = &[TlbArray {

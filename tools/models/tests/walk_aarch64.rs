@@ -148,6 +148,13 @@ fn sizes_of_addresses() {
     assert_eq!(found.steps()[0].at, ROOT);
     let found = walk(&sizes(22, 22), u64::MAX << 39, &memory);
     assert_eq!(found.steps()[0].at, ROOT + 7 * 8);
+    // That table of 64 bytes is aligned to its size, and no more.
+    let small = Roots::Aarch64 {
+        ttbr0: 0x1040,
+        ttbr1: 0,
+        tcr: TCR & !0x3f | 22,
+    };
+    assert_eq!(walk(&small, 2 << 39, &memory).steps()[0].at, 0x1050);
     // 31 bits: level 1, two entries; 30: level 2.
     assert_eq!(
         walk(&sizes(33, 16), 0x4000_0000, &memory).steps()[0].at,

@@ -1,8 +1,8 @@
 //! One set-associative cache: which lines it holds, and which of them are modified.
 //!
-//! Replacement is LRU in each set, exactly. The cores of the presets have tree-PLRU or policies that
-//! are not published; LRU stands for all of them. The words of a set are kept in the order of their
-//! use, so that the line that was used last is found by one comparison.
+//! Replacement is LRU in each set, exactly. The cores of the presets have tree-PLRU or policies
+//! that are not published; LRU stands for all of them. The words of a set are kept in the order of
+//! their use, so that the line that was used last is found by one comparison.
 
 use crate::config::{BadPreset, CacheShape, sets};
 

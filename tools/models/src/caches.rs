@@ -3,9 +3,9 @@
 //! Each CPU has an instruction cache, a data cache and, if the core has one, a private second level
 //! that holds all that the data cache holds. The last level is shared, and neither holds all lines
 //! of the others nor excludes them, but for [`Fill::Victims`]. All are write-back and
-//! write-allocate. At most one CPU has a line modified; then no other has it (MESI, with E counted as
-//! a clean line: it becomes modified without a message). What another CPU modified is handed over,
-//! and counted as `remote`; what others hold clean is taken from the last level or memory.
+//! write-allocate. At most one CPU has a line modified; then no other has it (MESI, with E counted
+//! as a clean line: it becomes modified without a message). What another CPU modified is handed
+//! over, and counted as `remote`; what others hold clean is taken from the last level or memory.
 //!
 //! Left out: prefetching, write streaming, instruction caches that see stores.
 

@@ -16,8 +16,8 @@ pub struct CacheShape {
 pub enum Fill {
     /// With each line that is read from memory.
     Misses,
-    /// With the lines that a private cache evicts; a line that is read leaves it, unless another CPU
-    /// has it, too (AMD).
+    /// With the lines that a private cache evicts; a line that is read leaves it, unless another
+    /// CPU has it, too (AMD).
     Victims,
 }
 

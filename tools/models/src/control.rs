@@ -1,8 +1,8 @@
 //! The registers of a CPU that page tables hang from, as the guest writes them.
 //!
-//! Sources: Intel SDM volume 3A, 5.1.1 "Three Paging Modes" and 5.10.4.1 "Operations that Invalidate
-//! TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487), D24.2, where no
-//! write of these registers drops anything.
+//! Sources: Intel SDM volume 3A, 5.1.1 "Three Paging Modes" and 5.10.4.1 "Operations that
+//! Invalidate TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487),
+//! D24.2, where no write of these registers drops anything.
 
 use crate::flush::Flush;
 use crate::walk::Roots;

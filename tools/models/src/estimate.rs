@@ -9,10 +9,10 @@
 //! ```
 //!
 //! It is an estimate of a program whose misses never overlap, without prefetching, branch
-//! misprediction, or queues that fill: too high where a core overlaps misses or prefetches a stream,
-//! too low where dependencies keep it from its width. A store that misses counts as a load does,
-//! although a store buffer hides it until it is full. Compare estimates of the same work with each
-//! other; do not compare one with a measured time.
+//! misprediction, or queues that fill: too high where a core overlaps misses or prefetches a
+//! stream, too low where dependencies keep it from its width. A store that misses counts as a load
+//! does, although a store buffer hides it until it is full. Compare estimates of the same work with
+//! each other; do not compare one with a measured time.
 
 use crate::config::{Latencies, Preset};
 use crate::figures::{Figures, Served};

@@ -1,8 +1,8 @@
 //! What a flush drops from TLBs and walk caches.
 //!
 //! Sources: Intel SDM volume 3A, 5.10.4.1 (4.10.4.1 in editions before 2024) "Operations that
-//! Invalidate TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487), D8.17
-//! "TLB maintenance".
+//! Invalidate TLBs and Paging-Structure Caches"; Arm Architecture Reference Manual (DDI 0487),
+//! D8.17 "TLB maintenance".
 
 use crate::tlb::{Entry, Kind};
 

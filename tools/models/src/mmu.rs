@@ -282,8 +282,8 @@ impl Mmu {
     }
 }
 
-/// Whether a single page is one of four, aligned, contiguous in memory and equal in all other bits of
-/// their entries. The entries are in one line, which the walk has read already.
+/// Whether a single page is one of four, aligned, contiguous in memory and equal in all other bits
+/// of their entries. The entries are in one line, which the walk has read already.
 fn are_alike(found: &Translation, walk: &Walk, ram: &impl Ram) -> bool {
     let Some(step) = walk.steps().last() else {
         return false;

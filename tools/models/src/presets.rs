@@ -1,9 +1,9 @@
 //! Real cores, each figure with its source.
 //!
 //! What no public manual says is marked *unverified*: a figure of the same order as in cores of its
-//! kind, so that a count exists at all. It must not be quoted as a property of the core. *Second-hand*:
-//! taken from a text that quotes the source; to be read there before it is quoted again. Everywhere:
-//! replacement is LRU ([`crate::cache`]), and walks read through the data cache.
+//! kind, so that a count exists at all. It must not be quoted as a property of the core.
+//! *Second-hand*: taken from a text that quotes the source; to be read there before it is quoted
+//! again. Everywhere: replacement is LRU ([`crate::cache`]), and walks read through the data cache.
 
 mod amd;
 mod arm;

@@ -210,8 +210,8 @@ impl Tlb {
         self.insert(entry);
     }
 
-    /// Puts an entry into the array with its size. Where several have it, the address chooses, by the
-    /// bits above those that choose the set: neighbours fill all of them.
+    /// Puts an entry into the array with its size. Where several have it, the address chooses, by
+    /// the bits above those that choose the set: neighbours fill all of them.
     fn insert(&mut self, entry: Entry) {
         let has_size = |array: &Array| array.sizes.contains(&entry.size);
         let mut sets = 1;

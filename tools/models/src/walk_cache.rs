@@ -44,8 +44,8 @@ impl WalkCache {
         }
     }
 
-    /// The lowest table that is known for an address below entries of the level `highest`, the first
-    /// of the walk.
+    /// The lowest table that is known for an address below entries of the level `highest`, the
+    /// first of the walk.
     pub(crate) fn find(&mut self, address: u64, tag: u16, highest: u8) -> Option<Start> {
         let mut levels = self.levels.iter_mut().filter(|level| level.span <= highest);
         levels.find_map(|level| {

@@ -144,7 +144,8 @@ fn broadcast_reaches_each_cpu() {
     assert_eq!(walked(&mut machine), [1, 1, 1]);
 }
 
-/// A flush of any address of a run or of a block drops all of it, also where it is cached in pieces.
+/// A flush of any address of a run or of a block drops all of it, also where it is cached in
+/// pieces.
 #[test]
 fn runs_blocks_and_pieces() {
     let mut memory = Memory::new(0x40000);

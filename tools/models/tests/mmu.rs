@@ -49,8 +49,8 @@ fn a_walk_reads_each_level_through_the_data_cache() {
     assert_eq!(machine.figures(0).events.unresolved, 1);
 }
 
-/// 4 entries in the first level, 16 in the second, both LRU: what is read in a circle of 5 misses the
-/// first always, of 17 both.
+/// 4 entries in the first level, 16 in the second, both LRU: what is read in a circle of 5 misses
+/// the first always, of 17 both.
 #[test]
 fn levels() {
     let mut memory = Memory::new(0x20000);

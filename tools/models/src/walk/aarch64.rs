@@ -91,8 +91,8 @@ pub(crate) fn decode(raw: u64, level: u8, address: u64) -> Result<Entry, Fault> 
             writable: raw & TABLE_READ_ONLY == 0,
         });
     }
-    // Reserved: a block at level 0, what is no page at level 3. So are the bits of a block's address
-    // below its size.
+    // Reserved: a block at level 0, what is no page at level 3. So are the bits of a block's
+    // address below its size.
     let below = (u64::MAX << level) ^ u64::MAX;
     let is_block = raw & TABLE_OR_PAGE == 0;
     let has_kind = matches!((level, is_block), (12, false) | (21 | 30, true));

@@ -14,11 +14,12 @@ const FOLDER: &str = "bin";
 /// A file to be added, checked before anything is built.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Added {
-    file: PathBuf,
+    /// Where it is on the host.
+    pub file: PathBuf,
     /// In the archive, without a slash at its beginning.
-    place: String,
+    pub place: String,
     /// Permissions, the executable bits among them.
-    mode: u32,
+    pub mode: u32,
     /// Its size in bytes.
     pub size: u64,
 }

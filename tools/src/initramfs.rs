@@ -48,6 +48,11 @@ impl Archive {
         Ok(self)
     }
 
+    /// The paths of all that is in it.
+    pub fn paths(&self) -> Vec<String> {
+        self.0.iter().map(|entry| entry.path.clone()).collect()
+    }
+
     fn find(&mut self, path: &str) -> Option<&mut Entry> {
         self.0.iter_mut().find(|entry| entry.path == path)
     }

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod build;
 pub mod compare;
 pub mod doctor;
+pub mod executable;
 pub mod firmware;
 pub mod gdb;
 pub mod guest;
@@ -32,6 +33,7 @@ pub mod report;
 pub mod run;
 pub mod sdcard;
 pub mod seeds;
+pub mod sweep;
 pub mod symbols;
 pub mod test;
 pub mod words;
@@ -60,6 +62,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
+        Some(Command::Sweep(args)) => sweep::sweep(&args),
         Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),

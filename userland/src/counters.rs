@@ -78,6 +78,11 @@ impl Table {
         self.values.extend(values);
     }
 
+    /// All of them, in the order of their names.
+    pub fn into_values(self) -> impl Iterator<Item = (String, u64)> {
+        self.values.into_iter()
+    }
+
     /// One figure.
     pub fn get(&self, name: &str) -> Result<u64, Missing> {
         self.values.get(name).copied().ok_or_else(|| Missing {

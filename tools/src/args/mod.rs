@@ -10,13 +10,15 @@ mod image;
 mod measure;
 mod run;
 mod shared;
+mod sweep;
 mod test;
 
 pub use compare::{Choice, CompareArgs, Set, Side};
 pub use image::{ImageArgs, Medium};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use run::{BootWay, RunArgs, bytes};
-pub use shared::{Arches, Install, Machines};
+pub use shared::{Arches, Install, Machines, command_line};
+pub use sweep::SweepArgs;
 pub use test::{Level, TestArgs};
 
 /// Boots Quire in QEMU, tests it, and checks what this machine needs for that.
@@ -55,6 +57,8 @@ pub enum Command {
     Proof(ProofArgs),
     /// Prints which functions of the kernel an operation of the bench spends its instructions in
     Profile(ProfileArgs),
+    /// Runs your own program under every combination of settings and compares what it costs
+    Sweep(SweepArgs),
     /// Prints how the kernel's source is built: parameters, descents, lines, floors
     House(HouseArgs),
     /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi
@@ -118,6 +122,15 @@ pub fn bench_args(line: &str) -> BenchArgs {
 pub fn compare_args(line: &str) -> CompareArgs {
     match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
         Ok(Some(Command::Compare(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of a `sweep` command.
+#[cfg(test)]
+pub fn sweep_args(line: &str) -> SweepArgs {
+    match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
+        Ok(Some(Command::Sweep(args))) => args,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -214,6 +227,8 @@ mod tests {
             "run.sh compare --set fast",
             "run.sh compare --jobs 0",
             "run.sh compare --renew --linux vmlinuz",
+            "run.sh sweep --smp 1,65",
+            "run.sh sweep --repeat 0",
             "run.sh --smp 256",
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");

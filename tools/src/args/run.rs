@@ -97,7 +97,7 @@ impl RunArgs {
 const LEAST: u64 = 4 << 20;
 
 /// QEMU's way to write a size: digits and K, M or G (none means MiB).
-fn memory(text: &str) -> Result<String, String> {
+pub(super) fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
     let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if !number || text.len() - digits.len() > 1 {

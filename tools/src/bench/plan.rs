@@ -65,18 +65,32 @@ pub fn settings(set: Option<&str>) -> Result<Vec<String>, UsageError> {
     let Some(set) = set else {
         return Ok(vec![String::new()]);
     };
-    let (name, values) = set
-        .split_once('=')
-        .ok_or_else(|| UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")))?;
-    let Some(switch) = Switch::by_name(name) else {
-        let known: Vec<&str> = Switch::all().map(Switch::name).collect();
-        return Err(words::unknown("--set", name, &known));
-    };
-    words::check(&format!("--set {name}"), values.split(','), switch.words())?;
-    Ok(values
-        .split(',')
+    let (name, values) = pair(set)?;
+    check_switch(name, &[])?;
+    Ok(values_of(name, values)?
+        .iter()
         .map(|value| format!("{name}={value}"))
         .collect())
+}
+
+/// The two sides of `SWITCH=VALUE,VALUE`.
+pub fn pair(set: &str) -> Result<(&str, &str), UsageError> {
+    set.split_once('=')
+        .ok_or_else(|| UsageError(format!("--set {set} is not SWITCH=VALUE,VALUE")))
+}
+
+/// Refuses what is neither a switch nor one of `others`.
+pub fn check_switch(name: &str, others: &[&str]) -> Result<(), UsageError> {
+    let mut known: Vec<&str> = Switch::all().map(Switch::name).collect();
+    known.extend(others);
+    words::check("--set", [name], &known)
+}
+
+/// The values of a switch, from `VALUE,VALUE`.
+pub fn values_of<'a>(name: &str, values: &'a str) -> Result<Vec<&'a str>, UsageError> {
+    let known = Switch::by_name(name).map_or(&[][..], Switch::words);
+    words::check(&format!("--set {name}"), values.split(','), known)?;
+    Ok(values.split(',').collect())
 }
 
 #[cfg(test)]

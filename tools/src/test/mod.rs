@@ -27,7 +27,7 @@ mod checked;
 pub mod console;
 mod debugger;
 mod host;
-mod inputs;
+pub(crate) mod inputs;
 mod kernel;
 mod long;
 mod programs;
@@ -36,7 +36,7 @@ mod settings;
 mod shell;
 mod stretch;
 mod suite;
-mod tinyelf;
+pub(crate) mod tinyelf;
 mod transcript;
 mod ways;
 

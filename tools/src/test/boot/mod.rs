@@ -12,6 +12,7 @@ use std::time::Duration;
 
 mod cases;
 mod figures;
+mod sweep;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -64,6 +65,9 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
         ),
     }
     figures::run(job, arch, built);
+    job.case(format!("user.{arch}.boot.sweep"), || {
+        sweep::check(arch, built)
+    });
 }
 
 fn check(arch: Arch, built: &Built, case: &Case) -> Result<Outcome> {

@@ -4,6 +4,7 @@ use super::Job;
 use super::session::Session;
 use crate::arch::Arch;
 use crate::build::Built;
+use crate::executable;
 use crate::guest::End;
 use crate::initramfs::Archive;
 use crate::qemu::Machine;
@@ -63,20 +64,7 @@ fn find_static(arch: Arch, variable: &str, names: &[&str]) -> Option<PathBuf> {
 
 /// Whether the file is a program for `arch` that needs no interpreter.
 fn is_static(path: &Path, arch: Arch) -> Result<bool> {
-    use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP};
-    use object::read::elf::{FileHeader, ProgramHeader};
-    let bytes = std::fs::read(path)?;
-    let header = FileHeader64::<object::LittleEndian>::parse(&*bytes)?;
-    let endian = header.endian()?;
-    let machine = match arch {
-        Arch::X86_64 => EM_X86_64,
-        Arch::Aarch64 => EM_AARCH64,
-    };
-    let dynamic = header
-        .program_headers(endian, &*bytes)?
-        .iter()
-        .any(|one| one.p_type(endian) == PT_INTERP);
-    Ok(header.e_machine.get(endian) == machine && !dynamic)
+    Ok(executable::machine(&std::fs::read(path)?) == Ok(Some(arch)))
 }
 
 fn busybox(mut machine: Machine) -> Result<Outcome> {

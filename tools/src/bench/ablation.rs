@@ -206,7 +206,7 @@ mod tests {
             Arch::X86_64,
             64,
             &[
-                ("unified", "", cells.clone()),
+                ("unified", "fork=batch", cells.clone()),
                 ("cow=page", "cow=page", cells),
             ],
         );
@@ -214,7 +214,7 @@ mod tests {
             text.contains("| unified | - | - | 12.3 (0.06) | - |"),
             "{text}"
         );
-        assert!(text.contains("- `unified`: the default\n"), "{text}");
+        assert!(text.contains("- `unified`: fork=batch\n"), "{text}");
         assert!(!text.contains("- `cow=page`"), "{text}");
     }
 

@@ -1,0 +1,51 @@
+//! What the QEMU plugin (`tools/plugin`) does, without QEMU: everything of it that is a pure
+//! function of what the emulator reports, so that it can be tested on the host. The tools read the
+//! plugin's results with it, too.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`args`] | the plugin's arguments |
+//! | [`marks`] | the stores by which a program begins and ends measurements |
+//! | [`session`] | the measurement that is open, and what was counted in it |
+//! | [`counts`] | counters of one CPU, by mode |
+//! | [`insn`] | instructions that are atomic, that flush a TLB, or that change where page tables are |
+//! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
+//! | [`observer`] | what a model is told: accesses, fetches, roots and flushes |
+//! | [`record`] | one measurement as a line of JSON, written and read |
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod counts;
+pub mod insn;
+pub mod lines;
+pub mod marks;
+pub mod observer;
+pub mod record;
+pub mod session;
+
+/// The machine that is emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// x86_64.
+    X86_64,
+    /// aarch64.
+    Aarch64,
+}
+
+impl Arch {
+    /// By the name that QEMU, Linux and Rust have for it.
+    pub fn named(name: &str) -> Option<Arch> {
+        [Arch::X86_64, Arch::Aarch64]
+            .into_iter()
+            .find(|arch| arch.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One measurement as a line of JSON:
+//!
+//! ```json
+//! {"name":"fork","arch":"x86_64","cpus":[{"user":{"instructions":12,...},"kernel":{...},
+//!   "lines":[{"line":"0x1f40","read":["0x7f00","0x401000"],"written":["0x7f08","0x401004"]}]}]}
+//! ```
+//!
+//! `cpus` has one object for each CPU of the machine, in order. `lines` is there when lines were
+//! kept: the physical address of each, and of its first read and write the virtual address and the
+//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
+use crate::Arch;
+use crate::counts::{Counter, Counts, Mode};
+use crate::lines::{Lines, Place, Use};
+use serde_json::{Map, Value, json};
+
+/// A measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its name, as the program gave it.
+    pub name: String,
+    /// The machine.
+    pub arch: Arch,
+    /// What each CPU did.
+    pub cpus: Vec<Cpu>,
+}
+
+/// What one CPU did in a measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cpu {
+    /// What was counted.
+    pub counts: Counts,
+    /// The lines that it touched, if they were kept.
+    pub lines: Option<Lines>,
+}
+
+impl Record {
+    /// The line, without its end.
+    pub fn to_json(&self) -> String {
+        let cpus: Vec<Value> = self.cpus.iter().map(Cpu::to_value).collect();
+        json!({"name": self.name, "arch": self.arch.name(), "cpus": cpus}).to_string()
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is missing or wrong in it.
+    pub fn parse(line: &str) -> Result<Record, String> {
+        let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let text = |key: &str| value[key].as_str().ok_or(format!("no {key:?} in {line}"));
+        let cpus = value["cpus"].as_array().ok_or("no list of CPUs")?;
+        Ok(Record {
+            name: text("name")?.to_owned(),
+            arch: Arch::named(text("arch")?).ok_or("an unknown machine")?,
+            cpus: cpus.iter().map(Cpu::of_value).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Cpu {
+    fn to_value(&self) -> Value {
+        let mut fields = Map::new();
+        for mode in Mode::ALL {
+            let count = |counter: Counter| {
+                let value = self.counts.of(mode, counter).into();
+                (counter.name().to_owned(), value)
+            };
+            let counts: Map<String, Value> = Counter::ALL.into_iter().map(count).collect();
+            fields.insert(mode.name().to_owned(), counts.into());
+        }
+        if let Some(lines) = &self.lines {
+            let lines: Vec<Value> = lines.sorted().into_iter().map(line_to_value).collect();
+            fields.insert("lines".to_owned(), lines.into());
+        }
+        fields.into()
+    }
+
+    fn of_value(value: &Value) -> Result<Cpu, String> {
+        let mut cpu = Cpu::default();
+        for mode in Mode::ALL {
+            for counter in Counter::ALL {
+                let (mode_name, name) = (mode.name(), counter.name());
+                let count = value[mode_name][name].as_u64();
+                *cpu.counts.of_mut(mode, counter) =
+                    count.ok_or(format!("no count of {mode_name} {name}"))?;
+            }
+        }
+        if let Some(lines) = value["lines"].as_array() {
+            let mut kept = Lines::default();
+            for value in lines {
+                let (line, used) = line_of_value(value).ok_or(format!("no line: {value}"))?;
+                kept.insert(line, used);
+            }
+            cpu.lines = Some(kept);
+        }
+        Ok(cpu)
+    }
+}
+
+fn line_to_value((line, used): (u64, Use)) -> Value {
+    let mut fields = Map::from_iter([("line".to_owned(), hex(line))]);
+    for (name, place) in [("read", used.read), ("written", used.written)] {
+        if let Some(place) = place {
+            let place = json!([hex(place.address), hex(place.pc)]);
+            fields.insert(name.to_owned(), place);
+        }
+    }
+    fields.into()
+}
+
+fn line_of_value(value: &Value) -> Option<(u64, Use)> {
+    let place = |name: &str| match &value[name] {
+        Value::Null => Some(None),
+        place => Some(Some(Place {
+            address: number(&place[0])?,
+            pc: number(&place[1])?,
+        })),
+    };
+    let used = Use {
+        read: place("read")?,
+        written: place("written")?,
+    };
+    Some((number(&value["line"])?, used))
+}
+
+fn hex(number: u64) -> Value {
+    format!("{number:#x}").into()
+}
+
+fn number(value: &Value) -> Option<u64> {
+    u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let mut lines = Lines::default();
+        let place = |address| Place {
+            address,
+            pc: u64::MAX - 3,
+        };
+        lines.touch(0x4000_0040, 8, false, place(u64::MAX - 63));
+        lines.touch(0x4000_0040, 8, true, place(0x7f00));
+        lines.touch(0x80, 8, true, place(0x7f08));
+        Record {
+            name: "fork \"2M\"".to_owned(),
+            arch: Arch::Aarch64,
+            cpus: vec![
+                Cpu {
+                    counts: Counts::read(|offset| u64::MAX - offset as u64),
+                    lines: Some(lines),
+                },
+                Cpu::default(),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let line = record().to_json();
+        assert!(!line.contains('\n'), "{line}");
+        assert_eq!(Record::parse(&line), Ok(record()));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_refused() {
+        let line = record().to_json();
+        for cut in [0, 1, line.len() / 2, line.len() - 1] {
+            assert!(Record::parse(&line[..cut]).is_err(), "{cut}");
+        }
+        assert!(Record::parse(&line.replace("loads", "load")).is_err());
+        assert!(Record::parse(&line.replace("0x80", "80")).is_err());
+        assert!(Record::parse(&line.replace("aarch64", "riscv64")).is_err());
+    }
+}

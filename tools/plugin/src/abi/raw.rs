@@ -1,0 +1,79 @@
+//! The declarations themselves. Names that begin with `qemu_` are as documented.
+use super::{Block, Id, OnAccess};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// `qemu_info_t`.
+#[repr(C)]
+pub struct Info {
+    pub target_name: *const c_char,
+    pub version_min: c_int,
+    pub version_current: c_int,
+    pub system_emulation: bool,
+    pub smp_cpus: c_int,
+    pub max_cpus: c_int,
+}
+
+/// `qemu_plugin_u64`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Entry {
+    pub scoreboard: *mut c_void,
+    pub offset: usize,
+}
+
+/// `qemu_plugin_mem_value`: the first word of `data` has what is no longer than that.
+#[repr(C)]
+pub struct Value {
+    pub kind: c_uint,
+    pub data: [u64; 2],
+}
+
+/// `QEMU_PLUGIN_MEM_VALUE_U64`.
+pub const VALUE_U64: c_uint = 3;
+
+/// `QEMU_PLUGIN_INLINE_ADD_U64`.
+pub const INLINE_ADD: c_uint = 0;
+
+/// `QEMU_PLUGIN_CB_NO_REGS`.
+pub const NO_REGISTERS: c_uint = 0;
+
+unsafe extern "C" {
+    pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, Block));
+    pub fn qemu_plugin_tb_n_insns(block: *const c_void) -> usize;
+    pub fn qemu_plugin_tb_get_insn(block: *const c_void, at: usize) -> *mut c_void;
+    pub fn qemu_plugin_insn_vaddr(instruction: *const c_void) -> u64;
+    pub fn qemu_plugin_insn_data(
+        instruction: *const c_void,
+        to: *mut c_void,
+        length: usize,
+    ) -> usize;
+    pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        instruction: *mut c_void,
+        operation: c_uint,
+        entry: Entry,
+        operand: u64,
+    );
+    pub fn qemu_plugin_register_vcpu_mem_inline_per_vcpu(
+        instruction: *mut c_void,
+        direction: c_uint,
+        operation: c_uint,
+        entry: Entry,
+        operand: u64,
+    );
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut c_void,
+        callback: OnAccess,
+        registers: c_uint,
+        direction: c_uint,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_mem_size_shift(access: u32) -> c_uint;
+    pub fn qemu_plugin_mem_is_store(access: u32) -> bool;
+    pub fn qemu_plugin_mem_get_value(access: u32) -> Value;
+    pub fn qemu_plugin_get_hwaddr(access: u32, address: u64) -> *const c_void;
+    pub fn qemu_plugin_hwaddr_is_io(at: *const c_void) -> bool;
+    pub fn qemu_plugin_hwaddr_phys_addr(at: *const c_void) -> u64;
+    pub fn qemu_plugin_scoreboard_new(bytes: usize) -> *mut c_void;
+    pub fn qemu_plugin_u64_get(entry: Entry, cpu: c_uint) -> u64;
+    pub fn qemu_plugin_num_vcpus() -> c_int;
+}

@@ -1,0 +1,110 @@
+//! One run of QEMU: what is counted, what is open, and where results go.
+use crate::abi::Scoreboard;
+use crate::translate;
+use measure::Arch;
+use measure::args::Args;
+use measure::counts::Counts;
+use measure::lines::Lines;
+use measure::record::{Cpu, Record};
+use measure::session::{Event, Session};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The state of the plugin.
+pub struct Run {
+    /// The machine.
+    pub arch: Arch,
+    /// The counters of each CPU.
+    pub counts: Scoreboard,
+    /// Whether the lines that each CPU touches are kept.
+    pub keeps_lines: bool,
+    /// Whether a measurement is open, for a quick look.
+    open: AtomicBool,
+    session: Mutex<(Session, File)>,
+    /// Of each CPU; its own thread has the lock but at a mark.
+    lines: Vec<Mutex<Lines>>,
+}
+
+impl Run {
+    /// With the file open, and no measurement.
+    pub fn new(arch: Arch, args: &Args, cpus: usize) -> Result<Run, String> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&args.out)
+            .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
+        Ok(Run {
+            arch,
+            counts: Scoreboard::new(Counts::BYTES),
+            keeps_lines: args.lines,
+            open: AtomicBool::new(false),
+            session: Mutex::new((Session::default(), file)),
+            lines: (0..cpus).map(|_| Mutex::default()).collect(),
+        })
+    }
+
+    /// Whether a measurement is open.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open.load(Relaxed)
+    }
+
+    /// Lets a CPU add to its lines.
+    #[inline]
+    pub fn touch(&self, cpu: usize, add: impl FnOnce(&mut Lines)) {
+        let mut lines = locked(&self.lines[cpu]);
+        // It may have ended since the caller looked; whoever ends it takes this lock afterwards.
+        if self.is_open() {
+            add(&mut lines);
+        }
+    }
+
+    /// A store of 8 bytes to the page of marks.
+    pub fn mark(&self, cpu: usize, offset: u64, value: u64) {
+        let mut session = locked(&self.session);
+        let (session, file) = &mut *session;
+        match session.store(cpu, offset, value, || translate::counts(self)) {
+            Event::Nothing => {}
+            Event::Begun => {
+                self.lines
+                    .iter()
+                    .for_each(|lines| *locked(lines) = Lines::default());
+                self.open.store(true, Relaxed);
+            }
+            Event::Ended { name, counts } => {
+                self.open.store(false, Relaxed);
+                self.write(file, name, counts);
+            }
+            Event::Forgotten => self.open.store(false, Relaxed),
+            Event::Mistaken(what) => {
+                self.open.store(false, Relaxed);
+                eprintln!("quire-plugin: {what}");
+            }
+        }
+    }
+
+    /// Writes a line in one piece: what was finished is in the file whatever happens to QEMU.
+    fn write(&self, file: &mut File, name: String, counts: Vec<Counts>) {
+        let of_cpu = |(counts, lines): (Counts, &Mutex<Lines>)| Cpu {
+            counts,
+            lines: self
+                .keeps_lines
+                .then(|| std::mem::take(&mut *locked(lines))),
+        };
+        let record = Record {
+            name,
+            arch: self.arch,
+            cpus: counts.into_iter().zip(&self.lines).map(of_cpu).collect(),
+        };
+        let line = record.to_json() + "\n";
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            eprintln!("quire-plugin: {:?} is lost: {error}", record.name);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

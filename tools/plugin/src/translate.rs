@@ -1,0 +1,76 @@
+//! What is added to an instruction when it is translated.
+use crate::abi::{Access, Block, Direction, Id, Instruction};
+use crate::run::Run;
+use crate::{RUN, abi};
+use measure::counts::{Counter, Counts, Mode};
+use measure::insn::Atomic;
+use measure::lines::Place;
+use measure::marks;
+use std::ffi::{c_uint, c_void};
+
+/// QEMU's callback for a block.
+pub extern "C" fn block(_: Id, block: Block) {
+    let Some(run) = RUN.get() else {
+        return;
+    };
+    for instruction in block.instructions() {
+        one(run, &instruction);
+    }
+}
+
+fn one(run: &Run, instruction: &Instruction<'_>) {
+    let pc = instruction.pc();
+    let mode = Mode::of(pc);
+    let atomic = Atomic::of(run.arch, instruction.bytes(&mut [0; 16]));
+    let counter = |counter| run.counts.counter(Counts::offset(mode, counter));
+
+    instruction.count(counter(Counter::Instructions));
+    if atomic != Atomic::No {
+        instruction.count(counter(Counter::Atomics));
+    }
+    // What an exclusive store reads is the emulator's doing.
+    if atomic != Atomic::ExclusiveStore {
+        instruction.count_accesses(Direction::Loads, counter(Counter::Loads));
+    }
+    // Before the callbacks: the counters include the store of a mark when that is seen.
+    instruction.count_accesses(Direction::Stores, counter(Counter::Stores));
+    if mode == Mode::User {
+        instruction.on_access(Direction::Stores, user_store, pc);
+    }
+    if run.keeps_lines {
+        instruction.on_access(Direction::Both, access, pc);
+    }
+}
+
+/// A store by a user program: maybe a mark.
+extern "C" fn user_store(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
+    if marks::is_in_page(address)
+        && let (Some(run), Some(value)) = (RUN.get(), access.word())
+    {
+        run.mark(cpu as usize, address - marks::ADDRESS, value);
+    }
+}
+
+/// An access to keep in the CPU's lines.
+extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void) {
+    let Some(run) = RUN.get().filter(|run| run.is_open()) else {
+        return;
+    };
+    if marks::is_in_page(address) {
+        return;
+    }
+    if let Some(physical) = access.physical(address) {
+        let pc = pc.addr() as u64;
+        let place = Place { address, pc };
+        run.touch(cpu as usize, |lines| {
+            lines.touch(physical, access.bytes(), access.is_store(), place);
+        });
+    }
+}
+
+/// The counters of all CPUs, now.
+pub fn counts(run: &Run) -> Vec<Counts> {
+    (0..abi::cpus())
+        .map(|cpu| Counts::read(|offset| run.counts.counter(offset).get(cpu)))
+        .collect()
+}

@@ -11,18 +11,15 @@ pub enum Mode {
     Kernel,
 }
 
-/// The end of user addresses on both machines: 2^47 with four levels of tables on x86_64, which is
-/// also above what a Linux for aarch64 gives to a program that does not ask for more.
-const USER_END: u64 = 1 << 47;
-
 impl Mode {
     /// Both, in the order in which they are stored.
     pub const ALL: [Mode; 2] = [Mode::User, Mode::Kernel];
 
-    /// The mode of the instruction at `pc`. Both kernels run in the upper half, on both machines, and
-    /// user programs in the lower one; so the address is enough.
+    /// The mode of the instruction at `pc`. Quire and Linux run in the upper half, on both machines,
+    /// and user programs in the lower one (below 2^47 on x86_64, 2^48 on aarch64): the highest bit
+    /// is enough.
     pub fn of(pc: u64) -> Mode {
-        if pc < USER_END {
+        if pc >> 63 == 0 {
             Mode::User
         } else {
             Mode::Kernel
@@ -138,7 +135,7 @@ mod tests {
     #[test]
     fn modes_by_address() {
         assert_eq!(Mode::of(0x40_1000), Mode::User);
-        assert_eq!(Mode::of(0x7fff_ffff_f000), Mode::User);
+        assert_eq!(Mode::of(0xffff_ffff_f000), Mode::User);
         assert_eq!(Mode::of(0xffff_8000_0000_0000), Mode::Kernel);
         assert_eq!(Mode::of(0xffff_ffff_8020_0000), Mode::Kernel);
     }

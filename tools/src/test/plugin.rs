@@ -1,0 +1,198 @@
+//! The plugin for QEMU on Quire: what it says of `counted`, of which each instruction is known.
+use super::{Job, console, name};
+use crate::arch::Arch;
+use crate::build::Built;
+use crate::guest::End;
+use crate::qemu::Machine;
+use crate::qemu::plugin::{self, Plugin};
+use crate::report::Outcome;
+use crate::workspace::Temporary;
+use anyhow::{Context, Result, ensure};
+use measure::counts::{Counter, Mode};
+use measure::lines::LINE;
+use measure::record::Record;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Rounds of `counted` for a count, and for a time.
+const FEW: u64 = 1000;
+const MANY: u64 = 10_000_000;
+/// How many times slower QEMU may be with the plugin that keeps lines.
+const SLOWER: f64 = 20.0;
+
+/// Runs the cases of one architecture with so many CPUs.
+pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
+    let machine = || {
+        let mut machine = Machine::new(arch, built.image.clone());
+        machine.smp = cpus;
+        machine
+    };
+    let case = |case: &str, body: &dyn Fn(Machine) -> Result<Outcome>| {
+        let name = format!("{}.plugin.{case}", name("user", arch, cpus));
+        job.case(name, || match plugin::missing(arch)? {
+            Some(why) => Ok(Outcome::Skipped(why)),
+            None => body(machine()),
+        });
+    };
+    case("counts", &counts);
+    case("repeats", &repeats);
+    if cpus == 1 {
+        case("speed", &speed);
+        case("arguments", &arguments);
+    }
+}
+
+/// One boot that plays rounds: what the program says, and what the plugin measured.
+struct Played {
+    text: String,
+    json: String,
+    record: Record,
+}
+
+fn play(machine: &mut Machine, lines: bool) -> Result<Played> {
+    let out = Temporary::name("jsonl");
+    let mut plugin = Plugin::build(out.path())?;
+    plugin.lines = lines;
+    machine.plugin = Some(plugin.clone());
+    let text = boot(machine, FEW)?.0;
+    let mut records = plugin.records()?;
+    ensure!(
+        records.len() == 1,
+        "{} measurements, not 1\n{text}",
+        records.len()
+    );
+    Ok(Played {
+        json: std::fs::read_to_string(out.path())?,
+        record: records.remove(0),
+        text,
+    })
+}
+
+/// What a boot prints that plays rounds, and how long it takes.
+fn boot(machine: &mut Machine, rounds: u64) -> Result<(String, Duration)> {
+    machine.command_line = format!("quiet quire.noinput -- counted {rounds}");
+    let started = Instant::now();
+    let boot = console::boot(machine, LIMIT)?;
+    let line = boot.text.lines().find(|line| line.starts_with("counted: "));
+    let line = line.filter(|_| boot.end == End::Status(0));
+    let line = line.with_context(|| format!("ended with {:?}\n{}", boot.end, boot.text))?;
+    Ok((line.to_owned(), started.elapsed()))
+}
+
+/// Counts, and the lines of the program, are as it says. With several CPUs, each on a thread of its
+/// own, others may do something meanwhile, but no user program.
+fn counts(mut machine: Machine) -> Result<Outcome> {
+    let played = play(&mut machine, true)?;
+    let of_user = |counter| -> u64 {
+        let of_cpu = |cpu: &measure::record::Cpu| cpu.counts.of(Mode::User, counter);
+        played.record.cpus.iter().map(of_cpu).sum()
+    };
+    let [instructions, loads, stores, atomics] = Counter::ALL.map(of_user);
+    let counted = format!(
+        "counted: {instructions} instructions, {loads} loads, {stores} stores, {atomics} atomics; \
+         lines at "
+    );
+    let Some(at) = played.text.strip_prefix(&counted) else {
+        let text = format!("{}\nbut is {counted}", played.text);
+        return Ok(Outcome::Failed(text));
+    };
+    let at = u64::from_str_radix(at.trim_start_matches("0x"), 16)?;
+    lines(&played.record, at)?;
+    Ok(Outcome::Passed)
+}
+
+/// Of the five lines from `at`, one is read, two are written, and two are both.
+fn lines(record: &Record, at: u64) -> Result<()> {
+    let lines = record.cpus.iter().filter_map(|cpu| cpu.lines.as_ref());
+    let mut used = [(false, false); 5];
+    for (_, one) in lines.flat_map(|lines| lines.sorted()) {
+        let index = |address: u64| address.checked_sub(at).map(|offset| offset / LINE);
+        for place in [one.read, one.written].into_iter().flatten() {
+            let Some(index @ 0..5) = index(place.address) else {
+                continue;
+            };
+            ensure!(
+                Mode::of(place.pc) == Mode::User,
+                "{place:?} is the kernel's"
+            );
+            used[index as usize].0 |= one.read == Some(place);
+            used[index as usize].1 |= one.written == Some(place);
+        }
+    }
+    let expected = [
+        (true, false),
+        (false, true),
+        (false, true),
+        (true, true),
+        (true, true),
+    ];
+    ensure!(
+        used == expected,
+        "lines are used as {used:?}, not {expected:?}"
+    );
+    Ok(())
+}
+
+/// With a clock that counts instructions, two runs say the same, to the byte.
+fn repeats(mut machine: Machine) -> Result<Outcome> {
+    machine.icount = true;
+    let (first, second) = (play(&mut machine, true)?, play(&mut machine, true)?);
+    Ok(if first.json == second.json {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(format!("{}\nand then\n{}", first.json, second.json))
+    })
+}
+
+/// The program takes no more than so many times as long. Others that run on the host meanwhile make
+/// both slower.
+fn speed(mut machine: Machine) -> Result<Outcome> {
+    machine.alone = true;
+    let mut takes = |plugin: Option<Plugin>| {
+        machine.plugin = plugin;
+        let short = boot(&mut machine, 1)?.1;
+        anyhow::Ok(
+            boot(&mut machine, MANY)?
+                .1
+                .saturating_sub(short)
+                .as_secs_f64(),
+        )
+    };
+    let out = Temporary::name("jsonl");
+    let mut plugin = Plugin::build(out.path())?;
+    let plain = takes(None)?;
+    let counting = takes(Some(plugin.clone()))?;
+    plugin.lines = true;
+    let keeping = takes(Some(plugin))?;
+    let text = format!(
+        "{plain:.2} s without the plugin, {:.1} times that counting, {:.1} times with lines",
+        counting / plain,
+        keeping / plain
+    );
+    Ok(if keeping / plain > SLOWER {
+        Outcome::Failed(text)
+    } else {
+        Outcome::Passed
+    })
+}
+
+/// QEMU does not start with arguments that the plugin does not take, and says why.
+fn arguments(mut machine: Machine) -> Result<Outcome> {
+    let file = Plugin::build("unused".as_ref())?.file;
+    let file = file.to_str().context("a path that is not text")?;
+    for (words, why) in [
+        ("lines=on", "out=FILE is missing"),
+        ("out=/nowhere/at/all", "cannot write out=/nowhere/at/all"),
+        ("out=/dev/null,lines=maybe", "lines is on or off"),
+    ] {
+        machine.extra = vec!["-plugin".to_owned(), format!("{file},{words}")];
+        let boot = console::boot(&machine, LIMIT)?;
+        ensure!(
+            boot.text.contains(&format!("quire-plugin: {why}")) && boot.end != End::Status(0),
+            "{words}: ended with {:?}\n{}",
+            boot.end,
+            boot.text
+        );
+    }
+    Ok(Outcome::Passed)
+}

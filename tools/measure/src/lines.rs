@@ -34,26 +34,20 @@ impl Use {
 pub struct Lines(FxHashMap<u64, Use>);
 
 impl Lines {
-    /// Notes an access of `bytes` (at least 1) at a physical address. An access that crosses the end
-    /// of a page is taken for two at most that lie side by side in memory, too; what is known of it
-    /// is only its first byte, so nothing is noted beyond the page.
-    #[inline]
-    pub fn touch(&mut self, physical: u64, bytes: u64, is_store: bool, place: Place) {
-        let last = (physical + bytes - 1).min(physical | 0xfff);
-        for line in physical / LINE..=last / LINE {
-            let used = self.0.entry(line * LINE).or_default();
-            let first = if is_store {
-                &mut used.written
-            } else {
-                &mut used.read
-            };
-            first.get_or_insert(place);
-        }
-    }
-
     /// Adds a line as it was used.
     pub fn insert(&mut self, line: u64, used: Use) {
         self.0.insert(line, used);
+    }
+
+    /// Adds an access, of which the first of its kind is kept.
+    fn add(&mut self, line: u64, is_store: bool, place: Place) {
+        let used = self.0.entry(line).or_default();
+        let first = if is_store {
+            &mut used.written
+        } else {
+            &mut used.read
+        };
+        first.get_or_insert(place);
     }
 
     /// How many lines were read, and how many were written. Some were both.
@@ -75,6 +69,52 @@ impl Lines {
     /// The use of a line, by the physical address of its first byte.
     pub fn get(&self, line: u64) -> Option<&Use> {
         self.0.get(&line)
+    }
+}
+
+/// How many lines [`Recorder`] recalls: a power of two.
+const RECENT: usize = 256;
+
+/// The lines that a CPU touches, while it does. Most accesses are to lines that were touched the same
+/// way before, and cost no more than a look at a small table.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    lines: Lines,
+    /// For each place one line, with a bit for each kind of use that is in `lines`.
+    recent: [u64; RECENT],
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            lines: Lines::default(),
+            recent: [0; RECENT],
+        }
+    }
+}
+
+impl Recorder {
+    /// Notes an access of `bytes` (at least 1) at a physical address. Of an access that goes on in
+    /// the next page the rest is not noted: its physical address is not known.
+    #[inline]
+    pub fn touch(&mut self, physical: u64, bytes: u64, is_store: bool, place: Place) {
+        let last = (physical + bytes - 1).min(physical | 0xfff);
+        for line in physical / LINE..=last / LINE {
+            let kind = 1 << u32::from(is_store);
+            let recent = &mut self.recent[line as usize % RECENT];
+            if *recent & !3 != line * LINE {
+                *recent = line * LINE;
+            } else if *recent & kind != 0 {
+                continue;
+            }
+            *recent |= kind;
+            self.lines.add(line * LINE, is_store, place);
+        }
+    }
+
+    /// What was touched; begins anew.
+    pub fn take(&mut self) -> Lines {
+        std::mem::take(self).lines
     }
 }
 
@@ -109,14 +149,11 @@ mod tests {
     }
 
     fn lines(reads: &[u64], writes: &[u64]) -> Lines {
-        let mut lines = Lines::default();
-        reads
-            .iter()
-            .for_each(|at| lines.touch(*at, 8, false, place(*at)));
-        writes
-            .iter()
-            .for_each(|at| lines.touch(*at, 8, true, place(*at)));
-        lines
+        let mut recorder = Recorder::default();
+        let mut touch = |at: u64, is_store| recorder.touch(at, 8, is_store, place(at));
+        reads.iter().for_each(|at| touch(*at, false));
+        writes.iter().for_each(|at| touch(*at, true));
+        recorder.take()
     }
 
     fn conflicting(first: &Lines, second: &Lines) -> Vec<u64> {
@@ -141,21 +178,30 @@ mod tests {
 
     #[test]
     fn an_access_across_lines_touches_both() {
-        let mut crossing = Lines::default();
-        crossing.touch(60, 8, true, place(60));
+        let crossing = lines(&[], &[60]);
         assert_eq!(conflicting(&crossing, &lines(&[64], &[])), [64]);
         assert_eq!(crossing.figures(), (0, 2));
-        let mut beyond = Lines::default();
-        beyond.touch(0x1ffc, 8, false, place(0x1ffc));
-        assert_eq!(beyond.sorted().len(), 1, "the next page is not known");
+        assert_eq!(lines(&[0x1ffc], &[]).figures(), (1, 0), "the next page");
     }
 
     #[test]
     fn the_first_access_of_each_kind_is_kept() {
-        let mut lines = lines(&[8, 16], &[24, 32]);
-        lines.touch(0, 1, true, place(0));
-        let used = *lines.get(0).unwrap();
+        let lines = lines(&[8, 16], &[24, 32]);
+        let used = lines.get(0).unwrap();
         assert_eq!(used.read, Some(place(8)));
         assert_eq!(used.written, Some(place(24)));
+    }
+
+    #[test]
+    fn lines_that_share_a_place_of_the_table_are_all_kept() {
+        let stride = LINE * RECENT as u64;
+        let many: Vec<u64> = (0..64).chain(0..64).map(|at| at * stride).collect();
+        assert_eq!(lines(&many, &many[..32]).figures(), (64, 32));
+        // Nothing of one measurement is recalled in the next one.
+        let mut recorder = Recorder::default();
+        for _ in 0..2 {
+            recorder.touch(0x40, 8, true, place(0));
+            assert_eq!(recorder.take().figures(), (0, 1));
+        }
     }
 }

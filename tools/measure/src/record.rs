@@ -134,9 +134,10 @@ fn number(value: &Value) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::Recorder;
 
     fn record() -> Record {
-        let mut lines = Lines::default();
+        let mut lines = Recorder::default();
         let place = |address| Place {
             address,
             pc: u64::MAX - 3,
@@ -150,7 +151,7 @@ mod tests {
             cpus: vec![
                 Cpu {
                     counts: Counts::read(|offset| u64::MAX - offset as u64),
-                    lines: Some(lines),
+                    lines: Some(lines.take()),
                 },
                 Cpu::default(),
             ],

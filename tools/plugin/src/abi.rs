@@ -1,5 +1,5 @@
 //! QEMU's plugin interface, version 4 (QEMU 10.0), declared from its published documentation
-//! ("QEMU TCG Plugins", section "API"; see `docs/decisions/0012-the-plugins-own-declarations.md`),
+//! ("QEMU TCG Plugins", section "API"; see `docs/decisions/0012-declarations-of-our-own-for-qemus-plugins.md`),
 //! behind functions that are safe to call. This is the only file with foreign functions.
 //!
 //! What QEMU passes to a callback is valid until the callback returns. The types here that stand for

@@ -15,9 +15,9 @@ impl Mode {
     /// Both, in the order in which they are stored.
     pub const ALL: [Mode; 2] = [Mode::User, Mode::Kernel];
 
-    /// The mode of the instruction at `pc`. Quire and Linux run in the upper half, on both machines,
-    /// and user programs in the lower one (below 2^47 on x86_64, 2^48 on aarch64): the highest bit
-    /// is enough.
+    /// The mode of the instruction at `pc`. Quire and Linux run in the upper half on both machines,
+    /// user programs in the lower one (below 2^47 on x86_64, 2^48 on aarch64): the highest bit is
+    /// enough.
     pub fn of(pc: u64) -> Mode {
         if pc >> 63 == 0 {
             Mode::User

@@ -75,8 +75,8 @@ impl Lines {
 /// How many lines [`Recorder`] recalls: a power of two.
 const RECENT: usize = 256;
 
-/// The lines that a CPU touches, while it does. Most accesses are to lines that were touched the same
-/// way before, and cost no more than a look at a small table.
+/// The lines that a CPU touches, while it does. Most accesses are to lines that were touched the
+/// same way before, and cost no more than a look at a small table.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     lines: Lines,

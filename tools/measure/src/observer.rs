@@ -21,8 +21,8 @@ pub struct Access {
 }
 
 /// A model of the hardware. Accesses and fetches arrive from the first mark on, also between
-/// measurements, so that caches are as warm as they would be; roots and flushes from the start of the
-/// machine.
+/// measurements, so that caches are as warm as they would be; roots and flushes from the start of
+/// the machine.
 pub trait Observer: Send {
     /// An access of a CPU, after it was done.
     fn access(&mut self, cpu: usize, access: &Access);

@@ -1,9 +1,8 @@
 //! QEMU's plugin interface, version 4 (QEMU 10.0), declared from its published documentation
-//! ("QEMU TCG Plugins", section "API"; see `docs/decisions/0012-declarations-of-our-own-for-qemus-plugins.md`),
-//! behind functions that are safe to call. This is the only file with foreign functions.
+//! ("QEMU TCG Plugins", section "API"; why: `docs/decisions/0012*`), behind functions that are safe to call. This is the only file with foreign functions.
 //!
-//! What QEMU passes to a callback is valid until the callback returns. The types here that stand for
-//! it cannot be copied, and borrow from their block.
+//! What QEMU passes to a callback is valid until the callback returns. The types here that stand
+//! for it cannot be copied, and borrow from their block.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -111,8 +110,8 @@ pub enum Direction {
     Both = 3,
 }
 
-/// Called after an access, with the CPU, what is known of it, its virtual address, and the word that
-/// was registered with it.
+/// Called after an access, with the CPU, what is known of it, its virtual address, and the word
+/// that was registered with it.
 pub type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
 
 impl Instruction<'_> {

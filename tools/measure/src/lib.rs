@@ -10,7 +10,7 @@
 //! | [`counts`] | counters of one CPU, by mode |
 //! | [`insn`] | instructions that are atomic, that flush a TLB, or that change where page tables are |
 //! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
-//! | [`observer`] | what a model is told: accesses, fetches, roots and flushes |
+//! | [`model`] | a model of the hardware, fed with what the guest does; guest memory for its walks |
 //! | [`record`] | one measurement as a line of JSON, written and read |
 
 #![forbid(unsafe_code)]
@@ -20,7 +20,7 @@ pub mod counts;
 pub mod insn;
 pub mod lines;
 pub mod marks;
-pub mod observer;
+pub mod model;
 pub mod record;
 pub mod session;
 

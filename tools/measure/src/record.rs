@@ -7,11 +7,12 @@
 //!
 //! `cpus` has one object for each CPU of the machine, in order. `lines` is there when lines were
 //! kept: the physical address of each, and of its first read and write the virtual address and the
-//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
+//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits. `model` is there with a model: its figures by name.
 use crate::Arch;
 use crate::counts::{Counter, Counts, Mode};
 use crate::lines::{Lines, Place, Use};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Cpu {
     pub counts: Counts,
     /// The lines that it touched, if they were kept.
     pub lines: Option<Lines>,
+    /// The figures of a model, by name, if there was one.
+    pub model: BTreeMap<String, u64>,
 }
 
 impl Record {
@@ -72,6 +75,11 @@ impl Cpu {
             let lines: Vec<Value> = lines.sorted().into_iter().map(line_to_value).collect();
             fields.insert("lines".to_owned(), lines.into());
         }
+        if !self.model.is_empty() {
+            let figures = self.model.iter();
+            let figures = figures.map(|(name, count)| (name.clone(), Value::from(*count)));
+            fields.insert("model".to_owned(), Value::Object(figures.collect()));
+        }
         fields.into()
     }
 
@@ -92,6 +100,10 @@ impl Cpu {
                 kept.insert(line, used);
             }
             cpu.lines = Some(kept);
+        }
+        for (name, figure) in value["model"].as_object().into_iter().flatten() {
+            let figure = figure.as_u64().ok_or(format!("no figure {name:?}"))?;
+            cpu.model.insert(name.clone(), figure);
         }
         Ok(cpu)
     }
@@ -152,6 +164,7 @@ mod tests {
                 Cpu {
                     counts: Counts::read(|offset| u64::MAX - offset as u64),
                     lines: Some(lines.take()),
+                    model: BTreeMap::from([("dtlb_walks".to_owned(), 17)]),
                 },
                 Cpu::default(),
             ],

@@ -9,6 +9,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 
 mod raw;
+mod registers;
+
+pub use registers::{Registers, on_cpu};
 
 /// The version that this plugin was written for; QEMU reads it before it calls anything.
 #[unsafe(no_mangle)]
@@ -114,7 +117,24 @@ pub enum Direction {
 /// that was registered with it.
 pub type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
 
+/// Called before an execution, with the CPU and the word that was registered with it.
+pub type OnExecution = extern "C" fn(c_uint, *mut c_void);
+
 impl Instruction<'_> {
+    /// Calls `callback` with `word` before each execution; it may read registers.
+    pub fn on_execution(&self, callback: OnExecution, word: u64) {
+        let data = std::ptr::without_provenance_mut(word as usize);
+        // SAFETY: as in `on_access`.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(
+                self.0,
+                callback,
+                raw::READS_REGISTERS,
+                data,
+            )
+        }
+    }
+
     /// Its virtual address.
     pub fn pc(&self) -> u64 {
         // SAFETY: the handle is valid during the callback, which `self` does not outlive.

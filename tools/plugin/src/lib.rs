@@ -1,9 +1,9 @@
 //! A plugin for QEMU that counts what guest programs and their kernel do between two marks
 //! (`userland/src/marks.rs`): instructions and accesses of each CPU in user and kernel mode, and,
-//! when asked for, the cache lines that each CPU touched.
+//! when asked for, the cache lines that each CPU touched, and what a model of a core makes of it.
 //!
 //! ```text
-//! qemu-system-x86_64 ... -plugin libquire_plugin.so,out=FILE[,lines=on]
+//! qemu-system-x86_64 ... -plugin libquire_plugin.so,out=FILE[,lines=on][,model=CORE,ram=FILE]
 //! ```
 //!
 //! Counters are words that translated code adds to without a call, and run all the time; a
@@ -16,6 +16,7 @@ use measure::args::Args;
 use std::sync::OnceLock;
 
 mod abi;
+mod modelled;
 mod run;
 mod translate;
 
@@ -33,6 +34,9 @@ fn install(id: abi::Id, target: &abi::Target, words: &[String]) -> Result<(), St
     let run = Run::new(arch, &args, target.cpus)?;
     if RUN.set(run).is_err() {
         return Err("it can be loaded once".to_owned());
+    }
+    if args.model.is_some() {
+        abi::on_cpu(id, modelled::cpu);
     }
     abi::on_translation(id, translate::block);
     Ok(())

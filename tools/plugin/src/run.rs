@@ -1,5 +1,6 @@
 //! One run of QEMU: what is counted, what is open, and where results go.
 use crate::abi::Scoreboard;
+use crate::modelled::Modelled;
 use crate::translate;
 use measure::Arch;
 use measure::args::Args;
@@ -21,6 +22,8 @@ pub struct Run {
     pub counts: Scoreboard,
     /// Whether the lines that each CPU touches are kept.
     pub keeps_lines: bool,
+    /// The model, if there is one.
+    pub model: Option<Modelled>,
     /// Whether a measurement is open, for a quick look.
     open: AtomicBool,
     session: Mutex<(Session, File)>,
@@ -37,10 +40,15 @@ impl Run {
             .create(true)
             .open(&args.out)
             .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
+        let model = args.model.as_ref();
+        let model = model
+            .map(|model| Modelled::new(arch, model, cpus))
+            .transpose()?;
         Ok(Run {
             arch,
             counts: Scoreboard::new(Counts::BYTES),
             keeps_lines: args.lines,
+            model,
             open: AtomicBool::new(false),
             session: Mutex::new((Session::default(), file)),
             lines: (0..cpus).map(|_| SpinMutex::default()).collect(),
@@ -73,6 +81,9 @@ impl Run {
                 self.lines
                     .iter()
                     .for_each(|lines| drop(lines.lock().take()));
+                if let Some(model) = &self.model {
+                    model.begin();
+                }
                 self.open.store(true, Relaxed);
             }
             Event::Ended { name, counts } => {
@@ -89,14 +100,18 @@ impl Run {
 
     /// Writes a line in one piece: what was finished is in the file whatever happens to QEMU.
     fn write(&self, file: &mut File, name: String, counts: Vec<Counts>) {
-        let of_cpu = |(counts, lines): (Counts, &SpinMutex<Recorder>)| Cpu {
+        let model = |cpu| self.model.as_ref().map(|model| model.figures(cpu));
+        let of_cpu = |(cpu, (counts, lines)): (usize, (Counts, &SpinMutex<Recorder>))| Cpu {
             counts,
             lines: self.keeps_lines.then(|| lines.lock().take()),
+            model: model(cpu).unwrap_or_default(),
         };
         let record = Record {
             name,
             arch: self.arch,
-            cpus: counts.into_iter().zip(&self.lines).map(of_cpu).collect(),
+            cpus: (counts.into_iter().zip(&self.lines).enumerate())
+                .map(of_cpu)
+                .collect(),
         };
         let line = record.to_json() + "\n";
         if let Err(error) = file.write_all(line.as_bytes()) {

@@ -13,15 +13,18 @@ pub extern "C" fn block(_: Id, block: Block) {
     let Some(run) = RUN.get() else {
         return;
     };
+    let mut line = u64::MAX;
     for instruction in block.instructions() {
-        one(run, &instruction);
+        one(run, &instruction, &mut line);
     }
 }
 
-fn one(run: &Run, instruction: &Instruction<'_>) {
+fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     let pc = instruction.pc();
     let mode = Mode::of(pc);
-    let atomic = Atomic::of(run.arch, instruction.bytes(&mut [0; 16]));
+    let mut buffer = [0; 16];
+    let bytes = instruction.bytes(&mut buffer);
+    let atomic = Atomic::of(run.arch, bytes);
     let counter = |counter| run.counts.counter(Counts::offset(mode, counter));
 
     instruction.count(counter(Counter::Instructions));
@@ -39,6 +42,9 @@ fn one(run: &Run, instruction: &Instruction<'_>) {
     }
     if run.keeps_lines {
         instruction.on_access(Direction::Both, access, pc);
+    }
+    if let Some(model) = &run.model {
+        model.translate(instruction, bytes, line);
     }
 }
 

@@ -44,6 +44,10 @@ impl Machine {
         }
         if let Some(plugin) = &self.plugin {
             line.pair("-plugin", plugin.option());
+            if let Some(model) = &plugin.model {
+                line.pair("-object", model.object(&self.mem));
+                line.add(&["-machine", "memory-backend=ram"]);
+            }
         }
         if let Some(port) = self.gdb {
             line.add(&["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);

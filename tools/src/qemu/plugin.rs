@@ -16,6 +16,19 @@ pub struct Plugin {
     pub out: PathBuf,
     /// Whether it keeps the lines that each CPU touches.
     pub lines: bool,
+    /// The model that sees what the guest does, if any.
+    pub model: Option<Model>,
+}
+
+/// A model of a core.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Which: see `models::presets`.
+    pub core: String,
+    /// A file that QEMU makes to be the guest's memory; best where files are memory, too.
+    pub ram: PathBuf,
+    /// Whether the core caches contiguous runs as one.
+    pub contiguous: bool,
 }
 
 impl Plugin {
@@ -25,6 +38,7 @@ impl Plugin {
             file: build::plugin()?,
             out: out.to_owned(),
             lines: false,
+            model: None,
         })
     }
 
@@ -35,6 +49,13 @@ impl Plugin {
         option.push(escaped(&self.out));
         if self.lines {
             option.push(",lines=on");
+        }
+        if let Some(model) = &self.model {
+            option.push(format!(",model={},ram=", model.core));
+            option.push(escaped(&model.ram));
+            if !model.contiguous {
+                option.push(",contiguous=off");
+            }
         }
         option
     }
@@ -54,6 +75,16 @@ impl Plugin {
                 Record::parse(line).map_err(|error| anyhow::anyhow!("{path}:{}: {error}", at + 1))
             })
             .collect()
+    }
+}
+
+impl Model {
+    /// The value of QEMU's `-object` that makes `size` of memory of the file; its name is `ram`.
+    pub(super) fn object(&self, size: &str) -> OsString {
+        let mut object = OsString::from("memory-backend-file,id=ram,share=on,mem-path=");
+        object.push(escaped(&self.ram));
+        object.push(format!(",size={size}"));
+        object
     }
 }
 
@@ -83,12 +114,30 @@ mod tests {
             file: "/t/a,b/libquire_plugin.so".into(),
             out: "/t/out".into(),
             lines: false,
+            model: None,
         };
         let option = plugin.option();
         assert_eq!(option, "/t/a,,b/libquire_plugin.so,out=/t/out");
         plugin.lines = true;
         let option = plugin.option();
         assert!(option.to_string_lossy().ends_with(",lines=on"));
+        let model = Model {
+            core: "zen4".to_owned(),
+            ram: "/t/m,1".into(),
+            contiguous: false,
+        };
+        let object = model.object("1G");
+        assert!(
+            object
+                .to_string_lossy()
+                .ends_with("mem-path=/t/m,,1,size=1G")
+        );
+        plugin.model = Some(model);
+        let option = plugin.option().to_string_lossy().into_owned();
+        assert!(
+            option.ends_with(",model=zen4,ram=/t/m,,1,contiguous=off"),
+            "{option}"
+        );
     }
 
     #[test]
@@ -98,6 +147,7 @@ mod tests {
             file: PathBuf::new(),
             out: out.path().to_owned(),
             lines: false,
+            model: None,
         };
         let error = format!("{:#}", plugin.records().unwrap_err());
         assert!(error.contains(":1: no \"name\""), "{error}");

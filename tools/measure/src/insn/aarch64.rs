@@ -1,6 +1,7 @@
 //! aarch64: Arm Architecture Reference Manual (DDI 0487), C4.1 (encodings) and C5.5 (TLB
 //! maintenance).
-use super::{Atomic, Effect, Root};
+use super::{Atomic, Effect};
+use models::Register;
 
 /// What a TLBI of EL1 flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +86,14 @@ pub fn effect(word: u32) -> Option<Effect> {
     );
     match (word & 0xfff8_0000, system) {
         (0xd518_0000, system) => {
-            let root = match system {
-                (0, 1, 0, 0) => Root::Sctlr,
-                (0, 2, 0, 0) => Root::Ttbr0,
-                (0, 2, 0, 1) => Root::Ttbr1,
-                (0, 2, 0, 2) => Root::Tcr,
+            let control = match system {
+                (0, 1, 0, 0) => Register::Sctlr,
+                (0, 2, 0, 0) => Register::Ttbr0,
+                (0, 2, 0, 1) => Register::Ttbr1,
+                (0, 2, 0, 2) => Register::Tcr,
                 _ => return None,
             };
-            Some(Effect::Root(root, register))
+            Some(Effect::Register(control, register))
         }
         (0xd508_0000, (0, 8 | 9, area, what)) => Some(Effect::Tlbi(tlbi(area, what)?, register)),
         _ => None,
@@ -154,12 +155,12 @@ mod tests {
     #[test]
     fn roots() {
         for (word, expected) in [
-            (0xd518_1001, Some(Effect::Root(Root::Sctlr, 1))), // msr sctlr_el1, x1
-            (0xd518_2003, Some(Effect::Root(Root::Ttbr0, 3))), // msr ttbr0_el1, x3
-            (0xd518_203f, Some(Effect::Root(Root::Ttbr1, 31))), // msr ttbr1_el1, xzr
-            (0xd518_2045, Some(Effect::Root(Root::Tcr, 5))),   // msr tcr_el1, x5
-            (0xd538_2003, None),                               // mrs x3, ttbr0_el1
-            (0xd518_c000, None),                               // msr vbar_el1, x0
+            (0xd518_1001, Some(Effect::Register(Register::Sctlr, 1))), // msr sctlr_el1, x1
+            (0xd518_2003, Some(Effect::Register(Register::Ttbr0, 3))), // msr ttbr0_el1, x3
+            (0xd518_203f, Some(Effect::Register(Register::Ttbr1, 31))), // msr ttbr1_el1, xzr
+            (0xd518_2045, Some(Effect::Register(Register::Tcr, 5))),   // msr tcr_el1, x5
+            (0xd538_2003, None),                                       // mrs x3, ttbr0_el1
+            (0xd518_c000, None),                                       // msr vbar_el1, x0
         ] {
             assert_eq!(effect(word), expected, "{word:x}");
         }

@@ -1,5 +1,6 @@
 //! Instructions that the plugin treats in a way of their own, by their bytes.
 use crate::Arch;
+use models::Register;
 
 pub mod aarch64;
 pub mod x86_64;
@@ -27,40 +28,31 @@ impl Atomic {
     }
 }
 
-/// A register that page tables depend on.
+/// What an instruction changes of translations, with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Root {
-    /// CR0 (PG).
-    Cr0,
-    /// CR3.
-    Cr3,
-    /// CR4 (LA57, PGE, PCIDE).
-    Cr4,
-    /// IA32_EFER (LME, NXE).
-    Efer,
-    /// SCTLR_EL1 (M).
-    Sctlr,
-    /// TTBR0_EL1.
-    Ttbr0,
-    /// TTBR1_EL1.
-    Ttbr1,
-    /// TCR_EL1.
-    Tcr,
-}
-
-/// A flush that a guest executes, with its operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// INVLPG: the address.
-    Invlpg(u64),
-    /// INVPCID: the type, and the descriptor.
-    Invpcid(u64, [u64; 2]),
-    /// TLBI: which, and the value of its register.
+pub enum Change {
+    /// A register that page tables depend on gets a value.
+    Register(Register, u64),
+    /// The CPU flushes what it has cached under any tag at this address, and its tables (INVLPG).
+    Page(u64),
+    /// All (INVPCID: no CPU that QEMU emulates has it).
+    All,
+    /// What a TLBI names, with the value of its register.
     Tlbi(aarch64::Tlbi, u64),
 }
 
 /// The number of a general register; [`ZERO`] reads as zero.
 pub type Gpr = u8;
+
+/// The name of a general register in gdb.
+pub fn gpr_name(arch: Arch, register: Gpr) -> String {
+    const X86_64: [&str; 8] = ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"];
+    match (arch, X86_64.get(usize::from(register))) {
+        (Arch::X86_64, Some(name)) => (*name).to_owned(),
+        (Arch::X86_64, None) => format!("r{register}"),
+        (Arch::Aarch64, _) => format!("x{register}"),
+    }
+}
 
 /// aarch64's XZR.
 pub const ZERO: Gpr = 31;
@@ -89,13 +81,13 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A register that page tables depend on gets the value of a general one.
-    Root(Root, Gpr),
+    Register(Register, Gpr),
     /// WRMSR: the number is in RCX, the value in RDX and RAX.
     Wrmsr,
     /// INVLPG.
     Invlpg(Memory),
     /// INVPCID.
-    Invpcid(Gpr, Memory),
+    Invpcid,
     /// TLBI.
     Tlbi(aarch64::Tlbi, Gpr),
 }
@@ -107,5 +99,18 @@ impl Effect {
             Arch::X86_64 => x86_64::effect(bytes, pc),
             Arch::Aarch64 => aarch64::effect(aarch64::word(bytes)?),
         }
+    }
+
+    /// What changes, from the values of general registers; nothing that concerns translations for
+    /// most model-specific registers.
+    pub fn change(&self, read: impl Fn(Gpr) -> u64) -> Option<Change> {
+        let read = |register| if register == ZERO { 0 } else { read(register) };
+        Some(match *self {
+            Effect::Register(register, from) => Change::Register(register, read(from)),
+            Effect::Wrmsr => x86_64::msr(read)?,
+            Effect::Invlpg(memory) => Change::Page(memory.address(read)),
+            Effect::Invpcid => Change::All,
+            Effect::Tlbi(tlbi, from) => Change::Tlbi(tlbi, read(from)),
+        })
     }
 }

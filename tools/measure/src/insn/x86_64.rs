@@ -1,9 +1,10 @@
 //! x86_64, in 64-bit mode: Intel SDM volume 2, chapter 2 (formats) and the pages of each
 //! instruction.
-use super::{Effect, Memory, Root};
+use super::{Change, Effect, Gpr, Memory};
+use models::Register;
 
 /// MSR number of IA32_EFER.
-pub const EFER: u64 = 0xc000_0080;
+const EFER: u64 = 0xc000_0080;
 
 /// The parts of an instruction before its operands.
 struct Head<'a> {
@@ -47,24 +48,28 @@ pub fn effect(bytes: &[u8], pc: u64) -> Option<Effect> {
     let next = pc.wrapping_add(bytes.len() as u64);
     match *head.rest {
         [0x0f, 0x22, modrm, ..] => {
-            let root = match register(modrm >> 3, head.rex >> 2) {
-                0 => Root::Cr0,
-                3 => Root::Cr3,
-                4 => Root::Cr4,
+            let control = match register(modrm >> 3, head.rex >> 2) {
+                0 => Register::Cr0,
+                3 => Register::Cr3,
+                4 => Register::Cr4,
                 _ => return None,
             };
-            Some(Effect::Root(root, register(modrm, head.rex)))
+            Some(Effect::Register(control, register(modrm, head.rex)))
         }
         [0x0f, 0x30, ..] => Some(Effect::Wrmsr),
         [0x0f, 0x01, modrm, ref rest @ ..] if modrm >> 3 & 7 == 7 && modrm < 0xc0 => {
             Some(Effect::Invlpg(memory(modrm, rest, head.rex, next)?))
         }
-        [0x0f, 0x38, 0x82, modrm, ref rest @ ..] if head.operand_size && modrm < 0xc0 => {
-            let kind = register(modrm >> 3, head.rex >> 2);
-            Some(Effect::Invpcid(kind, memory(modrm, rest, head.rex, next)?))
-        }
+        [0x0f, 0x38, 0x82, modrm, ..] if head.operand_size && modrm < 0xc0 => Some(Effect::Invpcid),
         _ => None,
     }
+}
+
+/// What WRMSR changes.
+pub fn msr(read: impl Fn(Gpr) -> u64) -> Option<Change> {
+    let [rax, rcx, rdx] = [0, 1, 2].map(read);
+    let value = rdx << 32 | rax & 0xffff_ffff;
+    (rcx & 0xffff_ffff == EFER).then_some(Change::Register(Register::Efer, value))
 }
 
 /// The register of three bits and the lowest one of `extension`.
@@ -127,13 +132,22 @@ mod tests {
     #[test]
     fn roots() {
         let root = |bytes: &[u8]| effect(bytes, 0);
-        assert_eq!(root(&[0x0f, 0x22, 0xd8]), Some(Effect::Root(Root::Cr3, 0))); // mov cr3, rax
+        assert_eq!(
+            root(&[0x0f, 0x22, 0xd8]),
+            Some(Effect::Register(Register::Cr3, 0))
+        ); // mov cr3, rax
         assert_eq!(
             root(&[0x41, 0x0f, 0x22, 0xdc]), // mov cr3, r12
-            Some(Effect::Root(Root::Cr3, 12))
+            Some(Effect::Register(Register::Cr3, 12))
         );
-        assert_eq!(root(&[0x0f, 0x22, 0xe1]), Some(Effect::Root(Root::Cr4, 1))); // mov cr4, rcx
-        assert_eq!(root(&[0x0f, 0x22, 0xc3]), Some(Effect::Root(Root::Cr0, 3))); // mov cr0, rbx
+        assert_eq!(
+            root(&[0x0f, 0x22, 0xe1]),
+            Some(Effect::Register(Register::Cr4, 1))
+        ); // mov cr4, rcx
+        assert_eq!(
+            root(&[0x0f, 0x22, 0xc3]),
+            Some(Effect::Register(Register::Cr0, 3))
+        ); // mov cr0, rbx
         assert_eq!(root(&[0x44, 0x0f, 0x22, 0xc0]), None); // mov cr8, rax
         assert_eq!(root(&[0x0f, 0x20, 0xd8]), None); // mov rax, cr3
         assert_eq!(root(&[0x0f, 0x30]), Some(Effect::Wrmsr));
@@ -167,13 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn invpcid_has_a_type_and_a_descriptor() {
+    fn operands_are_read() {
+        let change = |bytes: &[u8], read: &dyn Fn(Gpr) -> u64| effect(bytes, 0)?.change(read);
+        let cr3 = change(&[0x41, 0x0f, 0x22, 0xdc], &|from| u64::from(from) << 12);
+        assert_eq!(cr3, Some(Change::Register(Register::Cr3, 12 << 12)));
+        let msr = |number| move |from: Gpr| [0x7777_0000_0d01, number, 1][usize::from(from)];
+        let efer = Change::Register(Register::Efer, 1 << 32 | 0xd01);
+        assert_eq!(change(&[0x0f, 0x30], &msr(EFER)), Some(efer));
+        assert_eq!(change(&[0x0f, 0x30], &msr(0x10)), None);
         // invpcid r10, [rsi]
-        let effect = effect(&[0x66, 0x44, 0x0f, 0x38, 0x82, 0x16], 0);
-        let memory = Memory {
-            base: Some(6),
-            ..Memory::default()
-        };
-        assert_eq!(effect, Some(Effect::Invpcid(10, memory)));
+        let invpcid = change(&[0x66, 0x44, 0x0f, 0x38, 0x82, 0x16], &|_| 0);
+        assert_eq!(invpcid, Some(Change::All));
     }
 }

@@ -1,0 +1,144 @@
+//! The model, if there is one: what it is told of, and when.
+use crate::RUN;
+use crate::abi::{Access, Direction, Id, Instruction, Registers};
+use measure::Arch;
+use measure::args::ModelArgs;
+use measure::insn::{Atomic, Effect, gpr_name};
+use measure::lines::LINE;
+use measure::marks;
+use measure::model::{Model, RamFile};
+use std::collections::BTreeMap;
+use std::ffi::{c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A model, and what is needed to feed it.
+pub struct Modelled {
+    arch: Arch,
+    model: Mutex<Model>,
+    registers: Mutex<BTreeMap<usize, Registers>>,
+    /// The effects that were translated so far; callbacks have their places.
+    effects: Mutex<Vec<Effect>>,
+    /// Whether accesses and fetches count: from the first mark on.
+    begun: AtomicBool,
+}
+
+impl Modelled {
+    /// By arguments.
+    pub fn new(arch: Arch, args: &ModelArgs, cpus: usize) -> Result<Modelled, String> {
+        let ram = std::fs::File::open(&args.ram).and_then(|file| RamFile::new(arch, file));
+        let ram =
+            ram.map_err(|error| format!("cannot read ram={}: {error}", args.ram.display()))?;
+        let model = Model::new(args.preset, cpus, args.options, ram);
+        Ok(Modelled {
+            arch,
+            model: Mutex::new(model.map_err(|error| error.to_string())?),
+            registers: Mutex::default(),
+            effects: Mutex::default(),
+            begun: AtomicBool::new(false),
+        })
+    }
+
+    /// A measurement begins.
+    pub fn begin(&self) {
+        locked(&self.model).begin();
+        self.begun.store(true, Relaxed);
+    }
+
+    /// What a CPU did in it.
+    pub fn figures(&self, cpu: usize) -> BTreeMap<String, u64> {
+        locked(&self.model).figures(cpu).into_iter().collect()
+    }
+
+    /// Adds what the model needs of an instruction; `line` is the line of code that the block has
+    /// fetched last.
+    pub fn translate(&self, instruction: &Instruction<'_>, bytes: &[u8], line: &mut u64) {
+        let pc = instruction.pc();
+        let last = pc + bytes.len() as u64 - 1;
+        if *line != last / LINE {
+            // The address has 56 significant bits at most; the size fits above.
+            instruction.on_execution(fetch, pc << 8 | bytes.len() as u64);
+            *line = last / LINE;
+        }
+        let direction = match Atomic::of(self.arch, bytes) {
+            Atomic::ExclusiveStore => Direction::Stores,
+            _ => Direction::Both,
+        };
+        instruction.on_access(direction, access, pc);
+        if let Some(effect) = Effect::of(self.arch, bytes, pc) {
+            instruction.on_execution(change, self.place(effect) as u64);
+        }
+    }
+
+    fn place(&self, effect: Effect) -> usize {
+        let mut effects = locked(&self.effects);
+        effects
+            .iter()
+            .position(|known| *known == effect)
+            .unwrap_or_else(|| {
+                effects.push(effect);
+                effects.len() - 1
+            })
+    }
+}
+
+/// The model of this run.
+fn modelled() -> Option<&'static Modelled> {
+    RUN.get()?.model.as_ref()
+}
+
+/// A CPU was made: its registers can be named from now on.
+pub extern "C" fn cpu(_: Id, cpu: c_uint) {
+    if let Some(modelled) = modelled() {
+        let registers = Registers::of_this_cpu();
+        locked(&modelled.registers).insert(cpu as usize, registers);
+    }
+}
+
+/// A line of code is fetched.
+extern "C" fn fetch(cpu: c_uint, word: *mut c_void) {
+    let Some(modelled) = modelled().filter(|modelled| modelled.begun.load(Relaxed)) else {
+        return;
+    };
+    let word = word.addr() as u64;
+    // The bits above the address are copies of its highest one.
+    let address = (word as i64 >> 8) as u64;
+    locked(&modelled.model).fetch(cpu as usize, address, word as u32 & 0xff);
+}
+
+/// An access was done.
+extern "C" fn access(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
+    let Some(modelled) = modelled().filter(|modelled| modelled.begun.load(Relaxed)) else {
+        return;
+    };
+    if marks::is_in_page(address) {
+        return;
+    }
+    let physical = access.physical(address);
+    let access = models::Access {
+        address,
+        bytes: access.bytes() as u32,
+        write: access.is_store(),
+        physical,
+        device: physical.is_none(),
+    };
+    locked(&modelled.model).access(cpu as usize, access);
+}
+
+/// An instruction changes how addresses are translated, before it does.
+extern "C" fn change(cpu: c_uint, place: *mut c_void) {
+    let Some(modelled) = modelled() else {
+        return;
+    };
+    let effect = locked(&modelled.effects)[place.addr()];
+    let registers = locked(&modelled.registers);
+    let registers = registers.get(&(cpu as usize));
+    let read = |gpr| registers.map_or(0, |all| all.read(&gpr_name(modelled.arch, gpr)));
+    if let Some(change) = effect.change(read) {
+        locked(&modelled.model).change(cpu as usize, &change);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,5 +1,6 @@
 //! QEMU's plugin interface, version 4 (QEMU 10.0), declared from its published documentation
-//! ("QEMU TCG Plugins", section "API"; why: `docs/decisions/0012*`), behind functions that are safe to call. This is the only file with foreign functions.
+//! ("QEMU TCG Plugins", section "API"; why: `docs/decisions/0012*`), behind functions that are safe
+//! to call. Foreign functions are only here and in the modules below.
 //!
 //! What QEMU passes to a callback is valid until the callback returns. The types here that stand
 //! for it cannot be copied, and borrow from their block.

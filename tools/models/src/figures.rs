@@ -1,0 +1,196 @@
+//! What is counted, per CPU.
+
+use std::ops::{AddAssign, Sub};
+
+/// A struct of counters that can be added, subtracted and listed by name.
+macro_rules! counts {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$field_about:meta])* $field:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_about])* pub $field: u64,)* }
+
+        impl $name {
+            /// The counters by name, in the order of their declaration.
+            pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+
+        /// What was counted since `earlier`.
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($field: self.$field - earlier.$field),* }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Accesses to cache lines, by what served them. A level's hits are its own counter; its misses
+    /// are the sum of those below it.
+    pub struct Served {
+        /// The first level (L1D for data and walks, L1I for fetches).
+        l1,
+        /// The private second level.
+        l2,
+        /// The last level, which CPUs share.
+        last,
+        /// A private cache of another CPU, which had modified the line.
+        remote,
+        /// Memory.
+        memory,
+    }
+}
+
+impl Served {
+    /// All accesses.
+    pub fn all(&self) -> u64 {
+        self.l1 + self.l1_misses()
+    }
+    /// Those that the first level did not serve.
+    pub fn l1_misses(&self) -> u64 {
+        self.l2 + self.l2_misses()
+    }
+    /// Those that no private level of the CPU served.
+    pub fn l2_misses(&self) -> u64 {
+        self.last + self.last_misses()
+    }
+    /// Those that the last level did not serve.
+    pub fn last_misses(&self) -> u64 {
+        self.remote + self.memory
+    }
+}
+
+counts! {
+    /// Translations, by what had them.
+    pub struct Translated {
+        /// The first-level TLB.
+        l1,
+        /// The second-level TLB.
+        l2,
+        /// Neither: page tables were walked.
+        walks,
+    }
+}
+
+impl Translated {
+    /// All translations.
+    pub fn all(&self) -> u64 {
+        self.l1 + self.l1_misses()
+    }
+    /// Those that the first level did not have.
+    pub fn l1_misses(&self) -> u64 {
+        self.l2 + self.walks
+    }
+}
+
+counts! {
+    /// What happens beside hits and misses.
+    pub struct Events {
+        /// Walks because a write met an entry that was cached read-only or clean; also counted in
+        /// the walks.
+        rewalks,
+        /// Walks that found no translation, although the access was made.
+        unresolved,
+        /// Levels of tables that walk caches saved.
+        skipped,
+        /// Entries that were cached as one of a contiguous run (arm64's contiguous bit).
+        contiguous,
+        /// Entries that were cached for a coalesced run of single pages.
+        coalesced,
+        /// Flushes that the CPU made, or that were broadcast to it.
+        flushes,
+        /// Entries of TLBs that flushes dropped.
+        flushed,
+        /// Writes that took a line away from at least one other CPU.
+        invalidations,
+        /// Modified lines that left the CPU's private caches for the last level.
+        writebacks,
+        /// Modified lines that left the last level for memory because of this CPU.
+        memory_writes,
+    }
+}
+
+/// The counts of one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Loads and stores; one that touches two lines counts twice.
+    pub data: Served,
+    /// Instruction fetches, per line and call.
+    pub fetch: Served,
+    /// Reads of page-table entries by walks.
+    pub walk: Served,
+    /// Translations of loads and stores; an access that touches two pages needs two.
+    pub dtlb: Translated,
+    /// Translations of instruction fetches.
+    pub itlb: Translated,
+    /// Everything else.
+    pub events: Events,
+}
+
+impl Figures {
+    /// All counters by name: `data_l1`, ..., `itlb_walks`, `rewalks`, ...
+    pub fn fields(&self) -> impl Iterator<Item = (String, u64)> + use<> {
+        let groups = [
+            ("data", self.data),
+            ("fetch", self.fetch),
+            ("walk", self.walk),
+        ];
+        let served = groups
+            .into_iter()
+            .flat_map(|(group, counts)| named(group, counts.fields()));
+        let groups = [("dtlb", self.dtlb), ("itlb", self.itlb)];
+        let translated = groups
+            .into_iter()
+            .flat_map(|(group, counts)| named(group, counts.fields()));
+        let events = self
+            .events
+            .fields()
+            .map(|(name, count)| (name.to_owned(), count));
+        served.chain(translated).chain(events)
+    }
+    /// Walks for data and for fetches.
+    pub fn walks(&self) -> u64 {
+        self.dtlb.walks + self.itlb.walks
+    }
+}
+
+fn named(
+    group: &str,
+    fields: impl Iterator<Item = (&'static str, u64)>,
+) -> impl Iterator<Item = (String, u64)> {
+    fields.map(move |(name, count)| (format!("{group}_{name}"), count))
+}
+
+impl AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.data += other.data;
+        self.fetch += other.fetch;
+        self.walk += other.walk;
+        self.dtlb += other.dtlb;
+        self.itlb += other.itlb;
+        self.events += other.events;
+    }
+}
+
+/// What was counted since `earlier`.
+impl Sub for Figures {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            data: self.data - earlier.data,
+            fetch: self.fetch - earlier.fetch,
+            walk: self.walk - earlier.walk,
+            dtlb: self.dtlb - earlier.dtlb,
+            itlb: self.itlb - earlier.itlb,
+            events: self.events - earlier.events,
+        }
+    }
+}

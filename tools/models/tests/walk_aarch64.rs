@@ -1,0 +1,239 @@
+//! Walks of tables of aarch64 that are built by hand.
+
+mod common;
+
+use common::{
+    ARM_BLOCK, ARM_CONTIGUOUS, ARM_NOT_GLOBAL, ARM_PAGE, ARM_TABLE, Memory, ROOT, TCR, arm,
+};
+use models::walk::{Walk, walk};
+use models::{Fault, Roots};
+
+fn levels(walk: &Walk) -> Vec<u8> {
+    walk.steps().iter().map(|step| step.level).collect()
+}
+
+fn fault(memory: &Memory, address: u64) -> Fault {
+    walk(&arm(0), address, memory)
+        .found
+        .expect_err("no translation")
+}
+
+fn with(tcr: u64) -> Roots {
+    Roots::Aarch64 {
+        ttbr0: ROOT | 7 << 48,
+        ttbr1: ROOT | 0x109 << 48,
+        tcr,
+    }
+}
+
+#[test]
+fn pages_and_blocks() {
+    let mut memory = Memory::new(0x20000);
+    let low = 0x1234_5678_9000;
+    let high = 0xffff_8000_0020_0000;
+    memory.map_arm(low, 12, 0x4_5000 | ARM_PAGE);
+    memory.map_arm(high, 21, 0x4020_0000 | ARM_BLOCK & !ARM_NOT_GLOBAL);
+    memory.map_arm(0x40_0000_0000, 30, 0x8000_0000 | ARM_BLOCK);
+
+    let found = walk(&arm(0), low + 0x123, &memory);
+    let page = found.found.expect("mapped");
+    assert_eq!(
+        (page.physical, page.size, page.global),
+        (0x4_5000, 12, false)
+    );
+    assert_eq!(levels(&found), [39, 30, 21, 12]);
+    assert_eq!(found.steps()[0].at, ROOT + 36 * 8);
+
+    let found = walk(&arm(0), high + 0x1f_ffff, &memory);
+    let block = found.found.expect("mapped");
+    assert_eq!(
+        (block.physical, block.size, block.global),
+        (0x4020_0000, 21, true)
+    );
+
+    let found = walk(&arm(0), 0x40_3fff_ffff, &memory);
+    assert_eq!(
+        found.found.map(|block| (block.physical, block.size)),
+        Ok((0x8000_0000, 30))
+    );
+}
+
+#[test]
+fn holes_and_malformed_entries() {
+    let mut memory = Memory::new(0x20000);
+    assert_eq!(fault(&memory, 0x1000), Fault::Absent { level: 39 });
+    memory.map_arm(0x1000, 12, 0x4000 | ARM_PAGE);
+    assert_eq!(fault(&memory, 0x2000), Fault::Absent { level: 12 });
+    // Valid, but no page: reserved at the last level.
+    memory.map_arm(0x2000, 12, 0x4000 | ARM_BLOCK);
+    assert_eq!(fault(&memory, 0x2000), Fault::Malformed { level: 12 });
+    memory.map_arm(0x3000, 12, 0x4000 | ARM_PAGE & !(1 << 10));
+    assert_eq!(fault(&memory, 0x3000), Fault::Unused { level: 12 });
+    // A block whose address is not aligned, and one where there can be none.
+    memory.map_arm(0x20_0000, 21, 0x1000 | ARM_BLOCK);
+    assert_eq!(fault(&memory, 0x20_0000), Fault::Malformed { level: 21 });
+    memory.write(ROOT + 8, ARM_BLOCK);
+    assert_eq!(fault(&memory, 1 << 39), Fault::Malformed { level: 39 });
+    memory.write(ROOT + 16, 0x7000_0000 | ARM_TABLE);
+    assert_eq!(
+        fault(&memory, 2 << 39),
+        Fault::NoRam {
+            physical: 0x7000_0000
+        }
+    );
+}
+
+/// The contiguous bit counts where the entry is at the place that its address has.
+#[test]
+fn contiguous() {
+    let mut memory = Memory::new(0x20000);
+    memory.map_arm(0x1_3000, 12, 0x8_3000 | ARM_PAGE | ARM_CONTIGUOUS);
+    memory.map_arm(0x2_3000, 12, 0x8_4000 | ARM_PAGE | ARM_CONTIGUOUS);
+    memory.map_arm(0x3_3000, 12, 0x8_3000 | ARM_PAGE);
+    memory.map_arm(0x620_0000, 21, 0x4220_0000 | ARM_BLOCK | ARM_CONTIGUOUS);
+    let contiguous = |address| {
+        walk(&arm(0), address, &memory)
+            .found
+            .expect("mapped")
+            .contiguous
+    };
+    assert!(contiguous(0x1_3000));
+    assert!(!contiguous(0x2_3000), "misprogrammed");
+    assert!(!contiguous(0x3_3000));
+    assert!(contiguous(0x620_0000));
+}
+
+#[test]
+fn rights_are_those_of_all_levels() {
+    let mut memory = Memory::new(0x20000);
+    memory.map_arm(0, 12, 0x4000 | ARM_PAGE);
+    let writable = |memory: &Memory| walk(&arm(0), 0, memory).found.expect("mapped").writable;
+    assert!(writable(&memory));
+    for level in [39, 30, 21] {
+        let at = memory.entry(0, level, ARM_TABLE);
+        let right = memory.read(at);
+        memory.write(at, right | 1 << 62);
+        assert!(!writable(&memory), "APTable at {level}");
+        memory.write(at, right);
+    }
+    // AP[2]: read-only, or clean with DBM.
+    for bits in [1 << 7, 1 << 7 | 1 << 51] {
+        memory.map_arm(0, 12, 0x4000 | ARM_PAGE | bits);
+        assert!(!writable(&memory));
+    }
+}
+
+/// TnSZ gives the size of the addresses, and with it the level of the first table.
+#[test]
+fn sizes_of_addresses() {
+    let mut memory = Memory::new(0x20000);
+    let sizes = |t0sz: u64, t1sz: u64| with(TCR & !0x3f_003f | t0sz | t1sz << 16);
+    // 39 bits: the root is a table of level 1.
+    memory.write(ROOT + 5 * 8, 0x4000_0000 | ARM_BLOCK);
+    memory.write(ROOT + 511 * 8, 0x8000_0000 | ARM_BLOCK);
+    let found = walk(&sizes(25, 25), 5 << 30, &memory);
+    assert_eq!((levels(&found), found.found.is_ok()), (vec![30], true));
+    let found = walk(&sizes(25, 25), 0xffff_ffff_c000_0000, &memory);
+    assert_eq!(found.found.map(|block| block.physical), Ok(0x8000_0000));
+    assert_eq!(
+        walk(&sizes(25, 25), 1 << 39, &memory).found,
+        Err(Fault::Address)
+    );
+    assert_eq!(
+        walk(&sizes(25, 25), u64::MAX << 40, &memory).found,
+        Err(Fault::Address)
+    );
+    // 42 bits: level 0, of which 8 entries are used, also by the upper half.
+    let found = walk(&sizes(22, 22), u64::MAX << 42, &memory);
+    assert_eq!(found.steps()[0].at, ROOT);
+    let found = walk(&sizes(22, 22), u64::MAX << 39, &memory);
+    assert_eq!(found.steps()[0].at, ROOT + 7 * 8);
+    // That table of 64 bytes is aligned to its size, and no more.
+    let small = Roots::Aarch64 {
+        ttbr0: 0x1040,
+        ttbr1: 0,
+        tcr: TCR & !0x3f | 22,
+    };
+    assert_eq!(walk(&small, 2 << 39, &memory).steps()[0].at, 0x1050);
+    // 31 bits: level 1, two entries; 30: level 2.
+    assert_eq!(
+        walk(&sizes(33, 16), 0x4000_0000, &memory).steps()[0].at,
+        ROOT + 8
+    );
+    assert_eq!(levels(&walk(&sizes(34, 16), 0, &memory)), [21]);
+}
+
+#[test]
+fn the_two_ranges() {
+    let mut memory = Memory::new(0x20000);
+    memory.write(ROOT, 0x4000_0000 | ARM_TABLE);
+    let roots = Roots::Aarch64 {
+        ttbr0: ROOT,
+        ttbr1: 0x3000,
+        tcr: TCR,
+    };
+    assert_eq!(walk(&roots, 0, &memory).steps()[0].at, ROOT);
+    assert_eq!(
+        walk(&roots, 0xffff_0000_0000_0000, &memory).steps()[0].at,
+        0x3000
+    );
+    assert_eq!(
+        walk(&roots, 0x0001_0000_0000_0000, &memory).found,
+        Err(Fault::Address)
+    );
+    // CnP is no part of the address.
+    let roots = Roots::Aarch64 {
+        ttbr0: ROOT | 1,
+        ttbr1: 0,
+        tcr: TCR,
+    };
+    assert_eq!(walk(&roots, 0, &memory).steps()[0].at, ROOT);
+    // Disabled walks, each for its own range.
+    for (bit, disabled, enabled) in [(7, 0, u64::MAX << 47), (23, u64::MAX << 47, 0)] {
+        let roots = with(TCR | 1 << bit);
+        assert_eq!(
+            walk(&roots, disabled, &memory).found,
+            Err(Fault::Absent { level: 39 })
+        );
+        assert_eq!(walk(&roots, disabled, &memory).steps(), []);
+        assert_ne!(walk(&roots, enabled, &memory).steps(), []);
+    }
+}
+
+#[test]
+fn top_byte() {
+    let mut memory = Memory::new(0x20000);
+    memory.map_arm(0x1000, 12, 0x4000 | ARM_PAGE);
+    let tagged = 0xab00_0000_0000_1000;
+    assert_eq!(walk(&with(TCR), tagged, &memory).found, Err(Fault::Address));
+    assert!(walk(&with(TCR | 1 << 37), tagged, &memory).found.is_ok());
+    assert_eq!(
+        walk(&with(TCR | 1 << 38), tagged, &memory).found,
+        Err(Fault::Address)
+    );
+}
+
+#[test]
+fn tags() {
+    assert_eq!(with(TCR).tag(), 7);
+    assert_eq!(with(TCR | 1 << 22).tag(), 0x109);
+    assert_eq!(with((TCR | 1 << 22) & !(1 << 36)).tag(), 9, "8 bits");
+}
+
+#[test]
+fn other_formats_are_refused() {
+    let memory = Memory::new(0x20000);
+    let refused = |tcr, address| {
+        let found = walk(&with(tcr), address, &memory).found;
+        assert!(matches!(found, Err(Fault::Unsupported(_))), "{found:?}");
+    };
+    let high = u64::MAX << 47;
+    refused(TCR | 0b01 << 14, 0);
+    refused(TCR | 0b10 << 14, 0);
+    // TG1 has other codes than TG0: 0b10 is 4 KiB.
+    refused(TCR & !(0b11 << 30), high);
+    refused(TCR | 0b11 << 30, high);
+    refused(TCR & !0x3f | 12, 0);
+    refused(TCR & !0x3f | 40, 0);
+    refused(TCR | 1 << 59, 0);
+}

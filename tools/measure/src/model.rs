@@ -48,7 +48,7 @@ impl Ram for RamFile {
 }
 
 /// A machine that is modelled. Accesses and fetches arrive from the first mark on, also between
-/// measurements, so that caches are as warm as they would be; changes from the start of the machine.
+/// measurements, so that caches are as warm as they would be; changes from the start.
 pub struct Model {
     machine: Machine,
     ram: RamFile,

@@ -7,7 +7,8 @@
 //!
 //! `cpus` has one object for each CPU of the machine, in order. `lines` is there when lines were
 //! kept: the physical address of each, and of its first read and write the virtual address and the
-//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits. `model` is there with a model: its figures by name.
+//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
+//! `model` is there with a model: its figures by name.
 use crate::Arch;
 use crate::counts::{Counter, Counts, Mode};
 use crate::lines::{Lines, Place, Use};

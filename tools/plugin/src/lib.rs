@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 mod abi;
 mod run;
 mod translate;
+mod turns;
 
 use run::Run;
 
@@ -34,6 +35,7 @@ fn install(id: abi::Id, target: &abi::Target, words: &[String]) -> Result<(), St
     if RUN.set(run).is_err() {
         return Err("it can be loaded once".to_owned());
     }
+    abi::on_cpu(id, turns::cpu);
     abi::on_translation(id, translate::block);
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The declarations themselves. Names that begin with `qemu_` are as documented.
-use super::{Block, Id, OnAccess};
+use super::{Block, Id, OnAccess, OnExecution};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// `qemu_info_t`.
@@ -34,10 +34,41 @@ pub const VALUE_U64: c_uint = 3;
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 pub const INLINE_ADD: c_uint = 0;
 
-/// `QEMU_PLUGIN_CB_NO_REGS`.
-pub const NO_REGISTERS: c_uint = 0;
+/// `qemu_plugin_reg_descriptor`.
+#[repr(C)]
+pub struct Descriptor {
+    pub handle: *mut c_void,
+    pub name: *const c_char,
+    pub feature: *const c_char,
+}
+
+/// GLib's `GArray` and `GByteArray`: what the documentation of GLib calls public of both.
+#[repr(C)]
+pub struct Array {
+    pub data: *mut u8,
+    pub length: c_uint,
+}
 
 unsafe extern "C" {
+    pub fn qemu_plugin_register_vcpu_init_cb(id: Id, callback: extern "C" fn(Id, c_uint));
+    pub fn qemu_plugin_get_registers() -> *mut Array;
+    pub fn qemu_plugin_read_register(handle: *mut c_void, to: *mut Array) -> c_int;
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut c_void,
+        callback: OnExecution,
+        sees: c_uint,
+        data: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut c_void,
+        callback: OnExecution,
+        sees: c_uint,
+        data: *mut c_void,
+    );
+    pub fn g_array_get_element_size(array: *mut Array) -> c_uint;
+    pub fn g_array_free(array: *mut Array, with_elements: c_int) -> *mut c_char;
+    pub fn g_byte_array_new() -> *mut Array;
+    pub fn g_byte_array_free(array: *mut Array, with_bytes: c_int) -> *mut u8;
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, callback: extern "C" fn(Id, Block));
     pub fn qemu_plugin_tb_n_insns(block: *const c_void) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *const c_void, at: usize) -> *mut c_void;
@@ -63,7 +94,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_mem_cb(
         instruction: *mut c_void,
         callback: OnAccess,
-        registers: c_uint,
+        sees: c_uint,
         direction: c_uint,
         data: *mut c_void,
     );

@@ -12,6 +12,7 @@
 //! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
 //! | [`model`] | a model of the hardware, fed with what the guest does; guest memory for its walks |
 //! | [`record`] | one measurement as a line of JSON, written and read |
+//! | [`turns`] | which of several CPUs on one thread executes |
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod marks;
 pub mod model;
 pub mod record;
 pub mod session;
+pub mod turns;
 
 /// The machine that is emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,6 +87,15 @@ pub fn on_translation(id: Id, callback: extern "C" fn(Id, Block)) {
 pub struct Block(*mut c_void);
 
 impl Block {
+    /// Calls `callback` with `word` before each execution.
+    pub fn on_execution(&self, sees: Sees, callback: OnExecution, word: u64) {
+        let data = std::ptr::without_provenance_mut(word as usize);
+        let sees = sees as c_uint;
+        // SAFETY: the handle is valid during the callback that it was passed to; the callback has
+        // the type that QEMU calls, and nothing is behind its last argument.
+        unsafe { raw::qemu_plugin_register_vcpu_tb_exec_cb(self.0, callback, sees, data) }
+    }
+
     /// Its instructions.
     pub fn instructions(&self) -> impl Iterator<Item = Instruction<'_>> {
         // SAFETY: the handle is valid during the callback that it was passed to.
@@ -118,22 +127,26 @@ pub enum Direction {
 /// that was registered with it.
 pub type OnAccess = extern "C" fn(c_uint, Access, u64, *mut c_void);
 
+/// What a callback may look at; less is quicker.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum Sees {
+    /// Nothing of the CPU.
+    Nothing = 0,
+    /// Its registers.
+    Registers = 1,
+}
+
 /// Called before an execution, with the CPU and the word that was registered with it.
 pub type OnExecution = extern "C" fn(c_uint, *mut c_void);
 
 impl Instruction<'_> {
-    /// Calls `callback` with `word` before each execution; it may read registers.
-    pub fn on_execution(&self, callback: OnExecution, word: u64) {
+    /// Calls `callback` with `word` before each execution.
+    pub fn on_execution(&self, sees: Sees, callback: OnExecution, word: u64) {
         let data = std::ptr::without_provenance_mut(word as usize);
+        let sees = sees as c_uint;
         // SAFETY: as in `on_access`.
-        unsafe {
-            raw::qemu_plugin_register_vcpu_insn_exec_cb(
-                self.0,
-                callback,
-                raw::READS_REGISTERS,
-                data,
-            )
-        }
+        unsafe { raw::qemu_plugin_register_vcpu_insn_exec_cb(self.0, callback, sees, data) }
     }
 
     /// Its virtual address.
@@ -186,7 +199,7 @@ impl Instruction<'_> {
             raw::qemu_plugin_register_vcpu_mem_cb(
                 self.0,
                 callback,
-                raw::NO_REGISTERS,
+                Sees::Nothing as c_uint,
                 direction as c_uint,
                 data,
             )

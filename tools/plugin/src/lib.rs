@@ -19,6 +19,7 @@ mod abi;
 mod modelled;
 mod run;
 mod translate;
+mod turns;
 
 use run::Run;
 
@@ -35,9 +36,7 @@ fn install(id: abi::Id, target: &abi::Target, words: &[String]) -> Result<(), St
     if RUN.set(run).is_err() {
         return Err("it can be loaded once".to_owned());
     }
-    if args.model.is_some() {
-        abi::on_cpu(id, modelled::cpu);
-    }
+    abi::on_cpu(id, turns::cpu);
     abi::on_translation(id, translate::block);
     Ok(())
 }

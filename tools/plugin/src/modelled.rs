@@ -1,6 +1,7 @@
 //! The model, if there is one: what it is told of, and when.
 use crate::RUN;
-use crate::abi::{Access, Direction, Id, Instruction, Registers};
+use crate::abi::{Access, Direction, Instruction, Sees};
+use crate::turns;
 use measure::Arch;
 use measure::args::ModelArgs;
 use measure::insn::{Atomic, Effect, gpr_name};
@@ -16,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Modelled {
     arch: Arch,
     model: Mutex<Model>,
-    registers: Mutex<BTreeMap<usize, Registers>>,
     /// The effects that were translated so far; callbacks have their places.
     effects: Mutex<Vec<Effect>>,
     /// Whether accesses and fetches count: from the first mark on.
@@ -33,7 +33,6 @@ impl Modelled {
         Ok(Modelled {
             arch,
             model: Mutex::new(model.map_err(|error| error.to_string())?),
-            registers: Mutex::default(),
             effects: Mutex::default(),
             begun: AtomicBool::new(false),
         })
@@ -57,7 +56,7 @@ impl Modelled {
         let last = pc + bytes.len() as u64 - 1;
         if *line != last / LINE {
             // The address has 56 significant bits at most; the size fits above.
-            instruction.on_execution(fetch, pc << 8 | bytes.len() as u64);
+            instruction.on_execution(Sees::Nothing, fetch, pc << 8 | bytes.len() as u64);
             *line = last / LINE;
         }
         let direction = match Atomic::of(self.arch, bytes) {
@@ -66,7 +65,7 @@ impl Modelled {
         };
         instruction.on_access(direction, access, pc);
         if let Some(effect) = Effect::of(self.arch, bytes, pc) {
-            instruction.on_execution(change, self.place(effect) as u64);
+            instruction.on_execution(Sees::Registers, change, self.place(effect) as u64);
         }
     }
 
@@ -82,33 +81,31 @@ impl Modelled {
     }
 }
 
-/// The model of this run.
-fn modelled() -> Option<&'static Modelled> {
-    RUN.get()?.model.as_ref()
+/// The model of this run, and the CPU that executes.
+fn modelled(cpu: c_uint) -> Option<(&'static Modelled, usize)> {
+    let run = RUN.get()?;
+    Some((run.model.as_ref()?, run.cpu(cpu)))
 }
 
-/// A CPU was made: its registers can be named from now on.
-pub extern "C" fn cpu(_: Id, cpu: c_uint) {
-    if let Some(modelled) = modelled() {
-        let registers = Registers::of_this_cpu();
-        locked(&modelled.registers).insert(cpu as usize, registers);
-    }
+/// The same from the first mark on.
+fn begun(cpu: c_uint) -> Option<(&'static Modelled, usize)> {
+    modelled(cpu).filter(|(modelled, _)| modelled.begun.load(Relaxed))
 }
 
 /// A line of code is fetched.
 extern "C" fn fetch(cpu: c_uint, word: *mut c_void) {
-    let Some(modelled) = modelled().filter(|modelled| modelled.begun.load(Relaxed)) else {
+    let Some((modelled, cpu)) = begun(cpu) else {
         return;
     };
     let word = word.addr() as u64;
     // The bits above the address are copies of its highest one.
     let address = (word as i64 >> 8) as u64;
-    locked(&modelled.model).fetch(cpu as usize, address, word as u32 & 0xff);
+    locked(&modelled.model).fetch(cpu, address, word as u32 & 0xff);
 }
 
 /// An access was done.
 extern "C" fn access(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
-    let Some(modelled) = modelled().filter(|modelled| modelled.begun.load(Relaxed)) else {
+    let Some((modelled, cpu)) = begun(cpu) else {
         return;
     };
     if marks::is_in_page(address) {
@@ -122,20 +119,18 @@ extern "C" fn access(cpu: c_uint, access: Access, address: u64, _: *mut c_void) 
         physical,
         device: physical.is_none(),
     };
-    locked(&modelled.model).access(cpu as usize, access);
+    locked(&modelled.model).access(cpu, access);
 }
 
 /// An instruction changes how addresses are translated, before it does.
 extern "C" fn change(cpu: c_uint, place: *mut c_void) {
-    let Some(modelled) = modelled() else {
+    let Some((modelled, cpu)) = modelled(cpu) else {
         return;
     };
     let effect = locked(&modelled.effects)[place.addr()];
-    let registers = locked(&modelled.registers);
-    let registers = registers.get(&(cpu as usize));
-    let read = |gpr| registers.map_or(0, |all| all.read(&gpr_name(modelled.arch, gpr)));
+    let read = |gpr| turns::register(&gpr_name(modelled.arch, gpr));
     if let Some(change) = effect.change(read) {
-        locked(&modelled.model).change(cpu as usize, &change);
+        locked(&modelled.model).change(cpu, &change);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run of QEMU: what is counted, what is open, and where results go.
-use crate::abi::Scoreboard;
+use crate::abi::{self, Scoreboard};
 use crate::modelled::Modelled;
-use crate::translate;
+use crate::turns::{self, Turns};
 use measure::Arch;
 use measure::args::Args;
 use measure::counts::Counts;
@@ -9,17 +9,20 @@ use measure::lines::Recorder;
 use measure::record::{Cpu, Record};
 use measure::session::{Event, Session};
 use spin::mutex::SpinMutex;
+use std::ffi::c_uint;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The state of the plugin.
 pub struct Run {
     /// The machine.
     pub arch: Arch,
-    /// The counters of each CPU.
+    /// The counters of each CPU that has a thread of its own.
     pub counts: Scoreboard,
+    /// Those of CPUs that take turns on one, which is known when the first block is translated.
+    turns: OnceLock<Option<Turns>>,
     /// Whether the lines that each CPU touches are kept.
     pub keeps_lines: bool,
     /// The model, if there is one.
@@ -47,12 +50,45 @@ impl Run {
         Ok(Run {
             arch,
             counts: Scoreboard::new(Counts::BYTES),
+            turns: OnceLock::new(),
             keeps_lines: args.lines,
             model,
             open: AtomicBool::new(false),
             session: Mutex::new((Session::default(), file)),
             lines: (0..cpus).map(|_| SpinMutex::default()).collect(),
         })
+    }
+
+    /// A block is translated: the turns of CPUs, if they take turns.
+    pub fn find_turns(&self) -> Option<&Turns> {
+        let new = || turns::are_taken().then(|| Turns::new(self.arch, self.lines.len()));
+        self.turns.get_or_init(new).as_ref()
+    }
+
+    /// The turns of CPUs, if they take turns.
+    #[inline]
+    pub fn turns(&self) -> Option<&Turns> {
+        self.turns.get()?.as_ref()
+    }
+
+    /// The CPU that executes, where QEMU told a callback that it is `cpu`.
+    #[inline]
+    pub fn cpu(&self, cpu: c_uint) -> usize {
+        self.turns().map_or(cpu as usize, Turns::now)
+    }
+
+    /// The counters of all CPUs, now.
+    fn counts(&self) -> Vec<Counts> {
+        let of_cpu = |cpu| Counts::read(|offset| self.counts.counter(offset).get(cpu));
+        match self.turns() {
+            Some(turns) => turns.counts(),
+            None => (0..abi::cpus()).map(of_cpu).collect(),
+        }
+    }
+
+    /// Whether what the kernel does is of interest. Marks, at any time, are programs'.
+    pub fn wants_kernel(&self) -> bool {
+        self.is_open() || self.model.is_some()
     }
 
     /// Whether a measurement is open.
@@ -75,7 +111,7 @@ impl Run {
     pub fn mark(&self, cpu: usize, offset: u64, value: u64) {
         let mut session = locked(&self.session);
         let (session, file) = &mut *session;
-        match session.store(cpu, offset, value, || translate::counts(self)) {
+        match session.store(cpu, offset, value, || self.counts()) {
             Event::Nothing => {}
             Event::Begun => {
                 self.lines

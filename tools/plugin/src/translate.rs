@@ -1,7 +1,7 @@
 //! What is added to an instruction when it is translated.
 use crate::abi::{Access, Block, Direction, Id, Instruction};
 use crate::run::Run;
-use crate::{RUN, abi};
+use crate::{RUN, turns};
 use measure::counts::{Counter, Counts, Mode};
 use measure::insn::Atomic;
 use measure::lines::Place;
@@ -13,6 +13,10 @@ pub extern "C" fn block(_: Id, block: Block) {
     let Some(run) = RUN.get() else {
         return;
     };
+    let turns = run.find_turns();
+    if let (Some(turns), Some(first)) = (turns, block.instructions().next()) {
+        turns.translate(&block, Mode::of(first.pc()));
+    }
     let mut line = u64::MAX;
     for instruction in block.instructions() {
         one(run, &instruction, &mut line);
@@ -25,18 +29,9 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     let mut buffer = [0; 16];
     let bytes = instruction.bytes(&mut buffer);
     let atomic = Atomic::of(run.arch, bytes);
-    let counter = |counter| run.counts.counter(Counts::offset(mode, counter));
 
-    instruction.count(counter(Counter::Instructions));
-    if atomic != Atomic::No {
-        instruction.count(counter(Counter::Atomics));
-    }
-    // What an exclusive store reads is the emulator's doing.
-    if atomic != Atomic::ExclusiveStore {
-        instruction.count_accesses(Direction::Loads, counter(Counter::Loads));
-    }
     // Before the callbacks: the counters include the store of a mark when that is seen.
-    instruction.count_accesses(Direction::Stores, counter(Counter::Stores));
+    count(run, instruction, mode, atomic);
     if mode == Mode::User {
         instruction.on_access(Direction::Stores, user_store, pc);
     }
@@ -48,12 +43,37 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     }
 }
 
+/// Adds what counts an instruction and its accesses.
+fn count(run: &Run, instruction: &Instruction<'_>, mode: Mode, atomic: Atomic) {
+    let turns = run.turns().is_some();
+    let count = |counter| match turns {
+        true => turns::count(instruction, mode, counter),
+        false => instruction.count(run.counts.counter(Counts::offset(mode, counter))),
+    };
+    let count_accesses = |direction, counter| match turns {
+        true => turns::count_accesses(instruction, direction, mode, counter),
+        false => {
+            let counter = run.counts.counter(Counts::offset(mode, counter));
+            instruction.count_accesses(direction, counter);
+        }
+    };
+    count(Counter::Instructions);
+    if atomic != Atomic::No {
+        count(Counter::Atomics);
+    }
+    // What an exclusive store reads is the emulator's doing.
+    if atomic != Atomic::ExclusiveStore {
+        count_accesses(Direction::Loads, Counter::Loads);
+    }
+    count_accesses(Direction::Stores, Counter::Stores);
+}
+
 /// A store by a user program: maybe a mark.
 extern "C" fn user_store(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
     if marks::is_in_page(address)
         && let (Some(run), Some(value)) = (RUN.get(), access.word())
     {
-        run.mark(cpu as usize, address - marks::ADDRESS, value);
+        run.mark(run.cpu(cpu), address - marks::ADDRESS, value);
     }
 }
 
@@ -68,15 +88,8 @@ extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void)
     if let Some(physical) = access.physical(address) {
         let pc = pc.addr() as u64;
         let place = Place { address, pc };
-        run.touch(cpu as usize, |lines| {
+        run.touch(run.cpu(cpu), |lines| {
             lines.touch(physical, access.bytes(), access.is_store(), place);
         });
     }
-}
-
-/// The counters of all CPUs, now.
-pub fn counts(run: &Run) -> Vec<Counts> {
-    (0..abi::cpus())
-        .map(|cpu| Counts::read(|offset| run.counts.counter(offset).get(cpu)))
-        .collect()
 }

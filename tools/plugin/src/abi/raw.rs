@@ -34,12 +34,6 @@ pub const VALUE_U64: c_uint = 3;
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 pub const INLINE_ADD: c_uint = 0;
 
-/// `QEMU_PLUGIN_CB_NO_REGS`.
-pub const NO_REGISTERS: c_uint = 0;
-
-/// `QEMU_PLUGIN_CB_R_REGS`.
-pub const READS_REGISTERS: c_uint = 1;
-
 /// `qemu_plugin_reg_descriptor`.
 #[repr(C)]
 pub struct Descriptor {
@@ -59,10 +53,16 @@ unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: Id, callback: extern "C" fn(Id, c_uint));
     pub fn qemu_plugin_get_registers() -> *mut Array;
     pub fn qemu_plugin_read_register(handle: *mut c_void, to: *mut Array) -> c_int;
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut c_void,
+        callback: OnExecution,
+        sees: c_uint,
+        data: *mut c_void,
+    );
     pub fn qemu_plugin_register_vcpu_insn_exec_cb(
         instruction: *mut c_void,
         callback: OnExecution,
-        registers: c_uint,
+        sees: c_uint,
         data: *mut c_void,
     );
     pub fn g_array_get_element_size(array: *mut Array) -> c_uint;
@@ -94,7 +94,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_mem_cb(
         instruction: *mut c_void,
         callback: OnAccess,
-        registers: c_uint,
+        sees: c_uint,
         direction: c_uint,
         data: *mut c_void,
     );

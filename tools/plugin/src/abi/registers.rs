@@ -14,6 +14,8 @@ pub struct Registers(HashMap<String, *mut c_void>);
 
 // SAFETY: a handle is a number to QEMU, and valid on any thread.
 unsafe impl Send for Registers {}
+// SAFETY: as above.
+unsafe impl Sync for Registers {}
 
 impl Registers {
     /// Those of the CPU whose callback this is.

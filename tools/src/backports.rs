@@ -28,13 +28,8 @@ pub fn commands(packages: &[&str], root: bool) -> Vec<Vec<String>> {
 /// entry when no source names the suite yet. The entry is made from the one that is already there,
 /// so it points to the same server.
 fn backports() -> Option<(String, &'static str, Option<String>)> {
-    let release = fs::read_to_string("/etc/os-release").ok()?;
-    let field = |name: &str| {
-        let line = release
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
-        Some(line.trim_matches('"').to_owned())
-    };
+    let release = release();
+    let field = |name: &str| field(&release, name);
     if field("ID")? != "debian" || field("VERSION_ID")?.parse::<u32>().ok()? > 12 {
         return None;
     }
@@ -55,8 +50,21 @@ fn backports() -> Option<(String, &'static str, Option<String>)> {
     Some((suite, file, Some(entry)))
 }
 
+/// What this system says that it is; empty where it does not.
+pub fn release() -> String {
+    fs::read_to_string("/etc/os-release").unwrap_or_default()
+}
+
+/// A field of [`release`].
+pub fn field(release: &str, name: &str) -> Option<String> {
+    let line = release
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
+    Some(line.trim_matches('"').to_owned())
+}
+
 /// All of apt's source files.
-fn source_texts() -> Vec<String> {
+pub fn source_texts() -> Vec<String> {
     let mut files = vec![Path::new("/etc/apt/sources.list").to_owned()];
     if let Ok(folder) = fs::read_dir("/etc/apt/sources.list.d") {
         files.extend(folder.filter_map(|entry| Some(entry.ok()?.path())));
@@ -75,6 +83,31 @@ fn source_texts() -> Vec<String> {
 /// A deb822 entry for the backports of `codename`, from an entry (of either form) for `codename`
 /// itself.
 fn backports_entry(sources: &str, codename: &str) -> Option<String> {
+    Some(server(sources, codename)?.entry(&format!("{codename}-backports")))
+}
+
+/// Where a suite comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Server {
+    uris: String,
+    key: Option<String>,
+}
+
+impl Server {
+    /// A deb822 entry for other suites of the same server.
+    pub fn entry(&self, suites: &str) -> String {
+        let key = self.key.as_ref();
+        let key = key.map(|key| format!("Signed-By: {key}\n"));
+        format!(
+            "Types: deb\nURIs: {}\nSuites: {suites}\nComponents: main\n{}",
+            self.uris,
+            key.unwrap_or_default()
+        )
+    }
+}
+
+/// The server that apt's sources name for a suite, in either form.
+pub fn server(sources: &str, wanted: &str) -> Option<Server> {
     for stanza in sources.split("\n\n") {
         let field = |name: &str| {
             stanza
@@ -84,13 +117,9 @@ fn backports_entry(sources: &str, codename: &str) -> Option<String> {
         let (Some(uris), Some(suites)) = (field("URIs:"), field("Suites:")) else {
             continue;
         };
-        if suites.split_whitespace().any(|suite| suite == codename) {
-            let key = field("Signed-By:")
-                .map(|key| format!("Signed-By: {key}\n"))
-                .unwrap_or_default();
-            return Some(format!(
-                "Types: deb\nURIs: {uris}\nSuites: {codename}-backports\nComponents: main\n{key}"
-            ));
+        if suites.split_whitespace().any(|suite| suite == wanted) {
+            let (uris, key) = (uris.to_owned(), field("Signed-By:").map(str::to_owned));
+            return Some(Server { uris, key });
         }
     }
     for line in sources.lines() {
@@ -100,11 +129,10 @@ fn backports_entry(sources: &str, codename: &str) -> Option<String> {
         }
         let mut words = words.skip_while(|word| word.starts_with('[') || word.ends_with(']'));
         if let (Some(uri), Some(suite)) = (words.next(), words.next())
-            && suite == codename
+            && suite == wanted
         {
-            return Some(format!(
-                "Types: deb\nURIs: {uri}\nSuites: {codename}-backports\nComponents: main\n"
-            ));
+            let (uris, key) = (uri.to_owned(), None);
+            return Some(Server { uris, key });
         }
     }
     None

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -113,11 +114,16 @@ impl Guest {
         command.args(machine.arguments(console, &files));
         if console == Console::Pipes {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            // ctrl-c is this program's, which ends QEMU then.
+            command.process_group(0);
         }
         if quiet {
             command.stderr(Stdio::piped());
         }
         end_with_us();
+        // Held until this one is in the list: a signal ends all that are there, and no other
+        // starts.
+        let mut all = running();
         let mut child = command.spawn().with_context(|| {
             format!(
                 "cannot start {}; ./run.sh doctor says what is missing",
@@ -125,7 +131,8 @@ impl Guest {
             )
         })?;
         let pid = Pid::from_child(&child);
-        running().push((pid, status.clone()));
+        all.push((pid, status.clone()));
+        drop(all);
         let keys = child.stdin.take();
         let errors = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
@@ -291,11 +298,23 @@ fn running() -> std::sync::MutexGuard<'static, Vec<(Pid, PathBuf)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is done when this program is ended by a signal, before its machines are.
+static LAST: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+
+/// Has `last` done when this program is ended by a signal while a machine runs.
+pub fn before_the_end(last: impl Fn() + Send + 'static) {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
+}
+
 fn end_with_us() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let handler = || {
-            for (pid, status) in running().iter() {
+            if let Some(last) = &*LAST.lock().unwrap_or_else(PoisonError::into_inner) {
+                last();
+            }
+            let all = running();
+            for (pid, status) in all.iter() {
                 let _ = kill_process(*pid, Signal::TERM);
                 let _ = fs::remove_file(status);
             }

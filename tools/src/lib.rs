@@ -9,6 +9,7 @@ pub mod args;
 pub mod backports;
 pub mod bench;
 pub mod build;
+pub mod compare;
 pub mod doctor;
 pub mod firmware;
 pub mod gdb;
@@ -19,6 +20,7 @@ pub mod initramfs;
 pub mod install;
 pub mod iso;
 pub mod limine;
+pub mod linux;
 pub mod media;
 pub mod packages;
 pub mod profile;
@@ -56,6 +58,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
+        Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),

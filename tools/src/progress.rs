@@ -166,3 +166,104 @@ pub fn spinner(label: &str) -> ProgressBar {
     spinner.enable_steady_tick(Duration::from_millis(120));
     spinner
 }
+
+/// Progress of many steps of about the same length, with an estimate of the time left: a bar on a
+/// terminal, a line now and then elsewhere.
+pub struct Bar {
+    label: String,
+    bar: Option<ProgressBar>,
+    /// Whether lines are printed instead.
+    lines: bool,
+    steps: u64,
+    done: u64,
+    started: Instant,
+    /// When the next line is due.
+    due: Duration,
+}
+
+impl Bar {
+    /// Begins.
+    pub fn new(label: &str, steps: u64) -> Bar {
+        let terminal = std::io::stderr().is_terminal();
+        Bar {
+            label: label.to_owned(),
+            bar: terminal.then(|| bar(label, steps)),
+            lines: !terminal,
+            due: AGAIN,
+            ..Bar::hidden(steps)
+        }
+    }
+
+    /// One that prints nothing, for tests.
+    pub fn hidden(steps: u64) -> Bar {
+        Bar {
+            label: String::new(),
+            bar: None,
+            lines: false,
+            steps,
+            done: 0,
+            started: Instant::now(),
+            due: Duration::MAX,
+        }
+    }
+
+    /// So many steps more are done.
+    pub fn step(&mut self, steps: u64) {
+        self.done += steps;
+        let passed = self.started.elapsed();
+        let left = left(passed, self.done, self.steps);
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done);
+            bar.set_message(left);
+        } else if self.lines && passed >= self.due {
+            let percent = 100 * self.done / self.steps.max(1);
+            eprintln!("run.sh: {}: {percent} %, {left}", self.label);
+            self.due = passed + AGAIN;
+        }
+    }
+
+    /// Takes it from the terminal.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// How long what is left takes, in words.
+fn left(passed: Duration, done: u64, steps: u64) -> String {
+    if done == 0 {
+        return "just begun".to_owned();
+    }
+    let left = passed.as_secs_f64() * steps.saturating_sub(done) as f64 / done as f64;
+    match left as u64 {
+        seconds @ ..60 => format!("about {seconds} s left"),
+        seconds => format!("about {} min left", seconds.div_ceil(60)),
+    }
+}
+
+fn bar(label: &str, steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix} {wide_bar} {percent} % [{elapsed}] {msg}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_prefix(label.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_by_the_steps_so_far() {
+        let after = |seconds, done| left(Duration::from_secs(seconds), done, 100);
+        assert_eq!(after(5, 0), "just begun");
+        assert_eq!(after(60, 10), "about 9 min left");
+        assert_eq!(after(60, 61), "about 38 s left");
+        assert_eq!(after(60, 101), "about 0 s left");
+    }
+}

@@ -1,8 +1,9 @@
 //! Library of the user programs: checked system calls ([`sys`]), the kernel's counters
 //! ([`counters`]), its settings of folio sizes ([`controls`]) and its switches ([`switch`]), the
 //! KTAP harness ([`harness`]), the shell's language ([`sh`]) and the classic cases of copy-on-write
-//! ([`replay`]), random numbers ([`random`]), the check of all invariants ([`invariants`]),
-//! marks around what is measured ([`marks`]). Everything here runs on Linux as well as on Quire.
+//! ([`replay`]), random numbers ([`random`]), the check of all invariants ([`invariants`]), marks
+//! around what is measured ([`marks`]), traces of allocators ([`trace`]). Everything here runs on
+//! Linux as well as on Quire.
 
 pub mod controls;
 pub mod counters;
@@ -16,3 +17,4 @@ pub mod starve;
 pub mod stretch;
 pub mod switch;
 pub mod sys;
+pub mod trace;

@@ -15,7 +15,9 @@ const BEGIN: u64 = 1;
 const END: u64 = 2;
 const FORGET: u64 = 3;
 
-/// The page, mapped until the program ends: children made by fork mark with their own copy.
+/// The page, mapped until the program ends. Children made by fork mark with a page of their own,
+/// which comes with their first name: a copy would have to be made by the parent, when it marks the
+/// end of a fork.
 pub struct Marks(());
 
 impl Marks {
@@ -30,6 +32,7 @@ impl Marks {
         for word in 0..mem::PAGE / 8 {
             mem::store(ADDRESS + word * 8, 0);
         }
+        mem::madvise(ADDRESS, mem::PAGE, libc::MADV_WIPEONFORK)?;
         Ok(Marks(()))
     }
 
@@ -56,6 +59,25 @@ impl Marks {
     pub fn forget(&self) {
         mem::store(ADDRESS, FORGET);
     }
+}
+
+/// Does the work between two marks, if there are marks; what fails is forgotten.
+#[inline]
+pub fn around<T, E>(
+    marks: Option<&Marks>,
+    name: &str,
+    work: impl FnOnce() -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    let Some(marks) = marks else {
+        return work();
+    };
+    marks.begin(name);
+    let done = work();
+    match &done {
+        Ok(_) => marks.end(),
+        Err(_) => marks.forget(),
+    }
+    done
 }
 
 /// The name as the seven words that are stored.

@@ -116,6 +116,39 @@ fn bench_prints_cells_and_refuses_nonsense() {
 }
 
 #[test]
+fn every_operation_of_the_bench_is_documented() {
+    const PAGE: &str = include_str!("../../docs/operations.md");
+    let listed = text(&run(env!("CARGO_BIN_EXE_bench"), &["--list"]));
+    let field = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!("\"{name}\":\"")).expect(name);
+        rest.split_once('"').expect("a string").0.to_owned()
+    };
+    let row = |line: &str| format!("| `{}` | {} |", field(line, "op"), field(line, "about"));
+    let rows: Vec<String> = listed.lines().map(row).collect();
+    for row in &rows {
+        assert!(PAGE.contains(row), "docs/operations.md lacks: {row}");
+    }
+    let documented = PAGE.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(documented, rows.len());
+}
+
+#[test]
+fn the_bench_replays_a_trace_and_marks_it() {
+    let bench = env!("CARGO_BIN_EXE_bench");
+    let arguments = ["--op", "replay,updates", "--size", "4", "--marks", "yes"];
+    let said = text(&run(bench, &arguments));
+    assert!(said.contains("\"mark\":\"replay@4"), "{said}");
+    assert!(
+        said.contains("{\"op\":\"updates\",\"folio_kb\":4,\"absent\":"),
+        "{said}"
+    );
+    assert!(said.ends_with("{\"done\":true,\"cells\":1}\n"), "{said}");
+    for wrong in [["--marks", "maybe"], ["--mapped", "pud"]] {
+        assert_eq!(run(bench, &wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn torture_finds_nothing_wrong() {
     let torture = env!("CARGO_BIN_EXE_torture");
     let output = run(torture, &["3", "--seed", "1"]);

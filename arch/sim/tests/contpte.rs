@@ -7,7 +7,7 @@ use common::*;
 use mm::Advice;
 use mm::addr::{Order, PAGE_SIZE};
 use mm::arch::{Attrs, PteFormat};
-use mm::switch::Switch;
+use mm::switch::{ForkBy, Switch};
 use mm::thp::controls::SizeEnabled;
 use mm::vma::Prot;
 
@@ -30,11 +30,13 @@ fn world<F: PteFormat>(order: u8, hardware_ad: bool) -> World<F> {
     world
 }
 
-/// Runs the test with and without bits that the hardware sets, and compares frames before and
-/// after.
+/// Runs the test with and without bits that the hardware sets and with either fork, and compares
+/// frames before and after.
 fn both(order: u8, test: impl Fn(&World<Arm>)) {
-    for hardware_ad in [true, false] {
+    let settings = [true, false].map(|ad| [ForkBy::Batch, ForkBy::Share].map(|fork| (ad, fork)));
+    for (hardware_ad, fork) in settings.concat() {
         let world = world(order, hardware_ad);
+        world.mm.switches().set(Switch::Fork, fork as u32);
         let before = world.mm.counts();
         test(&world);
         assert_eq!(before, world.mm.counts());

@@ -83,8 +83,8 @@ switches! {
     Seq("seq") = "cmpxchg" | "add", default "add", set at Boot, pairs With Account;
 
     /// How fork copies the parent's entries: one by one, in runs of one folio, or by sharing whole
-    /// tables of PTEs.
-    Fork("fork") = "per-pte" | "batch" | "share", default "batch", set at RunTime, pairs Words;
+    /// tables of PTEs. See docs/ownership.md#sharing-page-tables.
+    Fork("fork") = "per-pte" | "batch" | "share", default "share", set at RunTime, pairs Words;
 
     /// How unmapping visits entries: one by one, or in runs of one folio.
     Zap("zap") = "per-pte" | "batch", default "batch", set at RunTime, pairs Words;

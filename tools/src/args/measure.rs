@@ -18,8 +18,9 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
     pub ablation: bool,
     /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
-    /// dontneed, mremap, updates, survivor, vmas, child-byte, touch1g, fork1g, beside, cow-seq,
-    /// cow-rand, maps, smaps; or snapshot, latency
+    /// dontneed, mremap, protect, unprotect, collapse, exit, exit-bare, fork-exec, reach, replay,
+    /// updates, survivor, vmas, child-byte, touch1g, fork1g, reach1g, beside, cow-seq, cow-rand,
+    /// maps, smaps; or snapshot, latency
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub op: Vec<String>,
     /// Only these folio sizes: 4 to 2048

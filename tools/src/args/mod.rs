@@ -5,12 +5,14 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
+mod compare;
 mod image;
 mod measure;
 mod run;
 mod shared;
 mod test;
 
+pub use compare::{Choice, CompareArgs, Set, Side};
 pub use image::{ImageArgs, Medium};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use run::{BootWay, RunArgs, bytes};
@@ -44,6 +46,8 @@ pub enum Command {
     /// Measures what memory operations cost, in guest instructions, beside Linux's figures; fails
     /// when a target is missed
     Bench(BenchArgs),
+    /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
+    Compare(CompareArgs),
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
     /// own figures
     Seeds(SeedsArgs),
@@ -105,6 +109,15 @@ fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
 pub fn bench_args(line: &str) -> BenchArgs {
     match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
         Ok(Some(Command::Bench(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of a `compare` command.
+#[cfg(test)]
+pub fn compare_args(line: &str) -> CompareArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Compare(args))) => args,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -198,6 +211,9 @@ mod tests {
             "run.sh test --smp four",
             "run.sh test --smp 4 --machine all",
             "run.sh bench --smp 65",
+            "run.sh compare --set fast",
+            "run.sh compare --jobs 0",
+            "run.sh compare --renew --linux vmlinuz",
             "run.sh --smp 256",
         ] {
             assert_eq!(run_args(line).unwrap_err().exit_code(), 2, "{line}");

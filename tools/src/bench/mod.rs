@@ -13,6 +13,7 @@ mod target;
 use crate::arch::Arch;
 use crate::args::BenchArgs;
 use crate::build::{self, Built};
+use crate::linux::{self, Kernel};
 use crate::qemu::Machine;
 use crate::test::console;
 use crate::{UsageError, install, workspace};
@@ -20,7 +21,6 @@ use anyhow::{Context, Result, bail};
 use cells::Cells;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::Column;
 
@@ -34,14 +34,9 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// Needs more memory than the others, and so a machine of its own.
 const TOUCH: &str = "touch1g";
 /// The same.
-const LARGE: [&str; 2] = [TOUCH, "fork1g"];
+const LARGE: [&str; 3] = [TOUCH, "fork1g", "reach1g"];
 /// The sizes for which it was promised.
 const TOUCH_SIZES: [u32; 2] = [64, 2048];
-/// What the baseline was measured with. x86_64 has to do without `nokaslr`: Linux there hands it on
-/// to init.
-const LINUX_WORDS: &str = "quiet panic=-1 mitigations=off init_on_alloc=0 cgroup_disable=memory nowatchdog audit=0 \
-                           page_alloc.shuffle=0";
-
 /// Measures and prints; the exit status is 0 when everything ran and no target was missed.
 pub fn bench(args: &BenchArgs) -> Result<u8> {
     let arches = args.machines.arch.arches();
@@ -50,7 +45,10 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     }
     plan::check(&args.op, &args.size)?;
     let settings = plan::settings(args.set.as_deref())?;
-    let image = args.linux.as_deref().map(linux_image).transpose()?;
+    let image = match &args.linux {
+        Some(file) => linux::named(std::slice::from_ref(file), arches)?.pop(),
+        None => None,
+    };
     let json = args
         .json
         .as_deref()
@@ -65,7 +63,7 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
             print!("{}", ablation::run(arch, &built, args)?);
             continue;
         }
-        let columns = columns(arch, &built, args, &settings, image.as_deref())?;
+        let columns = columns(arch, &built, args, &settings, image.as_ref())?;
         for column in &columns {
             lines += &json_lines(arch, column);
         }
@@ -86,9 +84,9 @@ fn columns(
     built: &Built,
     args: &BenchArgs,
     settings: &[String],
-    image: Option<&Path>,
+    image: Option<&Kernel>,
 ) -> Result<Vec<Column>> {
-    let linux = image.map(|image| linux(arch, args, image)).transpose()?;
+    let linux = image.map(|image| on_linux(arch, args, image)).transpose()?;
     let mut columns = Vec::new();
     for words in settings {
         eprintln!("run.sh: measuring Quire on {arch} {words}");
@@ -110,20 +108,20 @@ fn columns(
     Ok(columns)
 }
 
-fn linux(arch: Arch, args: &BenchArgs, image: &Path) -> Result<Column> {
+fn on_linux(arch: Arch, args: &BenchArgs, kernel: &Kernel) -> Result<Column> {
     eprintln!("run.sh: measuring Linux on {arch}");
     let boot = |mem: &str, program: &str| {
         let mut machine = counted(arch, mem);
         machine.smp = args.smp;
-        machine.image = image.to_owned();
+        machine.image.clone_from(&kernel.image);
         machine.initramfs = Some(workspace::images(arch).join("initramfs.cpio"));
-        machine.command_line = linux_words(arch, program);
+        machine.command_line = linux::words(arch, program);
         let text = boot_and_read(&machine)?;
         if !cells::has_size_controls(&text) {
             bail!(
                 "{} has no controls per folio size (/sys/kernel/mm/transparent_hugepage/hugepages-*kB, \
                  Linux 6.8 and later): its figures would be those of its one setting for all sizes",
-                image.display()
+                kernel.origin
             );
         }
         parse(&text)
@@ -133,15 +131,6 @@ fn linux(arch: Arch, args: &BenchArgs, image: &Path) -> Result<Column> {
         linux: true,
         cells: both_boots(args, boot)?,
     })
-}
-
-/// The kernel that a user named, if it can be read.
-fn linux_image(named: &Path) -> Result<PathBuf, UsageError> {
-    let path = workspace::user_path(named);
-    match fs::read(&path) {
-        Ok(_) => Ok(path),
-        Err(error) => Err(UsageError(format!("--linux {}: {error}", path.display()))),
-    }
 }
 
 /// The operations that were asked for, in a machine of 1 GiB, and the one that touches as much in
@@ -217,7 +206,13 @@ pub(crate) fn quire_says(
 }
 
 /// The machine of such a run.
-fn of_quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) -> Machine {
+pub(crate) fn of_quire(
+    arch: Arch,
+    built: &Built,
+    mem: &str,
+    words: &str,
+    program: &str,
+) -> Machine {
     let mut machine = counted(arch, mem);
     machine.image.clone_from(&built.image);
     machine.command_line = format!("quiet quire.noinput {words} -- {program}");
@@ -228,14 +223,6 @@ fn of_quire(arch: Arch, built: &Built, mem: &str, words: &str, program: &str) ->
 /// `words` says so.
 pub fn measure(arch: Arch, built: &Built, words: &str, program: &str) -> Result<Cells> {
     quire(arch, built, "1G", words, program)
-}
-
-fn linux_words(arch: Arch, program: &str) -> String {
-    let (console, more) = match arch {
-        Arch::X86_64 => ("ttyS0", ""),
-        Arch::Aarch64 => ("ttyAMA0", "nokaslr "),
-    };
-    format!("{LINUX_WORDS} {more}console={console} -- {program}")
 }
 
 /// The machine of the baseline.

@@ -4,7 +4,7 @@ use crate::words;
 use switches::Switch;
 
 /// The operations of the program `bench`, in the order of the rows.
-pub const OPS: [&str; 21] = [
+pub const OPS: [&str; 30] = [
     "fault",
     "remap",
     "munmap",
@@ -15,11 +15,20 @@ pub const OPS: [&str; 21] = [
     "reuse-byte",
     "dontneed",
     "mremap",
+    "protect",
+    "unprotect",
+    "collapse",
+    "exit",
+    "exit-bare",
+    "fork-exec",
+    "reach",
+    "replay",
     "updates",
     "survivor",
     "child-byte",
     "fork1g",
     "touch1g",
+    "reach1g",
     "beside",
     "cow-seq",
     "cow-rand",
@@ -27,6 +36,9 @@ pub const OPS: [&str; 21] = [
     "smaps",
     "vmas",
 ];
+
+/// The operations of docs/linux-baseline.md.
+pub const BASELINE: &[&str] = OPS.split_at(10).0;
 
 /// Operations that are programs of their own.
 pub const PROGRAMS: [&str; 2] = ["snapshot", "latency"];
@@ -110,16 +122,16 @@ mod tests {
 
     #[test]
     fn the_program_has_these_operations_and_sizes() {
-        let table = include_str!("../../../userland/src/bin/bench/ops.rs");
-        let mut there = between(table, " op(\"", "\"");
-        there.extend(between(table, "..op(\"", "\""));
+        let table = include_str!("../../../userland/src/bin/bench/table.rs");
+        let named = |words: &&str| words.trim_start().starts_with('"');
+        let names = between(table, "op(", ",").into_iter().filter(named);
+        let mut there: Vec<&str> = names.map(|name| name.trim().trim_matches('"')).collect();
         let mut here = OPS.to_vec();
         there.sort_unstable();
         here.sort_unstable();
         assert_eq!(here, there);
-        let main = include_str!("../../../userland/src/bin/bench/main.rs");
         assert_eq!(
-            between(main, "const SIZES: [usize; 9] = ", ";"),
+            between(table, "const SIZES: [usize; 9] = ", ";"),
             [format!("{SIZES:?}")]
         );
     }

@@ -7,13 +7,13 @@ pub(super) const THREAD: Thread = Thread {
     number: "001",
     subject: "\"mm: Batch-copy PTE ranges during fork()\", v3, patch 1",
     source: "linux-arm-kernel, 4 December 2023; fork of 1 GiB. Here from `account=per-page fork=per-pte zap=per-pte refs=per-pte rmap=per-pte` to \
-             `account=per-page rmap=per-pte`, and in the last row from there to `account=per-page`.",
+             `account=per-page fork=batch rmap=per-pte`, and in the last row from there to `account=per-page fork=batch`.",
     tables: || vec![table()],
     notes: "",
 };
 
 /// References in batches, mapcounts one by one.
-const REFS: &str = "account=per-page rmap=per-pte";
+const REFS: &str = "account=per-page fork=batch rmap=per-pte";
 
 fn table() -> Table {
     let row = |name: &str, there: &str, here| Row {

@@ -62,7 +62,7 @@ const fn on_cpus(smp: u32, words: &'static str) -> Round {
     }
 }
 
-/// Every scheme of the account, and fork with shared tables.
+/// Every scheme of the account, and fork with copied tables.
 const fn on_cpus_with_all(smp: u32) -> [Round; 8] {
     [
         on_cpus(smp, ""),
@@ -71,7 +71,7 @@ const fn on_cpus_with_all(smp: u32) -> [Round; 8] {
         on_cpus(smp, "account=owner"),
         on_cpus(smp, "account=total"),
         on_cpus(smp, "account=per-page"),
-        on_cpus(smp, "fork=share"),
+        on_cpus(smp, "fork=batch"),
         on_cpus(smp, "account=unified mapcounts=atomic"),
     ]
 }

@@ -11,6 +11,9 @@ pub const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
 /// Private anonymous memory.
 pub const ANON: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
+/// An advice of madvise(2) that the C library of both machines does not name: folios of 2 MiB now.
+pub const MADV_COLLAPSE: i32 = 25;
+
 /// mmap(2): the address. Arguments are not checked here: that is the kernel's task.
 pub fn mmap(
     addr: usize,

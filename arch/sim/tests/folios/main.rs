@@ -7,7 +7,7 @@ use arch_sim::{Options, World};
 use common::*;
 use mm::addr::{Order, PAGE_SIZE, VirtAddr, VirtRange};
 use mm::arch::PteFormat;
-use mm::switch::Switch;
+use mm::switch::{ForkBy, Switch};
 use mm::thp::{CollapseLimits, ORDERS, Stat};
 use mm::vma::Prot;
 use mm::{Advice, Collapse, Error, FolioUse};
@@ -16,7 +16,14 @@ use mm::{Advice, Collapse, Error, FolioUse};
 const HUGE: VirtAddr = VirtAddr(0x4000_0000);
 
 fn on<F: PteFormat>(test: fn(&World<F>)) {
-    for (contpte, hardware_ad) in [(true, true), (true, false), (false, true)] {
+    let (batch, share) = (ForkBy::Batch, ForkBy::Share);
+    let settings = [
+        (true, true, share),
+        (true, true, batch),
+        (true, false, batch),
+        (false, true, share),
+    ];
+    for (contpte, hardware_ad, fork) in settings {
         let world = World::<F>::new(Options {
             frames: 8192,
             hardware_ad,
@@ -24,6 +31,7 @@ fn on<F: PteFormat>(test: fn(&World<F>)) {
             ..Options::default()
         });
         world.mm.switches().set(Switch::Contpte, contpte.into());
+        world.mm.switches().set(Switch::Fork, fork as u32);
         sizes(&world, &[]);
         let before = world.mm.counts();
         test(&world);
@@ -146,6 +154,7 @@ fn a_page_in_the_way_means_a_smaller_order<F: PteFormat>(w: &World<F>) {
 }
 
 fn fork_shares_folios_and_the_last_one_reuses<F: PteFormat>(w: &World<F>) {
+    w.mm.switches().set(Switch::Fork, ForkBy::Batch as u32);
     for order in [4, 6, 9] {
         sizes(w, &[order]);
         let s = w.process();

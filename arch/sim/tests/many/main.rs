@@ -99,8 +99,8 @@ plays! {
     two: 2, "";
     four: 4, "";
     eight: 8, "";
-    shared_tables: 4, "fork=share";
-    shared_tables_one_id: 4, "fork=share ids=1";
+    copied_tables: 4, "fork=batch";
+    copied_tables_one_id: 4, "fork=batch ids=1";
     one_id: 4, "ids=1";
     digits: 4, "account=digits";
     digits_shared_writer: 4, "account=digits subids=lookup writer=shared seq=cmpxchg";
@@ -110,7 +110,7 @@ plays! {
     per_page: 4, "account=per-page";
     unified_page_counts: 4, "account=unified mapcounts=atomic";
     digits_page_counts: 4, "account=digits mapcounts=seqcount";
-    digits_shared_tables: 4, "account=digits fork=share";
+    digits_copied_tables: 4, "account=digits fork=batch";
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::{AT, RW, map, page, sizes};
 use arch_sim::{Options, Process, World};
 use mm::arch::PteFormat;
-use mm::switch::Switch;
+use mm::switch::{ForkBy, Switch};
 
 /// A machine with few frames: each schedule has its own.
 pub fn machine<F: PteFormat>(frames: usize, asids: usize, orders: &[u8]) -> World<F> {
@@ -15,6 +15,7 @@ pub fn machine<F: PteFormat>(frames: usize, asids: usize, orders: &[u8]) -> Worl
         step: 16,
         ..Options::default()
     });
+    w.mm.switches().set(Switch::Fork, ForkBy::Batch as u32);
     sizes(&w, orders);
     w
 }
@@ -62,5 +63,5 @@ pub fn write<F: PteFormat>(w: &World<F>, p: &Process<F>, pages: &[u64], value: u
 
 /// Fork shares tables from now on.
 pub fn share_tables<F: PteFormat>(w: &World<F>) {
-    w.mm.switches().set(Switch::Fork, 2);
+    w.mm.switches().set(Switch::Fork, ForkBy::Share as u32);
 }

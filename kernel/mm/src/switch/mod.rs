@@ -166,11 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn by_default_the_most_is_on_that_never_costs() {
+    fn by_default_the_most_is_on() {
         let switches = Switches::default();
         assert_eq!(switches.kept(), Kept::PLAIN);
         assert_eq!(switches.kept().scheme(), AccountScheme::Unified);
-        assert_eq!(switches.fork(), ForkBy::Batch);
+        assert_eq!(switches.fork(), ForkBy::Share);
         assert!(Switch::Account.boot() && !Switch::Fork.boot());
         switches.set(Switch::Account, Switch::Account.number("digits").unwrap());
         assert_eq!(switches.kept().scheme(), AccountScheme::Digits);

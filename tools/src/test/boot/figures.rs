@@ -4,6 +4,7 @@ use super::LIMIT;
 use crate::arch::Arch;
 use crate::bench;
 use crate::build::Built;
+use crate::compare;
 use crate::guest::End;
 use crate::qemu::Machine;
 use crate::report::Outcome;
@@ -22,7 +23,7 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 10] = [
+const TESTS: [Test; 11] = [
     ("image_size", image_size),
     ("same_figures_twice", |arch, built| {
         same_figures(arch, built, 1, "quiet -- memtour")
@@ -37,6 +38,7 @@ const TESTS: [Test; 10] = [
     ("snapshot_figures", snapshot),
     ("latency_figures", latency),
     ("seeds", seeds),
+    ("compare", beside_linux),
 ];
 
 /// Runs all of them on one architecture.
@@ -56,6 +58,20 @@ fn image_size(_: Arch, built: &Built) -> Result<Outcome> {
             image.display()
         );
     }
+    Ok(Outcome::Passed)
+}
+
+/// One cell of `./run.sh compare`, when a Linux is there: both kernels end, and fork costs less on
+/// this one.
+fn beside_linux(arch: Arch, built: &Built) -> Result<Outcome> {
+    let Some([quire, linux]) = compare::with_downloaded(arch, built, "fork", 64)? else {
+        let why = "no Linux was downloaded; ./run.sh compare does";
+        return Ok(Outcome::Skipped(why.to_owned()));
+    };
+    ensure!(
+        quire < linux,
+        "fork takes {quire} instructions per page, {linux} on Linux"
+    );
     Ok(Outcome::Passed)
 }
 

@@ -13,11 +13,10 @@ pub fn run(meter: &mut Meter) -> Result<Vec<Sample>> {
     let (cpus, pages) = (allowed(0)?, meter.pages);
     let mut samples = Vec::new();
     for threads in 1..=cpus.len() {
-        if threads == cpus.len() || threads == 1 && !meter.watched {
+        if threads == cpus.len() || threads == 1 && !meter.observer.keys {
             let cpus = &cpus[..threads];
-            let mut sample = in_child(meter, pages, |meter| faults(meter, cpus))?;
-            sample.vmas = Some(threads);
-            samples.push(sample);
+            meter.cell.variant = Some(threads);
+            samples.push(in_child(meter, pages, |meter| faults(meter, cpus))?);
         }
     }
     Ok(samples)
@@ -36,9 +35,7 @@ fn faults(meter: &mut Meter, cpus: &[usize]) -> Result<Sample> {
         let mine = spans.skip(n).step_by(cpus.len());
         mine.for_each(|at| mem::store_addresses(at, at + HUGE));
     };
-    let watched = std::mem::replace(&mut meter.watched, false);
-    let empty = together(meter, cpus, |_| ())?;
-    meter.watched = watched;
+    let empty = meter.quietly(|meter| together(meter, cpus, |_| ()))?;
     let sample = together(meter, cpus, touch)?.beyond(&empty);
     if sample.counter("pgfault")? == 0 {
         return Err(wrong("nothing faulted"));

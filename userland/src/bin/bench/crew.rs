@@ -137,24 +137,16 @@ pub fn in_child(
     let (hears, tells) = file::pipe(0)?;
     let pid = match proc::fork()? {
         Fork::Child => {
-            let told = warm(meter).and_then(|()| take(meter)?.tell(tells));
+            let told = meter.settle().and_then(|()| take(meter)?.tell(tells));
             proc::exit_now(told.is_err() as i32)
         }
         Fork::Parent(pid) => pid,
     };
     file::close(tells)?;
-    let sample = Sample::hear(hears, &meter.names, pages);
+    let sample = meter.hear(hears, pages);
     file::close(hears)?;
     ends_well(pid)?;
     sample
-}
-
-/// The buffers of the meter and the stack become this process's own.
-fn warm(meter: &mut Meter) -> Result<()> {
-    let watched = std::mem::replace(&mut meter.watched, false);
-    (0..2).try_for_each(|_| meter.timed(0, || Ok(())).map(drop))?;
-    meter.watched = watched;
-    Ok(())
 }
 
 /// Waits for a child that has nothing to report.

@@ -1,92 +1,54 @@
-//! `bench [--op A,B] [--size 4,64] [--pages N] [--watched yes]`: what the memory operations cost
-//! per 4 KiB page, at every folio size.
+//! `bench [--op A,B] [--size 4,64] [--pages N] [--mapped pmd] [--marks yes] [--watched yes]`: what
+//! the memory operations cost per 4 KiB page, at every folio size. `bench --list`: which there are.
 //!
 //! One JSON line per cell. By the monotonic clock, whose nanoseconds are guest instructions under
 //! QEMU's -icount. Runs on Linux as well: the same program measures both. The cells of a size are
 //! the second of two passes (the first with 64 MiB at most), each operation with memory of its own;
-//! what the memory must hold afterwards is checked, outside the measured time.
+//! what the memory must hold afterwards is checked, outside the measured time. With `--marks yes`
+//! each measured stretch is marked for QEMU's plugins ([`userland::marks`]).
 mod beside;
+mod children;
 mod copies;
 mod crew;
+mod list;
 mod meter;
+mod observer;
 mod ops;
+mod plan;
+mod reach;
 mod region;
+mod replay;
+mod reshape;
 mod survivor;
+mod table;
 mod vmas;
 
 use meter::{Meter, Sample};
+use observer::Cell;
+use plan::Plan;
+use region::HUGE;
 use std::process::exit;
+use table::{OPS, Op, PAGES};
+use userland::controls::Controls;
+use userland::marks::Marks;
 use userland::sys::Result;
 use userland::{counters, sys};
-
-/// Folio sizes in kB, those of Linux's controls; 4 is "all others never".
-const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
 /// How long the machine is left alone at first, in nanoseconds.
 const SETTLE: u64 = 5_000_000_000;
 
-/// What the command line asks for.
-struct Plan {
-    ops: Vec<String>,
-    sizes: Vec<usize>,
-    /// Of the regions.
-    pages: usize,
-    /// Whether the second pass waits for a key around what is measured.
-    watched: bool,
-}
-
-fn usage(problem: &str) -> ! {
-    let names: Vec<&str> = ops::OPS.iter().map(|op| op.name).collect();
-    eprintln!(
-        "bench: {problem}\nusage: bench [--op A,B] [--size N,M] [--pages N] [--watched yes]\noperations: {}\nsizes (kB): {SIZES:?}",
-        names.join(" ")
-    );
-    exit(2)
-}
-
-fn plan() -> Plan {
-    let default = ops::OPS.iter().filter(|op| op.by_default);
-    let mut plan = Plan {
-        ops: default.map(|op| op.name.to_owned()).collect(),
-        sizes: SIZES.to_vec(),
-        pages: ops::PAGES,
-        watched: false,
-    };
-    let mut args = std::env::args().skip(1);
-    while let Some(option) = args.next() {
-        let Some(list) = args.next() else {
-            usage(&format!("{option} wants a value"))
-        };
-        match option.as_str() {
-            "--op" => plan.ops = list.split(',').map(str::to_owned).collect(),
-            "--size" => match list.split(',').map(str::parse).collect() {
-                Ok(sizes) => plan.sizes = sizes,
-                Err(_) => usage("a size is a number of kB"),
-            },
-            "--pages" => match list.parse() {
-                Ok(pages) if pages % 512 == 0 && pages > 0 => plan.pages = pages,
-                _ => usage("a number of pages is a multiple of 512"),
-            },
-            "--watched" => plan.watched = list == "yes",
-            _ => usage(&format!("what is {option}?")),
-        }
-    }
-    let known = |name: &String| ops::OPS.iter().any(|op| op.name == name);
-    if let Some(name) = plan.ops.iter().find(|name| !known(name)) {
-        usage(&format!("there is no operation {name}"));
-    }
-    if plan.sizes.iter().any(|size| !SIZES.contains(size)) {
-        usage("there is no folio of that size");
-    }
-    plan
-}
-
 /// One line: the cell, instructions (or nanoseconds) per page or for the whole call, and the
 /// counters that moved.
-fn print(op: &str, folio_kb: usize, sample: &Sample) {
-    let mut line = format!("{{\"op\":\"{op}\",\"folio_kb\":{folio_kb}");
+fn print(cell: &Cell, marked: bool, sample: &Sample) {
+    let mut line = format!("{{\"op\":\"{}\",\"folio_kb\":{}", cell.op, cell.kb);
+    if cell.by_pmd {
+        line += ",\"mapped\":\"pmd\"";
+    }
     if let Some(vmas) = sample.vmas {
         line += &format!(",\"vmas\":{vmas}");
+    }
+    if marked {
+        line += &format!(",\"mark\":\"{}\"", cell.mark());
     }
     line += &match sample.pages {
         0 => format!(",\"whole\":{}", sample.ns),
@@ -110,32 +72,40 @@ fn print(op: &str, folio_kb: usize, sample: &Sample) {
 }
 
 fn run(plan: &Plan) -> Result<usize> {
-    let sysfs = userland::controls::Controls::take();
+    let sysfs = Controls::take();
     // A pass that is not measured needs no more memory than what it warms up.
-    let warm = plan.pages.min(ops::PAGES);
+    let warm = plan.pages.min(PAGES);
     let mut meter = Meter::new(warm)?;
+    meter.observer.keys = plan.watched;
+    if plan.marks {
+        meter.observer.marks = Some(Marks::map()?);
+    }
     let mut cells = 0;
     for &size in &plan.sizes {
         if !sysfs.only(size)? {
             println!("{{\"skipped\":{size},\"why\":\"this kernel has no folios of {size} kB\"}}");
             continue;
         }
-        let chosen = ops::OPS
-            .iter()
-            .filter(|op| plan.ops.iter().any(|name| name == op.name) && (op.at)(size));
+        let chosen: Vec<&Op> = OPS.iter().filter(|op| may_run(plan, op, size)).collect();
+        meter.by_ptes = size << 10 == HUGE && !plan.by_pmd;
         // The first pass brings the kernel's lists into the state that they keep.
-        meter.watched = false;
         meter.pages = warm;
-        for op in chosen.clone() {
+        for op in &chosen {
             // A sign of progress: a silent machine is taken for a hang.
             println!("{{\"first_pass\":\"{}\",\"of\":{size}}}", op.name);
-            (op.run)(&mut meter, size)?;
+            meter.quietly(op.run)?;
         }
-        meter.watched = plan.watched;
         meter.pages = plan.pages;
-        for op in chosen {
-            for sample in (op.run)(&mut meter, size)? {
-                print(op.name, size, &sample);
+        for op in &chosen {
+            meter.cell = Cell {
+                op: op.name,
+                kb: size,
+                by_pmd: plan.by_pmd && op.by_mapping && size << 10 == HUGE,
+                variant: None,
+            };
+            for sample in (op.run)(&mut meter)? {
+                meter.cell.variant = sample.vmas;
+                print(&meter.cell, plan.marks, &sample);
                 cells += 1;
             }
         }
@@ -143,8 +113,28 @@ fn run(plan: &Plan) -> Result<usize> {
     Ok(cells)
 }
 
+/// Whether an operation was asked for that there is at this size; says so where the kernel lacks
+/// it.
+fn may_run(plan: &Plan, op: &Op, size: usize) -> bool {
+    let wanted = plan.ops.iter().any(|name| name == op.name) && op.sizes.contains(&size);
+    match (op.absent)().filter(|_| wanted) {
+        Some(why) => {
+            println!(
+                "{{\"op\":\"{}\",\"folio_kb\":{size},\"absent\":\"{why}\"}}",
+                op.name
+            );
+            false
+        }
+        None => wanted,
+    }
+}
+
 fn main() {
-    let plan = plan();
+    let mut args = std::env::args().skip(1).peekable();
+    if args.peek().is_some_and(|word| word == "--list") {
+        return list::print();
+    }
+    let plan = plan::read(args);
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let counted = sys::time::counts_instructions();
     println!(
@@ -152,7 +142,7 @@ fn main() {
         counters::on_quire(),
         read("/proc/sys/kernel/osrelease").trim(),
         counted,
-        userland::controls::Controls::take().each_size()
+        Controls::take().each_size()
     );
     if counted {
         // The kernel's background work after boot ends meanwhile; idle time passes at once.

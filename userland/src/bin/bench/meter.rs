@@ -1,7 +1,9 @@
 //! The clock and the kernel's counters around a piece of work.
+use crate::observer::{Cell, Observer};
 use crate::region::wrong;
 use std::ffi::CStr;
 use userland::counters::{Missing, Table, on_quire};
+use userland::marks;
 use userland::sys::{Result, file, time};
 
 /// Where counters are; the second only on Quire.
@@ -89,33 +91,19 @@ impl Sample {
         }
         Ok(())
     }
-
-    /// What another process tells, which has the same counters.
-    pub fn hear(fd: i32, names: &[&'static str], pages: usize) -> Result<Sample> {
-        let hear = || -> Result<u64> {
-            let mut bytes = [0; 8];
-            match file::read(fd, &mut bytes)? {
-                8 => Ok(u64::from_ne_bytes(bytes)),
-                _ => Err(wrong("a child ended without its figures")),
-            }
-        };
-        let ns = hear()?;
-        let counter = |name: &&'static str| Ok((*name, hear()?));
-        Ok(Sample {
-            ns,
-            pages: pages as u64,
-            vmas: None,
-            counters: names.iter().map(counter).collect::<Result<_>>()?,
-        })
-    }
 }
 
 /// Takes samples. Its buffers are touched before, so that reading adds no page fault of its own.
 pub struct Meter {
     /// How large the region of an operation is that says nothing else.
     pub pages: usize,
-    /// Print a line before and after the work and wait for a key, for measurements from outside.
-    pub watched: bool,
+    /// Whether large folios are to be mapped by PTEs before they are measured.
+    pub by_ptes: bool,
+    /// What it says of the work, when it is not quiet.
+    pub observer: Observer,
+    /// What is measured next.
+    pub cell: Cell,
+    quiet: bool,
     /// What of [`SHOWN`] this kernel counts, and the waits for locks that it has.
     pub names: Vec<&'static str>,
     before: Vec<u8>,
@@ -133,7 +121,10 @@ impl Meter {
         names.extend(locks.map(|(name, _)| &*name.leak()));
         Ok(Meter {
             pages,
-            watched: false,
+            by_ptes: false,
+            observer: Observer::default(),
+            cell: Cell::default(),
+            quiet: false,
             names,
             before,
             after: vec![1; ROOM],
@@ -143,12 +134,27 @@ impl Meter {
     /// Does the work between two readings of the clock, and these between two readings of the
     /// counters.
     pub fn timed(&mut self, pages: usize, work: impl FnOnce() -> Result<()>) -> Result<Sample> {
+        let name = match self.observer.marks {
+            Some(_) => self.cell.mark(),
+            None => String::new(),
+        };
         let before = read(&mut self.before);
-        self.watch("begin");
-        let start = time::now();
-        let done = work();
-        let ns = time::now() - start;
-        self.watch("end");
+        let (done, ns) = match (self.quiet, &self.observer) {
+            (
+                false,
+                Observer {
+                    keys: false,
+                    marks: None,
+                },
+            )
+            | (true, _) => clocked(work),
+            (false, observer) => {
+                observer.watch("begin");
+                let clocked = clocked(|| marks::around(observer.marks.as_ref(), &name, work));
+                observer.watch("end");
+                clocked
+            }
+        };
         let after = read(&mut self.after);
         done?;
         let before = before.all(&self.before);
@@ -160,20 +166,50 @@ impl Meter {
         Ok(Sample {
             ns,
             pages: pages as u64,
-            vmas: None,
+            vmas: self.cell.variant,
             counters: self.names.iter().map(moved).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Measures something that is no result of its own: nothing is said of it meanwhile.
+    pub fn quietly<T>(&mut self, work: impl FnOnce(&mut Meter) -> T) -> T {
+        let before = std::mem::replace(&mut self.quiet, true);
+        let done = work(self);
+        self.quiet = before;
+        done
+    }
+
+    /// The buffers and the stack become this process's own.
+    pub fn settle(&mut self) -> Result<()> {
+        self.quietly(|meter| (0..2).try_for_each(|_| meter.timed(0, || Ok(())).map(drop)))
+    }
+
+    /// A sample that another process tells, which has the same counters.
+    pub fn hear(&self, fd: i32, pages: usize) -> Result<Sample> {
+        let hear = || -> Result<u64> {
+            let mut bytes = [0; 8];
+            match file::read(fd, &mut bytes)? {
+                8 => Ok(u64::from_ne_bytes(bytes)),
+                _ => Err(wrong("a child ended without its figures")),
+            }
+        };
+        let ns = hear()?;
+        let counter = |name: &&'static str| Ok((*name, hear()?));
+        Ok(Sample {
+            ns,
+            pages: pages as u64,
+            vmas: self.cell.variant,
+            counters: self.names.iter().map(counter).collect::<Result<_>>()?,
         })
     }
 }
 
-impl Meter {
-    fn watch(&self, what: &str) {
-        if self.watched {
-            println!("{{\"watch\":\"{what}\"}}");
-            // Without a keyboard there is no measurement from outside.
-            let _ = file::read(0, &mut [0; 16]);
-        }
-    }
+/// Does the work and says how many nanoseconds that took.
+#[inline]
+fn clocked(work: impl FnOnce() -> Result<()>) -> (Result<()>, u64) {
+    let start = time::now();
+    let done = work();
+    (done, time::now() - start)
 }
 
 /// Those of [`SHOWN`] that are in the table: all on Quire, the first everywhere.

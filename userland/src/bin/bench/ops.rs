@@ -1,127 +1,42 @@
-//! The operations, each as a function that does it once and returns what it cost.
+//! The operations on one region, each as a function that does it once and returns what it cost.
 use crate::meter::{Meter, Sample};
-use crate::region::{HUGE, Region, reserve, wrong};
-use crate::{beside, copies, survivor, vmas};
-use userland::counters;
+use crate::region::{Region, reserve, wrong};
 use userland::sys::mem::{self, PAGE, RW};
 use userland::sys::proc::{self, Status};
 use userland::sys::{Result, call, file};
 
-/// 64 MiB.
-pub const PAGES: usize = 16384;
-/// 1 GiB.
-const MANY_PAGES: usize = 1 << 18;
-
-/// An operation: its name, for which folio sizes (kB) it makes sense, and how it is measured.
-pub struct Op {
-    pub name: &'static str,
-    pub by_default: bool,
-    pub at: fn(usize) -> bool,
-    pub run: fn(&mut Meter, usize) -> Result<Vec<Sample>>,
-}
-
-/// All of them, in the order in which they run.
-pub const OPS: [Op; 21] = [
-    op("fault", |m, _| one(fault(m, m.pages))),
-    op("remap", |m, _| one(remap(m))),
-    op("munmap", |m, kb| one(unmap(m, kb))),
-    op("fork", |m, kb| one(fork(m, m.pages, kb))),
-    op("cow", |m, kb| one(cow(m, kb, FILL))),
-    op("cow-byte", |m, kb| one(cow(m, kb, DOT))),
-    op("reuse", |m, kb| one(reuse(m, kb, FILL))),
-    op("reuse-byte", |m, kb| one(reuse(m, kb, DOT))),
-    op("dontneed", |m, kb| one(dontneed(m, kb))),
-    op("mremap", |m, kb| one(mremap(m, kb))),
-    Op {
-        at: |kb| kb == 4,
-        ..op("vmas", |m, _| vmas::run(m))
-    },
-    Op {
-        at: |_| counters::on_quire(),
-        ..op("updates", |m, _| one(updates(m)))
-    },
-    op("survivor", |m, _| survivor::run(m)),
-    Op {
-        by_default: false,
-        ..op("child-byte", |m, kb| one(child_writes(m, kb)))
-    },
-    Op {
-        by_default: false,
-        ..op("fork1g", |m, kb| one(fork(m, MANY_PAGES, kb)))
-    },
-    Op {
-        by_default: false,
-        ..op("touch1g", |m, _| one(fault(m, MANY_PAGES)))
-    },
-    Op {
-        by_default: false,
-        ..op("beside", |m, _| beside::run(m))
-    },
-    Op {
-        by_default: false,
-        ..op("cow-seq", |m, kb| {
-            one(copies::run(m, kb, copies::SEQUENTIAL))
-        })
-    },
-    Op {
-        by_default: false,
-        ..op("cow-rand", |m, kb| one(copies::run(m, kb, copies::RANDOM)))
-    },
-    Op {
-        by_default: false,
-        at: |kb| kb == 4,
-        ..op("maps", |m, _| one(vmas::shown(m, "/proc/self/maps")))
-    },
-    Op {
-        by_default: false,
-        at: |kb| kb == 4,
-        ..op("smaps", |m, _| one(vmas::shown(m, "/proc/self/smaps")))
-    },
-];
-
-const fn op(name: &'static str, run: fn(&mut Meter, usize) -> Result<Vec<Sample>>) -> Op {
-    Op {
-        name,
-        by_default: true,
-        at: |_| true,
-        run,
-    }
-}
-
 /// A way to write to each page of a region, and what it holds then.
-struct Write {
+pub struct Write {
     act: fn(&Region) -> Result<()>,
     check: fn(&Region) -> Result<()>,
 }
 
-const FILL: Write = Write {
+/// All of it.
+pub const FILL: Write = Write {
     act: Region::fill,
     check: Region::check_filled,
 };
-const DOT: Write = Write {
+/// One byte.
+pub const DOT: Write = Write {
     act: Region::dot,
     check: Region::check_dotted,
 };
 
-fn one(sample: Result<Sample>) -> Result<Vec<Sample>> {
-    Ok(vec![sample?])
+/// A region whose pages are all there, mapped as the meter wants them.
+pub fn populated(meter: &Meter, pages: usize) -> Result<Region> {
+    populate(meter, Region::map(pages)?)
 }
 
-/// A region whose pages are all there, mapped by PTEs.
-pub fn populated(pages: usize, folio_kb: usize) -> Result<Region> {
-    populate(Region::map(pages)?, folio_kb)
-}
-
-fn populate(region: Region, folio_kb: usize) -> Result<Region> {
+fn populate(meter: &Meter, region: Region) -> Result<Region> {
     region.touch()?;
-    if folio_kb << 10 == HUGE {
+    if meter.by_ptes {
         region.map_by_ptes()?;
     }
     Ok(region)
 }
 
 /// The first write to each page.
-fn fault(meter: &mut Meter, pages: usize) -> Result<Sample> {
+pub fn fault(meter: &mut Meter, pages: usize) -> Result<Sample> {
     let region = Region::map(pages)?;
     let sample = meter.timed(pages, || region.touch())?;
     region.check_touched()?;
@@ -129,7 +44,7 @@ fn fault(meter: &mut Meter, pages: usize) -> Result<Sample> {
 }
 
 /// mprotect of one page of each 2 MiB.
-fn remap(meter: &mut Meter) -> Result<Sample> {
+pub fn remap(meter: &mut Meter) -> Result<Sample> {
     let region = Region::map(meter.pages)?;
     region.touch()?;
     let sample = meter.timed(meter.pages, || region.protect_one_of_each(libc::PROT_READ))?;
@@ -138,16 +53,16 @@ fn remap(meter: &mut Meter) -> Result<Sample> {
 }
 
 /// munmap of the whole region.
-fn unmap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+pub fn unmap(meter: &mut Meter) -> Result<Sample> {
+    let region = populated(meter, meter.pages)?;
     let sample = meter.timed(meter.pages, || mem::munmap(region.at, region.len()))?;
     region.check_gone()?;
     Ok(sample)
 }
 
 /// The fork call, in the parent.
-fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
-    let region = populated(pages, folio_kb)?;
+pub fn fork(meter: &mut Meter, pages: usize) -> Result<Sample> {
+    let region = populated(meter, pages)?;
     let sample = forked(meter, &region)?;
     region.check_touched()?;
     Ok(sample)
@@ -156,14 +71,14 @@ fn fork(meter: &mut Meter, pages: usize, folio_kb: usize) -> Result<Sample> {
 /// What a fork counts for the region alone: what it counts with less what it counts without. The
 /// program's own folios come and go meanwhile, for it breaks up large ones when it writes to them
 /// while a child lives: what is seen three times counts.
-fn updates(meter: &mut Meter) -> Result<Sample> {
+pub fn updates(meter: &mut Meter) -> Result<Sample> {
     const COUNTERS: [&str; 2] = ["account_updates", "account_atomics"];
     const ENOUGH: usize = 3;
     let (none, pages) = (Region::map(0)?, meter.pages);
     let mut seen = Vec::with_capacity(8 * ENOUGH);
     while seen.len() < seen.capacity() {
         let mut forked = |region: &Region| -> Result<[u64; 2]> {
-            let sample = forked(meter, region)?;
+            let sample = meter.quietly(|meter| forked(meter, region))?;
             Ok([sample.counter(COUNTERS[0])?, sample.counter(COUNTERS[1])?])
         };
         let without = forked(&none)?;
@@ -208,8 +123,8 @@ fn forked(meter: &mut Meter, region: &Region) -> Result<Sample> {
 }
 
 /// A write to each page while a child lives that has the same pages; the child keeps its contents.
-fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+pub fn cow(meter: &mut Meter, write: Write) -> Result<Sample> {
+    let region = populated(meter, meter.pages)?;
     let pipes = Pipes::new()?;
     let pid = clone()?;
     if pid == 0 {
@@ -227,8 +142,8 @@ fn cow(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
 }
 
 /// A write to each page after a fork whose child has ended.
-fn reuse(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+pub fn reuse(meter: &mut Meter, write: Write) -> Result<Sample> {
+    let region = populated(meter, meter.pages)?;
     let pid = clone()?;
     if pid == 0 {
         proc::exit_now(0);
@@ -240,8 +155,8 @@ fn reuse(meter: &mut Meter, folio_kb: usize, write: Write) -> Result<Sample> {
 }
 
 /// The whole life of a child that writes to each page: fork, writes, end.
-fn child_writes(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+pub fn child_writes(meter: &mut Meter) -> Result<Sample> {
+    let region = populated(meter, meter.pages)?;
     let sample = meter.timed(meter.pages, || {
         let pid = clone()?;
         if pid == 0 {
@@ -258,8 +173,8 @@ fn child_writes(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 }
 
 /// MADV_DONTNEED page by page.
-fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
-    let region = populated(meter.pages, folio_kb)?;
+pub fn dontneed(meter: &mut Meter) -> Result<Sample> {
+    let region = populated(meter, meter.pages)?;
     let sample = meter.timed(meter.pages, || {
         (0..region.pages).try_for_each(|n| mem::madvise(region.page(n), PAGE, libc::MADV_DONTNEED))
     })?;
@@ -268,12 +183,12 @@ fn dontneed(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
 }
 
 /// One call that moves the whole region.
-fn mremap(meter: &mut Meter, folio_kb: usize) -> Result<Sample> {
+pub fn mremap(meter: &mut Meter) -> Result<Sample> {
     // Source and target under one table, whatever addresses the program gets.
     let at = reserve(2 * meter.pages, RW)?;
     let to = at + meter.pages * PAGE;
     mem::mprotect(to, meter.pages * PAGE, libc::PROT_NONE)?;
-    let old = populate(Region::at(at, meter.pages), folio_kb)?;
+    let old = populate(meter, Region::at(at, meter.pages))?;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let sample = meter.timed(0, || {
         mem::mremap(old.at, old.len(), old.len(), flags, to).map(|_| ())
@@ -294,13 +209,13 @@ pub fn clone() -> Result<i32> {
 }
 
 /// The pipes by which a child reports that it runs, and is ended.
-struct Pipes {
+pub struct Pipes {
     ready: (i32, i32),
-    end: (i32, i32),
+    pub end: (i32, i32),
 }
 
 impl Pipes {
-    fn new() -> Result<Pipes> {
+    pub fn new() -> Result<Pipes> {
         Ok(Pipes {
             ready: file::pipe(0)?,
             end: file::pipe(0)?,
@@ -310,14 +225,22 @@ impl Pipes {
     /// What the child does: waits for a message, then checks whether its memory is as it was at the
     /// fork.
     fn child(&self, region: &Region) -> Result<()> {
-        let mut byte = [0];
-        let told = file::write(self.ready.1, &byte).and_then(|_| file::read(self.end.0, &mut byte));
-        let sound = told.and_then(|_| region.check_touched()).is_ok();
+        let sound = self
+            .wait_as_child()
+            .and_then(|()| region.check_touched())
+            .is_ok();
         proc::exit_now(if sound { 0 } else { 1 })
     }
 
+    /// What the child does until it is to end.
+    pub fn wait_as_child(&self) -> Result<()> {
+        let mut byte = [0];
+        file::write(self.ready.1, &byte)?;
+        file::read(self.end.0, &mut byte).map(drop)
+    }
+
     /// Until the child sleeps.
-    fn wait_for_child(&self) -> Result<()> {
+    pub fn wait_for_child(&self) -> Result<()> {
         file::read(self.ready.0, &mut [0]).map(|_| ())
     }
 

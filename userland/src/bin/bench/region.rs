@@ -113,9 +113,14 @@ impl Region {
         self.check(|n| self.mark(n), |_| 0)
     }
 
+    /// What [`Region::fill`] leaves in the word at an address.
+    pub fn painted(&self, at: usize) -> u64 {
+        u64::from_ne_bytes([paint(at); 8])
+    }
+
     /// As [`Region::fill`] left it.
     pub fn check_filled(&self) -> Result<()> {
-        let word = |n| u64::from_ne_bytes([paint(self.page(n)); 8]);
+        let word = |n| self.painted(self.page(n));
         self.check(word, word)
     }
 

@@ -20,6 +20,7 @@ pub fn run(meter: &mut Meter) -> Result<Vec<Sample>> {
 /// `left`: 0 for the parent, else the child of that number. A parent that is not left unmaps; the
 /// children end.
 fn among(meter: &mut Meter, left: usize) -> Result<Sample> {
+    meter.cell.variant = Some(left + 1);
     let region = Region::map(PAGES)?;
     region.touch()?;
     let mut children = Vec::new();
@@ -28,22 +29,18 @@ fn among(meter: &mut Meter, left: usize) -> Result<Sample> {
     }
     let (survivor, others): (Vec<_>, Vec<_>) = children.into_iter().partition(|c| c.survives);
     others.into_iter().try_for_each(|child| child.end())?;
-    let mut sample = match survivor.into_iter().next() {
-        None => write(meter, &region)?,
+    match survivor.into_iter().next() {
+        None => write(meter, &region),
         Some(child) => {
             drop(region);
-            child.write(&meter.names)?
+            child.write(meter)
         }
-    };
-    sample.vmas = Some(left + 1);
-    Ok(sample)
+    }
 }
 
-/// Writes to each page; the buffers of the meter and the stack are this process's own before.
+/// Writes to each page, in a process that has settled.
 fn write(meter: &mut Meter, region: &Region) -> Result<Sample> {
-    for _ in 0..2 {
-        meter.timed(0, || Ok(()))?;
-    }
+    meter.settle()?;
     let sample = meter.timed(PAGES, || region.dot())?;
     region.check_dotted()?;
     Ok(sample)
@@ -94,9 +91,9 @@ impl Child {
     }
 
     /// Lets it write and hears what that cost: the time, and each of the counters.
-    fn write(self, names: &[&'static str]) -> Result<Sample> {
+    fn write(self, meter: &Meter) -> Result<Sample> {
         file::write(self.go.1, &[0])?;
-        let sample = Sample::hear(self.tell.0, names, PAGES)?;
+        let sample = meter.hear(self.tell.0, PAGES)?;
         match proc::wait_for(self.pid)? {
             Status::Exited(0) => Ok(sample),
             other => Err(wrong(&format!("a child ended with {other:?}"))),

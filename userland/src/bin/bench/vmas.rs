@@ -20,18 +20,18 @@ pub fn run(meter: &mut Meter) -> Result<Vec<Sample>> {
 }
 
 fn among(meter: &mut Meter, count: usize) -> Result<Sample> {
+    meter.cell.variant = Some(count);
     let region = Region::map(PAGES)?;
     cut(&region, count)?;
     let touched = PAGES / STEP;
     let order = || (0..touched).map(|n| n * STRIDE % touched * STEP);
-    let mut sample = meter.timed(touched, || {
+    let sample = meter.timed(touched, || {
         order().for_each(|n| mem::store(region.page(n), region.mark(n)));
         Ok(())
     })?;
     if let Some(n) = order().find(|&n| !mem::page_is(region.page(n), region.mark(n), 0)) {
         return Err(wrong(&format!("page {n} does not hold what was written")));
     }
-    sample.vmas = Some(count);
     Ok(sample)
 }
 

@@ -1,6 +1,6 @@
-//! `gcflip [MIB..]`: a compacting collector that flips its heap by mremap, as those of language
-//! runtimes do: the mutators stand still while the moving space goes to another address and the
-//! roots are set right; copying comes later, without them.
+//! `gcflip [MIB..] [--marks yes]`: a compacting collector that flips its heap by mremap, as those
+//! of language runtimes do: the mutators stand still while the moving space goes to another address
+//! and the roots are set right; copying comes later, without them.
 //!
 //! A moving space of so many MiB (256 to 2048) holds objects in folios of 64 KiB, each with a
 //! reference to the next; roots point into it. A flip moves the space out of the way by one mremap
@@ -9,6 +9,7 @@
 //! every object is reached from its root.
 use std::process::exit;
 use userland::controls::Controls;
+use userland::marks::{self, Marks};
 use userland::switch::Switch;
 use userland::sys::mem::{self, ANON, RW};
 use userland::sys::{Errno, Result, time};
@@ -111,25 +112,40 @@ impl Drop for Heap {
     }
 }
 
-/// The mean pause of several flips, after one that warms up.
-fn pause(heap: &mut Heap, flip: fn(&mut Heap) -> Result<()>) -> Result<u64> {
+/// The mean pause of several flips, after one that warms up. With marks each is marked so.
+fn pause(
+    heap: &mut Heap,
+    flip: fn(&mut Heap) -> Result<()>,
+    marks: Option<&Marks>,
+    name: &str,
+) -> Result<u64> {
     flip(heap)?;
     let mut total = 0;
     for _ in 0..FLIPS {
         let start = time::now();
-        flip(heap)?;
+        marks::around(marks, name, || flip(heap))?;
         total += time::now() - start;
         heap.check()?;
     }
     Ok(total / FLIPS as u64)
 }
 
-fn line(how: &str, mib: usize, pause: u64) {
-    println!("{{\"op\":\"gcflip={how}/{mib}\",\"folio_kb\":64,\"whole\":{pause}}}");
+/// Measures and prints the pause of one way.
+fn line(heap: &mut Heap, how: &str, mib: usize, marks: Option<&Marks>) -> Result<()> {
+    let op = format!("gcflip={how}/{mib}");
+    let flip = if how == "copy" {
+        Heap::copy
+    } else {
+        Heap::flip
+    };
+    let pause = pause(heap, flip, marks, &format!("{op}@64"))?;
+    let mark = marks.map_or(String::new(), |_| format!(",\"mark\":\"{op}@64\""));
+    println!("{{\"op\":\"{op}\",\"folio_kb\":64,\"whole\":{pause}{mark}}}");
+    Ok(())
 }
 
 /// The flips of a heap of this size; returns how many lines were printed.
-fn run(mib: usize) -> Result<usize> {
+fn run(mib: usize, marks: Option<&Marks>) -> Result<usize> {
     let mut heap = Heap::new(mib << 20)?;
     let mut lines = 0;
     let switch = Switch::take("move");
@@ -140,32 +156,34 @@ fn run(mib: usize) -> Result<usize> {
             None if level != "pud" => continue,
             None => {}
         }
-        line(level, mib, pause(&mut heap, Heap::flip)?);
+        line(&mut heap, level, mib, marks)?;
         lines += 1;
     }
     let flags = ANON | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     mem::mmap(heap.other(), heap.len, RW, flags, -1, 0)?;
-    line("copy", mib, pause(&mut heap, Heap::copy)?);
+    line(&mut heap, "copy", mib, marks)?;
     Ok(lines + 1)
 }
 
-fn all(sizes: &[usize]) -> Result<usize> {
+fn all(sizes: &[usize], marks: Option<&Marks>) -> Result<usize> {
     let sysfs = Controls::take();
     // A kernel without them does with what it has.
     let _ = sysfs.only(64)?;
-    sizes.iter().map(|mib| run(*mib)).sum()
+    sizes.iter().map(|mib| run(*mib, marks)).sum()
 }
 
 fn main() {
-    let sizes: Option<Vec<usize>> = std::env::args()
-        .skip(1)
-        .map(|word| word.parse().ok())
-        .collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let marked = words.ends_with(&["--marks", "yes"].map(str::to_owned));
+    if marked {
+        words.truncate(words.len() - 2);
+    }
+    let sizes: Option<Vec<usize>> = words.iter().map(|word| word.parse().ok()).collect();
     let sizes = match sizes {
         Some(none) if none.is_empty() => SIZES.to_vec(),
         Some(sizes) if sizes.iter().all(|mib| (1..=2048).contains(mib)) => sizes,
         _ => {
-            eprintln!("usage: gcflip [MIB..], 1 to 2048 each");
+            eprintln!("usage: gcflip [MIB..] [--marks yes], 1 to 2048 each");
             exit(2);
         }
     };
@@ -173,7 +191,8 @@ fn main() {
         "{{\"begin\":true,\"instructions\":{}}}",
         time::counts_instructions()
     );
-    match all(&sizes) {
+    let marks = marked.then(Marks::map).transpose();
+    match marks.and_then(|marks| all(&sizes, marks.as_ref())) {
         Ok(cells) => println!("{{\"done\":true,\"cells\":{cells}}}"),
         Err(error) => {
             eprintln!("gcflip: {error}");

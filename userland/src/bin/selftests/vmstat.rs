@@ -1,11 +1,11 @@
 //! What /proc/meminfo and /proc/vmstat count. On Linux others count, too, and each CPU keeps some
 //! back: the pages are many, and a quarter more or less is let through.
 use crate::folio::{self, PMD, with_sizes};
-use crate::owner::switch;
 use crate::thp::{only_here, restoring, write};
-use userland::counters::{figure, on_quire};
+use userland::counters::figure;
 use userland::harness::{Outcome, Stop, in_child, need};
 use userland::replay::family::child;
+use userland::switch::Switch;
 use userland::sys::mem::{PAGE, RW, anon, load, madvise, mlock, mmap, munlock, munmap, store};
 use userland::sys::proc::Status;
 use userland::sys::{file, time};
@@ -94,8 +94,10 @@ fn vmstat_mlocked_when_touched() -> Outcome {
 
 /// Pages that a child leaves behind are written in place, each once.
 fn vmstat_pgreuse() -> Outcome {
-    if on_quire() && switch("fork")? == "share" {
-        return Err(Stop::Skip("a child leaves whole tables behind".into()));
+    // A child leaves shared tables whole: no page would have to be looked at.
+    let fork = Switch::take("fork");
+    if let Some(fork) = &fork {
+        fork.set("batch")?;
     }
     let at = anon(N as usize)?;
     let _ = madvise(at, BYTES, libc::MADV_NOHUGEPAGE);

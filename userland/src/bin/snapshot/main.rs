@@ -1,4 +1,5 @@
-//! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]`:
+//! `snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]
+//! [--marks yes]`:
 //! a store in memory that saves itself by fork, as Redis does: the child writes out the table as it
 //! was at the fork, while the parent keeps writing to it.
 //!
@@ -25,6 +26,7 @@ use std::process::exit;
 use store::Store;
 use userland::controls::Controls;
 use userland::counters::{self, Missing};
+use userland::marks::{self, Marks};
 use userland::random::Random;
 use userland::switch::Switch;
 use userland::sys::proc::rusage;
@@ -34,7 +36,7 @@ use userland::sys::{Errno, Result, time};
 const SIZES: [usize; 9] = [4, 16, 32, 64, 128, 256, 512, 1024, 2048];
 /// The words of the switch `fork`.
 const FORKS: [&str; 3] = ["per-pte", "batch", "share"];
-/// Other kernels have one way.
+/// Other kernels have one way; on this one, the way that the switch has.
 const ONE_WAY: &str = "kernel";
 
 /// What the command line asks for.
@@ -47,6 +49,8 @@ struct Plan {
     writes: Option<usize>,
     seed: u64,
     to: Option<String>,
+    /// Around the fork call and around the writes.
+    marks: Option<Marks>,
 }
 
 impl Plan {
@@ -78,14 +82,20 @@ fn snapshot(plan: &Plan, fork: &str, folio_kb: usize) -> Result<Row> {
     let (expected, clock) = (store.sum()?, Clock::new());
     let (free, copies) = (free()?, copied()?);
 
-    let saver = Saver::start(&store, &sink, &clock)?;
+    let marks = plan.marks.as_ref();
+    let of_fork = format!("snapshot-fork@{folio_kb}");
+    let saver = marks::around(marks, &of_fork, || Saver::start(&store, &sink, &clock))?;
     // The pages that the program itself needs are its own again before anything is measured.
     times.fill(1);
     clock.time(|| scratch.set(1, 1));
     let faults = rusage(libc::RUSAGE_SELF)?.minor_faults;
-    for (version, key) in (1..).zip(plan.keys(&store)) {
+    let write = |(version, key): (usize, u64)| {
         (_, times[version - 1]) = clock.time(|| store.set(key, version as u64));
-    }
+    };
+    marks::around(marks, &format!("snapshot@{folio_kb}"), || {
+        (1..).zip(plan.keys(&store)).for_each(write);
+        Ok::<(), Errno>(())
+    })?;
     let faults = rusage(libc::RUSAGE_SELF)?.minor_faults - faults;
 
     let written = sink.finish()?;
@@ -151,7 +161,9 @@ fn run(plan: &Plan) -> Result<Vec<Row>> {
             continue;
         }
         for fork in forks {
-            switch.as_ref().map_or(Ok(()), |switch| switch.set(fork))?;
+            if let Some(switch) = switch.as_ref().filter(|_| fork != ONE_WAY) {
+                switch.set(fork)?;
+            }
             let row = snapshot(plan, fork, size)?;
             println!("{}", row.json());
             rows.push(row);
@@ -162,8 +174,8 @@ fn run(plan: &Plan) -> Result<Vec<Row>> {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE]\n\
-         sizes (kB): {SIZES:?}\nfork: {FORKS:?}"
+        "usage: snapshot [--table MIB] [--size KB,KB] [--fork WORD,WORD] [--writes N] [--seed N] [--to FILE] [--marks yes]\n\
+         sizes (kB): {SIZES:?}\nfork: {FORKS:?}, or {ONE_WAY} as it is set"
     );
     exit(2)
 }
@@ -179,10 +191,16 @@ fn option(plan: &mut Plan, name: &str, text: &str) -> Option<()> {
     match name {
         "--table" => plan.table = text.parse().ok().filter(|mib| *mib > 0)?,
         "--size" => plan.sizes = list(text, |size| SIZES.contains(size))?,
-        "--fork" => plan.forks = list(text, |word: &String| FORKS.contains(&word.as_str()))?,
+        "--fork" => {
+            plan.forks = list(text, |word: &String| {
+                word == ONE_WAY || FORKS.contains(&word.as_str())
+            })?
+        }
         "--writes" => plan.writes = Some(text.parse().ok()?),
         "--seed" => plan.seed = text.parse().ok()?,
         "--to" => plan.to = Some(text.to_owned()),
+        "--marks" if text == "no" => plan.marks = None,
+        "--marks" if text == "yes" => plan.marks = Some(Marks::map().ok()?),
         _ => return None,
     }
     Some(())
@@ -196,6 +214,7 @@ fn main() {
         writes: None,
         seed: 1,
         to: None,
+        marks: None,
     };
     let words: Vec<String> = std::env::args().skip(1).collect();
     for pair in words.chunks(2) {

@@ -78,7 +78,8 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             let part = leaves.part;
             let mut to = Cursor::new(self.mm, child, part.start);
             if self.tables && !self.pinned && part.len() == Level::Pmd.bytes() {
-                budget.take_leaf();
+                // The child may need tables above it.
+                budget.take(budget::TABLE);
                 if self.gather.owner().is_common() {
                     // The references of the table change owner.
                     budget.take_leaves(&leaves);

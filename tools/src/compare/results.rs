@@ -1,0 +1,88 @@
+//! What was measured so far: both kernels' figures by place, and what a kernel does not have.
+use crate::arch::Arch;
+use crate::args::Side;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which measurement. Both kernels have a figure for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// On which machine.
+    pub arch: Arch,
+    /// Where the operation stands in the program's list.
+    pub row: usize,
+    /// The operation, as the program's line calls it.
+    pub op: String,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Folios of 2 MiB are mapped by PMDs.
+    pub by_pmd: bool,
+    /// Folio size in kB.
+    pub kb: u64,
+    /// VMAs or threads where that is the question, or 0.
+    pub vmas: u64,
+}
+
+impl Place {
+    /// The operation with everything that is not as usual.
+    pub fn name(&self) -> String {
+        let mut name = self.op.clone();
+        if self.vmas > 0 {
+            name += &format!(" {}", self.vmas);
+        }
+        if self.by_pmd {
+            name += " pmd";
+        }
+        if self.cpus > 1 {
+            name += &format!(" {} CPUs", self.cpus);
+        }
+        name
+    }
+}
+
+/// The figures of one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pair {
+    /// Instructions per page or for the whole call: Quire's, Linux's.
+    pub figures: [Option<f64>; 2],
+    /// They are of the whole call.
+    pub whole: bool,
+}
+
+impl Pair {
+    /// Quire's part of Linux's figure.
+    pub fn ratio(&self) -> Option<f64> {
+        let [Some(quire), Some(linux)] = self.figures else {
+            return None;
+        };
+        (linux > 0.0).then_some(quire / linux)
+    }
+}
+
+/// Of one run.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// By place, in the order of the table.
+    pub pairs: BTreeMap<Place, Pair>,
+    /// What a kernel does not have, and why: operations and their folio sizes in kB.
+    pub absent: BTreeMap<(Arch, Side, String), BTreeMap<String, BTreeSet<u64>>>,
+    /// What each kernel calls itself.
+    pub releases: BTreeMap<(Arch, Side), String>,
+    /// Boots that did not get to their end, each with how.
+    pub failures: Vec<String>,
+}
+
+impl Results {
+    /// Keeps a figure.
+    pub fn add(&mut self, place: Place, side: Side, figure: f64, whole: bool) {
+        let pair = self.pairs.entry(place).or_default();
+        pair.figures[side as usize] = Some(figure);
+        pair.whole = whole;
+    }
+
+    /// Keeps that a kernel does not have this.
+    pub fn lacks(&mut self, arch: Arch, side: Side, why: &str, op: &str, kb: u64) {
+        let key = (arch, side, why.to_owned());
+        let ops = self.absent.entry(key).or_default();
+        ops.entry(op.to_owned()).or_default().insert(kb);
+    }
+}

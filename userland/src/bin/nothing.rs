@@ -1,0 +1,3 @@
+//! `nothing`: does nothing, and says that it worked. What `bench --op fork-exec` starts.
+
+fn main() {}

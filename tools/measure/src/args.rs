@@ -1,4 +1,4 @@
-//! The plugin's arguments: `-plugin FILE,out=PATH,lines=on`.
+//! The plugin's arguments: `-plugin FILE,out=PATH,lines=each`.
 use std::path::PathBuf;
 
 /// What the plugin is to do.
@@ -6,10 +6,38 @@ use std::path::PathBuf;
 pub struct Args {
     /// The file to which a line is added for each measurement.
     pub out: PathBuf,
-    /// Whether the lines that each CPU touches are kept.
-    pub lines: bool,
+    /// What is said of the lines that each CPU touches.
+    pub lines: Lines,
+    /// The file that is the guest's memory, to walk page tables in.
+    pub ram: Option<PathBuf>,
     /// The model that sees what the guest does, if any.
     pub model: Option<ModelArgs>,
+}
+
+/// What is said of the lines that a CPU touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lines {
+    /// Nothing; they are not kept.
+    #[default]
+    Off,
+    /// How many they are.
+    Count,
+    /// Which they are, with what touched each.
+    Each,
+}
+
+impl Lines {
+    /// All, by the value of the argument.
+    pub const ALL: [(&'static str, Lines); 3] = [
+        ("off", Lines::Off),
+        ("count", Lines::Count),
+        ("each", Lines::Each),
+    ];
+
+    /// The value of the argument.
+    pub fn word(self) -> &'static str {
+        Lines::ALL[self as usize].0
+    }
 }
 
 /// A model's arguments.
@@ -17,14 +45,12 @@ pub struct Args {
 pub struct ModelArgs {
     /// The core.
     pub preset: models::Preset,
-    /// The file that is the guest's memory.
-    pub ram: PathBuf,
     /// What the core does with pages that lie side by side.
     pub options: models::Options,
 }
 
 /// What each argument is, for the message about a wrong one.
-const KNOWN: &str = "out=FILE (required), lines=on|off, model=CORE with ram=FILE, contiguous=on|off, \
+const KNOWN: &str = "out=FILE (required), lines=off|count|each, ram=FILE, model=CORE, contiguous=on|off, \
                      coalescing=on|off";
 
 impl Args {
@@ -34,7 +60,7 @@ impl Args {
     ///
     /// A sentence that says which argument is wrong, and which there are.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
-        let (mut out, mut lines, mut preset, mut ram) = (None, false, None, None);
+        let (mut out, mut lines, mut preset, mut ram) = (None, Lines::Off, None, None);
         let mut options = models::Options::default();
         for word in words {
             match word.split_once('=') {
@@ -43,21 +69,21 @@ impl Args {
                 Some(("ram", path)) if !path.is_empty() => ram = Some(PathBuf::from(path)),
                 Some(("contiguous", value)) => options.contiguous = switch("contiguous", value)?,
                 Some(("coalescing", value)) => options.coalescing = switch("coalescing", value)?,
-                Some(("lines", value)) => lines = switch("lines", value)?,
+                Some(("lines", value)) => lines = lines_named(value)?,
                 _ => return Err(format!("{word:?} is no argument; there are {KNOWN}")),
             }
         }
         let out = out.ok_or_else(|| format!("out=FILE is missing; there are {KNOWN}"))?;
-        let model = match (preset, ram) {
-            (Some(preset), Some(ram)) => Some(ModelArgs {
-                preset,
-                ram,
-                options,
-            }),
-            (None, None) => None,
-            _ => return Err("model=CORE and ram=FILE need each other".to_owned()),
-        };
-        Ok(Args { out, lines, model })
+        if preset.is_some() && ram.is_none() {
+            return Err("model=CORE needs ram=FILE, to walk page tables in".to_owned());
+        }
+        let model = preset.map(|preset| ModelArgs { preset, options });
+        Ok(Args {
+            out,
+            lines,
+            ram,
+            model,
+        })
     }
 }
 
@@ -69,6 +95,13 @@ fn core(name: &str) -> Result<models::Preset, String> {
             names.join(", ")
         )
     })
+}
+
+fn lines_named(word: &str) -> Result<Lines, String> {
+    let known = Lines::ALL.into_iter().find(|(name, _)| *name == word);
+    known
+        .map(|(_, lines)| lines)
+        .ok_or_else(|| format!("lines is off, count or each, not {word:?}"))
 }
 
 fn switch(name: &str, value: &str) -> Result<bool, String> {
@@ -85,10 +118,13 @@ mod tests {
 
     #[test]
     fn arguments() {
-        let parsed = Args::parse(["out=/t/a b=c", "lines=on"]).unwrap();
+        let parsed = Args::parse(["out=/t/a b=c", "lines=each"]).unwrap();
         assert_eq!(parsed.out, PathBuf::from("/t/a b=c"));
-        assert!(parsed.lines);
-        assert!(!Args::parse(["out=x"]).unwrap().lines);
+        assert_eq!(parsed.lines, Lines::Each);
+        assert_eq!(Args::parse(["out=x"]).unwrap().lines, Lines::Off);
+        for (word, lines) in Lines::ALL {
+            assert_eq!(lines.word(), word);
+        }
     }
 
     #[test]
@@ -107,11 +143,12 @@ mod tests {
     #[test]
     fn wrong_ones_are_named() {
         for (words, named) in [
-            (&["lines=on"][..], "out=FILE is missing"),
+            (&["lines=each"][..], "out=FILE is missing"),
             (&["out="], "\"out=\" is no argument"),
-            (&["out=x", "lines=yes"], "on or off, not \"yes\""),
+            (&["out=x", "lines=on"], "off, count or each, not \"on\""),
+            (&["out=x", "contiguous=yes"], "on or off, not \"yes\""),
             (&["out=x", "line=on"], "\"line=on\" is no argument"),
-            (&["out=x", "ram=/m"], "need each other"),
+            (&["out=x", "model=zen4"], "model=CORE needs ram=FILE"),
             (
                 &["out=x", "model=z80", "ram=/m"],
                 "no core \"z80\" is modelled; there are cortex-a72",

@@ -98,6 +98,12 @@ impl Counts {
         self.0[mode as usize][counter as usize]
     }
 
+    /// Instructions in both modes.
+    pub fn instructions(&self) -> u64 {
+        let of = |mode| self.of(mode, Counter::Instructions);
+        Mode::ALL.into_iter().map(of).sum()
+    }
+
     /// One of them, to change it.
     pub fn of_mut(&mut self, mode: Mode, counter: Counter) -> &mut u64 {
         &mut self.0[mode as usize][counter as usize]

@@ -8,7 +8,7 @@
 //! | [`marks`] | the stores by which a program begins and ends measurements |
 //! | [`session`] | the measurement that is open, and what was counted in it |
 //! | [`counts`] | counters of one CPU, by mode |
-//! | [`insn`] | instructions that are atomic, that flush a TLB, or that change where page tables are |
+//! | [`insn`] | instructions that are atomic, that write in bulk, that flush a TLB, or that change where page tables are |
 //! | [`lines`] | the cache lines that a CPU touched, and which two CPUs contend for |
 //! | [`model`] | a model of the hardware, fed with what the guest does; guest memory for its walks |
 //! | [`record`] | one measurement as a line of JSON, written and read |

@@ -50,13 +50,14 @@ impl Lines {
         first.get_or_insert(place);
     }
 
-    /// How many lines were read, and how many were written. Some were both.
-    pub fn figures(&self) -> (usize, usize) {
-        let count = |is: fn(&Use) -> bool| self.0.values().filter(|used| is(used)).count();
-        (
-            count(|used| used.read.is_some()),
-            count(|used| used.written.is_some()),
-        )
+    /// How many they are.
+    pub fn figures(&self) -> Touched {
+        let count = |is: fn(&Use) -> bool| self.0.values().filter(|used| is(used)).count() as u64;
+        Touched {
+            all: self.0.len() as u64,
+            read: count(|used| used.read.is_some()),
+            written: count(|used| used.written.is_some()),
+        }
     }
 
     /// All, by physical address.
@@ -70,6 +71,17 @@ impl Lines {
     pub fn get(&self, line: u64) -> Option<&Use> {
         self.0.get(&line)
     }
+}
+
+/// How many lines were touched; some were both read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// All.
+    pub all: u64,
+    /// Those that were read.
+    pub read: u64,
+    /// Those that were written.
+    pub written: u64,
 }
 
 /// How many lines [`Recorder`] recalls: a power of two.
@@ -156,6 +168,11 @@ mod tests {
         recorder.take()
     }
 
+    fn counts(lines: &Lines) -> [u64; 2] {
+        let Touched { read, written, .. } = lines.figures();
+        [read, written]
+    }
+
     fn conflicting(first: &Lines, second: &Lines) -> Vec<u64> {
         let lines = |a, b| -> Vec<u64> { conflicts(a, b).iter().map(|one| one.line).collect() };
         let found = lines(first, second);
@@ -180,8 +197,8 @@ mod tests {
     fn an_access_across_lines_touches_both() {
         let crossing = lines(&[], &[60]);
         assert_eq!(conflicting(&crossing, &lines(&[64], &[])), [64]);
-        assert_eq!(crossing.figures(), (0, 2));
-        assert_eq!(lines(&[0x1ffc], &[]).figures(), (1, 0), "the next page");
+        assert_eq!(counts(&crossing), [0, 2]);
+        assert_eq!(counts(&lines(&[0x1ffc], &[])), [1, 0], "the next page");
     }
 
     #[test]
@@ -190,18 +207,24 @@ mod tests {
         let used = lines.get(0).unwrap();
         assert_eq!(used.read, Some(place(8)));
         assert_eq!(used.written, Some(place(24)));
+        let once = Touched {
+            all: 1,
+            read: 1,
+            written: 1,
+        };
+        assert_eq!(lines.figures(), once);
     }
 
     #[test]
     fn lines_that_share_a_place_of_the_table_are_all_kept() {
         let stride = LINE * RECENT as u64;
         let many: Vec<u64> = (0..64).chain(0..64).map(|at| at * stride).collect();
-        assert_eq!(lines(&many, &many[..32]).figures(), (64, 32));
+        assert_eq!(counts(&lines(&many, &many[..32])), [64, 32]);
         // Nothing of one measurement is recalled in the next one.
         let mut recorder = Recorder::default();
         for _ in 0..2 {
             recorder.touch(0x40, 8, true, place(0));
-            assert_eq!(recorder.take().figures(), (0, 1));
+            assert_eq!(counts(&recorder.take()), [0, 1]);
         }
     }
 }

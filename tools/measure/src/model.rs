@@ -2,7 +2,10 @@
 use crate::Arch;
 use crate::insn::Change;
 use crate::insn::aarch64::{Tlbi, What};
-use models::{Access, Flush, Machine, Options, Preset, Ram, Tables};
+use crate::insn::bulk::Run;
+use models::estimate::cycles;
+use models::walk::walk;
+use models::{Access, Flush, Machine, Options, Preset, Ram, Roots, Tables};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -36,6 +39,14 @@ fn offset(arch: Arch, bytes: u64, physical: u64) -> Option<u64> {
         Arch::X86_64 => below.checked_add(physical.checked_sub(1 << 32)?)?,
     };
     (offset < bytes).then_some(offset)
+}
+
+impl RamFile {
+    /// The physical address of a virtual one, by the page tables.
+    pub fn translate(&self, roots: &Roots, address: u64) -> Option<u64> {
+        let found = walk(roots, address, self).found.ok()?;
+        Some(found.physical + (address & ((1 << found.size) - 1)))
+    }
 }
 
 impl Ram for RamFile {
@@ -75,6 +86,15 @@ impl Model {
         self.machine.access(cpu, access, &self.ram);
     }
 
+    /// Memory of one page is touched by an instruction whose accesses the emulator does not report.
+    pub fn bulk(&mut self, cpu: usize, run: Run) {
+        let access = Access {
+            write: run.write,
+            ..Access::read(run.address, run.bytes as u32)
+        };
+        self.access(cpu, access);
+    }
+
     /// A run of code of one line begins.
     pub fn fetch(&mut self, cpu: usize, address: u64, bytes: u32) {
         self.machine
@@ -100,9 +120,12 @@ impl Model {
         self.machine.reset();
     }
 
-    /// What a CPU did since then, by name.
-    pub fn figures(&self, cpu: usize) -> Vec<(String, u64)> {
-        self.machine.figures(cpu).fields().collect()
+    /// What a CPU did since then, by name, and an estimate of the cycles for so many instructions.
+    pub fn figures(&self, cpu: usize, instructions: u64) -> Vec<(String, u64)> {
+        let figures = self.machine.figures(cpu);
+        let cycles = cycles(self.machine.preset(), instructions, &figures).total();
+        let cycles = [("cycles_estimated".to_owned(), cycles)];
+        figures.fields().chain(cycles).collect()
     }
 }
 

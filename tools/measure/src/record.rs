@@ -6,12 +6,13 @@
 //! ```
 //!
 //! `cpus` has one object for each CPU of the machine, in order. `lines` is there when lines were
-//! kept: the physical address of each, and of its first read and write the virtual address and the
+//! asked for: the physical address of each, and of its first read and write the virtual address and the
 //! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
-//! `model` is there with a model: its figures by name.
+//! `touched` has how many they are: all, and those that were read and written. `model` is there
+//! with a model: its figures by name.
 use crate::Arch;
 use crate::counts::{Counter, Counts, Mode};
-use crate::lines::{Lines, Place, Use};
+use crate::lines::{Lines, Place, Touched, Use};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -31,7 +32,9 @@ pub struct Record {
 pub struct Cpu {
     /// What was counted.
     pub counts: Counts,
-    /// The lines that it touched, if they were kept.
+    /// How many lines it touched, if they were kept.
+    pub touched: Option<Touched>,
+    /// Which they are, if that was asked for, too.
     pub lines: Option<Lines>,
     /// The figures of a model, by name, if there was one.
     pub model: BTreeMap<String, u64>,
@@ -72,6 +75,11 @@ impl Cpu {
             let counts: Map<String, Value> = Counter::ALL.into_iter().map(count).collect();
             fields.insert(mode.name().to_owned(), counts.into());
         }
+        if let Some(touched) = self.touched {
+            let Touched { all, read, written } = touched;
+            let counts = json!({"all": all, "read": read, "written": written});
+            fields.insert("touched".to_owned(), counts);
+        }
         if let Some(lines) = &self.lines {
             let lines: Vec<Value> = lines.sorted().into_iter().map(line_to_value).collect();
             fields.insert("lines".to_owned(), lines.into());
@@ -94,6 +102,10 @@ impl Cpu {
                     count.ok_or(format!("no count of {mode_name} {name}"))?;
             }
         }
+        if !value["touched"].is_null() {
+            let touched = touched_of_value(&value["touched"]);
+            cpu.touched = Some(touched.ok_or("no counts of lines")?);
+        }
         if let Some(lines) = value["lines"].as_array() {
             let mut kept = Lines::default();
             for value in lines {
@@ -108,6 +120,14 @@ impl Cpu {
         }
         Ok(cpu)
     }
+}
+
+fn touched_of_value(value: &Value) -> Option<Touched> {
+    Some(Touched {
+        all: value["all"].as_u64()?,
+        read: value["read"].as_u64()?,
+        written: value["written"].as_u64()?,
+    })
 }
 
 fn line_to_value((line, used): (u64, Use)) -> Value {
@@ -158,13 +178,15 @@ mod tests {
         lines.touch(0x4000_0040, 8, false, place(u64::MAX - 63));
         lines.touch(0x4000_0040, 8, true, place(0x7f00));
         lines.touch(0x80, 8, true, place(0x7f08));
+        let lines = lines.take();
         Record {
             name: "fork \"2M\"".to_owned(),
             arch: Arch::Aarch64,
             cpus: vec![
                 Cpu {
                     counts: Counts::read(|offset| u64::MAX - offset as u64),
-                    lines: Some(lines.take()),
+                    touched: Some(lines.figures()),
+                    lines: Some(lines),
                     model: BTreeMap::from([("dtlb_walks".to_owned(), 17)]),
                 },
                 Cpu::default(),

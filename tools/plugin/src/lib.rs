@@ -3,12 +3,12 @@
 //! when asked for, the cache lines that each CPU touched, and what a model of a core makes of it.
 //!
 //! ```text
-//! qemu-system-x86_64 ... -plugin libquire_plugin.so,out=FILE[,lines=on][,model=CORE,ram=FILE]
+//! qemu-system-x86_64 ... -plugin libquire_plugin.so,out=FILE[,lines=count|each][,model=CORE][,ram=FILE]
 //! ```
 //!
 //! Counters are words that translated code adds to without a call, and run all the time; a
 //! measurement is the difference between two readings. Callbacks are only on user stores, one of
-//! which may be a mark, and with `lines=on` on each access. What needs no QEMU is in the crate
+//! which may be a mark, and with `lines` on each access. What needs no QEMU is in the crate
 //! `measure`; [`abi`] is what QEMU has.
 
 use measure::Arch;
@@ -16,6 +16,7 @@ use measure::args::Args;
 use std::sync::OnceLock;
 
 mod abi;
+mod bulk;
 mod modelled;
 mod run;
 mod translate;

@@ -4,7 +4,7 @@ use crate::abi::{Access, Direction, Instruction, Sees};
 use crate::turns;
 use measure::Arch;
 use measure::args::ModelArgs;
-use measure::insn::{Atomic, Effect, gpr_name};
+use measure::insn::{Atomic, Effect, bulk, gpr_name};
 use measure::lines::LINE;
 use measure::marks;
 use measure::model::{Model, RamFile};
@@ -25,10 +25,12 @@ pub struct Modelled {
 
 impl Modelled {
     /// By arguments.
-    pub fn new(arch: Arch, args: &ModelArgs, cpus: usize) -> Result<Modelled, String> {
-        let ram = std::fs::File::open(&args.ram).and_then(|file| RamFile::new(arch, file));
-        let ram =
-            ram.map_err(|error| format!("cannot read ram={}: {error}", args.ram.display()))?;
+    pub fn new(
+        arch: Arch,
+        args: &ModelArgs,
+        ram: RamFile,
+        cpus: usize,
+    ) -> Result<Modelled, String> {
         let model = Model::new(args.preset, cpus, args.options, ram);
         Ok(Modelled {
             arch,
@@ -45,8 +47,16 @@ impl Modelled {
     }
 
     /// What a CPU did in it.
-    pub fn figures(&self, cpu: usize) -> BTreeMap<String, u64> {
-        locked(&self.model).figures(cpu).into_iter().collect()
+    pub fn figures(&self, cpu: usize, instructions: u64) -> BTreeMap<String, u64> {
+        let figures = locked(&self.model).figures(cpu, instructions);
+        figures.into_iter().collect()
+    }
+
+    /// A CPU touches memory of one page by an instruction whose accesses QEMU does not report.
+    pub fn bulk(&self, cpu: usize, run: bulk::Run) {
+        if self.begun.load(Relaxed) {
+            locked(&self.model).bulk(cpu, run);
+        }
     }
 
     /// Adds what the model needs of an instruction; `line` is the line of code that the block has

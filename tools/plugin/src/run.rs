@@ -1,17 +1,20 @@
 //! One run of QEMU: what is counted, what is open, and where results go.
 use crate::abi::{self, Scoreboard};
+use crate::bulk::Bulks;
 use crate::modelled::Modelled;
 use crate::turns::{self, Turns};
 use measure::Arch;
-use measure::args::Args;
+use measure::args::{self, Args};
 use measure::counts::Counts;
-use measure::lines::Recorder;
+use measure::lines::{Lines, Recorder};
+use measure::model::RamFile;
 use measure::record::{Cpu, Record};
 use measure::session::{Event, Session};
 use spin::mutex::SpinMutex;
 use std::ffi::c_uint;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -23,8 +26,12 @@ pub struct Run {
     pub counts: Scoreboard,
     /// Those of CPUs that take turns on one, which is known when the first block is translated.
     turns: OnceLock<Option<Turns>>,
-    /// Whether the lines that each CPU touches are kept.
-    pub keeps_lines: bool,
+    /// Guest memory, if it is a file.
+    pub ram: Option<RamFile>,
+    /// Instructions that touch more than QEMU reports.
+    pub bulks: Bulks,
+    /// What is said of the lines that each CPU touches.
+    says_lines: args::Lines,
     /// The model, if there is one.
     pub model: Option<Modelled>,
     /// Whether a measurement is open, for a quick look.
@@ -43,15 +50,17 @@ impl Run {
             .create(true)
             .open(&args.out)
             .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
-        let model = args.model.as_ref();
-        let model = model
-            .map(|model| Modelled::new(arch, model, cpus))
-            .transpose()?;
+        let model = match (&args.model, ram(arch, args)?) {
+            (Some(model), Some(ram)) => Some(Modelled::new(arch, model, ram, cpus)?),
+            _ => None,
+        };
         Ok(Run {
             arch,
             counts: Scoreboard::new(Counts::BYTES),
             turns: OnceLock::new(),
-            keeps_lines: args.lines,
+            ram: ram(arch, args)?,
+            bulks: Bulks::default(),
+            says_lines: args.lines,
             model,
             open: AtomicBool::new(false),
             session: Mutex::new((Session::default(), file)),
@@ -89,6 +98,11 @@ impl Run {
     /// Whether what the kernel does is of interest. Marks, at any time, are programs'.
     pub fn wants_kernel(&self) -> bool {
         self.is_open() || self.model.is_some()
+    }
+
+    /// Whether the lines that each CPU touches are kept.
+    pub fn keeps_lines(&self) -> bool {
+        self.says_lines != args::Lines::Off
     }
 
     /// Whether a measurement is open.
@@ -136,11 +150,17 @@ impl Run {
 
     /// Writes a line in one piece: what was finished is in the file whatever happens to QEMU.
     fn write(&self, file: &mut File, name: String, counts: Vec<Counts>) {
-        let model = |cpu| self.model.as_ref().map(|model| model.figures(cpu));
-        let of_cpu = |(cpu, (counts, lines)): (usize, (Counts, &SpinMutex<Recorder>))| Cpu {
-            counts,
-            lines: self.keeps_lines.then(|| lines.lock().take()),
-            model: model(cpu).unwrap_or_default(),
+        let of_cpu = |(cpu, (counts, lines)): (usize, (Counts, &SpinMutex<Recorder>))| {
+            let model = self.model.as_ref();
+            let lines = self.keeps_lines().then(|| lines.lock().take());
+            Cpu {
+                counts,
+                touched: lines.as_ref().map(Lines::figures),
+                lines: lines.filter(|_| self.says_lines == args::Lines::Each),
+                model: model
+                    .map(|model| model.figures(cpu, counts.instructions()))
+                    .unwrap_or_default(),
+            }
         };
         let record = Record {
             name,
@@ -154,6 +174,15 @@ impl Run {
             eprintln!("quire-plugin: {:?} is lost: {error}", record.name);
         }
     }
+}
+
+/// Guest memory, if it is a file.
+fn ram(arch: Arch, args: &Args) -> Result<Option<RamFile>, String> {
+    let open = |path: &PathBuf| {
+        let ram = File::open(path).and_then(|file| RamFile::new(arch, file));
+        ram.map_err(|error| format!("cannot read ram={}: {error}", path.display()))
+    };
+    args.ram.as_ref().map(open).transpose()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -35,8 +35,11 @@ fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
     if mode == Mode::User {
         instruction.on_access(Direction::Stores, user_store, pc);
     }
-    if run.keeps_lines {
+    if run.keeps_lines() {
         instruction.on_access(Direction::Both, access, pc);
+    }
+    if run.keeps_lines() || run.model.is_some() {
+        run.bulks.translate(run.arch, instruction, bytes);
     }
     if let Some(model) = &run.model {
         model.translate(instruction, bytes, line);

@@ -44,8 +44,8 @@ impl Machine {
         }
         if let Some(plugin) = &self.plugin {
             line.pair("-plugin", plugin.option());
-            if let Some(model) = &plugin.model {
-                line.pair("-object", model.object(&self.mem));
+            if let Some(object) = plugin.object(&self.mem) {
+                line.pair("-object", object);
                 line.add(&["-machine", "memory-backend=ram"]);
             }
         }

@@ -2,6 +2,7 @@
 use crate::arch::Arch;
 use crate::build;
 use anyhow::{Context, Result};
+use measure::args::Lines;
 use measure::record::Record;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,11 @@ pub struct Plugin {
     pub file: PathBuf,
     /// The file to which it adds a line for each measurement: see [`Plugin::records`].
     pub out: PathBuf,
-    /// Whether it keeps the lines that each CPU touches.
-    pub lines: bool,
+    /// What it says of the lines that each CPU touches.
+    pub lines: Lines,
+    /// A file that QEMU makes to be the guest's memory; best where files are memory, too. Models
+    /// need it, and so do lines on aarch64, where QEMU does not report what zeroes pages.
+    pub ram: Option<PathBuf>,
     /// The model that sees what the guest does, if any.
     pub model: Option<Model>,
 }
@@ -25,8 +29,6 @@ pub struct Plugin {
 pub struct Model {
     /// Which: see `models::presets`.
     pub core: String,
-    /// A file that QEMU makes to be the guest's memory; best where files are memory, too.
-    pub ram: PathBuf,
     /// Whether the core caches contiguous runs as one.
     pub contiguous: bool,
 }
@@ -37,7 +39,8 @@ impl Plugin {
         Ok(Plugin {
             file: build::plugin()?,
             out: out.to_owned(),
-            lines: false,
+            lines: Lines::Off,
+            ram: None,
             model: None,
         })
     }
@@ -47,17 +50,27 @@ impl Plugin {
         let mut option = escaped(&self.file);
         option.push(",out=");
         option.push(escaped(&self.out));
-        if self.lines {
-            option.push(",lines=on");
+        option.push(format!(",lines={}", self.lines.word()));
+        if let Some(ram) = &self.ram {
+            option.push(",ram=");
+            option.push(escaped(ram));
         }
         if let Some(model) = &self.model {
-            option.push(format!(",model={},ram=", model.core));
-            option.push(escaped(&model.ram));
+            option.push(format!(",model={}", model.core));
             if !model.contiguous {
                 option.push(",contiguous=off");
             }
         }
         option
+    }
+
+    /// The value of QEMU's `-object` that makes `size` of memory of the file; its name is `ram`.
+    pub(super) fn object(&self, size: &str) -> Option<OsString> {
+        let ram = self.ram.as_ref()?;
+        let mut object = OsString::from("memory-backend-file,id=ram,share=on,mem-path=");
+        object.push(escaped(ram));
+        object.push(format!(",size={size}"));
+        Some(object)
     }
 
     /// What was measured so far, in order.
@@ -75,16 +88,6 @@ impl Plugin {
                 Record::parse(line).map_err(|error| anyhow::anyhow!("{path}:{}: {error}", at + 1))
             })
             .collect()
-    }
-}
-
-impl Model {
-    /// The value of QEMU's `-object` that makes `size` of memory of the file; its name is `ram`.
-    pub(super) fn object(&self, size: &str) -> OsString {
-        let mut object = OsString::from("memory-backend-file,id=ram,share=on,mem-path=");
-        object.push(escaped(&self.ram));
-        object.push(format!(",size={size}"));
-        object
     }
 }
 
@@ -113,31 +116,25 @@ mod tests {
         let mut plugin = Plugin {
             file: "/t/a,b/libquire_plugin.so".into(),
             out: "/t/out".into(),
-            lines: false,
+            lines: Lines::Off,
+            ram: None,
             model: None,
         };
         let option = plugin.option();
-        assert_eq!(option, "/t/a,,b/libquire_plugin.so,out=/t/out");
-        plugin.lines = true;
-        let option = plugin.option();
-        assert!(option.to_string_lossy().ends_with(",lines=on"));
-        let model = Model {
+        assert_eq!(option, "/t/a,,b/libquire_plugin.so,out=/t/out,lines=off");
+        assert_eq!(plugin.object("1G"), None);
+        plugin.lines = Lines::Each;
+        plugin.ram = Some("/t/m,1".into());
+        plugin.model = Some(Model {
             core: "zen4".to_owned(),
-            ram: "/t/m,1".into(),
             contiguous: false,
-        };
-        let object = model.object("1G");
-        assert!(
-            object
-                .to_string_lossy()
-                .ends_with("mem-path=/t/m,,1,size=1G")
-        );
-        plugin.model = Some(model);
+        });
         let option = plugin.option().to_string_lossy().into_owned();
-        assert!(
-            option.ends_with(",model=zen4,ram=/t/m,,1,contiguous=off"),
-            "{option}"
-        );
+        let end = ",lines=each,ram=/t/m,,1,model=zen4,contiguous=off";
+        assert!(option.ends_with(end), "{option}");
+        let object = plugin.object("1G").unwrap();
+        let end = "mem-path=/t/m,,1,size=1G";
+        assert!(object.to_string_lossy().ends_with(end), "{object:?}");
     }
 
     #[test]
@@ -146,7 +143,8 @@ mod tests {
         let plugin = Plugin {
             file: PathBuf::new(),
             out: out.path().to_owned(),
-            lines: false,
+            lines: Lines::Off,
+            ram: None,
             model: None,
         };
         let error = format!("{:#}", plugin.records().unwrap_err());

@@ -8,10 +8,13 @@ use crate::qemu::plugin::{self, Plugin};
 use crate::report::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
+use measure::args::Lines;
 use measure::counts::{Counter, Mode};
 use measure::lines::LINE;
-use measure::record::Record;
+use measure::record::{Cpu, Record};
 use std::time::{Duration, Instant};
+
+mod walks;
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Rounds of `counted` for a count, and for a time.
@@ -36,7 +39,11 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
     };
     case("counts", &counts);
     case("repeats", &repeats);
+    if cpus > 1 {
+        case("cpus", &self::cpus);
+    }
     if cpus == 1 {
+        case("walks", &|machine| walks::walks(machine));
         case("speed", &speed);
         case("arguments", &arguments);
     }
@@ -46,31 +53,37 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
 struct Played {
     text: String,
     json: String,
-    record: Record,
+    records: Vec<Record>,
 }
 
-fn play(machine: &mut Machine, lines: bool) -> Result<Played> {
+/// Plays on one CPU, whichever it is, or on each in turn.
+fn play(machine: &mut Machine, each_cpu: bool) -> Result<Played> {
     let out = Temporary::name("jsonl");
     let mut plugin = Plugin::build(out.path())?;
-    plugin.lines = lines;
+    plugin.lines = Lines::Each;
     machine.plugin = Some(plugin.clone());
-    let text = boot(machine, FEW)?.0;
-    let mut records = plugin.records()?;
+    let cpus = match each_cpu {
+        true => machine.smp.to_string(),
+        false => String::new(),
+    };
+    let text = boot(machine, &format!("{FEW} {cpus}"))?.0;
+    let records = plugin.records()?;
+    let expected = if each_cpu { machine.smp as usize } else { 1 };
     ensure!(
-        records.len() == 1,
-        "{} measurements, not 1\n{text}",
+        records.len() == expected,
+        "{} measurements, not {expected}\n{text}",
         records.len()
     );
     Ok(Played {
         json: std::fs::read_to_string(out.path())?,
-        record: records.remove(0),
+        records,
         text,
     })
 }
 
 /// What a boot prints that plays rounds, and how long it takes.
-fn boot(machine: &mut Machine, rounds: u64) -> Result<(String, Duration)> {
-    machine.command_line = format!("quiet quire.noinput -- counted {rounds}");
+fn boot(machine: &mut Machine, words: &str) -> Result<(String, Duration)> {
+    machine.command_line = format!("quiet quire.noinput -- counted {words}");
     let started = Instant::now();
     let boot = console::boot(machine, LIMIT)?;
     let line = boot.text.lines().find(|line| line.starts_with("counted: "));
@@ -82,22 +95,46 @@ fn boot(machine: &mut Machine, rounds: u64) -> Result<(String, Duration)> {
 /// Counts, and the lines of the program, are as it says. With several CPUs, each on a thread of its
 /// own, others may do something meanwhile, but no user program.
 fn counts(mut machine: Machine) -> Result<Outcome> {
-    let played = play(&mut machine, true)?;
-    let of_user = |counter| -> u64 {
-        let of_cpu = |cpu: &measure::record::Cpu| cpu.counts.of(Mode::User, counter);
-        played.record.cpus.iter().map(of_cpu).sum()
-    };
-    let [instructions, loads, stores, atomics] = Counter::ALL.map(of_user);
-    let counted = format!(
-        "counted: {instructions} instructions, {loads} loads, {stores} stores, {atomics} atomics; \
-         lines at "
-    );
+    let played = play(&mut machine, false)?;
+    let record = &played.records[0];
+    let counted = said(&record.cpus);
     let Some(at) = played.text.strip_prefix(&counted) else {
         let text = format!("{}\nbut is {counted}", played.text);
         return Ok(Outcome::Failed(text));
     };
     let at = u64::from_str_radix(at.trim_start_matches("0x"), 16)?;
-    lines(&played.record, at)?;
+    lines(record, at)?;
+    Ok(Outcome::Passed)
+}
+
+/// What the program says when it did what was counted of these CPUs.
+fn said(cpus: &[Cpu]) -> String {
+    let of_user = |counter| -> u64 {
+        let of_cpu = |cpu: &Cpu| cpu.counts.of(Mode::User, counter);
+        cpus.iter().map(of_cpu).sum()
+    };
+    let [instructions, loads, stores, atomics] = Counter::ALL.map(of_user);
+    format!(
+        "counted: {instructions} instructions, {loads} loads, {stores} stores, {atomics} atomics; \
+         lines at "
+    )
+}
+
+/// What a CPU does counts for it and no other one, though the blocks are the same: each on a thread
+/// of its own, and all on one.
+fn cpus(mut machine: Machine) -> Result<Outcome> {
+    for icount in [false, true] {
+        machine.icount = icount;
+        let played = play(&mut machine, true)?;
+        for (cpu, record) in played.records.iter().enumerate() {
+            let counted = said(&record.cpus[cpu..=cpu]);
+            ensure!(
+                played.text.starts_with(&counted),
+                "{}\nbut of CPU {cpu} (icount: {icount}) {counted}",
+                played.text
+            );
+        }
+    }
     Ok(Outcome::Passed)
 }
 
@@ -136,7 +173,7 @@ fn lines(record: &Record, at: u64) -> Result<()> {
 /// With a clock that counts instructions, two runs say the same, to the byte.
 fn repeats(mut machine: Machine) -> Result<Outcome> {
     machine.icount = true;
-    let (first, second) = (play(&mut machine, true)?, play(&mut machine, true)?);
+    let (first, second) = (play(&mut machine, false)?, play(&mut machine, false)?);
     Ok(if first.json == second.json {
         Outcome::Passed
     } else {
@@ -145,16 +182,16 @@ fn repeats(mut machine: Machine) -> Result<Outcome> {
 }
 
 /// The program, of which almost each instruction is an access, takes no more than so many times as
-/// long. The best of a few tries: others may run on the host meanwhile.
+/// long as without a plugin. A few tries: others may run on the host meanwhile, and then no time means anything.
 fn speed(mut machine: Machine) -> Result<Outcome> {
     machine.alone = true;
     let out = Temporary::name("jsonl");
     let mut plugin = Plugin::build(out.path())?;
-    plugin.lines = true;
+    plugin.lines = Lines::Each;
     let mut takes = |plugin: Option<Plugin>| {
         machine.plugin = plugin;
-        let short = boot(&mut machine, 1)?.1;
-        let long = boot(&mut machine, MANY)?.1;
+        let short = boot(&mut machine, "1")?.1;
+        let long = boot(&mut machine, &MANY.to_string())?.1;
         anyhow::Ok(long.saturating_sub(short).as_secs_f64())
     };
     let mut text = String::new();
@@ -173,9 +210,9 @@ fn arguments(mut machine: Machine) -> Result<Outcome> {
     let file = Plugin::build("unused".as_ref())?.file;
     let file = file.to_str().context("a path that is not text")?;
     for (words, why) in [
-        ("lines=on", "out=FILE is missing"),
+        ("lines=each", "out=FILE is missing"),
         ("out=/nowhere/at/all", "cannot write out=/nowhere/at/all"),
-        ("out=/dev/null,lines=maybe", "lines is on or off"),
+        ("out=/dev/null,lines=maybe", "lines is off, count or each"),
     ] {
         machine.extra = vec!["-plugin".to_owned(), format!("{file},{words}")];
         let boot = console::boot(&machine, LIMIT)?;

@@ -3,6 +3,7 @@ use crate::Arch;
 use models::Register;
 
 pub mod aarch64;
+pub mod bulk;
 pub mod x86_64;
 
 /// How an instruction updates memory atomically.

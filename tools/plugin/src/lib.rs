@@ -3,7 +3,8 @@
 //! when asked for, the cache lines that each CPU touched, and what a model of a core makes of it.
 //!
 //! ```text
-//! qemu-system-x86_64 ... -plugin libquire_plugin.so,out=FILE[,lines=count|each][,model=CORE][,ram=FILE]
+//! qemu-system-x86_64 ... \
+//!     -plugin libquire_plugin.so,out=FILE[,lines=count|each][,model=CORE][,ram=FILE]
 //! ```
 //!
 //! Counters are words that translated code adds to without a call, and run all the time; a

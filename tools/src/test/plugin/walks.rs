@@ -89,7 +89,7 @@ fn records(machine: &mut Machine, case: &Case) -> Result<Vec<Record>> {
         sizes.join(",")
     );
     machine.command_line = format!("quiet quire.noinput {} -- {program}", case.words);
-    let boot = console::boot(machine, LIMIT)?;
+    let boot = console::watch_patiently(machine, LIMIT, LIMIT, |_| {})?;
     ensure!(boot.text.contains("\"done\":true"), "{}", boot.text);
     plugin.records()
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `cpus` has one object for each CPU of the machine, in order. `lines` is there when lines were
-//! asked for: the physical address of each, and of its first read and write the virtual address and the
-//! address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
+//! asked for: the physical address of each, and of its first read and write the virtual address and
+//! the address of the instruction, as hexadecimal text, since not all readers of JSON have 64 bits.
 //! `touched` has how many they are: all, and those that were read and written. `model` is there
 //! with a model: its figures by name.
 use crate::Arch;

@@ -66,6 +66,22 @@ pub fn programs(arch: Arch) -> Result<Vec<PathBuf>> {
     cargo(arch.user_target(), "userland", "user", arch)
 }
 
+/// Builds the plugin for this host's QEMU, optimised: it runs at each access of a guest.
+pub fn plugin() -> Result<PathBuf> {
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace::root()).args([
+        "build",
+        "--message-format=json-render-diagnostics",
+        "--package=quire-plugin",
+        "--release",
+    ]);
+    let output = progress::step("building the plugin for QEMU", &mut command)?;
+    let mut files = artifacts(&output)
+        .filter(|message| message["target"]["name"] == "quire_plugin")
+        .filter_map(|message| Some(PathBuf::from(message["filenames"][0].as_str()?)));
+    files.next().context("cargo built no plugin for QEMU")
+}
+
 /// One package for one target; returns the programs that cargo reports.
 fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("cargo");
@@ -118,12 +134,16 @@ fn start_over(errors: &str, target: &str, profile: &str) -> Result<bool> {
 
 /// The programs named in cargo's JSON messages.
 fn executables(messages: &[u8]) -> Vec<PathBuf> {
-    let messages = messages
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    messages
+    artifacts(messages)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .collect()
+}
+
+/// cargo's JSON messages.
+fn artifacts(messages: &[u8]) -> impl Iterator<Item = Value> {
+    messages
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 /// Writes a file only when its content changes, and never half: another run may be reading it.

@@ -69,6 +69,16 @@ impl Temporary {
         Temporary(env::temp_dir().join(name))
     }
 
+    /// An unused name where files are memory, if there is such a folder.
+    pub fn name_in_memory(kind: &str) -> Self {
+        let name = Temporary::name(kind);
+        let folder = Path::new("/dev/shm");
+        match name.0.file_name().filter(|_| folder.is_dir()) {
+            Some(file) => Temporary(folder.join(file)),
+            None => name,
+        }
+    }
+
     /// A new file with this content.
     pub fn file(kind: &str, content: &[u8]) -> Result<Self> {
         let new = Temporary::name(kind);

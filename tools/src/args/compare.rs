@@ -27,6 +27,13 @@ pub struct CompareArgs {
     /// What is measured.
     #[command(flatten)]
     pub choice: Choice,
+    /// Have a model of a core see what each measurement does, for both kernels: TLB misses, walks of
+    /// page tables, cache misses and an estimate of cycles go to the lines of --json
+    #[arg(long, value_name = "CORE", requires = "json", value_parser = core)]
+    pub model: Option<String>,
+    /// Count the cache lines that each measurement touches, for the lines of --json
+    #[arg(long, requires = "json")]
+    pub lines: bool,
     /// How many machines run at the same time; as many as this computer has CPUs when absent. No
     /// figure depends on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -37,6 +44,15 @@ pub struct CompareArgs {
     /// What may be installed.
     #[command(flatten)]
     pub install: Install,
+}
+
+/// The name of a core that is modelled.
+fn core(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = models::presets::ALL.iter().map(|core| core.name).collect();
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("the models are {}", known.join(", "))),
+    }
 }
 
 /// What is measured.

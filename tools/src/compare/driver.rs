@@ -1,4 +1,5 @@
 //! Boots the machines of a comparison, a few at the same time.
+use super::counted::{Counted, Counting};
 use super::listener::Listener;
 use super::record::{Job, Record};
 use super::{Kernels, LIMIT, SILENCE};
@@ -48,8 +49,11 @@ pub fn run(
 
 fn boot(kernels: &Kernels, job: &Job<'_>, record: &Record) -> Result<()> {
     let group = job.group;
-    let machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &group.line)?;
-    let mut listener = Listener::new(record, job);
+    let counted = kernels.counting.as_ref().map(Counting::boot);
+    let line = kernels.program(&group.line);
+    let mut machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &line)?;
+    machine.plugin = counted.as_ref().map(Counted::plugin);
+    let mut listener = Listener::new(record, job, counted);
     let boot = console::watch_patiently(&machine, LIMIT, SILENCE, |piece| listener.hear(piece));
     listener.end(&boot);
     Ok(())

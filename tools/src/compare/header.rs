@@ -1,5 +1,6 @@
 //! The first line of a result: what was measured with what.
 use super::Kernels;
+use super::counted::Counting;
 use super::record::{Job, Programs};
 use crate::args::Side;
 use crate::linux::sha256;
@@ -78,13 +79,15 @@ pub fn line(kernels: &Kernels, jobs: &[Job<'_>], programs: &Programs) -> Result<
         .map(|group| json!({"program": group.line, "mem_mib": group.mib, "cpus": group.cpus}))
         .collect();
     boots.dedup();
-    Ok(json!({"compare": {"machines": machines, "boots": boots}}))
+    let counting = kernels.counting.as_ref().map(Counting::to_value);
+    Ok(json!({"compare": {"machines": machines, "boots": boots, "counting": counting}}))
 }
 
 /// One kernel, with the command line of its first boot.
 fn kernel(kernels: &Kernels, job: &Job<'_>) -> Result<Value> {
     let group = job.group;
-    let machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &group.line)?;
+    let line = kernels.program(&group.line);
+    let machine = kernels.machine(job.arch, job.side, group.mib, group.cpus, &line)?;
     let arguments = machine.arguments(Console::Pipes, &Files::default());
     let arguments = arguments.iter().map(|word| word.to_string_lossy());
     let mut line = json!({

@@ -1,4 +1,5 @@
 //! One boot's console, line by line: figures, what the kernel does not have, and how it ends.
+use super::counted::Counted;
 use super::record::{Job, Record};
 use super::results::Place;
 use crate::bench::cells;
@@ -18,11 +19,13 @@ pub struct Listener<'a> {
     cells: u64,
     done: Option<u64>,
     steps: u64,
+    /// What the plugin counts, if there is one.
+    counted: Option<Counted>,
 }
 
 impl<'a> Listener<'a> {
     /// At the start of a boot.
-    pub fn new(record: &'a Record, job: &'a Job<'a>) -> Self {
+    pub fn new(record: &'a Record, job: &'a Job<'a>, counted: Option<Counted>) -> Self {
         Listener {
             record,
             job,
@@ -32,6 +35,7 @@ impl<'a> Listener<'a> {
             cells: 0,
             done: None,
             steps: 0,
+            counted,
         }
     }
 
@@ -113,7 +117,12 @@ impl<'a> Listener<'a> {
         line
     }
 
-    fn cell(&mut self, key: cells::Key, figure: f64, line: Value) {
+    fn cell(&mut self, key: cells::Key, figure: f64, mut line: Value) {
+        if let Some(counted) = &mut self.counted
+            && let Err(error) = counted.add_to(&mut line)
+        {
+            self.fail(&format!("{error:#}"));
+        }
         let Job { arch, side, group } = *self.job;
         let row = |name: &String| *name == key.op;
         let place = Place {
@@ -214,7 +223,7 @@ mod tests {
         let bar = Bar::hidden(2);
         let order = vec!["fork".to_owned()];
         let record = Record::new(order, programs, Some(open), &json!({"header": 1}), bar);
-        let mut listener = Listener::new(&record, &job);
+        let mut listener = Listener::new(&record, &job, None);
         for piece in pieces {
             listener.hear(piece.as_bytes());
         }

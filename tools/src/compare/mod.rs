@@ -1,5 +1,6 @@
 //! `./run.sh compare`: the same program on Quire and on Linux, in turn, on the same machines, and
 //! what both cost in guest instructions.
+mod counted;
 mod driver;
 mod header;
 mod list;
@@ -19,6 +20,7 @@ use crate::qemu::Machine;
 use crate::test::console;
 use crate::{guest, install, workspace};
 use anyhow::{Context, Result, bail, ensure};
+use counted::Counting;
 use record::{Job, Record};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,9 +36,18 @@ const SILENCE: Duration = Duration::from_secs(600);
 struct Kernels {
     built: BTreeMap<Arch, Built>,
     linux: Vec<Kernel>,
+    counting: Option<Counting>,
 }
 
 impl Kernels {
+    /// A program's words, with its marks where they are looked at.
+    fn program(&self, line: &str) -> String {
+        match self.counting {
+            Some(_) => format!("{line} --marks yes"),
+            None => line.to_owned(),
+        }
+    }
+
     /// The machine for such a program: the same for both kernels but for the kernel and its words.
     fn machine(&self, arch: Arch, side: Side, mib: u64, cpus: u32, line: &str) -> Result<Machine> {
         let built = self.built.get(&arch).context("both kernels are built")?;
@@ -74,6 +85,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
             false => Vec::new(),
         },
         built: built(arches)?,
+        counting: Counting::of(args, arches)?,
     };
     let ops = list::parse(&listing(&kernels, arches[0])?)?;
     let groups = plan::groups(&ops, &args.choice)?;
@@ -147,6 +159,7 @@ pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<O
     let kernels = Kernels {
         built: [(arch, built.clone())].into(),
         linux: vec![linux],
+        counting: None,
     };
     let choice = Choice {
         set: Set::Quick,

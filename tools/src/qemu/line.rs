@@ -42,6 +42,13 @@ impl Machine {
             line.add(&["-icount", "shift=0,sleep=off", "-seed", "1"]);
             line.add(&["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
         }
+        if let Some(plugin) = &self.plugin {
+            line.pair("-plugin", plugin.option());
+            if let Some(object) = plugin.object(&self.mem) {
+                line.pair("-object", object);
+                line.add(&["-machine", "memory-backend=ram"]);
+            }
+        }
         if let Some(port) = self.gdb {
             line.add(&["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
         }

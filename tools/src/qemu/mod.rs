@@ -1,4 +1,5 @@
-//! A machine in QEMU: what it is ([`Machine`]); its command line is in `line`.
+//! A machine in QEMU: what it is ([`Machine`]); its command line is in `line`, what
+//! counts in it in [`plugin`].
 use crate::UsageError;
 use crate::arch::Arch;
 use crate::firmware::Uefi;
@@ -8,6 +9,9 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 
 mod line;
+pub mod plugin;
+
+pub use plugin::Plugin;
 
 /// Where the guest's console goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,8 @@ pub struct Machine {
     pub raw: Option<u32>,
     /// Virtual time counts instructions.
     pub icount: bool,
+    /// What counts between marks.
+    pub plugin: Option<Plugin>,
     /// Wait for gdb on this port of the loopback.
     pub gdb: Option<u16>,
     /// No other machine of this program runs meanwhile: its time is measured.
@@ -111,6 +117,7 @@ impl Machine {
             mini_uart: false,
             raw: None,
             icount: false,
+            plugin: None,
             gdb: None,
             alone: false,
             extra: Vec::new(),

@@ -77,7 +77,7 @@ fn lock(rows: &Mutex<Vec<Row>>) -> MutexGuard<'_, Vec<Row>> {
 /// The kernel's command line.
 fn words(of: &Combination, program: &Program) -> String {
     let (settings, command) = (of.words(), &program.command);
-    format!("quiet quire.noinput {settings} -- counted {command}")
+    format!("quiet quire.noinput {settings} -- counters {command}")
 }
 
 /// One run after the other; `keep` gets each.

@@ -6,7 +6,7 @@ use crate::guest::End;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The mark of the line of the program `counted`.
+/// The mark of the line of the program `counters`.
 const COUNTED: &str = "counted";
 /// Its fields that are no counters, in the order of the columns.
 pub const FIGURES: [&str; 3] = ["status", "ns", "max_rss_kb"];
@@ -36,7 +36,7 @@ impl Row {
     /// From what the machine printed, and how it ended.
     pub fn new(arch: Arch, of: &Combination, repeat: u32, text: &str, end: End) -> Row {
         let mut own = own::objects(text);
-        // The last: the program itself may be `counted`.
+        // The last: the program itself may be `counters`.
         let place = own
             .iter()
             .rposition(|line| line.get(COUNTED) == Some(&Value::Bool(true)));
@@ -112,7 +112,7 @@ impl Row {
     }
 }
 
-/// What the machine printed without the line of `counted`, which says nothing to a person.
+/// What the machine printed without the line of `counters`, which says nothing to a person.
 pub fn said(text: &str) -> String {
     let mark = format!("{{\"{COUNTED}\":true,");
     let lines = text.lines().filter(|line| !line.starts_with(&mark));
@@ -182,7 +182,7 @@ pub mod tests {
         Row::new(Arch::X86_64, &of, repeat, text, end)
     }
 
-    /// What `counted` prints.
+    /// What `counters` prints.
     pub fn counted(status: u32, ns: u64, counters: &str) -> String {
         format!(
             "{{\"counted\":true,\"status\":{status},\"ns\":{ns},\"instructions\":true,\

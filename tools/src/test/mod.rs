@@ -7,10 +7,11 @@
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
-//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`: programs, the same under other settings,
-//!   bad input, a debugger, keys typed at the shell, programs that exhaust resources, how long
-//!   calls keep the machine, and foreign programs; `user.ARCH.smp4.*`: those of them that show more
-//!   with 4 CPUs; `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
+//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`: programs, the
+//!   same under other settings, bad input, a debugger, keys typed at the shell, programs that
+//!   exhaust resources, how long calls keep the machine, foreign programs, and what the plugin for
+//!   QEMU counts; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
+//!   `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
 use crate::arch::Arch;
@@ -30,6 +31,7 @@ mod host;
 pub(crate) mod inputs;
 mod kernel;
 mod long;
+mod plugin;
 mod programs;
 mod session;
 mod settings;
@@ -270,6 +272,7 @@ fn machine(job: &Job<'_>, arch: Arch, built: &Built, args: &TestArgs) -> Result<
             suite::run(job, arch, built, *cpus)?;
             abuse::run(job, arch, built, *cpus);
             programs::run(job, arch, built, *cpus);
+            plugin::run(job, arch, built, *cpus);
         }
         for cpus in all.iter().filter(|cpus| **cpus > 1) {
             checked::run(job, arch, *cpus)?;

@@ -6,6 +6,7 @@
 //! kernel.
 #![allow(unsafe_code)]
 
+pub mod counted;
 pub mod cpus;
 pub mod fault;
 pub mod file;

@@ -1,0 +1,190 @@
+//! One run of QEMU: what is counted, what is open, and where results go.
+use crate::abi::{self, Scoreboard};
+use crate::bulk::Bulks;
+use crate::modelled::Modelled;
+use crate::turns::{self, Turns};
+use measure::Arch;
+use measure::args::{self, Args};
+use measure::counts::Counts;
+use measure::lines::{Lines, Recorder};
+use measure::model::RamFile;
+use measure::record::{Cpu, Record};
+use measure::session::{Event, Session};
+use spin::mutex::SpinMutex;
+use std::ffi::c_uint;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The state of the plugin.
+pub struct Run {
+    /// The machine.
+    pub arch: Arch,
+    /// The counters of each CPU that has a thread of its own.
+    pub counts: Scoreboard,
+    /// Those of CPUs that take turns on one, which is known when the first block is translated.
+    turns: OnceLock<Option<Turns>>,
+    /// Guest memory, if it is a file.
+    pub ram: Option<RamFile>,
+    /// Instructions that touch more than QEMU reports.
+    pub bulks: Bulks,
+    /// What is said of the lines that each CPU touches.
+    says_lines: args::Lines,
+    /// The model, if there is one.
+    pub model: Option<Modelled>,
+    /// Whether a measurement is open, for a quick look.
+    open: AtomicBool,
+    session: Mutex<(Session, File)>,
+    /// Of each CPU. Its own thread alone takes the lock, but at a mark; one that spins is the
+    /// quickest when none waits.
+    lines: Vec<SpinMutex<Recorder>>,
+}
+
+impl Run {
+    /// With the file open, and no measurement.
+    pub fn new(arch: Arch, args: &Args, cpus: usize) -> Result<Run, String> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&args.out)
+            .map_err(|error| format!("cannot write out={}: {error}", args.out.display()))?;
+        let model = match (&args.model, ram(arch, args)?) {
+            (Some(model), Some(ram)) => Some(Modelled::new(arch, model, ram, cpus)?),
+            _ => None,
+        };
+        Ok(Run {
+            arch,
+            counts: Scoreboard::new(Counts::BYTES),
+            turns: OnceLock::new(),
+            ram: ram(arch, args)?,
+            bulks: Bulks::default(),
+            says_lines: args.lines,
+            model,
+            open: AtomicBool::new(false),
+            session: Mutex::new((Session::default(), file)),
+            lines: (0..cpus).map(|_| SpinMutex::default()).collect(),
+        })
+    }
+
+    /// A block is translated: the turns of CPUs, if they take turns.
+    pub fn find_turns(&self) -> Option<&Turns> {
+        let new = || turns::are_taken().then(|| Turns::new(self.arch, self.lines.len()));
+        self.turns.get_or_init(new).as_ref()
+    }
+
+    /// The turns of CPUs, if they take turns.
+    #[inline]
+    pub fn turns(&self) -> Option<&Turns> {
+        self.turns.get()?.as_ref()
+    }
+
+    /// The CPU that executes, where QEMU told a callback that it is `cpu`.
+    #[inline]
+    pub fn cpu(&self, cpu: c_uint) -> usize {
+        self.turns().map_or(cpu as usize, Turns::now)
+    }
+
+    /// The counters of all CPUs, now.
+    fn counts(&self) -> Vec<Counts> {
+        let of_cpu = |cpu| Counts::read(|offset| self.counts.counter(offset).get(cpu));
+        match self.turns() {
+            Some(turns) => turns.counts(),
+            None => (0..abi::cpus()).map(of_cpu).collect(),
+        }
+    }
+
+    /// Whether what the kernel does is of interest. Marks, at any time, are programs'.
+    pub fn wants_kernel(&self) -> bool {
+        self.is_open() || self.model.is_some()
+    }
+
+    /// Whether the lines that each CPU touches are kept.
+    pub fn keeps_lines(&self) -> bool {
+        self.says_lines != args::Lines::Off
+    }
+
+    /// Whether a measurement is open.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open.load(Relaxed)
+    }
+
+    /// Lets a CPU add to its lines.
+    #[inline]
+    pub fn touch(&self, cpu: usize, add: impl FnOnce(&mut Recorder)) {
+        let mut lines = self.lines[cpu].lock();
+        // It may have ended since the caller looked; whoever ends it takes this lock afterwards.
+        if self.is_open() {
+            add(&mut lines);
+        }
+    }
+
+    /// A store of 8 bytes to the page of marks.
+    pub fn mark(&self, cpu: usize, offset: u64, value: u64) {
+        let mut session = locked(&self.session);
+        let (session, file) = &mut *session;
+        match session.store(cpu, offset, value, || self.counts()) {
+            Event::Nothing => {}
+            Event::Begun => {
+                self.lines
+                    .iter()
+                    .for_each(|lines| drop(lines.lock().take()));
+                if let Some(model) = &self.model {
+                    model.begin();
+                }
+                self.open.store(true, Relaxed);
+            }
+            Event::Ended { name, counts } => {
+                self.open.store(false, Relaxed);
+                self.write(file, name, counts);
+            }
+            Event::Forgotten => self.open.store(false, Relaxed),
+            Event::Mistaken(what) => {
+                self.open.store(false, Relaxed);
+                eprintln!("quire-plugin: {what}");
+            }
+        }
+    }
+
+    /// Writes a line in one piece: what was finished is in the file whatever happens to QEMU.
+    fn write(&self, file: &mut File, name: String, counts: Vec<Counts>) {
+        let of_cpu = |(cpu, (counts, lines)): (usize, (Counts, &SpinMutex<Recorder>))| {
+            let model = self.model.as_ref();
+            let lines = self.keeps_lines().then(|| lines.lock().take());
+            Cpu {
+                counts,
+                touched: lines.as_ref().map(Lines::figures),
+                lines: lines.filter(|_| self.says_lines == args::Lines::Each),
+                model: model
+                    .map(|model| model.figures(cpu, counts.instructions()))
+                    .unwrap_or_default(),
+            }
+        };
+        let record = Record {
+            name,
+            arch: self.arch,
+            cpus: (counts.into_iter().zip(&self.lines).enumerate())
+                .map(of_cpu)
+                .collect(),
+        };
+        let line = record.to_json() + "\n";
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            eprintln!("quire-plugin: {:?} is lost: {error}", record.name);
+        }
+    }
+}
+
+/// Guest memory, if it is a file.
+fn ram(arch: Arch, args: &Args) -> Result<Option<RamFile>, String> {
+    let open = |path: &PathBuf| {
+        let ram = File::open(path).and_then(|file| RamFile::new(arch, file));
+        ram.map_err(|error| format!("cannot read ram={}: {error}", path.display()))
+    };
+    args.ram.as_ref().map(open).transpose()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,98 @@
+//! What is added to an instruction when it is translated.
+use crate::abi::{Access, Block, Direction, Id, Instruction};
+use crate::run::Run;
+use crate::{RUN, turns};
+use measure::counts::{Counter, Counts, Mode};
+use measure::insn::Atomic;
+use measure::lines::Place;
+use measure::marks;
+use std::ffi::{c_uint, c_void};
+
+/// QEMU's callback for a block.
+pub extern "C" fn block(_: Id, block: Block) {
+    let Some(run) = RUN.get() else {
+        return;
+    };
+    let turns = run.find_turns();
+    if let (Some(turns), Some(first)) = (turns, block.instructions().next()) {
+        turns.translate(&block, Mode::of(first.pc()));
+    }
+    let mut line = u64::MAX;
+    for instruction in block.instructions() {
+        one(run, &instruction, &mut line);
+    }
+}
+
+fn one(run: &Run, instruction: &Instruction<'_>, line: &mut u64) {
+    let pc = instruction.pc();
+    let mode = Mode::of(pc);
+    let mut buffer = [0; 16];
+    let bytes = instruction.bytes(&mut buffer);
+    let atomic = Atomic::of(run.arch, bytes);
+
+    // Before the callbacks: the counters include the store of a mark when that is seen.
+    count(run, instruction, mode, atomic);
+    if mode == Mode::User {
+        instruction.on_access(Direction::Stores, user_store, pc);
+    }
+    if run.keeps_lines() {
+        instruction.on_access(Direction::Both, access, pc);
+    }
+    if run.keeps_lines() || run.model.is_some() {
+        run.bulks.translate(run.arch, instruction, bytes);
+    }
+    if let Some(model) = &run.model {
+        model.translate(instruction, bytes, line);
+    }
+}
+
+/// Adds what counts an instruction and its accesses.
+fn count(run: &Run, instruction: &Instruction<'_>, mode: Mode, atomic: Atomic) {
+    let turns = run.turns().is_some();
+    let count = |counter| match turns {
+        true => turns::count(instruction, mode, counter),
+        false => instruction.count(run.counts.counter(Counts::offset(mode, counter))),
+    };
+    let count_accesses = |direction, counter| match turns {
+        true => turns::count_accesses(instruction, direction, mode, counter),
+        false => {
+            let counter = run.counts.counter(Counts::offset(mode, counter));
+            instruction.count_accesses(direction, counter);
+        }
+    };
+    count(Counter::Instructions);
+    if atomic != Atomic::No {
+        count(Counter::Atomics);
+    }
+    // What an exclusive store reads is the emulator's doing.
+    if atomic != Atomic::ExclusiveStore {
+        count_accesses(Direction::Loads, Counter::Loads);
+    }
+    count_accesses(Direction::Stores, Counter::Stores);
+}
+
+/// A store by a user program: maybe a mark.
+extern "C" fn user_store(cpu: c_uint, access: Access, address: u64, _: *mut c_void) {
+    if marks::is_in_page(address)
+        && let (Some(run), Some(value)) = (RUN.get(), access.word())
+    {
+        run.mark(run.cpu(cpu), address - marks::ADDRESS, value);
+    }
+}
+
+/// An access to keep in the CPU's lines.
+extern "C" fn access(cpu: c_uint, access: Access, address: u64, pc: *mut c_void) {
+    let Some(run) = RUN.get().filter(|run| run.is_open()) else {
+        return;
+    };
+    if marks::is_in_page(address) {
+        return;
+    }
+    if let Some(physical) = access.physical(address) {
+        let pc = pc.addr() as u64;
+        let place = Place { address, pc };
+        run.touch(run.cpu(cpu), |lines| {
+            lines.touch(physical, access.bytes(), access.is_store(), place);
+        });
+    }
+}

@@ -1,7 +1,7 @@
 //! CPUs that take turns on one thread: which of them executes a block of translated code.
 //!
-//! QEMU 10.0 writes the number of the CPU that translates a block into its code when all CPUs are on
-//! one thread, though the others execute that code, too. What tells CPUs apart is a register in
+//! QEMU 10.0 writes the number of the CPU that translates a block into its code when all CPUs are
+//! on one thread, though the others execute that code, too. What tells CPUs apart is a register in
 //! which a kernel keeps the address of what belongs to one CPU. Which address is whose shows when a
 //! block is executed for the first time: the CPU that had it translated does that at once.
 use crate::Arch;

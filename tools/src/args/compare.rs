@@ -27,8 +27,8 @@ pub struct CompareArgs {
     /// What is measured.
     #[command(flatten)]
     pub choice: Choice,
-    /// Have a model of a core see what each measurement does, for both kernels: TLB misses, walks of
-    /// page tables, cache misses and an estimate of cycles go to the lines of --json
+    /// Have a model of a core see what each measurement does, for both kernels: TLB misses, walks
+    /// of page tables, cache misses and an estimate of cycles go to the lines of --json
     #[arg(long, value_name = "CORE", requires = "json", value_parser = core)]
     pub model: Option<String>,
     /// Count the cache lines that each measurement touches, for the lines of --json

@@ -18,11 +18,8 @@ mod walks;
 
 /// For a boot, silent or not: on a busy host QEMU with a model takes minutes.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// Rounds of `counted` for a count, and for a time.
+/// Rounds of `counted`.
 const FEW: u64 = 1000;
-const MANY: u64 = 30_000_000;
-/// How many times slower QEMU may be with the plugin that keeps lines.
-const SLOWER: f64 = 20.0;
 
 /// Runs the cases of one architecture with so many CPUs.
 pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
@@ -45,7 +42,6 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built, cpus: u32) {
     }
     if cpus == 1 {
         case("walks", &|machine| walks::walks(machine));
-        case("speed", &speed);
         case("arguments", &arguments);
     }
 }
@@ -122,9 +118,13 @@ fn said(cpus: &[Cpu]) -> String {
 }
 
 /// What a CPU does counts for it and no other one, though the blocks are the same: each on a thread
-/// of its own, and all on one.
+/// of its own, and on x86_64 all on one.
 fn cpus(mut machine: Machine) -> Result<Outcome> {
-    for icount in [false, true] {
+    let on_one_thread = machine.arch == Arch::X86_64;
+    for icount in [false, true]
+        .into_iter()
+        .take(1 + usize::from(on_one_thread))
+    {
         machine.icount = icount;
         let played = play(&mut machine, true)?;
         for (cpu, record) in played.records.iter().enumerate() {
@@ -180,30 +180,6 @@ fn repeats(mut machine: Machine) -> Result<Outcome> {
     } else {
         Outcome::Failed(format!("{}\nand then\n{}", first.json, second.json))
     })
-}
-
-/// The program, of which almost each instruction is an access, takes no more than so many times as
-/// long as without a plugin. A few tries: others may run on the host meanwhile.
-fn speed(mut machine: Machine) -> Result<Outcome> {
-    machine.alone = true;
-    let out = Temporary::name("jsonl");
-    let mut plugin = Plugin::build(out.path())?;
-    plugin.lines = Lines::Each;
-    let mut takes = |plugin: Option<Plugin>| {
-        machine.plugin = plugin;
-        let short = boot(&mut machine, "1")?.1;
-        let long = boot(&mut machine, &MANY.to_string())?.1;
-        anyhow::Ok(long.saturating_sub(short).as_secs_f64())
-    };
-    let mut text = String::new();
-    for _ in 0..3 {
-        let (plain, keeping) = (takes(None)?, takes(Some(plugin.clone()))?);
-        if keeping <= SLOWER * plain {
-            return Ok(Outcome::Passed);
-        }
-        text += &format!("{plain:.2} s without the plugin, {keeping:.2} s with it\n");
-    }
-    Ok(Outcome::Failed(text))
 }
 
 /// QEMU does not start with arguments that the plugin does not take, and says why.

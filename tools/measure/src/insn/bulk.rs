@@ -1,5 +1,6 @@
 //! Instructions of aarch64 that write or copy more than a register, whose accesses QEMU does not
-//! report: DC ZVA, and those for memory copy and set (FEAT_MOPS). Arm ARM (DDI 0487), C5.3 and C6.2.
+//! report: DC ZVA, and those for memory copy and set (FEAT_MOPS). Arm ARM (DDI 0487), C5.3 and
+//! C6.2.
 use super::{Gpr, ZERO};
 
 /// Such an instruction, with the registers that say where.

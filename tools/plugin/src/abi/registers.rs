@@ -20,9 +20,9 @@ unsafe impl Sync for Registers {}
 impl Registers {
     /// Those of the CPU whose callback this is.
     pub fn of_this_cpu() -> Registers {
-        // SAFETY: QEMU returns an array of descriptors with C strings for names, each of which lives
-        // as long as QEMU; the array is this caller's to free. It says itself how far apart they
-        // are, which a later version may change.
+        // SAFETY: QEMU returns an array of descriptors with C strings for names, each of which
+        // lives as long as QEMU; the array is this caller's to free. It says itself how far apart
+        // they are, which a later version may change.
         unsafe {
             let array = raw::qemu_plugin_get_registers();
             let stride = raw::g_array_get_element_size(array) as usize;

@@ -1,4 +1,5 @@
-//! What models of cores see of Quire's page tables and flushes, beside what their geometry predicts.
+//! What models of cores see of Quire's page tables and flushes, beside what their geometry
+//! predicts.
 use super::LIMIT;
 use crate::arch::Arch;
 use crate::qemu::Machine;

@@ -148,6 +148,6 @@ mod tests {
             model: None,
         };
         let error = format!("{:#}", plugin.records().unwrap_err());
-        assert!(error.contains(":1: no \"name\""), "{error}");
+        assert!(error.contains(":1: no list of CPUs"), "{error}");
     }
 }

@@ -213,12 +213,12 @@ fn own_programs() -> [Case; 9] {
             "orders",
             "256M",
             "quiet quire.noinput -- sh -c \"cd /sys/kernel/mm/transparent_hugepage; echo always > hugepages-64kB/enabled; \
-             orders 32kB-64kB folios 10; orders 16kB-64kB,2M; cat /proc/$$/thp_orders; orders 5kB || orders none nothing || echo neither\"",
+             orders 32kB-64kB folios 10; orders 16kB-64kB,2M; cat /proc/$$/thp_orders; orders 5kB || orders none no-program || echo neither\"",
             &[
                 "Folios-64kB:         160",
                 "16kB 32kB 64kB 2048kB",
                 "orders: 5kB: Invalid argument",
-                "orders: nothing: No such file or directory",
+                "orders: no-program: No such file or directory",
                 "neither",
             ],
         ),

@@ -36,7 +36,7 @@ impl<M: Machine> VmaTree<M> {
     fn replace(&mut self, slot: Slot, part: Vma<M>) {
         let (whole, range) = (self.get(slot).range, part.range);
         let (below, above) = (whole.start < range.start, range.end < whole.end);
-        let low = self.before(slot).filter(|_| !below);
+        let low = if below { None } else { self.before(slot) };
         let high = if above { None } else { self.next(slot) };
         let joins = low.is_some_and(|low| joinable(self.get(low), &part))
             || high.is_some_and(|high| joinable(&part, self.get(high)));

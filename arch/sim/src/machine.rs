@@ -90,6 +90,8 @@ pub(crate) struct State {
     used: AtomicUsize,
     pub(crate) drop_flushes: AtomicBool,
     others: Mutex<Option<Others>>,
+    /// Number of entries loaded.
+    pub(crate) loads: AtomicU64,
     pub(crate) meanwhile: Meanwhile,
 }
 
@@ -128,6 +130,7 @@ impl<F: PteFormat> Sim<F> {
             used: AtomicUsize::new(0),
             drop_flushes: AtomicBool::new(false),
             others: Mutex::new(None),
+            loads: AtomicU64::new(0),
             meanwhile: Meanwhile::default(),
         };
         Sim(Arc::new(state), PhantomData)
@@ -145,6 +148,10 @@ impl<F: PteFormat> Sim<F> {
     /// They return whether the thread that pauses is to end. `None`: nothing happens in pauses.
     pub fn in_pauses(&self, others: Option<Box<dyn FnMut() -> bool + Send>>) {
         *self.others() = others;
+    }
+    /// Number of entries that were loaded, by all CPUs: a measure of the work.
+    pub fn loads(&self) -> u64 {
+        self.0.loads.load(Ordering::Relaxed)
     }
     fn others(&self) -> MutexGuard<'_, Option<Others>> {
         locked(&self.0.others)

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 impl<F: PteFormat> PhysMem for Sim<F> {
     fn load(&self, table: Pfn, index: usize) -> u64 {
         self.0.meanwhile.comes_to(At::Load);
+        self.0.loads.fetch_add(1, Ordering::Relaxed);
         self.0.ram.word(table, index).load(Ordering::Acquire)
     }
     fn store(&self, table: Pfn, index: usize, raw: u64) {

@@ -85,12 +85,23 @@ impl<F: PteFormat> Deref for Process<F> {
     }
 }
 
-impl<F: PteFormat> Drop for Process<F> {
-    fn drop(&mut self) {
+impl<F: PteFormat> Process<F> {
+    /// Unmaps everything ([`AddressSpace::end`]).
+    pub fn end(&mut self) {
+        self.leave_all();
+        self.space.end();
+    }
+    fn leave_all(&self) {
         for cpu in 0..self.sim.options().cpus {
             self.sim.run_on(cpu);
             self.space.leave();
         }
+    }
+}
+
+impl<F: PteFormat> Drop for Process<F> {
+    fn drop(&mut self) {
+        self.leave_all();
     }
 }
 

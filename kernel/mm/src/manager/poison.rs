@@ -3,7 +3,7 @@
 
 use super::Mm;
 use crate::addr::{Order, PAGE_SIZE, Pfn};
-use crate::arch::{Machine, PhysMem, TABLE_ENTRIES};
+use crate::arch::{Machine, PhysMem};
 
 const POISON: u8 = 0x6b;
 static POISON_PAGE: [u8; PAGE_SIZE as usize] = [POISON; PAGE_SIZE as usize];
@@ -38,8 +38,11 @@ impl<M: Machine> Mm<M> {
         for pfn in (0..frames).map(|i| block + i) {
             let meta = self.frames().get(pfn);
             if meta.poisoned() {
-                let clean = (0..TABLE_ENTRIES)
-                    .all(|i| self.machine.mem().load(pfn, i) == u64::from_ne_bytes([POISON; 8]));
+                let mut part = [0; 256];
+                let clean = (0..PAGE_SIZE).step_by(part.len()).all(|at| {
+                    self.machine.mem().read(pfn.start() + at, &mut part);
+                    part == POISON_PAGE[..part.len()]
+                });
                 assert!(clean, "{pfn:?} was written to after it was freed: {meta:?}");
                 meta.set_poisoned(false);
             }

@@ -3,13 +3,12 @@
 //! moved with its table is searched in all private memory of the space, which also updates the
 //! frame table, so that the next one is found at once.
 
-use crate::addr::{PAGE_SIZE, Pfn, VirtAddr};
+use crate::addr::{PAGE_SIZE, Pfn, VirtAddr, VirtRange};
 use crate::arch::Machine;
 use crate::frame::{Block, Kind};
 use crate::manager::Mm;
 use crate::space::{AddressSpace, Locked, user_pages};
 use crate::table::Leaf;
-use core::cell::Cell;
 
 impl<M: Machine> AddressSpace<M> {
     /// Address of a private folio's page in this space, fastest if it is exclusive ([`Mm::owner`]);
@@ -49,28 +48,33 @@ impl<M: Machine> Locked<'_, M> {
     pub(crate) fn mappings(&self, head: Pfn, f: &mut impl FnMut(Leaf)) -> bool {
         let mm = self.mm();
         let meta = mm.frames().get(head);
-        let (references, pages) = (mm.references(head), meta.order().pages());
-        let found = Cell::new(0);
-        let mut see = |leaf: Leaf| {
-            if leaf.pfn >= head && leaf.pfn - head < pages {
-                found.set(found.get() + leaf.pages);
-                f(leaf);
-            }
-        };
         let near = user_pages::<M>(meta.anon().index().start(), meta.order().bytes());
-        if let Some(range) = near {
-            self.root().for_each_leaf(range, &mut see);
-        }
-        if found.get() < references {
+        let references = mm.references(head);
+        let mut found = near.map_or(0, |range| self.mappings_in(range, head, f));
+        if found < references {
+            let of_folio = maps(mm, head);
             self.private_leaves(&mut |leaf| {
                 note_place(mm, &leaf);
-                if !near.is_some_and(|range| range.contains(leaf.va)) {
-                    see(leaf);
+                if of_folio(&leaf) && !near.is_some_and(|range| range.contains(leaf.va)) {
+                    found += leaf.pages;
+                    f(leaf);
                 }
             });
         }
         // A folio about to be freed has no references.
-        found.get() == references && references > 0
+        found == references && references > 0
+    }
+
+    /// Calls `f` for each leaf in `range` that maps the private folio; returns the number of pages.
+    pub(super) fn mappings_in(&self, range: VirtRange, head: Pfn, f: &mut impl FnMut(Leaf)) -> u64 {
+        let (of_folio, mut found) = (maps(self.mm(), head), 0);
+        self.root().for_each_leaf(range, &mut |leaf| {
+            if of_folio(&leaf) {
+                found += leaf.pages;
+                f(leaf);
+            }
+        });
+        found
     }
 
     fn private_leaves(&self, f: &mut impl FnMut(Leaf)) {
@@ -78,6 +82,12 @@ impl<M: Machine> Locked<'_, M> {
             self.root().for_each_leaf(vma.range, f);
         }
     }
+}
+
+/// Whether a leaf maps pages of the folio.
+fn maps<M: Machine>(mm: &Mm<M>, head: Pfn) -> impl Fn(&Leaf) -> bool {
+    let pages = mm.frames().get(head).order().pages();
+    move |leaf| leaf.pfn >= head && leaf.pfn - head < pages
 }
 
 /// Records the address of a private folio.

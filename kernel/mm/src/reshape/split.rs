@@ -116,11 +116,11 @@ impl<M: Machine> Locked<'_, M> {
             self.edit(|edit| edit.split_leaf(start, Reserve::User))
                 .ok()?;
             mm.frames().get(head).anon().set_index(start.page());
-            let mut elsewhere = false;
-            let all = self.mappings(head, &mut |leaf| {
-                elsewhere |= leaf.sharers != 0 || !range.contains(leaf.va)
-            });
-            if !all || elsewhere {
+            // Not further, as a folio that is also mapped elsewhere is not split: in memory that is
+            // shared with a child each one is such.
+            let mut shared = false;
+            let found = self.mappings_in(range, head, &mut |leaf| shared |= leaf.sharers != 0);
+            if shared || found == 0 || found != mm.references(head) {
                 return None;
             }
             // Folios of a block's size or more keep each block in one folio.

@@ -40,7 +40,7 @@ use super::node::{AtLevel, Node, PteTable};
 use super::walk::{Leaves, some_leaf_tables};
 use super::{Budget, Cursor, Zap, budget, fork};
 use crate::addr::{VirtAddr, VirtRange};
-use crate::arch::{Entry, Level, Machine, TABLE_ENTRIES};
+use crate::arch::{Level, Machine, TABLE_ENTRIES};
 use crate::frame::Kind;
 use crate::frame::zone::Reserve;
 use crate::manager::OutOfMemory;
@@ -110,6 +110,20 @@ impl<M: Machine> PteTable<'_, M> {
             meta.set_note(meta.note() & !ZEROS);
         }
         pages
+    }
+
+    /// Cost of [`Edit::share`], in entries, with the tables above that the child may need. All are
+    /// read where references become plain, and to find zero pages.
+    pub(super) fn cost_of_sharing(self, owner: &Owner) -> u32 {
+        let meta = self.meta();
+        let reads = owner.is_common() || meta.note() & ZEROS != 0;
+        budget::TABLE + if reads { meta.live() } else { 0 }
+    }
+
+    /// Cost of [`Entries::leave`], in entries: the accountant, and the last sharer, read all.
+    fn cost_of_leaving(self, owner: &Owner) -> u32 {
+        let reads = self.refs() == 1 || self.accountant() == *owner;
+        budget::TABLE + if reads { self.meta().live() } else { 0 }
     }
 
     /// Marks the references of a shared table plain.
@@ -284,8 +298,8 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         })
     }
 
-    /// Drops consecutive shared tables of a PMD table in `range`: each whole, or the space is
-    /// exiting.
+    /// Drops consecutive shared tables of a PMD table in `range`, within the budget but at least
+    /// one: each whole, or the space is exiting.
     #[inline(never)]
     pub(super) fn zap_shared_row(
         &mut self,
@@ -295,8 +309,14 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
         zap: &mut Zap,
     ) {
         let end = pmd.indices(range).end;
-        let shared = |index: &usize| matches!(pmd.entry(*index), Entry::Shared(_));
-        let n = (first..end).take_while(shared).count();
+        let owner = self.gather.owner();
+        let taken = |index: &usize| {
+            let Some(table) = pmd.shared(pmd.entry(*index)) else {
+                return false;
+            };
+            zap.budget.take(table.cost_of_leaving(owner)) || *index == first
+        };
+        let n = (first..end).take_while(taken).count();
         for index in first..first + n {
             let part = pmd.part(index, range);
             debug_assert!(

@@ -109,7 +109,7 @@ impl<'a, M: Machine> Edit<'_, 'a, M> {
                             zap.add(kind, part.pages());
                         }
                     }
-                    // Here, and not at once: the rest of the run of shared tables goes with it.
+                    // Here, and not at once: those that follow go with it.
                     _ => self.zap_shared_row(node, index, range, zap),
                 }
                 continue;
@@ -156,7 +156,8 @@ impl<M: Machine> Entries<'_, '_, M> {
         let gather = &mut *self.gather;
         let batch = mm.switches().zap_batch();
         let (mut live, span) = (before, table.indices(range));
-        let runs_before = gather.taken_over();
+        // Pages after the first ones of their runs.
+        let mut rest = 0;
         let mut index = span.start;
         while index < span.end && live > 0 {
             let raw = table.mem().load(table.frame, index);
@@ -186,6 +187,7 @@ impl<M: Machine> Entries<'_, '_, M> {
             let va = range.start + (index - span.start) as u64 * PAGE_SIZE;
             index += run.n;
             if run.kind == Kind::Anon && zap.keep_anon {
+                zap.budget.take(1);
                 continue;
             }
             zap.add(run.kind, run.n as u64);
@@ -198,13 +200,14 @@ impl<M: Machine> Entries<'_, '_, M> {
                 table.clear_run(run.index, run.n);
             }
             live -= run.n as u32;
+            rest += run.n as u32 - 1;
             gather.removed(va, run.removed());
         }
         meta.add_live(live.wrapping_sub(before));
-        let runs = gather.taken_over() - runs_before;
-        zap.budget.take(budget::of_runs(runs, before - live));
+        let pages = before - live;
+        zap.budget.take(budget::of_runs(pages - rest, pages));
         if !zap.dead {
-            mm.count(Event::EntryWrites, u64::from(before - live));
+            mm.count(Event::EntryWrites, u64::from(pages));
         }
     }
 }

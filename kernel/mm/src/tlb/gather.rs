@@ -61,8 +61,6 @@ pub struct Gather<'a, M: Machine> {
     shared_entry: bool,
     /// Folios and page tables, with the references to drop.
     frames: ArrayVec<Gone, BATCH>,
-    /// Number already released.
-    released: u32,
 }
 
 impl<'a, M: Machine> Gather<'a, M> {
@@ -80,7 +78,6 @@ impl<'a, M: Machine> Gather<'a, M> {
             tables: false,
             shared_entry: false,
             frames: ArrayVec::new(),
-            released: 0,
         }
     }
     /// For a space that no CPU has loaded, and whose tag is flushed before its reuse.
@@ -216,12 +213,6 @@ impl<'a, M: Machine> Gather<'a, M> {
         self.frames.push(gone);
     }
 
-    /// Number of folios and tables taken over so far.
-    #[inline]
-    pub(crate) fn taken_over(&self) -> u32 {
-        self.released + self.frames.len() as u32
-    }
-
     /// Flushes, then frees. The gather is empty afterwards and reusable.
     pub fn flush(&mut self) {
         if self.live && self.start < self.end {
@@ -295,7 +286,6 @@ impl<'a, M: Machine> Gather<'a, M> {
     }
     #[inline(never)]
     fn release_many(&mut self) {
-        self.released += self.frames.len() as u32;
         let switches = self.mm.switches();
         if switches.kept() == Kept::PLAIN && switches.by_page().is_none() {
             let release = self.by(Unified);

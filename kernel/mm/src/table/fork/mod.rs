@@ -78,12 +78,7 @@ impl<'a, M: Machine> ForkCopy<'_, 'a, M> {
             let part = leaves.part;
             let mut to = Cursor::new(self.mm, child, part.start);
             if self.tables && !self.pinned && part.len() == Level::Pmd.bytes() {
-                // The child may need tables above it.
-                budget.take(budget::TABLE);
-                if self.gather.owner().is_common() {
-                    // The references of the table change owner.
-                    budget.take_leaves(&leaves);
-                }
+                budget.take(leaves.node.ptes().cost_of_sharing(self.gather.owner()));
                 self.anon += parent.edit(self.gather).share(&leaves, &mut to)?;
                 return Ok(());
             }

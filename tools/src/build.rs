@@ -85,7 +85,11 @@ pub fn plugin() -> Result<PathBuf> {
 /// One package for one target; returns the programs that cargo reports.
 fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("cargo");
-    command.current_dir(workspace::root());
+    // As the profiles have it, whatever a build server sets: the code that comes out differs, and
+    // counts of instructions with it.
+    command
+        .current_dir(workspace::root())
+        .env("CARGO_INCREMENTAL", "1");
     command.args([
         "build",
         "--message-format=json-render-diagnostics",

@@ -4,6 +4,7 @@ use mm::mutant::Mutant;
 use std::fs;
 use std::path::{Path, PathBuf};
 use switches::{Pairs, Switch};
+use tools::bench::floor;
 
 const BEGIN: &str = "<!-- written by tools/tests/tables.rs from ";
 const END: &str = "<!-- end -->\n";
@@ -127,6 +128,15 @@ fn mutants() {
     assert_eq!(Mutant::ROWS.len(), Mutant::ALL.len());
     let all = table(["mutant", "how it breaks a rule"], Mutant::ROWS);
     page("mutants.md", &[("kernel/mm/src/mutant.rs", all)]);
+}
+
+#[test]
+fn floor() {
+    let tables = [
+        ("tools/src/bench/floor/parts.rs", floor::parts_table()),
+        ("tools/src/bench/floor/mod.rs", floor::table()),
+    ];
+    page("floor.md", &tables);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 mod ablation;
 mod baseline;
 pub(crate) mod cells;
+pub mod floor;
+pub mod golden;
 mod latency;
+mod means;
 mod moves;
 pub mod plan;
 mod snapshot;
@@ -44,6 +47,10 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
         return Err(UsageError("--linux goes with one --arch".to_owned()).into());
     }
     plan::check(&args.op, &args.size)?;
+    if args.check || args.bless {
+        install::ensure_qemu(arches, args.install.no_install)?;
+        return golden::run(args);
+    }
     let settings = plan::settings(args.set.as_deref())?;
     let image = match &args.linux {
         Some(file) => linux::named(std::slice::from_ref(file), arches)?.pop(),
@@ -251,10 +258,13 @@ fn parse(text: &str) -> Result<Cells> {
 /// The lines of a run, each with where it comes from.
 fn json_lines(arch: Arch, column: &Column) -> String {
     let mut text = String::new();
-    for cell in column.cells.values() {
+    for (key, cell) in &column.cells {
         let mut line = cell.line.clone();
         line["arch"] = arch.name().into();
         line["run"] = column.label.as_str().into();
+        if let Some(floor) = floor::floor(arch, key) {
+            line["floor"] = floor.into();
+        }
         let _ = writeln!(text, "{line}");
     }
     text

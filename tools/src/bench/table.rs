@@ -1,7 +1,9 @@
 //! The figures as a table: a row for each cell, a column for each run.
 use super::baseline;
 use super::cells::{Cell, Cells, Key};
+use super::floor;
 use super::latency;
+use super::means;
 use super::moves;
 use super::plan::OPS;
 use super::snapshot;
@@ -42,6 +44,7 @@ pub fn render(arch: Arch, baseline: &baseline::Table, columns: &[Column]) -> Str
     for pair in &PAIRS {
         text += &compared(columns, pair);
     }
+    text += &means::render(arch, baseline, columns);
     text + &moves::render(columns) + &snapshot::render(columns) + &latency::render(columns)
 }
 
@@ -56,7 +59,11 @@ fn headings(columns: &[Column]) -> String {
     for column in columns {
         let _ = write!(text, "{:>13}", column.label);
     }
-    let _ = writeln!(text, "{:>10}{:>7}", "baseline", "ratio");
+    let _ = writeln!(
+        text,
+        "{:>10}{:>7}{:>8}{:>7}",
+        "baseline", "ratio", "floor", "times"
+    );
     text
 }
 
@@ -111,6 +118,17 @@ fn row(arch: Arch, baseline: &baseline::Table, columns: &[Column], key: &Key) ->
     match linux {
         Some(linux) => _ = write!(text, "{:>7.2}", cell.figure / linux),
         None => _ = write!(text, "{:>7}", ""),
+    }
+    match floor::floor(arch, key) {
+        Some(floor) => {
+            let _ = write!(
+                text,
+                "{:>8}{:>7.1}",
+                floor::shown(floor),
+                cell.figure / floor
+            );
+        }
+        None => _ = write!(text, "{:>15}", ""),
     }
     let few = ours.cells.get(&Key {
         vmas: 1,
@@ -206,10 +224,13 @@ mod tests {
         let text = render(Arch::X86_64, &baseline, &[column("Quire", false, 444.0)]);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(
-            rows[0].starts_with("fault") && rows[0].ends_with("0.44  met"),
+            rows[0].starts_with("fault") && rows[0].contains("0.44 ") && rows[0].ends_with("  met"),
             "{text}"
         );
-        assert!(rows[1].ends_with("888   0.50  missed (266.4)"), "{text}");
+        assert!(
+            rows[1].contains("888   0.50 ") && rows[1].ends_with("  missed (266.4)"),
+            "{text}"
+        );
         assert_eq!(summary(&text), "targets: 1 met, 1 missed");
     }
 

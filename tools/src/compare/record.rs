@@ -117,6 +117,7 @@ impl Record {
     pub fn add(&self, place: Place, side: Side, figure: f64, line: &Value) {
         let mut state = self.state();
         let whole = line["whole"].is_number();
+        state.results.add_counted(&place, side, line);
         state.results.add(place, side, figure, whole);
         state.write(line);
     }

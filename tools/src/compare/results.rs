@@ -1,6 +1,7 @@
 //! What was measured so far: both kernels' figures by place, and what a kernel does not have.
 use crate::arch::Arch;
 use crate::args::Side;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which measurement. Both kernels have a figure for each.
@@ -58,11 +59,19 @@ impl Pair {
     }
 }
 
+/// What the plugin for QEMU counts that has a table of its own: the name in a line, and the title.
+pub const COUNTED: [(&str, &str); 2] = [
+    ("lines_touched", "cache lines touched"),
+    ("cycles_estimated", "estimated cycles"),
+];
+
 /// Of one run.
 #[derive(Debug, Default)]
 pub struct Results {
     /// By place, in the order of the table.
     pub pairs: BTreeMap<Place, Pair>,
+    /// The same of each of [`COUNTED`], where it was counted.
+    pub counted: [BTreeMap<Place, Pair>; COUNTED.len()],
     /// What a kernel does not have, and why: operations and their folio sizes in kB.
     pub absent: BTreeMap<(Arch, Side, String), BTreeMap<String, BTreeSet<u64>>>,
     /// What each kernel calls itself.
@@ -77,6 +86,18 @@ impl Results {
         let pair = self.pairs.entry(place).or_default();
         pair.figures[side as usize] = Some(figure);
         pair.whole = whole;
+    }
+
+    /// Keeps what the plugin added to a line.
+    pub fn add_counted(&mut self, place: &Place, side: Side, line: &Value) {
+        let pages = line["pages"].as_f64().filter(|pages| *pages > 0.0);
+        for ((name, _), pairs) in COUNTED.iter().zip(&mut self.counted) {
+            if let Some(count) = line[*name].as_f64() {
+                let pair = pairs.entry(place.clone()).or_default();
+                pair.figures[side as usize] = Some(count / pages.unwrap_or(1.0));
+                pair.whole = pages.is_none();
+            }
+        }
     }
 
     /// Keeps that a kernel does not have this.

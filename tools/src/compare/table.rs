@@ -1,51 +1,61 @@
 //! The table of a comparison: both kernels' figures and their ratio, the mean of the baseline, and
 //! what is far from it.
-use super::results::{Pair, Place, Results};
+use super::results::{COUNTED, Pair, Place, Results};
 use crate::arch::Arch;
 use crate::args::Side;
 use crate::bench::plan::{BASELINE, SIZES};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// A cell of the baseline above this part of Linux's figure is named below the table.
 const HIGH: f64 = 0.45;
+/// The same of what the plugin for QEMU counts.
+const HIGH_COUNTED: f64 = 0.8;
 
 /// All machines; empty when nothing was measured.
 pub fn render(results: &Results) -> String {
-    let mut text = String::new();
-    for arch in Arch::ALL {
-        let of = |place: &&Place| place.arch == arch;
-        let rows: Vec<(&Place, &Pair)> = results
-            .pairs
-            .iter()
-            .filter(|(place, _)| of(place))
-            .collect();
-        if !rows.is_empty() {
-            text += &machine(arch, &rows, results);
-        }
+    let mut text = unit("guest instructions", HIGH, &results.pairs, results);
+    for ((_, title), pairs) in COUNTED.iter().zip(&results.counted) {
+        text += &unit(title, HIGH_COUNTED, pairs, results);
     }
-    text += &absent(results);
-    let all: Vec<(&Place, &Pair)> = results.pairs.iter().collect();
-    if all
-        .iter()
-        .map(|(place, _)| place.arch)
-        .collect::<BTreeSet<_>>()
-        .len()
-        > 1
-    {
-        text += &mean("both machines", &all, Arch::ALL.len());
+    text + &absent(results)
+}
+
+/// All machines in one unit.
+fn unit(title: &str, limit: f64, pairs: &BTreeMap<Place, Pair>, results: &Results) -> String {
+    let all: Vec<(&Place, &Pair)> = pairs.iter().collect();
+    let machines: Vec<Arch> = Arch::ALL
+        .into_iter()
+        .filter(|arch| all.iter().any(|(place, _)| place.arch == *arch))
+        .collect();
+    let mut text = String::new();
+    for arch in &machines {
+        let rows: Vec<(&Place, &Pair)> = all
+            .iter()
+            .filter(|(place, _)| place.arch == *arch)
+            .copied()
+            .collect();
+        text += &machine(*arch, (title, limit), &rows, results);
+    }
+    if machines.len() > 1 {
+        text += &mean("both machines", title, &all, Arch::ALL.len());
     }
     text
 }
 
-fn machine(arch: Arch, rows: &[(&Place, &Pair)], results: &Results) -> String {
+fn machine(
+    arch: Arch,
+    (unit, limit): (&str, f64),
+    rows: &[(&Place, &Pair)],
+    results: &Results,
+) -> String {
     let kernels = Side::ALL.map(|side| {
         let release = results.releases.get(&(arch, side));
         release.map(|release| format!("{} {release}", side.title()))
     });
     let kernels: Vec<String> = kernels.into_iter().flatten().collect();
     let mut text = format!(
-        "{arch}, {}: guest instructions per 4 KiB page (*: of the whole call)\n{:24}{:>8}{:>14}{:>14}{:>8}\n",
+        "{arch}, {}: {unit} per 4 KiB page (*: of the whole call)\n{:24}{:>8}{:>14}{:>14}{:>8}\n",
         kernels.join(", "),
         "operation",
         "folio",
@@ -57,8 +67,8 @@ fn machine(arch: Arch, rows: &[(&Place, &Pair)], results: &Results) -> String {
         text += row(place, pair).trim_end();
         text.push('\n');
     }
-    text += &mean(arch.name(), rows, 1);
-    text + &high(arch, rows) + "\n"
+    text += &mean(arch.name(), unit, rows, 1);
+    text + &high(arch, limit, rows) + "\n"
 }
 
 fn row(place: &Place, pair: &Pair) -> String {
@@ -82,7 +92,7 @@ fn is_baseline(place: &Place) -> bool {
 }
 
 /// The geometric mean of the baseline's ratios; empty when there is none.
-fn mean(whose: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
+fn mean(whose: &str, unit: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
     let rows = rows.iter().filter(|(place, _)| is_baseline(place));
     let logs: Vec<f64> = rows
         .filter_map(|(_, pair)| pair.ratio())
@@ -95,19 +105,19 @@ fn mean(whose: &str, rows: &[(&Place, &Pair)], machines: usize) -> String {
     let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
     let all = BASELINE.len() * SIZES.len() * machines;
     format!(
-        "{whose}: geometric mean of Quire / Linux {mean:.3}, over {} of the baseline's {all} cells\n",
+        "{whose}, {unit}: geometric mean of Quire / Linux {mean:.3}, over {} of the baseline's {all} cells\n",
         logs.len()
     )
 }
 
 /// The cells that are far from the mean, a line for each operation: of the baseline those above
-/// [`HIGH`], of the others those that cost more than on Linux.
-fn high(arch: Arch, rows: &[(&Place, &Pair)]) -> String {
+/// the limit, of the others those that cost more than on Linux.
+fn high(arch: Arch, limit: f64, rows: &[(&Place, &Pair)]) -> String {
     if rows.iter().all(|(_, pair)| pair.ratio().is_none()) {
         return String::new();
     }
     let above = |place: &Place, ratio: f64| match is_baseline(place) {
-        true => ratio > HIGH,
+        true => ratio > limit,
         false => ratio > 1.0,
     };
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -122,7 +132,7 @@ fn high(arch: Arch, rows: &[(&Place, &Pair)]) -> String {
         }
     }
     let mut text = format!(
-        "{arch}: cells of the baseline above {HIGH}, and others above 1.00:{}\n",
+        "{arch}: cells of the baseline above {limit:.2}, and others above 1.00:{}\n",
         if lines.is_empty() { " none" } else { "" }
     );
     for (name, cells) in lines {
@@ -147,6 +157,7 @@ fn absent(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn place(arch: Arch, op: &str, kb: u64) -> Place {
         Place {
@@ -210,12 +221,29 @@ mod tests {
     fn the_mean_is_of_the_baseline_alone() {
         let text = render(&measured());
         for line in [
-            "x86_64: geometric mean of Quire / Linux 0.271, over 3 of the baseline's 90 cells\n",
-            "both machines: geometric mean of Quire / Linux 0.271, over 6 of the baseline's 180 cells\n",
+            "x86_64, guest instructions: geometric mean of Quire / Linux 0.271, over 3 of the baseline's 90 cells\n",
+            "both machines, guest instructions: geometric mean of Quire / Linux 0.271, over 6 of the baseline's 180 cells\n",
             "aarch64: cells of the baseline above 0.45, and others above 1.00:\n  cow: 4 kB 0.50\n",
         ] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn what_the_plugin_counted_has_its_own_tables() {
+        let mut results = measured();
+        let place = place(Arch::X86_64, "fork", 64);
+        for (side, lines) in Side::ALL.into_iter().zip([300, 400]) {
+            let line = json!({"pages": 100, "lines_touched": lines});
+            results.add_counted(&place, side, &line);
+        }
+        let text = render(&results);
+        assert!(
+            text.contains(": cache lines touched per 4 KiB page"),
+            "{text}"
+        );
+        assert!(text.contains("3.0           4.0    0.75\n"), "{text}");
+        assert!(!text.contains("cycles"), "{text}");
     }
 
     #[test]

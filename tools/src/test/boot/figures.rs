@@ -2,7 +2,7 @@
 use super::super::{Job, console};
 use super::LIMIT;
 use crate::arch::Arch;
-use crate::bench;
+use crate::bench::{self, golden};
 use crate::build::Built;
 use crate::compare;
 use crate::guest::End;
@@ -23,7 +23,7 @@ const IMAGE_LIMIT: u64 = 4 << 20;
 /// A test by its name.
 type Test = (&'static str, fn(Arch, &Built) -> Result<Outcome>);
 
-const TESTS: [Test; 11] = [
+const TESTS: [Test; 12] = [
     ("image_size", image_size),
     ("same_figures_twice", |arch, built| {
         same_figures(arch, built, 1, "quiet -- memtour")
@@ -35,6 +35,7 @@ const TESTS: [Test; 11] = [
     ("costs", costs),
     ("allocator_cost", allocator_cost),
     ("bench_twice", bench_twice),
+    ("golden_counts", golden_counts),
     ("snapshot_figures", snapshot),
     ("latency_figures", latency),
     ("seeds", seeds),
@@ -166,6 +167,18 @@ fn bench_twice(arch: Arch, built: &Built) -> Result<Outcome> {
         let count = first.len();
         bail!("{count} cells, differing:\n{}", differing.join("\n"));
     }
+    Ok(Outcome::Passed)
+}
+
+/// A small set of `./run.sh bench --check`.
+fn golden_counts(arch: Arch, built: &Built) -> Result<Outcome> {
+    let cells = golden::measure(arch, built, &golden::SMALL, &golden::SIZES)?;
+    let differing = golden::differing(arch, &cells)?;
+    ensure!(
+        differing.is_empty(),
+        "where this is meant, ./run.sh bench --bless keeps it:\n{}",
+        differing.concat()
+    );
     Ok(Outcome::Passed)
 }
 

@@ -61,6 +61,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Report(args)) => report::report(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
         Some(Command::House(args)) => house::house(&args),

@@ -1,5 +1,5 @@
 //! Options of `compare`.
-use super::shared::{Install, Machines, cpus};
+use super::shared::{Install, Machines, command_line, cpus};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -34,6 +34,10 @@ pub struct CompareArgs {
     /// Count the cache lines that each measurement touches, for the lines of --json
     #[arg(long, requires = "json")]
     pub lines: bool,
+    /// More words for Quire's command line, like contpte=off; the first line of --json has them as
+    /// `words`
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true, value_parser = command_line)]
+    pub append: Option<String>,
     /// How many machines run at the same time; as many as this computer has CPUs when absent. No
     /// figure depends on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]

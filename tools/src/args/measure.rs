@@ -15,7 +15,7 @@ pub struct BenchArgs {
     pub set: Option<String>,
     /// Print, as Markdown, what each mechanism of the account, of batching and of copy-on-write is
     /// worth
-    #[arg(long, conflicts_with_all = ["set", "op", "json", "linux"])]
+    #[arg(long, conflicts_with_all = ["set", "op", "linux"])]
     pub ablation: bool,
     /// Only these operations: fault, remap, munmap, fork, cow, cow-byte, reuse, reuse-byte,
     /// dontneed, mremap, protect, unprotect, collapse, exit, exit-bare, fork-exec, reach, replay,

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 mod compare;
 mod image;
 mod measure;
+mod report;
 mod run;
 mod shared;
 mod sweep;
@@ -16,6 +17,7 @@ mod test;
 pub use compare::{Choice, CompareArgs, Set, Side};
 pub use image::{ImageArgs, Medium};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
+pub use report::ReportArgs;
 pub use run::{BootWay, RunArgs, bytes};
 pub use shared::{Arches, Install, Machines, command_line};
 pub use sweep::SweepArgs;
@@ -50,6 +52,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
     Compare(CompareArgs),
+    /// Writes one page with plots of all figures, and measures what it lacks for that
+    Report(ReportArgs),
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their
     /// own figures
     Seeds(SeedsArgs),
@@ -122,6 +126,15 @@ pub fn bench_args(line: &str) -> BenchArgs {
 pub fn compare_args(line: &str) -> CompareArgs {
     match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
         Ok(Some(Command::Compare(args))) => args,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// For tests: the options of a `report` command.
+#[cfg(test)]
+pub fn report_args(line: &str) -> ReportArgs {
+    match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+        Ok(Some(Command::Report(args))) => args,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -227,6 +240,7 @@ mod tests {
             "run.sh compare --set fast",
             "run.sh compare --jobs 0",
             "run.sh compare --renew --linux vmlinuz",
+            "run.sh report --renew --from x",
             "run.sh sweep --smp 1,65",
             "run.sh sweep --repeat 0",
             "run.sh --smp 256",

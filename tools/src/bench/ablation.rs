@@ -5,7 +5,7 @@
 //! for PTE-mapped THP", sections 7.1 and 7.2, 24 November 2023.
 use super::cells::{Cells, Key};
 use super::plan::OPS;
-use super::{BenchArgs, measure};
+use super::{BenchArgs, json_lines, measure};
 use crate::arch::Arch;
 use crate::build::Built;
 use anyhow::Result;
@@ -120,9 +120,10 @@ pub fn stage(name: &str) -> Option<&'static str> {
     found.map(|(_, words)| *words)
 }
 
-/// Measures every setting and returns the table of one machine for each folio size.
-pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
-    let mut text = String::new();
+/// Measures every setting and returns the table of one machine for each folio size, and the lines
+/// for `--json`.
+pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<(String, String)> {
+    let (mut text, mut lines) = (String::new(), String::new());
     let sizes: &[u32] = if args.size.is_empty() {
         &[SIZE]
     } else {
@@ -136,11 +137,13 @@ pub fn run(arch: Arch, built: &Built, args: &BenchArgs) -> Result<String> {
             }
             eprintln!("run.sh: measuring {name} at {kb} kB on {arch}");
             let program = format!("bench --op {} --size {kb}", ops().join(","));
-            rows.push((name, words, measure(arch, built, words, &program)?));
+            let cells = measure(arch, built, words, &program)?;
+            lines += &json_lines(arch, name, Some(words), &cells);
+            rows.push((name, words, cells));
         }
         text += &render(arch, kb, &rows);
     }
-    Ok(text)
+    Ok((text, lines))
 }
 
 /// Instructions and, in brackets, counted atomic read-modify-writes of the account, both per 4 KiB

@@ -67,12 +67,14 @@ pub fn bench(args: &BenchArgs) -> Result<u8> {
     for &arch in arches {
         let built = build::build(arch, false)?;
         if args.ablation {
-            print!("{}", ablation::run(arch, &built, args)?);
+            let (table, cells) = ablation::run(arch, &built, args)?;
+            print!("{table}");
+            lines += &cells;
             continue;
         }
         let columns = columns(arch, &built, args, &settings, image.as_ref())?;
         for column in &columns {
-            lines += &json_lines(arch, column);
+            lines += &json_lines(arch, &column.label, None, &column.cells);
         }
         let text = table::render(arch, &baseline::table(arch)?, &columns);
         println!("{text}{}\n", table::summary(&text));
@@ -255,15 +257,19 @@ fn parse(text: &str) -> Result<Cells> {
     cells::parse(text).with_context(|| text.to_owned())
 }
 
-/// The lines of a run, each with where it comes from.
-fn json_lines(arch: Arch, column: &Column) -> String {
+/// The lines of a run, each with where it comes from, and the kernel's words where the label does
+/// not say them.
+fn json_lines(arch: Arch, label: &str, words: Option<&str>, cells: &Cells) -> String {
     let mut text = String::new();
-    for (key, cell) in &column.cells {
+    for (key, cell) in cells {
         let mut line = cell.line.clone();
         line["arch"] = arch.name().into();
-        line["run"] = column.label.as_str().into();
+        line["run"] = label.into();
         if let Some(floor) = floor::floor(arch, key) {
             line["floor"] = floor.into();
+        }
+        if let Some(words) = words {
+            line["words"] = words.into();
         }
         let _ = writeln!(text, "{line}");
     }

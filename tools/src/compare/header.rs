@@ -80,7 +80,10 @@ pub fn line(kernels: &Kernels, jobs: &[Job<'_>], programs: &Programs) -> Result<
         .collect();
     boots.dedup();
     let counting = kernels.counting.as_ref().map(Counting::to_value);
-    Ok(json!({"compare": {"machines": machines, "boots": boots, "counting": counting}}))
+    let words = kernels.words.as_str();
+    Ok(json!({
+        "compare": {"machines": machines, "boots": boots, "counting": counting, "words": words}
+    }))
 }
 
 /// One kernel, with the command line of its first boot.

@@ -37,6 +37,8 @@ struct Kernels {
     built: BTreeMap<Arch, Built>,
     linux: Vec<Kernel>,
     counting: Option<Counting>,
+    /// More words for Quire's command line.
+    words: String,
 }
 
 impl Kernels {
@@ -51,7 +53,7 @@ impl Kernels {
     /// The machine for such a program: the same for both kernels but for the kernel and its words.
     fn machine(&self, arch: Arch, side: Side, mib: u64, cpus: u32, line: &str) -> Result<Machine> {
         let built = self.built.get(&arch).context("both kernels are built")?;
-        let mut machine = of_quire(arch, built, &format!("{mib}M"), "", line);
+        let mut machine = of_quire(arch, built, &format!("{mib}M"), &self.words, line);
         machine.initramfs = Some(built.initramfs.clone());
         machine.smp = cpus;
         if side == Side::Linux {
@@ -86,6 +88,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8> {
         },
         built: built(arches)?,
         counting: Counting::of(args, arches)?,
+        words: args.append.clone().unwrap_or_default(),
     };
     let ops = list::parse(&listing(&kernels, arches[0])?)?;
     let groups = plan::groups(&ops, &args.choice)?;
@@ -160,6 +163,7 @@ pub fn with_downloaded(arch: Arch, built: &Built, op: &str, kb: u32) -> Result<O
         built: [(arch, built.clone())].into(),
         linux: vec![linux],
         counting: None,
+        words: String::new(),
     };
     let choice = Choice {
         set: Set::Quick,

@@ -6,7 +6,7 @@ use crate::build::Built;
 use crate::gdb;
 use crate::guest::Guest;
 use crate::qemu::{Console, Machine};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use anyhow::{Context, Result, bail, ensure};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;

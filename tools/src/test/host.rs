@@ -1,7 +1,7 @@
 //! The host level: every test program of the workspace's default members, the models that loom and
 //! shuttle run, and the examples in the documentation.
 use super::Job;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::{progress, workspace};
 use anyhow::{Context, Result};
 use serde_json::Value;

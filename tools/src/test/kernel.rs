@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::report::{Outcome, Report};
+use crate::test::outcome::{Outcome, Report};
 use anyhow::Result;
 use std::time::Duration;
 

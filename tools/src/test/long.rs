@@ -8,7 +8,7 @@ use crate::arch::Arch;
 use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use anyhow::Result;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@
 use crate::arch::Arch;
 use crate::args::{Level, TestArgs};
 use crate::build::{self, Built};
-use crate::report::{Outcome, Report};
+use crate::test::outcome::{Outcome, Report};
 use anyhow::{Context, Result, anyhow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -31,6 +31,7 @@ mod host;
 pub(crate) mod inputs;
 mod kernel;
 mod long;
+pub mod outcome;
 mod plugin;
 mod programs;
 mod session;

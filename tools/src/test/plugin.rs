@@ -5,7 +5,7 @@ use crate::build::Built;
 use crate::guest::End;
 use crate::qemu::Machine;
 use crate::qemu::plugin::{self, Plugin};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
 use measure::args::Lines;

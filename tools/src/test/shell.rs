@@ -5,7 +5,7 @@ use super::session::Session;
 use crate::arch::Arch;
 use crate::build::Built;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use anyhow::{Result, ensure};
 
 /// A test by its name.

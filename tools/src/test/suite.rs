@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::build::{self, Built};
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use anyhow::{Context, Result};
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! A run's results, from a console that carries other lines, too.
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use ktap::{Line, Note, TestResult};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use crate::build::Built;
 use crate::compare;
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::report::Outcome;
 use crate::seeds;
+use crate::test::outcome::Outcome;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 

@@ -2,8 +2,8 @@
 use crate::arch::Arch;
 use crate::args::{Install, SweepArgs};
 use crate::build::Built;
-use crate::report::Outcome;
 use crate::sweep::{self, Row};
+use crate::test::outcome::Outcome;
 use anyhow::{Context, Result, ensure};
 
 /// Writes to pages that a child has, too, and says what one of them cost.

@@ -4,7 +4,7 @@ use crate::arch::Arch;
 use crate::guest::End;
 use crate::install::starts;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::test::{console, inputs};
 use crate::workspace::{self, Temporary};
 use anyhow::{Context, Result, ensure};

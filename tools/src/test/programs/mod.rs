@@ -8,7 +8,7 @@ use crate::executable;
 use crate::guest::End;
 use crate::initramfs::Archive;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};

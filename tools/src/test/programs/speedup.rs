@@ -2,8 +2,8 @@
 use super::{LIMIT, skipped};
 use crate::guest::End;
 use crate::qemu::Machine;
-use crate::report::Outcome;
 use crate::test::console;
+use crate::test::outcome::Outcome;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 

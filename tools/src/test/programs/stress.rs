@@ -9,7 +9,7 @@ use crate::guest::End;
 use crate::initramfs::{Archive, default_archive};
 use crate::install::starts;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::{self, Temporary};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;

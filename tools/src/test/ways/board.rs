@@ -7,7 +7,7 @@ use super::cases::{ends, shell};
 use super::cpus;
 use crate::qemu::Machine;
 use crate::raspi::{Board, Chosen};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Result, ensure};
 

@@ -6,7 +6,7 @@ use crate::arch::Arch;
 use crate::guest::End;
 use crate::limine;
 use crate::qemu::{Loader, Machine};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Result, ensure};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use super::cases::ends;
 use crate::arch::Arch;
 use crate::qemu::{Loader, Machine};
 use crate::raspi::{Board, Chosen};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::Result;
 

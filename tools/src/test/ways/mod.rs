@@ -11,7 +11,7 @@ use crate::args::{Level, TestArgs};
 use crate::build::{self, Built};
 use crate::install::{self, GOOD_QEMU};
 use crate::qemu::{Firmware, Loader, Machine};
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::{firmware, limine, packages, words};
 use anyhow::Result;
 

@@ -2,7 +2,7 @@
 use super::super::programs;
 use super::super::session::Session;
 use crate::qemu::Machine;
-use crate::report::Outcome;
+use crate::test::outcome::Outcome;
 use crate::workspace::Temporary;
 use anyhow::{Context, Result, ensure};
 use std::io::{Read, Write};

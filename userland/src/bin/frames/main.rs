@@ -1,0 +1,68 @@
+//! `frames`: makes folios of several sizes in two processes and prints, as JSON lines, what each
+//! frame of the machine is used for afterwards, and whose it is: what `./run.sh report` draws.
+//!
+//! The processes take turns, a quarter of a MiB or a folio each, so that their folios lie between
+//! each other; a part is inherited by a fork and is both's; the second one gives back three of four
+//! pages at the end of what it has. From /proc/kpageflags, both pagemaps and /proc/meminfo, which
+//! Linux has, too (pagemap.rst); root reads them.
+mod owners;
+mod runs;
+mod state;
+mod words;
+
+use owners::{Owners, SIZES};
+use runs::runs;
+use state::{State, states};
+use std::process::exit;
+use userland::sys::{Errno, Result};
+use userland::{counters, sys};
+
+/// MemFree, in frames.
+fn mem_free() -> Result<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let field = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
+    let kb = field.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
+    Ok(kb.ok_or(Errno(libc::EIO))? / 4)
+}
+
+fn print() -> Result<()> {
+    let owners = Owners::make()?;
+    let flags = words::all("/proc/kpageflags")?;
+    let mapped = owners.mapped()?;
+    let free = mem_free()?;
+    owners.end()?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = match counters::on_quire() {
+        true => "quire",
+        false => "linux",
+    };
+    println!(
+        "{{\"begin\":\"frames\",\"kernel\":\"{kernel}\",\"version\":\"{}\",\"arch\":\"{}\",\
+         \"sizes_kb\":{SIZES:?}}}",
+        release.trim(),
+        std::env::consts::ARCH
+    );
+    let states = states(&flags, &mapped);
+    let runs = runs(&states);
+    for run in &runs {
+        println!("{}", run.to_json());
+    }
+    let shown = states.iter().filter(|(state, _)| *state == State::Free);
+    println!(
+        "{{\"done\":true,\"runs\":{},\"free\":{},\"mem_free\":{free}}}",
+        runs.len(),
+        shown.count()
+    );
+    Ok(())
+}
+
+fn main() {
+    if std::env::args().len() > 1 {
+        eprintln!("usage: frames");
+        exit(2);
+    }
+    if let Err(error) = print() {
+        eprintln!("frames: {error}");
+        sys::proc::exit_now(1);
+    }
+}

@@ -14,7 +14,7 @@ const HEIGHT: u32 = 210;
 /// Height of a bar.
 const BAR: u32 = 17;
 /// Of text.
-const TEXT: i32 = 11;
+const TEXT: i32 = 14;
 
 /// What a colour stands for: an index, which is the class `f3` or `s3` of filling and stroke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn lines(about: &str, places: &[String], lines: &[Line], scale: Scale) -> Re
             .margin(6)
             .margin_right(14)
             .x_label_area_size(20)
-            .y_label_area_size(50);
+            .y_label_area_size(54);
         let across = 0..places.len().max(2) as i32 - 1;
         let name = |place: &i32| places.get(*place as usize).cloned().unwrap_or_default();
         // One macro, since each scale is a type of its own.
@@ -199,12 +199,10 @@ pub fn bars(about: &str, bars: &[Bar], names: u32) -> Result<String> {
             let behind = Pos::new(HPos::Left, VPos::Center);
             area.draw(&Rectangle::new(rect, bar.ink.color().filled()))
                 .map_err(broken)?;
-            area.draw(&Text::new(
-                bar.name.clone(),
-                (left - 5, middle),
-                ink(before),
-            ))
-            .map_err(broken)?;
+            if !bar.name.is_empty() {
+                let name = Text::new(bar.name.clone(), (left - 5, middle), ink(before));
+                area.draw(&name).map_err(broken)?;
+            }
             area.draw(&Text::new(number(bar.value), end, ink(behind)))
                 .map_err(broken)?;
         }

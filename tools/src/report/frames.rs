@@ -3,7 +3,7 @@
 use super::data::{Data, arch};
 use super::html;
 use crate::arch::Arch;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -66,6 +66,61 @@ impl Frames {
     }
 }
 
+/// Frames by what they are used for and the size of their folios in kB.
+pub struct Sums {
+    sums: BTreeMap<(String, u64), u64>,
+    /// What MemFree says, in frames.
+    pub free: u64,
+}
+
+impl Sums {
+    fn of(runs: &[Run], free: u64) -> Sums {
+        let mut sums = BTreeMap::new();
+        for run in runs {
+            *sums.entry((run.state.clone(), run.kb)).or_default() += run.frames;
+        }
+        Sums { sums, free }
+    }
+
+    /// Of a console on which the program ran.
+    ///
+    /// # Errors
+    ///
+    /// When the program did not get to its end.
+    pub fn of_console(text: &str) -> Result<Sums> {
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        let lines: Vec<Value> = lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let end = lines.iter().find(|line| line["done"] == true);
+        let end = end.with_context(|| format!("frames did not get to its end\n{text}"))?;
+        let begin = lines.iter().find(|line| line["begin"] == "frames");
+        let mut frames = Frames::begin(begin.context("frames did not begin")?)?;
+        for line in lines.iter().filter(|line| line["frames"].is_u64()) {
+            frames.run(line)?;
+        }
+        ensure!(
+            end["runs"] == frames.runs.len(),
+            "lines of frames are missing\n{text}"
+        );
+        Ok(Sums::of(
+            &frames.runs,
+            end["mem_free"].as_u64().unwrap_or(0),
+        ))
+    }
+
+    /// In one state, in folios of one size.
+    pub fn frames(&self, state: &str, kb: u64) -> u64 {
+        self.sums.get(&(state.to_owned(), kb)).copied().unwrap_or(0)
+    }
+
+    /// In one state.
+    pub fn all(&self, state: &str) -> u64 {
+        let all = self.sums.iter().filter(|((name, _), _)| name == state);
+        all.map(|(_, frames)| frames).sum()
+    }
+}
+
 /// The states, what they are called, and their classes.
 const STATES: [(&str, &str, &str); 9] = [
     ("first", "first process", "o1"),
@@ -95,8 +150,8 @@ pub fn section(data: &Data) -> String {
     let mut text = String::from(
         "<p>Two processes took turns to touch 4 MiB each in folios of each size and have 2 MiB of each in common; \
          then the second one gave back three of four pages in a part of its memory. A row is 1 MiB, a cell \
-         a frame of 4 KiB; gaps are the bounds of folios, and larger folios are darker. Frames that have no flag in \
-         /proc/kpageflags behind a free block count as free.</p>\n",
+         a frame of 4 KiB; gaps are the bounds of folios, and larger folios are darker. /proc/kpageflags marks the first frame of a \
+         free block only: the frames without a flag behind it count as free, all others without one as the kernel's.</p>\n",
     );
     text += &html::legend(&STATES.map(|(_, title, class)| (class, title)));
     for frames in &data.frames {
@@ -178,37 +233,24 @@ fn piece(path: &mut String, at: u64, frames: u64, gap: u64) {
 }
 
 fn table(frames: &Frames) -> String {
-    let mut sums: BTreeMap<(&str, u64), u64> = BTreeMap::new();
-    let mut sizes: Vec<u64> = Vec::new();
-    for run in &frames.runs {
-        *sums.entry((run.state.as_str(), run.kb)).or_default() += run.frames;
-        if by_folio(&run.state) && !sizes.contains(&run.kb) {
-            sizes.push(run.kb);
-        }
-    }
+    let sums = Sums::of(&frames.runs, 0);
+    let folios = frames.runs.iter().filter(|run| by_folio(&run.state));
+    let mut sizes: Vec<u64> = folios.map(|run| run.kb).collect();
     sizes.sort_unstable();
-    let mib = |frames: u64| {
-        if frames == 0 {
-            "-".to_owned()
-        } else {
-            html::number(frames as f64 / 256.0)
-        }
+    sizes.dedup();
+    let mib = |frames| match frames {
+        0 => "-".to_owned(),
+        frames => html::number(frames as f64 / 256.0),
     };
     let mut heads = vec!["owner".to_owned(), "all".to_owned()];
     heads.extend(sizes.iter().map(|kb| html::size(*kb)));
     let row = |(state, title, _): &(&str, &str, &str)| {
-        let of = |kb| sums.get(&(*state, kb)).copied().unwrap_or(0);
-        let all = sums
-            .iter()
-            .filter(|((name, _), _)| name == state)
-            .map(|(_, frames)| frames)
-            .sum();
-        let mut cells = vec![(*title).to_owned(), mib(all)];
-        cells.extend(sizes.iter().map(|kb| match by_folio(state) {
-            true => mib(of(*kb)),
+        let of = |kb: &u64| match by_folio(state) {
+            true => mib(sums.frames(state, *kb)),
             false => String::new(),
-        }));
-        cells
+        };
+        let first = [(*title).to_owned(), mib(sums.all(state))];
+        first.into_iter().chain(sizes.iter().map(of)).collect()
     };
     html::table(&heads, &STATES.iter().map(row).collect::<Vec<_>>())
 }
@@ -261,6 +303,20 @@ mod tests {
             piece_end(255, 64),
         ];
         assert_eq!(ends, [4, 1024, 768, 256]);
+    }
+
+    #[test]
+    fn a_console_that_lost_a_line_is_an_error() {
+        let begin = r#"{"begin":"frames","kernel":"quire","version":"1","arch":"x86_64"}"#;
+        let run = r#"{"frames":8,"first":0,"kb":4,"state":"free"}"#;
+        let done = r#"{"done":true,"runs":1,"free":8,"mem_free":7}"#;
+        let sums = Sums::of_console(&format!("boot\n{begin}\n{run}\n{done}\n")).unwrap();
+        assert_eq!(
+            (sums.frames("free", 4), sums.all("free"), sums.free),
+            (8, 8, 7)
+        );
+        assert!(Sums::of_console(&format!("{begin}\n{done}\n")).is_err());
+        assert!(Sums::of_console(&format!("{begin}\n{run}\n")).is_err());
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! `./run.sh report`: one page that shows all figures, with plots, tables and the command that
 //! measures each. It loads nothing and runs no script.
 mod ablation;
+#[cfg(test)]
+mod browser;
 mod chart;
 mod conflicts;
 mod contpte;
 mod cost;
 mod data;
 mod date;
-mod frames;
+pub(crate) mod frames;
 mod gather;
 mod html;
 mod page;

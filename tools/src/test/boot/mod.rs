@@ -12,6 +12,7 @@ use std::time::Duration;
 
 mod cases;
 mod figures;
+mod frames;
 mod sweep;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -65,6 +66,9 @@ pub fn run(job: &Job<'_>, arch: Arch, built: &Built) {
         ),
     }
     figures::run(job, arch, built);
+    job.case(format!("user.{arch}.boot.frames"), || {
+        frames::check(arch, built)
+    });
     job.case(format!("user.{arch}.boot.sweep"), || {
         sweep::check(arch, built)
     });

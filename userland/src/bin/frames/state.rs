@@ -14,8 +14,8 @@ mod flag {
     pub const PGTABLE: u64 = 1 << 26;
 }
 
-/// The largest free block has 2^10 frames.
-const LARGEST: usize = 1 << 10;
+/// The largest free block: 2^18 frames here, 2^10 on Linux, where the next one is marked, too.
+const LARGEST: usize = 1 << 18;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl State {
 ///
 /// The flags mark only the first frame of a free block. The block is at most as large as its first
 /// frame's number is aligned, and the others have no flags; but neither have single frames of the
-/// kernel, so one that lies behind a free block within that bound shows as free.
+/// kernel, so one that lies behind a free block within that bound shows as free, and what the lists
+/// of CPUs keep shows as the kernel's.
 pub fn states(flags: &[u64], mapped: &Mapped) -> Vec<(State, usize)> {
     let mut states = Vec::with_capacity(flags.len());
     while let Some(word) = flags.get(states.len()) {

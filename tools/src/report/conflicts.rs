@@ -1,12 +1,14 @@
 //! Which operations of two CPUs touch the same: a matrix for each place, machine and kernel.
 //!
-//! A line is a cell: `{"conflicts":["fault","munmap"],"place":"same folio","arch":"x86_64",
-//! "kernel":"quire","objects":["zone lock"]}`; without objects the two are free of each other.
+//! A line is a cell: `{"first":"read","second":"munmap","place":"folio","arch":"x86_64",
+//! "kernel":"quire","lines":[{"object":"zone"}]}`; without lines the two are free of each other. In
+//! place of `lines` there may be `absent` or `failed`, with the reason.
 use super::data::{Data, arch};
 use super::html;
 use crate::arch::Arch;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A cell of the matrix.
@@ -14,38 +16,57 @@ use std::fmt::Write;
 pub struct Conflict {
     /// The operations of the two CPUs.
     pub ops: [String; 2],
-    /// Where they work, relative to each other.
+    /// Where the second is, seen from the first.
     pub place: String,
     /// The machine.
     pub arch: Arch,
     /// The kernel, as lines call it.
     pub kernel: String,
-    /// What both touch and at least one writes.
-    pub objects: Vec<String>,
+    /// The object of each cache line that both use and at least one writes; else why there are
+    /// none to see.
+    pub objects: Result<Vec<String>, String>,
 }
 
 impl Conflict {
+    /// Whether a line is a cell.
+    pub fn is(line: &Value) -> bool {
+        line["first"].is_string() && line["second"].is_string() && line["place"].is_string()
+    }
+
     /// From its line.
     pub fn read(line: &Value) -> Result<Conflict> {
-        let words = |name: &str| -> Vec<String> {
-            let all = line[name].as_array().into_iter().flatten();
-            all.map(|word| {
-                word.as_str()
-                    .map_or_else(|| word.to_string(), str::to_owned)
-            })
-            .collect()
-        };
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        let objects = line["lines"].as_array().map(|lines| {
+            let names = lines
+                .iter()
+                .map(|line| line["object"].as_str().unwrap_or("?").to_owned());
+            names.collect()
+        });
+        let why = [&line["absent"], &line["failed"]];
+        let why = why
+            .into_iter()
+            .find_map(Value::as_str)
+            .unwrap_or("no lines");
         Ok(Conflict {
-            ops: words("conflicts")
-                .try_into()
-                .ok()
-                .context("conflicts of two operations")?,
+            ops: [text("first"), text("second")],
             place: text("place"),
             arch: arch(line)?,
             kernel: text("kernel"),
-            objects: words("objects"),
+            objects: objects.ok_or_else(|| why.to_owned()),
         })
+    }
+
+    /// Its objects, each with the number of its lines.
+    fn named(&self) -> Vec<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for object in self.objects.iter().flatten() {
+            *counts.entry(object).or_default() += 1;
+        }
+        let name = |(object, lines): (&str, usize)| match lines {
+            1 => object.to_owned(),
+            more => format!("{object} ({more} lines)"),
+        };
+        counts.into_iter().map(name).collect()
     }
 
     fn matrix(&self) -> (Arch, &str, &str) {
@@ -65,8 +86,9 @@ pub fn section(data: &Data) -> String {
         }
     }
     let mut text = String::from(
-        "<p>Two CPUs work at the same time. A cell says how many objects both touch and at least one of \
-         them writes; an empty one that they are free of each other. The objects stand below each matrix.</p>\n",
+        "<p>One CPU does the operation of the row, another one that of the column. A number says how many cache lines both use \
+         and at least one of them writes: what they contend for. Green cells have none; a dash means that one of the two \
+         needs no kernel there. The objects in these lines stand below each matrix.</p>\n",
     );
     text += &html::commands(&["./run.sh conflicts --json FILE".to_owned()]);
     for which in matrices {
@@ -83,10 +105,7 @@ fn matrix((arch, kernel, place): (Arch, &str, &str), cells: &[&Conflict]) -> Str
             ops.push(op);
         }
     }
-    let find = |a: &str, b: &str| {
-        let same = |cell: &&&Conflict| cell.ops == [a, b] || cell.ops == [b, a];
-        cells.iter().rev().find(same)
-    };
+    let find = |ops: [&str; 2]| cells.iter().rev().find(|cell| cell.ops == ops);
     let mut text = format!(
         "<h3>{} on {arch}: {}</h3>\n<div class=\"wide\"><table class=\"matrix\">\n<thead><tr><td></td>",
         html::escape(kernel),
@@ -103,13 +122,20 @@ fn matrix((arch, kernel, place): (Arch, &str, &str), cells: &[&Conflict]) -> Str
     for a in &ops {
         let _ = write!(text, "<tr><th scope=\"row\">{}</th>", html::escape(a));
         for b in &ops {
-            text += &match find(a, b) {
-                None => "<td class=\"unknown\">?</td>".to_owned(),
-                Some(cell) if cell.objects.is_empty() => "<td class=\"free\"></td>".to_owned(),
-                Some(cell) => format!(
+            let cell = find([a, b]).or_else(|| find([b, a]));
+            text += &match cell.map(|cell| (cell, &cell.objects)) {
+                None => "<td class=\"unknown\"></td>".to_owned(),
+                Some((_, Err(why))) => format!(
+                    "<td class=\"unknown\" title=\"{}\">\u{2013}</td>",
+                    html::escape(why)
+                ),
+                Some((_, Ok(objects))) if objects.is_empty() => {
+                    "<td class=\"free\">0</td>".to_owned()
+                }
+                Some((cell, Ok(objects))) => format!(
                     "<td class=\"shared\" title=\"{}\">{}</td>",
-                    html::escape(&cell.objects.join(", ")),
-                    cell.objects.len()
+                    html::escape(&cell.named().join(", ")),
+                    objects.len()
                 ),
             };
         }
@@ -118,8 +144,8 @@ fn matrix((arch, kernel, place): (Arch, &str, &str), cells: &[&Conflict]) -> Str
     text += "</tbody></table></div>\n";
     let rows: Vec<Vec<String>> = cells
         .iter()
-        .filter(|cell| !cell.objects.is_empty())
-        .map(|cell| vec![cell.ops.join(", "), cell.objects.join(", ")])
+        .filter(|cell| !cell.named().is_empty())
+        .map(|cell| vec![cell.ops.join(", "), cell.named().join(", ")])
         .collect();
     if rows.is_empty() {
         return text;
@@ -136,24 +162,27 @@ mod tests {
     #[test]
     fn a_cell_is_free_or_has_objects() {
         let mut data = Data::default();
-        let line = |ops: [&str; 2], objects: &[&str]| json!({"conflicts": ops, "place": "same folio", "arch": "x86_64", "kernel": "quire", "objects": objects});
-        for line in [
-            line(["fault", "fault"], &["zone lock"]),
-            line(["fault", "fork"], &[]),
-        ] {
+        let line = |second: &str, lines: Value| {
+            json!({"first": "read", "second": second, "place": "folio", "arch": "x86_64",
+                "kernel": "quire", "lines": lines})
+        };
+        let zone = json!([{"object": "zone"}, {"object": "zone"}, {"object": "folio"}]);
+        let mut absent = line("exit", Value::Null);
+        absent["absent"] = "needs no kernel".into();
+        for line in [line("read", zone), line("fork", json!([])), absent] {
+            assert!(Conflict::is(&line));
             data.conflicts.push(Conflict::read(&line).unwrap());
         }
         let text = section(&data);
+        let row = "<th scope=\"row\">read</th><td class=\"shared\" title=\"folio, zone (2 lines)\">3</td>\
+                   <td class=\"free\">0</td><td class=\"unknown\" title=\"needs no kernel\">\u{2013}</td>";
+        assert!(text.contains(row), "{text}");
+        // The same from the other side; what was not measured is empty, not free.
         assert!(
-            text.contains(
-                "<td class=\"shared\" title=\"zone lock\">1</td><td class=\"free\"></td>"
-            )
-        );
-        // The same from the other side; what was not measured is not free.
-        assert!(
-            text.contains("<td class=\"free\"></td><td class=\"unknown\">?</td>"),
+            text.contains("<td class=\"free\">0</td><td class=\"unknown\"></td>"),
             "{text}"
         );
-        assert!(Conflict::read(&json!({"conflicts": ["a"], "arch": "x86_64"})).is_err());
+        // A run of frames is no cell.
+        assert!(!Conflict::is(&json!({"first": 1, "frames": 2})));
     }
 }

@@ -53,16 +53,20 @@ fn pairs(data: &Data) -> Vec<Pair<'_>> {
 }
 
 /// The command that measures a side.
-pub fn command(words: &str) -> String {
+pub fn command(words: &str, sizes: &[u64]) -> String {
     let append = match words {
         "" => String::new(),
         words => format!(" --append {words}"),
     };
+    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     format!(
-        "./run.sh compare --only quire --arch {ARCH} --model cortex-a76 --op {OPS} --size 16,64{append} --json FILE"
+        "./run.sh compare --only quire --arch {ARCH} --model cortex-a76 --op {OPS} --size {}{append} --json FILE",
+        sizes.join(",")
     )
 }
 
+/// One contiguous block.
+pub const SIZE: u64 = 64;
 /// What is measured for it.
 const OPS: &str = "fault,fork,cow-byte,munmap,dontneed,protect,reach";
 
@@ -70,7 +74,7 @@ const OPS: &str = "fault,fork,cow-byte,munmap,dontneed,protect,reach";
 pub fn section(data: &Data) -> Result<String> {
     let pairs = pairs(data);
     if pairs.is_empty() {
-        return Ok(html::missing(&command(OFF)));
+        return Ok(html::missing(&command(OFF, &[SIZE])));
     }
     let mut sizes: Vec<u64> = pairs.iter().map(|pair| pair.off.key.kb).collect();
     sizes.sort_unstable();
@@ -85,11 +89,11 @@ pub fn section(data: &Data) -> Result<String> {
         html::escape(core)
     );
     text += &html::legend(&[("f1", "contpte=on"), ("f2", "contpte=off")]);
-    for kb in sizes {
+    for &kb in &sizes {
         let here: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.off.key.kb == kb).collect();
         text += &of_size(kb, &here)?;
     }
-    text += &html::commands(&[command(""), command(OFF)]);
+    text += &html::commands(&[command("", &sizes), command(OFF, &sizes)]);
     let heads = [
         "operation",
         "folio",

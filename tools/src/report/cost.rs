@@ -4,6 +4,7 @@ use super::data::{Data, Figure};
 use super::html::{self, number};
 use crate::arch::Arch;
 use crate::args::Side;
+use crate::bench::floor;
 use crate::bench::plan::OPS;
 use anyhow::Result;
 use std::fmt::Write;
@@ -54,7 +55,8 @@ impl Metric {
     const fn about(self) -> &'static str {
         match self {
             Metric::Instructions => {
-                "Guest instructions for each page of 4 KiB, user and kernel mode."
+                "Guest instructions for each page of 4 KiB, user and kernel mode. The floor is what any kernel needs, \
+                 argued from parts in docs/floor.md."
             }
             Metric::Lines => {
                 "Different lines of 64 bytes, by physical address, that an operation reads or writes, for each page. \
@@ -190,9 +192,6 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     let mut heads = vec!["operation".to_owned(), "kernel".to_owned()];
     heads.extend(chart::sizes(&sizes));
     text += &html::details("The numbers", &html::table(&heads, &rows));
-    if !floor && metric == Metric::Instructions {
-        text += "<p class=\"missing\">No floor: these lines have none. <code>./run.sh floor</code> makes them.</p>\n";
-    }
     Ok(Some(text))
 }
 
@@ -207,15 +206,7 @@ fn lines(data: &Data, metric: Metric, arch: Arch, op: &str, sizes: &[u64]) -> Ve
             .collect(),
     };
     let of = |side| move |kb| data.find((arch, side, ""), op, kb, |figure| metric.of(figure));
-    let floor = |kb| {
-        let of = |side| {
-            data.find((arch, side, ""), op, kb, |figure| {
-                figure.line["floor"].as_f64()
-            })
-        };
-        let floor = Side::ALL.into_iter().find_map(of);
-        floor.filter(|_| metric == Metric::Instructions)
-    };
+    let floor = |kb| floor::of(arch, op, kb).filter(|_| metric == Metric::Instructions);
     let mut lines = vec![
         line(Ink::LINUX, &of(Side::Linux)),
         line(Ink::QUIRE, &of(Side::Quire)),
@@ -293,7 +284,7 @@ mod tests {
         data
     }
 
-    const FORK: &str = r#"{"op":"fork","folio_kb":4,"per_page":20,"pages":10,"lines_touched":30,"floor":5,"arch":"x86_64","kernel":"quire"}
+    const FORK: &str = r#"{"op":"fork","folio_kb":4,"per_page":20,"pages":10,"lines_touched":30,"arch":"x86_64","kernel":"quire"}
 {"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"arch":"x86_64","kernel":"linux"}
 {"op":"fork","folio_kb":64,"per_page":10,"pages":10,"lines_touched":20,"arch":"x86_64","kernel":"quire"}
 "#;

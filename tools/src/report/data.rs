@@ -123,7 +123,7 @@ impl Data {
                 .last_mut()
                 .context("a run of frames before its beginning")?;
             last.run(&line)?;
-        } else if line["conflicts"].is_array() {
+        } else if Conflict::is(&line) {
             self.conflicts.push(Conflict::read(&line)?);
         } else if let Some((key, instructions)) = cell(&line) {
             let arch = arch(&line)?;

@@ -150,7 +150,7 @@ pub fn section(data: &Data) -> String {
     let mut text = String::from(
         "<p>Two processes took turns to touch 4 MiB each in folios of each size and have 2 MiB of each in common; \
          then the second one gave back three of four pages in a part of its memory. A row is 1 MiB, a cell \
-         a frame of 4 KiB; gaps are the bounds of folios, and larger folios are darker. /proc/kpageflags marks the first frame of a \
+         a frame of 4 KiB; gaps are the bounds of folios, and larger folios have the stronger colour. /proc/kpageflags marks the first frame of a \
          free block only: the frames without a flag behind it count as free, all others without one as the kernel's.</p>\n",
     );
     text += &html::legend(&STATES.map(|(_, title, class)| (class, title)));

@@ -89,7 +89,7 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
         ));
         if arch == Arch::Aarch64 {
             for (file, words) in [("contpte-on", ""), ("contpte-off", contpte::OFF)] {
-                let command = contpte::command(words);
+                let command = contpte::command(words, &[contpte::SIZE]);
                 let words = command.trim_start_matches("./run.sh ");
                 steps.push(Step::json(file, words.trim_end_matches(" --json FILE")));
             }

@@ -102,7 +102,7 @@ pub mod tests {
                         let cost = factor * 900.0 / (at as f64 + 1.0);
                         let _ = writeln!(
                             text,
-                            r#"{{"op":"{op}","folio_kb":{kb},"per_page":{cost},"pages":10,"walks":20,"l1d_misses":70,"lines_touched":400,"cycles_estimated":9000,"floor":90,"arch":"{arch}","kernel":"{kernel}","version":"1.2","cpus":1}}"#
+                            r#"{{"op":"{op}","folio_kb":{kb},"per_page":{cost},"pages":10,"walks":20,"l1d_misses":70,"lines_touched":400,"cycles_estimated":9000,"arch":"{arch}","kernel":"{kernel}","version":"1.2","cpus":1}}"#
                         );
                     }
                 }
@@ -115,7 +115,7 @@ pub mod tests {
                 }
                 let _ = writeln!(
                     text,
-                    r#"{{"conflicts":["fault","fork"],"place":"same folio","arch":"{arch}","kernel":"{kernel}","objects":["mmap lock"]}}"#
+                    r#"{{"first":"fault","second":"fork","place":"folio","arch":"{arch}","kernel":"{kernel}","lines":[{{"object":"zone"}}]}}"#
                 );
             }
             for setting in ["baseline", "unified"] {

@@ -9,8 +9,8 @@ pub struct ReportArgs {
     /// For which.
     #[command(flatten)]
     pub machines: Machines,
-    /// Measure nothing: read these files, which `compare`, `bench` or `conflicts` wrote with
-    /// --json, or consoles of the program `frames`; of two figures for the same place the later one counts
+    /// Measure nothing: read these files, which `compare`, `bench`, `conflicts` wrote with --json,
+    /// or consoles of `frames`; of two figures for the same place the later one counts
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// Measure again what is there from an earlier report

@@ -136,7 +136,8 @@ pub fn lines(about: &str, places: &[String], lines: &[Line], scale: Scale) -> Re
             }
             Scale::Log => {
                 let (least, most) = decades(least, most);
-                let down = (least..most).log_scale();
+                // A little more, so that rounding takes no label at an end away.
+                let down = (least * 0.999..most * 1.001).log_scale();
                 on!(builder.build_cartesian_2d(across, down), |value: f64| value
                     .max(least));
             }

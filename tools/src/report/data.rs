@@ -70,8 +70,9 @@ pub struct Data {
     pub conflicts: Vec<Conflict>,
     /// Pictures of physical memory.
     pub frames: Vec<Frames>,
-    /// By machine and kernel, what measured: `Quire 0.1.0 (abc123)`.
-    pub kernels: BTreeMap<(Arch, Side), BTreeSet<String>>,
+    /// By machine and kernel, what it calls itself, and by that the commits or packages that it is
+    /// from.
+    pub kernels: BTreeMap<(Arch, Side), BTreeMap<String, BTreeSet<String>>>,
     /// By machine, what QEMU calls itself.
     pub emulators: BTreeMap<Arch, BTreeSet<String>>,
     /// By machine, the core that was modelled.
@@ -178,11 +179,9 @@ impl Data {
             false => Side::Quire,
         };
         if let Some(version) = line["version"].as_str() {
-            let mut name = format!("{} {version}", side.title());
-            if let Some(from) = header.from.get(&(arch, side)) {
-                name += &format!(" ({from})");
-            }
-            self.kernels.entry((arch, side)).or_default().insert(name);
+            let kernels = self.kernels.entry((arch, side)).or_default();
+            let from = kernels.entry(version.to_owned()).or_default();
+            from.extend(header.from.get(&(arch, side)).cloned());
         }
         let words = match side {
             Side::Linux => "",
@@ -217,6 +216,19 @@ impl Data {
                 && (figure.key.op.as_str(), figure.key.kb) == (op, kb)
         };
         self.figures.iter().rev().filter(here).find_map(value)
+    }
+
+    /// A kernel with its versions and where they are from: `Quire 0.1.0 (abc123)`.
+    pub fn kernel(&self, arch: Arch, side: Side) -> String {
+        let mut text = side.title().to_owned();
+        for (version, from) in self.kernels.get(&(arch, side)).into_iter().flatten() {
+            let from: Vec<&str> = from.iter().map(String::as_str).collect();
+            text += &format!(" {version}");
+            if !from.is_empty() {
+                text += &format!(" ({})", from.join(", "));
+            }
+        }
+        text
     }
 
     /// Leaves out what was measured on other machines.
@@ -266,7 +278,11 @@ noise
         assert_eq!((count("walks"), count("l1d_misses")), (Some(0.5), None));
         let instructions = data.find(place, "fork", 64, |figure| Some(figure.instructions));
         assert_eq!(instructions, Some(2.5));
-        let names: Vec<_> = data.kernels.values().flatten().cloned().collect();
+        let names: Vec<String> = data
+            .kernels
+            .keys()
+            .map(|(arch, side)| data.kernel(*arch, *side))
+            .collect();
         assert_eq!(names, ["Quire 0.1 (abc)", "Linux 7.2"]);
         assert_eq!(data.models[&Arch::X86_64].first().unwrap(), "zen4");
     }

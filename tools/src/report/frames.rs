@@ -213,7 +213,7 @@ fn piece_end(at: u64, folio: u64) -> u64 {
     let row = (at / ROW + 1) * ROW;
     match folio {
         u64::MAX => row,
-        folio if folio > ROW && at % folio == 0 => at + folio,
+        folio if folio > ROW && at.is_multiple_of(folio) => at + folio,
         folio => row.min((at / folio + 1) * folio),
     }
 }

@@ -136,7 +136,7 @@ fn grouped(digits: &str) -> String {
     };
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -147,7 +147,7 @@ fn grouped(digits: &str) -> String {
 /// A size in kB as folios are called by it.
 pub fn size(kb: u64) -> String {
     match kb {
-        1024.. if kb % 1024 == 0 => format!("{}M", kb / 1024),
+        1024.. if kb.is_multiple_of(1024) => format!("{}M", kb / 1024),
         _ => format!("{kb}k"),
     }
 }

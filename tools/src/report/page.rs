@@ -69,10 +69,9 @@ fn about(data: &Data, date: &str) -> String {
          4 KiB, by the size of folios; most vertical axes are in powers of ten.</p>\n<ul class=\"kernels\">\n",
     );
     for arch in Arch::ALL {
-        let kernels = Side::ALL
-            .into_iter()
-            .filter_map(|side| data.kernels.get(&(arch, side)));
-        let mut with: Vec<String> = kernels.flatten().cloned().collect();
+        let measured = |side: &Side| data.kernels.contains_key(&(arch, *side));
+        let kernels = Side::ALL.into_iter().filter(measured);
+        let mut with: Vec<String> = kernels.map(|side| data.kernel(arch, side)).collect();
         with.extend(data.emulators.get(&arch).into_iter().flatten().cloned());
         let models = data.models.get(&arch).into_iter().flatten();
         with.extend(models.map(|core| format!("a model of {core}")));

@@ -3,6 +3,7 @@ use super::chart::{self, Bar, Ink};
 use super::data::{Ablated, Data};
 use super::html::{self, number};
 use crate::arch::Arch;
+use crate::bench::plan::OPS;
 use anyhow::Result;
 
 /// The first rows are the stages of the series; those after them this kernel's own settings.
@@ -21,7 +22,7 @@ pub fn section(data: &Data) -> Result<String> {
          the lower ones this kernel's own settings, beside <em>unified</em> with all mechanisms on.</p>\n",
     );
     text += &html::legend(&[
-        ("f2", "stages of the series"),
+        ("f3", "stages of the series"),
         ("f1", "this kernel's settings"),
     ]);
     for arch in Arch::ALL {
@@ -52,6 +53,7 @@ fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
             settings.push((&cell.setting, &cell.words));
         }
     }
+    ops.sort_by_key(|op| OPS.iter().position(|known| known == op));
     let find = |op: &str, setting: &str| {
         let mut all = cells.iter().rev();
         all.find(|cell| cell.key.op == op && cell.setting == setting)
@@ -63,7 +65,7 @@ fn machine(data: &Data, arch: Arch, kb: u64) -> Result<String> {
             Some(Bar {
                 name: (*setting).to_owned(),
                 value: find(op, setting)?,
-                ink: if at < STAGES { Ink::LINUX } else { Ink::QUIRE },
+                ink: if at < STAGES { Ink::FLOOR } else { Ink::QUIRE },
             })
         };
         let bars: Vec<Bar> = settings.iter().enumerate().filter_map(bar).collect();
@@ -110,7 +112,7 @@ mod tests {
         .unwrap();
         let text = section(&data).unwrap();
         assert!(text.contains("<h3>x86_64, folios of 2M</h3>"), "{text}");
-        assert_eq!(text.matches("class=\"f2\"").count(), 3, "{text}");
+        assert_eq!(text.matches("class=\"f3\"").count(), 3, "{text}");
         assert!(
             text.contains("<th scope=\"row\">unified</th><td>20</td><td>w=unified</td>"),
             "{text}"

@@ -112,10 +112,13 @@ fn ops(data: &Data, arch: Arch) -> Vec<&'static str> {
         .collect()
 }
 
-/// The sizes at which anything was measured.
-fn sizes(data: &Data, arch: Arch, ops: &[&str]) -> Vec<u64> {
+/// The sizes at which any of the operations has such a count.
+fn sizes(data: &Data, metric: Metric, arch: Arch, ops: &[&str]) -> Vec<u64> {
     let of = |figure: &&Figure| {
-        figure.is_usual() && figure.arch == arch && ops.contains(&figure.key.op.as_str())
+        figure.is_usual()
+            && figure.arch == arch
+            && ops.contains(&figure.key.op.as_str())
+            && metric.of(figure).is_some()
     };
     let mut sizes: Vec<u64> = data
         .figures
@@ -146,7 +149,7 @@ pub fn section(data: &Data, metric: Metric) -> Result<String> {
 /// One machine's panels and table, if it has any.
 fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     let ops = ops(data, arch);
-    let sizes = sizes(data, arch, &ops);
+    let sizes = sizes(data, metric, arch, &ops);
     let (mut panels, mut rows, mut shown) = (Vec::new(), Vec::new(), Vec::new());
     let mut floor = false;
     for op in &ops {
@@ -188,11 +191,36 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     }
     text += &html::legend(&legend);
     text += &html::panels(&panels);
+    if metric != Metric::Instructions {
+        text += &blind(data, arch);
+    }
     text += &html::commands(&[command(arch, metric, model, &shown, &sizes)]);
     let mut heads = vec!["operation".to_owned(), "kernel".to_owned()];
     heads.extend(chart::sizes(&sizes));
     text += &html::details("The numbers", &html::table(&heads, &rows));
     Ok(Some(text))
+}
+
+/// Which kernels are left out because the model did not read their tables.
+fn blind(data: &Data, arch: Arch) -> String {
+    let of = |side| {
+        let mut figures = data
+            .figures
+            .iter()
+            .filter(|figure| (figure.arch, figure.side) == (arch, side));
+        let figure = figures.find(|figure| figure.is_blind())?;
+        let count = |name: &str| number(figure.line[name].as_f64().unwrap_or(0.0));
+        Some(format!(
+            "<p class=\"missing\">{} on {arch} is left out: of the model's {} walks in {} at {} kB, {} found no translation. \
+             It does not read tables of that kernel's format, and so misses what lies behind them.</p>\n",
+            side.title(),
+            count("walks"),
+            html::escape(&figure.key.op),
+            figure.key.kb,
+            count("unresolved")
+        ))
+    };
+    Side::ALL.into_iter().filter_map(of).collect()
 }
 
 /// Quire's line, Linux's, and the floor where the figures have one.
@@ -308,6 +336,21 @@ mod tests {
         let text = section(&data(FORK), Metric::Lines).unwrap();
         assert!(
             text.contains("<td>Quire</td><td>3</td><td>2</td>"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn counts_without_tables_are_said_to_be_none() {
+        let blind = r#"{"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"walks":9,"unresolved":9,"arch":"x86_64","kernel":"linux"}"#;
+        let text = section(
+            &data(&format!("{}\n{blind}", FORK.lines().next().unwrap())),
+            Metric::Lines,
+        )
+        .unwrap();
+        assert!(text.contains("Linux on x86_64 is left out"), "{text}");
+        assert!(
+            !text.contains("class=\"f2\" cx") && !text.contains("<td>Linux</td>"),
             "{text}"
         );
     }

@@ -38,9 +38,21 @@ impl Figure {
             .unwrap_or(1.0)
     }
 
-    /// A count of the plugin, for each page or the whole call.
+    /// A count of the plugin, for each page or the whole call; none where the model did not read
+    /// the kernel's tables.
     pub fn count(&self, name: &str) -> Option<f64> {
-        Some(self.line[name].as_f64()? / self.pages())
+        match self.is_blind() {
+            true => None,
+            false => Some(self.line[name].as_f64()? / self.pages()),
+        }
+    }
+
+    /// Whether more than one in a hundred walks of the model found no translation, although the
+    /// access was made: tables of a format that it does not read. Lines and misses of such
+    /// accesses are not counted, and what is counted says nothing.
+    pub fn is_blind(&self) -> bool {
+        let of = |name| self.line[name].as_f64().unwrap_or(0.0);
+        of("unresolved") * 100.0 > of("walks")
     }
 }
 
@@ -308,6 +320,21 @@ noise
                 .all(|figure| figure.arch == Arch::Aarch64)
         );
         assert!(!data.figures.is_empty() && data.frames.len() == 1);
+    }
+
+    #[test]
+    fn counts_of_a_model_that_reads_no_tables_are_left_out() {
+        let line = |unresolved: u32| {
+            let text = format!(
+                r#"{{"op":"fork","folio_kb":4,"per_page":1,"walks":1000,"unresolved":{unresolved},"lines_touched":5,"arch":"aarch64","kernel":"linux"}}"#
+            );
+            let mut data = Data::default();
+            data.read("f", &text).unwrap();
+            let figure = &data.figures[0];
+            (figure.count("lines_touched"), figure.is_blind())
+        };
+        assert_eq!(line(10), (Some(5.0), false));
+        assert_eq!(line(11), (None, true));
     }
 
     #[test]

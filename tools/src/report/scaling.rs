@@ -14,15 +14,13 @@ const OPS: [(&str, &str); 3] = [
 ];
 
 /// The command.
-pub fn command(arch: Option<Arch>, sizes: &[u64]) -> String {
+fn command(arch: Option<Arch>, sizes: &[u64], cpus: &[u64]) -> String {
+    let words = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let arch = arch.map_or(String::new(), |arch| format!(" --arch {arch}"));
-    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-    let sizes = match sizes.is_empty() {
-        true => "4,64".to_owned(),
-        false => sizes.join(","),
-    };
     format!(
-        "./run.sh compare{arch} --op beside,cow-seq,cow-rand --size {sizes} --smp 1,2,4,8 --json FILE"
+        "./run.sh compare{arch} --op beside,cow-seq,cow-rand --size {} --smp {} --json FILE",
+        words(sizes),
+        words(cpus)
     )
 }
 
@@ -31,7 +29,7 @@ pub fn section(data: &Data) -> Result<String> {
     let of = |figure: &&Figure| OPS.iter().any(|(op, _)| *op == figure.key.op);
     let several = |figure: &&Figure| of(figure) && figure.cpus > 1;
     if !data.figures.iter().any(|figure| several(&figure)) {
-        return Ok(html::missing(&command(None, &[])));
+        return Ok(html::missing(&command(None, &[4, 64], &[1, 2, 4, 8])));
     }
     let mut text = String::from(
         "<p>Each CPU does as much as one does alone, at the same time. The clock counts the instructions of all CPUs, \
@@ -115,7 +113,7 @@ fn machine(arch: Arch, figures: &[&Figure]) -> Result<String> {
     Ok(format!(
         "<h3>{arch}</h3>\n<p class=\"axis\">Instructions for each page, over CPUs</p>\n{}{}{}",
         html::panels(&panels),
-        html::commands(&[command(Some(arch), &sizes)]),
+        html::commands(&[command(Some(arch), &sizes, &cpus)]),
         html::details("The numbers", &html::table(&heads, &rows))
     ))
 }

@@ -191,7 +191,8 @@ fn machine(data: &Data, metric: Metric, arch: Arch) -> Result<Option<String>> {
     }
     text += &html::legend(&legend);
     text += &html::panels(&panels);
-    if metric != Metric::Instructions {
+    let by_qemu = metric == Metric::Lines && arch == Arch::X86_64;
+    if metric != Metric::Instructions && !by_qemu {
         text += &blind(data, arch);
     }
     text += &html::commands(&[command(arch, metric, model, &shown, &sizes)]);
@@ -342,15 +343,23 @@ mod tests {
 
     #[test]
     fn counts_without_tables_are_said_to_be_none() {
-        let blind = r#"{"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"walks":9,"unresolved":9,"arch":"x86_64","kernel":"linux"}"#;
-        let text = section(
-            &data(&format!("{}\n{blind}", FORK.lines().next().unwrap())),
-            Metric::Lines,
-        )
-        .unwrap();
+        let blind = r#"{"op":"fork","folio_kb":4,"per_page":80,"pages":10,"lines_touched":60,"l1d_misses":40,"walks":9,"unresolved":9,"arch":"x86_64","kernel":"linux"}"#;
+        let quire = FORK
+            .lines()
+            .next()
+            .unwrap()
+            .replace("\"pages\"", "\"l1d_misses\":20,\"pages\"");
+        let data = data(&format!("{quire}\n{blind}"));
+        let text = section(&data, Metric::Misses).unwrap();
         assert!(text.contains("Linux on x86_64 is left out"), "{text}");
         assert!(
-            !text.contains("class=\"f2\" cx") && !text.contains("<td>Linux</td>"),
+            text.contains("<td>Quire</td><td>2</td>") && !text.contains("<td>Linux</td>"),
+            "{text}"
+        );
+        // Lines need no tables here.
+        let text = section(&data, Metric::Lines).unwrap();
+        assert!(
+            text.contains("<td>Linux</td><td>6</td>") && !text.contains("left out"),
             "{text}"
         );
     }

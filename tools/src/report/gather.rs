@@ -177,8 +177,11 @@ fn part(file: &Path) -> PathBuf {
     file.with_extension("part")
 }
 
+/// Whether there is anything to read: a measurement that ended at once leaves none.
 fn has_lines(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|file| file.len() > 0)
+    let text = fs::read(file).unwrap_or_default();
+    text.split(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(b"{"))
 }
 
 /// Whether a signal came.

@@ -35,8 +35,8 @@ pub fn page(data: &Data, date: &str, files: &[String]) -> Result<String> {
         );
     }
     text += "</main>\n<footer>\n<p>Made by <code>./run.sh report";
-    for file in files {
-        let _ = write!(text, " --from {}", html::escape(file));
+    if !files.is_empty() {
+        let _ = write!(text, " --from {}", html::escape(&files.join(" ")));
     }
     text += "</code>. Below each figure stands the command that measures it; FILE is a name of your choice. \
              One machine of QEMU whose clock counts instructions measures both kernels with one program: \

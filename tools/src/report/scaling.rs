@@ -46,9 +46,30 @@ pub fn section(data: &Data) -> Result<String> {
             .collect();
         if figures.iter().any(|figure| figure.cpus > 1) {
             text += &machine(arch, &figures)?;
+            text += &absent(data, arch);
         }
     }
     Ok(text)
+}
+
+/// Which kernels have no figures with several CPUs, and why.
+fn absent(data: &Data, arch: Arch) -> String {
+    let of = |op: &str| OPS.iter().any(|(known, _)| *known == op);
+    let here = data
+        .absent
+        .iter()
+        .filter(|(at, _, op, _)| *at == arch && of(op));
+    let mut reasons: Vec<String> = here
+        .map(|(_, side, _, why)| {
+            format!(
+                "<p class=\"missing\">{}: {}.</p>\n",
+                side.title(),
+                html::escape(why)
+            )
+        })
+        .collect();
+    reasons.dedup();
+    reasons.concat()
 }
 
 fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -134,7 +155,11 @@ mod tests {
         assert!(section(&data).unwrap().contains("--smp 1,2,4,8"));
         data.read("f", &line(4, "quire", 110)).unwrap();
         data.read("f", &line(4, "linux", 300)).unwrap();
+        let absent =
+            r#"{"op":"beside","folio_kb":4,"absent":"no clock","arch":"x86_64","kernel":"linux"}"#;
+        data.read("f", absent).unwrap();
         let text = section(&data).unwrap();
+        assert!(text.contains("Linux: no clock.</p>"), "{text}");
         assert!(
             text.contains("<td>Quire</td><td>100</td><td>110</td>"),
             "{text}"

@@ -62,7 +62,7 @@ fn absent(data: &Data, arch: Arch) -> String {
     let mut reasons: Vec<String> = here
         .map(|(_, side, _, why)| {
             format!(
-                "<p class=\"missing\">{}: {}.</p>\n",
+                "<p class=\"missing\">Of {} some figures are missing: {}.</p>\n",
                 side.title(),
                 html::escape(why)
             )
@@ -159,7 +159,10 @@ mod tests {
             r#"{"op":"beside","folio_kb":4,"absent":"no clock","arch":"x86_64","kernel":"linux"}"#;
         data.read("f", absent).unwrap();
         let text = section(&data).unwrap();
-        assert!(text.contains("Linux: no clock.</p>"), "{text}");
+        assert!(
+            text.contains("Of Linux some figures are missing: no clock.</p>"),
+            "{text}"
+        );
         assert!(
             text.contains("<td>Quire</td><td>100</td><td>110</td>"),
             "{text}"

@@ -207,14 +207,6 @@ impl Bar {
         }
     }
 
-    /// So many steps more are expected.
-    pub fn expect(&mut self, steps: u64) {
-        self.steps += steps;
-        if let Some(bar) = &self.bar {
-            bar.set_length(self.steps);
-        }
-    }
-
     /// So many steps more are done.
     pub fn step(&mut self, steps: u64) {
         self.done += steps;

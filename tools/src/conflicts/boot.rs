@@ -132,7 +132,6 @@ impl Listener<'_> {
         if line["begin"] == true {
             let version = line["release"].as_str().unwrap_or_default();
             version.clone_into(&mut self.version);
-            self.results.begin(count.unwrap_or(0));
         } else if line["end"] == true {
             self.end = count;
         } else {

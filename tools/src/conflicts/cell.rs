@@ -2,10 +2,10 @@
 use super::names::Names;
 use crate::arch::Arch;
 use crate::args::Side;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use measure::counts::{Counter, Mode};
 use measure::lines::{self, Conflict, Lines, Place, Use};
-use measure::record::Record;
+use measure::record::{Cpu, Record};
 use serde_json::{Value, json};
 
 /// What was found of a pair.
@@ -115,12 +115,15 @@ impl Line {
 /// The lines of two measurements, of which CPU 0 did the first and CPU 1 the second.
 fn found(both: &[Record; 2], names: &Names<'_>) -> Result<Found> {
     for (which, record) in both.iter().enumerate() {
-        let in_kernel = record.cpus.iter();
-        let in_kernel = in_kernel.map(|cpu| cpu.counts.of(Mode::Kernel, Counter::Instructions));
-        if in_kernel.sum::<u64>() == 0 {
-            let order = ["first", "second"][which];
+        let order = ["first", "second"][which];
+        let in_kernel = |cpu: &Cpu| cpu.counts.of(Mode::Kernel, Counter::Instructions) > 0;
+        if !record.cpus.iter().any(in_kernel) {
             return Ok(Found::Absent(format!("the {order} needs no kernel there")));
         }
+        ensure!(
+            record.cpus.get(which).is_some_and(in_kernel),
+            "the {order} was counted for another CPU"
+        );
     }
     let of = |which: usize, cpu: usize| -> Result<Lines> {
         let cpu = both[which].cpus.get(cpu).context("a machine of two CPUs")?;
@@ -161,7 +164,6 @@ fn in_kernel(lines: &Lines) -> Lines {
 pub mod tests {
     use super::*;
     use measure::counts::Counts;
-    use measure::record::Cpu;
 
     const KERNEL: u64 = 0xffff_ffff_8020_0000;
 

@@ -136,7 +136,7 @@ fn kind_of(file: &str) -> (&'static str, bool) {
 fn within(file: &str) -> Option<&str> {
     let root = ["kernel/", "arch/"];
     let starts = |prefix: &&str| file.starts_with(*prefix);
-    if root.iter().any(|prefix| starts(&prefix)) {
+    if root.iter().any(|prefix| starts(prefix)) {
         return Some(file);
     }
     let path = crate::workspace::root().to_str()?;

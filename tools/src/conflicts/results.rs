@@ -35,11 +35,6 @@ impl Results {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A boot begins, which has so many cells.
-    pub fn begin(&self, cells: u64) {
-        self.state().bar.expect(cells);
-    }
-
     /// Adds one.
     pub fn add(&self, cell: Cell, version: &str) {
         let mut state = self.state();

@@ -79,11 +79,20 @@ fn run(cells: &[Cell]) -> Result<()> {
     );
     let controls = Controls::take();
     let (board, marks) = (Board::new()?, Marks::map()?);
-    let mut failed = 0;
+    let (mut failed, mut size) = (0, 0);
     for cell in cells {
+        let wanted = if cell.place == Place::Folio {
+            FOLIO_KB
+        } else {
+            4
+        };
+        if wanted != size && controls.only(wanted)? {
+            size = wanted;
+        }
         let how = match cell.why_not() {
             Some(why) => Err(why.to_owned()),
-            None => play(cell, board, &marks, &controls),
+            None if wanted != size => Err(format!("no folios of {FOLIO_KB} kB here")),
+            None => play(cell, board, &marks),
         };
         let [first, second] = cell.ops.map(Op::name);
         let place = cell.place.name();
@@ -99,22 +108,7 @@ fn run(cells: &[Cell]) -> Result<()> {
 }
 
 /// Plays a cell in a process of its own; why it did not work, if so.
-fn play(
-    cell: &Cell,
-    board: Board,
-    marks: &Marks,
-    controls: &Controls,
-) -> std::result::Result<(), String> {
-    let size = if cell.place == Place::Folio {
-        FOLIO_KB
-    } else {
-        4
-    };
-    match controls.only(size) {
-        Ok(true) => {}
-        Ok(false) => return Err(format!("no folios of {FOLIO_KB} kB here")),
-        Err(error) => return Err(format!("failed: the folio sizes cannot be set: {error}")),
-    }
+fn play(cell: &Cell, board: Board, marks: &Marks) -> std::result::Result<(), String> {
     board.clear();
     let pid = site::child(|| {
         let how = conduct::play(*cell, board, marks);

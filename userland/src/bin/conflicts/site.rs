@@ -10,6 +10,8 @@ pub const VALUE: u64 = 0x5175_6972_6521_6f6b;
 
 /// What one page table covers on both machines.
 const TABLE: usize = 2 << 20;
+/// The page of each table that is there from the beginning.
+const SETTLED: usize = 256;
 /// Pages of the folio that two operations share.
 const FOLIO: usize = 16;
 
@@ -57,6 +59,14 @@ impl Site {
         Ok(Site { page, to, large })
     }
 
+    /// What is made when a page table is used for the first time after a fork, is made: its copy,
+    /// where tables are shared, and the space's record that its areas have pages of their own.
+    fn settle(&self) {
+        for page in [self.page, self.to] {
+            mem::store(page / TABLE * TABLE + SETTLED * PAGE, VALUE);
+        }
+    }
+
     /// Puts a page there.
     fn fill(&self) {
         let pages = match self.large {
@@ -84,7 +94,7 @@ fn area(len: usize, large: bool) -> Result<usize> {
         let _ = mem::madvise(at, len, libc::MADV_NOHUGEPAGE);
     }
     for table in (at..at + len).step_by(TABLE) {
-        mem::store(table + 256 * PAGE, VALUE);
+        mem::store(table + SETTLED * PAGE, VALUE);
     }
     Ok(at)
 }
@@ -120,6 +130,7 @@ pub fn prepare(all: &[(Op, Site)]) -> Result<Holder> {
     if fill(Before::Alone) {
         proc::wait_for(child(|| ())?)?;
     }
+    all.iter().for_each(|(_, site)| site.settle());
     Ok(holder)
 }
 

@@ -134,16 +134,12 @@ fn kind_of(file: &str) -> (&'static str, bool) {
 
 /// A file of the checkout, from its root.
 fn within(file: &str) -> Option<&str> {
-    let root = ["kernel/", "arch/"];
-    let starts = |prefix: &&str| file.starts_with(*prefix);
-    if root.iter().any(|prefix| starts(prefix)) {
-        return Some(file);
-    }
-    let path = crate::workspace::root().to_str()?;
-    let rest = file.strip_prefix(path)?.trim_start_matches('/');
-    root.iter()
-        .any(|prefix| rest.starts_with(prefix))
-        .then_some(rest)
+    let is_ours = |file: &&str| file.starts_with("kernel/") || file.starts_with("arch/");
+    let root = crate::workspace::root().to_str()?;
+    let inside = file
+        .strip_prefix(root)
+        .map(|rest| rest.trim_start_matches('/'));
+    Some(inside.unwrap_or(file)).filter(is_ours)
 }
 
 /// The last parts of a path of Rust, without what generics stand for.

@@ -86,8 +86,8 @@ fn wait_for_thread(board: Board, which: usize) -> Result<()> {
 
 fn in_two_spaces(cell: Cell, board: Board, marks: &Marks) -> Result<()> {
     let mut pids = [0; 2];
-    for which in 0..2 {
-        pids[which] = site::child(|| {
+    for (which, pid) in pids.iter_mut().enumerate() {
+        *pid = site::child(|| {
             let status = in_own_space(which, cell, board, marks);
             proc::exit_now(status.map_or_else(|error| error.0, |()| 0))
         })?;
@@ -103,14 +103,14 @@ fn in_two_spaces(cell: Cell, board: Board, marks: &Marks) -> Result<()> {
     for which in 0..2 {
         board.order_and_wait(which, Order::Prepare, alive)?;
     }
-    for which in 0..2 {
+    for (which, pid) in pids.into_iter().enumerate() {
         match cell.ops[which] {
             Op::Exit => {
                 board.begin(which, Order::Perform);
-                ended_well(pids[which])?;
+                ended_well(pid)?;
                 marks.end();
             }
-            _ => board.order_and_wait(which, Order::Perform, || Ok(()))?,
+            _ => board.order_and_wait(which, Order::Perform, alive)?,
         }
     }
     for which in (0..2).filter(|which| cell.ops[*which] != Op::Exit) {

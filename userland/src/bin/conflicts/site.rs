@@ -12,6 +12,8 @@ pub const VALUE: u64 = 0x5175_6972_6521_6f6b;
 const TABLE: usize = 2 << 20;
 /// The page of each table that is there from the beginning.
 const SETTLED: usize = 256;
+/// A page of each table that is not there, and no operation's.
+const ABSENT: usize = 384;
 /// Pages of the folio that two operations share.
 const FOLIO: usize = 16;
 
@@ -61,10 +63,14 @@ impl Site {
 
     /// What is made when a page table is used for the first time after a fork, is made: its copy,
     /// where tables are shared, and the space's record that its areas have pages of their own.
-    fn settle(&self) {
-        for page in [self.page, self.to] {
-            mem::store(page / TABLE * TABLE + SETTLED * PAGE, VALUE);
+    /// Beside a page that is to be reused nothing is written: a kernel may reuse several at once.
+    fn settle(&self, op: Op) {
+        let table = |page: usize| page / TABLE * TABLE;
+        mem::load(table(self.page) + ABSENT * PAGE);
+        if op.before() != Some(Before::Alone) {
+            mem::store(table(self.page) + SETTLED * PAGE, VALUE);
         }
+        mem::store(table(self.to) + SETTLED * PAGE, VALUE);
     }
 
     /// Puts a page there.
@@ -128,9 +134,11 @@ pub fn prepare(all: &[(Op, Site)]) -> Result<Holder> {
         })?);
     }
     if fill(Before::Alone) {
-        proc::wait_for(child(|| ())?)?;
+        // It has page tables of its own, where a fork shares them: what is reused is a page.
+        let own_tables = || all.iter().for_each(|(_, site)| site.settle(Op::Write));
+        proc::wait_for(child(own_tables)?)?;
     }
-    all.iter().for_each(|(_, site)| site.settle());
+    all.iter().for_each(|(op, site)| site.settle(*op));
     Ok(holder)
 }
 

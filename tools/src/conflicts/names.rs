@@ -50,39 +50,49 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// The object of a line: by a write to it, since that is what the other CPU waits for.
+    /// The object of a line: by a write to it, since that is what the other CPU waits for; by
+    /// another access where that is done by a library, which says little.
     pub fn object(&self, one: &Conflict) -> String {
         let [first, second] = one.uses;
         let places = [first.written, second.written, first.read, second.read];
         let mut places = places.into_iter().flatten();
-        places
-            .next()
-            .map_or_else(|| "?".to_owned(), |place| self.place(place))
+        let Some(best) = places.next() else {
+            return "?".to_owned();
+        };
+        let known = [best]
+            .into_iter()
+            .chain(places)
+            .find_map(|place| self.known(place));
+        known.unwrap_or_else(|| self.symbol(best.pc))
     }
 
-    fn place(&self, place: Place) -> String {
+    /// The object behind an access, if more than a function of a library is known.
+    fn known(&self, place: Place) -> Option<String> {
         let Place { address, pc } = place;
-        let in_image = || {
-            let (start, (size, name)) = self.statics.range(..=address).next_back()?;
-            (address - start < *size).then(|| name.clone())
+        let of_heap = || {
+            self.symbol(pc)
+                .contains("Talc")
+                .then(|| "the heap".to_owned())
         };
         match address {
-            ..KERNEL => "a page of the program".to_owned(),
-            address if self.lines.is_none() => foreign(address).to_owned(),
-            IMAGE.. => in_image().unwrap_or_else(|| format!("static data, by {}", self.code(pc))),
-            address if STACKS.contains(&address) => "a stack in the kernel".to_owned(),
-            _ => self.code(pc),
+            ..KERNEL => Some("a page of the program".to_owned()),
+            address if self.lines.is_none() => Some(foreign(address).to_owned()),
+            IMAGE.. => self.of_image(address),
+            address if STACKS.contains(&address) => Some("a stack in the kernel".to_owned()),
+            _ => self.frame(pc).or_else(of_heap),
         }
     }
 
-    /// The function of the kernel's own code at an address and its line.
-    fn code(&self, pc: u64) -> String {
-        let symbol = || {
-            let (_, name) = self.functions.range(..=pc).next_back()?;
-            Some(short(name))
-        };
-        let found = self.frame(pc).or_else(symbol);
-        found.unwrap_or_else(|| format!("{pc:#x}"))
+    /// The static object at an address.
+    fn of_image(&self, address: u64) -> Option<String> {
+        let (start, (size, name)) = self.statics.range(..=address).next_back()?;
+        (address - start < *size).then(|| name.clone())
+    }
+
+    /// The symbol of a function.
+    fn symbol(&self, pc: u64) -> String {
+        let symbol = self.functions.range(..=pc).next_back();
+        symbol.map_or_else(|| format!("{pc:#x}"), |(_, name)| short(name))
     }
 
     /// The innermost function that is none of a library's, with what kind of memory those below it

@@ -98,6 +98,9 @@ fn used(cells: &[&Cell], which: usize) -> Vec<&'static str> {
     OPS.into_iter().filter(|op| used.contains(op)).collect()
 }
 
+/// How many objects are listed.
+const MOST: usize = 32;
+
 /// What the lines are of, most cells first, with the operations that conflict there.
 fn objects(text: &mut String, cells: &[&Cell]) {
     let mut all: BTreeMap<&str, Vec<&Cell>> = BTreeMap::new();
@@ -111,7 +114,8 @@ fn objects(text: &mut String, cells: &[&Cell]) {
     }
     let mut rows: Vec<_> = all.into_iter().collect();
     rows.sort_by_key(|(object, cells)| (std::cmp::Reverse(cells.len()), *object));
-    for (object, cells) in rows {
+    let more = rows.len().saturating_sub(MOST);
+    for (object, cells) in rows.into_iter().take(MOST) {
         let ops: BTreeSet<&str> = cells
             .iter()
             .flat_map(|cell| &cell.ops)
@@ -122,6 +126,9 @@ fn objects(text: &mut String, cells: &[&Cell]) {
             _ => ops.into_iter().collect::<Vec<_>>().join(" "),
         };
         let _ = writeln!(text, "{:>5} cells  {object}  [{ops}]", cells.len());
+    }
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more: --json has them all");
     }
 }
 

@@ -14,10 +14,14 @@ const OPS: [&str; 4] = ["read", "write", "futex", "getpid"];
 const PLACES: [(&str, usize); 2] = [("other-2m", 6), ("other-space", 10)];
 
 /// The objects that may be in conflict at a place, by the beginning of their names.
-const EXPECTED: [(&str, &str); 1] = [
+const EXPECTED: [(&str, &str); 3] = [
     // The lock of a page table is in the frame's metadata, of which a line has two: tables that
     // were allocated one after the other share it.
     ("other-2m", "lock: lock_table"),
+    // futex counts a reference to the space.
+    ("other-2m", "SpaceRef::get"),
+    // A thread's times lie behind the space in the heap, in its last line.
+    ("other-2m", "Times::attribute"),
 ];
 
 /// Runs the case of one architecture.

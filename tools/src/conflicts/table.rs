@@ -101,35 +101,54 @@ fn used(cells: &[&Cell], which: usize) -> Vec<&'static str> {
 /// How many objects are listed.
 const MOST: usize = 32;
 
-/// What the lines are of, most cells first, with the operations that conflict there.
+/// An object, and the cells that contend for it.
+struct Row<'a> {
+    object: &'a str,
+    cells: Vec<&'a Cell>,
+    /// Of so many it is the only one: they would be free without.
+    alone: usize,
+}
+
+/// What the lines are of, most cells first.
 fn objects(text: &mut String, cells: &[&Cell]) {
-    let mut all: BTreeMap<&str, Vec<&Cell>> = BTreeMap::new();
-    for cell in cells {
-        if let Found::Lines(lines) = &cell.found {
-            let objects: BTreeSet<&str> = lines.iter().map(|line| &*line.object).collect();
-            for object in objects {
-                all.entry(object).or_default().push(cell);
-            }
-        }
+    let rows = rows(cells);
+    if !rows.is_empty() {
+        let _ = writeln!(text, "{:>5} {:>5}  object", "cells", "alone");
     }
-    let mut rows: Vec<_> = all.into_iter().collect();
-    rows.sort_by_key(|(object, cells)| (std::cmp::Reverse(cells.len()), *object));
-    let more = rows.len().saturating_sub(MOST);
-    for (object, cells) in rows.into_iter().take(MOST) {
-        let ops: BTreeSet<&str> = cells
-            .iter()
-            .flat_map(|cell| &cell.ops)
-            .map(|op| &**op)
-            .collect();
-        let ops = match ops.len() {
-            len if len == OPS.len() => "all".to_owned(),
-            _ => ops.into_iter().collect::<Vec<_>>().join(" "),
-        };
-        let _ = writeln!(text, "{:>5} cells  {object}  [{ops}]", cells.len());
+    for row in rows.iter().take(MOST) {
+        let Row {
+            object,
+            cells,
+            alone,
+        } = row;
+        let _ = writeln!(text, "{:>5} {alone:>5}  {object}", cells.len());
     }
-    if more > 0 {
+    if rows.len() > MOST {
+        let more = rows.len() - MOST;
         let _ = writeln!(text, "and {more} more: --json has them all");
     }
+}
+
+fn rows<'a>(cells: &[&'a Cell]) -> Vec<Row<'a>> {
+    let mut all: BTreeMap<&str, Row<'_>> = BTreeMap::new();
+    for cell in cells {
+        let Found::Lines(lines) = &cell.found else {
+            continue;
+        };
+        let objects: BTreeSet<&str> = lines.iter().map(|line| &*line.object).collect();
+        for object in &objects {
+            let row = all.entry(object).or_insert(Row {
+                object,
+                cells: Vec::new(),
+                alone: 0,
+            });
+            row.cells.push(cell);
+            row.alone += usize::from(objects.len() == 1);
+        }
+    }
+    let mut rows: Vec<_> = all.into_values().collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.cells.len()), row.object));
+    rows
 }
 
 #[cfg(test)]
@@ -188,8 +207,9 @@ Quire on x86_64, the same page: 0 of 0 free
      read    !
 
 Quire on x86_64: 1 of 3 free
-    2 cells  LOCK  [fork read]
-    1 cells  COUNT  [fork read]
+cells alone  object
+    2     1  LOCK
+    1     0  COUNT
 read read page: failed: EIO
 
 ";

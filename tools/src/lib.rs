@@ -10,6 +10,7 @@ pub mod backports;
 pub mod bench;
 pub mod build;
 pub mod compare;
+pub mod conflicts;
 pub mod doctor;
 pub mod executable;
 pub mod firmware;
@@ -61,6 +62,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Test(args)) => test::test(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Conflicts(args)) => conflicts::conflicts(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),

@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
 mod compare;
+mod conflicts;
 mod image;
 mod measure;
 mod report;
@@ -15,6 +16,7 @@ mod sweep;
 mod test;
 
 pub use compare::{Choice, CompareArgs, Set, Side};
+pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use report::ReportArgs;
@@ -52,6 +54,9 @@ pub enum Command {
     Bench(BenchArgs),
     /// Measures the same program on Quire and on Linux, in turn: guest instructions and their ratio
     Compare(CompareArgs),
+    /// Prints which pairs of operations on memory two CPUs can do without a cache line that both
+    /// contend for, and whose the lines of the others are
+    Conflicts(ConflictsArgs),
     /// Writes one page with plots of all figures, and measures what it lacks for that
     Report(ReportArgs),
     /// Measures the tables of the mailing-list threads that this kernel comes from, beside their

@@ -7,10 +7,11 @@
 //! - `kernel.ARCH.TEST`: the suite inside the kernel; `kernel.ARCH.smp4.TEST`: with 4 CPUs;
 //! - `user.ARCH.selftests.TEST`, `user.ARCH.settings.SETTING`, `user.ARCH.boot.CASE`,
 //!   `user.ARCH.gdb.CASE`, `user.ARCH.shell.CASE`, `user.ARCH.abuse.CASE`,
-//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`: programs, the
-//!   same under other settings, bad input, a debugger, keys typed at the shell, programs that
-//!   exhaust resources, how long calls keep the machine, foreign programs, and what the plugin for
-//!   QEMU counts; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
+//!   `user.ARCH.stretch.CASE`, `user.ARCH.programs.CASE`, `user.ARCH.plugin.CASE`,
+//!   `user.ARCH.conflicts.CASE`: programs, the same under other settings, bad input, a debugger,
+//!   keys typed at the shell, programs that exhaust resources, how long calls keep the machine,
+//!   foreign programs, what the plugin for QEMU counts, and for which cache lines two CPUs
+//!   contend; `user.ARCH.smp4.*`: those of them that show more with 4 CPUs;
 //!   `user.ARCH.smp4.debug.*`: the suite and `torture` on the kernel with all checks;
 //! - with `--long`, instead: `long.*`, instruments that look for defects by chance;
 //! - with `--machine`, instead: `way.WAY.*`, the kernel's suite and more on other ways to boot.
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 mod abuse;
 mod boot;
 mod checked;
+mod conflicts;
 pub mod console;
 mod debugger;
 mod host;
@@ -298,6 +300,9 @@ fn one_cpu(job: &Job<'_>, arch: Arch, built: &Built) {
     }
     if job.may_want(&format!("user.{arch}.gdb.")) {
         debugger::run(job, arch, built);
+    }
+    if job.may_want(&format!("user.{arch}.conflicts.")) {
+        conflicts::run(job, arch, built);
     }
     if job.may_want(&format!("user.{arch}.shell.")) {
         shell::run(job, arch, built);

@@ -53,3 +53,17 @@ pub fn stay() -> Result<usize> {
     bind(0, &[cpu])?;
     Ok(cpu)
 }
+
+/// Tells an emulator, and hardware with several threads in a core, that the caller waits awake: one
+/// thread of QEMU that plays all CPUs goes on to the next one.
+#[inline(always)]
+pub fn relax() {
+    // SAFETY: a hint; it changes no state.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        // std's hint is ISB there, which is none to QEMU.
+        std::arch::asm!("yield", options(nomem, nostack, preserves_flags))
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    std::hint::spin_loop();
+}

@@ -50,7 +50,7 @@ impl Roots {
 }
 
 /// Why an address has no translation. Levels are named by what one entry spans, as a power of two:
-/// 39, 30, 21, 12.
+/// 48, 39, 30, 21, 12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Not canonical (x86_64), or outside of both ranges (aarch64).
@@ -84,7 +84,7 @@ pub enum Fault {
 pub struct Translation {
     /// Physical address of the first byte of the page or block.
     pub physical: u64,
-    /// Size of the page or block as a power of two: 12, 21 or 30.
+    /// Size of the page or block as a power of two: 12, 21, 30, or 39 (aarch64).
     pub size: u8,
     /// Whether it is one of 16 that may be cached as one (aarch64).
     pub contiguous: bool,
@@ -124,7 +124,7 @@ pub struct Start {
 /// What a walk read and found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
-    steps: [Step; 4],
+    steps: [Step; 5],
     read: u8,
     /// The translation, or why there is none.
     pub found: Result<Translation, Fault>,
@@ -219,6 +219,6 @@ fn decode(roots: &Roots, raw: u64, level: u8, address: u64) -> Result<Entry, Fau
     match *roots {
         Roots::Off => Err(Fault::Unsupported("a walk without translation")),
         Roots::X86_64 { cr4, efer, .. } => x86_64::decode(raw, level, cr4, efer),
-        Roots::Aarch64 { .. } => aarch64::decode(raw, level, address),
+        Roots::Aarch64 { tcr, .. } => aarch64::decode(raw, level, address, tcr),
     }
 }

@@ -235,5 +235,40 @@ fn other_formats_are_refused() {
     refused(TCR | 0b11 << 30, high);
     refused(TCR & !0x3f | 12, 0);
     refused(TCR & !0x3f | 40, 0);
-    refused(TCR | 1 << 59, 0);
+    refused(TCR & !0x3f | 1 << 59 | 11, 0);
+}
+
+#[test]
+fn addresses_of_52_bits() {
+    let tcr = TCR & !0x3f | 1 << 59 | 12;
+    let mut memory = Memory::new(0x20000);
+    // The tables of four levels hang from entry 3 of a first table with 16.
+    let (root, low) = (0x1_f000, 0x1234_5678_9000);
+    // Bits 50 and 51 of the page's address are bits 8 and 9.
+    memory.map_arm(low, 12, 0x4_5000 | ARM_PAGE & !0x300 | 0b11 << 8);
+    memory.map_arm(low + 0x1000, 12, 1 << 49 | ARM_PAGE & !0x300);
+    memory.map_arm(5 << 39, 39, 1 << 39 | ARM_BLOCK & !0x300);
+    memory.write(root + 3 * 8, ROOT | ARM_TABLE);
+    let roots = Roots::Aarch64 {
+        ttbr0: root,
+        ttbr1: 0,
+        tcr,
+    };
+    let found = walk(&roots, 3 << 48 | low, &memory);
+    let physical = |address: u64| {
+        walk(&roots, 3 << 48 | address, &memory)
+            .found
+            .map(|page| page.physical)
+    };
+    assert_eq!(physical(low), Ok(3 << 50 | 0x4_5000));
+    assert_eq!(physical(low + 0x1000), Ok(1 << 49));
+    assert_eq!(physical(5 << 39 | 0x1234), Ok(1 << 39));
+    let levels: Vec<u8> = found.steps().iter().map(|step| step.level).collect();
+    assert_eq!(levels, [48, 39, 30, 21, 12]);
+    assert_eq!(found.steps()[0].at, root + 3 * 8);
+    let none = walk(&roots, low, &memory).found;
+    assert_eq!(none, Err(Fault::Absent { level: 48 }));
+    // Without them a block of 512 GiB is malformed.
+    let found = walk(&with(TCR), 5 << 39, &memory).found;
+    assert_eq!(found, Err(Fault::Malformed { level: 39 }));
 }

@@ -130,59 +130,42 @@ fn addresses_that_are_not_canonical() {
 }
 
 #[test]
-fn other_modes_are_refused() {
-    let memory = Memory::new(0x20000);
-    let five_levels = Roots::X86_64 {
-        cr3: ROOT,
+fn five_levels() {
+    let mut memory = Memory::new(0x20000);
+    // The tables of four levels hang from entry 3 of another root, for addresses from 3 << 48 on.
+    let (root, low) = (0x1_f000, 0x1234_5678_9000);
+    memory.map_x86(low, 12, 0x4_5000 | X86_PAGE);
+    memory.write(root + 3 * 8, ROOT | X86_TABLE);
+    let roots = Roots::X86_64 {
+        cr3: root,
         cr4: CR4 | 1 << 12,
         efer: EFER,
     };
-    let protected_mode = Roots::X86_64 {
+    let found = walk(&roots, 3 << 48 | low, &memory);
+    assert_eq!(found.found.map(|page| page.physical), Ok(0x4_5000));
+    assert_eq!(levels(&found), [48, 39, 30, 21, 12]);
+    assert_eq!(found.steps()[0].at, root + 3 * 8);
+    let fault = |address| walk(&roots, address, &memory).found.expect_err("none");
+    assert_eq!(fault(low), Fault::Absent { level: 48 });
+    assert_eq!(fault(1 << 56), Fault::Address);
+    // No block is that large.
+    memory.write(root + 3 * 8, ROOT | X86_TABLE | X86_LARGE);
+    let found = walk(&roots, 3 << 48 | low, &memory).found;
+    assert_eq!(found, Err(Fault::Malformed { level: 48 }));
+}
+
+#[test]
+fn paging_outside_of_long_mode_is_refused() {
+    let memory = Memory::new(0x20000);
+    let roots = Roots::X86_64 {
         cr3: ROOT,
         cr4: CR4,
         efer: 0,
     };
-    for roots in [five_levels, protected_mode] {
-        let refused = walk(&roots, 0, &memory);
-        assert!(
-            matches!(refused.found, Err(Fault::Unsupported(_))),
-            "{refused:?}"
-        );
-        assert_eq!(refused.steps(), []);
-    }
-}
-
-/// Writes are allowed where each level allows them and the entry is marked as written.
-#[test]
-fn rights_are_those_of_all_levels() {
-    let mut memory = Memory::new(0x20000);
-    memory.map_x86(0, 12, 0x4000 | X86_PAGE);
-    let writable = |memory: &Memory| walk(&x86(0), 0, memory).found.expect("mapped").writable;
-    assert!(writable(&memory));
-    for level in [39, 30, 21, 12] {
-        let at = memory.entry(0, level, X86_TABLE);
-        let right = memory.read(at);
-        memory.write(at, right & !2);
-        assert!(!writable(&memory), "read-only at {level}");
-        memory.write(at, right);
-    }
-    let at = memory.entry(0, 12, X86_TABLE);
-    memory.write(at, 0x4000 | X86_PAGE & !0x40);
-    assert!(!writable(&memory), "clean");
-}
-
-/// Pages are global, and spaces have tags, where CR4 says so.
-#[test]
-fn tags_and_globals_need_cr4() {
-    let mut memory = Memory::new(0x20000);
-    memory.map_x86(0, 12, 0x4000 | X86_PAGE | X86_GLOBAL);
-    let roots = |cr4| Roots::X86_64 {
-        cr3: ROOT | 5,
-        cr4,
-        efer: EFER,
-    };
-    let global = |cr4| walk(&roots(cr4), 0, &memory).found.expect("mapped").global;
-    assert_eq!((global(CR4), global(CR4 & !(1 << 7))), (true, false));
-    assert_eq!((roots(CR4).tag(), roots(CR4 & !(1 << 17)).tag()), (5, 0));
-    assert_eq!(Roots::Off.tag(), 0);
+    let refused = walk(&roots, 0, &memory);
+    assert!(
+        matches!(refused.found, Err(Fault::Unsupported(_))),
+        "{refused:?}"
+    );
+    assert_eq!(refused.steps(), []);
 }

@@ -1,4 +1,4 @@
-//! Page tables of x86_64 with four levels.
+//! Page tables of x86_64 with four or five levels.
 //!
 //! Source: Intel SDM volume 3A, 5.5 "4-Level Paging and 5-Level Paging" (4.5 in editions before
 //! 2024), tables of the formats of entries; 5.10 (4.10) for PCIDs and global pages.
@@ -35,16 +35,14 @@ pub(crate) fn start(cr3: u64, cr4: u64, efer: u64, address: u64) -> Result<Start
     if efer & EFER_LMA == 0 {
         return Err(Fault::Unsupported("paging outside of long mode"));
     }
-    if cr4 & CR4_LA57 != 0 {
-        return Err(Fault::Unsupported("5-level paging (CR4.LA57)"));
-    }
-    // Bits 47 to 63 are equal.
-    if !matches!(address as i64 >> 47, 0 | -1) {
+    let level = if cr4 & CR4_LA57 != 0 { 48 } else { 39 };
+    // The bits above those that are translated are equal to the highest of them.
+    if !matches!(address as i64 >> (level + 8), 0 | -1) {
         return Err(Fault::Address);
     }
     Ok(Start {
         table: cr3 & ADDRESS,
-        level: 39,
+        level,
         index_bits: 9,
         writable: true,
     })
@@ -78,7 +76,7 @@ pub(crate) fn decode(raw: u64, level: u8, cr4: u64, efer: u64) -> Result<Entry, 
 fn reserved(level: u8, is_leaf: bool, efer: u64) -> u64 {
     let no_execute = if efer & EFER_NXE == 0 { NO_EXECUTE } else { 0 };
     let block = match level {
-        39 => LARGE,
+        39 | 48 => LARGE,
         // Bit 12 is PAT; from 13 to the size of the block.
         21 | 30 if is_leaf => (1 << level) - (1 << 13),
         _ => 0,

@@ -214,7 +214,7 @@ impl Mmu {
 
     /// Keeps an entry that points to a table in walk caches.
     fn keep_table(&mut self, address: u64, step: &Step) {
-        match step.table {
+        match step.table() {
             Some((table, writable)) if self.tables_in_tlb2 && step.level == TABLE_SIZE => {
                 self.tlb2.fill_table(Entry {
                     base: address & (u64::MAX << TABLE_SIZE),

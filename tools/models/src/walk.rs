@@ -103,8 +103,17 @@ pub struct Step {
     pub at: u64,
     /// What it spans, as a power of two.
     pub level: u8,
+    /// The table it points to, unless the walk ended here.
+    table: u64,
+    /// Whether writes are allowed below, unless the walk ended here.
+    writable: Option<bool>,
+}
+
+impl Step {
     /// The table it points to, unless the walk ended here, and whether writes are allowed below.
-    pub table: Option<(u64, bool)>,
+    pub fn table(&self) -> Option<(u64, bool)> {
+        self.writable.map(|writable| (self.table, writable))
+    }
 }
 
 /// Where a walk begins: a table, the level of its entries, and whether all entries above allow
@@ -192,7 +201,7 @@ pub fn walk_from(roots: &Roots, start: Start, address: u64, ram: &impl Ram) -> W
             Ok(Entry::Table { table, writable }) => {
                 let writable = next.writable && writable;
                 let step = &mut walk.steps[usize::from(walk.read) - 1];
-                step.table = Some((table, writable));
+                (step.table, step.writable) = (table, Some(writable));
                 next = Start {
                     table,
                     level: next.level - 9,

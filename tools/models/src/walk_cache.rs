@@ -67,7 +67,7 @@ impl WalkCache {
 
     /// Remembers an entry, if it points to a table; it was read because it was not here.
     pub(crate) fn insert(&mut self, address: u64, tag: u16, step: &Step) {
-        let Some((table, writable)) = step.table else {
+        let Some((table, writable)) = step.table() else {
             return;
         };
         let mut levels = self.levels.iter_mut();

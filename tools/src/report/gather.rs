@@ -101,6 +101,8 @@ fn steps(arches: &[Arch]) -> Vec<Step> {
         steps.push(Step::json(&format!("scaling-{arch}"), &words));
         let words = format!("bench --ablation --arch {arch}");
         steps.push(Step::json(&format!("ablation-{arch}"), &words));
+        let words = format!("conflicts --arch {arch}");
+        steps.push(Step::json(&format!("conflicts-{arch}"), &words));
     }
     steps
 }

@@ -16,7 +16,7 @@ use measure::record::Record;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -137,14 +137,13 @@ impl Listener<'_> {
         } else {
             let read = self.records.read().map_err(|error| format!("{error:#}"));
             let record = |name: &str| match &read {
-                Ok(()) => self.records.named(name),
+                Ok(()) => self.records.take(name),
                 Err(error) => bail!("what the plugin writes: {error}"),
             };
             let cell = Cell::read(self.arch, self.side, line, record, &self.names);
             if let Some(cell) = cell {
                 self.cells += 1;
                 self.results.add(cell, &self.version);
-                self.records.clear();
             }
         }
     }
@@ -155,7 +154,7 @@ struct Records {
     path: PathBuf,
     /// How many bytes were read.
     read: u64,
-    /// The lines since the last cell, by the name of the measurement.
+    /// The lines that no cell has taken yet, by the name of the measurement.
     lines: BTreeMap<String, String>,
 }
 
@@ -168,27 +167,61 @@ impl Records {
         }
     }
 
-    /// Keeps what was written since the last look.
+    /// Keeps what was written since the last look: the machine may be at a later cell than the
+    /// console, and in the middle of a line.
     fn read(&mut self) -> Result<()> {
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(self.read))?;
-        for line in BufReader::new(file).lines() {
-            let line = line?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            let Some(line) = line.strip_suffix(b"\n") else {
+                break;
+            };
             self.read += line.len() as u64 + 1;
-            let value: Value = serde_json::from_str(&line)?;
+            let line = str::from_utf8(line)?;
+            let value: Value = serde_json::from_str(line)?;
             let name = value["name"].as_str().context("a measurement has a name")?;
-            self.lines.insert(name.to_owned(), line);
+            self.lines.insert(name.to_owned(), line.to_owned());
         }
         Ok(())
     }
 
-    fn named(&self, name: &str) -> Result<Record> {
-        let line = self.lines.get(name);
+    fn take(&mut self, name: &str) -> Result<Record> {
+        let line = self.lines.remove(name);
         let line = line.with_context(|| format!("the plugin counted no {name:?}"))?;
-        Record::parse(line).map_err(|error| anyhow::anyhow!("{name:?}: {error}"))
+        Record::parse(&line).map_err(|error| anyhow::anyhow!("{name:?}: {error}"))
     }
+}
 
-    fn clear(&mut self) {
-        self.lines.clear();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_comes_early_or_in_pieces_is_kept() {
+        let record = |name: &str| {
+            let record = Record {
+                name: name.to_owned(),
+                arch: measure::Arch::X86_64,
+                cpus: Vec::new(),
+            };
+            record.to_json() + "\n"
+        };
+        let file = Temporary::file("jsonl", record("a 0").as_bytes()).unwrap();
+        let mut add = File::options().append(true).open(file.path()).unwrap();
+        let mut records = Records::new(file.path().to_owned());
+        let next = record("b 0");
+        let (half, rest) = next.split_at(next.len() / 2);
+        add.write_all((record("a 1") + half).as_bytes()).unwrap();
+        records.read().unwrap();
+        assert_eq!(records.take("a 0").unwrap().name, "a 0");
+        assert!(records.take("b 0").is_err());
+        add.write_all(rest.as_bytes()).unwrap();
+        records.read().unwrap();
+        assert_eq!(records.take("b 0").unwrap().name, "b 0");
+        assert_eq!(records.take("a 1").unwrap().name, "a 1");
+        assert!(records.take("a 1").is_err());
     }
 }

@@ -46,13 +46,13 @@ pub struct Line {
 }
 
 impl Cell {
-    /// Reads the program's line of a cell; none when it is another line. `record` has the
+    /// Reads the program's line of a cell; none when it is another line. `record` takes the
     /// measurement of a name.
     pub fn read(
         arch: Arch,
         side: Side,
         line: &Value,
-        record: impl Fn(&str) -> Result<Record>,
+        mut record: impl FnMut(&str) -> Result<Record>,
         names: &Names<'_>,
     ) -> Option<Cell> {
         let text = |key: &str| line[key].as_str().map(str::to_owned);
@@ -61,7 +61,8 @@ impl Cell {
             Some(why) if why.starts_with("failed") => Found::Failed(why),
             Some(why) => Found::Absent(why),
             None => {
-                let of = |which: usize| record(&format!("{} {} {place} {which}", ops[0], ops[1]));
+                let mut of =
+                    |which: usize| record(&format!("{} {} {place} {which}", ops[0], ops[1]));
                 let both = of(0).and_then(|first| Ok([first, of(1)?]));
                 let found = both.and_then(|both| found(&both, names));
                 found.unwrap_or_else(|error| Found::Failed(format!("{error:#}")))

@@ -111,13 +111,13 @@ pub fn differing(arch: Arch, cells: &Cells) -> Result<Vec<String>> {
 
 fn compare(golden: &Golden, cells: &Cells) -> Vec<String> {
     let line = |(key, figure): ((String, u64), f64)| {
-        let name = format!("  {} {} kB: {figure:.1}", key.0, key.1);
+        let name = format!("  {} {} kB: {figure:.2}", key.0, key.1);
         let Some(golden) = golden.get(&key) else {
             return Some(format!("{name}, and no golden count\n"));
         };
         let change = figure / golden - 1.0;
         let more = format!(
-            "{name} where {golden:.1} are golden, {:+.1} %\n",
+            "{name} where {golden:.2} are golden, {:+.1} %\n",
             change * 100.0
         );
         (change.abs() > SLACK).then_some(more)
@@ -162,7 +162,7 @@ fn write(arch: Arch, golden: &Golden) -> Result<()> {
          # Written by ./run.sh bench --bless, read by ./run.sh bench --check.\n",
     );
     for ((op, kb), figure) in golden {
-        let _ = writeln!(text, "{op} {kb} {figure:.2}");
+        let _ = writeln!(text, "{op} {kb} {figure:.3}");
     }
     let path = file(arch);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -201,7 +201,7 @@ mod tests {
         }
         assert_eq!(
             compare(&golden, &cells("fork", 103.0)),
-            ["  fork 4 kB: 103.0 where 100.0 are golden, +3.0 %\n"]
+            ["  fork 4 kB: 103.00 where 100.00 are golden, +3.0 %\n"]
         );
         assert!(compare(&golden, &cells("fork", 97.0))[0].ends_with("-3.0 %\n"));
         assert!(compare(&golden, &cells("cow", 1.0))[0].ends_with("no golden count\n"));

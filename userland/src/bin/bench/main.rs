@@ -52,13 +52,13 @@ fn print(cell: &Cell, marked: bool, sample: &Sample) {
     }
     line += &match sample.pages {
         0 => format!(",\"whole\":{}", sample.ns),
-        // Tenths, without a float's rounding.
+        // Thousandths, without a float's rounding: a count of 8 changes by less than its hundredth.
         pages => {
-            let tenths = (sample.ns * 10 + pages / 2) / pages;
+            let thousandths = (sample.ns * 1000 + pages / 2) / pages;
             format!(
-                ",\"per_page\":{}.{},\"pages\":{pages}",
-                tenths / 10,
-                tenths % 10
+                ",\"per_page\":{}.{:03},\"pages\":{pages}",
+                thousandths / 1000,
+                thousandths % 1000
             )
         }
     };

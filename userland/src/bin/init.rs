@@ -25,6 +25,8 @@ fn main() {
             run(&["/bin/sh".into()])
         }
     };
+    // Linux ends with its init at once, and with it what the console has not sent.
+    let _ = tty::drain(1);
     std::process::exit(status);
 }
 

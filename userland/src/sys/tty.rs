@@ -21,6 +21,12 @@ pub fn set_modes(fd: i32, modes: &libc::termios) -> Result<()> {
     check(unsafe { libc::tcsetattr(fd, libc::TCSADRAIN, modes) }).map(|_| ())
 }
 
+/// Waits until what was written is out.
+pub fn drain(fd: i32) -> Result<()> {
+    // SAFETY: only a number goes over.
+    check(unsafe { libc::tcdrain(fd) }).map(|_| ())
+}
+
 /// The process group in the foreground of the caller's terminal.
 pub fn foreground(fd: i32) -> Result<i32> {
     // SAFETY: only a number goes over.

@@ -37,6 +37,18 @@ use userland::{counters, sys};
 /// How long the machine is left alone at first, in nanoseconds.
 const SETTLE: u64 = 5_000_000_000;
 
+/// Whether the clock counts instructions; looked at for a while, since with several CPUs it also
+/// counts those of a CPU that is still busy with the kernel's start.
+fn counts_instructions() -> bool {
+    const TIMES: u64 = 20;
+    (0..TIMES).any(|_| {
+        sys::time::counts_instructions() || {
+            let _ = sys::time::sleep(SETTLE / TIMES);
+            false
+        }
+    })
+}
+
 /// One line: the cell, instructions (or nanoseconds) per page or for the whole call, and the
 /// counters that moved.
 fn print(cell: &Cell, marked: bool, sample: &Sample) {
@@ -136,7 +148,7 @@ fn main() {
     }
     let plan = plan::read(args);
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let counted = sys::time::counts_instructions();
+    let counted = counts_instructions();
     println!(
         "{{\"begin\":true,\"quire\":{},\"release\":\"{}\",\"instructions\":{},\"size_controls\":{}}}",
         counters::on_quire(),

@@ -15,6 +15,7 @@ use crate::{Pairs, Row, When};
 macro_rules! switches {
     ($(
         $(#[doc = $doc:literal])*
+        $(#[cfg($when_built:meta)])?
         $switch:ident($name:literal) = $($word:literal)|+, default $default:literal,
         set at $when:ident, pairs $how:ident $($other:ident)? $($setting:literal)|*;
     )*) => {
@@ -22,10 +23,11 @@ macro_rules! switches {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(usize)]
         pub enum Switch {
-            $($(#[doc = $doc])* $switch,)*
+            $($(#[doc = $doc])* $(#[cfg($when_built)])? $switch,)*
         }
 
         pub(crate) const ROWS: &[Row] = &[$(
+            $(#[cfg($when_built)])?
             Row {
                 switch: Switch::$switch,
                 name: $name,
@@ -40,7 +42,7 @@ macro_rules! switches {
         )*];
 
         // A default that is none of the words does not compile.
-        $(const _: u32 = Switch::$switch.initial();)*
+        $($(#[cfg($when_built)])? const _: u32 = Switch::$switch.initial();)*
     };
 }
 
@@ -113,4 +115,9 @@ switches! {
     /// How many address spaces have ids of their own in the account; those beyond share one. See
     /// docs/ownership.md#ids.
     Ids("ids") = "1" | "32766", default "32766", set at Boot, pairs Words;
+
+    /// In the kernel of a lab: whether the mechanism of the lab is the kernel's own, or the one of
+    /// the lab. See labs/README.md.
+    #[cfg(feature = "lab")]
+    Lab("lab") = "off" | "on", default "off", set at RunTime, pairs Words;
 }

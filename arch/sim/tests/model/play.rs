@@ -174,6 +174,28 @@ play! {
     large: 2;
 }
 
+/// Walks with the code of a lab.
+#[cfg(feature = "lab")]
+mod lab {
+    use super::*;
+
+    fn walks<F: PteFormat>() {
+        seeds::each(0x52, |seed| {
+            WALKS[..2]
+                .iter()
+                .for_each(|walk| walk.play::<F>(seed, "lab=on"))
+        });
+    }
+    #[test]
+    fn x86_64() {
+        walks::<arch_x86_64::pte::Format>();
+    }
+    #[test]
+    fn aarch64() {
+        walks::<arch_aarch64::pte::Format>();
+    }
+}
+
 /// Walks under each line of a set of settings in which each two of different switches meet.
 fn in_pairs<F: PteFormat>(contpte: bool) {
     let fewer = [8, 12, 4];

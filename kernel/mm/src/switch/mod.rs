@@ -68,6 +68,12 @@ impl Switches {
         let slowly = self.fork() == ForkBy::Pte || singly != 0;
         self.slowly.store(slowly.into(), Ordering::Relaxed);
     }
+    /// [`Switch::Lab`]: whether the code of the lab is in use.
+    #[cfg(feature = "lab")]
+    #[inline]
+    pub fn lab(&self) -> bool {
+        self.get(Switch::Lab) == 1
+    }
     /// [`Switch::Move`]: the level of the largest entries that mremap moves whole.
     #[inline]
     pub fn move_level(&self) -> Level {

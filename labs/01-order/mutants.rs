@@ -1,0 +1,64 @@
+//! Lab 1: broken solutions. Each asks a right one about other facts than there are, or changes its
+//! answer: so they hold nothing of the answer themselves.
+
+use super::{Facts, PMD_ORDER, Policy, Subject, block};
+use crate::Mutant;
+
+pub const ALL: &[Mutant] = &[
+    ("BeyondTheEnd", "does not see where the area ends"),
+    ("BeforeTheStart", "does not see where the area begins"),
+    ("OverMapped", "maps over pages that are there"),
+    (
+        "OverTable",
+        "asks for a PMD leaf though there is a page table",
+    ),
+    (
+        "NotAllowed",
+        "takes an order that is not allowed when the next smaller one is",
+    ),
+    ("OneSmaller", "takes the second largest order"),
+    ("NeverPmd", "never takes the PMD order"),
+    ("TouchesTheEnd", "keeps a page free at the end of the area"),
+    (
+        "Rare",
+        "is wrong about one page of 64 in a block, which the seed picks",
+    ),
+];
+
+struct Broken {
+    name: &'static str,
+    seed: u64,
+    right: &'static Subject,
+}
+
+impl Policy for Broken {
+    fn order(&self, facts: &Facts) -> u8 {
+        let right = self.right;
+        let mut other = facts.clone();
+        match self.name {
+            "BeyondTheEnd" => other.area.end = u64::MAX,
+            "BeforeTheStart" => other.area.start = 0,
+            "OverMapped" => other.hole = block(facts.page, PMD_ORDER),
+            "OverTable" => other.pmd_absent = true,
+            "NotAllowed" => other.orders |= (facts.orders << 1) & ((2 << PMD_ORDER) - 1),
+            "OneSmaller" => {
+                let largest = right.order(facts);
+                other.orders &= !(1 << largest);
+            }
+            "NeverPmd" => other.orders &= !(1 << PMD_ORDER),
+            "TouchesTheEnd" => other.area.end -= 1,
+            _ if facts.page % 64 == self.seed % 64 => other.orders = 0,
+            _ => {}
+        }
+        right.order(&other)
+    }
+}
+
+/// Calls `run` with the mutant of this name, made from what is right.
+pub fn with(name: &str, seed: u64, right: &'static Subject, run: &mut dyn FnMut(&Subject)) -> bool {
+    let known = ALL.iter().find(|mutant| mutant.0 == name);
+    if let Some((name, _)) = known {
+        run(&Broken { name, seed, right });
+    }
+    known.is_some()
+}

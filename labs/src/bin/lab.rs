@@ -1,0 +1,53 @@
+//! Runs the tests of a lab on the host: one JSON line before each test and one after it.
+//!
+//! ```text
+//! lab public NAME       the tests that come with the lab, of the solution with that name
+//! lab own NAME SEED     the student's tests, of the same
+//! lab mutants           the names of the broken ones, and what each breaks
+//! ```
+
+use labs::chosen;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::process::ExitCode;
+
+thread_local! {
+    /// The words of the last panic.
+    static WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn main() -> ExitCode {
+    set_hook(Box::new(|panic| WORDS.set(panic.to_string())));
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["public", name] => run(name, 0, chosen::PUBLIC),
+        ["own", name, seed] => run(name, seed.parse().unwrap_or(0), chosen::OWN),
+        ["mutants"] => {
+            for (name, breaks) in chosen::MUTANTS {
+                println!("{{\"mutant\":{name:?},\"breaks\":{breaks:?}}}");
+            }
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
+fn run(name: &str, seed: u64, tests: &[chosen::Test]) -> ExitCode {
+    let found = chosen::with(name, seed, &mut |subject| {
+        for test in tests {
+            let asks = test.asks;
+            println!("{{\"begin\":{asks:?}}}");
+            let result = catch_unwind(AssertUnwindSafe(|| (test.run)(subject)));
+            let (ok, words) = (result.is_ok(), WORDS.take());
+            let points = test.points;
+            println!("{{\"test\":{asks:?},\"points\":{points},\"ok\":{ok},\"words\":{words:?}}}");
+        }
+        println!("{{\"done\":{}}}", tests.len());
+    });
+    if found {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    }
+}

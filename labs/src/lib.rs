@@ -1,0 +1,31 @@
+//! The labs of a course on memory management: of each, what a solution is asked, the tests that
+//! come with it, and broken solutions for tests to find.
+//!
+//! A solution is safe code without a library under it but `core` and `alloc`: it can compute, loop
+//! and panic, and nothing else. It runs on the host, in the simulated machine and in the kernel,
+//! where `lab=on` has it do what the kernel's own code does otherwise.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+#[cfg(feature = "order")]
+#[path = "../01-order/lab.rs"]
+pub mod order;
+
+/// The one that this was built with, for the program that runs its tests.
+#[cfg(feature = "order")]
+pub use order as chosen;
+
+/// A question to a solution, or to something that claims to be one.
+pub struct Test<S: ?Sized> {
+    /// What it asks, in a line.
+    pub asks: &'static str,
+    /// Points for the right answer; 0 where not doing anything is right, too.
+    pub points: u32,
+    /// Panics where the answer is wrong.
+    pub run: fn(&S),
+}
+
+/// A broken solution: its name, and which rule it breaks.
+pub type Mutant = (&'static str, &'static str);

@@ -8,8 +8,9 @@ use core::ops::Range;
 include!(concat!(env!("OUT_DIR"), "/student.rs"));
 #[cfg(feature = "answer")]
 #[path = "answer/solution.rs"]
-mod answer;
-mod mutants;
+mod answer_key;
+#[path = "mutants.rs"]
+mod broken_solutions;
 mod public;
 
 /// The order of a PMD leaf: 512 pages, one whole page table.
@@ -57,7 +58,7 @@ struct Answer;
 #[cfg(feature = "answer")]
 impl Policy for Answer {
     fn order(&self, facts: &Facts) -> u8 {
-        answer::order(facts)
+        answer_key::order(facts)
     }
 }
 
@@ -66,11 +67,11 @@ pub const PUBLIC: &[Test] = public::TESTS;
 /// The student's own.
 pub const OWN: &[Test] = tests::TESTS;
 /// The broken solutions.
-pub const MUTANTS: &[Mutant] = mutants::ALL;
+pub const MUTANTS: &[Mutant] = broken_solutions::ALL;
 
 /// Calls `run` with the solution that has this name: `solution`, `answer` where there is one, or
 /// a mutant, which breaks the best that there is. `seed` picks where those break that have a choice.
-pub fn with(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
+pub fn subject_by_name(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
     #[cfg(feature = "answer")]
     let best = &Answer;
     #[cfg(not(feature = "answer"))]
@@ -78,7 +79,7 @@ pub fn with(name: &str, seed: u64, run: &mut dyn FnMut(&Subject)) -> bool {
     match name {
         "solution" => run(&Solution),
         "answer" => run(best),
-        _ => return mutants::with(name, seed, best, run),
+        _ => return broken_solutions::by_name(name, seed, best, run),
     }
     true
 }

@@ -55,7 +55,12 @@ impl Policy for Broken {
 }
 
 /// Calls `run` with the mutant of this name, made from what is right.
-pub fn with(name: &str, seed: u64, right: &'static Subject, run: &mut dyn FnMut(&Subject)) -> bool {
+pub fn by_name(
+    name: &str,
+    seed: u64,
+    right: &'static Subject,
+    run: &mut dyn FnMut(&Subject),
+) -> bool {
     let known = ALL.iter().find(|mutant| mutant.0 == name);
     if let Some((name, _)) = known {
         run(&Broken { name, seed, right });

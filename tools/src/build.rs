@@ -24,13 +24,24 @@ pub struct Built {
 
 /// Builds everything for one architecture.
 pub fn build(arch: Arch, debug: bool) -> Result<Built> {
+    let profile = if debug { "dev" } else { "release" };
+    let kernel = Cargo::new(arch.kernel_target(), "kernel", profile, arch);
+    let suffix = if debug { "-debug" } else { "" };
+    whole(arch, kernel, &workspace::images(arch), suffix)
+}
+
+/// Builds the kernel of a lab with the student's files of a folder; its files go to `folder`.
+pub fn of_lab(arch: Arch, feature: &str, from: &Path, folder: &Path) -> Result<Built> {
+    let mut kernel = Cargo::new(arch.kernel_target(), "kernel", "release", arch);
+    kernel.command.arg(format!("--features=lab-{feature}"));
+    kernel.command.env("LAB_FROM", from);
+    whole(arch, kernel, folder, "")
+}
+
+/// The files around a kernel, in `folder`.
+fn whole(arch: Arch, kernel: Cargo, folder: &Path, suffix: &str) -> Result<Built> {
     let programs = programs(arch)?;
-    let kernel = cargo(
-        arch.kernel_target(),
-        "kernel",
-        if debug { "dev" } else { "release" },
-        arch,
-    )?;
+    let kernel = kernel.run()?;
     let elf = kernel
         .into_iter()
         .find(|path| path.file_name().is_some_and(|name| name == "quire"));
@@ -40,9 +51,7 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
     let bytes = fs::read(&elf).with_context(|| format!("cannot read {}", elf.display()))?;
     let payload = image::payload(&symbols::table(&bytes)?, &archive);
 
-    let folder = workspace::images(arch);
-    fs::create_dir_all(&folder)?;
-    let suffix = if debug { "-debug" } else { "" };
+    fs::create_dir_all(folder)?;
     let limine = folder.join(format!("quire{suffix}.elf"));
     replace(&limine, &image::one_elf(&bytes, &payload)?)?;
     let image = match arch {
@@ -63,7 +72,9 @@ pub fn build(arch: Arch, debug: bool) -> Result<Built> {
 
 /// Builds the user programs of one architecture.
 pub fn programs(arch: Arch) -> Result<Vec<PathBuf>> {
-    cargo(arch.user_target(), "userland", "user", arch)
+    let mut userland = Cargo::new(arch.user_target(), "userland", "user", arch);
+    userland.command.arg("--bins");
+    userland.run()
 }
 
 /// Builds the plugin for this host's QEMU, optimised: it runs at each access of a guest.
@@ -82,32 +93,47 @@ pub fn plugin() -> Result<PathBuf> {
     files.next().context("cargo built no plugin for QEMU")
 }
 
-/// One package for one target; returns the programs that cargo reports.
-fn cargo(target: &str, package: &str, profile: &str, arch: Arch) -> Result<Vec<PathBuf>> {
-    let mut command = Command::new("cargo");
-    // As the profiles have it, whatever a build server sets: the code that comes out differs, and
-    // counts of instructions with it.
-    command
-        .current_dir(workspace::root())
-        .env("CARGO_INCREMENTAL", "1");
-    command.args([
-        "build",
-        "--message-format=json-render-diagnostics",
-        "--package",
-        package,
-        "--target",
-        target,
-        "--profile",
-        profile,
-    ]);
-    if package != "kernel" {
-        command.arg("--bins");
+/// A build of one package for one target.
+struct Cargo {
+    command: Command,
+    label: String,
+    target: &'static str,
+    profile: &'static str,
+}
+
+impl Cargo {
+    fn new(target: &'static str, package: &str, profile: &'static str, arch: Arch) -> Cargo {
+        let mut command = Command::new("cargo");
+        // As the profiles have it, whatever a build server sets: the code that comes out differs,
+        // and counts of instructions with it.
+        command
+            .current_dir(workspace::root())
+            .env("CARGO_INCREMENTAL", "1");
+        command.args([
+            "build",
+            "--message-format=json-render-diagnostics",
+            "--package",
+            package,
+            "--target",
+            target,
+            "--profile",
+            profile,
+        ]);
+        Cargo {
+            command,
+            label: format!("building {package} for {arch}"),
+            target,
+            profile,
+        }
     }
-    let label = format!("building {package} for {arch}");
-    let output = progress::step_or(&label, &mut command, |errors| {
-        start_over(errors, target, profile)
-    })?;
-    Ok(executables(&output))
+
+    /// Returns the programs that cargo reports.
+    fn run(mut self) -> Result<Vec<PathBuf>> {
+        let output = progress::step_or(&self.label, &mut self.command, |errors| {
+            start_over(errors, self.target, self.profile)
+        })?;
+        Ok(executables(&output))
+    }
 }
 
 /// Incremental builds with link-time optimisation inside a crate now and then name symbols that are

@@ -21,6 +21,7 @@ pub mod image;
 pub mod initramfs;
 pub mod install;
 pub mod iso;
+pub mod lab;
 pub mod limine;
 pub mod linux;
 pub mod media;
@@ -66,6 +67,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Seeds(args)) => seeds::seeds(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
+        Some(Command::Lab(args)) => lab::lab(&args),
         Some(Command::House(args)) => house::house(&args),
         Some(Command::Proof(args)) => proof::proof(&args),
         Some(Command::Profile(args)) => profile::profile(&args),

@@ -1,4 +1,5 @@
-//! Runs the tests of a lab on the host: one JSON line before each test and one after it.
+//! Runs the tests of a lab on the host: JSON lines: each test, then one before it
+//! runs and one after it.
 //!
 //! ```text
 //! lab public NAME       the tests that come with the lab, of the solution with that name
@@ -34,14 +35,16 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, seed: u64, tests: &[chosen::Test]) -> ExitCode {
-    let found = chosen::with(name, seed, &mut |subject| {
+    for test in tests {
+        println!("{{\"plan\":{:?},\"points\":{}}}", test.asks, test.points);
+    }
+    let found = chosen::subject_by_name(name, seed, &mut |subject| {
         for test in tests {
             let asks = test.asks;
             println!("{{\"begin\":{asks:?}}}");
             let result = catch_unwind(AssertUnwindSafe(|| (test.run)(subject)));
             let (ok, words) = (result.is_ok(), WORDS.take());
-            let points = test.points;
-            println!("{{\"test\":{asks:?},\"points\":{points},\"ok\":{ok},\"words\":{words:?}}}");
+            println!("{{\"test\":{asks:?},\"ok\":{ok},\"words\":{words:?}}}");
         }
         println!("{{\"done\":{}}}", tests.len());
     });

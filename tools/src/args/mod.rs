@@ -8,6 +8,7 @@ use std::ffi::OsString;
 mod compare;
 mod conflicts;
 mod image;
+mod lab;
 mod measure;
 mod report;
 mod run;
@@ -18,6 +19,7 @@ mod test;
 pub use compare::{Choice, CompareArgs, Set, Side};
 pub use conflicts::ConflictsArgs;
 pub use image::{ImageArgs, Medium};
+pub use lab::{CollectArgs, GradeArgs, HandoutArgs, LabArgs, LabCommand};
 pub use measure::{BenchArgs, HouseArgs, ProfileArgs, SeedsArgs};
 pub use report::ReportArgs;
 pub use run::{BootWay, RunArgs, bytes};
@@ -68,6 +70,8 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Runs your own program under every combination of settings and compares what it costs
     Sweep(SweepArgs),
+    /// Grades a lab of a course: what a solution answers and costs, and what its tests find
+    Lab(LabArgs),
     /// Prints how the kernel's source is built: parameters, descents, lines, floors
     House(HouseArgs),
     /// Writes an image to start from: an ISO for CD and USB stick, or an SD card for a Raspberry Pi

@@ -1,0 +1,211 @@
+//! One submission, from its text to its points.
+use super::host::{Host, Ran};
+use super::list::{FILES, Lab};
+use super::machine::{self, Kernel};
+use super::points::{self, Grade};
+use super::source;
+use crate::arch::Arch;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+
+/// What is graded, and how.
+pub struct Submission<'a> {
+    /// For which lab.
+    pub lab: &'a Lab,
+    /// The folder of its two files.
+    pub from: &'a Path,
+    /// On which machines.
+    pub arches: &'a [Arch],
+    /// Picks where the broken solutions are broken that have a choice.
+    pub seed: u64,
+    /// What it costs becomes the measure of others.
+    pub bless: bool,
+}
+
+/// Grades it. `Err` is a fault of ours, not of the submission's.
+pub fn grade(submission: &Submission<'_>) -> Result<Grade> {
+    let mut grade = Grade::default();
+    if let Some(why) = refused(submission.from)? {
+        everything_else(submission, &mut grade, &why);
+        return Ok(grade);
+    }
+    let host = match Host::build(submission.lab, submission.from)? {
+        Ok(host) => host,
+        Err(error) => {
+            let why = format!("it does not compile:\n{error}");
+            everything_else(submission, &mut grade, &why);
+            return Ok(grade);
+        }
+    };
+    let right = public(&host, &mut grade)?;
+    solution(submission, right, &mut grade)?;
+    tests(submission, &host, right, &mut grade)?;
+    Ok(grade)
+}
+
+/// The first word of its files that is not allowed.
+fn refused(from: &Path) -> Result<Option<String>> {
+    for file in FILES {
+        let path = from.join(file);
+        let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        if let Some(why) = source::refused(&String::from_utf8_lossy(&text)) {
+            return Ok(Some(format!("{file}, {why}")));
+        }
+    }
+    Ok(None)
+}
+
+/// All points are lost for one reason.
+fn everything_else(submission: &Submission<'_>, grade: &mut Grade, why: &str) {
+    let points = submission.lab.points;
+    grade.add(
+        "the tests that come with the lab",
+        (0.0, points.public),
+        why,
+    );
+    let parts = [points.simulated, points.machine, points.cost, points.tests];
+    for (name, most) in PARTS.iter().zip(parts) {
+        grade.not_run(name, most, "see above");
+    }
+}
+
+const PARTS: [&str; 4] = [
+    "random walks in the simulated machine",
+    "the kernel, with lab=on",
+    "cost",
+    "your tests",
+];
+
+/// The lab's own tests; whether all passed.
+fn public(host: &Host, grade: &mut Grade) -> Result<bool> {
+    let ran = host.public()?;
+    for test in &ran {
+        let got = test.wrong.as_ref().map_or(test.points, |_| 0.0);
+        let words = test.wrong.clone().unwrap_or_default();
+        grade.add(&test.asks, (got, test.points), words);
+    }
+    Ok(ran.iter().all(|test| test.wrong.is_none()))
+}
+
+/// Walks, then a kernel on each machine, then what it costs: each only when all was right before.
+fn solution(submission: &Submission<'_>, right: bool, grade: &mut Grade) -> Result<()> {
+    let Submission {
+        lab, from, arches, ..
+    } = *submission;
+    let share = |points: f64| points / arches.len() as f64;
+    let mut right = right;
+    for arch in arches {
+        let [walks, kernel, cost, _] = PARTS.map(|part| format!("{part}, {arch}"));
+        let most = share(lab.points.simulated);
+        if !right {
+            let why = "first the tests above";
+            grade.not_run(&walks, most, why);
+            grade.not_run(&kernel, share(lab.points.machine), why);
+            grade.not_run(&cost, share(lab.points.cost), why);
+            continue;
+        }
+        eprintln!("run.sh: the solution in the simulated machine, {arch}");
+        let wrong = machine::walks(lab, from, *arch)?;
+        right &= wrong.is_none();
+        grade.add(
+            walks,
+            (if right { most } else { 0.0 }, most),
+            wrong.unwrap_or_default(),
+        );
+        let most = (share(lab.points.machine), share(lab.points.cost));
+        match right {
+            true => right &= on_machine(submission, *arch, (&kernel, &cost), most, grade)?,
+            false => {
+                grade.not_run(&kernel, most.0, "first the walks");
+                grade.not_run(&cost, most.1, "first the walks");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In a kernel; whether nothing went wrong there.
+fn on_machine(
+    submission: &Submission<'_>,
+    arch: Arch,
+    (kernel_part, cost_part): (&str, &str),
+    (kernel_most, cost_most): (f64, f64),
+    grade: &mut Grade,
+) -> Result<bool> {
+    let lab = submission.lab;
+    let kernel = Kernel::build(lab, submission.from, arch)?;
+    eprintln!("run.sh: the solution in a kernel, {arch}");
+    if let Some(wrong) = kernel.check(lab)? {
+        grade.add(kernel_part, (0.0, kernel_most), wrong);
+        grade.not_run(cost_part, cost_most, "first the kernel");
+        return Ok(false);
+    }
+    grade.add(kernel_part, (kernel_most, kernel_most), "");
+    let cells = match kernel.cost(lab)? {
+        Ok(cells) => cells,
+        Err(wrong) => {
+            grade.add(cost_part, (0.0, cost_most), wrong);
+            return Ok(false);
+        }
+    };
+    if submission.bless {
+        machine::bless(lab, arch, &cells)?;
+    }
+    let costs = machine::costs(lab, arch)?;
+    let of_cell = cost_most / cells.len().max(1) as f64;
+    let got = cells.iter().map(|(key, cell)| {
+        let answer = costs.get(&(key.op.clone(), key.kb));
+        answer.map_or(0.0, |answer| points::of_cost(of_cell, cell.figure, *answer))
+    });
+    let words = machine::compared(arch, &cells, &costs);
+    grade.add(cost_part, (got.sum(), cost_most), words);
+    Ok(true)
+}
+
+/// The student's tests: of what is right, then of each broken solution.
+fn tests(submission: &Submission<'_>, host: &Host, right: bool, grade: &mut Grade) -> Result<()> {
+    let (part, most) = (PARTS[3], submission.lab.points.tests);
+    let best = match (submission.lab.answer().exists(), right) {
+        (true, _) => "answer",
+        (false, true) => "solution",
+        (false, false) => {
+            grade.not_run(part, most, "first a solution that they can be held against");
+            return Ok(());
+        }
+    };
+    let of_right = host.own(best, submission.seed)?;
+    if of_right.is_empty() {
+        grade.add(
+            part,
+            (0.0, most),
+            "tests.rs has none: begin with its example",
+        );
+        return Ok(());
+    }
+    if let Some(failed) = of_right.iter().find(|test| test.wrong.is_some()) {
+        let why = failed.wrong.as_deref().unwrap_or_default();
+        let words = format!("\"{}\" fails on a right solution: {why}", failed.asks);
+        grade.add(part, (0.0, most), words);
+        return Ok(());
+    }
+    let mutants = host.mutants()?;
+    let mut missed = Vec::new();
+    for (name, breaks) in &mutants {
+        if !found(&host.own(name, submission.seed)?) {
+            missed.push(format!("{name}: {breaks}"));
+        }
+    }
+    let found = mutants.len() - missed.len();
+    let mut words = format!("{found} of {} broken solutions are found", mutants.len());
+    if !missed.is_empty() {
+        words += &format!("; not these:\n  {}", missed.join("\n  "));
+    }
+    let got = most * found as f64 / mutants.len().max(1) as f64;
+    grade.add(part, (got, most), words);
+    Ok(())
+}
+
+fn found(ran: &[Ran]) -> bool {
+    ran.iter().any(|test| test.wrong.is_some())
+}

@@ -1,0 +1,227 @@
+//! A lab's tests on the host, each in a process of its own with limits: a submission may loop, take
+//! all memory or overflow its stack.
+use super::list::Lab;
+use crate::workspace::{self, Temporary};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For all tests of one solution.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Of virtual memory, in kB.
+const MEMORY: u32 = 4 << 20;
+/// To build, with what is not the student's.
+const BUILD: Duration = Duration::from_secs(600);
+
+/// A test that ran.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// What it asks.
+    pub asks: String,
+    /// Points for passing it.
+    pub points: f64,
+    /// Why it did not pass.
+    pub wrong: Option<String>,
+}
+
+/// What a command did: its output and errors, and whether it ended well and in time.
+pub struct Done {
+    /// Lines of standard output.
+    pub lines: Vec<String>,
+    /// All of standard error.
+    pub errors: String,
+    /// `None`: it was ended after its time.
+    pub success: Option<bool>,
+}
+
+/// Runs a command for so long at most.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Done> {
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = piped.stderr(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let errors = child.stderr.take().context("piped above")?;
+    let errors = std::thread::spawn(move || std::io::read_to_string(errors).unwrap_or_default());
+    let (lines, ended) = read(&mut child, limit)?;
+    if !ended {
+        child.kill().context("cannot end it")?;
+    }
+    let status = child.wait()?;
+    Ok(Done {
+        lines,
+        errors: errors.join().unwrap_or_default(),
+        success: ended.then(|| status.success()),
+    })
+}
+
+/// The lines until it closes its output, and whether it did so in time.
+fn read(child: &mut Child, limit: Duration) -> Result<(Vec<String>, bool)> {
+    let output = child.stdout.take().context("piped above")?;
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        // Nobody receives any longer: its time is up.
+        lines
+            .take_while(|line| send.send(line.clone()).is_ok())
+            .count();
+    });
+    let end = Instant::now() + limit;
+    let mut lines = Vec::new();
+    loop {
+        match receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => lines.push(line),
+            Err(RecvTimeoutError::Disconnected) => return Ok((lines, true)),
+            Err(RecvTimeoutError::Timeout) => return Ok((lines, false)),
+        }
+    }
+}
+
+/// One build at a time: the next submission's goes to the same files.
+static BUILDS: Mutex<()> = Mutex::new(());
+
+/// Has the builds for itself until the result is dropped.
+pub fn alone() -> MutexGuard<'static, ()> {
+    BUILDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Builds a program of the host with the student's files of `from`, and keeps a copy of it; `Err`
+/// inside: what the compiler says.
+pub fn program(from: &Path, args: &[&str]) -> Result<Result<Program, String>> {
+    let _alone = alone();
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace::root()).env("LAB_FROM", from);
+    command.args(args);
+    command.args(["--quiet", "--message-format=json-render-diagnostics"]);
+    let done = run(&mut command, BUILD)?;
+    if done.success != Some(true) {
+        return Ok(Err(first_error(&done.errors)));
+    }
+    let built = done
+        .lines
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut files = built.filter_map(|line| line["executable"].as_str().map(PathBuf::from));
+    let built = files.next().context("cargo built no program")?;
+    let program = Temporary::name("lab");
+    std::fs::copy(&built, program.path()).context("cannot copy a program")?;
+    Ok(Ok(Program(program)))
+}
+
+/// A program that was built with a solution.
+pub struct Program(Temporary);
+
+impl Program {
+    /// Runs it with limits to time and memory.
+    pub fn run(&self, args: &[&str], limit: Duration) -> Result<Done> {
+        let limited = format!("ulimit -c 0; ulimit -v {MEMORY}; exec \"$0\" \"$@\"");
+        run(
+            Command::new("sh")
+                .args(["-c", &limited])
+                .arg(self.0.path())
+                .args(args),
+            limit,
+        )
+    }
+}
+
+/// The program with the tests of one solution.
+pub struct Host(Program);
+
+impl Host {
+    /// Builds it with the student's files of `from`; `Err` inside: what the compiler says.
+    pub fn build(lab: &Lab, from: &Path) -> Result<Result<Host, String>> {
+        let answer = if lab.answer().exists() { ",answer" } else { "" };
+        let features = format!("host,{}{answer}", lab.feature);
+        let args = [
+            "build",
+            "--package=labs",
+            "--bin=lab",
+            "--features",
+            &features,
+        ];
+        Ok(program(from, &args)?.map(Host))
+    }
+
+    /// The tests that come with the lab.
+    pub fn public(&self) -> Result<Vec<Ran>> {
+        self.tests(&["public", "solution"])
+    }
+
+    /// The student's tests, of the solution with this name.
+    pub fn own(&self, subject: &str, seed: u64) -> Result<Vec<Ran>> {
+        self.tests(&["own", subject, &seed.to_string()])
+    }
+
+    /// The broken solutions: name, and what is broken.
+    pub fn mutants(&self) -> Result<Vec<(String, String)>> {
+        let done = self.0.run(&["mutants"], LIMIT)?;
+        let lines = done
+            .lines
+            .iter()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(lines
+            .map(|line| (text(&line["mutant"]), text(&line["breaks"])))
+            .collect())
+    }
+
+    fn tests(&self, args: &[&str]) -> Result<Vec<Ran>> {
+        let done = self.0.run(args, LIMIT)?;
+        let (mut ran, mut next, mut whole) = (Vec::<Ran>::new(), 0, false);
+        for line in &done.lines {
+            let Ok(line) = serde_json::from_str::<Value>(line) else {
+                bail!("the program lab printed {line:?}");
+            };
+            if let Some(asks) = line["plan"].as_str() {
+                ran.push(Ran {
+                    asks: asks.to_owned(),
+                    points: line["points"].as_f64().unwrap_or(0.0),
+                    wrong: Some("not run: the one before did not end".to_owned()),
+                });
+            } else if line["test"].is_string() {
+                let words = line["words"].as_str().unwrap_or_default();
+                let one = ran.get_mut(next).context("a test without a plan")?;
+                one.wrong = (line["ok"] != true).then(|| without_place(words));
+                next += 1;
+            } else {
+                whole |= line["done"].is_u64();
+            }
+        }
+        if let Some(one) = ran.get_mut(next).filter(|_| !whole) {
+            one.wrong = Some(match done.success {
+                None => format!("it had not ended after {} s", LIMIT.as_secs()),
+                Some(_) => format!("it ended the program: {}", last_line(&done.errors)),
+            });
+        }
+        Ok(ran)
+    }
+}
+
+/// A panic's text without the line that says where it was: that is a line of ours.
+fn without_place(words: &str) -> String {
+    match words.split_once(":\n") {
+        Some((place, words)) if place.contains("/solution.rs") || place.contains("/tests.rs") => {
+            let file = place.rsplit('/').next().unwrap_or(place);
+            format!("{file}: {words}")
+        }
+        Some((_, words)) => words.to_owned(),
+        None => words.to_owned(),
+    }
+}
+
+fn last_line(text: &str) -> &str {
+    let mut lines = text.lines().rev().map(str::trim);
+    lines.find(|line| !line.is_empty()).unwrap_or("no word why")
+}
+
+/// The first error of the compiler, a page at most.
+fn first_error(errors: &str) -> String {
+    let from = errors.find("error").map_or(errors, |at| &errors[at..]);
+    let error = from.split("\n\n").next().unwrap_or(from);
+    let lines: Vec<&str> = error.lines().take(24).collect();
+    lines.join("\n")
+}

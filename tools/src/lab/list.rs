@@ -1,0 +1,88 @@
+//! The labs that there are.
+use crate::workspace;
+use crate::{UsageError, arch::Arch};
+use std::path::PathBuf;
+
+/// The files that are a student's.
+pub const FILES: [&str; 2] = ["solution.rs", "tests.rs"];
+
+/// A lab.
+#[derive(Debug)]
+pub struct Lab {
+    /// Its number.
+    pub number: u32,
+    /// Its title.
+    pub title: &'static str,
+    /// Its folder in `labs/`.
+    folder: &'static str,
+    /// The feature of the crates that builds it: `lab-FEATURE` in the kernel.
+    pub feature: &'static str,
+    /// A program that the machine runs without counting, for its checks.
+    pub program: &'static str,
+    /// Operations of the bench that it is about, at these folio sizes in kB.
+    pub cost: &'static [(&'static str, &'static [u32])],
+    /// Its points.
+    pub points: Points,
+}
+
+/// Points that can be had.
+#[derive(Debug, Clone, Copy)]
+pub struct Points {
+    /// Of the tests that come with the lab: the sum of what stands at each.
+    pub public: f64,
+    /// In the simulated machine.
+    pub simulated: f64,
+    /// In QEMU.
+    pub machine: f64,
+    /// Of the operations of the bench.
+    pub cost: f64,
+    /// For the student's tests.
+    pub tests: f64,
+}
+
+/// All of them.
+pub const LABS: &[Lab] = &[Lab {
+    number: 1,
+    title: "Which order: the policy of a fault",
+    folder: "01-order",
+    feature: "order",
+    program: "torture 1",
+    cost: &[("fault", &[4, 64, 2048])],
+    points: Points {
+        public: 40.0,
+        simulated: 10.0,
+        machine: 10.0,
+        cost: 20.0,
+        tests: 20.0,
+    },
+}];
+
+impl Lab {
+    /// Its folder.
+    pub fn folder(&self) -> PathBuf {
+        workspace::root().join("labs").join(self.folder)
+    }
+    /// Its answer, which handouts have not got.
+    pub fn answer(&self) -> PathBuf {
+        self.folder().join("answer")
+    }
+    /// What its answer costs on a machine.
+    pub fn costs(&self, arch: Arch) -> PathBuf {
+        self.folder().join(format!("cost-{arch}.txt"))
+    }
+}
+
+/// The lab of this number.
+pub fn by_number(number: u32) -> Result<&'static Lab, UsageError> {
+    let known = || LABS.iter().map(|lab| lab.number.to_string());
+    LABS.iter().find(|lab| lab.number == number).ok_or_else(|| {
+        let known = known().collect::<Vec<_>>().join(", ");
+        UsageError(format!("there is no lab {number}; there are {known}"))
+    })
+}
+
+/// A line for each.
+pub fn table() -> String {
+    let line = |lab: &Lab| format!("{:>3}  {}\n", lab.number, lab.title);
+    LABS.iter().map(line).collect()
+}

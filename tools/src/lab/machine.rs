@@ -1,0 +1,195 @@
+//! A solution in the simulated machine, and in a kernel on QEMU: whether nothing is wrong there, and
+//! what it costs.
+use super::host;
+use super::list::Lab;
+use crate::arch::Arch;
+use crate::bench::{self, cells::Cells, floor};
+use crate::build::{self, Built};
+use crate::guest::End;
+use crate::test::console;
+use crate::workspace::Temporary;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// For the walks in the simulated machine.
+const WALKS: Duration = Duration::from_secs(200);
+/// For one boot.
+const BOOT: Duration = Duration::from_secs(120);
+
+/// Random walks of the model with the lab's code, on one format of page tables; the first wrong step
+/// in words, and the shortest way to it.
+pub fn walks(lab: &Lab, from: &Path, arch: Arch) -> Result<Option<String>> {
+    let feature = format!("--features=lab-{}", lab.feature);
+    let build = [
+        "test",
+        "--no-run",
+        "--package=arch-sim",
+        "--test=model",
+        &feature,
+    ];
+    let program = match host::program(from, &build)? {
+        Ok(program) => program,
+        Err(error) => return Ok(Some(error)),
+    };
+    let done = program.run(&[&format!("play::lab::{arch}"), "--exact"], WALKS)?;
+    Ok(match done.success {
+        Some(true) => None,
+        Some(false) => Some(shortest(&done.lines)),
+        None => Some(format!("it had not ended after {} s", WALKS.as_secs())),
+    })
+}
+
+/// What the test says of its shortest failing case.
+fn shortest(lines: &[String]) -> String {
+    let from = lines
+        .iter()
+        .position(|line| line.contains("the shortest case"));
+    let lines = from.map_or(lines, |at| &lines[at..]);
+    let lines = lines
+        .iter()
+        .take_while(|line| !line.starts_with("note:"))
+        .take(40);
+    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A kernel with a solution.
+pub struct Kernel {
+    arch: Arch,
+    built: Built,
+    /// Where its files are.
+    _folder: Temporary,
+}
+
+impl Kernel {
+    /// Builds it.
+    pub fn build(lab: &Lab, from: &Path, arch: Arch) -> Result<Kernel> {
+        let folder = Temporary::folder("lab")?;
+        let _alone = host::alone();
+        let built = build::of_lab(arch, lab.feature, from, folder.path())?;
+        Ok(Kernel {
+            arch,
+            built,
+            _folder: folder,
+        })
+    }
+
+    /// Runs the lab's program; what went wrong.
+    pub fn check(&self, lab: &Lab) -> Result<Option<String>> {
+        let machine = bench::of_quire(self.arch, &self.built, "1G", "lab=on", lab.program);
+        let boot = console::boot(&machine, BOOT)?;
+        Ok(match boot.end {
+            End::Status(0) => None,
+            end => Some(why(&boot.text, end)),
+        })
+    }
+
+    /// Instructions and counters of the lab's operations, or why there are none.
+    pub fn cost(&self, lab: &Lab) -> Result<Result<Cells, String>> {
+        let mut cells = Cells::new();
+        for (op, sizes) in lab.cost {
+            for kb in *sizes {
+                let program = format!("bench --op {op} --size {kb}");
+                let machine = bench::of_quire(self.arch, &self.built, "1G", "lab=on", &program);
+                let boot = console::boot(&machine, BOOT)?;
+                match bench::cells::parse(&boot.text) {
+                    Ok(some) => cells.extend(some),
+                    Err(_) => return Ok(Err(why(&boot.text, boot.end))),
+                }
+            }
+        }
+        Ok(Ok(cells))
+    }
+}
+
+/// The kernel's own words for an end, or how it ended.
+fn why(console: &str, end: End) -> String {
+    let panic = console
+        .lines()
+        .find_map(|line| line.strip_prefix("quire: kernel panic: "));
+    let last = || console.lines().rev().find(|line| !line.trim().is_empty());
+    match (panic, end) {
+        (Some(words), _) => format!("the kernel panicked: {words}"),
+        (None, End::Timeout) => {
+            let last = last().unwrap_or_default();
+            format!("the machine did not end; its last line: {last}")
+        }
+        (None, end) => format!(
+            "the program ended with {end:?}: {}",
+            last().unwrap_or_default()
+        ),
+    }
+}
+
+/// What the answer costs, by operation and size.
+pub type Costs = BTreeMap<(String, u64), f64>;
+
+/// Reads the answer's costs.
+pub fn costs(lab: &Lab, arch: Arch) -> Result<Costs> {
+    let path = lab.costs(arch);
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let cost = |line: &str| {
+        let mut words = line.split(' ');
+        let key = (words.next()?.to_owned(), words.next()?.parse().ok()?);
+        Some((key, words.next()?.parse().ok()?))
+    };
+    lines
+        .map(|line| cost(line).with_context(|| format!("{}: {line}", path.display())))
+        .collect()
+}
+
+/// Writes them.
+pub fn bless(lab: &Lab, arch: Arch, cells: &Cells) -> Result<()> {
+    let mut text =
+        "# Guest instructions per page of the answer: operation, folio size in kB, count.\n"
+            .to_owned();
+    for (key, cell) in cells {
+        let _ = writeln!(text, "{} {} {:.3}", key.op, key.kb, cell.figure);
+    }
+    let path = lab.costs(arch);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A line for each cell: its cost, the answer's, the floor, and what was counted.
+pub fn compared(arch: Arch, cells: &Cells, costs: &Costs) -> String {
+    let mut text = String::new();
+    for (key, cell) in cells {
+        let answer = costs.get(&(key.op.clone(), key.kb));
+        let answer = answer.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.1}"));
+        let floor = floor::of(arch, &key.op, key.kb).map_or_else(|| "-".to_owned(), floor::shown);
+        let _ = writeln!(
+            text,
+            "{} {} kB: {:.1} instructions per page; the answer {answer}, the floor {floor}; \
+             {} faults, {} entry writes, {} account updates",
+            key.op,
+            key.kb,
+            cell.figure,
+            cell.counter("pgfault"),
+            cell.counter("entry_writes"),
+            cell.counter("account_updates"),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_speaks_for_itself() {
+        let console =
+            "boot\n\nquire: kernel panic: lab: order 9 at 0x1000: too far at x.rs:3\nCPU 0";
+        assert_eq!(
+            why(console, End::Status(101)),
+            "the kernel panicked: lab: order 9 at 0x1000: too far at x.rs:3"
+        );
+        assert!(why("a\nb\n\n", End::Timeout).ends_with("its last line: b"));
+        assert!(why("torture: word 3\n", End::Status(1)).ends_with("Status(1): torture: word 3"));
+    }
+}
